@@ -1,0 +1,55 @@
+// Everything that depends on the operating system: libraries, environment, private folders, files.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd::runtime::platform {
+
+/// A shared library opened at run time; stays loaded until the process ends, because drivers keep
+/// threads and exit handlers in it.
+class SharedLibrary {
+ public:
+  SharedLibrary() = default;
+  /// Opens a library by path or by the system's search; check ok().
+  explicit SharedLibrary(const std::string& path);
+  bool ok() const { return handle_ != nullptr; }
+  /// Why it could not be opened.
+  const std::string& error() const { return error_; }
+  /// Address of a symbol, or null.
+  void* symbol(const char* name) const;
+
+ private:
+  void* handle_ = nullptr;
+  std::string error_;
+};
+
+/// File names under which the system's Vulkan loader is looked for, in order.
+std::vector<std::string> vulkan_loader_names();
+
+/// An environment variable, or nothing if unset or empty.
+std::optional<std::string> environment(const char* name);
+/// Sets an environment variable of this process. Not safe beside threads that read it.
+void set_environment(const char* name, const std::string& value);
+
+std::uint64_t process_id();
+
+/// $XDG_CACHE_HOME, else ~/.cache, else nothing.
+std::optional<std::string> cache_home();
+
+/// Makes a folder (and its parents) that only this user can enter, if it is not there.
+/// Returns why it is not usable (cannot be made, somebody else's, others may write), or "".
+std::string private_folder(const std::string& path);
+
+/// Reads a whole regular file, following no link; nothing if that fails or it is over `max_bytes`.
+std::optional<std::vector<std::byte>> read_file(const std::string& path, std::uint64_t max_bytes);
+
+/// Writes a file under a temporary name beside `path`, then renames it over `path`: readers see
+/// the old or the new bytes. False, with nothing left behind, if that fails.
+bool replace_file(const std::string& path, std::span<const std::byte> bytes);
+
+}  // namespace topograd::runtime::platform

@@ -1,0 +1,216 @@
+// Vulkan devices: what is there, opening one, and everything that is made on it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <topograd/runtime/vulkan/command.hpp>
+#include <topograd/runtime/vulkan/features.hpp>
+#include <topograd/runtime/vulkan/kernel.hpp>
+#include <topograd/runtime/vulkan/memory.hpp>
+
+namespace topograd::runtime {
+class DiskCache;
+}
+
+namespace topograd::runtime::vulkan {
+
+/// How to find and open a device. Two equal options give the same Device.
+struct DeviceOptions {
+  /// Index (decimal) or part of a name, any case. Empty: TOPOGRAD_DEVICE, else the best device
+  /// that is not software, else software.
+  std::string device;
+  /// Comma-separated mask names (features.hpp), in addition to TOPOGRAD_MASK.
+  std::string mask;
+  LimitOverrides limits;
+  /// Validation layer with synchronisation validation; also with TOPOGRAD_VALIDATION=1.
+  bool validation = false;
+  /// Seconds without progress after which a wait gives Error{Timeout}; > 0.
+  double timeout_seconds = 60;
+  /// Path of libvulkan. Empty: TOPOGRAD_VULKAN_LOADER, else libvulkan.so.1.
+  std::string loader;
+  /// Folder of the disk cache. Empty: TOPOGRAD_CACHE_DIR, else XDG.
+  std::string cache_dir;
+
+  bool operator==(const DeviceOptions&) const = default;
+};
+
+enum class DeviceType { Other, Integrated, Discrete, Virtual, Software };
+
+/// "discrete", "integrated", "virtual", "software" or "other".
+const char* name(DeviceType type);
+
+struct MemoryHeap {
+  std::uint64_t size = 0;    ///< bytes
+  std::uint64_t budget = 0;  ///< bytes this process may use; = size without VK_EXT_memory_budget
+  bool device_local = false;
+};
+
+struct DeviceInfo {
+  std::uint32_t index = 0;  ///< as DeviceOptions::device takes it
+  std::string name;
+  DeviceType type = DeviceType::Other;
+  std::uint32_t vendor_id = 0;
+  std::uint32_t device_id = 0;
+  std::string vendor;          ///< a name where the id is known, else hexadecimal
+  std::string driver;          ///< e.g. "llvmpipe", "NVIDIA"
+  std::string driver_version;  ///< as the driver prints it
+  std::string api_version;     ///< e.g. "1.3.230"
+  Features features;           ///< after masks
+  Limits limits;               ///< after masks and overrides
+  std::vector<MemoryHeap> heaps;
+  std::array<std::uint8_t, 16> uuid{};
+  std::array<std::uint8_t, 16> driver_uuid{};
+  /// Empty if the device can be opened, else what it lacks.
+  std::string unusable;
+
+  bool software() const { return type == DeviceType::Software; }
+};
+
+/// Totals since a device was opened. Subtract two readings to get a span.
+struct Counters {
+  std::uint64_t dispatches = 0;   ///< of submitted lists, at each submission
+  std::uint64_t submissions = 0;  ///< vkQueueSubmit calls, staging included
+  std::uint64_t uploads = 0;      ///< upload calls and copies from buffers of kind Upload
+  std::uint64_t bytes_up = 0;
+  std::uint64_t readbacks = 0;  ///< download calls and copies into buffers of kind Readback
+  std::uint64_t bytes_down = 0;
+  std::uint64_t pipelines_created = 0;
+  std::uint64_t pipeline_cache_hits = 0;  ///< kernels found in memory
+  std::uint64_t driver_allocations = 0;   ///< vkAllocateMemory calls
+  double pipeline_ms = 0;                 ///< wall time spent making pipelines
+
+  Counters operator-(const Counters& earlier) const;
+};
+
+/// One piece of a batched upload or download.
+struct Upload {
+  const Buffer* buffer = nullptr;
+  std::uint64_t offset = 0;  ///< bytes
+  std::span<const std::byte> bytes;
+};
+struct Download {
+  const Buffer* buffer = nullptr;
+  std::uint64_t offset = 0;  ///< bytes
+  std::span<std::byte> bytes;
+};
+
+/// A point in a device's queue. Cheap to copy; a default one is always done.
+class Submission {
+ public:
+  Submission() = default;
+  Submission(std::shared_ptr<Core> core, std::uint64_t value);
+  /// Waits until everything up to this submission has finished.
+  ///
+  /// Throws Error{Timeout} if nothing on the device finishes for `timeout_seconds` (0: the device's
+  /// own bound) and Error{DeviceLost} if the device is gone. May be called again after a timeout.
+  void wait(double timeout_seconds = 0) const;
+  /// True if finished; does not wait. Throws Error{DeviceLost}.
+  bool done() const;
+
+ private:
+  std::shared_ptr<Core> core_;
+  std::uint64_t value_ = 0;
+};
+
+/// An opened device. All members may be called from any thread. Everything made from a device keeps
+/// it alive. After a device loss every call throws Error{DeviceLost}; open() then makes a new one.
+class Device {
+ public:
+  explicit Device(std::shared_ptr<Core> core);
+
+  const DeviceInfo& info() const;
+  const Features& features() const { return info().features; }
+  const Limits& limits() const { return info().limits; }
+  const DeviceOptions& options() const;
+  bool lost() const;
+
+  /// Takes a buffer from the pool.
+  ///
+  ///   size  bytes, > 0
+  ///
+  /// Throws Error{OutOfDeviceMemory}, Error{OutOfHostMemory}, or Error{InvalidArgument} if size is
+  /// 0 or over Limits::max_allocation_size. Cost: no driver call if the pool holds a fitting one.
+  Buffer buffer(std::uint64_t size, MemoryKind kind = MemoryKind::Device,
+                std::string_view name = {});
+  /// Returns pooled memory that no buffer uses to the driver.
+  void trim();
+  MemoryStatistics memory() const;
+
+  /// Makes a pipeline, or finds the one with equal content.
+  ///
+  /// Throws Error{InvalidArgument} if counts exceed the device's limits, Error{Unsupported} if the
+  /// driver refuses the module.
+  Kernel kernel(const KernelDesc& desc);
+
+  CommandList command_list(std::string_view name = {});
+  /// Queues a list behind everything submitted before; does not wait.
+  Submission submit(const CommandList& list);
+  /// Waits until all submissions have finished; bounded as Submission::wait.
+  void wait_idle();
+
+  /// Writes bytes into buffers: after all earlier submissions that use them, before all later ones.
+  /// Does not wait unless the staging ring is full; the bytes are read before it returns.
+  void upload(const Buffer& buffer, std::uint64_t offset, std::span<const std::byte> bytes);
+  void upload(std::span<const Upload> uploads);
+  /// Reads bytes from buffers after all earlier submissions; waits. A batch is one submission per
+  /// staging ring of bytes.
+  void download(const Buffer& buffer, std::uint64_t offset, std::span<std::byte> bytes);
+  void download(std::span<const Download> downloads);
+
+  template <class T>
+  void upload(const Buffer& buffer, std::span<const T> values, std::uint64_t offset = 0) {
+    upload(buffer, offset, std::as_bytes(values));
+  }
+  template <class T>
+  void download(const Buffer& buffer, std::span<T> values, std::uint64_t offset = 0) {
+    download(buffer, offset, std::as_writable_bytes(values));
+  }
+
+  Counters counters() const;
+
+  /// Blob cache of this device's identity, e.g. for SPIR-V.
+  DiskCache& disk_cache();
+  /// Writes the driver's pipeline cache to disk if it has grown. Also done now and then, and at
+  /// exit.
+  void save_pipeline_cache();
+
+  /// Test hook: makes the `after`-th next driver call (0: the next) named `call` (empty: any) fail
+  /// with `result` (a VkResult) without reaching the driver.
+  void inject_fault(std::string_view call, std::uint64_t after, std::int32_t result);
+  /// Driver calls made so far through the checked path; orders inject_fault.
+  std::uint64_t driver_calls() const;
+
+  const std::shared_ptr<Core>& core() const { return core_; }
+
+ private:
+  std::shared_ptr<Core> core_;
+};
+
+/// Lists the Vulkan devices, with masks and overrides of the options applied.
+///
+/// Throws Error{NoLoader} if libvulkan cannot be opened (names what was tried and the package to
+/// install), Error{NoDriver} if it knows no driver, Error{InvalidArgument} for a bad mask.
+std::vector<DeviceInfo> devices(const DeviceOptions& options = {});
+
+/// The index in `list` that options name (see DeviceOptions::device, TOPOGRAD_DEVICE included).
+///
+/// Throws Error{NoDevice}, listing what is there, or Error{Unsupported} if the named device lacks
+/// what Topograd needs.
+std::size_t choose_device(const std::vector<DeviceInfo>& list, const DeviceOptions& options);
+
+/// Opens a device, or gives the one already open for equal options. Serialised.
+///
+/// Throws as devices() and choose_device() do.
+std::shared_ptr<Device> open(const DeviceOptions& options = {});
+
+/// Lets go of the device that open() keeps for the next caller; handles held elsewhere stay valid.
+void release_devices();
+
+}  // namespace topograd::runtime::vulkan

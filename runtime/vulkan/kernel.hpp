@@ -1,0 +1,57 @@
+// A compute pipeline made from SPIR-V.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+class Core;
+struct KernelState;
+
+struct SpecializationConstant {
+  std::uint32_t id = 0;
+  std::uint32_t value = 0;  ///< bits of a 32-bit constant
+};
+
+/// What a kernel is made from. Entry point "main"; storage buffers are set 0, bindings
+/// 0 .. storage_buffers - 1; push constants start at byte 0.
+struct KernelDesc {
+  std::span<const std::uint32_t> spirv;  ///< words; copied
+  std::string name;                      ///< for profilers and messages
+  std::uint32_t storage_buffers = 0;
+  std::uint32_t push_constant_bytes = 0;  ///< a multiple of 4
+  std::vector<SpecializationConstant> constants;
+  /// Invocations of a workgroup as the module declares them, after specialisation; checked against
+  /// the device's limits.
+  std::array<std::uint32_t, 3> local_size = {1, 1, 1};
+};
+
+/// Handle to a pipeline. Cheap to copy; the device keeps one pipeline per content (everything in
+/// KernelDesc except the name) for its lifetime. Made by Device::kernel.
+class Kernel {
+ public:
+  Kernel() = default;
+  Kernel(std::shared_ptr<Core> core, std::shared_ptr<const KernelState> state);
+
+  explicit operator bool() const { return state_ != nullptr; }
+  const std::string& name() const;
+  std::uint32_t storage_buffers() const;
+  std::uint32_t push_constant_bytes() const;
+  std::array<std::uint32_t, 3> local_size() const;
+  /// Wall time that the driver took to make the pipeline, in milliseconds. The software device
+  /// compiles at the first dispatch instead.
+  double creation_ms() const;
+
+  const std::shared_ptr<const KernelState>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<Core> core_;
+  std::shared_ptr<const KernelState> state_;
+};
+
+}  // namespace topograd::runtime::vulkan
