@@ -1,0 +1,42 @@
+# What `cmake --install` puts down: headers, archives, the CMake package and the pkg-config file.
+include(CMakePackageConfigHelpers)
+include(TopogradPkgConfig)
+
+get_property(_libraries GLOBAL PROPERTY TOPOGRAD_LIBRARIES)
+get_property(_folders GLOBAL PROPERTY TOPOGRAD_FOLDERS)
+set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/topograd)
+
+foreach(_folder ${_folders})
+  set(_without_vulkan)
+  if(NOT TOPOGRAD_VULKAN)
+    set(_without_vulkan PATTERN "vulkan" EXCLUDE)
+  endif()
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${_folder}
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/topograd
+          FILES_MATCHING PATTERN "*.hpp" PATTERN "*.def" ${_without_vulkan})
+endforeach()
+foreach(_header ${TOPOGRAD_FRONT_HEADERS})
+  install(FILES ${TOPOGRAD_INCLUDE_ROOT}/topograd/${_header}
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/topograd)
+endforeach()
+
+install(TARGETS ${_libraries} topograd_umbrella EXPORT topogradTargets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT topogradTargets NAMESPACE topograd:: DESTINATION ${_package_dir})
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/topogradConfig.cmake.in
+                              ${PROJECT_BINARY_DIR}/topogradConfig.cmake
+                              INSTALL_DESTINATION ${_package_dir} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/topogradConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/topogradConfig.cmake
+              ${PROJECT_BINARY_DIR}/topogradConfigVersion.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/TopogradDependencies.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/FindVulkanHeaders.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/FindShaderToolchain.cmake
+        DESTINATION ${_package_dir})
+
+topograd_write_pkg_config(${PROJECT_BINARY_DIR}/topograd.pc ${_libraries})
+install(FILES ${PROJECT_BINARY_DIR}/topograd.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE
+        DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/topograd)

@@ -1,0 +1,53 @@
+# One static library per folder: topograd_library(ir SOURCES a.cpp DEPENDS ... PRIVATE_DEPENDS ...).
+include(GNUInstallDirs)
+
+# Headers are included as <topograd/FOLDER/FILE.hpp>: the build tree holds links that spell it so.
+set(TOPOGRAD_INCLUDE_ROOT ${PROJECT_BINARY_DIR}/include)
+file(MAKE_DIRECTORY ${TOPOGRAD_INCLUDE_ROOT}/topograd)
+
+# Headers of api/ that users include without the folder's name: <topograd/topograd.hpp>.
+set(TOPOGRAD_FRONT_HEADERS topograd.hpp)
+foreach(_header ${TOPOGRAD_FRONT_HEADERS})
+  file(CONFIGURE OUTPUT ${TOPOGRAD_INCLUDE_ROOT}/topograd/${_header} CONTENT
+       "// The short spelling of <topograd/api/${_header}>.\n#pragma once\n\n#include <topograd/api/${_header}>\n")
+endforeach()
+
+# Sets the language level, warnings and arithmetic rules that every target of the project shares.
+function(topograd_target_defaults target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+  # Contraction happens only through the fma op.
+  target_compile_options(${target} PRIVATE -ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow
+                                           -Wswitch -Werror=switch -Wno-missing-field-initializers)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # GCC bug 105651: std::string concatenation is taken for overlapping copies.
+    target_compile_options(${target} PRIVATE -Wno-restrict)
+  endif()
+  if(TOPOGRAD_WARNINGS_AS_ERRORS)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(TOPOGRAD_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${TOPOGRAD_SANITIZE} -fno-sanitize-recover=all
+                                             -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC -fsanitize=${TOPOGRAD_SANITIZE})
+  endif()
+endfunction()
+
+function(topograd_link_headers folder)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${folder} ${TOPOGRAD_INCLUDE_ROOT}/topograd/${folder} SYMBOLIC)
+endfunction()
+
+function(topograd_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  set(target topograd_${name})
+  add_library(${target} STATIC ${ARG_SOURCES})
+  add_library(topograd::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  topograd_target_defaults(${target})
+  topograd_link_headers(${name})
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${TOPOGRAD_INCLUDE_ROOT}>
+                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
+  set_property(GLOBAL APPEND PROPERTY TOPOGRAD_LIBRARIES ${target})
+  set_property(GLOBAL APPEND PROPERTY TOPOGRAD_FOLDERS ${name})
+endfunction()

@@ -1,0 +1,60 @@
+// The form of a source file: its first line, its guard, its length, no marks of unfinished work.
+#include "structure/file_rules.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "structure/sources.hpp"
+
+namespace topograd::test {
+namespace {
+
+// Each in two parts, so that this file passes its own check.
+constexpr std::array<std::string_view, 4> kMarks = {
+    "TO"
+    "DO",
+    "FIX"
+    "ME",
+    "XX"
+    "X",
+    "HA"
+    "CK"};
+
+bool in_word(char c) {
+  return c == '_' || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+bool has_word(std::string_view text, std::string_view word) {
+  for (std::size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
+    const std::size_t after = at + word.size();
+    const bool starts = at == 0 || !in_word(text[at - 1]);
+    if (starts && (after == text.size() || !in_word(text[after]))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> form_violations(std::string_view path, std::string_view text) {
+  std::vector<std::string> found;
+  const auto complain = [&](const std::string& what) {
+    found.push_back(std::string(path) + ": " + what);
+  };
+  const std::vector<std::string_view> lines = lines_of(text);
+  constexpr std::size_t kShortestSentence = 10;
+  if (lines.empty() || !lines[0].starts_with("// ") || lines[0].size() < kShortestSentence) {
+    complain("the first line says in one line what is in the file");
+  }
+  if (path.ends_with(".hpp") && std::ranges::count(lines, "#pragma once") != 1) {
+    complain("a header has one #pragma once");
+  }
+  if (lines.size() > kMaxLines) {
+    complain(std::to_string(lines.size()) + " lines, at most " + std::to_string(kMaxLines));
+  }
+  for (const std::string_view mark : kMarks) {
+    if (has_word(text, mark)) complain("contains " + std::string(mark));
+  }
+  return found;
+}
+
+}  // namespace topograd::test

@@ -1,0 +1,16 @@
+// The form of a source file: its first line, its guard, its length, no marks of unfinished work.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace topograd::test {
+
+/// Files longer than this are cut in two.
+inline constexpr std::size_t kMaxLines = 500;
+
+/// What is wrong with the form of one C++ file, a sentence each; empty if nothing is.
+std::vector<std::string> form_violations(std::string_view path, std::string_view text);
+
+}  // namespace topograd::test
