@@ -1,0 +1,69 @@
+// A batch: the index and data columns of all instances of one topology.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace topograd::ir {
+
+/// Rows of one topology, stored by column in blocks of rows, so that appending never moves what is
+/// there.
+///
+/// Index columns come first (one for each parameter slot, then one for each uniform slot), then
+/// data columns.
+class Batch {
+ public:
+  static constexpr std::size_t kBlockRows = 4096;
+
+  Batch(std::uint32_t parameters, std::uint32_t uniforms, std::uint32_t data);
+
+  std::size_t size() const { return size_; }
+  std::uint32_t parameter_columns() const { return parameters_; }
+  std::uint32_t uniform_columns() const { return uniforms_; }
+  std::uint32_t index_columns() const { return parameters_ + uniforms_; }
+  std::uint32_t data_columns() const { return data_; }
+
+  /// Appends one row. `indices` has index_columns() entries, `data` data_columns(); `row` is the
+  /// problem's first residual row of this instance.
+  void append(std::span<const std::uint32_t> indices, std::span<const double> data,
+              std::uint64_t row);
+
+  std::uint32_t index(std::size_t row, std::uint32_t column) const;
+  double data(std::size_t row, std::uint32_t column) const;
+  std::uint64_t residual_row(std::size_t row) const;
+  void set_index(std::size_t row, std::uint32_t column, std::uint32_t value);
+  void set_data(std::size_t row, std::uint32_t column, double value);
+  void set_residual_row(std::size_t row, std::uint64_t value);
+  /// Removes a row; the last row takes its place. Returns the row that moved (== `row` if none).
+  std::size_t remove(std::size_t row);
+
+  /// Copies rows [first, first + out.size()) of a column.
+  void copy_index_column(std::uint32_t column, std::size_t first,
+                         std::span<std::uint32_t> out) const;
+  void copy_data_column(std::uint32_t column, std::size_t first, std::span<double> out) const;
+
+  /// Moves on with every change of structure (rows, indices) or of data; followers compare and
+  /// refresh.
+  std::uint64_t structure_version() const { return structure_version_; }
+  std::uint64_t data_version() const { return data_version_; }
+
+  /// Bytes held, columns and all.
+  std::size_t bytes() const;
+
+ private:
+  struct Block {
+    std::unique_ptr<std::uint32_t[]> index;  // column-major, kBlockRows a column
+    std::unique_ptr<double[]> data;
+    std::unique_ptr<std::uint64_t[]> row;
+  };
+
+  std::uint32_t parameters_, uniforms_, data_;
+  std::size_t size_ = 0;
+  std::uint64_t structure_version_ = 0, data_version_ = 0;
+  std::vector<Block> blocks_;
+};
+
+}  // namespace topograd::ir

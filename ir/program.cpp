@@ -1,0 +1,28 @@
+// Construction of nodes.
+#include <topograd/ir/program.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace topograd::ir {
+
+Node make_leaf(Op op, std::uint32_t slot) { return {op, {slot, 0, 0}}; }
+
+Node make_literal(double value) {
+  const double canonical = std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
+  const auto bits = std::bit_cast<std::uint64_t>(canonical);
+  return {Op::Literal, {0, static_cast<Id>(bits), static_cast<Id>(bits >> 32)}};
+}
+
+Node make_node(Op op, Id a, Id b, Id c) {
+  if (info(op).commutes && b < a) std::swap(a, b);
+  const int n = arity(op);
+  return {op, {a, n > 1 ? b : 0, n > 2 ? c : 0}};
+}
+
+std::size_t operation_count(const Program& program) {
+  return static_cast<std::size_t>(std::count_if(program.nodes.begin(), program.nodes.end(),
+                                                [](const Node& n) { return !is_leaf(n.op); }));
+}
+
+}  // namespace topograd::ir

@@ -1,0 +1,72 @@
+// A program: the value that every pass takes and returns.
+#pragma once
+
+#include <topograd/ir/op.hpp>
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace topograd::ir {
+
+/// Position of a node in its program or graph.
+using Id = std::uint32_t;
+inline constexpr Id kNone = ~Id{0};
+
+/// One node: an op and its operands, a leaf and its slot, or a literal and its number. 16 bytes.
+struct Node {
+  Op op = Op::Literal;
+  std::array<Id, 3> args = {0, 0,
+                            0};  ///< operands; {slot} for leaves; {0, low, high} bits for literals
+
+  friend bool operator==(const Node&, const Node&) = default;
+
+  std::span<const Id> operands() const {
+    return {args.data(), static_cast<std::size_t>(arity(op))};
+  }
+  std::uint32_t slot() const { return args[0]; }
+  double literal() const { return std::bit_cast<double>((std::uint64_t{args[2]} << 32) | args[1]); }
+};
+static_assert(sizeof(Node) == 16);
+
+Node make_leaf(Op op, std::uint32_t slot);
+/// NaNs are stored as one quiet NaN, so that equal literals are equal nodes.
+Node make_literal(double value);
+Node make_node(Op op, Id a, Id b = 0, Id c = 0);
+
+/// A recorded branch: `condition` was non-zero (or zero) when the expression was traced.
+struct Guard {
+  Id condition = kNone;
+  bool expected = true;
+  friend bool operator==(const Guard&, const Guard&) = default;
+};
+
+/// Sizes of the leaf spaces a program reads. Slots are 0 .. size-1; not every slot needs a leaf.
+struct LeafCounts {
+  std::uint32_t parameters = 0;  ///< unknown scalars of one instance (tangents: one for each)
+  std::uint32_t data = 0;        ///< numbers that belong to the instance
+  std::uint32_t uniforms = 0;    ///< numbers shared between instances
+  std::uint32_t seeds = 0;       ///< adjoints handed in, one for each residual row
+
+  friend bool operator==(const LeafCounts&, const LeafCounts&) = default;
+};
+
+/// Straight-line scalar code: operands precede users, equal nodes are one node.
+///
+/// Invariants (checked by verify()): every operand is smaller than its user; slots are below their
+/// counts; no two nodes are equal; operands of commutative ops are in ascending order.
+struct Program {
+  std::vector<Node> nodes;
+  std::vector<Id> outputs;
+  std::vector<Guard> guards;
+  LeafCounts leaves;
+
+  friend bool operator==(const Program&, const Program&) = default;
+};
+
+/// Number of nodes that compute something (neither leaf nor literal).
+std::size_t operation_count(const Program& program);
+
+}  // namespace topograd::ir

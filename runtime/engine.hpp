@@ -1,0 +1,118 @@
+// What the solver and the evaluator ask of a backend. x and what belongs to it live with the
+// engine.
+#pragma once
+
+#include <topograd/codegen/kernel.hpp>
+#include <topograd/runtime/model.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd::runtime {
+
+using codegen::Accumulation;
+using codegen::Precision;
+
+/// Options of one engine; what does not apply to a backend is ignored by it.
+struct EngineOptions {
+  Precision precision = Precision::f64;
+  int threads = 0;                               ///< CPU: 0 = all
+  std::optional<Accumulation> accumulation;      ///< forced rung; otherwise chosen
+  std::uint64_t max_instances_per_dispatch = 0;  ///< 0 = the device's limit
+  std::string device;                            ///< Vulkan: index or name, empty = default
+};
+
+/// Cost is ½ Σ r² over all rows. Constant scalars have zero gradient and never move.
+struct PointReport {
+  double cost = 0;
+  double gradient_max_norm = 0;  ///< max |g_i|
+  double gradient_norm = 0;      ///< ‖g‖
+  double x_norm = 0;             ///< ‖x‖ over free scalars
+};
+
+struct StepRequest {
+  double lambda = 0;           ///< 1 / radius: damping λ D with D = clamped diagonal of JᵀJ
+  double min_diagonal = 1e-6;  ///< clamps of the diagonal, in the scaled space
+  double max_diagonal = 1e32;
+  bool jacobi_scaling =
+      true;  ///< columns scaled by 1 / (1 + ‖column‖) of the first linearisation, as Ceres does
+  double linear_tolerance = 1e-5;  ///< ‖residual of the normal equations‖ / ‖g‖ at which CG stops
+  int max_linear_iterations = 500;
+};
+
+struct StepReport {
+  double model_decrease =
+      0;  ///< cost(x) minus the linear model's ½‖r + Jδ‖²; positive for a useful step
+  double step_norm = 0;   ///< ‖δ‖
+  double trial_cost = 0;  ///< at x + δ; may be NaN or infinite
+  int linear_iterations = 0;
+};
+
+/// Counters since the engine was made.
+struct EngineStats {
+  std::uint64_t kernels_on_cpu = 0;     ///< batch evaluations by the interpreter
+  std::uint64_t kernels_on_device = 0;  ///< dispatches of residual kernels
+  std::uint64_t submissions = 0;
+  std::uint64_t readbacks = 0;
+  std::uint64_t bytes_up = 0, bytes_down = 0;
+  std::uint64_t shaders_compiled = 0, shader_cache_hits = 0;
+  double plan_seconds = 0;
+  double glsl_ms = 0, spirv_ms = 0, pipeline_ms = 0;
+};
+
+/// Median time of one evaluation, in µs (device timestamps where there are any, wall time beside
+/// it).
+struct Timing {
+  double device_us = 0;
+  double wall_us = 0;
+};
+enum class KernelKind { residual, cost, gradient, jacobian, jtjp, blocks, jvp, vjp };
+std::string_view name(KernelKind kind);
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  virtual std::string backend() const = 0;  ///< "cpu" or "vulkan"
+  virtual std::string device() const = 0;   ///< name of what runs the kernels
+  virtual EngineStats stats() const = 0;
+  /// The rung in use for gradients, by name ("gather_recompute"), for the report.
+  virtual std::string accumulation() const = 0;
+
+  /// Looks at versions of the model's batches and re-reads what changed. `model` is the same
+  /// problem's.
+  virtual void refresh(const Model& model) = 0;
+
+  // Values at the current point. x has model.scalars numbers, residuals model.rows, in the
+  // problem's order.
+  virtual void set_point(std::span<const double> x) = 0;
+  virtual void point(std::span<double> x) = 0;
+  virtual double cost() = 0;
+  virtual void residuals(std::span<double> out) = 0;
+  virtual void gradient(std::span<double> out) = 0;
+  /// values[(i * m + row) * n + slot] of one term's instances in batch order.
+  virtual void jacobian(std::size_t term, std::span<double> values) = 0;
+  virtual void jvp(std::span<const double> p, std::span<double> out) = 0;
+  virtual void vjp(std::span<const double> seeds, std::span<double> out) = 0;
+  virtual void jtjp(std::span<const double> p, std::span<double> out) = 0;
+
+  // Damped least-squares steps.
+  /// Cost, gradient, diagonal blocks at the current point; kept for try_step.
+  virtual PointReport linearize() = 0;
+  /// Solves (JᵀJ + λD) δ = −Jᵀr by conjugate gradients with block-Jacobi, moves to the trial point.
+  virtual StepReport try_step(const StepRequest& request) = 0;
+  /// Takes δ from the host (direct solvers); model_decrease is not set.
+  virtual StepReport try_step(std::span<const double> delta) = 0;
+  virtual void accept() = 0;  ///< the trial point becomes the current point
+
+  /// Runs one kind of evaluation `warm_ups` + `samples` times with x resident; medians.
+  virtual Timing time(KernelKind kind, int warm_ups, int samples) = 0;
+  /// One Gauss-Newton step with exactly `iterations` CG iterations on JᵀJ + damping I; x stays
+  /// where it is.
+  virtual Timing time_step(int iterations, double damping, int samples) = 0;
+};
+
+}  // namespace topograd::runtime

@@ -1,0 +1,38 @@
+// What a backend is told of a problem: arrays of unknowns and batches of residuals.
+#pragma once
+
+#include <topograd/ir/batch.hpp>
+#include <topograd/ir/topology.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd::runtime {
+
+/// Blocks of `width` neighbouring scalars of x, from scalar `offset` on.
+struct ParameterArray {
+  std::uint64_t offset = 0;
+  std::uint32_t width = 1;
+  std::uint64_t blocks = 0;
+};
+
+/// All instances of one topology. Pointers outlive the engine that is made from them.
+struct Term {
+  const ir::Topology* topology = nullptr;
+  const ir::Batch* batch = nullptr;
+  std::string name;  ///< label of its residuals, or "residual<k>"
+};
+
+/// Index columns of parameters hold positions in x, those of uniforms positions in `uniforms`.
+struct Model {
+  std::vector<ParameterArray> arrays;  ///< cover 0 .. scalars without gaps, ascending
+  std::uint64_t scalars = 0;           ///< length of x
+  std::uint64_t rows = 0;              ///< scalar residuals
+  std::vector<Term> terms;
+  std::vector<double> uniforms;
+  std::vector<std::uint8_t> constant;  ///< by scalar: 1 = held fixed; empty = none
+};
+
+}  // namespace topograd::runtime
