@@ -1,0 +1,244 @@
+// Making, feeding and shrinking random programs.
+#include "support/random_program.hpp"
+
+#include <topograd/ir/graph.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace topograd::test {
+namespace {
+
+using ir::Id;
+using ir::Op;
+
+// Not the standard distributions: their numbers differ between libraries.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(engine_() % n); }
+  double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
+  template <class T>
+  T pick(const std::vector<T>& from) {
+    return from[below(from.size())];
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+class Maker {
+ public:
+  Maker(std::uint64_t seed, const RandomProgramOptions& options)
+      : random_(seed), options_(options), ops_(options.ops.empty() ? all_ops() : options.ops) {
+    const ir::LeafCounts& n = options.leaves;
+    const auto all = [&](Op op, std::uint32_t count) {
+      for (std::uint32_t k = 0; k < count; ++k) leaves_.push_back(graph_.leaf(op, k));
+    };
+    all(Op::Parameter, n.parameters);
+    all(Op::Data, n.data);
+    all(Op::Uniform, n.uniforms);
+    all(Op::Seed, n.seeds);
+  }
+
+  ir::Program make() {
+    for (std::size_t k = 0; k < options_.operations; ++k) {
+      const Op op = random_.pick(ops_);
+      Id args[3] = {};
+      for (int a = 0; a < ir::arity(op); ++a) args[a] = operand();
+      note(graph_.add(op, args[0], args[1], args[2]));
+    }
+    join_sinks();
+    std::vector<Id> outputs(sinks_.end() - std::min(sinks_.size(), options_.outputs), sinks_.end());
+    if (outputs.empty()) outputs.push_back(leaf());
+    return graph_.extract(outputs, options_.leaves, guards());
+  }
+
+ private:
+  Id leaf() {
+    static const std::vector<double> kLiterals = {0, -0.0, 1, -1, 2, 0.5, 3, -0.25, 0.1, 1e-3};
+    if (leaves_.empty() || random_.uniform() < options_.literals) {
+      return graph_.literal(random_.pick(kLiterals));
+    }
+    return random_.pick(leaves_);
+  }
+
+  Id operand() {
+    const double kind = random_.uniform();
+    if (!sinks_.empty() && kind < 0.6) {
+      const std::size_t at = random_.below(sinks_.size());
+      const Id id = sinks_[at];
+      sinks_.erase(sinks_.begin() + static_cast<std::ptrdiff_t>(at));
+      return id;
+    }
+    if (!options_.tree && !made_.empty() && kind < 0.75) return random_.pick(made_);
+    return leaf();
+  }
+
+  void note(Id id) {
+    if (std::find(made_.begin(), made_.end(), id) != made_.end()) return;
+    made_.push_back(id);
+    sinks_.push_back(id);
+  }
+
+  // What nobody uses goes into sums, so that no operation is lost.
+  void join_sinks() {
+    if (std::find(ops_.begin(), ops_.end(), Op::Add) == ops_.end()) return;
+    const std::size_t wanted = std::max<std::size_t>(options_.outputs, 1);
+    while (sinks_.size() > wanted) {
+      const Id a = sinks_[0], b = sinks_[1];
+      sinks_.erase(sinks_.begin(), sinks_.begin() + 2);
+      note(graph_.add(Op::Add, a, b));
+    }
+  }
+
+  std::vector<ir::Guard> guards() {
+    std::vector<ir::Guard> guards;
+    for (std::size_t k = 0; k < options_.guards && !made_.empty(); ++k) {
+      guards.push_back({random_.pick(made_), random_.below(2) == 1});
+    }
+    return guards;
+  }
+
+  Random random_;
+  const RandomProgramOptions& options_;
+  std::vector<Op> ops_;
+  ir::Graph graph_;
+  std::vector<Id> leaves_, made_, sinks_;
+};
+
+// The program with node `id` replaced by `by`, an earlier one; dead nodes left out.
+ir::Program without(const ir::Program& program, Id id, Id by) {
+  ir::Graph graph;
+  std::vector<Id> map(program.nodes.size());
+  for (Id k = 0; k < map.size(); ++k)
+    map[k] = k == id ? map[by] : graph.copy(program.nodes[k], map);
+  std::vector<Id> outputs;
+  for (Id output : program.outputs) outputs.push_back(map[output]);
+  std::vector<ir::Guard> guards;
+  for (const ir::Guard& g : program.guards) guards.push_back({map[g.condition], g.expected});
+  return graph.extract(outputs, program.leaves, guards);
+}
+
+// Smaller programs to try, in order of promise.
+std::vector<ir::Program> candidates(const ir::Program& program) {
+  std::vector<ir::Program> all;
+  const auto none = static_cast<Id>(program.nodes.size());
+  for (std::size_t k = 0; k < program.outputs.size() && program.outputs.size() > 1; ++k) {
+    ir::Program smaller = program;
+    smaller.outputs.erase(smaller.outputs.begin() + static_cast<std::ptrdiff_t>(k));
+    all.push_back(without(smaller, none, 0));
+  }
+  for (std::size_t k = 0; k < program.guards.size(); ++k) {
+    ir::Program smaller = program;
+    smaller.guards.erase(smaller.guards.begin() + static_cast<std::ptrdiff_t>(k));
+    all.push_back(without(smaller, none, 0));
+  }
+  for (Id id = none; id-- > 0;) {
+    for (Id operand : program.nodes[id].operands()) all.push_back(without(program, id, operand));
+  }
+  return all;
+}
+
+}  // namespace
+
+ir::Program random_program(std::uint64_t seed, const RandomProgramOptions& options) {
+  return Maker(seed, options).make();
+}
+
+std::vector<Op> all_ops() {
+  std::vector<Op> ops;
+  for (const ir::OpInfo& row : ir::kOps) {
+    if (!row.leaf) ops.push_back(row.op);
+  }
+  return ops;
+}
+
+std::vector<Op> smooth_ops() {
+  return {Op::Add,   Op::Sub,   Op::Mul,   Op::Div,   Op::Neg,   Op::Fma,   Op::Square,
+          Op::Cube,  Op::Sqrt,  Op::Exp,   Op::Log,   Op::Sin,   Op::Cos,   Op::Tan,
+          Op::Asin,  Op::Acos,  Op::Atan,  Op::Atan2, Op::Pow,   Op::Rsqrt, Op::Cbrt,
+          Op::Exp2,  Op::Expm1, Op::Log2,  Op::Sinh,  Op::Cosh,  Op::Tanh,  Op::Asinh,
+          Op::Acosh, Op::Erf,   Op::Atanh, Op::Log1p, Op::Log10, Op::Hypot, Op::Reciprocal};
+}
+
+Point random_point(std::uint64_t seed, const ir::LeafCounts& leaves, double special) {
+  Random random(seed);
+  const auto numbers = [&](std::uint32_t count) {
+    std::vector<double> out(count);
+    for (double& x : out) {
+      x = random.uniform() < special ? random.pick(special_values()) : 4 * random.uniform() - 2;
+    }
+    return out;
+  };
+  Point point;
+  point.parameters = numbers(leaves.parameters);
+  point.data = numbers(leaves.data);
+  point.uniforms = numbers(leaves.uniforms);
+  point.tangents = numbers(leaves.parameters);
+  point.seeds = numbers(leaves.seeds);
+  return point;
+}
+
+const std::vector<double>& special_values() {
+  static const std::vector<double> kValues = [] {
+    using Limits = std::numeric_limits<double>;
+    std::vector<double> all = {0,
+                               1,
+                               2,
+                               0.5,
+                               1.5,
+                               2.5,
+                               3,
+                               1e-3,
+                               1e30,
+                               1e-30,
+                               1e300,
+                               1e-300,
+                               1e-40,
+                               1e10,
+                               0.1,
+                               0x1p53,
+                               0x1p-126,
+                               Limits::infinity(),
+                               Limits::denorm_min(),
+                               Limits::max(),
+                               Limits::min(),
+                               3.4028234663852886e38,
+                               1.4012984643248171e-45};
+    for (std::size_t k = 0, n = all.size(); k < n; ++k) all.push_back(-all[k]);
+    all.push_back(Limits::quiet_NaN());
+    return all;
+  }();
+  return kValues;
+}
+
+bool same_bits(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) ||
+         std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
+bool same_bits(float a, float b) {
+  return (std::isnan(a) && std::isnan(b)) ||
+         std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+ir::Program shrink(ir::Program program, const std::function<bool(const ir::Program&)>& fails) {
+  for (bool smaller = true; smaller;) {
+    smaller = false;
+    const auto size = [](const ir::Program& p) {
+      return p.nodes.size() + p.outputs.size() + p.guards.size();
+    };
+    for (ir::Program& candidate : candidates(program)) {
+      if (size(candidate) >= size(program) || !fails(candidate)) continue;
+      program = std::move(candidate);
+      smaller = true;
+      break;
+    }
+  }
+  return program;
+}
+
+}  // namespace topograd::test
