@@ -1,0 +1,169 @@
+// A sheet drawn into pixels: depth buffer, supersampling, text, PNG.
+#include "canvas.hpp"
+
+#include <ft2build.h>
+#include FT_FREETYPE_H
+#include <png.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+namespace topograd::draw {
+namespace {
+
+constexpr int kSamples = 4;  // per pixel and direction
+constexpr const char* kFont = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf";
+constexpr double kInk = 0.03;
+
+/// Linear light of every sample, and what lies nearest there.
+struct Samples {
+  int width, height;
+  std::vector<Vec3> color;
+  std::vector<double> depth;
+};
+
+Samples blank(const Sheet& sheet) {
+  Samples s{sheet.width * kSamples, sheet.height * kSamples, {}, {}};
+  const std::size_t count = static_cast<std::size_t>(s.width) * s.height;
+  s.color.assign(count, Vec3{1, 1, 1});
+  s.depth.assign(count, std::numeric_limits<double>::infinity());
+  return s;
+}
+
+double edge(const Corner& a, const Corner& b, double x, double y) {
+  return (b.x - a.x) * (y - a.y) - (b.y - a.y) * (x - a.x);
+}
+
+/// Fills the samples inside a triangle that are nearer than what is there, colours interpolated.
+void fill(Samples& s, std::array<Corner, 3> t) {
+  for (Corner& corner : t) corner.x *= kSamples, corner.y *= kSamples;
+  const auto [left, right] = std::minmax({t[0].x, t[1].x, t[2].x});
+  const auto [top, bottom] = std::minmax({t[0].y, t[1].y, t[2].y});
+  const double area = edge(t[0], t[1], t[2].x, t[2].y);
+  if (area == 0) return;
+  const int x_end = std::min(s.width, static_cast<int>(std::ceil(right)));
+  const int y_end = std::min(s.height, static_cast<int>(std::ceil(bottom)));
+  for (int y = std::max(0, static_cast<int>(top)); y < y_end; ++y) {
+    for (int x = std::max(0, static_cast<int>(left)); x < x_end; ++x) {
+      const double a = edge(t[1], t[2], x + 0.5, y + 0.5) / area;
+      const double b = edge(t[2], t[0], x + 0.5, y + 0.5) / area;
+      const double c = 1 - a - b;
+      if (a < 0 || b < 0 || c < 0) continue;
+      const double depth = a * t[0].depth + b * t[1].depth + c * t[2].depth;
+      const std::size_t at = static_cast<std::size_t>(y) * s.width + x;
+      if (depth >= s.depth[at]) continue;
+      s.depth[at] = depth;
+      for (int i = 0; i < 3; ++i) {
+        s.color[at][i] = a * t[0].color[i] + b * t[1].color[i] + c * t[2].color[i];
+      }
+    }
+  }
+}
+
+/// Linear light per pixel.
+struct Pixels {
+  int width, height;
+  std::vector<Vec3> color;
+};
+
+Pixels average(const Samples& s) {
+  Pixels p{s.width / kSamples, s.height / kSamples, {}};
+  p.color.assign(static_cast<std::size_t>(p.width) * p.height, Vec3{});
+  for (int y = 0; y < s.height; ++y) {
+    for (int x = 0; x < s.width; ++x) {
+      const Vec3& from = s.color[static_cast<std::size_t>(y) * s.width + x];
+      Vec3& to = p.color[static_cast<std::size_t>(y / kSamples) * p.width + x / kSamples];
+      for (int i = 0; i < 3; ++i) to[i] += from[i] / (kSamples * kSamples);
+    }
+  }
+  return p;
+}
+
+/// Sets lines of text; without the font it sets nothing.
+class Typesetter {
+ public:
+  explicit Typesetter(int size) {
+    if (FT_Init_FreeType(&library_) != 0) return;
+    if (FT_New_Face(library_, kFont, 0, &face_) != 0) {
+      face_ = nullptr;
+      return;
+    }
+    FT_Set_Pixel_Sizes(face_, 0, static_cast<FT_UInt>(size));
+  }
+  ~Typesetter() {
+    if (library_ != nullptr) FT_Done_FreeType(library_);  // the face goes with it
+  }
+  Typesetter(const Typesetter&) = delete;
+  Typesetter& operator=(const Typesetter&) = delete;
+
+  void set_centered(Pixels& pixels, const std::string& text, double center, double baseline) const {
+    if (face_ == nullptr) return;
+    double pen = center - width_of(text) / 2;
+    for (const unsigned char c : text) {
+      if (FT_Load_Char(face_, c, FT_LOAD_RENDER) != 0) continue;
+      blend(pixels, static_cast<int>(pen) + face_->glyph->bitmap_left,
+            static_cast<int>(baseline) - face_->glyph->bitmap_top);
+      pen += advance();
+    }
+  }
+
+ private:
+  double advance() const { return static_cast<double>(face_->glyph->advance.x) / 64; }
+
+  double width_of(const std::string& text) const {
+    double width = 0;
+    for (const unsigned char c : text) {
+      if (FT_Load_Char(face_, c, FT_LOAD_DEFAULT) == 0) width += advance();
+    }
+    return width;
+  }
+
+  /// Lays the glyph that was rendered last over the pixels, its corner at (left, top).
+  void blend(Pixels& pixels, int left, int top) const {
+    const FT_Bitmap& glyph = face_->glyph->bitmap;
+    for (int y = 0; y < static_cast<int>(glyph.rows); ++y) {
+      for (int x = 0; x < static_cast<int>(glyph.width); ++x) {
+        const int px = left + x, py = top + y;
+        if (px < 0 || py < 0 || px >= pixels.width || py >= pixels.height) continue;
+        const double ink = glyph.buffer[y * glyph.pitch + x] / 255.0;
+        for (double& c : pixels.color[static_cast<std::size_t>(py) * pixels.width + px]) {
+          c = (1 - ink) * c + ink * kInk;
+        }
+      }
+    }
+  }
+
+  FT_Library library_ = nullptr;
+  FT_Face face_ = nullptr;
+};
+
+}  // namespace
+
+void write_png(const Sheet& sheet, const std::filesystem::path& path) {
+  Samples samples = blank(sheet);
+  for (const Panel& panel : sheet.panels) {
+    for (const auto& triangle : panel.triangles) fill(samples, triangle);
+  }
+  Pixels pixels = average(samples);
+  const Typesetter typesetter(sheet.text_size);
+  for (const Panel& panel : sheet.panels) {
+    typesetter.set_centered(pixels, panel.caption, panel.center, panel.baseline);
+  }
+  std::vector<png_byte> bytes;
+  for (const Vec3& color : pixels.color) {
+    for (const int c : to_srgb(color)) bytes.push_back(static_cast<png_byte>(c));
+  }
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = static_cast<png_uint_32>(pixels.width);
+  image.height = static_cast<png_uint_32>(pixels.height);
+  image.format = PNG_FORMAT_RGB;
+  if (png_image_write_to_file(&image, path.c_str(), 0, bytes.data(), 0, nullptr) == 0) {
+    throw std::runtime_error("draw_mesh: cannot write " + path.string() + ": " + image.message);
+  }
+}
+
+}  // namespace topograd::draw

@@ -1,0 +1,13 @@
+// A sheet drawn as SVG: flat triangles painted from far to near.
+#pragma once
+
+#include <filesystem>
+
+#include "scene.hpp"
+
+namespace topograd::draw {
+
+/// Writes the sheet as SVG. Throws std::runtime_error with the path if the file cannot be written.
+void write_svg(const Sheet& sheet, const std::filesystem::path& path);
+
+}  // namespace topograd::draw
