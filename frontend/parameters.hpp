@@ -1,0 +1,186 @@
+// Handles to what residuals read: parameter arrays, data arrays, uniforms, and symbolic elements of
+// maps.
+#pragma once
+
+#include <topograd/frontend/vec.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace topograd {
+
+class Problem;
+
+namespace detail {
+
+struct ProblemState;
+struct MapTrace;
+
+[[noreturn]] void bad_block(const char* call, std::size_t block, std::size_t size);
+[[noreturn]] void bad_coordinate(const char* call, int coordinate, int width);
+[[noreturn]] void bad_width(const char* call, int wanted, int width);
+
+}  // namespace detail
+
+/// An index of a map's element that is not known while its callable is traced.
+///
+/// index + 1 is the block after it; indices do not compare, because one trace stands for all
+/// elements.
+class Index {
+ public:
+  friend Index operator+(Index i, int shift) { return {i.map_, i.column_, i.shift_ + shift}; }
+  friend Index operator-(Index i, int shift) { return {i.map_, i.column_, i.shift_ - shift}; }
+
+ private:
+  friend class Element;
+  friend class Parameters;
+  friend class Data;
+  Index(detail::MapTrace* map, std::uint32_t column, int shift)
+      : map_(map), column_(column), shift_(shift) {}
+
+  detail::MapTrace* map_;
+  std::uint32_t column_;
+  int shift_;
+};
+
+/// An array of unknowns: `size()` blocks of `width()` scalars. A handle; valid while its Problem
+/// lives.
+///
+/// Reading costs one tape node a scalar. Throws Error{InvalidArgument} for a block or coordinate
+/// out of range, Error{Shape} where a vector's size is not the array's width. Blocks named by an
+/// Index are checked against the range when the map's rows are filled.
+class Parameters {
+ public:
+  std::size_t size() const { return blocks_; }
+  int width() const { return static_cast<int>(width_); }
+
+  /// The unknown of block i; the width must be 1.
+  Value scalar(std::size_t i) const {
+    check("scalar", i, 1);
+    return leaf(i, 0);
+  }
+  Value operator[](std::size_t i) const { return scalar(i); }
+  /// Coordinate k of a block.
+  Value operator()(std::size_t block, int k) const {
+    if (block >= blocks_) detail::bad_block("parameters", block, blocks_);
+    if (k < 0 || k >= width()) detail::bad_coordinate("parameters", k, width());
+    return leaf(block, static_cast<std::uint32_t>(k));
+  }
+  Vec2 vec2(std::size_t i) const {
+    check("vec2", i, 2);
+    return {leaf(i, 0), leaf(i, 1)};
+  }
+  Vec3 vec3(std::size_t i) const {
+    check("vec3", i, 3);
+    return {leaf(i, 0), leaf(i, 1), leaf(i, 2)};
+  }
+  Vec4 vec4(std::size_t i) const {
+    check("vec4", i, 4);
+    return {leaf(i, 0), leaf(i, 1), leaf(i, 2), leaf(i, 3)};
+  }
+
+  Value scalar(Index i) const;
+  Value operator[](Index i) const { return scalar(i); }
+  Value operator()(Index block, int k) const;
+  Vec2 vec2(Index i) const;
+  Vec3 vec3(Index i) const;
+  Vec4 vec4(Index i) const;
+
+  /// Index in x of the first scalar; block b, coordinate k is offset() + b * width() + k.
+  std::uint32_t offset() const { return offset_; }
+
+ private:
+  friend class Problem;
+  Parameters(std::uint32_t problem, std::uint32_t offset, std::uint32_t blocks, std::uint32_t width)
+      : problem_(problem), offset_(offset), blocks_(blocks), width_(width) {}
+
+  void check(const char* call, std::size_t i, std::uint32_t wanted) const {
+    if (width_ != wanted) detail::bad_width(call, static_cast<int>(wanted), width());
+    if (i >= blocks_) detail::bad_block(call, i, blocks_);
+  }
+  Value leaf(std::size_t block, std::uint32_t k) const {
+    const auto index = offset_ + static_cast<std::uint32_t>(block) * width_ + k;
+    return Value::adopt(detail::append_leaf(detail::head(ir::Op::Parameter), index, problem_, 0));
+  }
+  Value leaf(const char* call, Index block, std::uint32_t k, std::uint32_t wanted) const;
+
+  std::uint32_t problem_, offset_, blocks_, width_;
+};
+
+/// Numbers that residuals read and that can be set later without tracing again.
+///
+/// Each read is one data leaf. A handle; valid while its Problem lives.
+class Data {
+ public:
+  std::size_t size() const { return blocks_; }
+  int width() const { return static_cast<int>(width_); }
+
+  /// The number of block i; the width must be 1.
+  Value operator[](std::size_t i) const;
+  Value operator()(std::size_t block, int k) const;
+  Vec2 vec2(std::size_t i) const;
+  Vec3 vec3(std::size_t i) const;
+  Value operator[](Index i) const;
+  Value operator()(Index block, int k) const;
+  Vec2 vec2(Index i) const;
+  Vec3 vec3(Index i) const;
+
+ private:
+  friend class Problem;
+  Data() = default;
+
+  Value leaf(const char* call, std::size_t block, std::uint32_t k) const;
+  Value leaf(const char* call, Index block, std::uint32_t k) const;
+  void check_width(const char* call, std::uint32_t wanted) const;
+
+  const double* values_ = nullptr;
+  std::uint32_t problem_ = 0, offset_ = 0, blocks_ = 0, width_ = 1;
+};
+
+/// A number shared by residuals that can be set between solves. A handle; valid while its Problem
+/// lives.
+class Uniform {
+ public:
+  operator Value() const {  // NOLINT: a uniform stands where a number could stand
+    return Value::adopt(detail::append_leaf(detail::head(ir::Op::Uniform), index_, problem_, 0));
+  }
+  Value value() const { return *this; }
+
+ private:
+  friend class Problem;
+  Uniform(std::uint32_t problem, std::uint32_t index) : problem_(problem), index_(index) {}
+
+  std::uint32_t problem_, index_;
+};
+
+/// The element that a map's callable is traced with: stands for every element of its shape.
+class Element {
+ public:
+  explicit Element(detail::MapTrace& map) : map_(&map) {}
+
+  /// Number of index columns of this element: fixed, or what MapOptions::offsets says.
+  int valence() const;
+  /// The k-th index of the element. Throws Error{InvalidArgument} if k is out of range.
+  Index index(int k) const;
+  /// The k-th number of the element. Throws Error{InvalidArgument} if k is out of range.
+  Value data(int k) const;
+  /// Number of data columns of this element.
+  int data_count() const;
+
+  /// What the k-th index selects in a parameter or data array.
+  Value scalar(const Parameters& x, int k) const { return x.scalar(index(k)); }
+  Vec2 vec2(const Parameters& x, int k) const { return x.vec2(index(k)); }
+  Vec3 vec3(const Parameters& x, int k) const { return x.vec3(index(k)); }
+  Vec4 vec4(const Parameters& x, int k) const { return x.vec4(index(k)); }
+  Value scalar(const Data& d, int k) const { return d[index(k)]; }
+  Vec2 vec2(const Data& d, int k) const { return d.vec2(index(k)); }
+  Vec3 vec3(const Data& d, int k) const { return d.vec3(index(k)); }
+  /// Numbers k .. k + 2 of the element.
+  Vec3 data_vec3(int k) const { return {data(k), data(k + 1), data(k + 2)}; }
+  Vec2 data_vec2(int k) const { return {data(k), data(k + 1)}; }
+
+ private:
+  detail::MapTrace* map_;
+};
+
+}  // namespace topograd

@@ -1,0 +1,245 @@
+// Problem: parameters, residual blocks and what they read, grouped by topology as they are added.
+#pragma once
+
+#include <topograd/frontend/parameters.hpp>
+#include <topograd/ir/batch.hpp>
+#include <topograd/ir/topology.hpp>
+
+#include <array>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace topograd {
+
+/// A robust loss, by its number in the table that the solver keeps; 0 is the plain square.
+struct Loss {
+  std::uint32_t index = 0;
+  friend bool operator==(const Loss&, const Loss&) = default;
+};
+
+/// What a residual block carries besides its expression.
+struct ResidualOptions {
+  Loss loss = {};
+  std::string_view label = {};  ///< appears in errors and reports; copied
+};
+
+/// The elements of a map.
+///
+///   indices       count x k numbers, row by row: what Element::index(k) stands for
+///   data          count x d numbers, row by row: what Element::data(k) stands for; NaN is allowed
+///   offsets       empty, or count + 1 ascending positions in `indices`: elements of variable
+///   valence data_offsets  empty, or count + 1 ascending positions in `data`
+struct MapOptions {
+  std::span<const std::uint32_t> indices = {};
+  std::span<const double> data = {};
+  std::span<const std::uint32_t> offsets = {};
+  std::span<const std::uint32_t> data_offsets = {};
+  Loss loss = {};
+  std::string_view label = {};
+};
+
+/// One residual block of a problem. A handle.
+struct Residual {
+  std::uint32_t problem = 0;
+  std::uint64_t id = 0;  ///< ascending in the order of adding
+};
+
+/// The residual blocks of one add_residuals, in the order of the elements.
+struct Residuals {
+  std::uint32_t problem = 0;
+  std::uint64_t first = 0, last = 0;  ///< ids from `first` up to but without `last`
+  std::size_t count = 0;              ///< number of blocks
+};
+
+/// One array of unknowns as the solver sees it.
+struct ParameterArray {
+  std::uint32_t offset = 0;  ///< index in x of its first scalar
+  std::uint32_t blocks = 0;
+  std::uint32_t width = 1;
+  double* values = nullptr;  ///< the user's memory, blocks * width numbers
+};
+
+/// Numbers that move on with each change of a kind; followers compare and refresh.
+struct Versions {
+  std::uint64_t structure = 0;  ///< parameters, residuals, indices
+  std::uint64_t data = 0;
+  std::uint64_t uniforms = 0;
+  std::uint64_t constants = 0;
+};
+
+/// How tracing went.
+struct TraceStatistics {
+  std::uint64_t residual_blocks = 0;   ///< added through either front door
+  std::uint64_t nodes_traced = 0;      ///< tape nodes read by add_residual
+  std::uint64_t fast_matches = 0;      ///< blocks whose raw shape had been seen before
+  std::uint64_t slow_matches = 0;      ///< blocks that were brought into canonical form
+  std::uint64_t map_blocks = 0;        ///< blocks added by maps
+  std::uint64_t map_traces = 0;        ///< times that a map's callable ran
+  std::uint64_t canonical_misses = 0;  ///< forms that may have a duplicate topology
+};
+
+/// Where a residual row comes from.
+struct Place {
+  std::size_t topology = 0;  ///< its number in the problem
+  std::size_t instance = 0;  ///< row of that topology's batch
+  std::uint32_t output = 0;  ///< row within the block
+  std::string_view label;    ///< empty if none was given
+};
+
+/// A least-squares problem: minimise the sum of squares of its residuals over its parameters.
+///
+/// Owns the index and data columns of all residuals, one ir::Batch a topology; keeps pointers to
+/// the caller's parameters. One writer and no reader beside it; residuals may be traced on any one
+/// thread at a time. Movable; handles stay valid.
+class Problem {
+ public:
+  Problem();
+  ~Problem();
+  Problem(Problem&&) noexcept;
+  Problem& operator=(Problem&&) noexcept;
+
+  /// Adds values.size() / width blocks of `width` unknowns, which start from `values`.
+  ///
+  /// Keeps the pointer: the memory must outlive the Problem and stay where it is; a solve reads it
+  /// at its start and writes it once, at its end. Throws Error{InvalidArgument} if `values` is
+  /// empty or x would have 2^32 - 1 scalars or more, Error{Shape} if width < 1 or does not divide
+  /// the size.
+  Parameters add_parameters(std::span<double> values, int width = 1);
+  Parameters add_parameters(std::vector<double>& values, int width = 1) {
+    return add_parameters(std::span<double>(values), width);
+  }
+  /// `count` numbers from `values` on.
+  Parameters add_parameters(double* values, std::size_t count, int width = 1) {
+    return add_parameters(std::span<double>(values, count), width);
+  }
+
+  /// Copies numbers for residuals to read; errors as add_parameters.
+  Data add_data(std::span<const double> values, int width = 1);
+  Uniform add_uniform(double value);
+  /// New numbers for all of a data array, also in residuals that are there already.
+  /// Throws Error{Shape} if the size differs, Error{WrongProblem}. Cost: linear in the reads of
+  /// data arrays.
+  void set(const Data& data, std::span<const double> values);
+  void set(const Uniform& uniform, double value);
+  double value(const Uniform& uniform) const;
+
+  /// Adds one residual block: an expression with one row, or several rows over shared unknowns.
+  ///
+  /// Throws Error{NoParameters} if no row depends on a parameter, Error{WrongProblem} if a
+  /// parameter, uniform or data array of another problem is used, Error{StaleValue} for a Value of
+  /// another thread or without an expression, Error{Shape} if there are no rows; the problem is
+  /// unchanged then.
+  Residual add_residual(const Value& row) { return add_rows({&row, 1}, {}); }
+  Residual add_residual(const Value& row, const ResidualOptions& options) {
+    return add_rows({&row, 1}, options);
+  }
+  Residual add_residual(std::span<const Value> rows, const ResidualOptions& options = {}) {
+    return add_rows(rows, options);
+  }
+  Residual add_residual(std::initializer_list<Value> rows, const ResidualOptions& options = {}) {
+    return add_rows({rows.begin(), rows.size()}, options);
+  }
+  Residual add_residual(const Vec2& rows, const ResidualOptions& options = {});
+  Residual add_residual(const Vec3& rows, const ResidualOptions& options = {});
+  Residual add_residual(const Vec4& rows, const ResidualOptions& options = {});
+
+  /// Adds one residual block for each of `count` elements.
+  ///
+  /// `f` takes an Element and gives a Value, a Vec, or a container of Values. It is called once for
+  /// each valence and number of data, whatever `count` is; Values and numbers that it captures are
+  /// the same in all elements. Elements in which two reads meet in one unknown get a topology of
+  /// their own. Throws Error{Shape} if the options' sizes do not fit, Error{InvalidArgument} for an
+  /// index out of range (with its element), and what add_residual throws; the problem is unchanged
+  /// then.
+  template <class F>
+  Residuals add_residuals(std::size_t count, F&& f, const MapOptions& options = {}) {
+    return add_map(count, Callable::of(f), options);
+  }
+
+  /// Removes one block; the rows after it move up. Throws Error{WrongProblem},
+  /// Error{InvalidArgument} if it was removed before. Cost: the first removal is linear in the
+  /// blocks, the others constant.
+  void remove(const Residual& residual);
+
+  /// Holds coordinates of a block at their values: bit k of `coordinates` stands for coordinate k.
+  /// Throws Error{WrongProblem}, Error{InvalidArgument}.
+  void set_constant(const Parameters& x, std::size_t block, std::uint32_t coordinates = ~0u);
+  void set_variable(const Parameters& x, std::size_t block, std::uint32_t coordinates = ~0u);
+
+  // What a solver reads.
+
+  /// Number of scalars in x, all arrays one after the other.
+  std::size_t parameter_count() const;
+  /// Number of scalar residual rows.
+  std::size_t residual_count() const;
+  std::size_t residual_block_count() const;
+  std::size_t topology_count() const;
+  /// Topology t and its instances; both keep their addresses. Topologies are never removed, only
+  /// emptied.
+  const ir::Topology& topology(std::size_t t) const;
+  const ir::Batch& batch(std::size_t t) const;
+  /// The first label that a block of the topology was given; may be empty.
+  std::string_view label(std::size_t t) const;
+  /// Label and loss of one instance.
+  std::string_view label(std::size_t t, std::size_t instance) const;
+  Loss loss(std::size_t t, std::size_t instance) const;
+
+  std::span<const ParameterArray> arrays() const;
+  std::span<const double> uniforms() const;
+  /// One byte a scalar of x, 1 where it is constant; empty if nothing is.
+  std::span<const std::uint8_t> constant_mask() const;
+  Versions versions() const;
+
+  /// Copies the users' parameters to x, or x to the users' memory. Throws Error{Shape}.
+  void read_x(std::span<double> x) const;
+  void write_x(std::span<const double> x) const;
+
+  /// The block that a residual row belongs to. Throws Error{InvalidArgument}. Cost: linear in the
+  /// blocks.
+  Place locate(std::uint64_t row) const;
+  TraceStatistics statistics() const;
+  /// Bytes of host memory held, columns and all.
+  std::size_t bytes() const;
+
+ private:
+  /// A reference to a callable and how to call it.
+  struct Callable {
+    void* object;
+    void (*call)(void* object, Element element, std::vector<Value>& rows);
+
+    template <class F>
+    static Callable of(F& f) {
+      return {const_cast<void*>(static_cast<const void*>(&f)),
+              [](void* object, Element element, std::vector<Value>& rows) {
+                append_rows((*static_cast<F*>(object))(element), rows);
+              }};
+    }
+  };
+
+  static void append_rows(const Value& row, std::vector<Value>& rows) { rows.push_back(row); }
+  static void append_rows(const Vec2& v, std::vector<Value>& rows) {
+    rows.insert(rows.end(), {v.x, v.y});
+  }
+  static void append_rows(const Vec3& v, std::vector<Value>& rows) {
+    rows.insert(rows.end(), {v.x, v.y, v.z});
+  }
+  static void append_rows(const Vec4& v, std::vector<Value>& rows) {
+    rows.insert(rows.end(), {v.x, v.y, v.z, v.w});
+  }
+  template <class Container>
+  requires requires(const Container& c) { c.begin(); }
+  static void append_rows(const Container& values, std::vector<Value>& rows) {
+    for (const auto& v : values) append_rows(v, rows);
+  }
+
+  Residual add_rows(std::span<const Value> rows, const ResidualOptions& options);
+  Residuals add_map(std::size_t count, const Callable& f, const MapOptions& options);
+
+  std::unique_ptr<detail::ProblemState> state_;
+};
+
+}  // namespace topograd

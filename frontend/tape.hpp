@@ -1,0 +1,139 @@
+// The tape that expressions are traced onto: one per thread; an append is a few stores.
+#pragma once
+
+#include <topograd/ir/op.hpp>
+
+#include <bit>
+#include <cstdint>
+
+namespace topograd::detail {
+
+/// One traced node. 16 bytes of one element type, so that a store to the tape never looks as if it
+/// changed the tape's own counters.
+///
+///   head      the op, and flags above it
+///   a, b, c   ops: distance back to each operand, 0 where there is none
+///             parameter: index in x, serial of the problem, 0 (symbolic: address form, serial of
+///             the map) uniform: index, serial of the problem        literal: 0, low, high bits
+///             data: source entry or 0, low, high bits      (symbolic: source, serial of the map)
+struct TapeNode {
+  std::uint32_t head, a, b, c;
+
+  ir::Op op() const { return static_cast<ir::Op>(head & 0xffu); }
+};
+static_assert(sizeof(TapeNode) == 16);
+
+/// The data leaf was read from a Data array, so that its number can be set later.
+inline constexpr std::uint32_t kBound = 1u << 8;
+/// The leaf stands for a column of a map and has no number of its own.
+inline constexpr std::uint32_t kSymbolic = 1u << 9;
+
+constexpr std::uint32_t head(ir::Op op, std::uint32_t flags = 0) {
+  return static_cast<std::uint32_t>(op) | flags;
+}
+
+/// Nodes of the expressions that this thread is building.
+///
+/// Handles are counted: every append makes one, `balance` counts copies up and destructions down.
+/// The nodes from `mark` on are the open segment; they are recycled at the first append after an
+/// add_residual if none of their handles is left, and become an old segment otherwise. Old segments
+/// have their own counts and are recycled from the last one backwards.
+struct Tape {
+  TapeNode* nodes = nullptr;
+  std::uint64_t size = 0;
+  std::uint64_t limit = 0;   ///< below it an append needs no look at anything else
+  std::uint64_t tag = 0;     ///< names this tape, in the upper half; even in units of 2^32
+  std::uint64_t mark = 0;    ///< tag plus the first node of the open segment
+  std::int64_t balance = 0;  ///< copied less destroyed handles of the open segment
+};
+
+// Constant initialisation and no destructor: access costs one instruction, and handles that outlive
+// the thread's other objects still find their tape closed.
+inline constinit thread_local Tape tape{};
+
+/// Recycles what a finished residual left, opens a segment and grows the storage as needed.
+void make_room();
+/// Counts a handle of an old segment; handles of other threads' tapes are left alone.
+void retain_old(std::uint64_t bits);
+void release_old(std::uint64_t bits);
+/// Throws Error{StaleValue} that says what is wrong with an operand.
+[[noreturn]] void bad_operand(std::uint64_t bits);
+/// The residual is complete: its nodes are garbage once their handles are gone.
+void finish_residual();
+
+/// Whether the handle points into the open segment of this thread's tape.
+inline bool in_open_segment(std::uint64_t bits) {
+  return bits - tape.mark < (std::uint64_t{1} << 32);
+}
+
+inline void retain(std::uint64_t bits) {
+  if (in_open_segment(bits)) {
+    ++tape.balance;
+  } else if (bits != 0) {
+    retain_old(bits);
+  }
+}
+
+inline void release(std::uint64_t bits) {
+  if (in_open_segment(bits)) {
+    --tape.balance;
+  } else if (bits != 0) {
+    release_old(bits);
+  }
+}
+
+inline std::uint64_t append_leaf(std::uint32_t leaf_head, std::uint32_t a, std::uint32_t b,
+                                 std::uint32_t c) {
+  Tape& t = tape;
+  if (t.size >= t.limit) [[unlikely]]
+    make_room();
+  const std::uint64_t id = t.size++;
+  t.nodes[id] = {leaf_head, a, b, c};
+  return t.tag + id;
+}
+
+inline std::uint64_t append_number(std::uint32_t leaf_head, std::uint32_t source, double number) {
+  const auto bits = std::bit_cast<std::uint64_t>(number);
+  return append_leaf(leaf_head, source, static_cast<std::uint32_t>(bits),
+                     static_cast<std::uint32_t>(bits >> 32));
+}
+
+/// Distance from node `id` back to an operand; an operand of another tape is out of reach.
+inline std::uint32_t distance(std::uint64_t id, std::uint64_t operand) {
+  const std::uint64_t back = tape.tag + id - operand;
+  if (back > id) [[unlikely]]
+    bad_operand(operand);
+  return static_cast<std::uint32_t>(back);
+}
+
+inline std::uint64_t append_op(ir::Op op, std::uint64_t a) {
+  Tape& t = tape;
+  if (t.size >= t.limit) [[unlikely]]
+    make_room();
+  const std::uint64_t id = t.size;
+  t.nodes[id] = {head(op), distance(id, a), 0, 0};
+  t.size = id + 1;
+  return t.tag + id;
+}
+
+inline std::uint64_t append_op(ir::Op op, std::uint64_t a, std::uint64_t b) {
+  Tape& t = tape;
+  if (t.size >= t.limit) [[unlikely]]
+    make_room();
+  const std::uint64_t id = t.size;
+  t.nodes[id] = {head(op), distance(id, a), distance(id, b), 0};
+  t.size = id + 1;
+  return t.tag + id;
+}
+
+inline std::uint64_t append_op(ir::Op op, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+  Tape& t = tape;
+  if (t.size >= t.limit) [[unlikely]]
+    make_room();
+  const std::uint64_t id = t.size;
+  t.nodes[id] = {head(op), distance(id, a), distance(id, b), distance(id, c)};
+  t.size = id + 1;
+  return t.tag + id;
+}
+
+}  // namespace topograd::detail

@@ -1,0 +1,134 @@
+// Value: a handle to one scalar node of an expression graph, with the arithmetic of scalar C++.
+#pragma once
+
+#include <topograd/frontend/tape.hpp>
+
+#include <concepts>
+#include <type_traits>
+
+namespace topograd {
+
+/// Handle to one scalar node of the expression that the calling thread is building.
+///
+/// A C++ number that becomes a Value is *data*: one leaf for each conversion, never folded, never
+/// compared, so that its value can differ between residuals of one topology. literal() makes a
+/// number part of the structure.
+///
+/// Handles are counted, so a sub-expression lives as long as a Value refers to it: it can be kept
+/// and used in several residuals. Values belong to the thread that made them; use on another thread
+/// throws Error{StaleValue}, as does use of a default-constructed Value. 8 bytes.
+class Value {
+ public:
+  Value() noexcept = default;
+  template <class T>
+  requires std::is_arithmetic_v<T> Value(
+      T number)  // NOLINT: numbers mix with Values as they do with doubles
+      : bits_(detail::append_number(detail::head(ir::Op::Data), 0, static_cast<double>(number))) {}
+
+  Value(const Value& other) : bits_(other.bits_) { detail::retain(bits_); }
+  Value(Value&& other) noexcept : bits_(other.bits_) { other.bits_ = 0; }
+  Value& operator=(const Value& other) {
+    detail::retain(other.bits_);
+    detail::release(bits_);
+    bits_ = other.bits_;
+    return *this;
+  }
+  Value& operator=(Value&& other) noexcept {
+    const std::uint64_t taken = other.bits_;
+    other.bits_ = 0;
+    detail::release(bits_);
+    bits_ = taken;
+    return *this;
+  }
+  ~Value() { detail::release(bits_); }
+
+  /// Takes over the handle that an append has made.
+  static Value adopt(std::uint64_t bits) {
+    Value value;
+    value.bits_ = bits;
+    return value;
+  }
+  /// Tape and node; 0 for a Value without an expression.
+  std::uint64_t bits() const { return bits_; }
+
+  friend Value operator+(const Value& a, const Value& b) { return make(ir::Op::Add, a, b); }
+  friend Value operator-(const Value& a, const Value& b) { return make(ir::Op::Sub, a, b); }
+  friend Value operator*(const Value& a, const Value& b) { return make(ir::Op::Mul, a, b); }
+  friend Value operator/(const Value& a, const Value& b) { return make(ir::Op::Div, a, b); }
+  friend Value operator-(const Value& a) { return make(ir::Op::Neg, a); }
+  friend Value operator+(const Value& a) { return a; }
+
+  Value& operator+=(const Value& b) { return *this = *this + b; }
+  Value& operator-=(const Value& b) { return *this = *this - b; }
+  Value& operator*=(const Value& b) { return *this = *this * b; }
+  Value& operator/=(const Value& b) { return *this = *this / b; }
+
+  /// Appends one op. Throws Error{StaleValue} if an operand is not a Value of this thread's tape.
+  static Value make(ir::Op op, const Value& a) { return adopt(detail::append_op(op, a.bits_)); }
+  static Value make(ir::Op op, const Value& a, const Value& b) {
+    return adopt(detail::append_op(op, a.bits_, b.bits_));
+  }
+  static Value make(ir::Op op, const Value& a, const Value& b, const Value& c) {
+    return adopt(detail::append_op(op, a.bits_, b.bits_, c.bits_));
+  }
+
+ private:
+  std::uint64_t bits_ = 0;
+};
+
+/// A truth value inside an expression: what comparisons give and select() takes.
+class Bool {
+ public:
+  explicit Bool(Value value) : value_(static_cast<Value&&>(value)) {}
+
+  /// 1 for true, 0 for false.
+  const Value& value() const { return value_; }
+
+  /// A branch on a Value. Throws Error{Unsupported}: while a residual is traced there is no number
+  /// to branch on; select(condition, a, b) takes both sides into the expression.
+  explicit operator bool() const;
+
+  friend Bool operator&&(const Bool& a, const Bool& b) { return make(ir::Op::And, a, b); }
+  friend Bool operator||(const Bool& a, const Bool& b) { return make(ir::Op::Or, a, b); }
+  friend Bool operator!(const Bool& a) { return Bool(Value::make(ir::Op::Not, a.value_)); }
+
+ private:
+  static Bool make(ir::Op op, const Bool& a, const Bool& b) {
+    return Bool(Value::make(op, a.value_, b.value_));
+  }
+  Value value_;
+};
+
+inline Bool operator==(const Value& a, const Value& b) {
+  return Bool(Value::make(ir::Op::Eq, a, b));
+}
+inline Bool operator!=(const Value& a, const Value& b) {
+  return Bool(Value::make(ir::Op::Ne, a, b));
+}
+inline Bool operator<(const Value& a, const Value& b) {
+  return Bool(Value::make(ir::Op::Lt, a, b));
+}
+inline Bool operator<=(const Value& a, const Value& b) {
+  return Bool(Value::make(ir::Op::Le, a, b));
+}
+inline Bool operator>(const Value& a, const Value& b) {
+  return Bool(Value::make(ir::Op::Gt, a, b));
+}
+inline Bool operator>=(const Value& a, const Value& b) {
+  return Bool(Value::make(ir::Op::Ge, a, b));
+}
+
+/// A number that is part of the structure: residuals with other literals are other topologies.
+inline Value literal(double number) {
+  return Value::adopt(detail::append_number(detail::head(ir::Op::Literal), 0, number));
+}
+
+/// `a` where the condition holds, else `b`. Both sides are part of the expression; the side that is
+/// not taken has no influence on values or derivatives, even where it is NaN or infinite.
+inline Value select(const Bool& condition, const Value& a, const Value& b) {
+  return Value::make(ir::Op::Select, condition.value(), a, b);
+}
+
+}  // namespace topograd
+
+#include <topograd/frontend/math.hpp>

@@ -1,0 +1,199 @@
+// Vec2, Vec3, Vec4: fixed-size groups of Values with the operations of vector algebra.
+#pragma once
+
+#include <topograd/frontend/value.hpp>
+
+#include <array>
+
+namespace topograd {
+
+struct Vec2 {
+  static constexpr int kSize = 2;
+  Value x, y;
+};
+
+struct Vec3 {
+  static constexpr int kSize = 3;
+  Value x, y, z;
+};
+
+struct Vec4 {
+  static constexpr int kSize = 4;
+  Value x, y, z, w;
+};
+
+template <class V>
+concept VecType = std::same_as<V, Vec2> || std::same_as<V, Vec3> || std::same_as<V, Vec4>;
+
+namespace detail {
+
+/// f of the components, one after the other.
+template <class F>
+Vec2 zip(F f, const Vec2& a) {
+  return {f(a.x), f(a.y)};
+}
+template <class F>
+Vec3 zip(F f, const Vec3& a) {
+  return {f(a.x), f(a.y), f(a.z)};
+}
+template <class F>
+Vec4 zip(F f, const Vec4& a) {
+  return {f(a.x), f(a.y), f(a.z), f(a.w)};
+}
+template <class F>
+Vec2 zip(F f, const Vec2& a, const Vec2& b) {
+  return {f(a.x, b.x), f(a.y, b.y)};
+}
+template <class F>
+Vec3 zip(F f, const Vec3& a, const Vec3& b) {
+  return {f(a.x, b.x), f(a.y, b.y), f(a.z, b.z)};
+}
+template <class F>
+Vec4 zip(F f, const Vec4& a, const Vec4& b) {
+  return {f(a.x, b.x), f(a.y, b.y), f(a.z, b.z), f(a.w, b.w)};
+}
+
+template <class A>
+struct VecOf {};
+template <VecType V>
+struct VecOf<V> {
+  using type = V;
+};
+template <>
+struct VecOf<std::array<double, 2>> {
+  using type = Vec2;
+};
+template <>
+struct VecOf<std::array<double, 3>> {
+  using type = Vec3;
+};
+template <>
+struct VecOf<std::array<double, 4>> {
+  using type = Vec4;
+};
+
+/// Two operands of one vector type, at least one of them made of Values.
+template <class A, class B>
+concept VecPair = (VecType<A> ||
+                   VecType<B>)&&std::same_as<typename VecOf<A>::type, typename VecOf<B>::type>;
+
+}  // namespace detail
+
+template <VecType V>
+const V& lift(const V& v) {
+  return v;
+}
+/// Numbers as a vector; each of them is data.
+inline Vec2 lift(const std::array<double, 2>& v) { return {v[0], v[1]}; }
+inline Vec3 lift(const std::array<double, 3>& v) { return {v[0], v[1], v[2]}; }
+inline Vec4 lift(const std::array<double, 4>& v) { return {v[0], v[1], v[2], v[3]}; }
+
+template <class A, class B>
+requires detail::VecPair<A, B>
+auto operator+(const A& a, const B& b) {
+  return detail::zip([](const Value& s, const Value& t) { return s + t; }, lift(a), lift(b));
+}
+template <class A, class B>
+requires detail::VecPair<A, B>
+auto operator-(const A& a, const B& b) {
+  return detail::zip([](const Value& s, const Value& t) { return s - t; }, lift(a), lift(b));
+}
+template <VecType V>
+V operator-(const V& a) {
+  return detail::zip([](const Value& s) { return -s; }, a);
+}
+template <VecType V>
+V operator*(const V& a, const Value& s) {
+  return detail::zip([&](const Value& t) { return t * s; }, a);
+}
+template <VecType V>
+V operator*(const Value& s, const V& a) {
+  return detail::zip([&](const Value& t) { return s * t; }, a);
+}
+template <VecType V>
+V operator/(const V& a, const Value& s) {
+  return detail::zip([&](const Value& t) { return t / s; }, a);
+}
+template <VecType V, class B>
+V& operator+=(V& a, const B& b) {
+  return a = a + b;
+}
+template <VecType V, class B>
+V& operator-=(V& a, const B& b) {
+  return a = a - b;
+}
+template <VecType V>
+V& operator*=(V& a, const Value& s) {
+  return a = a * s;
+}
+template <VecType V>
+V& operator/=(V& a, const Value& s) {
+  return a = a / s;
+}
+
+/// Component by component.
+template <VecType V>
+V select(const Bool& condition, const V& a, const V& b) {
+  return detail::zip([&](const Value& s, const Value& t) { return select(condition, s, t); }, a, b);
+}
+
+inline Value dot(const Vec2& a, const Vec2& b) { return a.x * b.x + a.y * b.y; }
+inline Value dot(const Vec3& a, const Vec3& b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
+inline Value dot(const Vec4& a, const Vec4& b) {
+  return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
+}
+
+inline Value squared_norm(const Vec2& a) { return square(a.x) + square(a.y); }
+inline Value squared_norm(const Vec3& a) { return square(a.x) + square(a.y) + square(a.z); }
+inline Value squared_norm(const Vec4& a) {
+  return square(a.x) + square(a.y) + square(a.z) + square(a.w);
+}
+
+/// Euclidean length, 0 with derivative 0 at the origin.
+///
+/// The infinite derivative of the root at 0 stays on the side that is not taken there. NaN stays
+/// NaN.
+template <VecType V>
+Value norm(const V& a) {
+  const Value s = squared_norm(a);
+  const Value zero = literal(0.0);
+  return select(s == zero, zero, sqrt(s));
+}
+
+/// The direction of `a`; the zero vector, with derivative 0, at the origin. NaN stays NaN.
+template <VecType V>
+V normalize(const V& a) {
+  const Value s = squared_norm(a);
+  const Value zero = literal(0.0);
+  const Value scale = select(s == zero, zero, rsqrt(s));
+  return detail::zip([&](const Value& t) { return t * scale; }, a);
+}
+
+template <VecType V>
+Value squared_distance(const V& a, const V& b) {
+  return squared_norm(a - b);
+}
+/// Length of a - b, with derivative 0 where the points coincide.
+template <VecType V>
+Value distance(const V& a, const V& b) {
+  return norm(a - b);
+}
+/// a + t (b - a).
+template <VecType V>
+V lerp(const V& a, const V& b, const Value& t) {
+  return a + (b - a) * t;
+}
+
+/// z component of the cross product of two vectors in the plane.
+inline Value cross(const Vec2& a, const Vec2& b) { return a.x * b.y - a.y * b.x; }
+inline Vec3 cross(const Vec3& a, const Vec3& b) {
+  return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
+}
+
+/// v turned about the direction of `axis_angle` by its length in radians.
+///
+/// Rodrigues' formula; below |axis_angle|^2 = 2^-12 its Taylor series to fourth order in the
+/// square, which is exact to double precision there and differentiable at 0.
+Vec3 rotate(const Vec3& axis_angle, const Vec3& v);
+
+}  // namespace topograd
