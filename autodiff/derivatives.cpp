@@ -1,0 +1,100 @@
+// Derivative programs for kernels: what each kind of kernel computes for one instance.
+#include <topograd/autodiff/derivatives.hpp>
+
+#include <topograd/autodiff/sweep.hpp>
+#include <topograd/ir/passes/passes.hpp>
+
+#include <numeric>
+
+namespace topograd::autodiff {
+namespace {
+
+using ir::Id;
+using ir::kNone;
+
+std::vector<Id> tangent_leaves(Builder& builder) {
+  std::vector<Id> leaves;
+  for (std::uint32_t slot = 0; slot < builder.leaves().parameters; ++slot) {
+    leaves.push_back(builder.graph().leaf(ir::Op::Tangent, slot));
+  }
+  return leaves;
+}
+
+// Sum of products a_k * b_k; factors that are structurally zero leave their term out.
+Id dot(ir::Graph& graph, std::span<const Id> a, std::span<const Id> b) {
+  Id sum = kNone;
+  for (std::size_t k = 0; k < a.size(); ++k) {
+    if (a[k] == kNone || b[k] == kNone) continue;
+    const Id term =
+        a[k] == b[k] ? graph.add(ir::Op::Square, a[k]) : graph.add(ir::Op::Mul, a[k], b[k]);
+    sum = sum == kNone ? term : graph.add(ir::Op::Add, sum, term);
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> all_slots(const ir::Program& f) {
+  std::vector<std::uint32_t> slots(f.leaves.parameters);
+  std::iota(slots.begin(), slots.end(), 0);
+  return slots;
+}
+
+ir::Program vjp(const ir::Program& f, Slots slots) {
+  check_slots(f, slots);
+  Builder builder(ir::optimize(f));
+  ir::LeafCounts leaves = builder.leaves();
+  leaves.seeds = static_cast<std::uint32_t>(builder.outputs().size());
+  std::vector<Id> seeds;
+  for (std::uint32_t row = 0; row < leaves.seeds; ++row) {
+    seeds.push_back(builder.graph().leaf(ir::Op::Seed, row));
+  }
+  return builder.extract(reverse(builder, seeds, slots), leaves);
+}
+
+ir::Program jvp(const ir::Program& f) {
+  Builder builder(ir::optimize(f));
+  return builder.extract(forward(builder, tangent_leaves(builder)), builder.leaves());
+}
+
+ir::Program cost(const ir::Program& f) {
+  Builder builder(ir::optimize(f));
+  ir::Graph& graph = builder.graph();
+  Id sum = dot(graph, builder.outputs(), builder.outputs());
+  if (sum != kNone) sum = graph.add(ir::Op::Mul, graph.literal(0.5), sum);
+  return builder.extract(std::span(&sum, 1), builder.leaves());
+}
+
+ir::Program gradient(const ir::Program& f, Slots slots) {
+  check_slots(f, slots);
+  Builder builder(ir::optimize(f));
+  const std::vector<Id> seeds = builder.outputs();
+  return builder.extract(reverse(builder, seeds, slots), builder.leaves());
+}
+
+ir::Program jtjp(const ir::Program& f, Slots slots) {
+  check_slots(f, slots);
+  Builder builder(ir::optimize(f));
+  const std::vector<Id> rows = forward(builder, tangent_leaves(builder));
+  return builder.extract(reverse(builder, rows, slots), builder.leaves());
+}
+
+ir::Program block(const ir::Program& f, Slots slots) {
+  const ir::Program J = jacobian(f, slots);
+  const std::size_t n = slots.size(), rows = n == 0 ? 0 : J.outputs.size() / n;
+  Builder builder(J);
+  std::vector<std::vector<Id>> columns(n, std::vector<Id>(rows));
+  for (std::size_t k = 0; k < n * rows; ++k) {
+    const ir::Node& entry = builder[builder.outputs()[k]];
+    const bool zero = entry.op == ir::Op::Literal && entry.literal() == 0;
+    columns[k % n][k / n] = zero ? kNone : builder.outputs()[k];
+  }
+  std::vector<Id> outputs;
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = i; j < n; ++j)
+      outputs.push_back(dot(builder.graph(), columns[i], columns[j]));
+  }
+  return builder.extract(outputs, builder.leaves());
+}
+
+}  // namespace topograd::autodiff

@@ -1,0 +1,90 @@
+// Expressions on a graph that read like the textbook; what derivative rules are written with.
+#pragma once
+
+#include <topograd/autodiff/traits.hpp>
+#include <topograd/ir/graph.hpp>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace topograd::autodiff {
+
+/// A graph that starts as a program and grows by its derivatives, and the traits of its nodes.
+class Builder {
+ public:
+  explicit Builder(const ir::Program& f);
+
+  ir::Graph& graph() { return graph_; }
+  const ir::Node& operator[](ir::Id id) const { return graph_[id]; }
+  /// Nodes of f: 0 .. size() - 1, operands first.
+  ir::Id size() const { return size_; }
+  const std::vector<ir::Id>& outputs() const { return outputs_; }
+  const ir::LeafCounts& leaves() const { return leaves_; }
+  const Traits& traits(ir::Id id);
+  /// The optimised program of these outputs (kNone: the literal 0) with f's guards.
+  ir::Program extract(std::span<const ir::Id> outputs, const ir::LeafCounts& leaves);
+
+ private:
+  ir::Graph graph_;
+  ir::Id size_ = 0;
+  std::vector<ir::Id> outputs_;
+  std::vector<ir::Guard> guards_;
+  ir::LeafCounts leaves_;
+  std::vector<Traits> traits_;  // of the first nodes of the graph; grows when asked
+};
+
+/// A node of a builder's graph.
+struct Expr {
+  Builder* builder = nullptr;
+  ir::Id id = ir::kNone;
+
+  Expr make(ir::Op op) const { return {builder, builder->graph().add(op, id)}; }
+  Expr make(ir::Op op, Expr b) const { return {builder, builder->graph().add(op, id, b.id)}; }
+  Expr make(ir::Op op, Expr b, Expr c) const {
+    return {builder, builder->graph().add(op, id, b.id, c.id)};
+  }
+  Expr literal(double value) const { return {builder, builder->graph().literal(value)}; }
+  const Traits& traits() const { return builder->traits(id); }
+  bool is_literal(double value) const {
+    const ir::Node& n = builder->graph()[id];
+    return n.op == ir::Op::Literal && n.literal() == value;
+  }
+};
+
+inline Expr operator+(Expr a, Expr b) { return a.make(ir::Op::Add, b); }
+inline Expr operator-(Expr a, Expr b) { return a.make(ir::Op::Sub, b); }
+inline Expr operator*(Expr a, Expr b) { return a.make(ir::Op::Mul, b); }
+inline Expr operator/(Expr a, Expr b) { return a.make(ir::Op::Div, b); }
+inline Expr operator-(Expr a) { return a.make(ir::Op::Neg); }
+inline Expr operator+(Expr a, double b) { return a + a.literal(b); }
+inline Expr operator-(Expr a, double b) { return a - a.literal(b); }
+inline Expr operator*(double a, Expr b) { return b.literal(a) * b; }
+inline Expr operator+(double a, Expr b) { return b.literal(a) + b; }
+inline Expr operator-(double a, Expr b) { return b.literal(a) - b; }
+inline Expr operator/(double a, Expr b) { return b.literal(a) / b; }
+inline Expr operator<=(Expr a, Expr b) { return a.make(ir::Op::Le, b); }
+inline Expr operator>=(Expr a, Expr b) { return a.make(ir::Op::Ge, b); }
+
+inline Expr reciprocal(Expr a) { return a.make(ir::Op::Reciprocal); }
+inline Expr square(Expr a) { return a.make(ir::Op::Square); }
+inline Expr rsqrt(Expr a) { return a.make(ir::Op::Rsqrt); }
+inline Expr exp(Expr a) { return a.make(ir::Op::Exp); }
+inline Expr log(Expr a) { return a.make(ir::Op::Log); }
+inline Expr sin(Expr a) { return a.make(ir::Op::Sin); }
+inline Expr cos(Expr a) { return a.make(ir::Op::Cos); }
+inline Expr sinh(Expr a) { return a.make(ir::Op::Sinh); }
+inline Expr cosh(Expr a) { return a.make(ir::Op::Cosh); }
+inline Expr sign(Expr a) { return a.make(ir::Op::Sign); }
+inline Expr floor(Expr a) { return a.make(ir::Op::Floor); }
+inline Expr pow(Expr a, Expr b) { return a.make(ir::Op::Pow, b); }
+inline Expr select(Expr condition, Expr a, Expr b) { return condition.make(ir::Op::Select, a, b); }
+/// a * b, and 0 where a is 0, whatever b is.
+inline Expr zmul(Expr a, Expr b) { return a.make(ir::Op::Zmul, b); }
+/// a / b, and 0 where b is 0, whatever a is.
+inline Expr quotient_or_zero(Expr a, Expr b) {
+  const Expr zero = a.literal(0);
+  return select(b.make(ir::Op::Eq, zero), zero, a / b);
+}
+
+}  // namespace topograd::autodiff

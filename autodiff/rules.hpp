@@ -1,0 +1,48 @@
+// The derivative rules: one line of calculus per op, and the two products that carry them on.
+#pragma once
+
+#include <topograd/autodiff/expression.hpp>
+
+#include <array>
+
+namespace topograd::autodiff {
+
+/// Derivative of y = op(a, b, c) with respect to one operand, as both modes use it.
+struct Partial {
+  enum class Kind {
+    zero,         ///< does not depend on the operand, or only by jumps
+    one,          ///< v -> v
+    minus_one,    ///< v -> -v
+    factor,       ///< v -> v * d
+    twice,        ///< v -> (v + v) * d
+    mask,         ///< v -> v * d, and 0 where d is 0, whatever v is
+    where_true,   ///< v -> v where d is true, 0 elsewhere
+    where_false,  ///< v -> 0 where d is true, v elsewhere
+  };
+  Kind kind = Kind::zero;
+  Expr d = {};
+};
+
+/// Derivatives of the node y = op(a, b, c) of `builder`'s graph by its operands. At kinks:
+///
+///   abs'(0) = 0; min and max give the derivative to the chosen side, on ties to the first operand
+///   sign, floor, ceil, round, trunc and comparisons have derivative 0
+///   mod(a, b): 1 by a, -floor(a / b) by b
+///   sqrt'(0), log'(0) and the like keep their mathematical value, infinity
+///   pow(x, y) by y is 0 where x is 0 and y > 0; NaN where x < 0
+///   atan2 at (0, 0) and hypot at (0, 0) have derivative 0
+///
+/// Composite ops have been expanded before. Throws Error{Internal} if one is met.
+/// Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 3.
+std::array<Partial, 3> partials(Builder& builder, ir::Id y);
+
+/// Adjoint g of y carried on to an operand. A zero adjoint times an infinite or NaN derivative is
+/// 0: written as Zmul where the derivative may be infinite, or where g may have been masked by a
+/// branch.
+Expr pull(const Partial& partial, Expr g);
+
+/// Tangent t of an operand carried on to y. A zero tangent times an infinite derivative is 0, and
+/// so is a zero derivative times an infinite tangent, which is what pull() makes of the same path.
+Expr push(const Partial& partial, Expr t);
+
+}  // namespace topograd::autodiff

@@ -1,0 +1,29 @@
+// The two modes of differentiation as sweeps over a builder's program.
+#pragma once
+
+#include <topograd/autodiff/expression.hpp>
+
+#include <span>
+#include <vector>
+
+namespace topograd::autodiff {
+
+/// Throws Error{InvalidArgument} if a slot is not one of f's parameters.
+void check_slots(const ir::Program& f, std::span<const std::uint32_t> slots);
+
+/// Reverse mode: adjoints of the parameter slots in `slots`, kNone where structurally zero.
+///
+///   seeds   adjoint of each output of the builder's program; kNone leaves an output out
+///
+/// Cost: linear in the program's nodes.
+std::vector<ir::Id> reverse(Builder& builder, std::span<const ir::Id> seeds,
+                            std::span<const std::uint32_t> slots);
+
+/// Forward mode: tangents of the outputs, kNone where structurally zero.
+///
+///   tangents   tangent of each parameter slot; kNone is zero
+///
+/// Cost: linear in the program's nodes.
+std::vector<ir::Id> forward(Builder& builder, std::span<const ir::Id> tangents);
+
+}  // namespace topograd::autodiff

@@ -1,0 +1,31 @@
+// What is known of a node's value without evaluating it: can it be infinite, is it a mask.
+#pragma once
+
+#include <topograd/ir/program.hpp>
+
+#include <cstdint>
+#include <span>
+
+namespace topograd::autodiff {
+
+/// How a value can leave the finite numbers, given finite parameters, tangents and seeds.
+/// Ascending.
+enum class Grade : std::uint8_t {
+  Constant,  ///< a finite literal
+  Tame,      ///< affine in parameters or bounded: finite wherever parameters are
+  Plain,     ///< finite unless it overflows, reads non-finite data, or leaves an op's domain
+  Wild       ///< may be infinite at ordinary points: quotients, exponentials, logarithms
+};
+
+/// Decides where a derivative product needs the zero rule (rules.hpp).
+struct Traits {
+  Grade grade = Grade::Wild;
+  bool masked = false;       ///< may be exactly 0 because of a select, a comparison, a sign
+  bool nonnegative = false;  ///< >= 0 or NaN
+  bool away = false;         ///< at least some positive constant in magnitude, or NaN
+};
+
+/// Traits of a node, given those of its operands (operands of leaves: none). Unknown ops are Wild.
+Traits infer(const ir::Node& node, std::span<const Traits> operands);
+
+}  // namespace topograd::autodiff
