@@ -29,6 +29,15 @@ T maximum(T a, T b) {
   return a > b ? a : b;
 }
 
+// Floored: the result has the divisor's sign. The remainder is exact, also where the quotient has
+// more digits than T; only adding the divisor rounds.
+template <class T>
+T floored_mod(T a, T b) {
+  const T remainder = std::fmod(a, b);
+  if (remainder == 0) return std::copysign(remainder, b);
+  return std::signbit(remainder) != std::signbit(b) ? remainder + b : remainder;
+}
+
 template <class T>
 T clamp(T x, T low, T high) {
   return minimum(maximum(x, low), high);
@@ -109,7 +118,7 @@ T apply(Op op, T a, T b, T c) {
     case Op::Ceil: return std::ceil(a);
     case Op::Round: return round_even(a);
     case Op::Trunc: return std::trunc(a);
-    case Op::Mod: return a - b * std::floor(a / b);
+    case Op::Mod: return floored_mod(a, b);
     case Op::Min: return minimum(a, b);
     case Op::Max: return maximum(a, b);
     case Op::Eq: return a == b;

@@ -3,6 +3,7 @@
 #include <topograd/ir/hash.hpp>
 
 #include <algorithm>
+#include <bit>
 
 namespace topograd::ir {
 namespace {
@@ -16,7 +17,7 @@ std::uint64_t hash_node(const Node& n) {
 }  // namespace
 
 Id Graph::intern(const Node& node) {
-  if (nodes_.size() * 2 >= table_.size()) grow();
+  if (nodes_.size() * 2 >= table_.size()) rehash(std::max<std::size_t>(64, table_.size() * 2));
   const std::size_t mask = table_.size() - 1;
   std::size_t at = hash_node(node) & mask;
   while (table_[at] != kNone) {
@@ -36,8 +37,14 @@ Id Graph::copy(const Node& node, std::span<const Id> map) {
   return intern(make_node(renamed.op, renamed.args[0], renamed.args[1], renamed.args[2]));
 }
 
-void Graph::grow() {
-  table_.assign(table_.empty() ? 64 : table_.size() * 2, kNone);
+void Graph::reserve(std::size_t nodes) {
+  nodes_.reserve(nodes);
+  const std::size_t size = std::bit_ceil(std::max<std::size_t>(64, nodes * 2 + 1));
+  if (size > table_.size()) rehash(size);
+}
+
+void Graph::rehash(std::size_t size) {
+  table_.assign(size, kNone);
   const std::size_t mask = table_.size() - 1;
   for (Id id = 0; id < nodes_.size(); ++id) {
     std::size_t at = hash_node(nodes_[id]) & mask;

@@ -22,6 +22,9 @@ class Graph {
   Id copy(const Node& node, std::span<const Id> map);
   Id intern(const Node& node);
 
+  /// Makes room for `nodes` nodes in all.
+  void reserve(std::size_t nodes);
+
   const Node& operator[](Id id) const { return nodes_[id]; }
   std::size_t size() const { return nodes_.size(); }
   std::span<const Node> nodes() const { return nodes_; }
@@ -31,7 +34,7 @@ class Graph {
                   std::span<const Guard> guards = {}) const;
 
  private:
-  void grow();
+  void rehash(std::size_t size);
 
   std::vector<Node> nodes_;
   std::vector<Id> table_;  // open addressing, kNone where free; size is a power of two

@@ -21,9 +21,17 @@ namespace topograd::ir {
 /// Literals are the shortest decimals that read back to the same bits; nan, inf, -inf, -0.
 std::string print(const Program& program);
 
-/// Reads what print() writes; white space and `#` comments are free. Throws Error{Parse} with line
-/// and column for malformed text, unknown ops, wrong arity, operands that do not precede their
-/// user.
+/// The line of one node in print(), without its indent: "%2 = mul %0, %1".
+std::string print_node(Id id, const Node& node);
+
+/// Shortest decimal that reads back to the same bits, as print() writes literals.
+std::string print_number(double value);
+
+/// Reads what print() writes; white space and `#` comments are free, names after % may be words,
+/// counts that are left out are 0, operands of commutative ops come in any order. The result
+/// satisfies the verifier. Throws Error{Parse} with line and column for malformed text, unknown
+/// ops, wrong arity, operands that do not precede their user, slots beyond their count, equal
+/// nodes.
 Program parse(std::string_view text);
 
 /// Graphviz form of a program, one box a node.

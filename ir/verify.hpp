@@ -15,6 +15,14 @@ namespace topograd::ir {
 ///   - outputs and guard conditions name existing nodes
 std::optional<std::string> violation(const Program& program);
 
+/// What is wrong, and at which node (kNone: at an output or a guard).
+struct Violation {
+  Id node = kNone;
+  std::string message;
+};
+/// As violation(), for those who know more of the node than its line.
+std::optional<Violation> find_violation(const Program& program);
+
 /// Ends the process with the violation and the program's text; a defect of ours, not of a caller.
 /// `where` names the pass that made the program.
 void verify(const Program& program, const char* where);

@@ -3,14 +3,17 @@
 
 #include <topograd/ir/program.hpp>
 
+#include <cstddef>
+
 namespace topograd::ir {
 
 /// Writes composite ops with primitive ones; bit for bit the same values as the evaluator's.
 Program expand(const Program& program);
 
-/// Evaluates nodes whose operands are all literals, with the scalar evaluator in double.
-/// Only valid where literals are read in double or the result is exact in float (0, 1, powers of
-/// two ...): other nodes are kept, so that float and double kernels come from one program.
+/// Evaluates nodes whose operands are all literals, where the result is right for float and double
+/// kernels alike: read as float it is what float arithmetic gives, and the library functions'
+/// results are exact (sin(0), pow(2, 3)). Other nodes are kept, so that both kernels come from one
+/// program and the same program comes out on every machine.
 Program fold(const Program& program);
 
 /// Algebraic rules. Contract: every rule keeps the bits of each output for all inputs, NaN,
@@ -22,11 +25,15 @@ Program simplify(const Program& program);
 Program remove_dead(const Program& program);
 
 /// Orders nodes so that few values are live at a time (Sethi-Ullman numbers on the DAG); outputs
-/// keep their order and every node its operands.
+/// keep their order and every node its operands. Never more live values than before.
 Program schedule(const Program& program);
 
-/// expand, fold, simplify, remove_dead: until nothing changes (bounded). What derivatives are taken
-/// of.
+/// Most values that are live at once when nodes are computed in order: leaves from where they
+/// stand, outputs to the end, literals never.
+std::size_t max_live(const Program& program);
+
+/// expand, then fold and simplify until nothing changes (bounded); nothing dead is left. What
+/// derivatives are taken of.
 Program optimize(const Program& program);
 
 }  // namespace topograd::ir

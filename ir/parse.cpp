@@ -1,0 +1,126 @@
+// Reading programs from text.
+#include <topograd/ir/lexer.hpp>
+#include <topograd/ir/text.hpp>
+#include <topograd/ir/verify.hpp>
+
+#include <charconv>
+#include <unordered_map>
+
+namespace topograd::ir {
+namespace {
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : lexer_(text) {}
+
+  Program parse() {
+    parse_counts();
+    while (lexer_.peek().text.starts_with('%')) parse_node();
+    while (lexer_.accept("guard")) parse_guard();
+    parse_return();
+    lexer_.expect("}");
+    if (!lexer_.peek().at_end()) fail_expected(lexer_.peek(), "the end of the text");
+    if (const auto wrong = find_violation(program_)) fail_at(places_[wrong->node], wrong->message);
+    return std::move(program_);
+  }
+
+ private:
+  template <class T>
+  T number(const Token& token, const char* what) {
+    T value{};
+    const char* end = token.text.data() + token.text.size();
+    const auto result = std::from_chars(token.text.data(), end, value);
+    if (result.ec != std::errc{} || result.ptr != end) fail_expected(token, what);
+    return value;
+  }
+
+  void parse_counts() {
+    lexer_.expect("program");
+    const struct {
+      const char* name;
+      std::uint32_t* count;
+    } fields[] = {{"parameters", &program_.leaves.parameters},
+                  {"data", &program_.leaves.data},
+                  {"uniforms", &program_.leaves.uniforms},
+                  {"seeds", &program_.leaves.seeds}};
+    for (const auto& field : fields) {
+      if (!lexer_.accept(field.name)) continue;
+      lexer_.expect("=");
+      *field.count = number<std::uint32_t>(lexer_.take(), "a count");
+    }
+    if (lexer_.peek().text != "{") fail_expected(lexer_.peek(), "a leaf count or '{'");
+    lexer_.take();
+  }
+
+  Id parse_operand() {
+    const Token token = lexer_.take();
+    if (!token.text.starts_with('%')) fail_expected(token, "an operand");
+    const auto found = names_.find(token.text);
+    if (found == names_.end()) {
+      fail_at(token, std::string(token.text) + " is not defined before this place");
+    }
+    return found->second;
+  }
+
+  void parse_node() {
+    const Token name = lexer_.take();
+    lexer_.expect("=");
+    const Token op_name = lexer_.take();
+    const std::optional<Op> op = find_op(op_name.text);
+    if (!op) fail_expected(op_name, "an op");
+    program_.nodes.push_back(parse_arguments(*op, op_name));
+    places_.push_back(name);
+    const auto id = static_cast<Id>(places_.size() - 1);
+    if (!names_.emplace(name.text, id).second) {
+      fail_at(name, std::string(name.text) + " is defined a second time");
+    }
+  }
+
+  Node parse_arguments(Op op, const Token& op_name) {
+    if (op == Op::Literal) return make_literal(number<double>(lexer_.take(), "a number"));
+    if (is_leaf(op)) return make_leaf(op, number<std::uint32_t>(lexer_.take(), "a slot"));
+    Id args[3] = {};
+    int count = 0;
+    if (lexer_.peek().text.starts_with('%')) {
+      do {
+        const Id operand = parse_operand();
+        if (count < 3) args[count] = operand;
+        ++count;
+      } while (lexer_.accept(","));
+    }
+    if (count != arity(op)) {
+      fail_at(op_name, std::string(info(op).name) + " takes " + std::to_string(arity(op)) +
+                           (arity(op) == 1 ? " operand, got " : " operands, got ") +
+                           std::to_string(count));
+    }
+    return make_node(op, args[0], args[1], args[2]);
+  }
+
+  void parse_guard() {
+    const Id condition = parse_operand();
+    const Token expected = lexer_.take();
+    if (expected.text != "true" && expected.text != "false") {
+      fail_expected(expected, "true or false");
+    }
+    program_.guards.push_back({condition, expected.text == "true"});
+  }
+
+  void parse_return() {
+    if (!lexer_.accept("return")) fail_expected(lexer_.peek(), "a node, 'guard' or 'return'");
+    if (lexer_.peek().text == "}") return;
+    do {
+      program_.outputs.push_back(parse_operand());
+    } while (lexer_.accept(","));
+  }
+
+  Lexer lexer_;
+  Program program_;
+  std::unordered_map<std::string_view, Id> names_;
+  std::vector<Token> places_;  // where each node is defined
+};
+
+}  // namespace
+
+Program parse(std::string_view text) { return Parser(text).parse(); }
+
+}  // namespace topograd::ir

@@ -1,0 +1,157 @@
+// Rules of sums, products, quotients and powers; the contract stands in rules.hpp.
+#include <topograd/ir/passes/rules.hpp>
+
+#include <cmath>
+#include <limits>
+
+namespace topograd::ir {
+namespace {
+
+// The exact inverse of a power of two that is, like its inverse, a normal float.
+std::optional<double> exact_inverse(double x) {
+  int exponent = 0;
+  const double fraction = std::frexp(x, &exponent);
+  constexpr int kLargest = std::numeric_limits<float>::max_exponent - 2;
+  if (std::fabs(fraction) != 0.5 || std::abs(exponent - 1) > kLargest) return std::nullopt;
+  return 1 / x;
+}
+
+bool is_finite_float(double x) { return std::isfinite(static_cast<float>(x)); }
+
+}  // namespace
+
+std::optional<double> Rules::literal(Id id) const {
+  if (!is(id, Op::Literal)) return std::nullopt;
+  return graph_[id].literal();
+}
+
+std::optional<Rules::Scaled> Rules::literal_operand(Id a, Id b) const {
+  if (const auto factor = literal(a)) return Scaled{b, *factor};
+  if (const auto factor = literal(b)) return Scaled{a, *factor};
+  return std::nullopt;
+}
+
+Answer Rules::add(Id a, Id b) {
+  // x + x and 2x are both the nearest number to the exact double of x.
+  if (a == b) return again(Op::Mul, graph_.literal(2), a);
+  for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
+    // -0 + -0 is -0 and x + -0 is x; with +0 the sum is +0 where x is -0.
+    if (is_literal(y, -0.0)) return same(x);
+    if (is_literal(y, 0.0) && facts_[x].not_negative_zero) return same(x);
+    // Subtraction is defined as addition of the negated number.
+    if (is(y, Op::Neg)) return again(Op::Sub, x, operand(y));
+  }
+  return keep();
+}
+
+Answer Rules::sub(Id a, Id b) {
+  // -0 - +0 is -0; x - -0 is x + +0.
+  if (is_literal(b, 0.0)) return same(a);
+  if (is_literal(b, -0.0) && facts_[a].not_negative_zero) return same(a);
+  // -0 - +0 is -0, -0 - -0 is +0; +0 - x would be +0 at x = +0.
+  if (is_literal(a, -0.0)) return again(Op::Neg, b);
+  if (is(b, Op::Neg)) return again(Op::Add, a, operand(b));
+  return keep();
+}
+
+Answer Rules::mul(Id a, Id b) {
+  if (a == b) return again(Op::Square, a);
+  // Signs of factors multiply, whatever the magnitudes: two negations cancel.
+  if (is(a, Op::Neg) && is(b, Op::Neg)) return again(Op::Mul, operand(a), operand(b));
+  const auto scaled = literal_operand(a, b);
+  if (!scaled) return keep();
+  if (scaled->factor == 1) return same(scaled->other);
+  if (scaled->factor == -1) return again(Op::Neg, scaled->other);
+  if (!is(scaled->other, Op::Neg)) return keep();
+  return again(Op::Mul, operand(scaled->other), graph_.literal(-scaled->factor));
+}
+
+Answer Rules::div(Id a, Id b) {
+  if (is(a, Op::Neg) && is(b, Op::Neg)) return again(Op::Div, operand(a), operand(b));
+  if (const auto divisor = literal(b)) {
+    if (*divisor == 1) return same(a);
+    if (*divisor == -1) return again(Op::Neg, a);
+    // Quotient and product are the same real number, rounded once.
+    if (const auto inverse = exact_inverse(*divisor)) {
+      return again(Op::Mul, a, graph_.literal(*inverse));
+    }
+    if (is(a, Op::Neg)) return again(Op::Div, operand(a), graph_.literal(-*divisor));
+  }
+  if (const auto dividend = literal(a)) {
+    if (*dividend == 1) return again(Op::Reciprocal, b);
+    if (is(b, Op::Neg)) return again(Op::Div, graph_.literal(-*dividend), operand(b));
+  }
+  return keep();
+}
+
+Answer Rules::neg(Id a) {
+  if (is(a, Op::Neg)) return same(operand(a));
+  if (is(a, Op::Mul) || is(a, Op::Div)) return neg_of_product(graph_[a]);
+  return keep();
+}
+
+// -(a b) and -(a / b): rounding to nearest is symmetric, so the sign may be taken from either
+// operand.
+Answer Rules::neg_of_product(const Node& product) {
+  const Id a = product.args[0], b = product.args[1];
+  const Op op = product.op;
+  if (is(a, Op::Neg)) return again(op, operand(a), b);
+  if (is(b, Op::Neg)) return again(op, a, operand(b));
+  if (const auto x = literal(a)) return again(op, graph_.literal(-*x), b);
+  if (const auto y = literal(b)) return again(op, a, graph_.literal(-*y));
+  return keep();
+}
+
+Answer Rules::fma(Id a, Id b, Id c) {
+  // The exact product is rounded once; a product of zero keeps its sign beside -0.
+  if (is_literal(c, -0.0)) return again(Op::Mul, a, b);
+  if (is(a, Op::Neg) && is(b, Op::Neg)) return again(Op::Fma, operand(a), operand(b), c);
+  const auto scaled = literal_operand(a, b);
+  if (!scaled) return keep();
+  if (scaled->factor == 1) return again(Op::Add, scaled->other, c);
+  if (scaled->factor == -1) return again(Op::Sub, c, scaled->other);
+  if (!is(scaled->other, Op::Neg)) return keep();
+  return again(Op::Fma, operand(scaled->other), graph_.literal(-scaled->factor), c);
+}
+
+Answer Rules::square(Id a) {
+  if (is(a, Op::Neg) || is(a, Op::Abs)) return again(Op::Square, operand(a));
+  return keep();
+}
+
+Answer Rules::zmul(Id a, Id b) {
+  // A zero's square is +0 as well.
+  if (a == b) return again(Op::Square, a);
+  // a is 1 or +0: the product is b, or +0 by definition.
+  if (facts_[a].boolean && !is(a, Op::Literal)) {
+    return again(Op::Select, a, b, graph_.literal(0));
+  }
+  if (is(a, Op::Neg) && is(b, Op::Neg)) return again(Op::Zmul, operand(a), operand(b));
+  if (const auto first = literal(a)) {
+    if (*first == 0) return number(0);
+    // Never zero, in float either: the plain product.
+    if (static_cast<float>(*first) != 0) return again(Op::Mul, a, b);
+  }
+  if (const auto factor = literal(b)) return zmul_literal(a, *factor);
+  return keep();
+}
+
+Answer Rules::zmul_literal(Id a, double factor) {
+  // At a = +0 the product is +0 as well if the factor is finite with its sign clear.
+  const bool plain =
+      facts_[a].not_negative_zero && !std::signbit(factor) && is_finite_float(factor);
+  if (plain) return again(Op::Mul, a, graph_.literal(factor));
+  // Zero where a is, of either sign; elsewhere the sign may be taken from either factor.
+  if (is(a, Op::Neg)) return again(Op::Zmul, operand(a), graph_.literal(-factor));
+  return keep();
+}
+
+Answer Rules::pow(Id a, Id b) {
+  // IEEE 754-2019, 9.2.1: 1 for any base, NaN too; and for base 1 with any exponent.
+  if (is_literal(b, 0.0) || is_literal(b, -0.0) || is_literal(a, 1)) return number(1);
+  // The result is the base itself: faithful rounding returns representable results.
+  if (is_literal(b, 1)) return same(a);
+  return keep();
+}
+
+}  // namespace topograd::ir

@@ -1,0 +1,19 @@
+// What every pass ends with: the verifier, in debug builds.
+#pragma once
+
+#include <topograd/ir/program.hpp>
+#include <topograd/ir/verify.hpp>
+
+#include <utility>
+
+namespace topograd::ir {
+
+/// Returns the program; in debug builds ends the process if it breaks an invariant.
+inline Program checked(Program program, [[maybe_unused]] const char* pass) {
+#ifndef NDEBUG
+  verify(program, pass);
+#endif
+  return program;
+}
+
+}  // namespace topograd::ir

@@ -1,0 +1,117 @@
+// Composite ops written with primitive ones, step by step as the evaluator computes them.
+#include <topograd/ir/passes/passes.hpp>
+#include <topograd/ir/passes/rewrite.hpp>
+
+namespace topograd::ir {
+namespace {
+
+// 1/√2, rounded to double.
+constexpr double kInverseSqrt2 = 0.70710678118654752440;
+
+struct Operands {
+  Id a = 0, b = 0, c = 0;
+};
+
+Id clamp(Graph& g, Id x, Id low, Id high) { return g.add(Op::Min, g.add(Op::Max, x, low), high); }
+
+// 1 + exp(-a)
+Id logistic_denominator(Graph& g, Id a) {
+  return g.add(Op::Add, g.literal(1), g.add(Op::Exp, g.add(Op::Neg, a)));
+}
+
+// `below` where a <= 0, else a; a NaN is not below.
+Id rectified(Graph& g, Id a, Id below) {
+  return g.add(Op::Select, g.add(Op::Le, a, g.literal(0)), below, a);
+}
+
+// A composite op without its own version below does not compile.
+template <Op op>
+Id expanded(Graph& g, Operands x) {
+  static_assert(!info(op).composite, "a composite op needs an expansion");
+  return g.add(op, x.a, x.b, x.c);
+}
+
+template <>
+Id expanded<Op::Fract>(Graph& g, Operands x) {
+  return g.add(Op::Sub, x.a, g.add(Op::Floor, x.a));
+}
+
+template <>
+Id expanded<Op::Clamp>(Graph& g, Operands x) {
+  return clamp(g, x.a, x.b, x.c);
+}
+
+template <>
+Id expanded<Op::Step>(Graph& g, Operands x) {
+  return g.add(Op::Select, g.add(Op::Lt, x.b, x.a), g.literal(0), g.literal(1));
+}
+
+template <>
+Id expanded<Op::Smoothstep>(Graph& g, Operands x) {
+  const Id ratio = g.add(Op::Div, g.add(Op::Sub, x.c, x.a), g.add(Op::Sub, x.b, x.a));
+  const Id t = clamp(g, ratio, g.literal(0), g.literal(1));
+  const Id falling = g.add(Op::Sub, g.literal(3), g.add(Op::Mul, g.literal(2), t));
+  return g.add(Op::Mul, g.add(Op::Square, t), falling);
+}
+
+template <>
+Id expanded<Op::Mix>(Graph& g, Operands x) {
+  const Id first = g.add(Op::Mul, x.a, g.add(Op::Sub, g.literal(1), x.c));
+  return g.add(Op::Add, first, g.add(Op::Mul, x.b, x.c));
+}
+
+template <>
+Id expanded<Op::Relu>(Graph& g, Operands x) {
+  return rectified(g, x.a, g.literal(0));
+}
+
+template <>
+Id expanded<Op::LeakyRelu>(Graph& g, Operands x) {
+  return rectified(g, x.a, g.add(Op::Mul, x.b, x.a));
+}
+
+template <>
+Id expanded<Op::Elu>(Graph& g, Operands x) {
+  return rectified(g, x.a, g.add(Op::Mul, x.b, g.add(Op::Expm1, x.a)));
+}
+
+template <>
+Id expanded<Op::Gelu>(Graph& g, Operands x) {
+  const Id erf = g.add(Op::Erf, g.add(Op::Mul, x.a, g.literal(kInverseSqrt2)));
+  return g.add(Op::Mul, g.add(Op::Mul, g.literal(0.5), x.a), g.add(Op::Add, g.literal(1), erf));
+}
+
+template <>
+Id expanded<Op::Sigmoid>(Graph& g, Operands x) {
+  return g.add(Op::Reciprocal, logistic_denominator(g, x.a));
+}
+
+template <>
+Id expanded<Op::Softplus>(Graph& g, Operands x) {
+  const Id tail = g.add(Op::Exp, g.add(Op::Neg, g.add(Op::Abs, x.a)));
+  return g.add(Op::Add, g.add(Op::Max, x.a, g.literal(0)), g.add(Op::Log1p, tail));
+}
+
+template <>
+Id expanded<Op::Silu>(Graph& g, Operands x) {
+  return g.add(Op::Div, x.a, logistic_denominator(g, x.a));
+}
+
+Id expand_node(Graph& g, const Node& node) {
+  if (is_leaf(node.op)) return g.intern(node);
+  const Operands x = {node.args[0], node.args[1], node.args[2]};
+  switch (node.op) {
+#define TG_OP(id, ...) \
+  case Op::id:         \
+    return expanded<Op::id>(g, x);
+#include <topograd/ir/ops.def>
+#undef TG_OP
+  }
+  return kNone;
+}
+
+}  // namespace
+
+Program expand(const Program& program) { return rewrite(program, "expand", expand_node); }
+
+}  // namespace topograd::ir

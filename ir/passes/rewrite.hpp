@@ -1,0 +1,31 @@
+// The frame of passes that replace nodes one by one, operands first.
+#pragma once
+
+#include <topograd/ir/graph.hpp>
+#include <topograd/ir/passes/checked.hpp>
+
+#include <vector>
+
+namespace topograd::ir {
+
+/// Rebuilds `program`: `rule(graph, node)` gets each node with its operands already in `graph` and
+/// returns the id that stands for it there. Nodes that nothing needs any more are left out.
+template <class Rule>
+Program rewrite(const Program& program, const char* pass, Rule rule) {
+  Graph graph;
+  graph.reserve(program.nodes.size());
+  std::vector<Id> map(program.nodes.size());
+  for (Id id = 0; id < program.nodes.size(); ++id) {
+    Node node = program.nodes[id];
+    for (int k = 0; k < arity(node.op); ++k) node.args[k] = map[node.args[k]];
+    map[id] = rule(graph, node);
+  }
+  std::vector<Id> outputs;
+  outputs.reserve(program.outputs.size());
+  for (Id id : program.outputs) outputs.push_back(map[id]);
+  std::vector<Guard> guards;
+  for (const Guard& g : program.guards) guards.push_back({map[g.condition], g.expected});
+  return checked(graph.extract(outputs, program.leaves, guards), pass);
+}
+
+}  // namespace topograd::ir

@@ -1,0 +1,84 @@
+// The text form: print and parse lose nothing, and no text ends the process.
+#include "support/random_program.hpp"
+
+#include <topograd/ir/error.hpp>
+#include <topograd/ir/graph.hpp>
+#include <topograd/ir/text.hpp>
+#include <topograd/ir/verify.hpp>
+
+#include <gtest/gtest.h>
+
+namespace topograd::test {
+namespace {
+
+TEST(Text, RandomProgramsPrintAndParse) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const ir::Program program =
+        random_program(seed, {.operations = 1 + seed % 60,
+                              .leaves = {.parameters = 4, .data = 2, .uniforms = 2, .seeds = 1},
+                              .outputs = 1 + seed % 3,
+                              .guards = seed % 3});
+    EXPECT_EQ(ir::parse(ir::print(program)), program) << "seed " << seed;
+  }
+}
+
+TEST(Text, EveryOpPrintsAndParses) {
+  for (const ir::OpInfo& row : ir::kOps) {
+    ir::Graph g;
+    ir::Id id = 0;
+    if (row.op == ir::Op::Literal) {
+      id = g.literal(0.1);
+    } else if (row.leaf) {
+      id = g.leaf(row.op, 2);
+    } else {
+      ir::Id x[3];
+      for (std::uint32_t k = 0; k < 3; ++k) x[k] = g.leaf(ir::Op::Parameter, k);
+      id = g.add(row.op, x[0], x[1], x[2]);
+    }
+    const ir::Id outputs[] = {id};
+    const ir::Program program =
+        g.extract(outputs, {.parameters = 3, .data = 3, .uniforms = 3, .seeds = 3});
+    EXPECT_EQ(ir::parse(ir::print(program)), program) << row.name;
+    EXPECT_EQ(ir::find_op(row.name), row.op);
+  }
+  EXPECT_EQ(ir::find_op("nothing"), std::nullopt);
+}
+
+TEST(Text, LiteralsKeepTheirBits) {
+  std::mt19937_64 random(1);
+  std::vector<double> numbers = special_values();
+  for (int k = 0; k < 2000; ++k) numbers.push_back(std::bit_cast<double>(random()));
+  for (double x : numbers) {
+    ir::Program program{.nodes = {ir::make_literal(x)}, .outputs = {0}};
+    EXPECT_EQ(ir::parse(ir::print(program)), program) << x;
+  }
+}
+
+// Whatever is done to a text, it parses to a program that verifies or fails with a place.
+TEST(Text, DamagedTextIsAnError) {
+  std::mt19937_64 random(2);
+  int failures = 0;
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    std::string text = ir::print(random_program(seed % 40, {.operations = 6, .guards = 1}));
+    for (std::uint64_t edits = 1 + seed % 4; edits > 0; --edits) {
+      const std::size_t at = random() % text.size();
+      if (random() % 3 == 0) {
+        text.erase(at, 1 + random() % 5);
+      } else {
+        text[at] = "%0123 ,={}\n#x-.\xff"[random() % 16];
+      }
+      if (text.empty()) text = "x";
+    }
+    try {
+      EXPECT_EQ(ir::violation(ir::parse(text)), std::nullopt) << text;
+    } catch (const Error& error) {
+      ++failures;
+      EXPECT_EQ(error.code(), ErrorCode::Parse);
+      EXPECT_TRUE(std::string(error.what()).starts_with("parse: line ")) << error.what();
+    }
+  }
+  EXPECT_GT(failures, 1000);
+}
+
+}  // namespace
+}  // namespace topograd::test
