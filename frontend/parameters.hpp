@@ -127,14 +127,14 @@ class Data {
 
  private:
   friend class Problem;
-  Data() = default;
+  Data(std::uint32_t problem, std::uint32_t offset, std::uint32_t blocks, std::uint32_t width)
+      : problem_(problem), offset_(offset), blocks_(blocks), width_(width) {}
 
   Value leaf(const char* call, std::size_t block, std::uint32_t k) const;
-  Value leaf(const char* call, Index block, std::uint32_t k) const;
+  Value leaf(Index block, std::uint32_t k) const;
   void check_width(const char* call, std::uint32_t wanted) const;
 
-  const double* values_ = nullptr;
-  std::uint32_t problem_ = 0, offset_ = 0, blocks_ = 0, width_ = 1;
+  std::uint32_t problem_, offset_, blocks_, width_;
 };
 
 /// A number shared by residuals that can be set between solves. A handle; valid while its Problem

@@ -73,13 +73,14 @@ struct Versions {
 
 /// How tracing went.
 struct TraceStatistics {
-  std::uint64_t residual_blocks = 0;   ///< added through either front door
+  std::uint64_t residual_blocks = 0;   ///< that are there, through either front door
   std::uint64_t nodes_traced = 0;      ///< tape nodes read by add_residual
-  std::uint64_t fast_matches = 0;      ///< blocks whose raw shape had been seen before
-  std::uint64_t slow_matches = 0;      ///< blocks that were brought into canonical form
+  std::uint64_t fast_matches = 0;      ///< blocks whose tape was compared where it lay
+  std::uint64_t slow_matches = 0;      ///< blocks whose nodes were collected first
+  std::uint64_t canonical_forms = 0;   ///< forms computed, one for each new raw shape
+  std::uint64_t canonical_misses = 0;  ///< topologies that may be duplicates of another
   std::uint64_t map_blocks = 0;        ///< blocks added by maps
   std::uint64_t map_traces = 0;        ///< times that a map's callable ran
-  std::uint64_t canonical_misses = 0;  ///< forms that may have a duplicate topology
 };
 
 /// Where a residual row comes from.
@@ -237,6 +238,8 @@ class Problem {
   }
 
   Residual add_rows(std::span<const Value> rows, const ResidualOptions& options);
+  void mark_constant(const char* call, const Parameters& x, std::size_t block,
+                     std::uint32_t coordinates, bool constant);
   Residuals add_map(std::size_t count, const Callable& f, const MapOptions& options);
 
   std::unique_ptr<detail::ProblemState> state_;

@@ -13,9 +13,10 @@ namespace topograd::detail {
 ///
 ///   head      the op, and flags above it
 ///   a, b, c   ops: distance back to each operand, 0 where there is none
-///             parameter: index in x, serial of the problem, 0 (symbolic: address form, serial of
-///             the map) uniform: index, serial of the problem        literal: 0, low, high bits
-///             data: source entry or 0, low, high bits      (symbolic: source, serial of the map)
+///             parameter, uniform: index, serial of the problem, 0
+///             data, literal: 0, low and high bits of the number
+///             data read from a Data array: entry, serial of the problem, 0
+///             symbolic parameter or data: address form, serial of the problem, serial of the map
 struct TapeNode {
   std::uint32_t head, a, b, c;
 
@@ -41,10 +42,11 @@ constexpr std::uint32_t head(ir::Op op, std::uint32_t flags = 0) {
 struct Tape {
   TapeNode* nodes = nullptr;
   std::uint64_t size = 0;
-  std::uint64_t limit = 0;   ///< below it an append needs no look at anything else
-  std::uint64_t tag = 0;     ///< names this tape, in the upper half; even in units of 2^32
-  std::uint64_t mark = 0;    ///< tag plus the first node of the open segment
+  std::uint64_t limit = 0;  ///< below it an append needs no look at anything else
+  std::uint64_t tag = 0;    ///< names this tape, in the upper half; even in units of 2^32
+  std::uint64_t mark = std::uint64_t{1} << 63;  ///< tag plus the first node of the open segment
   std::int64_t balance = 0;  ///< copied less destroyed handles of the open segment
+  std::uint64_t old = 0;     ///< number of old segments
 };
 
 // Constant initialisation and no destructor: access costs one instruction, and handles that outlive
@@ -60,6 +62,10 @@ void release_old(std::uint64_t bits);
 [[noreturn]] void bad_operand(std::uint64_t bits);
 /// The residual is complete: its nodes are garbage once their handles are gone.
 void finish_residual();
+/// finish_residual() however a scope is left.
+struct FinishResidual {
+  ~FinishResidual() { finish_residual(); }
+};
 
 /// Whether the handle points into the open segment of this thread's tape.
 inline bool in_open_segment(std::uint64_t bits) {
@@ -92,10 +98,15 @@ inline std::uint64_t append_leaf(std::uint32_t leaf_head, std::uint32_t a, std::
   return t.tag + id;
 }
 
-inline std::uint64_t append_number(std::uint32_t leaf_head, std::uint32_t source, double number) {
+inline std::uint64_t append_number(std::uint32_t leaf_head, double number) {
   const auto bits = std::bit_cast<std::uint64_t>(number);
-  return append_leaf(leaf_head, source, static_cast<std::uint32_t>(bits),
+  return append_leaf(leaf_head, 0, static_cast<std::uint32_t>(bits),
                      static_cast<std::uint32_t>(bits >> 32));
+}
+
+/// The number of a literal or of a data leaf that is neither bound nor symbolic.
+inline double number_of(const TapeNode& node) {
+  return std::bit_cast<double>((std::uint64_t{node.c} << 32) | node.b);
 }
 
 /// Distance from node `id` back to an operand; an operand of another tape is out of reach.

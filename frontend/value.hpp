@@ -23,7 +23,7 @@ class Value {
   template <class T>
   requires std::is_arithmetic_v<T> Value(
       T number)  // NOLINT: numbers mix with Values as they do with doubles
-      : bits_(detail::append_number(detail::head(ir::Op::Data), 0, static_cast<double>(number))) {}
+      : bits_(detail::append_number(detail::head(ir::Op::Data), static_cast<double>(number))) {}
 
   Value(const Value& other) : bits_(other.bits_) { detail::retain(bits_); }
   Value(Value&& other) noexcept : bits_(other.bits_) { other.bits_ = 0; }
@@ -120,7 +120,7 @@ inline Bool operator>=(const Value& a, const Value& b) {
 
 /// A number that is part of the structure: residuals with other literals are other topologies.
 inline Value literal(double number) {
-  return Value::adopt(detail::append_number(detail::head(ir::Op::Literal), 0, number));
+  return Value::adopt(detail::append_number(detail::head(ir::Op::Literal), number));
 }
 
 /// `a` where the condition holds, else `b`. Both sides are part of the expression; the side that is

@@ -1,0 +1,81 @@
+// Dividing a map's arrays among its elements.
+#include <topograd/frontend/map_elements.hpp>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+#include <tuple>
+
+namespace topograd::detail {
+
+Division::Division(const char* name, std::size_t count, std::size_t size,
+                   std::span<const std::uint32_t> offsets, const Caller& caller)
+    : offsets_(offsets) {
+  const auto fail = [&](const std::string& expected, const std::string& got) {
+    caller.fail(ErrorCode::Shape, std::string(name) + ": expected " + expected + ", got " + got);
+  };
+  if (offsets.empty()) {
+    width_ = size / count;
+    if (width_ * count != size)
+      fail("equally many for each of " + std::to_string(count) + " elements", std::to_string(size));
+    return;
+  }
+  if (offsets.size() != count + 1)
+    fail(std::to_string(count + 1) + " offsets", std::to_string(offsets.size()));
+  if (!std::is_sorted(offsets.begin(), offsets.end())) fail("ascending offsets", "a descent");
+  if (offsets.back() != size)
+    fail(std::to_string(size) + " as the last offset", std::to_string(offsets.back()));
+}
+
+MapElements::MapElements(std::size_t count, const MapOptions& options, const Caller& caller)
+    : count_(count),
+      options_(options),
+      indices_("indices", count, options.indices.size(), options.offsets, caller),
+      data_("data", count, options.data.size(), options.data_offsets, caller) {}
+
+std::vector<ElementShape> MapElements::shapes() const {
+  std::vector<ElementShape> shapes;
+  const auto add_shape = [&](std::size_t element) {
+    shapes.push_back(
+        {static_cast<int>(indices_[element].size), static_cast<int>(data_[element].size), {}});
+  };
+  if (indices_.equal_rows() && data_.equal_rows()) {
+    add_shape(0);
+    shapes[0].elements.resize(count_);
+    std::iota(shapes[0].elements.begin(), shapes[0].elements.end(), std::size_t{0});
+    return shapes;
+  }
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> number_of;
+  for (std::size_t e = 0; e < count_; ++e) {
+    const auto [at, is_new] =
+        number_of.try_emplace({indices_[e].size, data_[e].size}, shapes.size());
+    if (is_new) add_shape(e);
+    shapes[at->second].elements.push_back(e);
+  }
+  return shapes;
+}
+
+void MapElements::check_ranges(const MapTrace& trace, const ElementShape& shape,
+                               const Caller& caller) const {
+  std::vector<AddressForm> forms;  // one for each column, array and shift
+  for (const AddressForm& f : trace.forms) {
+    const auto key = [](const AddressForm& g) { return std::tuple(g.column, g.shift, g.blocks); };
+    const bool known = std::ranges::any_of(forms, [&](const auto& g) { return key(g) == key(f); });
+    if (!f.direct && !known) forms.push_back(f);
+  }
+  for (const std::size_t e : shape.elements) {
+    for (const AddressForm& f : forms) {
+      const std::int64_t block = f.block(index(e, f.column));
+      if (block >= 0 && block < std::int64_t{f.blocks}) continue;
+      Caller where = caller;
+      where.number += e;
+      where.fail(ErrorCode::InvalidArgument,
+                 "index " + std::to_string(f.column) + " of element " + std::to_string(e) +
+                     " selects block " + std::to_string(block) + ", out of range (the array has " +
+                     std::to_string(f.blocks) + ")");
+    }
+  }
+}
+
+}  // namespace topograd::detail

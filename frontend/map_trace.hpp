@@ -1,0 +1,45 @@
+// What a map's callable reads while it is traced: columns instead of numbers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace topograd::detail {
+
+/// Where a symbolic leaf finds what it reads: entry base + (indices[column] + shift) * width of x
+/// or of the problem's data, or, if direct, the element's own number `column`.
+struct AddressForm {
+  bool direct = false;
+  std::uint32_t column = 0;
+  std::uint32_t base = 0;
+  std::uint32_t width = 1;
+  std::uint32_t blocks = 0;  ///< of the array; indices[column] + shift must be below
+  std::int64_t shift = 0;
+
+  friend bool operator==(const AddressForm&, const AddressForm&) = default;
+
+  /// The block for the index that the column holds; out of range if negative or >= blocks.
+  std::int64_t block(std::uint32_t index) const { return index + shift; }
+  std::uint32_t entry(std::uint32_t index) const {
+    return base + static_cast<std::uint32_t>(block(index)) * width;
+  }
+};
+
+/// One trace of a map's callable: the shape of its elements and the reads found so far.
+struct MapTrace {
+  std::uint32_t problem = 0;  ///< serial
+  std::uint32_t serial = 0;
+  int valence = 0;
+  int data_count = 0;
+  std::vector<AddressForm> forms;  ///< by the number that a symbolic leaf holds
+
+  /// Number of the form, which is added if it is new: for what is the same leaf at each read.
+  std::uint32_t shared(const AddressForm& form);
+  /// Number of the form, always a new one: for what is a leaf of its own at each read.
+  std::uint32_t added(const AddressForm& form);
+};
+
+/// A number that no other problem or map of this process has.
+std::uint32_t next_serial();
+
+}  // namespace topograd::detail

@@ -1,0 +1,161 @@
+// Problem: the user's calls.
+#include <topograd/frontend/map_trace.hpp>
+#include <topograd/frontend/problem.hpp>
+#include <topograd/frontend/problem_state.hpp>
+#include <topograd/ir/error.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+namespace topograd {
+namespace {
+
+constexpr std::uint32_t kMaxScalars = std::numeric_limits<std::uint32_t>::max() - 1;
+
+[[noreturn]] void fail(ErrorCode code, const std::string& text) { throw Error(code, text); }
+
+void check_array(const char* call, std::size_t size, int width, std::size_t present) {
+  const std::string name = call;
+  if (size == 0)
+    fail(ErrorCode::InvalidArgument, name + ": expected at least one number, got none");
+  if (width < 1 || size % static_cast<std::size_t>(width) != 0)
+    fail(ErrorCode::Shape, name + ": expected blocks of " + std::to_string(width) + ", got " +
+                               std::to_string(size) + " numbers");
+  if (size > kMaxScalars - present)
+    fail(ErrorCode::InvalidArgument,
+         name + ": expected fewer than 2^32 - 1 numbers in all arrays together");
+}
+
+void check_owner(const char* call, const char* what, std::uint32_t owner, std::uint32_t problem) {
+  if (owner != problem)
+    fail(ErrorCode::WrongProblem,
+         std::string(call) + ": the " + what + " is not part of this problem");
+}
+
+std::uint32_t narrow(std::size_t n) { return static_cast<std::uint32_t>(n); }
+
+}  // namespace
+
+Problem::Problem() : state_(std::make_unique<detail::ProblemState>()) {
+  state_->serial = detail::next_serial();
+}
+Problem::~Problem() = default;
+Problem::Problem(Problem&&) noexcept = default;
+Problem& Problem::operator=(Problem&&) noexcept = default;
+
+Parameters Problem::add_parameters(std::span<double> values, int width) {
+  check_array("add_parameters", values.size(), width, state_->scalars);
+  const std::uint32_t offset = state_->scalars;
+  const std::uint32_t w = static_cast<std::uint32_t>(width);
+  const std::uint32_t blocks = narrow(values.size()) / w;
+  state_->arrays.push_back({offset, blocks, w, values.data()});
+  state_->scalars += narrow(values.size());
+  if (!state_->constants.empty()) state_->constants.resize(state_->scalars, 0);
+  ++state_->versions.structure;
+  return {state_->serial, offset, blocks, w};
+}
+
+Data Problem::add_data(std::span<const double> values, int width) {
+  check_array("add_data", values.size(), width, state_->data.size());
+  const std::uint32_t offset = narrow(state_->data.size());
+  const std::uint32_t w = static_cast<std::uint32_t>(width);
+  state_->data.insert(state_->data.end(), values.begin(), values.end());
+  return {state_->serial, offset, narrow(values.size()) / w, w};
+}
+
+Uniform Problem::add_uniform(double value) {
+  state_->uniforms.push_back(value);
+  ++state_->versions.uniforms;
+  return {state_->serial, narrow(state_->uniforms.size() - 1)};
+}
+
+void Problem::set(const Data& data, std::span<const double> values) {
+  check_owner("set", "data array", data.problem_, state_->serial);
+  const std::size_t size = std::size_t{data.blocks_} * data.width_;
+  if (values.size() != size)
+    fail(ErrorCode::Shape, "set: expected " + std::to_string(size) + " numbers, got " +
+                               std::to_string(values.size()));
+  std::copy(values.begin(), values.end(), state_->data.begin() + data.offset_);
+  for (detail::Group& group : state_->groups) {
+    const std::uint32_t columns = group.batch.data_columns();
+    for (std::size_t k = 0; k < group.sources.size(); ++k) {
+      const std::uint32_t entry = group.sources[k] - data.offset_;
+      if (entry < size) group.batch.set_data(k / columns, narrow(k % columns), values[entry]);
+    }
+  }
+  ++state_->versions.data;
+}
+
+void Problem::set(const Uniform& uniform, double value) {
+  check_owner("set", "uniform", uniform.problem_, state_->serial);
+  state_->uniforms[uniform.index_] = value;
+  ++state_->versions.uniforms;
+}
+
+double Problem::value(const Uniform& uniform) const {
+  check_owner("value", "uniform", uniform.problem_, state_->serial);
+  return state_->uniforms[uniform.index_];
+}
+
+Residual Problem::add_rows(std::span<const Value> rows, const ResidualOptions& options) {
+  return {state_->serial, detail::trace_residual(*state_, rows, options)};
+}
+
+Residual Problem::add_residual(const Vec2& v, const ResidualOptions& options) {
+  return add_residual({v.x, v.y}, options);
+}
+Residual Problem::add_residual(const Vec3& v, const ResidualOptions& options) {
+  return add_residual({v.x, v.y, v.z}, options);
+}
+Residual Problem::add_residual(const Vec4& v, const ResidualOptions& options) {
+  return add_residual({v.x, v.y, v.z, v.w}, options);
+}
+
+void Problem::remove(const Residual& residual) {
+  check_owner("remove", "residual", residual.problem, state_->serial);
+  state_->remove(residual.id);
+}
+
+namespace {
+
+/// Writes `flag` for the chosen coordinates of a block; returns by how much the number of ones
+/// grew.
+std::ptrdiff_t mark(std::span<std::uint8_t> block, std::uint32_t coordinates, std::uint8_t flag) {
+  std::ptrdiff_t change = 0;
+  for (std::size_t k = 0; k < block.size(); ++k) {
+    const bool chosen = coordinates == ~0u || (k < 32 && (coordinates >> k & 1u) != 0);
+    if (!chosen) continue;
+    change += flag - block[k];
+    block[k] = flag;
+  }
+  return change;
+}
+
+}  // namespace
+
+void Problem::mark_constant(const char* call, const Parameters& x, std::size_t block,
+                            std::uint32_t coordinates, bool constant) {
+  check_owner(call, "parameter array", x.problem_, state_->serial);
+  if (block >= x.blocks_) detail::bad_block(call, block, x.blocks_);
+  std::vector<std::uint8_t>& flags = state_->constants;
+  if (flags.empty()) {
+    if (!constant) return;
+    flags.assign(state_->scalars, 0);
+  }
+  const std::size_t first = x.offset_ + block * x.width_;
+  state_->constant_count = static_cast<std::size_t>(
+      static_cast<std::ptrdiff_t>(state_->constant_count) +
+      mark(std::span(flags).subspan(first, x.width_), coordinates, constant ? 1 : 0));
+  if (state_->constant_count == 0) flags.clear();
+  ++state_->versions.constants;
+}
+
+void Problem::set_constant(const Parameters& x, std::size_t block, std::uint32_t coordinates) {
+  mark_constant("set_constant", x, block, coordinates, true);
+}
+void Problem::set_variable(const Parameters& x, std::size_t block, std::uint32_t coordinates) {
+  mark_constant("set_variable", x, block, coordinates, false);
+}
+
+}  // namespace topograd

@@ -1,0 +1,94 @@
+// Problem: what a solver reads.
+#include <topograd/frontend/problem.hpp>
+#include <topograd/frontend/problem_state.hpp>
+#include <topograd/ir/error.hpp>
+
+#include <algorithm>
+#include <string>
+
+namespace topograd {
+namespace {
+
+void check_size(const char* call, std::size_t size, std::size_t expected) {
+  if (size != expected)
+    throw Error(ErrorCode::Shape, std::string(call) + ": expected " + std::to_string(expected) +
+                                      " numbers, got " + std::to_string(size));
+}
+
+}  // namespace
+
+std::size_t Problem::parameter_count() const { return state_->scalars; }
+std::size_t Problem::residual_count() const { return state_->rows; }
+std::size_t Problem::residual_block_count() const { return state_->blocks; }
+std::size_t Problem::topology_count() const { return state_->groups.size(); }
+
+const ir::Topology& Problem::topology(std::size_t t) const { return state_->groups[t].topology; }
+
+const ir::Batch& Problem::batch(std::size_t t) const {
+  state_->number_rows();
+  return state_->groups[t].batch;
+}
+
+std::string_view Problem::label(std::size_t t) const {
+  for (const detail::Run& run : state_->groups[t].runs)
+    if (run.label != 0) return state_->labels[run.label];
+  return {};
+}
+
+std::string_view Problem::label(std::size_t t, std::size_t instance) const {
+  return state_->labels[state_->run_of(state_->groups[t], instance).label];
+}
+
+Loss Problem::loss(std::size_t t, std::size_t instance) const {
+  return state_->run_of(state_->groups[t], instance).loss;
+}
+
+std::span<const ParameterArray> Problem::arrays() const { return state_->arrays; }
+std::span<const double> Problem::uniforms() const { return state_->uniforms; }
+std::span<const std::uint8_t> Problem::constant_mask() const { return state_->constants; }
+Versions Problem::versions() const { return state_->versions; }
+
+void Problem::read_x(std::span<double> x) const {
+  check_size("read_x", x.size(), state_->scalars);
+  for (const ParameterArray& a : state_->arrays)
+    std::copy_n(a.values, std::size_t{a.blocks} * a.width, x.data() + a.offset);
+}
+
+void Problem::write_x(std::span<const double> x) const {
+  check_size("write_x", x.size(), state_->scalars);
+  for (const ParameterArray& a : state_->arrays)
+    std::copy_n(x.data() + a.offset, std::size_t{a.blocks} * a.width, a.values);
+}
+
+Place Problem::locate(std::uint64_t row) const {
+  for (std::size_t t = 0; t < topology_count(); ++t) {
+    const ir::Batch& instances = batch(t);
+    const std::uint64_t outputs = state_->groups[t].outputs();
+    for (std::size_t k = 0; k < instances.size(); ++k) {
+      const std::uint64_t output = row - instances.residual_row(k);
+      if (output < outputs) return {t, k, static_cast<std::uint32_t>(output), label(t, k)};
+    }
+  }
+  throw Error(ErrorCode::InvalidArgument, "locate: row " + std::to_string(row) +
+                                              " is out of range (problem has " +
+                                              std::to_string(state_->rows) + ")");
+}
+
+TraceStatistics Problem::statistics() const {
+  TraceStatistics statistics = state_->statistics;
+  statistics.residual_blocks = state_->blocks;
+  return statistics;
+}
+
+std::size_t Problem::bytes() const {
+  const detail::ProblemState& s = *state_;
+  std::size_t total = s.shapes.bytes() + (s.data.capacity() + s.uniforms.capacity()) * 8 +
+                      s.constants.capacity() + s.locations.capacity() * sizeof(detail::Location);
+  for (const detail::Group& g : s.groups) {
+    total += g.batch.bytes() + g.runs.capacity() * sizeof(detail::Run) +
+             g.sources.capacity() * sizeof(std::uint32_t) + g.ids.capacity() * 8;
+  }
+  return total;
+}
+
+}  // namespace topograd

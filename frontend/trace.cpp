@@ -1,0 +1,93 @@
+// From the rows of a residual to an instance of a topology.
+#include <topograd/frontend/problem_state.hpp>
+
+namespace topograd::detail {
+namespace {
+
+/// Where the nodes of the open segment begin; all of them may belong to the residual.
+std::uint64_t open_segment() { return tape.mark - tape.tag; }
+
+/// The tape's open segment as the residual's raw tape; false if a row lies before it.
+bool rows_in_open_segment(ProblemState& state, std::span<const Value> rows) {
+  const std::uint64_t size = tape.size - open_segment();
+  state.raw_rows.resize(rows.size());
+  for (std::size_t k = 0; k < rows.size(); ++k) {
+    const std::uint64_t position = rows[k].bits() - tape.mark;
+    if (position >= size) return false;
+    state.raw_rows[k] = static_cast<std::uint32_t>(position);
+  }
+  return true;
+}
+
+RawTape open_tape(const ProblemState& state) {
+  return {{tape.nodes + open_segment(), tape.size - open_segment()}, state.raw_rows};
+}
+
+/// Remembers the open segment as another way to trace what `leaves` (of the compact tape) stand
+/// for.
+void remember_open_tape(ProblemState& state, std::span<const Value> rows, const LeafMap& leaves,
+                        std::uint32_t group) {
+  const std::span<const std::uint64_t> ids = state.compact.ids();
+  const std::uint64_t size = tape.size - open_segment();
+  const bool worth_it = size > ids.size() && size <= 2 * ids.size() + 64;
+  if (!worth_it || ids.front() < open_segment() || !rows_in_open_segment(state, rows)) return;
+  state.shapes.add(open_tape(state), leaves.moved(ids, open_segment()), group);
+}
+
+/// Matches without the nodes that the rows do not need and with those from before the open segment.
+std::uint32_t match_slowly(ProblemState& state, std::span<const Value> rows,
+                           const ResidualOptions& options) {
+  state.compact.assign(row_nodes(rows, state.caller("add_residual", options.label)));
+  const RawTape raw = state.compact.view();
+  ++state.statistics.slow_matches;
+  state.statistics.nodes_traced += raw.nodes.size();
+  if (const RawShape* known = state.shapes.match(raw, state.data, state.row)) {
+    remember_open_tape(state, rows, known->leaves(), known->topology());
+    return known->topology();
+  }
+  const Extraction extraction = extract(
+      raw, [](const TapeNode& node) { return node.a; },
+      state.caller("add_residual", options.label));
+  const std::uint32_t group = state.group_of(extraction.canonical);
+  ++state.statistics.canonical_forms;
+  state.shapes.add(raw, extraction.leaves, group);
+  RawShape(raw, extraction.leaves, group).read(raw, state.data, state.row);
+  remember_open_tape(state, rows, extraction.leaves, group);
+  return group;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> row_nodes(std::span<const Value> rows, const Caller& caller) {
+  if (rows.empty()) caller.fail(ErrorCode::Shape, "expected at least one row, got none");
+  std::vector<std::uint64_t> nodes;
+  for (const Value& row : rows) {
+    if (row.bits() == 0)
+      caller.fail(ErrorCode::StaleValue, "a default-constructed Value has no expression");
+    nodes.push_back(row.bits() - tape.tag);
+    if (nodes.back() >= tape.size)
+      caller.fail(ErrorCode::StaleValue,
+                  "a Value belongs to another thread, or its thread has ended");
+  }
+  return nodes;
+}
+
+std::uint64_t trace_residual(ProblemState& state, std::span<const Value> rows,
+                             const ResidualOptions& options) {
+  const FinishResidual finish;
+  std::uint32_t group = 0;
+  const RawShape* known = nullptr;
+  // Without an append since the last residual the open segment is that residual's.
+  if (!rows.empty() && tape.limit != 0 && rows_in_open_segment(state, rows))
+    known = state.shapes.match(open_tape(state), state.data, state.row);
+  if (known != nullptr) {
+    group = known->topology();
+    ++state.statistics.fast_matches;
+    state.statistics.nodes_traced += tape.size - open_segment();
+  } else {
+    group = match_slowly(state, rows, options);
+  }
+  return state.append(group, state.row, state.label_number(options.label), options.loss);
+}
+
+}  // namespace topograd::detail
