@@ -6,15 +6,25 @@
 namespace topograd::ir {
 namespace {
 
+constexpr std::size_t kFirstRows = 8;
+constexpr std::size_t kGrowth = 4;
+
 template <class T>
-void copy_column(const T* (*block_of)(const void*, std::size_t), const void* batch,
-                 std::uint32_t column, std::size_t first, std::span<T> out) {
+void copy_columns(const T* from, std::size_t from_rows, T* to, std::size_t to_rows,
+                  std::uint32_t columns) {
+  for (std::uint32_t k = 0; k < columns; ++k) {
+    std::copy_n(from + k * from_rows, from_rows, to + k * to_rows);
+  }
+}
+
+// `block_of(k)` is where block k's column begins.
+template <class T, class F>
+void copy_column(F block_of, std::size_t first, std::span<T> out) {
   for (std::size_t done = 0; done < out.size();) {
     const std::size_t row = first + done;
     const std::size_t in_block = row % Batch::kBlockRows;
     const std::size_t n = std::min(out.size() - done, Batch::kBlockRows - in_block);
-    const T* block = block_of(batch, row / Batch::kBlockRows);
-    std::copy_n(block + column * Batch::kBlockRows + in_block, n, out.data() + done);
+    std::copy_n(block_of(row / Batch::kBlockRows) + in_block, n, out.data() + done);
     done += n;
   }
 }
@@ -24,29 +34,47 @@ void copy_column(const T* (*block_of)(const void*, std::size_t), const void* bat
 Batch::Batch(std::uint32_t parameters, std::uint32_t uniforms, std::uint32_t data)
     : parameters_(parameters), uniforms_(uniforms), data_(data) {}
 
+Batch::Block Batch::make_block(std::size_t rows) const {
+  return {rows, std::make_unique_for_overwrite<std::uint32_t[]>(index_columns() * rows),
+          std::make_unique_for_overwrite<double[]>(data_ * rows),
+          std::make_unique_for_overwrite<std::uint64_t[]>(rows)};
+}
+
+void Batch::make_room() {
+  if (blocks_.empty()) {
+    blocks_.push_back(make_block(kFirstRows));
+  } else if (size_ == blocks_[0].rows && size_ < kBlockRows) {
+    const Block& old = blocks_[0];
+    Block larger = make_block(std::min(kBlockRows, kGrowth * old.rows));
+    copy_columns(old.index.get(), old.rows, larger.index.get(), larger.rows, index_columns());
+    copy_columns(old.data.get(), old.rows, larger.data.get(), larger.rows, data_);
+    copy_columns(old.row.get(), old.rows, larger.row.get(), larger.rows, 1);
+    blocks_[0] = std::move(larger);
+  } else if (size_ == blocks_.size() * kBlockRows) {
+    blocks_.push_back(make_block(kBlockRows));
+  }
+}
+
 void Batch::append(std::span<const std::uint32_t> indices, std::span<const double> data,
                    std::uint64_t row) {
-  const std::size_t at = size_ % kBlockRows;
-  if (at == 0 && size_ / kBlockRows == blocks_.size()) {
-    blocks_.push_back(
-        {std::make_unique_for_overwrite<std::uint32_t[]>(index_columns() * kBlockRows),
-         std::make_unique_for_overwrite<double[]>(data_ * kBlockRows),
-         std::make_unique_for_overwrite<std::uint64_t[]>(kBlockRows)});
-  }
+  make_room();
   Block& block = blocks_[size_ / kBlockRows];
-  for (std::size_t k = 0; k < indices.size(); ++k) block.index[k * kBlockRows + at] = indices[k];
-  for (std::size_t k = 0; k < data.size(); ++k) block.data[k * kBlockRows + at] = data[k];
+  const std::size_t at = size_ % kBlockRows;
+  for (std::size_t k = 0; k < indices.size(); ++k) block.index[k * block.rows + at] = indices[k];
+  for (std::size_t k = 0; k < data.size(); ++k) block.data[k * block.rows + at] = data[k];
   block.row[at] = row;
   ++size_;
   ++structure_version_;
 }
 
 std::uint32_t Batch::index(std::size_t row, std::uint32_t column) const {
-  return blocks_[row / kBlockRows].index[column * kBlockRows + row % kBlockRows];
+  const Block& block = blocks_[row / kBlockRows];
+  return block.index[column * block.rows + row % kBlockRows];
 }
 
 double Batch::data(std::size_t row, std::uint32_t column) const {
-  return blocks_[row / kBlockRows].data[column * kBlockRows + row % kBlockRows];
+  const Block& block = blocks_[row / kBlockRows];
+  return block.data[column * block.rows + row % kBlockRows];
 }
 
 std::uint64_t Batch::residual_row(std::size_t row) const {
@@ -54,12 +82,14 @@ std::uint64_t Batch::residual_row(std::size_t row) const {
 }
 
 void Batch::set_index(std::size_t row, std::uint32_t column, std::uint32_t value) {
-  blocks_[row / kBlockRows].index[column * kBlockRows + row % kBlockRows] = value;
+  Block& block = blocks_[row / kBlockRows];
+  block.index[column * block.rows + row % kBlockRows] = value;
   ++structure_version_;
 }
 
 void Batch::set_data(std::size_t row, std::uint32_t column, double value) {
-  blocks_[row / kBlockRows].data[column * kBlockRows + row % kBlockRows] = value;
+  Block& block = blocks_[row / kBlockRows];
+  block.data[column * block.rows + row % kBlockRows] = value;
   ++data_version_;
 }
 
@@ -83,23 +113,19 @@ std::size_t Batch::remove(std::size_t row) {
 
 void Batch::copy_index_column(std::uint32_t column, std::size_t first,
                               std::span<std::uint32_t> out) const {
-  copy_column<std::uint32_t>(
-      [](const void* b, std::size_t k) -> const std::uint32_t* {
-        return static_cast<const Batch*>(b)->blocks_[k].index.get();
-      },
-      this, column, first, out);
+  copy_column([&](std::size_t k) { return blocks_[k].index.get() + column * blocks_[k].rows; },
+              first, out);
 }
 
 void Batch::copy_data_column(std::uint32_t column, std::size_t first, std::span<double> out) const {
-  copy_column<double>(
-      [](const void* b, std::size_t k) -> const double* {
-        return static_cast<const Batch*>(b)->blocks_[k].data.get();
-      },
-      this, column, first, out);
+  copy_column([&](std::size_t k) { return blocks_[k].data.get() + column * blocks_[k].rows; },
+              first, out);
 }
 
 std::size_t Batch::bytes() const {
-  return blocks_.size() * kBlockRows *
+  std::size_t rows = 0;
+  for (const Block& block : blocks_) rows += block.rows;
+  return rows *
          (index_columns() * sizeof(std::uint32_t) + data_ * sizeof(double) + sizeof(std::uint64_t));
 }
 

@@ -9,8 +9,9 @@
 
 namespace topograd::ir {
 
-/// Rows of one topology, stored by column in blocks of rows, so that appending never moves what is
-/// there.
+/// Rows of one topology, stored by column in blocks of rows. Only the first block grows, from a few
+/// rows on, so that a problem of many topologies with few instances each stays small; appending to
+/// a long batch moves nothing.
 ///
 /// Index columns come first (one for each parameter slot, then one for each uniform slot), then
 /// data columns.
@@ -55,10 +56,13 @@ class Batch {
 
  private:
   struct Block {
-    std::unique_ptr<std::uint32_t[]> index;  // column-major, kBlockRows a column
+    std::size_t rows = 0;                    // room for so many
+    std::unique_ptr<std::uint32_t[]> index;  // column-major, `rows` a column
     std::unique_ptr<double[]> data;
     std::unique_ptr<std::uint64_t[]> row;
   };
+  Block make_block(std::size_t rows) const;
+  void make_room();
 
   std::uint32_t parameters_, uniforms_, data_;
   std::size_t size_ = 0;

@@ -82,6 +82,19 @@ TEST(Batch, CopiesColumnsAcrossBlocks) {
   }
 }
 
+// A problem of thousands of topologies with one instance each must not hold thousands of full
+// blocks.
+TEST(Batch, HoldsLittleForFewRows) {
+  ir::Batch batch(6, 0, 1);
+  const std::size_t row_bytes = 6 * 4 + 8 + 8;
+  for (std::uint32_t k = 0; k < 3 * ir::Batch::kBlockRows; ++k) {
+    const Row row = row_of(k, batch);
+    batch.append(row.indices, row.data, row.residual_row);
+    EXPECT_LE(batch.bytes(), row_bytes * (4 * batch.size() + 8));
+  }
+  EXPECT_EQ(batch.bytes(), row_bytes * 3 * ir::Batch::kBlockRows);
+}
+
 TEST(Batch, VersionsMoveWithWhatChanged) {
   ir::Batch batch(1, 0, 1);
   batch.append(std::vector<std::uint32_t>{4}, std::vector<double>{1.5}, 0);
