@@ -1,0 +1,238 @@
+// The map front door: the same topologies and rows as plain values, valence groups, meeting
+// indices.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "frontend/reference.hpp"
+
+namespace topograd::test {
+namespace {
+
+/// Both problems have the same topologies and the same instances, row by row.
+void expect_same(const Problem& a, const Problem& b) {
+  ASSERT_EQ(a.topology_count(), b.topology_count());
+  ASSERT_EQ(a.residual_count(), b.residual_count());
+  for (std::size_t t = 0; t < a.topology_count(); ++t) {
+    EXPECT_TRUE(a.topology(t).program == b.topology(t).program) << t;
+    const ir::Batch &p = a.batch(t), &q = b.batch(t);
+    ASSERT_EQ(p.size(), q.size());
+    for (std::size_t k = 0; k < p.size(); ++k) {
+      ASSERT_EQ(p.residual_row(k), q.residual_row(k));
+      for (std::uint32_t c = 0; c < p.index_columns(); ++c)
+        ASSERT_EQ(p.index(k, c), q.index(k, c)) << "instance " << k << ", column " << c;
+      for (std::uint32_t c = 0; c < p.data_columns(); ++c) ASSERT_EQ(p.data(k, c), q.data(k, c));
+    }
+  }
+}
+
+struct EdgeColumns {
+  std::vector<std::uint32_t> indices;
+  std::vector<double> rest;
+  explicit EdgeColumns(const Springs& s) {
+    for (const Springs::Edge& e : s.edges) {
+      indices.insert(indices.end(), {e.a, e.b});
+      rest.push_back(e.rest);
+    }
+  }
+};
+
+TEST(Map, GivesTheSameBatchesAsPlainValues) {
+  Springs s(10);
+  Problem plain, map;
+  std::vector<double> copy = s.positions;
+  const Parameters x = plain.add_parameters(s.positions, 3);
+  const Parameters y = map.add_parameters(copy, 3);
+  const Uniform wx = plain.add_uniform(3.0), wy = map.add_uniform(3.0);
+  for (const Springs::Edge& e : s.edges)
+    plain.add_residual((norm(x.vec3(e.a) - x.vec3(e.b)) - e.rest) * wx);
+  const EdgeColumns columns(s);
+  int calls = 0;
+  const Residuals added =
+      map.add_residuals(s.edges.size(),
+                        [&](Element e) {
+                          ++calls;
+                          return (norm(e.vec3(y, 0) - y.vec3(e.index(1))) - e.data(0)) * wy;
+                        },
+                        {.indices = columns.indices, .data = columns.rest, .label = "edge"});
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(added.count, s.edges.size());
+  EXPECT_EQ(map.label(0), "edge");
+  expect_same(plain, map);
+}
+
+TEST(Map, CapturedNumbersValuesAndBlocksAreTheSameInAllElements) {
+  std::vector<double> values = {1, 2, 3, 4, 5};
+  Problem problem;
+  const Parameters x = problem.add_parameters(values);
+  const Value shared = x[4] * 2.0;
+  const std::vector<std::uint32_t> indices = {0, 1, 2, 3};
+  problem.add_residuals(4, [&](Element e) { return e.scalar(x, 0) * 10.0 + shared; },
+                        {.indices = indices});
+  EXPECT_EQ(problem.topology_count(), 1u);
+  EXPECT_EQ(residuals(problem), (std::vector<double>{20, 30, 40, 50}));
+}
+
+TEST(Map, IndicesMayBeShifted) {
+  std::vector<double> values = {1, 2, 4, 8, 16};
+  Problem problem;
+  const Parameters x = problem.add_parameters(values);
+  const std::vector<std::uint32_t> indices = {1, 2, 3};
+  problem.add_residuals(
+      3, [&](Element e) { return x[e.index(0) + 1] - 2 * x[e.index(0)] + 3 * x[e.index(0) - 1]; },
+      {.indices = indices});
+  EXPECT_EQ(problem.topology_count(), 1u);
+  EXPECT_EQ(residuals(problem), (std::vector<double>{3, 6, 12}));
+}
+
+TEST(Map, VertexStarsGetOneTopologyForEachValence) {
+  Springs s(9);
+  std::vector<std::vector<std::uint32_t>> stars(81);
+  for (const Springs::Edge& e : s.edges) {
+    stars[e.a].push_back(e.b);
+    stars[e.b].push_back(e.a);
+  }
+  std::vector<std::uint32_t> offsets = {0}, indices;
+  for (std::uint32_t v = 0; v < stars.size(); ++v) {
+    indices.push_back(v);
+    indices.insert(indices.end(), stars[v].begin(), stars[v].end());
+    offsets.push_back(static_cast<std::uint32_t>(indices.size()));
+  }
+  Problem map, plain;
+  std::vector<double> copy = s.positions;
+  const Parameters x = map.add_parameters(s.positions, 3);
+  const Parameters y = plain.add_parameters(copy, 3);
+  std::vector<int> valences;
+  map.add_residuals(stars.size(),
+                    [&](Element e) {
+                      valences.push_back(e.valence());
+                      Vec3 sum = e.vec3(x, 1);
+                      for (int k = 2; k < e.valence(); ++k) sum += e.vec3(x, k);
+                      return sum / literal(e.valence() - 1) - e.vec3(x, 0);
+                    },
+                    {.indices = indices, .offsets = offsets});
+  for (std::uint32_t v = 0; v < stars.size(); ++v) {
+    Vec3 sum = y.vec3(stars[v][0]);
+    for (std::size_t k = 1; k < stars[v].size(); ++k) sum += y.vec3(stars[v][k]);
+    plain.add_residual(sum / literal(static_cast<double>(stars[v].size())) - y.vec3(v));
+  }
+  std::sort(valences.begin(), valences.end());
+  EXPECT_EQ(valences, (std::vector<int>{3, 4, 5, 7}));  // corners of two kinds, rim, inside
+  EXPECT_EQ(map.topology_count(), 4u);
+  EXPECT_EQ(plain.topology_count(), 4u);
+  EXPECT_EQ(residuals(map), residuals(plain));
+}
+
+TEST(Map, NumbersMayVaryInCount) {
+  std::vector<double> values = {1, 2};
+  Problem problem;
+  const Parameters x = problem.add_parameters(values);
+  const std::vector<std::uint32_t> indices = {0, 1, 0}, data_offsets = {0, 1, 3, 3};
+  const std::vector<double> data = {10, 20, 30};
+  problem.add_residuals(3,
+                        [&](Element e) {
+                          Value sum = e.scalar(x, 0);
+                          for (int k = 0; k < e.data_count(); ++k) sum += e.data(k);
+                          return sum;
+                        },
+                        {.indices = indices, .data = data, .data_offsets = data_offsets});
+  EXPECT_EQ(residuals(problem), (std::vector<double>{11, 52, 1}));
+  EXPECT_EQ(problem.topology_count(), 3u);
+}
+
+/// No instance reads one unknown through two slots.
+void expect_distinct_slots(const Problem& problem) {
+  for (std::size_t t = 0; t < problem.topology_count(); ++t) {
+    const ir::Batch& batch = problem.batch(t);
+    for (std::size_t k = 0; k < batch.size(); ++k)
+      for (std::uint32_t c = 0; c < batch.parameter_columns(); ++c)
+        for (std::uint32_t d = 0; d < c; ++d) EXPECT_NE(batch.index(k, c), batch.index(k, d));
+  }
+}
+
+TEST(Map, ElementsWhoseIndicesMeetGetATopologyOfTheirOwn) {
+  std::vector<double> values = {1, 2, 3}, others = {10, 20, 30};
+  const std::vector<std::uint32_t> indices = {0, 1, 2, 2, 0, 1, 1, 1, 2, 0, 2, 2, 2, 1, 2, 1, 1, 1};
+  Problem map, plain;
+  std::vector<double> copy = values, other_copy = others;
+  const Parameters x = map.add_parameters(values), z = map.add_parameters(others);
+  const Parameters y = plain.add_parameters(copy), w = plain.add_parameters(other_copy);
+  map.add_residuals(6,
+                    [&](Element e) {
+                      return 2 * e.scalar(x, 0) - 3 * (e.scalar(x, 1) * e.scalar(x, 2)) +
+                             e.scalar(z, 0);
+                    },
+                    {.indices = indices});
+  for (std::size_t k = 0; k < 6; ++k) {
+    const std::uint32_t* i = &indices[3 * k];
+    plain.add_residual(2 * y[i[0]] - 3 * (y[i[1]] * y[i[2]]) + w[i[0]]);
+  }
+  EXPECT_EQ(map.topology_count(), 4u);  // all apart, 0 = 1 or 0 = 2, 1 = 2, all equal
+  EXPECT_EQ(residuals(map), residuals(plain));
+  expect_same(plain, map);
+  expect_distinct_slots(map);
+}
+
+TEST(Map, ShiftedAndFixedReadsMeetToo) {
+  std::vector<double> values = {1, 2, 3, 4, 5, 6};  // three blocks of two
+  const std::vector<std::uint32_t> indices = {0, 2, 1, 2, 0, 1, 2, 1, 1, 1};
+  Problem map, plain;
+  std::vector<double> copy = values;
+  const Parameters x = map.add_parameters(values, 2), y = plain.add_parameters(copy, 2);
+  const auto row = [](const Vec2& a, const Vec2& b, const Value& c) {
+    return a.x - 2 * b.x * a.y + 3 * b.y + 5 * c;
+  };
+  map.add_residuals(
+      5, [&](Element e) { return row(x.vec2(e.index(0)), x.vec2(e.index(1) - 1), x(1, 1)); },
+      {.indices = indices});
+  for (std::size_t k = 0; k < 5; ++k)
+    plain.add_residual(row(y.vec2(indices[2 * k]), y.vec2(indices[2 * k + 1] - 1), y(1, 1)));
+  EXPECT_EQ(residuals(map), residuals(plain));
+  expect_same(plain, map);
+  expect_distinct_slots(map);
+}
+
+TEST(Map, EqualIndicesIntoDifferentArraysDoNotMeet) {
+  std::vector<double> values = {1, 2}, others = {3, 4};
+  Problem problem;
+  const Parameters x = problem.add_parameters(values), y = problem.add_parameters(others);
+  const std::vector<std::uint32_t> indices = {0, 0, 0, 1, 1, 1};
+  problem.add_residuals(3, [&](Element e) { return e.scalar(x, 0) - e.scalar(y, 1); },
+                        {.indices = indices});
+  EXPECT_EQ(problem.topology_count(), 1u);
+  EXPECT_EQ(residuals(problem), (std::vector<double>{-2, -3, -2}));
+}
+
+TEST(Map, GivesVectorsAndContainers) {
+  std::vector<double> values = {1, 2, 3};
+  Problem problem;
+  const Parameters x = problem.add_parameters(values);
+  const std::vector<std::uint32_t> indices = {0, 1, 2};
+  const MapOptions options = {.indices = indices};
+  problem.add_residuals(
+      3,
+      [&](Element e) {
+        return Vec2{e.scalar(x, 0), e.scalar(x, 0) * 2};
+      },
+      options);
+  problem.add_residuals(
+      3,
+      [&](Element e) {
+        return std::vector<Value>{e.scalar(x, 0), literal(7.0)};
+      },
+      options);
+  EXPECT_EQ(residuals(problem), (std::vector<double>{1, 2, 2, 4, 3, 6, 1, 7, 2, 7, 3, 7}));
+}
+
+TEST(Map, NoElementsAreNoResiduals) {
+  std::vector<double> values = {1};
+  Problem problem;
+  const Parameters x = problem.add_parameters(values);
+  const Residuals none = problem.add_residuals(0, [&](Element e) { return e.scalar(x, 0); });
+  EXPECT_EQ(none.count, 0u);
+  EXPECT_EQ(problem.topology_count(), 0u);
+}
+
+}  // namespace
+}  // namespace topograd::test
