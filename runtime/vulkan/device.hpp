@@ -33,7 +33,7 @@ struct DeviceOptions {
   bool validation = false;
   /// Seconds without progress after which a wait gives Error{Timeout}; > 0.
   double timeout_seconds = 60;
-  /// Path of libvulkan. Empty: TOPOGRAD_VULKAN_LOADER, else libvulkan.so.1.
+  /// Path or file name of libvulkan. Empty: TOPOGRAD_VULKAN_LOADER, else libvulkan.so.1.
   std::string loader;
   /// Folder of the disk cache. Empty: TOPOGRAD_CACHE_DIR, else XDG.
   std::string cache_dir;
@@ -181,9 +181,10 @@ class Device {
   /// exit.
   void save_pipeline_cache();
 
-  /// Test hook: makes the `after`-th next driver call (0: the next) named `call` (empty: any) fail
-  /// with `result` (a VkResult) without reaching the driver.
-  void inject_fault(std::string_view call, std::uint64_t after, std::int32_t result);
+  /// Test hook: makes `times` driver calls named `call` (empty: any) fail with `result` (a
+  /// VkResult) without reaching the driver, after letting `after` of them pass. 0 times disarms it.
+  void inject_fault(std::string_view call, std::uint64_t after, std::int32_t result,
+                    std::uint32_t times = 1);
   /// Driver calls made so far through the checked path; orders inject_fault.
   std::uint64_t driver_calls() const;
 

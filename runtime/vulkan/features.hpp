@@ -20,6 +20,7 @@ struct Features {
   bool large_workgroups = false;     ///< more than 256 invocations in a workgroup
   bool shared_32k = false;           ///< at least 32 KiB of shared memory
   bool large_buffer_range = false;   ///< storage buffer ranges over 128 MiB
+  bool mapped_memory = false;        ///< device-local memory that the host can map
   bool timestamps = false;           ///< device timestamps on the compute queue
   bool signed_zero_inf_nan_preserve_f32 = false;
   bool signed_zero_inf_nan_preserve_f64 = false;
@@ -64,7 +65,7 @@ struct LimitOverrides {
 using Mask = std::uint32_t;
 
 /// Names that a mask may hold: float64, float32_atomics, float64_atomics, int64_atomics, subgroups,
-/// large_workgroups, shared_32k, large_buffers, timestamps.
+/// large_workgroups, shared_32k, large_buffers, timestamps, mapped_memory.
 const std::vector<std::string>& mask_names();
 
 /// Reads a comma-separated list of mask names; empty parts and blanks are skipped.

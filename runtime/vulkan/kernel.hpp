@@ -36,9 +36,9 @@ struct KernelDesc {
 class Kernel {
  public:
   Kernel() = default;
-  Kernel(std::shared_ptr<Core> core, std::shared_ptr<const KernelState> state);
+  Kernel(std::shared_ptr<Core> core, const KernelState* state);
 
-  explicit operator bool() const { return state_ != nullptr; }
+  explicit operator bool() const { return core_ != nullptr; }
   const std::string& name() const;
   std::uint32_t storage_buffers() const;
   std::uint32_t push_constant_bytes() const;
@@ -47,11 +47,11 @@ class Kernel {
   /// compiles at the first dispatch instead.
   double creation_ms() const;
 
-  const std::shared_ptr<const KernelState>& state() const { return state_; }
+  const KernelState& state() const { return *state_; }
 
  private:
   std::shared_ptr<Core> core_;
-  std::shared_ptr<const KernelState> state_;
+  const KernelState* state_ = nullptr;  // owned by core_, for its lifetime
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -1,0 +1,140 @@
+// POSIX implementation of what depends on the operating system.
+#include <topograd/runtime/platform.hpp>
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+namespace topograd::runtime::platform {
+namespace {
+
+// Closes a descriptor at the end of a scope.
+class File {
+ public:
+  explicit File(int descriptor) : descriptor_(descriptor) {}
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  bool ok() const { return descriptor_ >= 0; }
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+// Makes a folder and its missing parents, each entered by this user only.
+bool make_folders(const std::filesystem::path& path) {
+  if (path.empty() || ::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return true;
+  if (errno != ENOENT || path.parent_path() == path) return false;
+  if (!make_folders(path.parent_path())) return false;
+  return ::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST;
+}
+
+bool write_all(int descriptor, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+bool read_all(int descriptor, std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t got = ::read(descriptor, bytes.data(), bytes.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+  }
+  return true;
+}
+
+}  // namespace
+
+SharedLibrary::SharedLibrary(const std::string& path)
+    : handle_(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+  if (handle_ != nullptr) return;
+  const char* reason = ::dlerror();
+  error_ = reason != nullptr ? reason : "unknown reason";
+}
+
+void* SharedLibrary::symbol(const char* name) const {
+  return handle_ != nullptr ? ::dlsym(handle_, name) : nullptr;
+}
+
+std::vector<std::string> vulkan_loader_names() { return {"libvulkan.so.1"}; }
+
+std::optional<std::string> environment(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return std::string(value);
+}
+
+void set_environment(const char* name, const std::string& value) {
+  ::setenv(name, value.c_str(), 1);
+}
+
+std::uint64_t process_id() { return static_cast<std::uint64_t>(::getpid()); }
+
+std::optional<std::string> cache_home() {
+  // The XDG specification says that relative paths are to be ignored.
+  if (auto path = environment("XDG_CACHE_HOME"); path && path->front() == '/') return path;
+  if (auto path = environment("HOME"); path && path->front() == '/') return *path + "/.cache";
+  return std::nullopt;
+}
+
+std::string private_folder(const std::string& path) {
+  if (!make_folders(path)) return "cannot make folder " + path + ": " + std::strerror(errno);
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    return "cannot look at folder " + path + ": " + std::strerror(errno);
+  }
+  if (!S_ISDIR(status.st_mode)) return path + " is not a folder";
+  if (status.st_uid != ::geteuid()) return "folder " + path + " belongs to another user";
+  if ((status.st_mode & S_IWOTH) != 0) return "folder " + path + " is writable by everybody";
+  if (::access(path.c_str(), R_OK | W_OK | X_OK) != 0) {
+    return "folder " + path + " is not writable: " + std::strerror(errno);
+  }
+  return {};
+}
+
+std::optional<std::vector<std::byte>> read_file(const std::string& path, std::uint64_t max_bytes) {
+  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  struct stat status {};
+  if (!file.ok() || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return std::nullopt;
+  }
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (size > max_bytes) return std::nullopt;
+  std::vector<std::byte> bytes(size);
+  if (!read_all(file.get(), bytes)) return std::nullopt;
+  return bytes;
+}
+
+bool replace_file(const std::string& path, std::span<const std::byte> bytes) {
+  static std::atomic<std::uint64_t> serial{0};
+  const std::string temporary =
+      path + "." + std::to_string(process_id()) + "." + std::to_string(serial++) + ".tmp";
+  bool written = false;
+  {
+    const File file(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file.ok()) return false;
+    written = write_all(file.get(), bytes);
+  }
+  if (written && ::rename(temporary.c_str(), path.c_str()) == 0) return true;
+  ::unlink(temporary.c_str());
+  return false;
+}
+
+}  // namespace topograd::runtime::platform

@@ -1,0 +1,290 @@
+// Recording of command lists.
+#include <algorithm>
+#include <cstring>
+
+#include <topograd/runtime/vulkan/core.hpp>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+constexpr std::uint32_t kSetsPerPool = 64;
+constexpr std::uint32_t kDescriptorsPerPool = 512;
+constexpr std::uint32_t kTimestampsPerPool = 64;
+
+[[noreturn]] void refuse(const ListState& list, const std::string& message) {
+  throw Error(ErrorCode::InvalidArgument, "command list \"" + list.name + "\": " + message);
+}
+
+// The list, if it may still be recorded into.
+ListState& recording(const std::shared_ptr<ListState>& state, const char* call) {
+  if (!state) {
+    throw Error(ErrorCode::InvalidArgument, std::string(call) + ": expected a list, got none");
+  }
+  if (state->ended) refuse(*state, std::string(call) + " after it was submitted");
+  state->core->driver.check_lost();
+  return *state;
+}
+
+const BufferState& use(ListState& list, const char* call, const Buffer* buffer) {
+  const auto& state = checked_state(call, *list.core, buffer);
+  if (list.used.insert(state.get()).second) list.buffers.push_back(state);
+  return *state;
+}
+
+void check_groups(const ListState& list, const KernelState& kernel, Groups groups) {
+  const Limits& limits = list.core->info.limits;
+  const struct {
+    const char* axis;
+    std::uint32_t got;
+    std::uint32_t bound;
+  } rows[] = {{"x", groups.x, limits.max_workgroups_x},
+              {"y", groups.y, limits.max_workgroups_y},
+              {"z", groups.z, limits.max_workgroups_z}};
+  for (const auto& row : rows) {
+    if (row.got >= 1 && row.got <= row.bound) continue;
+    refuse(list, "dispatch of kernel \"" + kernel.name + "\": expected 1 to " +
+                     std::to_string(row.bound) + " workgroups along " + row.axis + ", got " +
+                     std::to_string(row.got));
+  }
+}
+
+/// A binding with its size filled in and checked.
+vk::DescriptorBufferInfo descriptor(ListState& list, const KernelState& kernel,
+                                    const Binding& binding, std::size_t index) {
+  const BufferState& buffer = use(list, "dispatch", binding.buffer);
+  const Limits& limits = list.core->info.limits;
+  const std::string where = "dispatch of kernel \"" + kernel.name + "\": binding " +
+                            std::to_string(index) + " (buffer \"" + buffer.name + "\"): ";
+  if (binding.offset % limits.storage_buffer_offset_alignment != 0) {
+    refuse(list, where + "expected an offset in multiples of " +
+                     std::to_string(limits.storage_buffer_offset_alignment) + ", got " +
+                     std::to_string(binding.offset));
+  }
+  if (binding.offset >= buffer.size || binding.size > buffer.size - binding.offset) {
+    refuse(list, where + "bytes " + std::to_string(binding.offset) + " + " +
+                     std::to_string(binding.size) + " do not lie in its " +
+                     std::to_string(buffer.size) + " bytes");
+  }
+  const std::uint64_t size = binding.size == 0 ? buffer.size - binding.offset : binding.size;
+  if (size > limits.max_storage_buffer_range) {
+    refuse(list, where + "expected at most " + std::to_string(limits.max_storage_buffer_range) +
+                     " bytes (maxStorageBufferRange), got " + std::to_string(size));
+  }
+  return {*buffer.slot.buffer, binding.offset, size};
+}
+
+vk::DescriptorSet allocate_set(ListState& list, const KernelState& kernel) {
+  Core& core = *list.core;
+  if (list.sets_left == 0 || list.descriptors_left < kernel.storage_buffers) {
+    const std::uint32_t descriptors = std::max(kDescriptorsPerPool, kernel.storage_buffers);
+    const vk::DescriptorPoolSize size(vk::DescriptorType::eStorageBuffer, descriptors);
+    const vk::DescriptorPoolCreateInfo info({}, kSetsPerPool, size);
+    list.descriptor_pools.push_back(core.driver.call(
+        "vkCreateDescriptorPool", [&] { return core.device.createDescriptorPool(info); }));
+    list.sets_left = kSetsPerPool;
+    list.descriptors_left = descriptors;
+  }
+  const vk::DescriptorSetAllocateInfo info(*list.descriptor_pools.back(), kernel.set_layout);
+  auto sets = core.driver.call("vkAllocateDescriptorSets",
+                               [&] { return vk::raii::DescriptorSets(core.device, info); });
+  --list.sets_left;
+  list.descriptors_left -= kernel.storage_buffers;
+  // Freed with its pool, which was made without the flag for freeing single sets.
+  return sets.front().release();
+}
+
+// The set for these bindings; equal ones are made once a list.
+vk::DescriptorSet find_set(ListState& list, const KernelState& kernel,
+                           const std::vector<vk::DescriptorBufferInfo>& infos) {
+  std::vector<std::uint64_t> key;
+  for (const vk::DescriptorBufferInfo& info : infos) {
+    key.push_back(reinterpret_cast<std::uint64_t>(static_cast<VkBuffer>(info.buffer)));
+    key.push_back(info.offset);
+    key.push_back(info.range);
+  }
+  const auto found = list.sets.find(key);
+  if (found != list.sets.end()) return found->second;
+  const vk::DescriptorSet set = allocate_set(list, kernel);
+  std::vector<vk::WriteDescriptorSet> writes;
+  for (std::uint32_t i = 0; i < infos.size(); ++i) {
+    writes.emplace_back(set, i, 0, 1, vk::DescriptorType::eStorageBuffer, nullptr, &infos[i]);
+  }
+  list.core->device.updateDescriptorSets(writes, {});
+  list.sets.emplace(std::move(key), set);
+  return set;
+}
+
+// Everything of a dispatch but the dispatch.
+void bind(ListState& list, const Kernel& kernel, std::span<const Binding> bindings,
+          std::span<const std::byte> push) {
+  if (!kernel) refuse(list, "dispatch: expected a kernel, got none");
+  const KernelState& state = kernel.state();
+  const std::string what = "dispatch of kernel \"" + state.name + "\": ";
+  if (state.core != list.core) refuse(list, what + "it is of another device");
+  if (bindings.size() != state.storage_buffers) {
+    refuse(list, what + "expected " + std::to_string(state.storage_buffers) + " bindings, got " +
+                     std::to_string(bindings.size()));
+  }
+  if (push.size() != state.push_constant_bytes) {
+    refuse(list, what + "expected " + std::to_string(state.push_constant_bytes) +
+                     " bytes of push constants, got " + std::to_string(push.size()));
+  }
+  std::vector<vk::DescriptorBufferInfo> infos;
+  for (std::size_t i = 0; i < bindings.size(); ++i) {
+    infos.push_back(descriptor(list, state, bindings[i], i));
+  }
+  constexpr auto kPoint = vk::PipelineBindPoint::eCompute;
+  if (list.bound_kernel != &state) {
+    list.commands.bindPipeline(kPoint, *state.pipeline);
+    // A set stays bound only across pipelines of one layout.
+    if (list.bound_kernel == nullptr || list.bound_kernel->layout != state.layout) {
+      list.bound_set = vk::DescriptorSet{};
+    }
+    list.bound_kernel = &state;
+  }
+  if (!infos.empty()) {
+    const vk::DescriptorSet set = find_set(list, state, infos);
+    if (set != list.bound_set) {
+      list.commands.bindDescriptorSets(kPoint, state.layout, 0, set, {});
+    }
+    list.bound_set = set;
+  }
+  if (!push.empty()) {
+    list.commands.pushConstants<std::byte>(state.layout, vk::ShaderStageFlagBits::eCompute, 0,
+                                           {static_cast<std::uint32_t>(push.size()), push.data()});
+  }
+}
+
+}  // namespace
+
+CommandList::CommandList(std::shared_ptr<Core> core, std::shared_ptr<ListState> state)
+    : core_(std::move(core)), state_(std::move(state)) {}
+
+// The state goes before the device that it points to.
+CommandList& CommandList::operator=(CommandList&& other) noexcept {
+  if (this == &other) return *this;
+  state_ = std::move(other.state_);
+  core_ = std::move(other.core_);
+  return *this;
+}
+
+CommandList::~CommandList() = default;
+
+void CommandList::dispatch(const Kernel& kernel, std::span<const Binding> bindings,
+                           std::span<const std::byte> push, Groups groups) {
+  ListState& list = recording(state_, "dispatch");
+  if (kernel) check_groups(list, kernel.state(), groups);
+  bind(list, kernel, bindings, push);
+  list.commands.dispatch(groups.x, groups.y, groups.z);
+  ++list.dispatches;
+}
+
+void CommandList::dispatch_indirect(const Kernel& kernel, std::span<const Binding> bindings,
+                                    std::span<const std::byte> push, const Buffer& counts,
+                                    std::uint64_t offset) {
+  ListState& list = recording(state_, "dispatch_indirect");
+  const BufferState& buffer = use(list, "dispatch_indirect", &counts);
+  check_range("dispatch_indirect", buffer, offset, sizeof(vk::DispatchIndirectCommand));
+  if (offset % 4 != 0) {
+    refuse(list, "dispatch_indirect: expected an offset in multiples of 4, got " +
+                     std::to_string(offset));
+  }
+  bind(list, kernel, bindings, push);
+  list.commands.dispatchIndirect(*buffer.slot.buffer, offset);
+  ++list.dispatches;
+}
+
+void CommandList::barrier() { record_barrier(recording(state_, "barrier").commands); }
+
+void CommandList::copy(const Buffer& source, std::uint64_t source_offset, const Buffer& target,
+                       std::uint64_t target_offset, std::uint64_t size) {
+  ListState& list = recording(state_, "copy");
+  const BufferState& from = use(list, "copy", &source);
+  const BufferState& to = use(list, "copy", &target);
+  check_range("copy", from, source_offset, size);
+  check_range("copy", to, target_offset, size);
+  if (&from == &to && source_offset < target_offset + size &&
+      target_offset < source_offset + size) {
+    refuse(list, "copy: the ranges overlap in buffer \"" + from.name + "\"");
+  }
+  if (size == 0) return;
+  list.commands.copyBuffer(*from.slot.buffer, *to.slot.buffer,
+                           vk::BufferCopy(source_offset, target_offset, size));
+  if (from.kind == MemoryKind::Upload) {
+    ++list.uploads;
+    list.bytes_up += size;
+  }
+  if (to.kind == MemoryKind::Readback) {
+    ++list.readbacks;
+    list.bytes_down += size;
+  }
+}
+
+void CommandList::fill(const Buffer& target, std::uint64_t offset, std::uint64_t size,
+                       std::uint32_t value) {
+  ListState& list = recording(state_, "fill");
+  const BufferState& buffer = use(list, "fill", &target);
+  check_range("fill", buffer, offset, size);
+  if (offset % 4 != 0 || size % 4 != 0) {
+    refuse(list, "fill: expected offset and size in multiples of 4, got " + std::to_string(offset) +
+                     " and " + std::to_string(size));
+  }
+  if (size > 0) list.commands.fillBuffer(*buffer.slot.buffer, offset, size, value);
+}
+
+void CommandList::write_timestamp(std::string_view label) {
+  ListState& list = recording(state_, "write_timestamp");
+  Core& core = *list.core;
+  if (!core.info.features.timestamps) return;
+  const auto index = static_cast<std::uint32_t>(list.labels.size() % kTimestampsPerPool);
+  if (index == 0) {
+    const vk::QueryPoolCreateInfo info({}, vk::QueryType::eTimestamp, kTimestampsPerPool);
+    list.query_pools.push_back(
+        core.driver.call("vkCreateQueryPool", [&] { return core.device.createQueryPool(info); }));
+    list.commands.resetQueryPool(*list.query_pools.back(), 0, kTimestampsPerPool);
+  }
+  list.commands.writeTimestamp(vk::PipelineStageFlagBits::eBottomOfPipe, *list.query_pools.back(),
+                               index);
+  list.labels.emplace_back(label);
+}
+
+void CommandList::begin_label(std::string_view label) {
+  ListState& list = recording(state_, "begin_label");
+  ++list.open_labels;
+  if (!list.core->instance->debug_utils()) return;
+  const std::string text(label);
+  list.commands.beginDebugUtilsLabelEXT(vk::DebugUtilsLabelEXT(text.c_str()));
+}
+
+void CommandList::end_label() {
+  ListState& list = recording(state_, "end_label");
+  if (list.open_labels == 0) refuse(list, "end_label without begin_label");
+  --list.open_labels;
+  if (list.core->instance->debug_utils()) list.commands.endDebugUtilsLabelEXT();
+}
+
+std::uint64_t CommandList::dispatches() const { return state_ ? state_->dispatches : 0; }
+
+std::vector<Timestamp> CommandList::timestamps() const {
+  if (!state_ || state_->last_value == 0) return {};
+  Core& core = *core_;
+  core.queue.wait(state_->last_value, core.options.timeout_seconds);
+  const std::uint64_t mask =
+      core.timestamp_bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << core.timestamp_bits) - 1;
+  std::vector<Timestamp> result;
+  std::uint64_t first = 0;
+  for (std::size_t i = 0; i < state_->labels.size(); ++i) {
+    const auto& pool = state_->query_pools[i / kTimestampsPerPool];
+    const auto [status, ticks] = core.driver.call("vkGetQueryPoolResults", [&] {
+      return pool.getResult<std::uint64_t>(static_cast<std::uint32_t>(i % kTimestampsPerPool), 1,
+                                           sizeof(std::uint64_t), vk::QueryResultFlagBits::e64);
+    });
+    if (status != vk::Result::eSuccess) return {};
+    if (i == 0) first = ticks;
+    const auto passed = static_cast<double>((ticks - first) & mask);
+    result.push_back({state_->labels[i], passed * core.info.limits.timestamp_period_ns * 1e-3});
+  }
+  return result;
+}
+
+}  // namespace topograd::runtime::vulkan

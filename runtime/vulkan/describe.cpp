@@ -1,0 +1,209 @@
+// Reads what a physical device is and can do into DeviceInfo.
+#include <algorithm>
+#include <cstdio>
+
+#include <topograd/runtime/vulkan/instance.hpp>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+std::string version_text(std::uint32_t version) {
+  return std::to_string(VK_API_VERSION_MAJOR(version)) + "." +
+         std::to_string(VK_API_VERSION_MINOR(version)) + "." +
+         std::to_string(VK_API_VERSION_PATCH(version));
+}
+
+std::string vendor_name(std::uint32_t id) {
+  switch (id) {
+    case 0x1002: return "AMD";
+    case 0x1010: return "Imagination";
+    case 0x106b: return "Apple";
+    case 0x10de: return "NVIDIA";
+    case 0x13b5: return "Arm";
+    case 0x5143: return "Qualcomm";
+    case 0x8086: return "Intel";
+    case VK_VENDOR_ID_MESA: return "Mesa";
+    default: break;
+  }
+  char text[16];
+  std::snprintf(text, sizeof text, "0x%04x", id);
+  return text;
+}
+
+DeviceType device_type(vk::PhysicalDeviceType type) {
+  switch (type) {
+    case vk::PhysicalDeviceType::eIntegratedGpu: return DeviceType::Integrated;
+    case vk::PhysicalDeviceType::eDiscreteGpu: return DeviceType::Discrete;
+    case vk::PhysicalDeviceType::eVirtualGpu: return DeviceType::Virtual;
+    case vk::PhysicalDeviceType::eCpu: return DeviceType::Software;
+    default: return DeviceType::Other;
+  }
+}
+
+bool has(const std::vector<std::string>& names, const char* name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+bool mapped_device_memory(const vk::raii::PhysicalDevice& physical) {
+  using Flag = vk::MemoryPropertyFlagBits;
+  const auto wanted = Flag::eDeviceLocal | Flag::eHostVisible | Flag::eHostCoherent;
+  const auto properties = physical.getMemoryProperties();
+  for (std::uint32_t i = 0; i < properties.memoryTypeCount; ++i) {
+    if ((properties.memoryTypes[i].propertyFlags & wanted) == wanted) return true;
+  }
+  return false;
+}
+
+void read_limits(const vk::PhysicalDeviceLimits& source, Limits& limits) {
+  limits.max_storage_buffer_range = source.maxStorageBufferRange;
+  limits.storage_buffer_offset_alignment = source.minStorageBufferOffsetAlignment;
+  limits.max_workgroup_size_x = source.maxComputeWorkGroupSize[0];
+  limits.max_workgroup_invocations = source.maxComputeWorkGroupInvocations;
+  limits.max_workgroups_x = source.maxComputeWorkGroupCount[0];
+  limits.max_workgroups_y = source.maxComputeWorkGroupCount[1];
+  limits.max_workgroups_z = source.maxComputeWorkGroupCount[2];
+  limits.shared_memory_bytes = source.maxComputeSharedMemorySize;
+  limits.max_storage_buffers_per_stage =
+      std::min(source.maxPerStageDescriptorStorageBuffers, source.maxDescriptorSetStorageBuffers);
+  limits.max_push_constant_bytes = source.maxPushConstantsSize;
+  limits.timestamp_period_ns = source.timestampPeriod;
+}
+
+void read_identity(const vk::PhysicalDeviceProperties& source, DeviceInfo& info) {
+  info.name = source.deviceName.data();
+  info.type = device_type(source.deviceType);
+  info.vendor_id = source.vendorID;
+  info.device_id = source.deviceID;
+  info.vendor = vendor_name(source.vendorID);
+  info.api_version = version_text(source.apiVersion);
+  info.driver_version = version_text(source.driverVersion);
+}
+
+// Everything that needs Vulkan 1.2 to be asked.
+void read_properties(const vk::raii::PhysicalDevice& physical, DeviceInfo& info) {
+  const auto chain =
+      physical.getProperties2<vk::PhysicalDeviceProperties2, vk::PhysicalDeviceVulkan11Properties,
+                              vk::PhysicalDeviceVulkan12Properties>();
+  const auto& core11 = chain.get<vk::PhysicalDeviceVulkan11Properties>();
+  const auto& core12 = chain.get<vk::PhysicalDeviceVulkan12Properties>();
+  info.uuid = core11.deviceUUID;
+  info.driver_uuid = core11.driverUUID;
+  info.driver = core12.driverName.data();
+  if (core12.driverInfo[0] != '\0') info.driver_version = core12.driverInfo.data();
+  info.limits.max_allocation_size = core11.maxMemoryAllocationSize;
+
+  Features& features = info.features;
+  const bool compute =
+      static_cast<bool>(core11.subgroupSupportedStages & vk::ShaderStageFlagBits::eCompute);
+  const auto operations = core11.subgroupSupportedOperations;
+  features.subgroup_basic =
+      compute && static_cast<bool>(operations & vk::SubgroupFeatureFlagBits::eBasic);
+  features.subgroup_arithmetic =
+      compute && static_cast<bool>(operations & vk::SubgroupFeatureFlagBits::eArithmetic);
+  info.limits.subgroup_size = features.subgroup_basic ? core11.subgroupSize : 1;
+  features.signed_zero_inf_nan_preserve_f32 = core12.shaderSignedZeroInfNanPreserveFloat32;
+  features.signed_zero_inf_nan_preserve_f64 = core12.shaderSignedZeroInfNanPreserveFloat64;
+  features.denorm_preserve_f32 = core12.shaderDenormPreserveFloat32;
+  features.denorm_preserve_f64 = core12.shaderDenormPreserveFloat64;
+}
+
+void read_features(const vk::raii::PhysicalDevice& physical, const std::vector<std::string>& names,
+                   DeviceInfo& info) {
+  const auto chain =
+      physical.getFeatures2<vk::PhysicalDeviceFeatures2, vk::PhysicalDeviceVulkan12Features,
+                            vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT,
+                            vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR,
+                            vk::PhysicalDeviceCooperativeMatrixFeaturesNV>();
+  const auto& core = chain.get<vk::PhysicalDeviceFeatures2>().features;
+  const auto& core12 = chain.get<vk::PhysicalDeviceVulkan12Features>();
+  const auto& atomics = chain.get<vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT>();
+  const bool float_atomics = has(names, VK_EXT_SHADER_ATOMIC_FLOAT_EXTENSION_NAME);
+  Features& features = info.features;
+  features.float64 = core.shaderFloat64;
+  features.int64 = core.shaderInt64;
+  features.int64_atomics = core.shaderInt64 && core12.shaderBufferInt64Atomics;
+  features.atomic_float32_add = float_atomics && atomics.shaderBufferFloat32AtomicAdd;
+  features.atomic_float64_add =
+      float_atomics && core.shaderFloat64 && atomics.shaderBufferFloat64AtomicAdd;
+  features.mapped_memory = mapped_device_memory(physical);
+  features.memory_budget = has(names, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+  features.pipeline_executable_properties =
+      has(names, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME) &&
+      chain.get<vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR>().pipelineExecutableInfo;
+  features.cooperative_matrix =
+      has(names, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME) &&
+      chain.get<vk::PhysicalDeviceCooperativeMatrixFeaturesNV>().cooperativeMatrix;
+  if (!core12.timelineSemaphore) info.unusable = "it has no timeline semaphores";
+}
+
+}  // namespace
+
+const char* name(DeviceType type) {
+  switch (type) {
+    case DeviceType::Other: return "other";
+    case DeviceType::Integrated: return "integrated";
+    case DeviceType::Discrete: return "discrete";
+    case DeviceType::Virtual: return "virtual";
+    case DeviceType::Software: return "software";
+  }
+  return "other";
+}
+
+std::vector<std::string> extension_names(const vk::raii::PhysicalDevice& physical) {
+  std::vector<std::string> names;
+  for (const auto& extension : physical.enumerateDeviceExtensionProperties()) {
+    names.emplace_back(extension.extensionName.data());
+  }
+  return names;
+}
+
+std::optional<std::uint32_t> compute_family(const vk::raii::PhysicalDevice& physical) {
+  const auto families = physical.getQueueFamilyProperties();
+  for (std::uint32_t i = 0; i < families.size(); ++i) {
+    if (families[i].queueFlags & vk::QueueFlagBits::eCompute) return i;
+  }
+  return std::nullopt;
+}
+
+std::vector<MemoryHeap> memory_heaps(const vk::raii::PhysicalDevice& physical, bool budget) {
+  vk::PhysicalDeviceMemoryProperties properties = physical.getMemoryProperties();
+  vk::PhysicalDeviceMemoryBudgetPropertiesEXT budgets;
+  if (budget) {
+    const auto chain = physical.getMemoryProperties2<vk::PhysicalDeviceMemoryProperties2,
+                                                     vk::PhysicalDeviceMemoryBudgetPropertiesEXT>();
+    budgets = chain.get<vk::PhysicalDeviceMemoryBudgetPropertiesEXT>();
+  }
+  std::vector<MemoryHeap> heaps;
+  for (std::uint32_t i = 0; i < properties.memoryHeapCount; ++i) {
+    const vk::MemoryHeap& heap = properties.memoryHeaps[i];
+    heaps.push_back({heap.size, budget ? budgets.heapBudget[i] : heap.size,
+                     static_cast<bool>(heap.flags & vk::MemoryHeapFlagBits::eDeviceLocal)});
+  }
+  return heaps;
+}
+
+DeviceInfo describe(const vk::raii::PhysicalDevice& physical, std::uint32_t index,
+                    const DeviceOptions& options) {
+  DeviceInfo info;
+  const vk::PhysicalDeviceProperties properties = physical.getProperties();
+  info.index = index;
+  read_identity(properties, info);
+  read_limits(properties.limits, info.limits);
+  const auto family = compute_family(physical);
+  if (properties.apiVersion < VK_API_VERSION_1_2) {
+    info.unusable = "it has Vulkan " + info.api_version + ", not 1.2";
+  } else if (!family) {
+    info.unusable = "it has no compute queue";
+  } else {
+    read_properties(physical, info);
+    read_features(physical, extension_names(physical), info);
+    info.features.timestamps = properties.limits.timestampPeriod > 0 &&
+                               physical.getQueueFamilyProperties()[*family].timestampValidBits > 0;
+  }
+  info.heaps = memory_heaps(physical, info.features.memory_budget);
+  apply_mask(parse_mask(options.mask), info.features, info.limits);
+  apply_overrides(options.limits, info.features, info.limits);
+  return info;
+}
+
+}  // namespace topograd::runtime::vulkan

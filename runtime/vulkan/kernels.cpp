@@ -1,0 +1,232 @@
+// Makes pipelines once per content and keeps the driver's pipeline cache on disk.
+#include <topograd/runtime/vulkan/kernels.hpp>
+
+#include <cstring>
+
+#include <topograd/runtime/vulkan/core.hpp>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint32_t kSpirvMagic = 0x07230203;
+constexpr std::size_t kSpirvHeaderWords = 5;
+constexpr const char* kCacheKind = "pipelines";
+// Writing the whole cache after every pipeline would cost more than it saves.
+constexpr auto kSaveInterval = std::chrono::seconds(2);
+
+Hash128 content(const KernelDesc& desc) {
+  std::vector<std::uint32_t> shape = {desc.storage_buffers, desc.push_constant_bytes};
+  shape.insert(shape.end(), desc.local_size.begin(), desc.local_size.end());
+  for (const SpecializationConstant& constant : desc.constants) {
+    shape.push_back(constant.id);
+    shape.push_back(constant.value);
+  }
+  return hash_bytes(std::as_bytes(desc.spirv), hash_bytes(std::as_bytes(std::span(shape))));
+}
+
+void expect(bool ok, const KernelDesc& desc, const std::string& message) {
+  if (ok) return;
+  throw Error(ErrorCode::InvalidArgument, "kernel \"" + desc.name + "\": " + message);
+}
+
+std::string at_most(const char* what, std::uint64_t got, std::uint64_t bound) {
+  return std::string("expected at most ") + std::to_string(bound) + " " + what + ", got " +
+         std::to_string(got);
+}
+
+// A driver may trust its own blob blindly, so what it says of itself is compared first.
+bool belongs_to(std::span<const std::byte> blob, const vk::PhysicalDeviceProperties& device) {
+  VkPipelineCacheHeaderVersionOne header{};
+  if (blob.size() < sizeof header) return false;
+  std::memcpy(&header, blob.data(), sizeof header);
+  return header.headerSize >= sizeof header &&
+         header.headerVersion == VK_PIPELINE_CACHE_HEADER_VERSION_ONE &&
+         header.vendorID == device.vendorID && header.deviceID == device.deviceID &&
+         std::memcmp(header.pipelineCacheUUID, device.pipelineCacheUUID.data(), VK_UUID_SIZE) == 0;
+}
+
+double milliseconds(Clock::duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+}  // namespace
+
+Kernel::Kernel(std::shared_ptr<Core> core, const KernelState* state)
+    : core_(std::move(core)), state_(state) {}
+
+const std::string& Kernel::name() const { return state_->name; }
+std::uint32_t Kernel::storage_buffers() const { return state_->storage_buffers; }
+std::uint32_t Kernel::push_constant_bytes() const { return state_->push_constant_bytes; }
+std::array<std::uint32_t, 3> Kernel::local_size() const { return state_->local_size; }
+double Kernel::creation_ms() const { return state_->creation_ms; }
+
+// Devices share one folder, so the key tells them apart; the header of the file says the same.
+Hash128 Kernels::cache_key() const {
+  return hash_bytes(std::as_bytes(std::span(core_.info.uuid)),
+                    hash_text(core_.info.name + core_.info.driver_version));
+}
+
+void Kernels::start() {
+  const auto blob = core_.disk_cache.load(kCacheKind, cache_key());
+  vk::PipelineCacheCreateInfo info;
+  if (blob && belongs_to(*blob, core_.physical.getProperties())) {
+    info.initialDataSize = blob->size();
+    info.pInitialData = blob->data();
+    saved_ = hash_bytes(*blob);
+  }
+  cache_ = core_.driver.call("vkCreatePipelineCache",
+                             [&] { return core_.device.createPipelineCache(info); });
+  saved_at_ = Clock::now();
+}
+
+void Kernels::save() {
+  const std::lock_guard lock(save_mutex_);
+  if (*cache_ == vk::PipelineCache{} || core_.driver.lost()) return;
+  const std::vector<std::uint8_t> blob =
+      core_.driver.call("vkGetPipelineCacheData", [&] { return cache_.getData(); });
+  const auto bytes = std::as_bytes(std::span(blob));
+  saved_at_ = Clock::now();
+  const Hash128 hash = hash_bytes(bytes);
+  if (hash == saved_) return;
+  if (core_.disk_cache.store(kCacheKind, cache_key(), bytes)) saved_ = hash;
+}
+
+const KernelState* Kernels::find_or_make(const KernelDesc& desc) {
+  core_.driver.check_lost();
+  check(desc);
+  const Hash128 key = content(desc);
+  std::promise<std::shared_ptr<const KernelState>> promise;
+  Future future;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto [it, fresh] = kernels_.try_emplace(key);
+    if (fresh) {
+      it->second = promise.get_future().share();
+    } else {
+      ++core_.counters.pipeline_cache_hits;
+      future = it->second;
+    }
+  }
+  // Another thread may still be making it.
+  if (future.valid()) return future.get().get();
+  try {
+    const auto made = make(desc);
+    promise.set_value(made);
+    return made.get();
+  } catch (...) {
+    promise.set_exception(std::current_exception());
+    const std::lock_guard lock(mutex_);
+    kernels_.erase(key);
+    throw;
+  }
+}
+
+void Kernels::check(const KernelDesc& desc) const {
+  const Limits& limits = core_.info.limits;
+  const auto [x, y, z] = desc.local_size;
+  const std::uint64_t invocations = std::uint64_t{x} * y * z;
+  expect(desc.spirv.size() >= kSpirvHeaderWords && desc.spirv.front() == kSpirvMagic, desc,
+         "expected a SPIR-V module, got " + std::to_string(desc.spirv.size()) +
+             " words of something else");
+  expect(invocations > 0, desc, "expected a local size of at least 1 x 1 x 1, got 0 invocations");
+  expect(x <= limits.max_workgroup_size_x, desc,
+         at_most("invocations along x", x, limits.max_workgroup_size_x));
+  expect(invocations <= limits.max_workgroup_invocations, desc,
+         at_most("invocations in a workgroup", invocations, limits.max_workgroup_invocations));
+  expect(desc.storage_buffers <= limits.max_storage_buffers_per_stage, desc,
+         at_most("storage buffers", desc.storage_buffers, limits.max_storage_buffers_per_stage));
+  expect(desc.push_constant_bytes <= limits.max_push_constant_bytes, desc,
+         at_most("push constant bytes", desc.push_constant_bytes, limits.max_push_constant_bytes));
+  expect(desc.push_constant_bytes % 4 == 0, desc,
+         "expected push constants in multiples of 4 bytes, got " +
+             std::to_string(desc.push_constant_bytes));
+}
+
+std::shared_ptr<const KernelState> Kernels::make(const KernelDesc& desc) {
+  const Clock::time_point begin = Clock::now();
+  auto state = std::make_shared<KernelState>();
+  state->core = &core_;
+  state->name = desc.name;
+  state->storage_buffers = desc.storage_buffers;
+  state->push_constant_bytes = desc.push_constant_bytes;
+  state->local_size = desc.local_size;
+  state->set_layout = set_layout(desc.storage_buffers);
+  state->layout = pipeline_layout(desc.storage_buffers, desc.push_constant_bytes);
+  state->pipeline = make_pipeline(desc, state->layout);
+  core_.set_name(state->pipeline, desc.name);
+  const Clock::duration spent = Clock::now() - begin;
+  state->creation_ms = milliseconds(spent);
+  ++core_.counters.pipelines_created;
+  core_.counters.pipeline_ns += static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
+  bool due = false;
+  {
+    const std::lock_guard lock(save_mutex_);
+    due = Clock::now() - saved_at_ > kSaveInterval;
+  }
+  if (due) save();
+  return state;
+}
+
+vk::raii::Pipeline Kernels::make_pipeline(const KernelDesc& desc, vk::PipelineLayout layout) {
+  std::vector<vk::SpecializationMapEntry> entries;
+  std::vector<std::uint32_t> values;
+  for (const SpecializationConstant& constant : desc.constants) {
+    const auto offset = static_cast<std::uint32_t>(values.size() * sizeof constant.value);
+    entries.emplace_back(constant.id, offset, sizeof constant.value);
+    values.push_back(constant.value);
+  }
+  const vk::SpecializationInfo specialization(static_cast<std::uint32_t>(entries.size()),
+                                              entries.data(), values.size() * sizeof(std::uint32_t),
+                                              values.data());
+  const vk::ShaderModuleCreateInfo module_info({}, desc.spirv.size_bytes(), desc.spirv.data());
+  try {
+    const vk::raii::ShaderModule module = core_.driver.call(
+        "vkCreateShaderModule", [&] { return core_.device.createShaderModule(module_info); });
+    core_.set_name(module, desc.name);
+    const vk::PipelineShaderStageCreateInfo stage({}, vk::ShaderStageFlagBits::eCompute, *module,
+                                                  "main", &specialization);
+    const vk::ComputePipelineCreateInfo info({}, stage, layout);
+    return core_.driver.call("vkCreateComputePipelines",
+                             [&] { return core_.device.createComputePipeline(cache_, info); });
+  } catch (const Error& error) {
+    // Out of the ordinary results of these two calls mean that the module is not to its taste.
+    const bool refused = error.code() == ErrorCode::Internal;
+    throw Error(refused ? ErrorCode::Unsupported : error.code(),
+                "kernel \"" + desc.name + "\": " + error.what());
+  }
+}
+
+vk::DescriptorSetLayout Kernels::set_layout(std::uint32_t storage_buffers) {
+  const std::lock_guard lock(mutex_);
+  const auto found = set_layouts_.find(storage_buffers);
+  if (found != set_layouts_.end()) return *found->second;
+  std::vector<vk::DescriptorSetLayoutBinding> bindings;
+  for (std::uint32_t i = 0; i < storage_buffers; ++i) {
+    bindings.emplace_back(i, vk::DescriptorType::eStorageBuffer, 1,
+                          vk::ShaderStageFlagBits::eCompute);
+  }
+  auto layout = core_.driver.call("vkCreateDescriptorSetLayout", [&] {
+    return core_.device.createDescriptorSetLayout({{}, bindings});
+  });
+  return *set_layouts_.emplace(storage_buffers, std::move(layout)).first->second;
+}
+
+vk::PipelineLayout Kernels::pipeline_layout(std::uint32_t storage_buffers,
+                                            std::uint32_t push_bytes) {
+  const vk::DescriptorSetLayout set = set_layout(storage_buffers);
+  const std::lock_guard lock(mutex_);
+  const auto found = layouts_.find({storage_buffers, push_bytes});
+  if (found != layouts_.end()) return *found->second;
+  const vk::PushConstantRange range(vk::ShaderStageFlagBits::eCompute, 0, push_bytes);
+  const vk::PipelineLayoutCreateInfo info({}, 1, &set, push_bytes > 0 ? 1 : 0, &range);
+  auto layout = core_.driver.call("vkCreatePipelineLayout",
+                                  [&] { return core_.device.createPipelineLayout(info); });
+  const auto [it, fresh] =
+      layouts_.emplace(std::pair(storage_buffers, push_bytes), std::move(layout));
+  return *it->second;
+}
+
+}  // namespace topograd::runtime::vulkan

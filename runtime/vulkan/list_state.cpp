@@ -1,0 +1,64 @@
+// Making and ending of command buffers, and the barriers that all of them share.
+#include <topograd/runtime/vulkan/core.hpp>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+using Access = vk::AccessFlagBits;
+using Stage = vk::PipelineStageFlagBits;
+
+constexpr vk::AccessFlags kWrites = Access::eShaderWrite | Access::eTransferWrite;
+constexpr vk::AccessFlags kUses = Access::eShaderRead | Access::eShaderWrite |
+                                  Access::eTransferRead | Access::eTransferWrite |
+                                  Access::eIndirectCommandRead;
+constexpr vk::PipelineStageFlags kStages =
+    Stage::eComputeShader | Stage::eTransfer | Stage::eDrawIndirect;
+
+}  // namespace
+
+void record_barrier(const vk::raii::CommandBuffer& commands) {
+  commands.pipelineBarrier(kStages, kStages, {}, vk::MemoryBarrier(kWrites, kUses), {}, {});
+}
+
+void record_host_barrier(const vk::raii::CommandBuffer& commands) {
+  commands.pipelineBarrier(kStages, Stage::eHost, {}, vk::MemoryBarrier(kWrites, Access::eHostRead),
+                           {}, {});
+}
+
+std::pair<vk::raii::CommandPool, vk::raii::CommandBuffer> make_commands(Core& core) {
+  const vk::CommandPoolCreateInfo pool_info({}, core.family);
+  auto pool = core.driver.call("vkCreateCommandPool",
+                               [&] { return core.device.createCommandPool(pool_info); });
+  const vk::CommandBufferAllocateInfo info(*pool, vk::CommandBufferLevel::ePrimary, 1);
+  auto commands = core.driver.call("vkAllocateCommandBuffers",
+                                   [&] { return vk::raii::CommandBuffers(core.device, info); });
+  return {std::move(pool), std::move(commands.front())};
+}
+
+std::shared_ptr<ListState> make_list(Core& core, std::string_view name) {
+  auto list = std::make_shared<ListState>();
+  list->core = &core;
+  list->name = name;
+  std::tie(list->pool, list->commands) = make_commands(core);
+  core.set_name(list->commands, list->name);
+  // A list may be submitted again while it still runs.
+  core.driver.call("vkBeginCommandBuffer", [&] {
+    list->commands.begin({vk::CommandBufferUsageFlagBits::eSimultaneousUse});
+  });
+  record_barrier(list->commands);
+  return list;
+}
+
+void end_list(ListState& list) {
+  if (list.ended) return;
+  if (list.open_labels != 0) {
+    throw Error(ErrorCode::InvalidArgument, "command list \"" + list.name +
+                                                "\": " + std::to_string(list.open_labels) +
+                                                " begin_label without end_label");
+  }
+  record_host_barrier(list.commands);
+  list.core->driver.call("vkEndCommandBuffer", [&] { list.commands.end(); });
+  list.ended = true;
+}
+
+}  // namespace topograd::runtime::vulkan

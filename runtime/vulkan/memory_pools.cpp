@@ -1,0 +1,284 @@
+// Size classes, choice of memory types, and the recycling of buffers.
+#include <topograd/runtime/vulkan/memory_pools.hpp>
+
+#include <algorithm>
+#include <bit>
+
+#include <topograd/runtime/vulkan/core.hpp>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+constexpr std::uint64_t kGranule = 256;  // bytes; no driver aligns storage buffers further
+constexpr std::uint64_t kBlockBytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t kStagingBlockBytes = std::uint64_t{16} << 20;
+// A slot over this part of a block gets a block of its own, so that it can be given back alone.
+constexpr std::uint64_t kOwnBlockShare = 4;
+constexpr std::uint64_t kFineFrom = std::uint64_t{16} << 20;
+
+std::uint64_t round_up(std::uint64_t value, std::uint64_t step) {
+  return (value + step - 1) / step * step;
+}
+
+std::size_t slot_of(MemoryKind kind) { return static_cast<std::size_t>(kind); }
+
+const char* name(MemoryKind kind) {
+  switch (kind) {
+    case MemoryKind::Device: return "device";
+    case MemoryKind::Upload: return "upload";
+    case MemoryKind::Readback: return "readback";
+  }
+  return "device";
+}
+
+vk::BufferCreateInfo buffer_info(std::uint64_t size) {
+  using Usage = vk::BufferUsageFlagBits;
+  return {
+      {},
+      size,
+      Usage::eStorageBuffer | Usage::eTransferSrc | Usage::eTransferDst | Usage::eIndirectBuffer};
+}
+
+constexpr vk::MemoryPropertyFlags kHost =
+    vk::MemoryPropertyFlagBits::eHostVisible | vk::MemoryPropertyFlagBits::eHostCoherent;
+constexpr vk::MemoryPropertyFlags kSpecial =
+    vk::MemoryPropertyFlagBits::eProtected | vk::MemoryPropertyFlagBits::eLazilyAllocated |
+    vk::MemoryPropertyFlagBits::eDeviceCoherentAMD | vk::MemoryPropertyFlagBits::eDeviceUncachedAMD;
+
+struct Taste {
+  bool right = false;  ///< before any heap size
+  int nice = 0;        ///< after it
+};
+
+// Staging memory is off the device; the host writes it faster uncached and reads it faster cached.
+Taste judge(MemoryKind kind, vk::MemoryPropertyFlags flags, bool may_map) {
+  const bool local{flags & vk::MemoryPropertyFlagBits::eDeviceLocal};
+  const bool cached{flags & vk::MemoryPropertyFlagBits::eHostCached};
+  const bool mappable = (flags & kHost) == kHost;
+  switch (kind) {
+    case MemoryKind::Device: return {local, (mappable == may_map ? 2 : 0) + (cached ? 1 : 0)};
+    case MemoryKind::Upload: return {!local, cached ? 0 : 1};
+    case MemoryKind::Readback: return {cached, local ? 0 : 1};
+  }
+  return {};
+}
+
+bool is_out_of_memory(const Error& error) {
+  return error.code() == ErrorCode::OutOfDeviceMemory || error.code() == ErrorCode::OutOfHostMemory;
+}
+
+}  // namespace
+
+std::uint64_t size_class(std::uint64_t size) {
+  const std::uint64_t octave = std::bit_floor(std::max(size, kGranule));
+  const std::uint64_t step = octave / (size >= kFineFrom ? 16 : 4);
+  return round_up(round_up(size, std::max<std::uint64_t>(step, 1)), kGranule);
+}
+
+BufferState::~BufferState() {
+  if (core != nullptr) core->memory.give(*this);
+}
+
+void MemoryPools::start() {
+  const vk::raii::Buffer probe = core_.driver.call(
+      "vkCreateBuffer", [&] { return core_.device.createBuffer(buffer_info(kGranule)); });
+  const std::uint32_t allowed = probe.getMemoryRequirements().memoryTypeBits;
+  for (const MemoryKind kind : {MemoryKind::Device, MemoryKind::Upload, MemoryKind::Readback}) {
+    types_[slot_of(kind)] = choose(kind, allowed);
+  }
+}
+
+// The best type: what the kind should have, then the largest heap, then what is nice to have.
+MemoryPools::Type MemoryPools::choose(MemoryKind kind, std::uint32_t allowed) const {
+  const vk::PhysicalDeviceMemoryProperties memory = core_.physical.getMemoryProperties();
+  const bool may_map = kind != MemoryKind::Device || core_.info.features.mapped_memory;
+  std::tuple<bool, std::uint64_t, int> best;
+  std::optional<Type> chosen;
+  for (std::uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
+    const vk::MemoryPropertyFlags flags = memory.memoryTypes[i].propertyFlags;
+    const bool mappable = (flags & kHost) == kHost;
+    if ((allowed >> i & 1) == 0 || (flags & kSpecial)) continue;
+    if (kind != MemoryKind::Device && !mappable) continue;
+    const std::uint32_t heap = memory.memoryTypes[i].heapIndex;
+    const Taste taste = judge(kind, flags, may_map);
+    const std::tuple key(taste.right, memory.memoryHeaps[heap].size, taste.nice);
+    if (chosen && key <= best) continue;
+    best = key;
+    const bool cached{flags & vk::MemoryPropertyFlagBits::eHostCached};
+    chosen = Type{i, heap, mappable && may_map, cached};
+  }
+  if (chosen) return *chosen;
+  throw Error(ErrorCode::Unsupported,
+              "vulkan: device \"" + core_.info.name + "\" has no memory of kind " + name(kind));
+}
+
+std::shared_ptr<BufferState> MemoryPools::take(std::uint64_t size, MemoryKind kind,
+                                               std::string_view name) {
+  const std::uint64_t bound = core_.info.limits.max_allocation_size;
+  if (size == 0 || size > bound) {
+    throw Error(ErrorCode::InvalidArgument,
+                "buffer \"" + std::string(name) + "\": expected 1 to " + std::to_string(bound) +
+                    " bytes (maxMemoryAllocationSize of \"" + core_.info.name + "\"), got " +
+                    std::to_string(size));
+  }
+  core_.driver.check_lost();
+  const std::uint64_t rounded =
+      std::min(size_class(size), std::max(size, bound / kGranule * kGranule));
+  auto state = std::make_shared<BufferState>();
+  const std::lock_guard lock(mutex_);
+  state->slot = acquire({size, rounded, kind, name});
+  Block& block = *state->slot.block;
+  ++block.live;
+  state->core = &core_;
+  state->size = size;
+  state->name = name;
+  state->kind = kind;
+  state->mapped = block.mapped == nullptr ? nullptr : block.mapped + state->slot.offset;
+  state->cached = types_[slot_of(kind)].cached;
+  ++statistics_.allocations;
+  statistics_.bytes_in_use += size;
+  statistics_.bytes_padding += state->slot.size - size;
+  statistics_.peak_bytes_in_use = std::max(statistics_.peak_bytes_in_use, statistics_.bytes_in_use);
+  core_.set_name(state->slot.buffer, state->name);
+  return state;
+}
+
+// A pooled slot, or a new one; with memory exhausted, a new one after everything idle is given
+// back.
+Slot MemoryPools::acquire(const Request& request) {
+  std::vector<Slot>& pooled = free_[slot_of(request.kind)][request.rounded];
+  if (!pooled.empty()) {
+    Slot slot = std::move(pooled.back());
+    pooled.pop_back();
+    ++statistics_.pool_hits;
+    return slot;
+  }
+  try {
+    return make(request.rounded, request.kind);
+  } catch (const Error& error) {
+    if (!is_out_of_memory(error)) throw;
+  }
+  trim_locked();
+  try {
+    return make(request.rounded, request.kind);
+  } catch (const Error& error) {
+    if (!is_out_of_memory(error)) throw;
+    throw Error(error.code(), error.what() + figures(request));
+  }
+}
+
+void MemoryPools::give(BufferState& state) noexcept {
+  const std::lock_guard lock(mutex_);
+  --state.slot.block->live;
+  ++statistics_.frees;
+  statistics_.bytes_in_use -= state.size;
+  statistics_.bytes_padding -= state.slot.size - state.size;
+  // The slot came out of this list, so there is capacity unless the list was trimmed: then an
+  // allocation failure drops the slot with its block's next trim.
+  try {
+    free_[slot_of(state.kind)][state.slot.size].push_back(std::move(state.slot));
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+std::string MemoryPools::figures(const Request& request) const {
+  return ": buffer \"" + std::string(request.name) + "\" of " + std::to_string(request.size) +
+         " bytes, beside " + std::to_string(statistics_.bytes_in_use) + " bytes in use and " +
+         std::to_string(statistics_.bytes_reserved) + " reserved";
+}
+
+std::uint64_t MemoryPools::block_bytes(MemoryKind kind) const {
+  const std::uint64_t wanted = kind == MemoryKind::Device ? kBlockBytes : kStagingBlockBytes;
+  return std::min(wanted, core_.info.limits.max_allocation_size);
+}
+
+Slot MemoryPools::make(std::uint64_t size, MemoryKind kind) {
+  Slot slot;
+  slot.buffer = core_.driver.call("vkCreateBuffer",
+                                  [&] { return core_.device.createBuffer(buffer_info(size)); });
+  const vk::MemoryRequirements needs = slot.buffer.getMemoryRequirements();
+  slot.block = find_block(needs, kind);
+  slot.offset = round_up(slot.block->used, std::max(kGranule, needs.alignment));
+  slot.size = size;
+  core_.driver.call("vkBindBufferMemory",
+                    [&] { slot.buffer.bindMemory(*slot.block->memory, slot.offset); });
+  slot.block->used = slot.offset + needs.size;
+  return slot;
+}
+
+std::list<Block>::iterator MemoryPools::find_block(const vk::MemoryRequirements& needs,
+                                                   MemoryKind kind) {
+  const std::uint64_t common = block_bytes(kind);
+  if (needs.size > common / kOwnBlockShare) return allocate(needs.size, kind);
+  std::list<Block>& blocks = blocks_[slot_of(kind)];
+  const std::uint64_t step = std::max(kGranule, needs.alignment);
+  const auto fits = std::ranges::find_if(blocks, [&](const Block& block) {
+    return block.size == common && round_up(block.used, step) + needs.size <= block.size;
+  });
+  return fits != blocks.end() ? fits : allocate(common, kind);
+}
+
+std::list<Block>::iterator MemoryPools::allocate(std::uint64_t size, MemoryKind kind) {
+  const Type& type = types_[slot_of(kind)];
+  check_budget(size, type.heap);
+  Block block;
+  block.heap = type.heap;
+  block.size = size;
+  block.memory = core_.driver.call("vkAllocateMemory", [&] {
+    return core_.device.allocateMemory(vk::MemoryAllocateInfo(size, type.index));
+  });
+  if (type.mappable) {
+    try {
+      block.mapped = static_cast<std::byte*>(core_.driver.call(
+          "vkMapMemory", [&] { return block.memory.mapMemory(0, VK_WHOLE_SIZE); }));
+    } catch (const Error& error) {
+      // Device memory works unmapped too: it is then written through the staging ring.
+      if (kind != MemoryKind::Device || !is_out_of_memory(error)) throw;
+    }
+  }
+  core_.set_name(block.memory, std::string("topograd_") + name(kind) + "_block");
+  std::list<Block>& blocks = blocks_[slot_of(kind)];
+  blocks.push_back(std::move(block));
+  ++statistics_.driver_allocations;
+  statistics_.bytes_reserved += size;
+  reserved_[type.heap] += size;
+  return std::prev(blocks.end());
+}
+
+// Beyond the budget some drivers spill to host memory instead of failing and become many times
+// slower without a word; a software device promises more than there is and is killed for it.
+void MemoryPools::check_budget(std::uint64_t size, std::uint32_t heap) const {
+  const bool known = core_.info.features.memory_budget;
+  const std::uint64_t budget = memory_heaps(core_.physical, known)[heap].budget;
+  if (reserved_[heap] + size <= budget) return;
+  throw Error(ErrorCode::OutOfDeviceMemory,
+              "vulkan: device \"" + core_.info.name + "\" lets this process use " +
+                  std::to_string(budget) + " bytes of memory heap " + std::to_string(heap));
+}
+
+void MemoryPools::trim() {
+  const std::lock_guard lock(mutex_);
+  trim_locked();
+}
+
+void MemoryPools::trim_locked() {
+  for (std::size_t kind = 0; kind < free_.size(); ++kind) {
+    for (auto& [size, slots] : free_[kind]) {
+      std::erase_if(slots, [](const Slot& slot) { return slot.block->live == 0; });
+    }
+    std::erase_if(free_[kind], [](const auto& entry) { return entry.second.empty(); });
+    for (const Block& block : blocks_[kind]) {
+      if (block.live > 0) continue;
+      statistics_.bytes_reserved -= block.size;
+      reserved_[block.heap] -= block.size;
+    }
+    blocks_[kind].remove_if([](const Block& block) { return block.live == 0; });
+  }
+}
+
+MemoryStatistics MemoryPools::statistics() const {
+  const std::lock_guard lock(mutex_);
+  return statistics_;
+}
+
+}  // namespace topograd::runtime::vulkan

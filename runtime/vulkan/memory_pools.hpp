@@ -1,0 +1,105 @@
+// Internal: size-class pools of VkBuffers over large blocks of device memory.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <list>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <topograd/runtime/vulkan/driver.hpp>
+#include <topograd/runtime/vulkan/memory.hpp>
+
+namespace topograd::runtime::vulkan {
+
+/// One VkDeviceMemory. Slots are cut off its front and never merged; an empty block can be trimmed.
+struct Block {
+  vk::raii::DeviceMemory memory{nullptr};
+  std::uint32_t heap = 0;
+  std::uint64_t size = 0;
+  std::uint64_t used = 0;  ///< bytes cut off so far
+  std::uint32_t live = 0;  ///< slots that buffers hold
+  std::byte* mapped = nullptr;
+};
+
+/// A VkBuffer bound to its place in a block; what the pools recycle.
+struct Slot {
+  vk::raii::Buffer buffer{nullptr};
+  std::list<Block>::iterator block;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;  ///< the class size
+};
+
+/// What a Buffer stands for. Destroyed when no Buffer, list or submission uses it.
+struct BufferState {
+  /// last_use of a buffer with a staged write that is not submitted yet.
+  static constexpr std::uint64_t kPending = ~std::uint64_t{0};
+
+  Core* core = nullptr;
+  Slot slot;
+  std::uint64_t size = 0;
+  std::string name;
+  MemoryKind kind = MemoryKind::Device;
+  std::byte* mapped = nullptr;
+  bool cached = false;
+  std::atomic<std::uint64_t> last_use{0};  ///< timeline value of the latest submission
+
+  BufferState() = default;
+  BufferState(const BufferState&) = delete;
+  BufferState& operator=(const BufferState&) = delete;
+  ~BufferState();
+};
+
+/// The class that a size is rounded up to: four classes an octave (16 above 16 MiB), multiples of
+/// 256 bytes.
+std::uint64_t size_class(std::uint64_t size);
+
+class MemoryPools {
+ public:
+  explicit MemoryPools(Core& core) : core_(core) {}
+
+  /// Chooses the memory types; once, when the device exists.
+  void start();
+  std::shared_ptr<BufferState> take(std::uint64_t size, MemoryKind kind, std::string_view name);
+  void give(BufferState& state) noexcept;
+  void trim();
+  MemoryStatistics statistics() const;
+
+ private:
+  struct Type {
+    std::uint32_t index = 0;
+    std::uint32_t heap = 0;
+    bool mappable = false;
+    bool cached = false;
+  };
+  struct Request {
+    std::uint64_t size = 0;     ///< as asked for
+    std::uint64_t rounded = 0;  ///< the class size
+    MemoryKind kind = MemoryKind::Device;
+    std::string_view name;
+  };
+  using FreeList = std::map<std::uint64_t, std::vector<Slot>>;
+
+  Type choose(MemoryKind kind, std::uint32_t allowed) const;
+  std::uint64_t block_bytes(MemoryKind kind) const;
+  Slot acquire(const Request& request);
+  Slot make(std::uint64_t size, MemoryKind kind);
+  std::list<Block>::iterator find_block(const vk::MemoryRequirements& needs, MemoryKind kind);
+  std::list<Block>::iterator allocate(std::uint64_t size, MemoryKind kind);
+  void check_budget(std::uint64_t size, std::uint32_t heap) const;
+  void trim_locked();
+  std::string figures(const Request& request) const;
+
+  Core& core_;
+  mutable std::mutex mutex_;
+  std::array<Type, 3> types_;
+  std::array<std::list<Block>, 3> blocks_;
+  std::array<FreeList, 3> free_;
+  std::array<std::uint64_t, VK_MAX_MEMORY_HEAPS> reserved_{};  ///< bytes of each heap
+  MemoryStatistics statistics_;
+};
+
+}  // namespace topograd::runtime::vulkan

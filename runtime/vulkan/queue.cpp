@@ -1,0 +1,116 @@
+// Submission to the queue and bounded waits on its timeline.
+#include <topograd/runtime/vulkan/queue.hpp>
+
+#include <algorithm>
+#include <chrono>
+
+#include <topograd/runtime/vulkan/core.hpp>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How often a long wait looks for progress.
+constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(100);
+
+}  // namespace
+
+void Queue::start() {
+  queue_ = core_.device.getQueue(core_.family, 0);
+  const vk::SemaphoreTypeCreateInfo type(vk::SemaphoreType::eTimeline, 0);
+  timeline_ = core_.driver.call("vkCreateSemaphore", [&] {
+    return core_.device.createSemaphore(vk::SemaphoreCreateInfo({}, &type));
+  });
+  core_.set_name(timeline_, "topograd_timeline");
+  core_.driver.set_probe([this] {
+    try {
+      (void)timeline_.getCounterValue();
+      return vk::Result::eSuccess;
+    } catch (const vk::SystemError& error) {
+      return static_cast<vk::Result>(error.code().value());
+    }
+  });
+}
+
+std::uint64_t Queue::submit(std::span<const Work> works) {
+  std::vector<vk::CommandBuffer> commands;
+  InFlight flight;
+  for (const Work& work : works) {
+    commands.push_back(work.commands);
+    flight.keep.push_back(work.keep);
+  }
+  const std::lock_guard lock(mutex_);
+  flight.value = last_ + 1;
+  const vk::TimelineSemaphoreSubmitInfo values({}, flight.value);
+  const vk::SubmitInfo info({}, {}, commands, *timeline_, &values);
+  in_flight_.push_back(std::move(flight));
+  try {
+    core_.driver.call("vkQueueSubmit", [&] { queue_.submit(info); });
+  } catch (const Error&) {
+    if (!core_.driver.lost()) in_flight_.pop_back();
+    throw;
+  }
+  ++last_;
+  ++core_.counters.submissions;
+  for (const Work& work : works) {
+    for (const auto& buffer : work.buffers) buffer->last_use = last_;
+  }
+  return last_;
+}
+
+std::uint64_t Queue::completed() {
+  return core_.driver.call("vkGetSemaphoreCounterValue",
+                           [&] { return timeline_.getCounterValue(); });
+}
+
+std::uint64_t Queue::last() const {
+  const std::lock_guard lock(mutex_);
+  return last_;
+}
+
+void Queue::wait(std::uint64_t value, double bound_seconds) {
+  const vk::SemaphoreWaitInfo info({}, *timeline_, value);
+  const auto bound = std::chrono::duration<double>(bound_seconds);
+  Clock::time_point progress = Clock::now();
+  std::uint64_t seen = completed();
+  while (seen < value) {
+    const auto left = bound - (Clock::now() - progress);
+    if (left <= left.zero()) {
+      throw Error(ErrorCode::Timeout,
+                  "vulkan: device \"" + core_.info.name + "\" finished nothing for " +
+                      std::to_string(bound_seconds) + " s (at submission " + std::to_string(seen) +
+                      ", waiting for " + std::to_string(value) + ")");
+    }
+    const auto slice = std::min<std::chrono::duration<double, std::nano>>(kSlice, left);
+    (void)core_.driver.call("vkWaitSemaphores", [&] {
+      return core_.device.waitSemaphores(info, static_cast<std::uint64_t>(slice.count()) + 1);
+    });
+    const std::uint64_t now = completed();
+    if (now > seen) progress = Clock::now();
+    seen = now;
+  }
+  reap(seen);
+}
+
+void Queue::reap(std::uint64_t completed) {
+  // Declared before the lock, so destroyed after it: what is let go returns memory to the pools.
+  std::vector<InFlight> finished;
+  const std::lock_guard lock(mutex_);
+  while (!in_flight_.empty() && in_flight_.front().value <= completed) {
+    finished.push_back(std::move(in_flight_.front()));
+    in_flight_.pop_front();
+  }
+}
+
+bool Queue::quiet() const noexcept {
+  try {
+    return timeline_.getCounterValue() >= last();
+  } catch (const vk::DeviceLostError&) {
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+}  // namespace topograd::runtime::vulkan
