@@ -26,7 +26,7 @@ using ir::Program;
 #ifdef NDEBUG
 constexpr std::uint32_t kNodes = 1'000'000;
 #else
-constexpr std::uint32_t kNodes = 100'000;
+constexpr std::uint32_t kNodes = 50'000;
 #endif
 
 class Stopwatch {

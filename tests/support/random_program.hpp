@@ -12,6 +12,13 @@
 
 namespace topograd::test {
 
+/// Of long series of random cases, builds without optimisation take every so-manyth.
+#ifdef NDEBUG
+inline constexpr std::uint64_t kStride = 1;
+#else
+inline constexpr std::uint64_t kStride = 6;
+#endif
+
 /// What a random program is made of.
 struct RandomProgramOptions {
   std::size_t operations = 20;  ///< nodes that are neither leaf nor literal, about
