@@ -1,4 +1,4 @@
-// Construction of nodes.
+// Literals, and counts of a program.
 #include <topograd/ir/program.hpp>
 
 #include <algorithm>
@@ -6,18 +6,10 @@
 
 namespace topograd::ir {
 
-Node make_leaf(Op op, std::uint32_t slot) { return {op, {slot, 0, 0}}; }
-
 Node make_literal(double value) {
   const double canonical = std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
   const auto bits = std::bit_cast<std::uint64_t>(canonical);
   return {Op::Literal, {0, static_cast<Id>(bits), static_cast<Id>(bits >> 32)}};
-}
-
-Node make_node(Op op, Id a, Id b, Id c) {
-  if (info(op).commutes && b < a) std::swap(a, b);
-  const int n = arity(op);
-  return {op, {a, n > 1 ? b : 0, n > 2 ? c : 0}};
 }
 
 std::size_t operation_count(const Program& program) {

@@ -21,7 +21,10 @@ struct Node {
   std::array<Id, 3> args = {0, 0,
                             0};  ///< operands; {slot} for leaves; {0, low, high} bits for literals
 
-  friend bool operator==(const Node&, const Node&) = default;
+  friend constexpr bool operator==(const Node& a, const Node& b) {
+    return a.op == b.op && a.args[0] == b.args[0] && a.args[1] == b.args[1] &&
+           a.args[2] == b.args[2];
+  }
 
   std::span<const Id> operands() const {
     return {args.data(), static_cast<std::size_t>(arity(op))};
@@ -31,10 +34,22 @@ struct Node {
 };
 static_assert(sizeof(Node) == 16);
 
-Node make_leaf(Op op, std::uint32_t slot);
+constexpr Node make_leaf(Op op, std::uint32_t slot) { return {op, {slot, 0, 0}}; }
+
 /// NaNs are stored as one quiet NaN, so that equal literals are equal nodes.
 Node make_literal(double value);
-Node make_node(Op op, Id a, Id b = 0, Id c = 0);
+
+/// Operands of commutative ops are put in ascending order; those that `op` does not have are
+/// ignored.
+constexpr Node make_node(Op op, Id a, Id b = 0, Id c = 0) {
+  const OpInfo& row = info(op);
+  if (row.commutes && b < a) {
+    const Id first = b;
+    b = a;
+    a = first;
+  }
+  return {op, {a, row.arity > 1 ? b : 0, row.arity > 2 ? c : 0}};
+}
 
 /// A recorded branch: `condition` was non-zero (or zero) when the expression was traced.
 struct Guard {
