@@ -1,6 +1,8 @@
 // What a kernel is asked to be, and the source that is made of it.
 #pragma once
 
+#include <topograd/codegen/element.hpp>
+#include <topograd/codegen/reflect.hpp>
 #include <topograd/ir/hash.hpp>
 #include <topograd/ir/program.hpp>
 
@@ -16,15 +18,15 @@ std::string_view name(Precision precision);
 
 /// How the outputs of all instances come together.
 enum class Form {
-  store,   ///< out[k * out_stride + i] = output k of instance i           (residual, jacobian, jvp,
-           ///< terms)
-  reduce,  ///< one partial sum of output 0 a workgroup, by a tree          (cost)
-  scatter,  ///< atomically out[target slot's index] += output k             (gradient, jtjp, vjp,
-            ///< blocks)
-  gather,  ///< each work item evaluates the entries of one owner and sums  (gradient, jtjp, blocks)
-  sum_terms  ///< each work item sums the stored terms of one owner           (second half of
-             ///< gather_store)
+  store,    ///< out[out_first + k * out_stride + i] = output k of instance i (residual, jacobian,
+            ///< jvp)
+  reduce,   ///< one partial sum of output 0 a workgroup, by a tree; any number of workgroups will do
+  scatter,  ///< atomically out[out_first + index of slot targets[k]] += output k (gradient, jtjp,
+            ///< vjp)
+  gather,   ///< each work item evaluates the entries of one owner and sums (gradient, jtjp, blocks)
+  sum_terms  ///< each work item sums the stored terms of one owner (second half of gather_store)
 };
+std::string_view name(Form form);
 
 /// The ladder of DESIGN §8. The gather rungs need nothing of the device.
 enum class Accumulation { gather_store, gather_recompute, atomic_float, atomic_cas };
@@ -62,8 +64,8 @@ struct ColumnLayout {
 ColumnLayout general_layout(const ir::LeafCounts& leaves);
 
 /// For Form::gather: one role is one way in which an instance touches an owner (the tail of an
-/// edge, its head). An owner is a block of `width` neighbouring scalars: x index = x_first + owner
-/// * width + coordinate.
+/// edge, its head). An owner is a block of `owner_width` neighbouring scalars; the x index of one
+/// of them is x_first + owner * owner_width + coordinate.
 struct GatherRole {
   std::vector<std::uint32_t> slots;        ///< parameter slots that lie in the owner in this role
   std::vector<std::uint32_t> coordinates;  ///< coordinate of each of them in the owner's block
@@ -77,63 +79,89 @@ struct KernelRequest {
   std::string title;  ///< one line for the header, e.g. "gradient of topology 1f3a..., springs"
   Form form = Form::store;
   Precision precision = Precision::f64;
-  Accumulation accumulation =
-      Accumulation::gather_recompute;  ///< read by Form::scatter: a rung of atomics
-  std::uint32_t workgroup_size = 128;
+  /// Read by Form::scatter: a rung of atomics.
+  Accumulation accumulation = Accumulation::gather_recompute;
+  std::uint32_t workgroup_size = 128;  ///< a power of two, at most 1024
   // store, reduce, scatter:
   ir::Program program;
   ColumnLayout layout;
-  std::vector<std::uint32_t> targets;  ///< scatter: parameter slot that output k is added to
+  std::vector<std::uint32_t> targets;  ///< scatter: parameter slot whose place output k is added to
   // gather, sum_terms:
-  std::vector<GatherRole> roles;  ///< sum_terms reads roles' targets only
+  std::vector<GatherRole> roles;  ///< sum_terms reads roles' slots and targets only
   std::uint32_t owner_width = 1;  ///< scalars of an owner in x
-  std::uint32_t out_width =
-      1;  ///< sums of an owner in out (width for vectors, w(w+1)/2 for blocks)
+  std::uint32_t out_width = 1;    ///< sums of an owner in out: w for vectors, w(w+1)/2 for blocks
   // wishes:
   bool use_subgroups = false;  ///< reduce: the device has subgroup arithmetic
-  bool float_controls_f32 = false,
-       float_controls_f64 = false;  ///< preserve signed zero, inf, NaN, denormals
+  bool wide_sums = false;      ///< reduce: partial sums are f64 whatever `precision` is
+  /// Store, scatter, gather, sum_terms: return at once where Scalar::state in the scalar buffer is
+  /// not 0 (vector_kernels.hpp), so that a solve that is over costs next to nothing.
+  bool predicated = false;
+  Precision scalars = Precision::f64;  ///< predicated: of the scalar buffer
+  /// Preserve signed zero, infinities, NaN and denormals of that width.
+  bool float_controls_f32 = false, float_controls_f64 = false;
+  // names in the source, by slot; each one is used if it is a lower-case identifier with an
+  // underscore inside (so no keyword) that nothing else has; otherwise p0, d0, u0 ... A tangent is
+  // its parameter's name after a "d", seeds are s0, s1 ...
+  std::vector<std::string> parameter_names, data_names, uniform_names;
 };
 
-/// What a binding of a kernel is for. The host binds by role; bindings appear only where they are
-/// used.
+/// What a binding of a kernel is for. The host binds by role; a binding appears only where it is
+/// used, and bindings are numbered in this order.
 enum class BufferRole {
-  x,                ///< point, precision of the kernel
-  direction,        ///< tangents, by the same index as x
-  seeds,            ///< adjoints of residual rows: seeds[k * out_stride + i]
-  uniforms,         ///< numbers shared by instances
-  index_columns,    ///< u32, column c of instance (or entry) i at c * stride + i
-  data_columns,     ///< numbers, likewise
+  x,              ///< point, precision of the kernel
+  direction,      ///< tangents, by the same index as x
+  seeds,          ///< adjoints: row k of instance i at k * out_stride + i (gather: i = entries[e])
+  uniforms,       ///< numbers shared by instances
+  index_columns,  ///< u32, column c of instance (or entry) i at c * stride + i
+  data_columns,   ///< numbers, likewise
   index_constants,  ///< u32
   data_constants,   ///< numbers
-  starts,   ///< gather: u32, entries of work item w in role r: starts[w * roles + r] .. starts[w *
-            ///< roles + r + 1]
+  starts,   ///< u32, entries of work item w in role r: starts[w * roles + r], ... up to the next
+            ///< start
   owners,   ///< gather: u32, owner of work item w
-  outputs,  ///< gather: u32, position of work item w in out (an owner, or a partial sum)
-  terms,    ///< sum_terms: stored terms, entry e's k-th output at entries[e] + k * out_stride
-  entries,  ///< sum_terms: u32, position of the entry's instance
-  out       ///< results
+  outputs,  ///< gather, sum_terms: u32, position of work item w in out (an owner, or a partial sum)
+  terms,    ///< sum_terms: output k of a role for entry e at entries[e] + slots[k] * out_stride
+  entries,  ///< sum_terms, gather with seeds: u32, position of the entry's instance
+  out,      ///< results
+  failures,  ///< reduce of a program with guards: u32, [0] counts instances that failed one
+  // vector_kernels.hpp:
+  scalars,         ///< the solver's numbers, by Scalar
+  partials,        ///< partial sums of workgroups
+  fixed,           ///< u32 by scalar of x: 1 = held constant
+  first_operand,   ///< a vector that is read
+  second_operand,  ///< another one
+  result,          ///< a vector that is written
+  gradient,        ///< Jᵀr
+  step,            ///< δ
+  residual,        ///< of the damped normal equations
+  product,         ///< (JᵀJ + Λ) p
+  preconditioned,  ///< z
+  scale,           ///< Jacobi scaling
+  damping,         ///< Λ, the diagonal that is added to JᵀJ
+  blocks,          ///< diagonal blocks of JᵀJ, packed upper triangles
+  inverse,         ///< inverses of the damped blocks
 };
-enum class Element { u32, u64, f32, f64 };
 
 struct BindingInfo {
   BufferRole role;
   std::uint32_t binding = 0;
   Element element = Element::f32;
   bool writes = false;
+  bool reads = true;
   std::string name;  ///< in the shader
 };
 
-/// Push constants, the same for every kernel. Counts are 32-bit elements.
+/// Push constants, the same for every kernel of generate().
 struct PushConstants {
-  std::uint32_t count = 0;       ///< instances (or work items) of this batch or chunk
-  std::uint32_t first = 0;       ///< instance of invocation 0 of this dispatch
+  std::uint32_t count = 0;       ///< end of the instances (or work items) of this dispatch
+  std::uint32_t first = 0;       ///< instance of invocation 0
   std::uint32_t stride = 0;      ///< of index and data columns
-  std::uint32_t out_stride = 0;  ///< store: between outputs; seeds likewise
+  std::uint32_t out_stride = 0;  ///< between outputs of a store, rows of seeds, slots of terms
   std::uint32_t out_first =
-      0;  ///< added to positions in out (reduce: first partial of this dispatch)
-  std::uint32_t x_first = 0;    ///< gather: x index of owner 0's first scalar
-  std::uint32_t overwrite = 0;  ///< gather, sum_terms: 1 stores the sum, 0 adds it to what is there
+      0;                      ///< added to positions in out (reduce: first partial of the dispatch)
+  std::uint32_t x_first = 0;  ///< gather: x index of owner 0's first scalar
+  std::uint32_t overwrite =
+      0;  ///< gather, sum_terms: 1 stores the sums, 0 adds them to what is there
   std::uint32_t reserved = 0;
 };
 
@@ -141,14 +169,19 @@ struct KernelSource {
   std::string name;
   std::string glsl;
   std::vector<BindingInfo> bindings;
+  std::vector<std::string> push_constants;  ///< names of the uint members
   std::uint32_t workgroup_size = 0;
-  std::uint32_t operations = 0;          ///< of one instance
-  std::uint32_t bytes_per_instance = 0;  ///< columns read and results written
+  std::uint32_t operations = 0;  ///< of one instance
+  std::uint32_t bytes_per_instance =
+      0;  ///< columns read (gather: of one entry a role), results written
   bool needs_float64 = false, needs_int64_atomics = false, needs_atomic_float = false,
        needs_subgroups = false;
   bool float_controls_f32 = false, float_controls_f64 = false;  ///< to be added to the module
-  ir::Hash128 hash;  ///< of the source and everything that changes the module
+  ir::Hash128 hash;  ///< of everything that changes the module; titles do not
 };
+
+/// What reflection must find in the compiled kernel.
+ExpectedLayout expected_layout(const KernelSource& source);
 
 /// Writes the shader. Deterministic: the same request gives the same bytes on every machine.
 /// Throws Error{InvalidArgument} for a request that contradicts itself.

@@ -23,6 +23,13 @@ struct EngineOptions {
   std::optional<Accumulation> accumulation;      ///< forced rung; otherwise chosen
   std::uint64_t max_instances_per_dispatch = 0;  ///< 0 = the device's limit
   std::string device;                            ///< Vulkan: index or name, empty = default
+  std::string mask;                             ///< Vulkan: features to hide, comma-separated names
+  std::uint64_t max_storage_buffer_range = 0;   ///< Vulkan: bytes, lowers the limit; 0 leaves it
+  std::uint64_t max_allocation_size = 0;        ///< Vulkan: likewise
+  std::uint32_t max_workgroup_invocations = 0;  ///< Vulkan: likewise
+  std::uint32_t shared_memory_bytes = 0;        ///< Vulkan: likewise
+  bool validation = false;                      ///< Vulkan: with the validation layer
+  bool deterministic = false;  ///< every choice from rules alone, none from measurement
 };
 
 /// Cost is ½ Σ r² over all rows. Constant scalars have zero gradient and never move.
@@ -49,6 +56,7 @@ struct StepReport {
   double step_norm = 0;   ///< ‖δ‖
   double trial_cost = 0;  ///< at x + δ; may be NaN or infinite
   int linear_iterations = 0;
+  double linear_seconds = 0;  ///< part of the call that solved the linear system, wall time
 };
 
 /// Counters since the engine was made.
@@ -82,14 +90,17 @@ class Engine {
   /// The rung in use for gradients, by name ("gather_recompute"), for the report.
   virtual std::string accumulation() const = 0;
 
-  /// Looks at versions of the model's batches and re-reads what changed. `model` is the same
-  /// problem's.
+  /// Re-reads what changed, by the versions of the model's batches; uniforms and constant flags are
+  /// taken as they are in `model`, which is the same problem.
   virtual void refresh(const Model& model) = 0;
 
   // Values at the current point. x has model.scalars numbers, residuals model.rows, in the
   // problem's order.
   virtual void set_point(std::span<const double> x) = 0;
   virtual void point(std::span<double> x) = 0;
+  /// The last accepted point that reached the host, without asking the device; for use after it
+  /// failed. False, and x untouched, if there is none.
+  virtual bool last_known_point(std::span<double> /*x*/) { return false; }
   virtual double cost() = 0;
   virtual void residuals(std::span<double> out) = 0;
   virtual void gradient(std::span<double> out) = 0;

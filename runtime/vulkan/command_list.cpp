@@ -81,6 +81,7 @@ vk::DescriptorSet allocate_set(ListState& list, const KernelState& kernel) {
     const vk::DescriptorPoolCreateInfo info({}, kSetsPerPool, size);
     list.descriptor_pools.push_back(core.driver.call(
         "vkCreateDescriptorPool", [&] { return core.device.createDescriptorPool(info); }));
+    core.set_name(list.descriptor_pools.back(), list.name);
     list.sets_left = kSetsPerPool;
     list.descriptors_left = descriptors;
   }
@@ -241,6 +242,7 @@ void CommandList::write_timestamp(std::string_view label) {
     const vk::QueryPoolCreateInfo info({}, vk::QueryType::eTimestamp, kTimestampsPerPool);
     list.query_pools.push_back(
         core.driver.call("vkCreateQueryPool", [&] { return core.device.createQueryPool(info); }));
+    core.set_name(list.query_pools.back(), list.name);
     list.commands.resetQueryPool(*list.query_pools.back(), 0, kTimestampsPerPool);
   }
   list.commands.writeTimestamp(vk::PipelineStageFlagBits::eBottomOfPipe, *list.query_pools.back(),

@@ -107,6 +107,7 @@ void Core::create_device() {
   vk::DeviceCreateInfo create_info({}, queue_info, {}, enabled.extensions);
   create_info.pNext = &enabled.core;
   device = driver.call("vkCreateDevice", [&] { return physical.createDevice(create_info); });
+  set_name(device, "topograd_device");
 }
 
 void Core::set_name(vk::ObjectType type, std::uint64_t handle, const std::string& name) {

@@ -78,6 +78,7 @@ void Kernels::start() {
   }
   cache_ = core_.driver.call("vkCreatePipelineCache",
                              [&] { return core_.device.createPipelineCache(info); });
+  core_.set_name(cache_, "topograd_pipeline_cache");
   saved_at_ = Clock::now();
 }
 
@@ -211,6 +212,7 @@ vk::DescriptorSetLayout Kernels::set_layout(std::uint32_t storage_buffers) {
   auto layout = core_.driver.call("vkCreateDescriptorSetLayout", [&] {
     return core_.device.createDescriptorSetLayout({{}, bindings});
   });
+  core_.set_name(layout, "topograd_" + std::to_string(storage_buffers) + "_buffers");
   return *set_layouts_.emplace(storage_buffers, std::move(layout)).first->second;
 }
 
@@ -224,6 +226,8 @@ vk::PipelineLayout Kernels::pipeline_layout(std::uint32_t storage_buffers,
   const vk::PipelineLayoutCreateInfo info({}, 1, &set, push_bytes > 0 ? 1 : 0, &range);
   auto layout = core_.driver.call("vkCreatePipelineLayout",
                                   [&] { return core_.device.createPipelineLayout(info); });
+  core_.set_name(layout, "topograd_" + std::to_string(storage_buffers) + "_buffers_" +
+                             std::to_string(push_bytes) + "_bytes");
   const auto [it, fresh] =
       layouts_.emplace(std::pair(storage_buffers, push_bytes), std::move(layout));
   return *it->second;

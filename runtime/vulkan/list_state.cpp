@@ -40,6 +40,7 @@ std::shared_ptr<ListState> make_list(Core& core, std::string_view name) {
   list->core = &core;
   list->name = name;
   std::tie(list->pool, list->commands) = make_commands(core);
+  core.set_name(list->pool, list->name);
   core.set_name(list->commands, list->name);
   // A list may be submitted again while it still runs.
   core.driver.call("vkBeginCommandBuffer", [&] {

@@ -18,6 +18,7 @@ constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(100);
 
 void Queue::start() {
   queue_ = core_.device.getQueue(core_.family, 0);
+  core_.set_name(queue_, "topograd_queue");
   const vk::SemaphoreTypeCreateInfo type(vk::SemaphoreType::eTimeline, 0);
   timeline_ = core_.driver.call("vkCreateSemaphore", [&] {
     return core_.device.createSemaphore(vk::SemaphoreCreateInfo({}, &type));

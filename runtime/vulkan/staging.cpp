@@ -83,6 +83,7 @@ std::shared_ptr<Batch> Staging::take_batch() {
   } else {
     batch = std::make_shared<Batch>();
     std::tie(batch->pool, batch->commands) = make_commands(core_);
+    core_.set_name(batch->pool, "topograd_staging");
     core_.set_name(batch->commands, "topograd_staging");
   }
   batch->buffers = std::make_shared<std::vector<std::shared_ptr<BufferState>>>();

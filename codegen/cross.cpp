@@ -1,0 +1,115 @@
+// HLSL, MSL and ESSL through SPIRV-Cross, with a table of what each cannot say.
+#include <array>
+#include <set>
+#include <topograd/codegen/cross.hpp>
+#include <topograd/codegen/cross_context.hpp>
+
+namespace topograd::codegen {
+namespace {
+
+constexpr unsigned kHlslShaderModel = 60;
+constexpr unsigned kEsslVersion = 310;
+
+// SPIRV-Cross prints some of these all the same, as text that the dialect's compilers refuse.
+struct Limit {
+  SpvCapability capability;
+  const char* feature;
+  bool hlsl, msl, essl;  // true: the dialect has it
+};
+constexpr std::array<Limit, 13> kLimits = {{
+    {SpvCapabilityInt64Atomics, "64-bit integer atomics", false, false, false},
+    {SpvCapabilityAtomicFloat64AddEXT, "64-bit float atomics", false, false, false},
+    {SpvCapabilityAtomicFloat64MinMaxEXT, "64-bit float atomics", false, false, false},
+    {SpvCapabilityAtomicFloat32AddEXT, "32-bit float atomics", false, false, false},
+    {SpvCapabilityAtomicFloat32MinMaxEXT, "32-bit float atomics", false, false, false},
+    {SpvCapabilityCooperativeMatrixNV, "cooperative matrices", false, false, false},
+    {SpvCapabilityFloat64, "64-bit floats", false, false, false},
+    {SpvCapabilityInt64, "64-bit integers", false, true, false},
+    {SpvCapabilityInt16, "16-bit integers", false, true, false},
+    {SpvCapabilityFloat16, "16-bit floats", false, true, false},
+    {SpvCapabilityInt8, "8-bit integers", false, true, false},
+    {SpvCapabilityGroupNonUniformClustered, "clustered subgroup operations", false, false, true},
+    {SpvCapabilityPhysicalStorageBufferAddresses, "buffer addresses", false, true, false},
+}};
+
+bool can_say(const Limit& limit, Dialect dialect) {
+  switch (dialect) {
+    case Dialect::hlsl: return limit.hlsl;
+    case Dialect::msl: return limit.msl;
+    case Dialect::essl: return limit.essl;
+  }
+  return false;
+}
+
+spvc_backend backend_of(Dialect dialect) {
+  switch (dialect) {
+    case Dialect::hlsl: return SPVC_BACKEND_HLSL;
+    case Dialect::msl: return SPVC_BACKEND_MSL;
+    case Dialect::essl: return SPVC_BACKEND_GLSL;
+  }
+  return SPVC_BACKEND_NONE;
+}
+
+[[noreturn]] void refuse(Dialect dialect, const std::string& feature) {
+  throw Error(ErrorCode::Unsupported,
+              std::string("cross: ") + name(dialect) + " cannot say: " + feature);
+}
+
+// Read from the words, because SPIRV-Cross cannot even parse some of these.
+void check_limits(std::span<const std::uint32_t> module, Dialect dialect) {
+  std::set<std::uint32_t> capabilities;
+  for_each_instruction(module, [&](const SpirvInstruction& op, std::size_t) {
+    if (op.opcode == SpvOpCapability) capabilities.insert(op.words[1]);
+  });
+  for (const Limit& limit : kLimits) {
+    if (capabilities.contains(limit.capability) && !can_say(limit, dialect)) {
+      refuse(dialect, limit.feature);
+    }
+  }
+}
+
+void set_options(const CrossContext& context, Dialect dialect) {
+  spvc_compiler_options options = nullptr;
+  context.expect(spvc_compiler_create_compiler_options(context.compiler(), &options));
+  switch (dialect) {
+    case Dialect::hlsl:
+      context.expect(spvc_compiler_options_set_uint(options, SPVC_COMPILER_OPTION_HLSL_SHADER_MODEL,
+                                                    kHlslShaderModel));
+      break;
+    case Dialect::msl:
+      context.expect(spvc_compiler_options_set_uint(options, SPVC_COMPILER_OPTION_MSL_VERSION,
+                                                    SPVC_MAKE_MSL_VERSION(2, 3, 0)));
+      break;
+    case Dialect::essl:
+      context.expect(
+          spvc_compiler_options_set_uint(options, SPVC_COMPILER_OPTION_GLSL_VERSION, kEsslVersion));
+      context.expect(
+          spvc_compiler_options_set_bool(options, SPVC_COMPILER_OPTION_GLSL_ES, SPVC_TRUE));
+      break;
+  }
+  context.expect(spvc_compiler_install_compiler_options(context.compiler(), options));
+}
+
+}  // namespace
+
+const char* name(Dialect dialect) {
+  switch (dialect) {
+    case Dialect::hlsl: return "HLSL";
+    case Dialect::msl: return "MSL";
+    case Dialect::essl: return "ESSL";
+  }
+  return "?";
+}
+
+std::string cross(std::span<const std::uint32_t> module, Dialect dialect) {
+  check_limits(module, dialect);
+  const CrossContext context(module, backend_of(dialect), "cross");
+  set_options(context, dialect);
+  const char* text = nullptr;
+  if (spvc_compiler_compile(context.compiler(), &text) != SPVC_SUCCESS) {
+    refuse(dialect, context.last_error());
+  }
+  return text;
+}
+
+}  // namespace topograd::codegen

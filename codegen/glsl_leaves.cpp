@@ -1,0 +1,229 @@
+// Loads of a program's leaves: columns, constants, and what an owner holds itself.
+#include <topograd/codegen/glsl_leaves.hpp>
+
+#include <topograd/ir/error.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace topograd::codegen {
+namespace {
+
+using ir::Op;
+
+struct Needed {
+  std::set<std::uint32_t> parameters, tangents, data, uniforms, seeds;   // slots
+  std::set<std::uint32_t> index_columns, index_constants, data_columns;  // what is read for them
+};
+
+const OwnSlot* find_own(const LeafPlace& place, std::uint32_t slot) {
+  const auto found = std::ranges::find(place.own, slot, &OwnSlot::slot);
+  return found == place.own.end() ? nullptr : &*found;
+}
+
+template <class Source>
+const Source& source_of(const std::vector<Source>& sources, std::uint32_t slot,
+                        std::uint32_t columns, std::uint32_t constants, std::string_view kind) {
+  if (slot >= sources.size()) {
+    throw Error(ErrorCode::InvalidArgument, text("generate: the layout has ", sources.size(), " ",
+                                                 kind, " slots, the program reads slot ", slot));
+  }
+  const Source& source = sources[slot];
+  const bool column = source.kind == Source::Kind::column;
+  if (source.column >= (column ? columns : constants)) {
+    throw Error(
+        ErrorCode::InvalidArgument,
+        text("generate: ", kind, " slot ", slot, " lies in ", column ? "column " : "constant ",
+             source.column, ", the layout has ", column ? columns : constants));
+  }
+  return source;
+}
+
+const IndexSource& index_source(const LeafPlace& place, const std::vector<IndexSource>& sources,
+                                std::uint32_t slot, std::string_view kind) {
+  return source_of(sources, slot, place.layout.index_columns, place.layout.index_constants, kind);
+}
+
+const DataSource& data_source(const LeafPlace& place, std::uint32_t slot) {
+  return source_of(place.layout.data, slot, place.layout.data_columns, place.layout.data_constants,
+                   "data");
+}
+
+void need_index(Needed& needed, const IndexSource& source) {
+  (source.kind == IndexSource::Kind::column ? needed.index_columns : needed.index_constants)
+      .insert(source.column);
+}
+
+Needed find_needed(const Prepared& prepared, const LeafPlace& place,
+                   const std::vector<std::uint32_t>& targets) {
+  Needed out;
+  for (std::size_t id = 0; id < prepared.live.size(); ++id) {
+    const ir::Node& node = prepared.program.nodes[id];
+    if (!prepared.live[id]) continue;
+    if (node.op == Op::Parameter) out.parameters.insert(node.slot());
+    if (node.op == Op::Tangent) out.tangents.insert(node.slot());
+    if (node.op == Op::Data) out.data.insert(node.slot());
+    if (node.op == Op::Uniform) out.uniforms.insert(node.slot());
+    if (node.op == Op::Seed) out.seeds.insert(node.slot());
+  }
+  std::set<std::uint32_t> indexed = out.parameters;
+  indexed.insert(out.tangents.begin(), out.tangents.end());
+  std::erase_if(indexed, [&](std::uint32_t slot) { return find_own(place, slot) != nullptr; });
+  indexed.insert(targets.begin(), targets.end());
+  for (const std::uint32_t slot : indexed) {
+    need_index(out, index_source(place, place.layout.parameters, slot, "parameter"));
+  }
+  for (const std::uint32_t slot : out.uniforms) {
+    need_index(out, index_source(place, place.layout.uniforms, slot, "uniform"));
+  }
+  for (const std::uint32_t slot : out.data) {
+    const DataSource& source = data_source(place, slot);
+    if (source.kind == DataSource::Kind::column) out.data_columns.insert(source.column);
+  }
+  return out;
+}
+
+// i, stride + i, 2u * stride + i, ...
+std::string column_position(std::uint32_t column, std::string_view stride, std::string_view row) {
+  if (column == 0) return std::string(row);
+  if (column == 1) return text(stride, " + ", row);
+  return text(unsigned_literal(column), " * ", stride, " + ", row);
+}
+
+std::string index_expression(const IndexSource& source) {
+  std::string out = text(source.kind == IndexSource::Kind::column ? "c" : "k", source.column);
+  if (source.offset == 0) return out;
+  const auto magnitude =
+      static_cast<std::uint64_t>(std::abs(static_cast<std::int64_t>(source.offset)));
+  return out + (source.offset > 0 ? " + " : " - ") + unsigned_literal(magnitude);
+}
+
+class Loader {
+ public:
+  Loader(const LeafPlace& place, const Needed& needed, Precision precision, LeafNames& names,
+         Shader& shader)
+      : place_(place), needed_(needed), precision_(precision), names_(names), shader_(shader) {}
+
+  void write() {
+    indices();
+    vectors(Op::Parameter, needed_.parameters, BufferRole::x);
+    vectors(Op::Tangent, needed_.tangents, BufferRole::direction);
+    for (const std::uint32_t slot : needed_.uniforms) {
+      const IndexSource& source = index_source(place_, place_.layout.uniforms, slot, "uniform");
+      number(Op::Uniform, slot, BufferRole::uniforms, index_expression(source));
+    }
+    for (const std::uint32_t slot : needed_.data) {
+      const DataSource& source = data_source(place_, slot);
+      if (source.kind == DataSource::Kind::column) {
+        number(Op::Data, slot, BufferRole::data_columns,
+               column_position(source.column, "stride", place_.row));
+      } else {
+        number(Op::Data, slot, BufferRole::data_constants, unsigned_literal(source.column));
+      }
+    }
+    for (const std::uint32_t slot : needed_.seeds) {
+      number(Op::Seed, slot, BufferRole::seeds,
+             column_position(slot, "out_stride", place_.seed_row));
+    }
+  }
+
+ private:
+  void indices() {
+    for (const std::uint32_t column : needed_.index_columns) {
+      const auto name = shader_.use(BufferRole::index_columns, Element::u32);
+      shader_.body().line("uint c", column, " = ", name, "[",
+                          column_position(column, "stride", place_.row), "];");
+    }
+    for (const std::uint32_t constant : needed_.index_constants) {
+      const auto name = shader_.use(BufferRole::index_constants, Element::u32);
+      shader_.body().line("uint k", constant, " = ", name, "[", unsigned_literal(constant), "];");
+    }
+  }
+
+  void vectors(Op op, const std::set<std::uint32_t>& slots, BufferRole role) {
+    for (const std::uint32_t slot : slots) {
+      if (const OwnSlot* own = find_own(place_, slot)) {
+        names_.at(op, slot) = op == Op::Parameter ? own->value : own->direction;
+      } else {
+        number(op, slot, role,
+               index_expression(index_source(place_, place_.layout.parameters, slot, "parameter")));
+      }
+    }
+  }
+
+  void number(Op op, std::uint32_t slot, BufferRole role, const std::string& position) {
+    const auto name = shader_.use(role, element_of(precision_));
+    shader_.body().line(scalar_type(precision_), " ", names_.at(op, slot), " = ", name, "[",
+                        position, "];");
+  }
+
+  const LeafPlace& place_;
+  const Needed& needed_;
+  Precision precision_;
+  LeafNames& names_;
+  Shader& shader_;
+};
+
+// Lower-case with an underscore inside: no keyword or built-in function of GLSL, nor a variable of
+// ours but those that are listed.
+bool usable(const std::string& name) {
+  static const std::set<std::string, std::less<>> kTaken = {
+      "index_columns", "data_columns", "index_constants", "data_constants", "fixed_scalars",
+      "out_stride",    "out_first",    "x_first",         "atomic_uint"};
+  const std::size_t underscore = name.find('_');
+  if (!is_identifier(name) || underscore == 0 || underscore == std::string::npos) return false;
+  if (name.find("__") != std::string::npos || kTaken.contains(name)) return false;
+  for (const std::string_view prefix :
+       {"gl_", "tg_", "own_", "sum_", "workgroup_", "compensated_"}) {
+    if (name.starts_with(prefix)) return false;
+  }
+  return std::ranges::none_of(name, [](char c) { return c >= 'A' && c <= 'Z'; });
+}
+
+void name_slots(std::vector<std::string>& out, std::uint32_t count,
+                const std::vector<std::string>& wished, std::string_view fallback,
+                std::set<std::string>& taken) {
+  for (std::uint32_t slot = 0; slot < count; ++slot) {
+    const bool wish = slot < wished.size() && usable(wished[slot]) && !taken.contains(wished[slot]);
+    out.push_back(wish ? wished[slot] : text(fallback, slot));
+    taken.insert(out.back());
+  }
+}
+
+}  // namespace
+
+LeafNames leaf_names(const KernelRequest& request, const ir::LeafCounts& leaves) {
+  LeafNames out;
+  std::set<std::string> taken;
+  name_slots(out.parameters, leaves.parameters, request.parameter_names, "p", taken);
+  name_slots(out.data, leaves.data, request.data_names, "d", taken);
+  name_slots(out.uniforms, leaves.uniforms, request.uniform_names, "u", taken);
+  name_slots(out.seeds, leaves.seeds, {}, "s", taken);
+  std::vector<std::string> wished;
+  for (const std::string& parameter : out.parameters) wished.push_back("d" + parameter);
+  name_slots(out.tangents, leaves.parameters, wished, "dp", taken);
+  return out;
+}
+
+std::vector<std::string> write_loads(const Prepared& prepared, const LeafPlace& place,
+                                     const std::vector<std::uint32_t>& targets, Precision precision,
+                                     LeafNames& names, Shader& shader) {
+  const Needed needed = find_needed(prepared, place, targets);
+  Loader(place, needed, precision, names, shader).write();
+  std::vector<std::string> positions;
+  for (const std::uint32_t slot : targets) {
+    positions.push_back(
+        index_expression(index_source(place, place.layout.parameters, slot, "parameter")));
+  }
+  return positions;
+}
+
+std::uint32_t column_bytes(const Prepared& prepared, const LeafPlace& place,
+                           const std::vector<std::uint32_t>& targets, Precision precision) {
+  const Needed needed = find_needed(prepared, place, targets);
+  const std::size_t number = precision == Precision::f32 ? 4 : 8;
+  return static_cast<std::uint32_t>(4 * needed.index_columns.size() +
+                                    number * needed.data_columns.size());
+}
+
+}  // namespace topograd::codegen

@@ -1,0 +1,176 @@
+// Straight-line programs as GLSL statements: one a line, each one precise.
+#include <topograd/codegen/glsl_program.hpp>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/ir/passes/passes.hpp>
+
+#include <algorithm>
+
+namespace topograd::codegen {
+namespace {
+
+using ir::Id;
+using ir::Node;
+using ir::Op;
+
+// Conditions are operands of logical ops and the first operand of select; all else reads numbers.
+bool reads_condition(Op op, std::size_t operand) {
+  return ir::info(op).logical || (op == Op::Select && operand == 0);
+}
+
+class Writer {
+ public:
+  Writer(const Prepared& prepared, const LeafNames& names, Precision precision, Shader& shader)
+      : prepared_(prepared),
+        names_(names),
+        precision_(precision),
+        shader_(shader),
+        numbers_(prepared.program.nodes.size()),
+        conditions_(prepared.program.nodes.size()) {}
+
+  Written write() {
+    for (Id id = 0; id < prepared_.program.nodes.size(); ++id) {
+      if (prepared_.live[id]) write_node(id);
+    }
+    Written out;
+    for (const Id output : prepared_.program.outputs) out.outputs.push_back(numbers_[output]);
+    for (const ir::Guard& guard : prepared_.program.guards) {
+      if (!prepared_.as_condition[guard.condition]) continue;
+      if (!out.failed.empty()) out.failed += " || ";
+      out.failed += (guard.expected ? "!" : "") + conditions_[guard.condition];
+    }
+    return out;
+  }
+
+ private:
+  void write_node(Id id) {
+    const Node& node = prepared_.program.nodes[id];
+    if (node.op == Op::Literal) {
+      numbers_[id] = literal(node.literal(), precision_);
+      conditions_[id] = node.literal() != 0 ? "true" : "false";
+    } else if (ir::is_leaf(node.op)) {
+      numbers_[id] = names_.at(node.op, node.slot());
+      name_condition(id);
+    } else if (ir::info(node.op).boolean) {
+      conditions_[id] = text("b", next_++);
+      shader_.body().line("bool ", conditions_[id], " = ", expression(node), ";");
+      if (prepared_.as_number[id]) {
+        define_number(id, text(conditions_[id], " ? ", literal(1, precision_), " : ",
+                               literal(0, precision_)));
+      }
+    } else {
+      define_number(id, expression(node));
+      name_condition(id);
+    }
+  }
+
+  void define_number(Id id, const std::string& expression) {
+    numbers_[id] = text("t", next_++);
+    shader_.body().line("precise ", scalar_type(precision_), " ", numbers_[id], " = ", expression,
+                        ";");
+  }
+
+  // Any number but zero is true, NaN too.
+  void name_condition(Id id) {
+    if (prepared_.as_condition[id]) {
+      conditions_[id] = "(" + numbers_[id] + " != " + literal(0, precision_) + ")";
+    }
+  }
+
+  const std::string& operand(const Node& node, std::size_t k) const {
+    return reads_condition(node.op, k) ? conditions_[node.args[k]] : numbers_[node.args[k]];
+  }
+
+  std::string expression(const Node& node) {
+    const ir::OpInfo& info = ir::info(node.op);
+    if (!info.spelling.empty()) {
+      const auto argument = [&](std::size_t k) {
+        return k < node.operands().size() ? operand(node, k) : std::string();
+      };
+      return substitute(info.spelling, {{"0", argument(0)},
+                                        {"1", argument(1)},
+                                        {"2", argument(2)},
+                                        {"T}(0.0)", literal(0, precision_)},
+                                        {"T", std::string(scalar_type(precision_))}});
+    }
+    std::string call = shader_.math_function(info.function, precision_) + "(";
+    for (std::size_t k = 0; k < node.operands().size(); ++k) {
+      call += (k > 0 ? ", " : "") + operand(node, k);
+    }
+    return call + ")";
+  }
+
+  const Prepared& prepared_;
+  const LeafNames& names_;
+  Precision precision_;
+  Shader& shader_;
+  std::vector<std::string> numbers_;
+  std::vector<std::string> conditions_;
+  std::uint32_t next_ = 0;
+};
+
+void find_uses(Prepared& out, bool with_guards) {
+  const std::size_t count = out.program.nodes.size();
+  out.live.assign(count, false);
+  out.as_number.assign(count, false);
+  out.as_condition.assign(count, false);
+  for (const Id output : out.program.outputs) out.as_number[output] = out.live[output] = true;
+  if (with_guards) {
+    for (const ir::Guard& g : out.program.guards)
+      out.as_condition[g.condition] = out.live[g.condition] = true;
+  }
+  for (std::size_t id = count; id-- > 0;) {
+    if (!out.live[id]) continue;
+    const Node& node = out.program.nodes[id];
+    for (std::size_t k = 0; k < node.operands().size(); ++k) {
+      out.live[node.args[k]] = true;
+      (reads_condition(node.op, k) ? out.as_condition : out.as_number)[node.args[k]] = true;
+    }
+  }
+}
+
+}  // namespace
+
+void Prepared::count_operations(std::array<std::uint32_t, ir::kOpCount>& counts) const {
+  for (std::size_t id = 0; id < live.size(); ++id) {
+    const Op op = program.nodes[id].op;
+    if (live[id] && !ir::is_leaf(op)) ++counts[static_cast<std::size_t>(op)];
+  }
+}
+
+Prepared prepare(const ir::Program& program, bool with_guards) {
+  Prepared out;
+  const bool composite = std::ranges::any_of(
+      program.nodes, [](const Node& node) { return ir::info(node.op).composite; });
+  out.program = ir::schedule(composite ? ir::expand(program) : program);
+  find_uses(out, with_guards);
+  return out;
+}
+
+const std::vector<std::string>* LeafNames::space(Op op) const {
+  if (op == Op::Parameter) return &parameters;
+  if (op == Op::Tangent) return &tangents;
+  if (op == Op::Data) return &data;
+  if (op == Op::Uniform) return &uniforms;
+  return op == Op::Seed ? &seeds : nullptr;
+}
+
+const std::string& LeafNames::at(Op op, std::uint32_t slot) const {
+  const std::vector<std::string>* names = space(op);
+  if (names == nullptr || slot >= names->size()) {
+    throw Error(ErrorCode::InvalidArgument, text("generate: expected slots of ", ir::info(op).name,
+                                                 " leaves below their count, got ", slot));
+  }
+  return (*names)[slot];
+}
+
+std::string& LeafNames::at(Op op, std::uint32_t slot) {
+  return const_cast<std::string&>(static_cast<const LeafNames&>(*this).at(op, slot));
+}
+
+Written write_program(const Prepared& prepared, const LeafNames& names, Precision precision,
+                      Shader& shader) {
+  return Writer(prepared, names, precision, shader).write();
+}
+
+}  // namespace topograd::codegen

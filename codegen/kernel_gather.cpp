@@ -1,0 +1,209 @@
+// Kernels that sum what belongs to one owner an invocation: gather, sum_terms.
+#include <topograd/codegen/glsl_leaves.hpp>
+#include <topograd/codegen/kernel_forms.hpp>
+#include <topograd/ir/error.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace topograd::codegen {
+namespace {
+
+// k scalars from `base` on: base, base + 1u, ...
+std::string offset_from(std::string_view base, std::uint32_t k) {
+  return k == 0 ? std::string(base) : text(base, " + ", unsigned_literal(k));
+}
+
+// Multiplication by one is left out.
+std::string times(std::string_view variable, std::size_t factor) {
+  return factor == 1 ? std::string(variable) : text(variable, " * ", unsigned_literal(factor));
+}
+
+std::string own_value(std::uint32_t coordinate) { return text("own_", coordinate); }
+std::string own_direction(std::uint32_t coordinate) { return text("own_d", coordinate); }
+
+// A sum starts at +0 and is never -0, so that adding a zero of either sign changes no bit of it.
+bool adds_nothing(const ir::Program& program, std::size_t output) {
+  const ir::Node& node = program.nodes[program.outputs[output]];
+  return node.op == ir::Op::Literal && node.literal() == 0;
+}
+
+void check_role(const KernelRequest& request, const GatherRole& role) {
+  const auto fail = [&](const std::string& what) {
+    throw Error(ErrorCode::InvalidArgument, "generate: \"" + request.name + "\": " + what);
+  };
+  for (const std::uint32_t target : role.targets) {
+    if (target >= request.out_width) {
+      fail(text("expected targets below out_width ", request.out_width, ", got ", target));
+    }
+  }
+  if (request.form == Form::sum_terms) return;
+  expect_count(request, "targets of a role", role.program.outputs.size(), role.targets.size());
+  expect_count(request, "coordinates of a role", role.slots.size(), role.coordinates.size());
+  for (const std::uint32_t coordinate : role.coordinates) {
+    if (coordinate >= request.owner_width) {
+      fail(text("expected coordinates below owner_width ", request.owner_width, ", got ",
+                coordinate));
+    }
+  }
+}
+
+// Loads of what the owner itself holds, out of the loops.
+void write_own(const KernelRequest& request, const std::vector<Prepared>& prepared,
+               Shader& shader) {
+  std::set<std::uint32_t> values, directions;
+  for (std::size_t r = 0; r < request.roles.size(); ++r) {
+    const GatherRole& role = request.roles[r];
+    for (std::size_t id = 0; id < prepared[r].live.size(); ++id) {
+      const ir::Node& node = prepared[r].program.nodes[id];
+      if (!prepared[r].live[id]) continue;
+      if (node.op != ir::Op::Parameter && node.op != ir::Op::Tangent) continue;
+      const auto found = std::ranges::find(role.slots, node.slot());
+      if (found == role.slots.end()) continue;
+      const std::uint32_t coordinate =
+          role.coordinates[static_cast<std::size_t>(found - role.slots.begin())];
+      (node.op == ir::Op::Parameter ? values : directions).insert(coordinate);
+    }
+  }
+  if (values.empty() && directions.empty()) return;
+  const Element element = element_of(request.precision);
+  const std::string_view type = scalar_type(request.precision);
+  const auto owners = shader.use(BufferRole::owners, Element::u32);
+  shader.body().line("uint own = x_first + ", times(text(owners, "[w]"), request.owner_width), ";");
+  for (const std::uint32_t c : values) {
+    shader.body().line(type, " ", own_value(c), " = ", shader.use(BufferRole::x, element), "[",
+                       offset_from("own", c), "];");
+  }
+  for (const std::uint32_t c : directions) {
+    shader.body().line(type, " ", own_direction(c), " = ",
+                       shader.use(BufferRole::direction, element), "[", offset_from("own", c),
+                       "];");
+  }
+}
+
+void write_sums(const KernelRequest& request, Shader& shader) {
+  for (std::uint32_t k = 0; k < request.out_width; ++k) {
+    shader.body().line("precise ", scalar_type(request.precision), " sum_", k, " = ",
+                       literal(0, request.precision), ";");
+  }
+}
+
+void open_entries(const KernelRequest& request, std::size_t role, Shader& shader) {
+  const auto starts = shader.use(BufferRole::starts, Element::u32);
+  const std::string base = times("w", request.roles.size());
+  const auto position = [&](std::size_t r) {
+    return offset_from(base, static_cast<std::uint32_t>(r));
+  };
+  shader.body().line("uint end_", role, " = ", starts, "[", position(role + 1), "];");
+  shader.body().open("for (uint e = ", starts, "[", position(role), "]; e < end_", role, "; ++e)");
+}
+
+void write_results(const KernelRequest& request, Shader& shader) {
+  const auto out = shader.use(BufferRole::out, element_of(request.precision), Access::read_write);
+  const auto outputs = shader.use(BufferRole::outputs, Element::u32);
+  Lines& body = shader.body();
+  body.line();
+  body.line("uint o = out_first + ", times(text(outputs, "[w]"), request.out_width), ";");
+  body.open("if (overwrite == 0u)");
+  for (std::uint32_t k = 0; k < request.out_width; ++k) {
+    body.line("sum_", k, " = ", out, "[", offset_from("o", k), "] + sum_", k, ";");
+  }
+  body.close();
+  for (std::uint32_t k = 0; k < request.out_width; ++k) {
+    body.line(out, "[", offset_from("o", k), "] = sum_", k, ";");
+  }
+}
+
+// "role 1: owner's 0, 1, 2 are x_b0, x_b1, x_b2"
+std::string describe(const GatherRole& role, std::size_t index, const LeafNames& names) {
+  std::string coordinates, slots;
+  for (std::size_t k = 0; k < role.slots.size(); ++k) {
+    coordinates += text(k > 0 ? ", " : "", "own_", role.coordinates[k]);
+    slots += text(k > 0 ? ", " : "", names.at(ir::Op::Parameter, role.slots[k]));
+  }
+  return text("// Role ", index, ": ", coordinates, role.slots.size() == 1 ? " is " : " are ",
+              slots, ".");
+}
+
+void write_role(const KernelRequest& request, std::size_t index, const Prepared& prepared,
+                Shader& shader, BodyFacts& facts) {
+  const GatherRole& role = request.roles[index];
+  LeafNames names = leaf_names(request, role.program.leaves);
+  LeafPlace place{.layout = role.layout, .row = "e", .seed_row = "i", .own = {}};
+  for (std::size_t k = 0; k < role.slots.size(); ++k) {
+    place.own.push_back(
+        {role.slots[k], own_value(role.coordinates[k]), own_direction(role.coordinates[k])});
+  }
+  Lines& body = shader.body();
+  body.line();
+  body.line(describe(role, index, names));
+  open_entries(request, index, shader);
+  const bool seeds = role.program.leaves.seeds > 0;
+  if (seeds) body.line("uint i = ", shader.use(BufferRole::entries, Element::u32), "[e];");
+  write_loads(prepared, place, {}, request.precision, names, shader);
+  body.line();
+  const Written written = write_program(prepared, names, request.precision, shader);
+  for (std::size_t k = 0; k < role.targets.size(); ++k) {
+    if (adds_nothing(prepared.program, k)) continue;
+    body.line("sum_", role.targets[k], " += ", written.outputs[k], ";");
+  }
+  body.close();
+  prepared.count_operations(facts.operations);
+  facts.bytes += column_bytes(prepared, place, {}, request.precision) + (seeds ? 4u : 0u);
+}
+
+void write_work_item(const KernelRequest& request, Shader& shader) {
+  write_invocation_index("w", shader);
+  if (request.predicated) write_predicate(shader, request.scalars);
+}
+
+}  // namespace
+
+BodyFacts write_gather(const KernelRequest& request, Shader& shader) {
+  std::vector<Prepared> prepared;
+  for (const GatherRole& role : request.roles) {
+    check_role(request, role);
+    prepared.push_back(prepare(role.program));
+  }
+  write_work_item(request, shader);
+  write_own(request, prepared, shader);
+  write_sums(request, shader);
+  BodyFacts facts;
+  for (std::size_t r = 0; r < request.roles.size(); ++r) {
+    write_role(request, r, prepared[r], shader, facts);
+  }
+  write_results(request, shader);
+  return facts;
+}
+
+BodyFacts write_sum_terms(const KernelRequest& request, Shader& shader) {
+  const Element element = element_of(request.precision);
+  write_work_item(request, shader);
+  write_sums(request, shader);
+  BodyFacts facts;
+  for (std::size_t r = 0; r < request.roles.size(); ++r) {
+    const GatherRole& role = request.roles[r];
+    check_role(request, role);
+    expect_count(request, "slots of a role", role.targets.size(), role.slots.size());
+    shader.body().line();
+    open_entries(request, r, shader);
+    shader.body().line("uint i = ", shader.use(BufferRole::entries, Element::u32), "[e];");
+    for (std::size_t k = 0; k < role.slots.size(); ++k) {
+      const std::string row = role.slots[k] == 0 ? std::string()
+                              : role.slots[k] == 1
+                                  ? std::string("out_stride + ")
+                                  : unsigned_literal(role.slots[k]) + " * out_stride + ";
+      shader.body().line("sum_", role.targets[k], " += ", shader.use(BufferRole::terms, element),
+                         "[", row, "i];");
+    }
+    shader.body().close();
+    const std::size_t bytes = 4 + role.slots.size() * (request.precision == Precision::f32 ? 4 : 8);
+    facts.operations[static_cast<std::size_t>(ir::Op::Add)] +=
+        static_cast<std::uint32_t>(role.slots.size());
+    facts.bytes += static_cast<std::uint32_t>(bytes);
+  }
+  write_results(request, shader);
+  return facts;
+}
+
+}  // namespace topograd::codegen

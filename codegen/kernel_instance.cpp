@@ -1,0 +1,161 @@
+// Kernels that evaluate one instance an invocation: store, reduce, scatter.
+#include <topograd/codegen/glsl_leaves.hpp>
+#include <topograd/codegen/glsl_reduction.hpp>
+#include <topograd/codegen/kernel_forms.hpp>
+#include <topograd/ir/error.hpp>
+
+namespace topograd::codegen {
+namespace {
+
+// Reads the sum's bits once; afterwards the swap itself tells what is there. Bits are compared, so
+// that a NaN, which is unequal to itself, ends the loop as any other number does.
+constexpr std::string_view kCompareAndSwap32 = R"(
+// Adds to a float whose bits are seen as an integer.
+void add_to_results(uint position, float value) {
+  uint expected = results[position];
+  for (;;) {
+    precise float sum = uintBitsToFloat(expected) + value;
+    uint seen = atomicCompSwap(results[position], expected, floatBitsToUint(sum));
+    if (seen == expected) return;
+    expected = seen;
+  }
+}
+)";
+
+constexpr std::string_view kCompareAndSwap64 = R"(
+// Adds to a double whose bits are seen as an integer.
+void add_to_results(uint position, double value) {
+  uint64_t expected = results[position];
+  for (;;) {
+    precise double sum = uint64BitsToDouble(expected) + value;
+    uint64_t seen = atomicCompSwap(results[position], expected, doubleBitsToUint64(sum));
+    if (seen == expected) return;
+    expected = seen;
+  }
+}
+)";
+
+constexpr std::string_view kNativeAdd = R"(
+void add_to_results(uint position, {T} value) {
+  atomicAdd(results[position], value);
+}
+)";
+
+std::uint32_t number_bytes(Precision precision) { return precision == Precision::f32 ? 4 : 8; }
+
+void declare_atomic_add(const KernelRequest& request, Shader& shader) {
+  const bool narrow = request.precision == Precision::f32;
+  if (request.accumulation == Accumulation::atomic_float) {
+    shader.use(BufferRole::out, element_of(request.precision), Access::read_write);
+    shader.need_extension("GL_EXT_shader_atomic_float");
+    shader.declare("add", substitute(kNativeAdd.substr(1),
+                                     {{"T", std::string(scalar_type(request.precision))}}));
+  } else if (request.accumulation == Accumulation::atomic_cas) {
+    shader.use(BufferRole::out, narrow ? Element::u32 : Element::u64, Access::read_write);
+    if (!narrow) {
+      shader.need_extension("GL_EXT_shader_explicit_arithmetic_types_int64");
+      shader.need_extension("GL_EXT_shader_atomic_int64");
+    }
+    shader.declare("add", (narrow ? kCompareAndSwap32 : kCompareAndSwap64).substr(1));
+  } else {
+    throw Error(ErrorCode::InvalidArgument,
+                "generate: \"" + request.name +
+                    "\": expected atomic_float or atomic_cas for a scatter, got " +
+                    std::string(name(request.accumulation)));
+  }
+}
+
+// `position`, with out_first in front.
+std::string result_position(const std::string& position) { return "out_first + " + position; }
+
+}  // namespace
+
+void write_invocation_index(std::string_view variable, Shader& shader) {
+  shader.body().line("uint ", variable, " = gl_GlobalInvocationID.x + first;");
+  shader.body().line("if (", variable, " >= count) return;");
+}
+
+BodyFacts write_store(const KernelRequest& request, Shader& shader) {
+  const Prepared prepared = prepare(request.program);
+  const LeafPlace place{.layout = request.layout, .row = "i", .seed_row = "i", .own = {}};
+  LeafNames names = leaf_names(request, request.program.leaves);
+  write_invocation_index("i", shader);
+  if (request.predicated) write_predicate(shader, request.scalars);
+  shader.body().line();
+  write_loads(prepared, place, {}, request.precision, names, shader);
+  shader.body().line();
+  const Written written = write_program(prepared, names, request.precision, shader);
+  shader.body().line();
+  const auto out = shader.use(BufferRole::out, element_of(request.precision), Access::write);
+  for (std::size_t k = 0; k < written.outputs.size(); ++k) {
+    const std::string position = k == 0   ? std::string("i")
+                                 : k == 1 ? std::string("out_stride + i")
+                                          : unsigned_literal(k) + " * out_stride + i";
+    shader.body().line(out, "[", result_position(position), "] = ", written.outputs[k], ";");
+  }
+  const auto results = static_cast<std::uint32_t>(written.outputs.size());
+  BodyFacts facts;
+  prepared.count_operations(facts.operations);
+  facts.bytes = column_bytes(prepared, place, {}, request.precision) +
+                results * number_bytes(request.precision);
+  return facts;
+}
+
+BodyFacts write_reduce(const KernelRequest& request, Shader& shader) {
+  expect_count(request, "outputs", 1, request.program.outputs.size());
+  const Precision sums = request.wide_sums ? Precision::f64 : request.precision;
+  const Summation summation(sums, request.workgroup_size, request.use_subgroups);
+  const Prepared prepared = prepare(request.program, true);
+  const LeafPlace place{.layout = request.layout, .row = "i", .seed_row = "i", .own = {}};
+  LeafNames names = leaf_names(request, request.program.leaves);
+  summation.begin(shader, "sum");
+  shader.body().line("uint grid = gl_NumWorkGroups.x * ", unsigned_literal(request.workgroup_size),
+                     ";");
+  shader.body().open("for (uint i = gl_GlobalInvocationID.x + first; i < count; i += grid)");
+  write_loads(prepared, place, {}, request.precision, names, shader);
+  shader.body().line();
+  const Written written = write_program(prepared, names, request.precision, shader);
+  if (!written.failed.empty()) {
+    const auto failures = shader.use(BufferRole::failures, Element::u32, Access::read_write);
+    shader.body().line("if (", written.failed, ") atomicAdd(", failures, "[0], 1u);");
+  }
+  summation.add(shader, "sum", written.outputs[0], request.precision);
+  shader.body().close();
+  shader.body().line();
+  const auto out = shader.use(BufferRole::out, element_of(sums), Access::write);
+  shader.body().line(scalar_type(sums), " total = ", summation.total(shader, "sum"), ";");
+  shader.body().line("if (gl_LocalInvocationIndex == 0u) ", out,
+                     "[out_first + gl_WorkGroupID.x] = total;");
+  BodyFacts facts;
+  prepared.count_operations(facts.operations);
+  facts.bytes = column_bytes(prepared, place, {}, request.precision);
+  return facts;
+}
+
+BodyFacts write_scatter(const KernelRequest& request, Shader& shader) {
+  expect_count(request, "targets", request.program.outputs.size(), request.targets.size());
+  const Prepared prepared = prepare(request.program);
+  const LeafPlace place{.layout = request.layout, .row = "i", .seed_row = "i", .own = {}};
+  LeafNames names = leaf_names(request, request.program.leaves);
+  write_invocation_index("i", shader);
+  if (request.predicated) write_predicate(shader, request.scalars);
+  shader.body().line();
+  const std::vector<std::string> positions =
+      write_loads(prepared, place, request.targets, request.precision, names, shader);
+  shader.body().line();
+  const Written written = write_program(prepared, names, request.precision, shader);
+  shader.body().line();
+  declare_atomic_add(request, shader);
+  for (std::size_t k = 0; k < written.outputs.size(); ++k) {
+    shader.body().line("add_to_results(", result_position(positions[k]), ", ", written.outputs[k],
+                       ");");
+  }
+  const auto results = static_cast<std::uint32_t>(written.outputs.size());
+  BodyFacts facts;
+  prepared.count_operations(facts.operations);
+  facts.bytes = column_bytes(prepared, place, request.targets, request.precision) +
+                results * number_bytes(request.precision);
+  return facts;
+}
+
+}  // namespace topograd::codegen

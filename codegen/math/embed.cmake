@@ -1,0 +1,48 @@
+# Turns the GLSL snippets of this folder into one C++ table: cmake -DOUTPUT=F -DSOURCE=DIR -P embed.cmake
+#
+# common/NAME.glsl is written once for both precisions: REAL, REAL2, REAL3 stand for double and dvec
+# or float and vec, _PREC at the end of a name for _f64 or _f32, and _r behind a digit for the
+# suffix of a literal. f64/NAME.glsl and f32/NAME.glsl are taken as they are. "// needs: a b" names
+# the snippets that a snippet uses; those lines are not part of the text.
+
+function(specialise text bits type vector literal out)
+  string(REPLACE "REAL3" "${vector}3" text "${text}")
+  string(REPLACE "REAL2" "${vector}2" text "${text}")
+  string(REPLACE "REAL" "${type}" text "${text}")
+  string(REPLACE "_PREC" "_f${bits}" text "${text}")
+  string(REGEX REPLACE "([0-9][.][0-9]+)_r" "\\1${literal}" text "${text}")
+  set(${out} "${text}" PARENT_SCOPE)
+endfunction()
+
+function(append_row bits folder file)
+  get_filename_component(name ${file} NAME_WE)
+  file(READ ${file} text)
+  string(REGEX MATCHALL "// needs: [^\n]*" needs "${text}")
+  string(REGEX REPLACE "// needs: [^\n]*\n" "" text "${text}")
+  string(REPLACE "// needs: " "" needs "${needs}")
+  string(REPLACE ";" " " needs "${needs}")
+  if(folder STREQUAL "common" AND bits EQUAL 64)
+    specialise("${text}" 64 double dvec lf text)
+  elseif(folder STREQUAL "common")
+    specialise("${text}" 32 float vec f text)
+  endif()
+  file(APPEND ${OUTPUT}.new
+       "    {\"${name}\", Precision::f${bits}, \"${needs}\", R\"glsl(${text})glsl\"},\n")
+endfunction()
+
+file(WRITE ${OUTPUT}.new "// Generated from codegen/math by embed.cmake.\n"
+     "#include <topograd/codegen/math/snippets.hpp>\n\n"
+     "namespace topograd::codegen::math {\n\nnamespace {\n\nconstexpr Snippet kTable[] = {\n")
+foreach(bits 64 32)
+  foreach(folder common f${bits})
+    file(GLOB files ${SOURCE}/${folder}/*.glsl)
+    list(SORT files)
+    foreach(file ${files})
+      append_row(${bits} ${folder} ${file})
+    endforeach()
+  endforeach()
+endforeach()
+file(APPEND ${OUTPUT}.new "};\n\n}  // namespace\n\n"
+     "std::span<const Snippet> snippets() { return kTable; }\n\n"
+     "}  // namespace topograd::codegen::math\n")
+file(RENAME ${OUTPUT}.new ${OUTPUT})

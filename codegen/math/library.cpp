@@ -1,0 +1,89 @@
+// Looks snippets up and puts them in order.
+#include <algorithm>
+#include <array>
+#include <set>
+#include <topograd/codegen/math/library.hpp>
+#include <topograd/codegen/math/snippets.hpp>
+#include <topograd/ir/error.hpp>
+
+namespace topograd::codegen::math {
+namespace {
+
+constexpr std::array<std::string_view, 6> kBuiltIns = {"abs", "ceil", "floor",
+                                                       "fma", "sqrt", "trunc"};
+constexpr std::array<std::string_view, 32> kFunctions = {
+    "acos", "acosh", "asin",  "asinh", "atan",   "atan2",  "atanh", "cbrt",  "cos",   "cosh", "erf",
+    "exp",  "exp2",  "expm1", "hypot", "is_inf", "is_nan", "log",   "log10", "log1p", "log2", "max",
+    "min",  "mod",   "pow",   "round", "rsqrt",  "sign",   "sin",   "sinh",  "tan",   "tanh"};
+
+const Snippet* find(std::string_view name, Precision precision) {
+  for (const Snippet& s : snippets()) {
+    if (s.name == name && s.precision == precision) return &s;
+  }
+  return nullptr;
+}
+
+const Snippet& get(std::string_view name, Precision precision) {
+  if (const Snippet* found = find(name, precision)) return *found;
+  throw Error(ErrorCode::InvalidArgument, "math library: no function \"" + std::string(name) +
+                                              "\" in " +
+                                              (precision == Precision::f64 ? "f64" : "f32"));
+}
+
+template <class Visit>
+void for_each_word(std::string_view words, Visit&& visit) {
+  while (!words.empty()) {
+    const std::size_t end = std::min(words.find(' '), words.size());
+    if (end > 0) visit(words.substr(0, end));
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+}
+
+// Depth first: what a snippet needs stands before it. The depth is that of the library, below ten.
+void add(const Snippet& snippet, std::set<std::string_view>& done, std::string& out) {
+  if (!done.insert(snippet.name).second) return;
+  for_each_word(snippet.needs,
+                [&](std::string_view need) { add(get(need, snippet.precision), done, out); });
+  if (!out.empty()) out += '\n';
+  out += snippet.text;
+}
+
+}  // namespace
+
+bool has(std::string_view function, Precision precision) {
+  return is_built_in(function) || find(function, precision) != nullptr;
+}
+
+bool is_built_in(std::string_view function) {
+  return std::ranges::find(kBuiltIns, function) != kBuiltIns.end();
+}
+
+std::string spelling(std::string_view function, Precision precision) {
+  if (is_built_in(function)) return std::string(function);
+  return "tg_" + std::string(get(function, precision).name) +
+         (precision == Precision::f64 ? "_f64" : "_f32");
+}
+
+std::string_view source(std::string_view function, Precision precision) {
+  return get(function, precision).text;
+}
+
+std::string library(std::span<const std::string_view> functions, Precision precision) {
+  std::vector<std::string_view> wanted(functions.begin(), functions.end());
+  std::ranges::sort(wanted);
+  std::set<std::string_view> done;
+  std::string out;
+  for (std::string_view function : wanted) {
+    if (!is_built_in(function)) add(get(function, precision), done, out);
+  }
+  return out;
+}
+
+std::string library(const std::vector<std::string>& functions, Precision precision) {
+  const std::vector<std::string_view> views(functions.begin(), functions.end());
+  return library(std::span<const std::string_view>(views), precision);
+}
+
+std::span<const std::string_view> functions() { return kFunctions; }
+
+}  // namespace topograd::codegen::math

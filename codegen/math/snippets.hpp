@@ -1,0 +1,20 @@
+// The table of GLSL snippets that embed.cmake makes of the files in this folder.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <topograd/codegen/kernel.hpp>
+
+namespace topograd::codegen::math {
+
+/// One file: a function, or a few constants that belong together.
+struct Snippet {
+  std::string_view name;
+  Precision precision;
+  std::string_view needs;  ///< names of other snippets of the same precision, by spaces
+  std::string_view text;
+};
+
+std::span<const Snippet> snippets();
+
+}  // namespace topograd::codegen::math

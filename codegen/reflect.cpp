@@ -1,0 +1,230 @@
+// Reflection through SPIRV-Cross' C interface, and the comparison with the host's layout.
+#include <algorithm>
+#include <set>
+#include <topograd/codegen/cross_context.hpp>
+#include <topograd/codegen/reflect.hpp>
+
+namespace topograd::codegen {
+namespace {
+
+Element element_of(spvc_basetype type) {
+  switch (type) {
+    case SPVC_BASETYPE_FP32: return Element::f32;
+    case SPVC_BASETYPE_FP64: return Element::f64;
+    case SPVC_BASETYPE_INT32: return Element::i32;
+    case SPVC_BASETYPE_UINT32: return Element::u32;
+    case SPVC_BASETYPE_INT64: return Element::i64;
+    case SPVC_BASETYPE_UINT64: return Element::u64;
+    default: return Element::other;
+  }
+}
+
+// The last member decides: it is the array where there is one.
+void read_elements(const CrossContext& context, spvc_type block, Binding& out) {
+  const spvc_compiler compiler = context.compiler();
+  const unsigned members = spvc_type_get_num_member_types(block);
+  if (members == 0) return;
+  const spvc_type member =
+      spvc_compiler_get_type_handle(compiler, spvc_type_get_member_type(block, members - 1));
+  out.element = element_of(spvc_type_get_basetype(member));
+  out.lanes = spvc_type_get_vector_size(member);
+  if (spvc_type_get_num_array_dimensions(member) > 0) {
+    unsigned stride = 0;
+    context.expect(
+        spvc_compiler_type_struct_member_array_stride(compiler, block, members - 1, &stride));
+    out.stride = stride;
+  }
+}
+
+void read_bindings(const CrossContext& context, spvc_resources resources, spvc_resource_type type,
+                   std::vector<Binding>& out) {
+  const spvc_compiler compiler = context.compiler();
+  const spvc_reflected_resource* list = nullptr;
+  std::size_t count = 0;
+  context.expect(spvc_resources_get_resource_list_for_type(resources, type, &list, &count));
+  for (const spvc_reflected_resource& resource : std::span(list, count)) {
+    Binding b;
+    b.set = spvc_compiler_get_decoration(compiler, resource.id, SpvDecorationDescriptorSet);
+    b.binding = spvc_compiler_get_decoration(compiler, resource.id, SpvDecorationBinding);
+    const std::string variable = spvc_compiler_get_name(compiler, resource.id);
+    b.name = variable.empty() ? resource.name : variable;
+    read_elements(context, spvc_compiler_get_type_handle(compiler, resource.base_type_id), b);
+    const SpvDecoration* decorations = nullptr;
+    std::size_t decoration_count = 0;
+    context.expect(spvc_compiler_get_buffer_block_decorations(compiler, resource.id, &decorations,
+                                                              &decoration_count));
+    const std::span all(decorations, decoration_count);
+    b.readonly = type == SPVC_RESOURCE_TYPE_UNIFORM_BUFFER ||
+                 std::ranges::find(all, SpvDecorationNonWritable) != all.end();
+    b.writeonly = std::ranges::find(all, SpvDecorationNonReadable) != all.end();
+    out.push_back(std::move(b));
+  }
+}
+
+void read_push_constants(const CrossContext& context, spvc_resources resources, ModuleLayout& out) {
+  const spvc_compiler compiler = context.compiler();
+  const spvc_reflected_resource* list = nullptr;
+  std::size_t count = 0;
+  context.expect(spvc_resources_get_resource_list_for_type(
+      resources, SPVC_RESOURCE_TYPE_PUSH_CONSTANT, &list, &count));
+  if (count == 0) return;
+  const spvc_type block = spvc_compiler_get_type_handle(compiler, list[0].base_type_id);
+  for (unsigned i = 0; i < spvc_type_get_num_member_types(block); ++i) {
+    unsigned offset = 0;
+    std::size_t size = 0;
+    context.expect(spvc_compiler_type_struct_member_offset(compiler, block, i, &offset));
+    context.expect(spvc_compiler_get_declared_struct_member_size(compiler, block, i, &size));
+    out.push_constants.push_back({spvc_compiler_get_member_name(compiler, list[0].base_type_id, i),
+                                  offset, static_cast<std::uint32_t>(size)});
+    out.push_constant_size = std::max(out.push_constant_size, offset + static_cast<unsigned>(size));
+  }
+  std::ranges::sort(out.push_constants, {}, &PushConstant::offset);
+}
+
+void read_workgroup(const CrossContext& context, ModuleLayout& out) {
+  const spvc_compiler compiler = context.compiler();
+  std::array<spvc_specialization_constant, 3> sizes{};
+  spvc_compiler_get_work_group_size_specialization_constants(compiler, &sizes[0], &sizes[1],
+                                                             &sizes[2]);
+  const spvc_specialization_constant* constants = nullptr;
+  std::size_t count = 0;
+  context.expect(spvc_compiler_get_specialization_constants(compiler, &constants, &count));
+  for (const spvc_specialization_constant& c : std::span(constants, count)) {
+    out.specialization_ids.push_back(c.constant_id);
+  }
+  std::ranges::sort(out.specialization_ids);
+  for (unsigned i = 0; i < 3; ++i) {
+    if (sizes[i].id == 0) {
+      out.workgroup_size[i] = spvc_compiler_get_execution_mode_argument_by_index(
+          compiler, SpvExecutionModeLocalSize, i);
+    } else {
+      out.workgroup_ids[i] = sizes[i].constant_id;
+      out.workgroup_size[i] = spvc_constant_get_scalar_u32(
+          spvc_compiler_get_constant_handle(compiler, sizes[i].id), 0, 0);
+    }
+  }
+}
+
+void read_needs(const CrossContext& context, ModuleLayout& out) {
+  const SpvCapability* capabilities = nullptr;
+  std::size_t count = 0;
+  context.expect(
+      spvc_compiler_get_declared_capabilities(context.compiler(), &capabilities, &count));
+  out.capabilities.assign(capabilities, capabilities + count);
+  std::ranges::sort(out.capabilities);
+  const char** extensions = nullptr;
+  context.expect(spvc_compiler_get_declared_extensions(context.compiler(), &extensions, &count));
+  out.extensions.assign(extensions, extensions + count);
+  std::ranges::sort(out.extensions);
+}
+
+// Compares one property after the other and throws on the first that differs.
+class Comparison {
+ public:
+  explicit Comparison(std::string_view kernel) : kernel_(kernel) {}
+
+  void equal(const std::string& what, const std::string& want, const std::string& got) const {
+    if (want != got) fail(what + ": expected " + want + ", got " + got);
+  }
+  void equal(const std::string& what, std::uint64_t want, std::uint64_t got) const {
+    equal(what, std::to_string(want), std::to_string(got));
+  }
+  [[noreturn]] void fail(const std::string& difference) const {
+    throw Error(ErrorCode::LayoutMismatch, "check: kernel \"" + kernel_ + "\": " + difference);
+  }
+
+ private:
+  std::string kernel_;
+};
+
+std::string place(const Binding& b) {
+  return "set " + std::to_string(b.set) + " binding " + std::to_string(b.binding);
+}
+
+std::string access(const Binding& b) {
+  if (b.readonly && b.writeonly) return "no access";
+  return b.readonly ? "readonly" : b.writeonly ? "writeonly" : "read and write";
+}
+
+std::string type_of(const Binding& b) {
+  return name(b.element) + (b.lanes > 1 ? " x " + std::to_string(b.lanes) : std::string());
+}
+
+bool before(const Binding& a, const Binding& b) {
+  return std::pair(a.set, a.binding) < std::pair(b.set, b.binding);
+}
+
+void compare_bindings(const Comparison& compare, const std::vector<Binding>& got,
+                      std::vector<Binding> want) {
+  std::ranges::sort(want, before);
+  for (std::size_t i = 0; i < want.size() || i < got.size(); ++i) {
+    if (i == got.size() || (i < want.size() && before(want[i], got[i]))) {
+      compare.fail(place(want[i]) + ": expected \"" + want[i].name + "\", got no binding");
+    }
+    if (i == want.size() || before(got[i], want[i])) {
+      compare.fail(place(got[i]) + ": expected no binding, got \"" + got[i].name + "\"");
+    }
+    const std::string where = place(want[i]) + " (\"" + want[i].name + "\") ";
+    compare.equal(where + "name", "\"" + want[i].name + "\"", "\"" + got[i].name + "\"");
+    compare.equal(where + "element", type_of(want[i]), type_of(got[i]));
+    compare.equal(where + "stride", want[i].stride, got[i].stride);
+    compare.equal(where + "access", access(want[i]), access(got[i]));
+  }
+}
+
+void compare_push_constants(const Comparison& compare, const ModuleLayout& got,
+                            const ExpectedLayout& want) {
+  const std::size_t common = std::min(got.push_constants.size(), want.push_constants.size());
+  for (std::size_t i = 0; i < common; ++i) {
+    const PushConstant &w = want.push_constants[i], &g = got.push_constants[i];
+    const std::string where = "push constant " + std::to_string(i) + " (\"" + w.name + "\") ";
+    compare.equal(where + "name", "\"" + w.name + "\"", "\"" + g.name + "\"");
+    compare.equal(where + "offset", w.offset, g.offset);
+    compare.equal(where + "size", w.size, g.size);
+  }
+  compare.equal("number of push constants", want.push_constants.size(), got.push_constants.size());
+  compare.equal("push constant bytes", want.push_constant_size, got.push_constant_size);
+}
+
+}  // namespace
+
+bool ModuleLayout::has(std::uint32_t capability) const {
+  return std::ranges::binary_search(capabilities, capability);
+}
+bool ModuleLayout::uses_float64() const { return has(SpvCapabilityFloat64); }
+bool ModuleLayout::uses_int64() const { return has(SpvCapabilityInt64); }
+bool ModuleLayout::uses_int64_atomics() const { return has(SpvCapabilityInt64Atomics); }
+bool ModuleLayout::uses_float32_atomic_add() const { return has(SpvCapabilityAtomicFloat32AddEXT); }
+bool ModuleLayout::uses_float64_atomic_add() const { return has(SpvCapabilityAtomicFloat64AddEXT); }
+bool ModuleLayout::uses_subgroups() const { return has(SpvCapabilityGroupNonUniform); }
+
+ModuleLayout reflect(std::span<const std::uint32_t> module) {
+  const CrossContext context(module, SPVC_BACKEND_NONE, "reflect");
+  spvc_resources resources = nullptr;
+  context.expect(spvc_compiler_create_shader_resources(context.compiler(), &resources));
+  ModuleLayout out;
+  read_bindings(context, resources, SPVC_RESOURCE_TYPE_STORAGE_BUFFER, out.bindings);
+  read_bindings(context, resources, SPVC_RESOURCE_TYPE_UNIFORM_BUFFER, out.bindings);
+  std::ranges::sort(out.bindings, before);
+  read_push_constants(context, resources, out);
+  read_workgroup(context, out);
+  read_needs(context, out);
+  return out;
+}
+
+void check(const ModuleLayout& got, const ExpectedLayout& want, std::string_view kernel_name) {
+  const Comparison compare(kernel_name);
+  compare_bindings(compare, got.bindings, want.bindings);
+  compare_push_constants(compare, got, want);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::string axis(1, "xyz"[i]);
+    const auto id = [](std::uint32_t value) {
+      return value == kNoSpecialization ? std::string("none") : std::to_string(value);
+    };
+    compare.equal("workgroup size " + axis, want.workgroup_size[i], got.workgroup_size[i]);
+    compare.equal("workgroup constant " + axis, id(want.workgroup_ids[i]),
+                  id(got.workgroup_ids[i]));
+  }
+}
+
+}  // namespace topograd::codegen

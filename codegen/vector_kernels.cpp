@@ -1,0 +1,140 @@
+// Requests for vector kernels, checked, and the shaders that are put together from them.
+#include <topograd/codegen/vector_kernels.hpp>
+
+#include <topograd/codegen/vector_text.hpp>
+#include <topograd/ir/error.hpp>
+
+#include <bit>
+
+namespace topograd::codegen {
+namespace {
+
+constexpr std::array<PushMember, 8> kPushMembers = {{
+    {"count", "elements, blocks or partials"},
+    {"first", "position of element 0 in vectors"},
+    {"out_first", "position of the first partial"},
+    {"out_stride", "between sums of a workgroup"},
+    {"blocks_first", "position of block 0"},
+    {"slot_a", "place in scalars"},
+    {"slot_b", "place in scalars"},
+    {"overwrite", "1: store sums, 0: add them"},
+}};
+static_assert(sizeof(VectorConstants) == 4 * kPushMembers.size());
+
+[[noreturn]] void refuse(const VectorKernelRequest& request, const std::string& what) {
+  throw Error(ErrorCode::InvalidArgument,
+              text("generate: vector kernel ", name(request.op), ": ", what));
+}
+
+void check(const VectorKernelRequest& request) {
+  if (!std::has_single_bit(request.workgroup_size) || request.workgroup_size > 1024) {
+    refuse(request, text("expected a workgroup size that is a power of two up to 1024, got ",
+                         request.workgroup_size));
+  }
+  if (request.vectors == Precision::f64 && request.scalars == Precision::f32) {
+    refuse(request, "expected scalars at least as wide as the vectors, got f32 for f64");
+  }
+  const bool free_width = request.op == VectorOp::segment_sum;
+  if (request.width == 0 || (!free_width && request.width > kMaxBlockWidth)) {
+    refuse(request, text("expected a width of 1 to ", kMaxBlockWidth, ", got ", request.width));
+  }
+}
+
+std::string shader_name(const VectorKernelRequest& request) {
+  std::string out = text("vector_", name(request.op), "_", name(request.vectors));
+  if (request.vectors != request.scalars) out += text("_", name(request.scalars));
+  if (request.width > 1) out += text("_w", request.width);
+  if (request.masked) out += "_masked";
+  if (request.predicated) out += "_predicated";
+  return out;
+}
+
+}  // namespace
+
+std::string_view name(VectorOp op) {
+  switch (op) {
+    case VectorOp::fill: return "fill";
+    case VectorOp::copy: return "copy";
+    case VectorOp::axpby: return "axpby";
+    case VectorOp::combine: return "combine";
+    case VectorOp::mask: return "mask";
+    case VectorOp::dot: return "dot";
+    case VectorOp::max_abs: return "max_abs";
+    case VectorOp::segment_sum: return "segment_sum";
+    case VectorOp::sum_partials: return "sum_partials";
+    case VectorOp::max_partials: return "max_partials";
+    case VectorOp::point_norms: return "point_norms";
+    case VectorOp::trial_point: return "trial_point";
+    case VectorOp::jacobi_scale: return "jacobi_scale";
+    case VectorOp::precondition: return "precondition";
+    case VectorOp::apply_preconditioner: return "apply_preconditioner";
+    case VectorOp::cg_init: return "cg_init";
+    case VectorOp::cg_start: return "cg_start";
+    case VectorOp::cg_curvature: return "cg_curvature";
+    case VectorOp::cg_alpha: return "cg_alpha";
+    case VectorOp::cg_update: return "cg_update";
+    case VectorOp::cg_beta: return "cg_beta";
+    case VectorOp::cg_direction: return "cg_direction";
+  }
+  return "";
+}
+
+std::string_view name(Scalar scalar) {
+  switch (scalar) {
+    case Scalar::state: return "state";
+    case Scalar::zero: return "zero";
+    case Scalar::one: return "one";
+    case Scalar::minus_one: return "minus_one";
+    case Scalar::lambda: return "lambda";
+    case Scalar::min_diagonal: return "min_diagonal";
+    case Scalar::max_diagonal: return "max_diagonal";
+    case Scalar::tolerance: return "tolerance";
+    case Scalar::max_iterations: return "max_iterations";
+    case Scalar::iterations: return "iterations";
+    case Scalar::rz: return "rz";
+    case Scalar::rr: return "rr";
+    case Scalar::threshold: return "threshold";
+    case Scalar::pq: return "pq";
+    case Scalar::alpha: return "alpha";
+    case Scalar::beta: return "beta";
+    case Scalar::cost: return "cost";
+    case Scalar::trial_cost: return "trial_cost";
+    case Scalar::gradient_squared: return "gradient_squared";
+    case Scalar::x_squared: return "x_squared";
+    case Scalar::gradient_max: return "gradient_max";
+    case Scalar::model_decrease: return "model_decrease";
+    case Scalar::step_squared: return "step_squared";
+    case Scalar::user: return "user";
+  }
+  return "";
+}
+
+std::array<double, kScalarCount> initial_scalars() {
+  std::array<double, kScalarCount> out{};
+  out[slot(Scalar::state)] = static_cast<double>(SolverState::limit);
+  out[slot(Scalar::one)] = 1;
+  out[slot(Scalar::minus_one)] = -1;
+  return out;
+}
+
+KernelSource generate(const VectorKernelRequest& request) {
+  check(request);
+  Shader shader;
+  VectorText body(request, shader);
+  if (!write_plain(body) && !write_precondition(body) && !write_conjugate_gradients(body)) {
+    refuse(request, "expected an op of the table");
+  }
+  const std::string name = shader_name(request);
+  KernelSource out = shader.finish(
+      {.name = name,
+       .header = {text(name, ": vectors ", codegen::name(request.vectors), ", scalars ",
+                       codegen::name(request.scalars), ", blocks of ", request.width)},
+       .workgroup_size = request.workgroup_size,
+       .push_constants = kPushMembers});
+  out.float_controls_f32 = request.float_controls_f32;
+  out.float_controls_f64 = request.float_controls_f64;
+  out.hash.add((request.float_controls_f32 ? 1u : 0u) | (request.float_controls_f64 ? 2u : 0u));
+  return out;
+}
+
+}  // namespace topograd::codegen

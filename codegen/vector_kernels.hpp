@@ -1,0 +1,132 @@
+// Kernels of the solver's vector operations: norms, preconditioner and conjugate gradients on a
+// device.
+#pragma once
+
+#include <topograd/codegen/kernel.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace topograd::codegen {
+
+/// Places in the scalar buffer, through which kernels hand each other numbers without the host.
+enum class Scalar : std::uint32_t {
+  state,      ///< SolverState of conjugate gradients; predicated kernels run only at 0
+  zero,       ///< always 0: as a factor, what it multiplies is not read
+  one,        ///< always 1
+  minus_one,  ///< always -1
+  // set by the host before a solve
+  lambda,  ///< λ >= 0 of Λ_j = λ clamp(s_j² H_jj, min_diagonal, max_diagonal) / s_j²
+  min_diagonal,
+  max_diagonal,
+  tolerance,       ///< ‖residual‖ / ‖right-hand side‖ at which conjugate gradients stop
+  max_iterations,  ///< >= 1
+  // conjugate gradients
+  iterations,  ///< done so far
+  rz,          ///< r·z
+  rr,          ///< r·r
+  threshold,   ///< r·r at which to stop
+  pq,          ///< p·q
+  alpha,
+  beta,
+  // for the host to read
+  cost,
+  trial_cost,
+  gradient_squared,  ///< ‖g‖² over free scalars; x_squared follows it
+  x_squared,         ///< ‖x‖² over free scalars
+  gradient_max,      ///< max |g_j|
+  model_decrease,    ///< −g·δ − ½ δᵀJᵀJδ; step_squared follows it
+  step_squared,      ///< ‖δ‖²
+  user,              ///< this place and those after it are free
+};
+inline constexpr std::uint32_t kScalarCount = 32;
+std::string_view name(Scalar scalar);
+constexpr std::uint32_t slot(Scalar scalar) { return static_cast<std::uint32_t>(scalar); }
+
+enum class SolverState : std::uint32_t {
+  running,
+  converged,  ///< r·r <= threshold
+  breakdown,  ///< p·q or r·z was not positive and finite
+  limit,      ///< max_iterations are done
+};
+
+/// A scalar buffer before anything has run: constants set, state `limit`, the rest 0.
+std::array<double, kScalarCount> initial_scalars();
+
+/// Elements are 32-bit or 64-bit floats of `vectors` precision, sums and scalars of `scalars`
+/// precision. Loops stride over the grid, so that any number of workgroups gives a result; sums
+/// depend on that number alone. "Scalars" of x are its entries; element i of a vector is v[first +
+/// i]. Block kernels take `count` blocks of `width` neighbouring scalars, block b at v[first + b *
+/// width]; its packed upper triangle is blocks[blocks_first + b * w(w+1)/2 + k], entry k of its
+/// inverse is inverse[blocks_first + k * count + b]. A workgroup's sum number v goes to
+/// partials[out_first + v * out_stride + workgroup].
+enum class VectorOp {
+  // plain; with `predicated` they return at once unless state is 0
+  fill,         ///< result = scalars[a]
+  copy,         ///< result = first_operand
+  axpby,        ///< result = scalars[a] first_operand + scalars[b] result
+  combine,      ///< result = scalars[a] first_operand + scalars[b] second_operand
+  mask,         ///< result = 0 where fixed
+  dot,          ///< partials: Σ first_operand second_operand
+  max_abs,      ///< partials: max |first_operand|; NaN if there is one
+  segment_sum,  ///< for w < count: row outputs[w] of result (+)= rows starts[w] ... starts[w + 1]
+                ///< of
+                ///< first_operand; rows of `width` numbers, those of result counted from `first`
+  // one workgroup for each sum: number v of `count` partials gives scalars[a + v]
+  sum_partials,
+  max_partials,
+  // reports
+  point_norms,  ///< gradient = 0 where fixed; partials: Σ g², Σ x² (first_operand), max |g|
+  trial_point,  ///< result = first_operand + step; partials: model decrease, Σ step²
+  // preconditioner, by blocks
+  jacobi_scale,  ///< scale_j = 1 / (1 + √H_jj)
+  precondition,  ///< damping, and inverse of each damped block; rows of fixed scalars are the
+                 ///< identity's.
+  ///< Blocks that are not positive definite in the precision give way to their diagonal
+  apply_preconditioner,  ///< result = inverse first_operand
+  // conjugate gradients on (JᵀJ + Λ) step = −gradient; direction is p
+  cg_init,       ///< by blocks: step = 0, residual = −gradient (0 where fixed), direction =
+                 ///< preconditioned = inverse residual; partials: r·z, r·r
+  cg_start,      ///< one workgroup: rz, rr, threshold, iterations = 0, state
+  cg_curvature,  ///< product = product + damping direction (0 where fixed); partials: p·q
+  cg_alpha,      ///< one workgroup: pq, alpha, state
+  cg_update,  ///< by blocks: step += α p, residual −= α q, preconditioned = inverse residual;
+              ///< partials as init
+  cg_beta,    ///< one workgroup: rz, rr, beta, iterations, state
+  cg_direction,  ///< direction = preconditioned + β direction
+};
+inline constexpr std::uint32_t kVectorOpCount =
+    static_cast<std::uint32_t>(VectorOp::cg_direction) + 1;
+std::string_view name(VectorOp op);
+
+/// Widest block of the block kernels; wider arrays are preconditioned as blocks of width 1.
+inline constexpr std::uint32_t kMaxBlockWidth = 16;
+
+struct VectorKernelRequest {
+  VectorOp op = VectorOp::fill;
+  Precision vectors = Precision::f64;
+  Precision scalars = Precision::f64;  ///< the widest of the device, not below `vectors`
+  std::uint32_t workgroup_size = 128;  ///< a power of two, at most 1024
+  std::uint32_t width = 1;  ///< block kernels, segment_sum: 1 to kMaxBlockWidth (segment_sum: any)
+  bool masked =
+      false;  ///< the kernels above that mention `fixed` (and dot, max_abs) read that buffer
+  bool predicated = false;  ///< plain kernels
+  bool float_controls_f32 = false, float_controls_f64 = false;
+};
+
+/// Push constants of the vector kernels.
+struct VectorConstants {
+  std::uint32_t count = 0;       ///< elements, blocks or partials
+  std::uint32_t first = 0;       ///< position of element 0 in the vectors
+  std::uint32_t out_first = 0;   ///< position of workgroup 0's partial (sum_partials: of the first)
+  std::uint32_t out_stride = 0;  ///< between the sums of one workgroup in partials
+  std::uint32_t blocks_first = 0;  ///< position of the array in `blocks` and `inverse`
+  std::uint32_t a = slot(Scalar::one), b = slot(Scalar::zero);  ///< places in the scalar buffer
+  std::uint32_t overwrite = 1;  ///< segment_sum: 1 stores the sums, 0 adds them
+};
+
+/// Writes the shader, as generate() does. Throws Error{InvalidArgument} for sizes out of range.
+KernelSource generate(const VectorKernelRequest& request);
+
+}  // namespace topograd::codegen

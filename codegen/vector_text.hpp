@@ -1,0 +1,75 @@
+// The bodies of vector kernels by op; generate() puts the rest around them.
+#pragma once
+
+#include <topograd/codegen/glsl_reduction.hpp>
+#include <topograd/codegen/glsl_shader.hpp>
+#include <topograd/codegen/vector_kernels.hpp>
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+namespace topograd::codegen {
+
+/// Writes statements of one vector kernel. In patterns {T} is the type of vectors, {S} that of sums
+/// and scalars, {W} the block width, {P} the packed size of a block, {G} the workgroup size.
+class VectorText {
+ public:
+  VectorText(const VectorKernelRequest& request, Shader& shader);
+
+  const VectorKernelRequest& request() const { return request_; }
+  std::uint32_t width() const { return request_.width; }
+  std::uint32_t packed() const { return request_.width * (request_.width + 1) / 2; }
+
+  void read(std::initializer_list<BufferRole> vectors) { use(vectors, Access::read); }
+  void write(std::initializer_list<BufferRole> vectors) { use(vectors, Access::write); }
+  void update(std::initializer_list<BufferRole> vectors) { use(vectors, Access::read_write); }
+  void read_u32(BufferRole role) { shader_.use(role, Element::u32); }
+  /// The scalar buffer, and constants named after the places: RZ, ALPHA.
+  void scalars(std::initializer_list<Scalar> places, Access access = Access::read);
+  /// Returns where the solver is done.
+  void predicate();
+
+  void lines(std::string_view pattern);
+  /// The pattern once for each coordinate of a block, {j} being its number and {k} its position: k
+  /// + 2u.
+  void each(std::string_view pattern);
+  /// for (uint i = ...; i < `end`; ...) { over the whole grid.
+  void open_grid(std::string_view variable, std::string_view end = "count");
+  void close() { shader_.body().close(); }
+
+  void begin_sum(std::string_view name) { sums_.begin(shader_, name); }
+  /// Adds `pattern`, an expression of type {S}.
+  void add(std::string_view name, std::string_view pattern);
+  /// Stores workgroup sum number `index` into the partials.
+  void store_partial(std::uint32_t index, std::string_view name);
+  void store_partial_max(std::uint32_t index, std::string_view name);
+  /// Declares `total`, the sum of one run of partials, in every invocation but valid in invocation
+  /// 0.
+  void total_of_partials(std::string_view total, std::string_view from);
+  /// {expression} is no number or infinite.
+  std::string not_finite(std::string_view expression);
+  std::string fill(std::string_view pattern) const;
+
+  Shader& shader() { return shader_; }
+
+ private:
+  void use(std::initializer_list<BufferRole> vectors, Access access);
+  void partial(std::uint32_t index, const std::string& expression);
+
+  const VectorKernelRequest& request_;
+  Shader& shader_;
+  Summation sums_;
+};
+
+/// Writes the body of a plain op or report; false if the op is not one of these.
+bool write_plain(VectorText& out);
+/// Writes the body of a preconditioner or conjugate-gradient op; false if the op is not one of
+/// these.
+bool write_precondition(VectorText& out);
+bool write_conjugate_gradients(VectorText& out);
+
+/// z_j = Σ inverse_jk r_k of block `b`, from r_0, r_1, ... in the shader.
+void write_apply_inverse(VectorText& out);
+
+}  // namespace topograd::codegen

@@ -1,0 +1,211 @@
+// Inversion of index columns: for every owner, the instances that touch it.
+#include <topograd/runtime/plan.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+namespace topograd::runtime {
+namespace {
+
+/// One entry before sorting: its owner, role and instance.
+struct Entry {
+  std::uint32_t owner;
+  std::uint32_t role;
+  std::uint32_t instance;
+};
+
+/// Entries grouped by owner and role: key = owner * roles + role.
+struct Sorted {
+  std::vector<std::uint32_t> owners;     // that have entries, ascending
+  std::vector<std::uint32_t> starts;     // owners * roles + 1
+  std::vector<std::uint32_t> instances;  // by entry, ascending in each (owner, role)
+};
+
+class Inverter {
+ public:
+  Inverter(const ir::Batch& batch, std::span<const SlotGroup> groups, GatherPlan& plan,
+           std::uint64_t owners)
+      : batch_(batch), groups_(groups), plan_(plan), owners_(owners) {}
+
+  Sorted sort() const {
+    const std::uint64_t entries = batch_.size() * plan_.roles.size();
+    return entries * 8 < owners_ ? sort_few() : sort_many();
+  }
+
+ private:
+  template <class Visit>
+  void each_entry(Visit visit) const {
+    std::vector<std::uint32_t> rows;
+    for (std::uint32_t role = 0; role < plan_.roles.size(); ++role) {
+      const SlotGroup& group = groups_[plan_.roles[role]];
+      const std::uint64_t base = plan_.x_first + group.coordinates[0];
+      for (std::size_t first = 0; first < batch_.size(); first += ir::Batch::kBlockRows) {
+        rows.resize(std::min(ir::Batch::kBlockRows, batch_.size() - first));
+        batch_.copy_index_column(group.slots[0], first, rows);
+        for (std::size_t k = 0; k < rows.size(); ++k) {
+          visit(static_cast<std::uint32_t>((rows[k] - base) / plan_.owner_width), role,
+                static_cast<std::uint32_t>(first + k));
+        }
+      }
+    }
+  }
+
+  Sorted sort_few() const {
+    std::vector<Entry> entries;
+    each_entry([&](auto owner, auto role, auto instance) {
+      entries.push_back({owner, role, instance});
+    });
+    std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+      return std::pair(a.owner, a.role) < std::pair(b.owner, b.role);
+    });
+    Sorted sorted;
+    const auto roles = plan_.roles.size();
+    for (const Entry& e : entries) {
+      if (sorted.owners.empty() || sorted.owners.back() != e.owner) {
+        sorted.owners.push_back(e.owner);
+        sorted.starts.resize(sorted.owners.size() * roles, 0);
+      }
+      ++sorted.starts[(sorted.owners.size() - 1) * roles + e.role];
+      sorted.instances.push_back(e.instance);
+    }
+    sorted.starts.push_back(0);
+    std::exclusive_scan(sorted.starts.begin(), sorted.starts.end(), sorted.starts.begin(), 0u);
+    return sorted;
+  }
+
+  Sorted sort_many() const {
+    const auto roles = plan_.roles.size();
+    std::vector<std::uint32_t> starts(owners_ * roles + 1, 0);
+    each_entry([&](auto owner, auto role, auto) { ++starts[owner * roles + role]; });
+    std::exclusive_scan(starts.begin(), starts.end(), starts.begin(), 0u);
+    Sorted sorted;
+    sorted.instances.resize(starts.back());
+    std::vector<std::uint32_t> next(starts.begin(), starts.end() - 1);
+    each_entry([&](auto owner, auto role, auto instance) {
+      sorted.instances[next[owner * roles + role]++] = instance;
+    });
+    for (std::uint64_t owner = 0; owner < owners_; ++owner) {
+      if (starts[owner * roles] == starts[(owner + 1) * roles]) continue;
+      sorted.owners.push_back(static_cast<std::uint32_t>(owner));
+      sorted.starts.insert(sorted.starts.end(), &starts[owner * roles],
+                           &starts[owner * roles] + roles);
+    }
+    sorted.starts.push_back(starts.back());
+    return sorted;
+  }
+
+  const ir::Batch& batch_;
+  std::span<const SlotGroup> groups_;
+  GatherPlan& plan_;
+  std::uint64_t owners_;
+};
+
+/// Cuts owners into work items and lists how partial sums are combined.
+class Cutter {
+ public:
+  Cutter(Sorted sorted, GatherPlan& plan) : sorted_(std::move(sorted)), plan_(plan) {}
+
+  void cut() {
+    add_light_owners();
+    plan_.direct_items = static_cast<std::uint32_t>(plan_.owners.size());
+    add_heavy_owners();
+    plan_.starts.push_back(static_cast<std::uint32_t>(plan_.instances.size()));
+    combine();
+  }
+
+ private:
+  std::uint32_t entries_of(std::size_t k) const {
+    return sorted_.starts[(k + 1) * roles()] - sorted_.starts[k * roles()];
+  }
+  std::size_t roles() const { return plan_.roles.size(); }
+
+  void add_light_owners() {
+    for (std::size_t k = 0; k < sorted_.owners.size(); ++k) {
+      if (entries_of(k) <= kSegment) add_item(k, sorted_.owners[k], 0, entries_of(k));
+    }
+  }
+
+  void add_heavy_owners() {
+    for (std::size_t k = 0; k < sorted_.owners.size(); ++k) {
+      const std::uint32_t n = entries_of(k);
+      if (n <= kSegment) continue;
+      heavy_first_.push_back(plan_.partials);
+      heavy_owner_.push_back(sorted_.owners[k]);
+      for (std::uint32_t first = 0; first < n; first += kSegment) {
+        add_item(k, plan_.partials++, first, std::min(n, first + kSegment));
+      }
+    }
+    heavy_first_.push_back(plan_.partials);
+  }
+
+  /// Entries [begin, end) of owner k, counted over its roles; the part of each role keeps its
+  /// range.
+  void add_item(std::size_t k, std::uint32_t output, std::uint32_t begin, std::uint32_t end) {
+    plan_.owners.push_back(sorted_.owners[k]);
+    plan_.outputs.push_back(output);
+    const std::uint32_t base = sorted_.starts[k * roles()];
+    for (std::size_t r = 0; r < roles(); ++r) {
+      const std::uint32_t low = sorted_.starts[k * roles() + r] - base;
+      const std::uint32_t high = sorted_.starts[k * roles() + r + 1] - base;
+      plan_.starts.push_back(static_cast<std::uint32_t>(plan_.instances.size()));
+      for (std::uint32_t e = std::max(low, begin); e < std::min(high, end); ++e) {
+        plan_.instances.push_back(sorted_.instances[base + e]);
+      }
+    }
+  }
+
+  void combine() {
+    while (!heavy_owner_.empty()) {
+      GatherPlan::Level inner, last{.to_owners = true};
+      std::vector<std::uint32_t> next_first, next_owner;
+      for (std::size_t k = 0; k < heavy_owner_.size(); ++k) {
+        const std::uint32_t first = heavy_first_[k], end = heavy_first_[k + 1];
+        if (end - first <= kSegment) {
+          last.first.insert(last.first.end(), {first, end});
+          last.target.push_back(heavy_owner_[k]);
+          continue;
+        }
+        next_first.push_back(plan_.partials);
+        next_owner.push_back(heavy_owner_[k]);
+        for (std::uint32_t at = first; at < end; at += kSegment) {
+          inner.first.insert(inner.first.end(), {at, std::min(end, at + kSegment)});
+          inner.target.push_back(plan_.partials++);
+        }
+      }
+      next_first.push_back(plan_.partials);
+      if (!last.target.empty()) plan_.levels.push_back(std::move(last));
+      if (!inner.target.empty()) plan_.levels.push_back(std::move(inner));
+      heavy_first_ = std::move(next_first);
+      heavy_owner_ = std::move(next_owner);
+    }
+  }
+
+  Sorted sorted_;
+  GatherPlan& plan_;
+  std::vector<std::uint32_t> heavy_first_, heavy_owner_;
+};
+
+}  // namespace
+
+std::vector<GatherPlan> invert(const ir::Batch& batch, std::span<const SlotGroup> groups,
+                               std::span<const ParameterArray> arrays, std::uint64_t scalars) {
+  std::vector<GatherPlan> plans;
+  for (std::uint32_t g = 0; g < groups.size(); ++g) {
+    const std::uint32_t array = groups[g].array;
+    auto plan = std::find_if(plans.begin(), plans.end(), [&](auto& p) { return p.array == array; });
+    if (plan == plans.end()) plan = plans.insert(plans.end(), GatherPlan{.array = array});
+    plan->roles.push_back(g);
+  }
+  for (GatherPlan& plan : plans) {
+    const bool single = plan.array == kScalars;
+    plan.x_first = single ? 0 : arrays[plan.array].offset;
+    plan.owner_width = single ? 1 : arrays[plan.array].width;
+    const std::uint64_t owners = single ? scalars : arrays[plan.array].blocks;
+    Sorted sorted = Inverter(batch, groups, plan, owners).sort();
+    plan.covers_all = sorted.owners.size() == owners;
+    Cutter(std::move(sorted), plan).cut();
+  }
+  return plans;
+}
+
+}  // namespace topograd::runtime

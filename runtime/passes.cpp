@@ -1,0 +1,109 @@
+// Programs and targets of the passes.
+#include <topograd/runtime/passes.hpp>
+
+#include <topograd/autodiff/derivatives.hpp>
+#include <topograd/ir/graph.hpp>
+#include <topograd/ir/passes/passes.hpp>
+
+#include <algorithm>
+
+namespace topograd::runtime {
+namespace {
+
+using ir::Id;
+using ir::Op;
+
+/// Position of (i, j), i <= j, in the packed upper triangle of a matrix with `width` rows.
+std::uint32_t packed(std::uint32_t i, std::uint32_t j, std::uint32_t width) {
+  return i * width - i * (i + 1) / 2 + j;
+}
+
+/// The diagonal among the outputs of autodiff::block.
+ir::Program diagonal(const ir::Program& f, std::span<const std::uint32_t> slots) {
+  ir::Program program = autodiff::block(f, slots);
+  const auto n = static_cast<std::uint32_t>(slots.size());
+  std::vector<Id> outputs;
+  for (std::uint32_t k = 0; k < n; ++k) outputs.push_back(program.outputs[packed(k, k, n)]);
+  program.outputs = std::move(outputs);
+  return ir::remove_dead(program);
+}
+
+/// Jᵀ(J·t) with J read from data slots, row-major (m, n).
+ir::Program stored_jtjp(const ir::Program& f) {
+  const std::uint32_t n = f.leaves.parameters;
+  const auto m = static_cast<std::uint32_t>(f.outputs.size());
+  ir::Graph graph;
+  const auto entry = [&](std::uint32_t row, std::uint32_t slot) {
+    return graph.leaf(Op::Data, row * n + slot);
+  };
+  const auto sum_of_products = [&](std::uint32_t count, auto left, auto right) {
+    Id sum = graph.add(Op::Mul, left(0), right(0));
+    for (std::uint32_t k = 1; k < count; ++k) {
+      sum = graph.add(Op::Add, sum, graph.add(Op::Mul, left(k), right(k)));
+    }
+    return sum;
+  };
+  std::vector<Id> image, outputs;
+  for (std::uint32_t row = 0; row < m; ++row) {
+    image.push_back(sum_of_products(
+        n, [&](auto k) { return entry(row, k); },
+        [&](auto k) { return graph.leaf(Op::Tangent, k); }));
+  }
+  for (std::uint32_t slot = 0; slot < n; ++slot) {
+    outputs.push_back(sum_of_products(
+        m, [&](auto k) { return entry(k, slot); }, [&](auto k) { return image[k]; }));
+  }
+  return graph.extract(outputs, {.parameters = n, .data = m * n});
+}
+
+}  // namespace
+
+std::string_view name(Pass pass) {
+  switch (pass) {
+    case Pass::residual: return "residual";
+    case Pass::cost: return "cost";
+    case Pass::jacobian: return "jacobian";
+    case Pass::jvp: return "jvp";
+    case Pass::gradient: return "gradient";
+    case Pass::vjp: return "vjp";
+    case Pass::jtjp: return "jtjp";
+    case Pass::stored_jtjp: return "stored_jtjp";
+    case Pass::diagonal: return "diagonal";
+    case Pass::blocks: return "blocks";
+  }
+  return "";
+}
+
+ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::uint32_t> slots) {
+  switch (pass) {
+    case Pass::residual: return ir::optimize(f);
+    case Pass::cost: return autodiff::cost(f);
+    case Pass::jacobian: return autodiff::jacobian(f, autodiff::all_slots(f));
+    case Pass::jvp: return autodiff::jvp(f);
+    case Pass::gradient: return autodiff::gradient(f, slots);
+    case Pass::vjp: return autodiff::vjp(f, slots);
+    case Pass::jtjp: return autodiff::jtjp(f, slots);
+    case Pass::stored_jtjp: return stored_jtjp(f);
+    case Pass::diagonal: return diagonal(f, slots);
+    case Pass::blocks: return autodiff::block(f, slots);
+  }
+  return {};
+}
+
+std::uint32_t sums_of_owner(Pass pass, std::uint32_t width) {
+  return pass == Pass::blocks ? width * (width + 1) / 2 : width;
+}
+
+std::vector<std::uint32_t> targets(Pass pass, const SlotGroup& group, std::uint32_t width) {
+  if (pass != Pass::blocks) return group.coordinates;
+  std::vector<std::uint32_t> positions;
+  for (std::size_t a = 0; a < group.slots.size(); ++a) {
+    for (std::size_t b = a; b < group.slots.size(); ++b) {
+      const auto [low, high] = std::minmax(group.coordinates[a], group.coordinates[b]);
+      positions.push_back(packed(low, high, width));
+    }
+  }
+  return positions;
+}
+
+}  // namespace topograd::runtime

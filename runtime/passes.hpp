@@ -1,0 +1,38 @@
+// Passes: what a kernel computes for one instance of a topology.
+#pragma once
+
+#include <topograd/ir/program.hpp>
+#include <topograd/runtime/plan.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace topograd::runtime {
+
+enum class Pass {
+  residual,     ///< m rows
+  cost,         ///< one number
+  jacobian,     ///< m x n, row-major
+  jvp,          ///< m rows of J·direction
+  gradient,     ///< Jᵀr, by slot
+  vjp,          ///< Jᵀ·seeds, by slot
+  jtjp,         ///< Jᵀ(J·direction), by slot
+  stored_jtjp,  ///< the same from a stored Jacobian, whose entries are the data columns
+  diagonal,     ///< diagonal of JᵀJ, by slot
+  blocks        ///< upper triangle of JᵀJ over the slots of a group, by owner
+};
+std::string_view name(Pass pass);
+
+/// Outputs of `pass` of the residual program `f` with respect to `slots` (ignored by the first
+/// four).
+ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::uint32_t> slots);
+
+/// Sums that an owner of `width` scalars has in `pass`: width, or width (width + 1) / 2 for blocks.
+std::uint32_t sums_of_owner(Pass pass, std::uint32_t width);
+
+/// Which of the owner's sums each output of pass_program(pass, f, group.slots) is added to.
+std::vector<std::uint32_t> targets(Pass pass, const SlotGroup& group, std::uint32_t width);
+
+}  // namespace topograd::runtime

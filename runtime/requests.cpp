@@ -1,0 +1,188 @@
+// Building kernel requests from shapes.
+#include <topograd/runtime/requests.hpp>
+
+#include <topograd/autodiff/derivatives.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+
+namespace topograd::runtime {
+namespace {
+
+using codegen::Accumulation;
+using codegen::Form;
+using codegen::KernelRequest;
+
+KernelRequest named(const TermShape& shape, Pass pass) {
+  KernelRequest request;
+  request.name = shape.name + "_" + std::string(name(pass));
+  request.title = std::string(name(pass)) + " of topology " + to_string(shape.topology->hash);
+  return request;
+}
+
+KernelRequest over_instances(const TermShape& shape, Pass pass) {
+  KernelRequest request = named(shape, pass);
+  const std::vector<std::uint32_t> all = autodiff::all_slots(shape.topology->program);
+  request.program = pass_program(pass, shape.topology->program, all);
+  request.layout = shape.layout;
+  return request;
+}
+
+KernelRequest over_owners(const TermShape& shape, Pass pass, std::uint32_t owner_width) {
+  KernelRequest request = named(shape, pass);
+  request.owner_width = owner_width;
+  request.out_width = sums_of_owner(pass, owner_width);
+  return request;
+}
+
+bool accumulates(Pass pass) {
+  switch (pass) {
+    case Pass::residual:
+    case Pass::cost:
+    case Pass::jacobian:
+    case Pass::jvp: return false;
+    case Pass::gradient:
+    case Pass::vjp:
+    case Pass::jtjp:
+    case Pass::stored_jtjp:
+    case Pass::diagonal:
+    case Pass::blocks: return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string identifier(std::string_view label) {
+  std::string text;
+  for (char c : label) text += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  if (text.empty() || std::isdigit(static_cast<unsigned char>(text[0]))) text = "residual_" + text;
+  return text;
+}
+
+TermShape shape_of(const Term& term, std::span<const ParameterArray> arrays) {
+  return {.topology = term.topology,
+          .name = identifier(term.name),
+          .layout = find_layout(*term.batch, false),
+          .groups = find_groups(*term.batch, arrays)};
+}
+
+KernelRequest store_request(const TermShape& shape, Pass pass) {
+  KernelRequest request = over_instances(shape, pass);
+  request.form = Form::store;
+  if (pass != Pass::stored_jtjp) return request;
+  const ir::Program& f = shape.topology->program;
+  const auto entries = static_cast<std::uint32_t>(f.outputs.size()) * f.leaves.parameters;
+  request.layout.data_columns = entries;
+  request.layout.data_constants = 0;
+  request.layout.data.clear();
+  for (std::uint32_t k = 0; k < entries; ++k) {
+    request.layout.data.push_back({codegen::DataSource::Kind::column, k});
+  }
+  request.layout.uniforms.clear();
+  return request;
+}
+
+KernelRequest cost_request(const TermShape& shape) {
+  KernelRequest request = over_instances(shape, Pass::cost);
+  request.form = Form::reduce;
+  return request;
+}
+
+KernelRequest scatter_request(const TermShape& shape, Pass pass, Accumulation rung) {
+  KernelRequest request = over_instances(shape, pass);
+  request.form = Form::scatter;
+  request.accumulation = rung;
+  request.targets = autodiff::all_slots(shape.topology->program);
+  return request;
+}
+
+std::uint32_t entry_column_count(const TermShape& shape, std::span<const std::uint32_t> roles) {
+  std::uint32_t most = 0;
+  for (std::uint32_t group : roles) {
+    most = std::max(most, entry_columns(shape.layout, shape.groups[group]).layout.index_columns);
+  }
+  return most;
+}
+
+KernelRequest gather_request(const TermShape& shape, Pass pass,
+                             std::span<const std::uint32_t> roles, std::uint32_t owner_width) {
+  KernelRequest request = over_owners(shape, pass, owner_width);
+  request.form = Form::gather;
+  request.accumulation = Accumulation::gather_recompute;
+  const std::uint32_t columns = entry_column_count(shape, roles);
+  for (std::uint32_t index : roles) {
+    const SlotGroup& group = shape.groups[index];
+    codegen::GatherRole role;
+    role.slots = group.slots;
+    role.coordinates = group.coordinates;
+    role.program = pass_program(pass, shape.topology->program, group.slots);
+    role.targets = targets(pass, group, owner_width);
+    role.layout = entry_columns(shape.layout, group).layout;
+    role.layout.index_columns = columns;
+    request.roles.push_back(std::move(role));
+  }
+  return request;
+}
+
+KernelRequest sum_terms_request(const TermShape& shape, Pass pass,
+                                std::span<const std::uint32_t> roles, std::uint32_t owner_width) {
+  KernelRequest request = over_owners(shape, pass, owner_width);
+  request.name += "_sum";
+  request.form = Form::sum_terms;
+  request.accumulation = Accumulation::gather_store;
+  for (std::uint32_t index : roles) {
+    codegen::GatherRole role;
+    role.slots = shape.groups[index].slots;
+    role.targets = targets(pass, shape.groups[index], owner_width);
+    request.roles.push_back(std::move(role));
+  }
+  return request;
+}
+
+KernelRequest combine_request(std::uint32_t out_width) {
+  KernelRequest request;
+  request.name = "combine_partial_sums";
+  request.title = "sums of partial sums";
+  request.form = Form::sum_terms;
+  request.accumulation = Accumulation::gather_store;
+  request.out_width = out_width;
+  codegen::GatherRole role;
+  role.slots.resize(out_width);
+  std::iota(role.slots.begin(), role.slots.end(), 0u);
+  role.targets = role.slots;
+  request.roles = {role};
+  return request;
+}
+
+std::vector<KernelRequest> requests(const Term& term, std::span<const ParameterArray> arrays,
+                                    Pass pass, Accumulation rung) {
+  const TermShape shape = shape_of(term, arrays);
+  if (pass == Pass::cost) return {cost_request(shape)};
+  if (!accumulates(pass)) return {store_request(shape, pass)};
+  const bool blocks = pass == Pass::blocks || pass == Pass::diagonal;
+  if (!blocks && (rung == Accumulation::atomic_cas || rung == Accumulation::atomic_float)) {
+    return {scatter_request(shape, pass, rung)};
+  }
+  const bool store = !blocks && rung == Accumulation::gather_store;
+  std::vector<KernelRequest> made;
+  if (store) made.push_back(store_request(shape, pass));
+  std::vector<bool> done(shape.groups.size(), false);
+  for (std::size_t g = 0; g < shape.groups.size(); ++g) {
+    if (done[g]) continue;
+    const std::uint32_t array = shape.groups[g].array;
+    std::vector<std::uint32_t> roles;
+    for (std::size_t k = g; k < shape.groups.size(); ++k) {
+      if (shape.groups[k].array != array) continue;
+      done[k] = true;
+      roles.push_back(static_cast<std::uint32_t>(k));
+    }
+    const std::uint32_t width = array == kScalars ? 1 : arrays[array].width;
+    made.push_back(store ? sum_terms_request(shape, pass, roles, width)
+                         : gather_request(shape, pass, roles, width));
+  }
+  return made;
+}
+
+}  // namespace topograd::runtime

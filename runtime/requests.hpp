@@ -1,0 +1,57 @@
+// Kernel requests: what is generated for a pass over the instances of one topology.
+#pragma once
+
+#include <topograd/codegen/kernel.hpp>
+#include <topograd/runtime/passes.hpp>
+#include <topograd/runtime/plan.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd::runtime {
+
+/// A topology and how the columns of its batch are stored.
+struct TermShape {
+  const ir::Topology* topology = nullptr;
+  std::string name;  ///< for kernels: letters, digits and underscores
+  codegen::ColumnLayout layout;
+  std::vector<SlotGroup> groups;
+};
+TermShape shape_of(const Term& term, std::span<const ParameterArray> arrays);
+
+/// A label as part of a kernel's name.
+std::string identifier(std::string_view label);
+
+/// Outputs of every instance side by side. For Pass::stored_jtjp the Jacobian takes the data
+/// columns' place.
+codegen::KernelRequest store_request(const TermShape& shape, Pass pass);
+/// One partial sum of the cost a workgroup.
+codegen::KernelRequest cost_request(const TermShape& shape);
+/// Atomic sums by slot; `rung` is atomic_float or atomic_cas.
+codegen::KernelRequest scatter_request(const TermShape& shape, Pass pass,
+                                       codegen::Accumulation rung);
+/// Sums by owner, evaluated again for each role.
+///
+///   roles        groups of the shape that lie in the owners' array (GatherPlan::roles)
+///   owner_width  scalars of an owner
+codegen::KernelRequest gather_request(const TermShape& shape, Pass pass,
+                                      std::span<const std::uint32_t> roles,
+                                      std::uint32_t owner_width);
+/// Sums by owner of terms that a store pass wrote.
+codegen::KernelRequest sum_terms_request(const TermShape& shape, Pass pass,
+                                         std::span<const std::uint32_t> roles,
+                                         std::uint32_t owner_width);
+/// Sums of neighbouring partial sums, `out_width` numbers each.
+codegen::KernelRequest combine_request(std::uint32_t out_width);
+
+/// Index columns of an entry: the most that any of `roles` needs.
+std::uint32_t entry_column_count(const TermShape& shape, std::span<const std::uint32_t> roles);
+
+/// The kernels that compute `pass` over a batch with accumulation `rung`, in the order they run.
+std::vector<codegen::KernelRequest> requests(const Term& term,
+                                             std::span<const ParameterArray> arrays, Pass pass,
+                                             codegen::Accumulation rung);
+
+}  // namespace topograd::runtime

@@ -1,0 +1,116 @@
+// Buffers, bindings and dispatches for the parts of a Vulkan engine.
+#include <topograd/runtime/vulkan/context.hpp>
+
+#include <topograd/ir/error.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+namespace topograd::runtime::vulkan {
+
+std::uint64_t Context::max_invocations() const {
+  const std::uint64_t device_limit =
+      std::uint64_t{device->limits().max_workgroups_x} * workgroup_size;
+  const std::uint64_t asked = options.max_instances_per_dispatch;
+  const std::uint64_t limit = asked == 0 ? device_limit : std::min(asked, device_limit);
+  return std::min<std::uint64_t>(limit, std::numeric_limits<std::int32_t>::max());
+}
+
+LoadedKernel load_kernel(Context& context, codegen::KernelRequest request) {
+  const Features& features = context.device->features();
+  request.precision = context.options.precision;
+  request.scalars = context.scalar_precision();
+  request.workgroup_size = context.workgroup_size;
+  request.use_subgroups = features.subgroup_arithmetic;
+  request.float_controls_f32 =
+      features.signed_zero_inf_nan_preserve_f32 && features.denorm_preserve_f32;
+  request.float_controls_f64 =
+      features.signed_zero_inf_nan_preserve_f64 && features.denorm_preserve_f64;
+  const auto start = std::chrono::steady_clock::now();
+  codegen::KernelSource source = codegen::generate(request);
+  context.glsl_ms +=
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  Kernel kernel = context.cache->kernel(source);
+  return {std::move(kernel), std::move(source), request.form == codegen::Form::reduce};
+}
+
+Buffer make_buffer(Context& context, std::span<const std::uint32_t> values, std::string_view name) {
+  static constexpr std::uint32_t kZero[1] = {0};
+  if (values.empty()) values = kZero;
+  Buffer buffer = context.device->buffer(values.size_bytes(), MemoryKind::Device, name);
+  context.device->upload<std::uint32_t>(buffer, values);
+  return buffer;
+}
+
+Buffer make_numbers(Context& context, std::uint64_t count, std::string_view name) {
+  return context.device->buffer(std::max<std::uint64_t>(count, 1) * context.element_bytes(),
+                                MemoryKind::Device, name);
+}
+
+Buffer make_buffer(Context& context, std::span<const double> values, std::string_view name) {
+  static constexpr double kZero[1] = {0};
+  if (values.empty()) values = kZero;
+  Buffer buffer = make_numbers(context, values.size(), name);
+  write_numbers(context, buffer, values);
+  return buffer;
+}
+
+void write_numbers(Context& context, const Buffer& buffer, std::span<const double> values,
+                   std::uint64_t first) {
+  if (context.wide()) {
+    context.device->upload<double>(buffer, values, first * sizeof(double));
+    return;
+  }
+  const std::vector<float> narrow(values.begin(), values.end());
+  context.device->upload<float>(buffer, narrow, first * sizeof(float));
+}
+
+void read_numbers(Context& context, const Buffer& buffer, std::span<double> values,
+                  std::uint64_t first) {
+  if (context.wide()) {
+    context.device->download<double>(buffer, values, first * sizeof(double));
+    return;
+  }
+  std::vector<float> narrow(values.size());
+  context.device->download<float>(buffer, narrow, first * sizeof(float));
+  std::copy(narrow.begin(), narrow.end(), values.begin());
+}
+
+void BindingTable::set(codegen::BufferRole role, const Buffer& buffer, std::uint64_t offset,
+                       std::uint64_t size) {
+  slots_[static_cast<std::size_t>(role)] = {&buffer, offset, size};
+}
+
+std::vector<Binding> BindingTable::bind(const codegen::KernelSource& source) const {
+  std::vector<Binding> bindings(source.bindings.size());
+  for (const codegen::BindingInfo& info : source.bindings) {
+    const Binding& slot = slots_[static_cast<std::size_t>(info.role)];
+    if (slot.buffer == nullptr || !*slot.buffer) {
+      throw Error(ErrorCode::Internal,
+                  "kernel \"" + source.name + "\": no buffer for binding \"" + info.name + "\"");
+    }
+    bindings[info.binding] = slot;
+  }
+  return bindings;
+}
+
+std::uint32_t dispatch_all(Context& context, CommandList& list, const LoadedKernel& loaded,
+                           const BindingTable& table, codegen::PushConstants push,
+                           std::uint64_t count) {
+  const std::vector<Binding> bindings = table.bind(loaded.source);
+  const std::uint32_t group = loaded.source.workgroup_size;
+  const std::uint64_t most = std::max<std::uint64_t>(context.max_invocations(), 1);
+  const std::uint64_t step = most < group ? most : most / group * group;
+  for (std::uint64_t first = 0; first < count; first += step) {
+    const std::uint64_t n = std::min(step, count - first);
+    const auto groups = static_cast<std::uint32_t>((n + group - 1) / group);
+    push.first = static_cast<std::uint32_t>(first);
+    push.count = static_cast<std::uint32_t>(first + n);
+    list.dispatch(loaded.kernel, bindings, push_bytes(push), groups);
+    if (loaded.reduces) push.out_first += groups;
+  }
+  return push.out_first;
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,76 @@
+// What the parts of a Vulkan engine share: device, kernels, choices and counters.
+#pragma once
+
+#include <topograd/runtime/engine.hpp>
+#include <topograd/runtime/vulkan/kernel_cache.hpp>
+#include <topograd/runtime/vulkan/ladder.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+namespace topograd::runtime::vulkan {
+
+struct Context {
+  std::shared_ptr<Device> device;
+  std::shared_ptr<KernelCache> cache;
+  EngineOptions options;
+  Rung rung;
+  std::uint32_t workgroup_size = 128;
+  double glsl_ms = 0;
+  double plan_seconds = 0;
+
+  /// Numbers of the scalar buffer and of partial sums: the widest the device has.
+  Precision scalar_precision() const {
+    return wide() || device->features().float64 ? Precision::f64 : Precision::f32;
+  }
+  bool wide() const { return options.precision == Precision::f64; }
+  std::uint32_t element_bytes() const { return wide() ? 8 : 4; }
+  /// Invocations of one dispatch at most.
+  std::uint64_t max_invocations() const;
+  std::uint64_t max_range() const { return device->limits().max_storage_buffer_range; }
+};
+
+/// A kernel and the interface of its source.
+struct LoadedKernel {
+  Kernel kernel;
+  codegen::KernelSource source;
+  bool reduces = false;  ///< writes one partial sum a workgroup
+};
+
+/// Generates, compiles and loads; adds to the context's times.
+LoadedKernel load_kernel(Context& context, codegen::KernelRequest request);
+
+/// A device buffer with these contents; one word of zeros for an empty span.
+Buffer make_buffer(Context& context, std::span<const std::uint32_t> values, std::string_view name);
+/// The same for numbers, in the precision of the engine.
+Buffer make_buffer(Context& context, std::span<const double> values, std::string_view name);
+/// Writes numbers at element `first` in the precision of the engine.
+void write_numbers(Context& context, const Buffer& buffer, std::span<const double> values,
+                   std::uint64_t first = 0);
+void read_numbers(Context& context, const Buffer& buffer, std::span<double> values,
+                  std::uint64_t first = 0);
+/// An uninitialised buffer of `count` numbers in the precision of the engine (at least one).
+Buffer make_numbers(Context& context, std::uint64_t count, std::string_view name);
+
+/// Buffers by role; a kernel's bindings are looked up here.
+class BindingTable {
+ public:
+  void set(codegen::BufferRole role, const Buffer& buffer, std::uint64_t offset = 0,
+           std::uint64_t size = 0);
+  /// Bindings of a source in order. Throws Error{Internal} if a role is missing.
+  std::vector<Binding> bind(const codegen::KernelSource& source) const;
+
+ private:
+  static constexpr std::size_t kRoles = static_cast<std::size_t>(codegen::BufferRole::inverse) + 1;
+  Binding slots_[kRoles] = {};
+};
+
+/// Records as many dispatches as `count` invocations need; `push.first` and `push.count` are set by
+/// it. Returns `push.out_first`, for reductions moved past the partial sums that are written.
+std::uint32_t dispatch_all(Context& context, CommandList& list, const LoadedKernel& loaded,
+                           const BindingTable& table, codegen::PushConstants push,
+                           std::uint64_t count);
+
+}  // namespace topograd::runtime::vulkan

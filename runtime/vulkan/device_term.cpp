@@ -1,0 +1,287 @@
+// Chunks, store, reduce and scatter passes of one term.
+#include <topograd/runtime/vulkan/device_term.hpp>
+
+#include <topograd/autodiff/derivatives.hpp>
+#include <topograd/ir/error.hpp>
+
+#include <algorithm>
+#include <chrono>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+using codegen::BufferRole;
+
+/// Chunks begin at multiples of this many instances, so that offsets into results are aligned.
+constexpr std::uint64_t kChunkAlignment = 256;
+constexpr std::uint64_t kFunctionCost = 20;
+
+template <class Read>
+auto first_row(const std::vector<std::uint32_t>& columns, Read read) {
+  std::vector<decltype(read(0u))> values;
+  for (std::uint32_t column : columns) values.push_back(read(column));
+  return values;
+}
+
+}  // namespace
+
+DeviceTerm::DeviceTerm(Context& context, const Term& term, const Model& model)
+    : context_(context),
+      model_(model),
+      batch_(term.batch),
+      rows_(static_cast<std::uint32_t>(term.topology->program.outputs.size())),
+      slots_(term.topology->program.leaves.parameters) {
+  const auto start = std::chrono::steady_clock::now();
+  view_ = {.shape = shape_of(term, model.arrays), .batch = term.batch};
+  const StoredColumns stored = stored_columns(view_.shape.layout);
+  index_constants_ = make_buffer(
+      context_, first_row(stored.index_constants, [&](auto c) { return batch_->index(0, c); }),
+      view_.shape.name + "_index_constants");
+  data_constants_ = make_buffer(
+      context_, first_row(stored.data_constants, [&](auto c) { return batch_->data(0, c); }),
+      view_.shape.name + "_data_constants");
+  view_.index_constants = &index_constants_;
+  view_.data_constants = &data_constants_;
+  make_chunks();
+  context_.plan_seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void DeviceTerm::make_chunks() {
+  const codegen::ColumnLayout& layout = view_.shape.layout;
+  const std::uint64_t bytes = std::max<std::uint64_t>(
+      {4ull * layout.index_columns, std::uint64_t{context_.element_bytes()} * layout.data_columns,
+       std::uint64_t{context_.element_bytes()} * rows_ * slots_, 4ull});
+  std::uint64_t most = context_.max_range() / bytes;
+  if (most < batch_->size()) most = most / kChunkAlignment * kChunkAlignment;
+  if (most == 0) {
+    throw Error(ErrorCode::Unsupported, "kernel \"" + view_.shape.name +
+                                            "\": expected a storage buffer range of at least " +
+                                            std::to_string(bytes * kChunkAlignment) +
+                                            " bytes, got " + std::to_string(context_.max_range()));
+  }
+  const StoredColumns stored = stored_columns(layout);
+  for (std::uint64_t first = 0; first < batch_->size(); first += most) {
+    Chunk chunk;
+    chunk.first = static_cast<std::uint32_t>(first);
+    chunk.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(most, batch_->size() - first));
+    std::vector<std::uint32_t> index(std::size_t{layout.index_columns} * chunk.count);
+    for (std::uint32_t c = 0; c < layout.index_columns; ++c) {
+      batch_->copy_index_column(
+          stored.index[c], first,
+          std::span(index).subspan(std::size_t{c} * chunk.count, chunk.count));
+    }
+    chunk.index = make_buffer(context_, index, view_.shape.name + "_index");
+    upload_data(chunk);
+    chunks_.push_back(std::move(chunk));
+  }
+}
+
+void DeviceTerm::upload_data(Chunk& chunk) {
+  const StoredColumns stored = stored_columns(view_.shape.layout);
+  std::vector<double> data(std::size_t{view_.shape.layout.data_columns} * chunk.count);
+  for (std::uint32_t c = 0; c < view_.shape.layout.data_columns; ++c) {
+    batch_->copy_data_column(stored.data[c], chunk.first,
+                             std::span(data).subspan(std::size_t{c} * chunk.count, chunk.count));
+  }
+  if (!chunk.data) chunk.data = make_numbers(context_, data.size(), view_.shape.name + "_data");
+  if (!data.empty()) write_numbers(context_, chunk.data, data);
+}
+
+void DeviceTerm::refresh_data() {
+  for (Chunk& chunk : chunks_) upload_data(chunk);
+  for (auto& set : gather_sets_) set->refresh_data();
+}
+
+std::uint32_t DeviceTerm::width(Pass pass) const {
+  switch (pass) {
+    case Pass::residual:
+    case Pass::jvp: return rows_;
+    case Pass::cost: return 1;
+    case Pass::jacobian: return rows_ * slots_;
+    default: return slots_;
+  }
+}
+
+std::uint64_t DeviceTerm::stored_size(Pass pass) const { return batch_->size() * width(pass); }
+
+LoadedKernel& DeviceTerm::store_kernel(Pass pass, bool predicated) {
+  const std::pair key(pass, predicated);
+  const auto found = store_kernels_.find(key);
+  if (found != store_kernels_.end()) return found->second;
+  codegen::KernelRequest made = store_request(view_.shape, pass);
+  made.predicated = predicated;
+  return store_kernels_.emplace(key, load_kernel(context_, std::move(made))).first->second;
+}
+
+LoadedKernel& DeviceTerm::scatter_kernel(Pass pass, bool predicated) {
+  const std::pair key(pass, predicated);
+  const auto found = scatter_kernels_.find(key);
+  if (found != scatter_kernels_.end()) return found->second;
+  codegen::KernelRequest made = scatter_request(view_.shape, pass, context_.rung.accumulation);
+  made.predicated = predicated;
+  return scatter_kernels_.emplace(key, load_kernel(context_, std::move(made))).first->second;
+}
+
+void DeviceTerm::prepare_store(Pass pass, bool predicated) { store_kernel(pass, predicated); }
+void DeviceTerm::prepare_scatter(Pass pass, bool predicated) { scatter_kernel(pass, predicated); }
+
+void DeviceTerm::prepare_cost() {
+  if (cost_kernel_.kernel) return;
+  codegen::KernelRequest made = cost_request(view_.shape);
+  made.wide_sums = context_.device->features().float64;
+  cost_kernel_ = load_kernel(context_, std::move(made));
+}
+
+BindingTable DeviceTerm::table(const Operands& operands) const {
+  BindingTable made;
+  const auto set = [&](BufferRole role, const Buffer* buffer) {
+    if (buffer != nullptr) made.set(role, *buffer);
+  };
+  set(BufferRole::x, operands.x);
+  set(BufferRole::direction, operands.direction);
+  set(BufferRole::uniforms, operands.uniforms);
+  set(BufferRole::scalars, operands.scalars);
+  made.set(BufferRole::index_constants, index_constants_);
+  made.set(BufferRole::data_constants, data_constants_);
+  return made;
+}
+
+void DeviceTerm::record_store(CommandList& list, Pass pass, const Operands& operands,
+                              const Buffer& out) {
+  LoadedKernel& kernel = store_kernel(pass, operands.scalars != nullptr);
+  BindingTable bindings = table(operands);
+  const std::uint64_t bytes = context_.element_bytes();
+  for (const Chunk& chunk : chunks_) {
+    bindings.set(BufferRole::index_columns, chunk.index);
+    bindings.set(BufferRole::data_columns, chunk.data);
+    const std::uint64_t offset = chunk.first * bytes;
+    bindings.set(BufferRole::out, out, offset * width(pass), chunk.count * bytes * width(pass));
+    if (operands.seeds != nullptr) {
+      bindings.set(BufferRole::seeds, *operands.seeds, offset * rows_, chunk.count * bytes * rows_);
+    }
+    const std::uint64_t before = list.dispatches();
+    dispatch_all(context_, list, kernel, bindings,
+                 {.stride = chunk.count, .out_stride = chunk.count}, chunk.count);
+    dispatches_ += list.dispatches() - before;
+  }
+}
+
+void DeviceTerm::record_stored_jtjp(CommandList& list, const Buffer& jacobian,
+                                    const Operands& operands, const Buffer& out) {
+  LoadedKernel& kernel = store_kernel(Pass::stored_jtjp, operands.scalars != nullptr);
+  BindingTable bindings = table(operands);
+  const std::uint64_t bytes = context_.element_bytes();
+  for (const Chunk& chunk : chunks_) {
+    const std::uint64_t offset = chunk.first * bytes, size = chunk.count * bytes;
+    bindings.set(BufferRole::index_columns, chunk.index);
+    bindings.set(BufferRole::data_columns, jacobian, offset * rows_ * slots_,
+                 size * rows_ * slots_);
+    bindings.set(BufferRole::out, out, offset * slots_, size * slots_);
+    dispatch_all(context_, list, kernel, bindings,
+                 {.stride = chunk.count, .out_stride = chunk.count}, chunk.count);
+  }
+}
+
+void DeviceTerm::record_scatter(CommandList& list, Pass pass, const Operands& operands,
+                                const Buffer& out) {
+  LoadedKernel& kernel = scatter_kernel(pass, operands.scalars != nullptr);
+  BindingTable bindings = table(operands);
+  bindings.set(BufferRole::out, out);
+  const std::uint64_t bytes = context_.element_bytes();
+  for (const Chunk& chunk : chunks_) {
+    bindings.set(BufferRole::index_columns, chunk.index);
+    bindings.set(BufferRole::data_columns, chunk.data);
+    if (operands.seeds != nullptr) {
+      bindings.set(BufferRole::seeds, *operands.seeds, chunk.first * bytes * rows_,
+                   chunk.count * bytes * rows_);
+    }
+    const std::uint64_t before = list.dispatches();
+    dispatch_all(context_, list, kernel, bindings,
+                 {.stride = chunk.count, .out_stride = chunk.count}, chunk.count);
+    dispatches_ += list.dispatches() - before;
+  }
+}
+
+std::uint32_t DeviceTerm::cost_partials() const {
+  // Each dispatch rounds its instances up to whole workgroups.
+  std::uint64_t partials = 0;
+  for (const Chunk& chunk : chunks_) {
+    const std::uint64_t dispatches = chunk.count / context_.max_invocations() + 1;
+    partials += chunk.count / context_.workgroup_size + 1 + dispatches;
+    if (context_.max_invocations() < context_.workgroup_size) partials += dispatches;
+  }
+  return static_cast<std::uint32_t>(partials);
+}
+
+std::uint32_t DeviceTerm::record_cost(CommandList& list, const Operands& operands,
+                                      const Buffer& partials, std::uint32_t first) {
+  prepare_cost();
+  BindingTable bindings = table(operands);
+  bindings.set(BufferRole::out, partials);
+  std::uint32_t next = first;
+  for (const Chunk& chunk : chunks_) {
+    bindings.set(BufferRole::index_columns, chunk.index);
+    bindings.set(BufferRole::data_columns, chunk.data);
+    const std::uint64_t before = list.dispatches();
+    next = dispatch_all(context_, list, cost_kernel_, bindings,
+                        {.stride = chunk.count, .out_first = next}, chunk.count);
+    dispatches_ += list.dispatches() - before;
+  }
+  return next - first;
+}
+
+std::vector<std::unique_ptr<GatherSet>>& DeviceTerm::gather_sets() {
+  if (!gather_sets_.empty()) return gather_sets_;
+  const auto start = std::chrono::steady_clock::now();
+  for (GatherPlan& plan : invert(*batch_, view_.shape.groups, model_.arrays, model_.scalars)) {
+    gather_sets_.push_back(std::make_unique<GatherSet>(context_, view_, std::move(plan)));
+  }
+  context_.plan_seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return gather_sets_;
+}
+
+bool DeviceTerm::terms_fit() const {
+  return chunks_.size() == 1 &&
+         batch_->size() * slots_ * context_.element_bytes() <= context_.max_range();
+}
+
+std::uint32_t DeviceTerm::store_stride() const { return chunks_.front().count; }
+
+std::uint64_t DeviceTerm::cost_of(Pass pass) const {
+  const ir::Program& f = view_.shape.topology->program;
+  const ir::Program program = pass_program(pass, f, autodiff::all_slots(f));
+  std::uint64_t cost = 0;
+  for (const ir::Node& node : program.nodes) {
+    if (ir::is_leaf(node.op)) continue;
+    cost += ir::info(node.op).function.empty() ? 1 : kFunctionCost;
+  }
+  return cost;
+}
+
+void DeviceTerm::to_device_order(std::span<const double> by_instance, std::span<double> stored,
+                                 std::uint32_t columns) const {
+  for (const Chunk& chunk : chunks_) {
+    for (std::uint32_t k = 0; k < columns; ++k) {
+      double* out = &stored[std::size_t{chunk.first} * columns + std::size_t{k} * chunk.count];
+      for (std::uint32_t i = 0; i < chunk.count; ++i) {
+        out[i] = by_instance[(std::size_t{chunk.first} + i) * columns + k];
+      }
+    }
+  }
+}
+
+void DeviceTerm::from_device_order(std::span<const double> stored, std::span<double> by_instance,
+                                   std::uint32_t columns) const {
+  for (const Chunk& chunk : chunks_) {
+    for (std::uint32_t k = 0; k < columns; ++k) {
+      const double* in = &stored[std::size_t{chunk.first} * columns + std::size_t{k} * chunk.count];
+      for (std::uint32_t i = 0; i < chunk.count; ++i) {
+        by_instance[(std::size_t{chunk.first} + i) * columns + k] = in[i];
+      }
+    }
+  }
+}
+
+}  // namespace topograd::runtime::vulkan

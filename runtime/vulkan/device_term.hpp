@@ -1,0 +1,95 @@
+// One term of a model on the device: columns in chunks, kernels by pass, gather sets.
+#pragma once
+
+#include <topograd/runtime/vulkan/gather_set.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+/// A term's columns and kernels. Buffers that kernels write are the caller's.
+class DeviceTerm {
+ public:
+  DeviceTerm(Context& context, const Term& term, const Model& model);
+
+  std::uint32_t outputs() const { return rows_; }
+  std::uint32_t slots() const { return slots_; }
+  std::size_t instances() const { return batch_->size(); }
+  const ir::Batch& batch() const { return *batch_; }
+
+  /// Numbers that a store pass writes: instances x outputs of the pass.
+  std::uint64_t stored_size(Pass pass) const;
+  /// residual, jacobian, jvp, or the slots' terms of an accumulating pass: value k of instance i of
+  /// a chunk is at chunk.first * width + k * chunk.count + (i - chunk.first).
+  void record_store(CommandList& list, Pass pass, const Operands& operands, const Buffer& out);
+  /// Changes values from instance-major [i * width + k] to the order of record_store or back.
+  void to_device_order(std::span<const double> by_instance, std::span<double> stored,
+                       std::uint32_t width) const;
+  void from_device_order(std::span<const double> stored, std::span<double> by_instance,
+                         std::uint32_t width) const;
+
+  /// Partial sums of the cost, one a workgroup; returns how many numbers of `partials` are written
+  /// from `first` on.
+  std::uint32_t record_cost(CommandList& list, const Operands& operands, const Buffer& partials,
+                            std::uint32_t first);
+  std::uint32_t cost_partials() const;
+
+  /// The sets that a gather pass runs, one for each array this term touches.
+  std::vector<std::unique_ptr<GatherSet>>& gather_sets();
+  /// Adds into out[index of slot] by atomics. `out` was cleared before.
+  void record_scatter(CommandList& list, Pass pass, const Operands& operands, const Buffer& out);
+
+  /// True if the terms of an accumulating pass can be stored in one range.
+  bool terms_fit() const;
+  std::uint32_t store_stride() const;
+
+  /// Jᵀ(J·p) from a Jacobian stored by record_store: the terms of its slots.
+  void record_stored_jtjp(CommandList& list, const Buffer& jacobian, const Operands& operands,
+                          const Buffer& out);
+
+  /// Compiles what a pass needs, before anything is recorded.
+  void prepare_store(Pass pass, bool predicated = false);
+  void prepare_scatter(Pass pass, bool predicated = false);
+  void prepare_cost();
+
+  /// Operations of one evaluation of a pass over all slots, library functions counted as
+  /// `kFunctionCost`.
+  std::uint64_t cost_of(Pass pass) const;
+
+  void refresh_data();
+
+  /// Dispatches of residual kernels recorded so far, for the counters.
+  std::uint64_t dispatches() const { return dispatches_; }
+  void count(std::uint64_t dispatches) { dispatches_ += dispatches; }
+
+ private:
+  struct Chunk {
+    std::uint32_t first = 0, count = 0;
+    Buffer index, data;
+  };
+
+  void make_chunks();
+  void upload_data(Chunk& chunk);
+  BindingTable table(const Operands& operands) const;
+  LoadedKernel& store_kernel(Pass pass, bool predicated);
+  LoadedKernel& scatter_kernel(Pass pass, bool predicated);
+  std::uint32_t width(Pass pass) const;
+
+  Context& context_;
+  const Model& model_;
+  const ir::Batch* batch_;
+  std::uint32_t rows_, slots_;
+  BatchView view_;
+  Buffer index_constants_, data_constants_;
+  std::vector<Chunk> chunks_;
+  std::map<std::pair<Pass, bool>, LoadedKernel> store_kernels_, scatter_kernels_;  // predicated?
+  LoadedKernel cost_kernel_;
+  std::vector<std::unique_ptr<GatherSet>> gather_sets_;
+  std::uint64_t dispatches_ = 0;
+};
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,229 @@
+// Making a Vulkan engine and evaluating at the current point.
+#include <topograd/runtime/vulkan/engine.hpp>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+
+#include <algorithm>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+DeviceOptions device_options(const EngineOptions& options) {
+  DeviceOptions made;
+  made.device = options.device;
+  made.mask = options.mask;
+  made.limits.max_storage_buffer_range = options.max_storage_buffer_range;
+  made.limits.max_allocation_size = options.max_allocation_size;
+  made.limits.max_workgroup_invocations = options.max_workgroup_invocations;
+  made.limits.shared_memory_bytes = options.shared_memory_bytes;
+  made.validation = options.validation;
+  return made;
+}
+
+std::uint32_t workgroup_size(const Limits& limits) {
+  std::uint32_t size = 128;
+  while (size > limits.max_workgroup_invocations || size > limits.max_workgroup_size_x) size /= 2;
+  return size;
+}
+
+}  // namespace
+
+VulkanEngine::VulkanEngine(const Model& model, const EngineOptions& options)
+    : model_(model), options_(options) {
+  context_.device = open(device_options(options));
+  context_.cache = kernel_cache(context_.device);
+  context_.options = options;
+  const DeviceInfo& info = context_.device->info();
+  if (context_.wide() && !info.features.float64) {
+    throw Error(ErrorCode::Unsupported,
+                "vulkan: precision f64 expects a device with float64, got \"" + info.name +
+                    "\" without it; ask for f32");
+  }
+  context_.rung = resolve_rung(options.accumulation, options.precision, info.features);
+  context_.workgroup_size = workgroup_size(info.limits);
+  compile_before_ = context_.cache->stats();
+  counters_before_ = context_.device->counters();
+  build();
+}
+
+void VulkanEngine::build() {
+  terms_.clear();
+  structure_versions_.clear();
+  data_versions_.clear();
+  stored_.clear();
+  jacobians_.clear();
+  for (const Term& term : model_.terms) {
+    structure_versions_.push_back(term.batch->structure_version());
+    data_versions_.push_back(term.batch->data_version());
+    terms_.push_back(
+        term.batch->size() == 0 ? nullptr : std::make_unique<DeviceTerm>(context_, term, model_));
+  }
+  stored_.resize(terms_.size());
+  for (Recorded* recorded :
+       {&linearize_list_, &solve_start_list_, &iterations_list_, &trial_list_, &accept_list_}) {
+    *recorded = Recorded{};
+  }
+  make_vectors();
+}
+
+void VulkanEngine::make_vectors() {
+  const bool masked = std::any_of(model_.constant.begin(), model_.constant.end(),
+                                  [](std::uint8_t c) { return c != 0; });
+  vectors_ = std::make_unique<VectorOps>(context_, masked);
+  lay_out_blocks();
+  const std::uint64_t n = model_.scalars;
+  const std::uint64_t bytes = n * context_.element_bytes();
+  if (bytes > context_.max_range()) {
+    throw Error(ErrorCode::Unsupported, "vulkan: " + std::to_string(n) +
+                                            " unknowns need a storage buffer range of " +
+                                            std::to_string(bytes) + " bytes, the device has " +
+                                            std::to_string(context_.max_range()));
+  }
+  const auto vector = [&](std::string_view name) { return make_numbers(context_, n, name); };
+  x_ = vector("x");
+  trial_ = vector("trial");
+  gradient_ = vector("gradient");
+  direction_ = vector("direction");
+  result_ = vector("result");
+  step_ = vector("step");
+  residual_ = vector("residual");
+  product_ = vector("product");
+  preconditioned_ = vector("preconditioned");
+  scale_ = vector("scale");
+  damping_ = vector("damping");
+  packed_ = make_numbers(context_, packed_blocks_, "blocks");
+  inverse_ = make_numbers(context_, packed_blocks_, "inverse");
+  scale_is_set_ = false;
+  write_constants();
+  partials_ = vectors_->make_partials(4ull * (block_groups() + vectors_->workgroups(n)));
+  std::uint64_t cost_partials = 0;
+  for (const auto& term : terms_) cost_partials += term ? term->cost_partials() : 0;
+  cost_partials_ = vectors_->make_partials(cost_partials);
+}
+
+void VulkanEngine::write_constants() {
+  uniforms_ = make_buffer(context_, model_.uniforms, "uniforms");
+  const std::vector<std::uint32_t> fixed(model_.constant.begin(), model_.constant.end());
+  fixed_ = make_buffer(context_, fixed, "fixed");
+}
+
+void VulkanEngine::lay_out_blocks() {
+  blocks_.clear();
+  diagonal_positions_.assign(model_.scalars, 0);
+  packed_blocks_ = 0;
+  for (const ParameterArray& array : model_.arrays) {
+    const std::uint32_t width = array.width > codegen::kMaxBlockWidth ? 1 : array.width;
+    const std::uint64_t count = array.blocks * array.width / width;
+    const std::uint32_t packed = width * (width + 1) / 2;
+    blocks_.push_back({static_cast<std::uint32_t>(array.offset),
+                       static_cast<std::uint32_t>(packed_blocks_),
+                       static_cast<std::uint32_t>(count), width});
+    for (std::uint64_t k = 0; k < array.blocks * array.width; ++k) {
+      const std::uint64_t i = k % width;
+      diagonal_positions_[array.offset + k] = static_cast<std::uint32_t>(
+          packed_blocks_ + k / width * packed + i * width - i * (i + 1) / 2 + i);
+    }
+    packed_blocks_ += count * packed;
+  }
+}
+
+void VulkanEngine::refresh(const Model& model) {
+  bool rebuild = model.terms.size() != model_.terms.size() || model.scalars != model_.scalars ||
+                 model.arrays.size() != model_.arrays.size();
+  for (std::size_t k = 0; !rebuild && k < model.terms.size(); ++k) {
+    rebuild = model.terms[k].batch != model_.terms[k].batch ||
+              model.terms[k].batch->structure_version() != structure_versions_[k];
+  }
+  const bool constants = model.constant != model_.constant;
+  const bool uniforms = model.uniforms != model_.uniforms;
+  model_ = model;
+  if (rebuild || constants) return build();
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (model.terms[k].batch->data_version() == data_versions_[k]) continue;
+    data_versions_[k] = model.terms[k].batch->data_version();
+    if (terms_[k]) terms_[k]->refresh_data();
+  }
+  if (uniforms) write_numbers(context_, uniforms_, model_.uniforms);
+}
+
+VulkanEngine::Recorded VulkanEngine::make_list(std::string_view name,
+                                               const std::function<void(CommandList&)>& record) {
+  Recorded recorded{context_.device->command_list(name)};
+  const std::uint64_t before = term_dispatches();
+  record(recorded.list);
+  recorded.kernels = term_dispatches() - before;
+  return recorded;
+}
+
+void VulkanEngine::submit(const CommandList& list, std::uint64_t kernels, bool wait) {
+  kernels_ += kernels;
+  const Submission submission = context_.device->submit(list);
+  if (wait) submission.wait();
+}
+
+void VulkanEngine::run_once(std::string_view name,
+                            const std::function<void(CommandList&)>& record) {
+  submit(make_list(name, record), false);
+}
+
+EngineStats VulkanEngine::stats() const {
+  const Counters counters = context_.device->counters() - counters_before_;
+  const CompileStats compile = context_.cache->stats() - compile_before_;
+  EngineStats stats;
+  stats.kernels_on_device = kernels_;
+  stats.submissions = counters.submissions;
+  stats.readbacks = counters.readbacks;
+  stats.bytes_up = counters.bytes_up;
+  stats.bytes_down = counters.bytes_down;
+  stats.shaders_compiled = compile.compiled;
+  stats.shader_cache_hits = compile.disk_hits + compile.memory_hits;
+  stats.plan_seconds = context_.plan_seconds;
+  stats.glsl_ms = context_.glsl_ms;
+  stats.spirv_ms = compile.spirv_ms;
+  stats.pipeline_ms = compile.pipeline_ms;
+  return stats;
+}
+
+std::string VulkanEngine::accumulation() const {
+  std::string text(codegen::name(context_.rung.accumulation));
+  if (!context_.rung.why.empty()) text += " (" + context_.rung.why + ")";
+  return text;
+}
+
+void VulkanEngine::set_point(std::span<const double> x) { write_numbers(context_, x_, x); }
+void VulkanEngine::point(std::span<double> x) { read_numbers(context_, x_, x); }
+
+double VulkanEngine::cost() {
+  run_once("cost", [&](CommandList& list) { record_cost(list, x_, Scalar::cost); });
+  return vectors_->read()[codegen::slot(Scalar::cost)];
+}
+
+void VulkanEngine::residuals(std::span<double> out) {
+  read_rows(Pass::residual, operands(x_), out);
+}
+
+void VulkanEngine::jvp(std::span<const double> p, std::span<double> out) {
+  write_numbers(context_, direction_, p);
+  read_rows(Pass::jvp, operands(x_, &direction_), out);
+}
+
+void VulkanEngine::gradient(std::span<double> out) {
+  run_once("gradient",
+           [&](CommandList& list) { record_sum(list, Pass::gradient, operands(x_), result_); });
+  read_numbers(context_, result_, out);
+}
+
+void VulkanEngine::jtjp(std::span<const double> p, std::span<double> out) {
+  write_numbers(context_, direction_, p);
+  run_once("jtjp", [&](CommandList& list) {
+    record_sum(list, Pass::jtjp, operands(x_, &direction_), result_);
+  });
+  read_numbers(context_, result_, out);
+}
+
+std::unique_ptr<Engine> make_vulkan_engine(const Model& model, const EngineOptions& options) {
+  return std::make_unique<VulkanEngine>(model, options);
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,171 @@
+// Work items and columns of gather passes, cut into parts that fit a device's ranges.
+#include <topograd/runtime/vulkan/gather_set.hpp>
+
+#include <topograd/ir/error.hpp>
+
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+/// A whole index column of a batch.
+std::vector<std::uint32_t> index_column(const ir::Batch& batch, std::uint32_t column) {
+  std::vector<std::uint32_t> values(batch.size());
+  batch.copy_index_column(column, 0, values);
+  return values;
+}
+
+std::vector<double> data_column(const ir::Batch& batch, std::uint32_t column) {
+  std::vector<double> values(batch.size());
+  batch.copy_data_column(column, 0, values);
+  return values;
+}
+
+template <class T>
+void pick(std::span<const T> source, std::span<const std::uint32_t> at, std::span<T> out) {
+  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, at.size(), 1 << 14), [&](const auto& range) {
+    for (std::size_t k = range.begin(); k < range.end(); ++k) out[k] = source[at[k]];
+  });
+}
+
+}  // namespace
+
+void GatherSet::cut_into_parts() {
+  const auto roles = static_cast<std::uint32_t>(plan_.roles.size());
+  const auto items = static_cast<std::uint32_t>(plan_.owners.size());
+  const std::uint64_t entry_bytes = std::max<std::uint64_t>(
+      {4ull * columns_, 4ull,
+       std::uint64_t{context_.element_bytes()} * view_.shape.layout.data_columns});
+  const std::uint64_t most_entries = context_.max_range() / entry_bytes;
+  const std::uint64_t most_items = context_.max_range() / (4 * (roles + 1));
+  std::uint32_t first = 0;
+  while (first < items) {
+    const std::uint32_t begin = plan_.starts[std::size_t{first} * roles];
+    const std::uint32_t end = first < plan_.direct_items ? plan_.direct_items : items;
+    std::uint32_t last = first + 1;
+    while (last < end && last - first < most_items &&
+           plan_.starts[(std::size_t{last} + 1) * roles] - begin <= most_entries) {
+      ++last;
+    }
+    add_part(first, last);
+    first = last;
+  }
+}
+
+void GatherSet::add_part(std::uint32_t first_item, std::uint32_t last_item) {
+  const std::size_t roles = plan_.roles.size();
+  Part part;
+  part.items = last_item - first_item;
+  part.direct = first_item < plan_.direct_items;
+  part.first_entry = plan_.starts[first_item * roles];
+  part.entries = plan_.starts[last_item * roles] - part.first_entry;
+  std::vector<std::uint32_t> starts(plan_.starts.begin() + first_item * roles,
+                                    plan_.starts.begin() + last_item * roles + 1);
+  for (std::uint32_t& s : starts) s -= part.first_entry;
+  const auto slice = [&](const std::vector<std::uint32_t>& all) {
+    return std::span(all).subspan(first_item, part.items);
+  };
+  part.starts = make_buffer(context_, starts, view_.shape.name + "_starts");
+  part.owners = make_buffer(context_, slice(plan_.owners), view_.shape.name + "_owners");
+  part.outputs = make_buffer(context_, slice(plan_.outputs), view_.shape.name + "_outputs");
+  if (plan_.array == kScalars) {
+    const auto outputs = slice(plan_.outputs);
+    part.item_outputs.assign(outputs.begin(), outputs.end());
+  }
+  upload_columns(part);
+  parts_.push_back(std::move(part));
+}
+
+void GatherSet::upload_columns(Part& part) {
+  const std::span<const std::uint32_t> instances =
+      std::span<const std::uint32_t>(plan_.instances).subspan(part.first_entry, part.entries);
+  const StoredColumns stored = stored_columns(view_.shape.layout);
+  if (!part.index) {
+    // Entries of a role read that role's columns; roles of one owner are neighbours.
+    std::vector<std::uint32_t> columns(std::size_t{columns_} * part.entries);
+    std::vector<std::uint32_t> role_of(part.entries);
+    const std::size_t roles = plan_.roles.size();
+    for (std::size_t k = 0; k + 1 < plan_.starts.size(); ++k) {
+      const std::uint32_t from = std::max(plan_.starts[k], part.first_entry);
+      const std::uint32_t to = std::min(plan_.starts[k + 1], part.first_entry + part.entries);
+      for (std::uint32_t e = from; e < to; ++e) {
+        role_of[e - part.first_entry] = static_cast<std::uint32_t>(k % roles);
+      }
+    }
+    for (std::uint32_t column = 0; column < view_.shape.layout.index_columns; ++column) {
+      const std::vector<std::uint32_t> source = index_column(*view_.batch, stored.index[column]);
+      for (std::uint32_t c = 0; c < columns_; ++c) {
+        tbb::parallel_for(
+            tbb::blocked_range<std::size_t>(0, instances.size(), 1 << 14), [&](auto& r) {
+              for (std::size_t e = r.begin(); e < r.end(); ++e) {
+                const std::vector<std::uint32_t>& own = role_columns_[role_of[e]].index_columns;
+                if (c < own.size() && own[c] == column) {
+                  columns[std::size_t{c} * part.entries + e] = source[instances[e]];
+                }
+              }
+            });
+      }
+    }
+    part.index = make_buffer(context_, columns, view_.shape.name + "_gather_index");
+  }
+  std::vector<double> picked(std::size_t{view_.shape.layout.data_columns} * part.entries);
+  for (std::uint32_t c = 0; c < view_.shape.layout.data_columns; ++c) {
+    const std::vector<double> source = data_column(*view_.batch, stored.data[c]);
+    pick<double>(source, instances,
+                 std::span(picked).subspan(std::size_t{c} * part.entries, part.entries));
+  }
+  if (!part.data)
+    part.data = make_numbers(context_, picked.size(), view_.shape.name + "_gather_data");
+  if (!picked.empty()) write_numbers(context_, part.data, picked);
+}
+
+void GatherSet::upload_instances() {
+  for (Part& part : parts_) {
+    if (part.instances) continue;
+    part.instances = make_buffer(
+        context_,
+        std::span<const std::uint32_t>(plan_.instances).subspan(part.first_entry, part.entries),
+        view_.shape.name + "_entries");
+  }
+}
+
+void GatherSet::place_outputs(const std::vector<std::uint32_t>& positions) {
+  const auto place = [&](std::vector<std::uint32_t> owners) {
+    for (std::uint32_t& owner : owners) owner = positions[owner];
+    return make_buffer(context_, owners, view_.shape.name + "_placed_outputs");
+  };
+  for (Part& part : parts_) {
+    if (part.direct && !part.placed_outputs) part.placed_outputs = place(part.item_outputs);
+  }
+  for (LevelPart& level : levels_) {
+    if (level.to_owners && !level.placed_outputs) level.placed_outputs = place(level.targets);
+  }
+}
+
+void GatherSet::refresh_data() {
+  for (Part& part : parts_) upload_columns(part);
+}
+
+void GatherSet::add_levels() {
+  for (const GatherPlan::Level& level : plan_.levels) {
+    LevelPart part;
+    part.to_owners = level.to_owners;
+    part.items = static_cast<std::uint32_t>(level.target.size());
+    std::vector<std::uint32_t> starts = {0};
+    for (std::size_t k = 0; k < level.target.size(); ++k) {
+      for (std::uint32_t p = level.first[2 * k]; p < level.first[2 * k + 1]; ++p) {
+        part.partials.push_back(p);
+      }
+      starts.push_back(static_cast<std::uint32_t>(part.partials.size()));
+    }
+    part.targets = level.target;
+    part.starts = make_buffer(context_, starts, "level_starts");
+    part.owners = make_buffer(context_, level.target, "level_owners");
+    part.outputs = make_buffer(context_, level.target, "level_outputs");
+    levels_.push_back(std::move(part));
+  }
+}
+
+}  // namespace topograd::runtime::vulkan

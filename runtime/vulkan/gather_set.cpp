@@ -1,0 +1,138 @@
+// Recording of gather passes.
+#include <topograd/runtime/vulkan/gather_set.hpp>
+
+#include <topograd/ir/error.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+namespace topograd::runtime::vulkan {
+
+using codegen::BufferRole;
+
+GatherSet::GatherSet(Context& context, const BatchView& view, GatherPlan plan)
+    : context_(context), view_(view), plan_(std::move(plan)) {
+  for (std::uint32_t group : plan_.roles) {
+    role_columns_.push_back(entry_columns(view_.shape.layout, view_.shape.groups[group]));
+    columns_ = std::max(columns_, role_columns_.back().layout.index_columns);
+  }
+  cut_into_parts();
+  add_levels();
+  // What stays on the host is what a change of data needs.
+  plan_.starts = {};
+  plan_.owners = {};
+  plan_.outputs = {};
+}
+
+GatherSet::Kernels GatherSet::make_kernels(Pass pass, bool stored_terms, bool predicated) {
+  Kernels kernels;
+  codegen::KernelRequest request =
+      stored_terms ? sum_terms_request(view_.shape, pass, plan_.roles, plan_.owner_width)
+                   : gather_request(view_.shape, pass, plan_.roles, plan_.owner_width);
+  const std::uint32_t sums = request.out_width;
+  request.predicated = predicated;
+  kernels.sum = load_kernel(context_, std::move(request));
+  if (levels_.empty()) return kernels;
+  codegen::KernelRequest combine = combine_request(sums);
+  combine.predicated = predicated;
+  kernels.combine = load_kernel(context_, std::move(combine));
+  for (Buffer& buffer : kernels.partials) {
+    buffer = make_numbers(context_, std::uint64_t{plan_.partials} * sums, "partials");
+  }
+  for (LevelPart& level : levels_) {
+    if (level.entries.contains(sums)) continue;
+    std::vector<std::uint32_t> positions = level.partials;
+    for (std::uint32_t& p : positions) p *= sums;
+    level.entries.emplace(sums, make_buffer(context_, positions, "partial_entries"));
+  }
+  return kernels;
+}
+
+void GatherSet::prepare(Pass pass, bool stored_terms, bool predicated) {
+  const std::tuple key(pass, stored_terms, predicated);
+  if (stored_terms || pass == Pass::vjp) upload_instances();
+  if (!kernels_.contains(key)) kernels_.emplace(key, make_kernels(pass, stored_terms, predicated));
+}
+
+BindingTable GatherSet::table(const Operands& operands) const {
+  BindingTable made;
+  const auto set = [&](BufferRole role, const Buffer* buffer) {
+    if (buffer != nullptr) made.set(role, *buffer);
+  };
+  set(BufferRole::x, operands.x);
+  set(BufferRole::direction, operands.direction);
+  set(BufferRole::seeds, operands.seeds);
+  set(BufferRole::uniforms, operands.uniforms);
+  set(BufferRole::scalars, operands.scalars);
+  set(BufferRole::index_constants, view_.index_constants);
+  set(BufferRole::data_constants, view_.data_constants);
+  return made;
+}
+
+std::uint64_t GatherSet::run(CommandList& list, Kernels& kernels, BindingTable& table,
+                             std::uint32_t sums, std::uint32_t out_stride, SumTarget target) {
+  if (target.positions != nullptr) place_outputs(*target.positions);
+  const std::uint64_t before = list.dispatches();
+  for (Part& part : parts_) {
+    const bool placed = part.direct && target.positions != nullptr;
+    table.set(BufferRole::starts, part.starts);
+    table.set(BufferRole::owners, part.owners);
+    table.set(BufferRole::outputs, placed ? part.placed_outputs : part.outputs);
+    table.set(BufferRole::entries, part.instances);
+    table.set(BufferRole::index_columns, part.index);
+    table.set(BufferRole::data_columns, part.data);
+    codegen::PushConstants push;
+    push.stride = part.entries;
+    push.out_stride = out_stride;
+    push.x_first = static_cast<std::uint32_t>(plan_.x_first);
+    push.out_first = part.direct ? static_cast<std::uint32_t>(target.first) : 0;
+    push.overwrite = !part.direct || target.overwrite;
+    table.set(BufferRole::out, part.direct ? *target.out : kernels.partials[0]);
+    dispatch_all(context_, list, kernels.sum, table, push, part.items);
+  }
+  const std::uint64_t dispatches = list.dispatches() - before;
+  combine(list, kernels, sums, table, target);
+  return dispatches;
+}
+
+void GatherSet::combine(CommandList& list, Kernels& kernels, std::uint32_t sums, BindingTable table,
+                        SumTarget target) {
+  std::size_t source = 0;
+  for (LevelPart& level : levels_) {
+    list.barrier();
+    const bool placed = level.to_owners && target.positions != nullptr;
+    table.set(BufferRole::starts, level.starts);
+    table.set(BufferRole::owners, level.owners);
+    table.set(BufferRole::outputs, placed ? level.placed_outputs : level.outputs);
+    table.set(BufferRole::entries, level.entries.at(sums));
+    table.set(BufferRole::terms, kernels.partials[source]);
+    table.set(BufferRole::out, level.to_owners ? *target.out : kernels.partials[1 - source]);
+    codegen::PushConstants push;
+    push.out_stride = 1;
+    push.out_first = level.to_owners ? static_cast<std::uint32_t>(target.first) : 0;
+    push.overwrite = !level.to_owners || target.overwrite;
+    dispatch_all(context_, list, kernels.combine, table, push, level.items);
+    if (!level.to_owners) source = 1 - source;
+  }
+}
+
+std::uint64_t GatherSet::record(CommandList& list, Pass pass, const Operands& operands,
+                                SumTarget target) {
+  const bool predicated = operands.scalars != nullptr;
+  prepare(pass, false, predicated);
+  BindingTable bindings = table(operands);
+  return run(list, kernels_.at({pass, false, predicated}), bindings,
+             sums_of_owner(pass, plan_.owner_width), operands.seeds_stride, target);
+}
+
+void GatherSet::record_stored(CommandList& list, Pass pass, const Buffer& terms,
+                              std::uint32_t stride, const Operands& operands, SumTarget target) {
+  const bool predicated = operands.scalars != nullptr;
+  prepare(pass, true, predicated);
+  BindingTable bindings = table(operands);
+  bindings.set(BufferRole::terms, terms);
+  run(list, kernels_.at({pass, true, predicated}), bindings, sums_of_owner(pass, plan_.owner_width),
+      stride, target);
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,108 @@
+// The gather rungs on the device: columns in gather order, segments, combination of partial sums.
+#pragma once
+
+#include <topograd/runtime/plan.hpp>
+#include <topograd/runtime/requests.hpp>
+#include <topograd/runtime/vulkan/context.hpp>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+/// Vectors that kernels read, in the precision of the engine.
+struct Operands {
+  const Buffer* x = nullptr;
+  const Buffer* direction = nullptr;
+  const Buffer* seeds = nullptr;
+  const Buffer* uniforms = nullptr;
+  const Buffer* scalars = nullptr;  ///< if set, kernels return at once unless Scalar::state is 0
+  std::uint32_t seeds_stride = 0;   ///< gather: between rows of seeds
+};
+
+/// Where the sums of an accumulating pass go.
+struct SumTarget {
+  const Buffer* out = nullptr;
+  std::uint64_t first = 0;  ///< position of owner 0's first sum
+  bool overwrite = false;   ///< every owner is written by this set: store instead of adding
+  /// Owners of single scalars only: position of each scalar's sum, instead of first + scalar.
+  const std::vector<std::uint32_t>* positions = nullptr;
+};
+
+/// What a set needs to know of its batch.
+struct BatchView {
+  TermShape shape;
+  const ir::Batch* batch = nullptr;
+  const Buffer* index_constants = nullptr;
+  const Buffer* data_constants = nullptr;
+};
+
+/// One plan of a batch (the owners of one array) on the device.
+class GatherSet {
+ public:
+  GatherSet(Context& context, const BatchView& view, GatherPlan plan);
+
+  std::uint32_t array() const { return plan_.array; }
+  std::uint64_t x_first() const { return plan_.x_first; }
+  bool covers_all() const { return plan_.covers_all; }
+  std::uint32_t owner_width() const { return plan_.owner_width; }
+
+  /// Compiles what `pass` needs. `terms` > 0: sums stored terms instead of evaluating again.
+  void prepare(Pass pass, bool stored_terms, bool predicated = false);
+  /// Evaluates and sums. Returns the number of dispatches of residual kernels.
+  std::uint64_t record(CommandList& list, Pass pass, const Operands& operands, SumTarget target);
+  /// Sums terms stored by a store pass, slot k of instance i at k * stride + i.
+  void record_stored(CommandList& list, Pass pass, const Buffer& terms, std::uint32_t stride,
+                     const Operands& operands, SumTarget target);
+  /// Copies data columns again.
+  void refresh_data();
+
+ private:
+  struct Part {  // a range of work items whose columns fit into one range
+    std::uint32_t items = 0, entries = 0, first_entry = 0;
+    bool direct = true;
+    Buffer starts, owners, outputs, placed_outputs, instances, index, data;
+    std::vector<std::uint32_t> item_outputs;  // kept for owners of single scalars
+  };
+  struct LevelPart {
+    Buffer starts, owners, outputs, placed_outputs;
+    std::vector<std::uint32_t> targets;
+    std::uint32_t items = 0;
+    bool to_owners = false;
+    std::vector<std::uint32_t> partials;      // by entry
+    std::map<std::uint32_t, Buffer> entries;  // by sums of an owner
+  };
+  struct Kernels {
+    LoadedKernel sum;      // evaluates and sums, or sums stored terms
+    LoadedKernel combine;  // sums partial sums
+    std::array<Buffer, 2> partials;
+  };
+
+  void place_outputs(const std::vector<std::uint32_t>& positions);
+  void upload_instances();
+  void cut_into_parts();
+  void add_part(std::uint32_t first_item, std::uint32_t last_item);
+  void add_levels();
+  void upload_columns(Part& part);
+  Kernels make_kernels(Pass pass, bool stored_terms, bool predicated);
+  void combine(CommandList& list, Kernels& kernels, std::uint32_t sums, BindingTable table,
+               SumTarget target);
+  std::uint64_t run(CommandList& list, Kernels& kernels, BindingTable& table, std::uint32_t sums,
+                    std::uint32_t out_stride, SumTarget target);
+  BindingTable table(const Operands& operands) const;
+
+  Context& context_;
+  BatchView view_;
+  GatherPlan plan_;
+  std::uint32_t columns_ = 0;  // index columns of an entry, the most of any role
+  std::vector<EntryColumns> role_columns_;
+  std::vector<Part> parts_;
+  std::vector<LevelPart> levels_;
+  std::map<std::tuple<Pass, bool, bool>, Kernels> kernels_;  // pass, stored terms, predicated
+};
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,235 @@
+// Damped least-squares steps on the device: linearisation, conjugate gradients, trial point.
+#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+
+#include <topograd/ir/error.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+using codegen::BufferRole;
+using codegen::SolverState;
+
+/// Iterations of one recorded list; lists are submitted until the solver's state says that it is
+/// done.
+constexpr int kIterationsOfList = 16;
+/// Evaluating JᵀJ·p again costs more than reading a stored Jacobian from about so many operations
+/// on.
+constexpr std::uint64_t kRecomputeLimit = 200;
+
+}  // namespace
+
+BindingTable VulkanEngine::solver_table() {
+  BindingTable table;
+  table.set(BufferRole::fixed, fixed_);
+  table.set(BufferRole::gradient, gradient_);
+  table.set(BufferRole::direction, direction_);
+  table.set(BufferRole::step, step_);
+  table.set(BufferRole::residual, residual_);
+  table.set(BufferRole::product, product_);
+  table.set(BufferRole::preconditioned, preconditioned_);
+  table.set(BufferRole::scale, scale_);
+  table.set(BufferRole::damping, damping_);
+  table.set(BufferRole::blocks, packed_);
+  table.set(BufferRole::inverse, inverse_);
+  table.set(BufferRole::partials, partials_);
+  return table;
+}
+
+std::uint32_t VulkanEngine::block_groups() const {
+  std::uint32_t groups = 0;
+  for (const BlockRange& range : blocks_) groups += vectors_->workgroups(range.count);
+  return groups;
+}
+
+std::uint32_t VulkanEngine::record_by_blocks(CommandList& list, VectorOp op,
+                                             const BindingTable& table, std::uint32_t first_partial,
+                                             std::uint32_t out_stride) {
+  std::uint32_t groups = 0;
+  for (const BlockRange& range : blocks_) {
+    if (range.count == 0) continue;
+    groups += vectors_->record(list,
+                               {.op = op,
+                                .width = range.width,
+                                .constants = {.count = range.count,
+                                              .first = range.x_first,
+                                              .out_first = first_partial + groups,
+                                              .out_stride = out_stride,
+                                              .blocks_first = range.blocks_first}},
+                               table);
+  }
+  return groups;
+}
+
+void VulkanEngine::record_linearize(CommandList& list) {
+  record_sum(list, Pass::gradient, operands(x_), gradient_);
+  record_blocks(list, operands(x_));
+  if (use_stored_jacobian()) record_jacobians(list);
+  record_cost(list, x_, Scalar::cost);
+  BindingTable table = solver_table();
+  table.set(BufferRole::first_operand, x_);
+  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  const std::uint32_t groups = vectors_->workgroups(n);
+  vectors_->record(
+      list, {.op = VectorOp::point_norms, .constants = {.count = n, .out_stride = groups}}, table);
+  list.barrier();
+  vectors_->sum(list, partials_, 0, groups, groups, Scalar::gradient_squared, 2);
+  vectors_->sum(list, partials_, 2 * groups, groups, groups, Scalar::gradient_max, 1, true);
+}
+
+void VulkanEngine::record_solve_start(CommandList& list) {
+  const std::uint32_t groups = block_groups();
+  record_by_blocks(list, VectorOp::precondition, solver_table(), 0, 0);
+  list.barrier();
+  record_by_blocks(list, VectorOp::cg_init, solver_table(), 0, groups);
+  list.barrier();
+  vectors_->record(list,
+                   {.op = VectorOp::cg_start, .constants = {.count = groups, .out_stride = groups}},
+                   solver_table());
+}
+
+void VulkanEngine::record_iteration(CommandList& list) {
+  Operands predicated = operands(x_, &direction_);
+  predicated.scalars = &vectors_->scalars();
+  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  const std::uint32_t elements = vectors_->workgroups(n), groups = block_groups();
+  const auto record = [&](VectorOp op, std::uint32_t count, std::uint32_t stride) {
+    list.barrier();
+    vectors_->record(list, {.op = op, .constants = {.count = count, .out_stride = stride}},
+                     solver_table());
+  };
+  list.barrier();
+  record_product(list, predicated, product_);
+  record(VectorOp::cg_curvature, n, elements);
+  record(VectorOp::cg_alpha, elements, elements);
+  list.barrier();
+  record_by_blocks(list, VectorOp::cg_update, solver_table(), 0, groups);
+  record(VectorOp::cg_beta, groups, groups);
+  record(VectorOp::cg_direction, n, elements);
+}
+
+void VulkanEngine::record_trial(CommandList& list) {
+  BindingTable table = solver_table();
+  table.set(BufferRole::first_operand, x_);
+  table.set(BufferRole::result, trial_);
+  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  const std::uint32_t groups = vectors_->workgroups(n);
+  list.barrier();
+  vectors_->record(
+      list, {.op = VectorOp::trial_point, .constants = {.count = n, .out_stride = groups}}, table);
+  list.barrier();
+  vectors_->sum(list, partials_, 0, groups, groups, Scalar::model_decrease, 2);
+  record_cost(list, trial_, Scalar::trial_cost);
+}
+
+void VulkanEngine::prepare_lists() {
+  if (linearize_list_.list) return;
+  const bool free_choice = !options_.accumulation;
+  std::uint64_t operations = 0;
+  bool fits = true;
+  for (auto& term : terms_) {
+    if (!term) continue;
+    operations = std::max(operations, term->cost_of(Pass::jtjp));
+    fits = fits && term->terms_fit();
+  }
+  jacobians_.clear();
+  if (free_choice && fits && operations > kRecomputeLimit) {
+    for (std::size_t k = 0; k < terms_.size(); ++k) {
+      const auto& term = terms_[k];
+      jacobians_.push_back(
+          make_numbers(context_, term ? term->stored_size(Pass::jacobian) : 1, "jacobian"));
+      if (term) stored_[k] = make_numbers(context_, term->stored_size(Pass::jtjp), "terms");
+    }
+  }
+  linearize_list_ = make_list("linearize", [&](CommandList& l) { record_linearize(l); });
+  solve_start_list_ = make_list("solve_start", [&](CommandList& l) { record_solve_start(l); });
+  iterations_list_ = make_list("iterations", [&](CommandList& l) {
+    for (int k = 0; k < kIterationsOfList; ++k) record_iteration(l);
+  });
+  trial_list_ = make_list("trial", [&](CommandList& l) { record_trial(l); });
+  accept_list_ = make_list("accept", [&](CommandList& l) {
+    l.copy(trial_, 0, x_, 0, model_.scalars * context_.element_bytes());
+  });
+}
+
+PointReport VulkanEngine::linearize() {
+  prepare_lists();
+  submit(linearize_list_, false);
+  const auto scalars = vectors_->read();
+  const auto at = [&](Scalar s) { return scalars[codegen::slot(s)]; };
+  return {.cost = at(Scalar::cost),
+          .gradient_max_norm = at(Scalar::gradient_max),
+          .gradient_norm = std::sqrt(at(Scalar::gradient_squared)),
+          .x_norm = std::sqrt(at(Scalar::x_squared))};
+}
+
+StepReport VulkanEngine::try_step(const StepRequest& request) {
+  prepare_lists();
+  const auto start = std::chrono::steady_clock::now();
+  if (!scale_is_set_) {
+    run_once("scale", [&](CommandList& list) {
+      if (request.jacobi_scaling) {
+        record_by_blocks(list, VectorOp::jacobi_scale, solver_table(), 0, 0);
+        return;
+      }
+      BindingTable table;
+      table.set(BufferRole::result, scale_);
+      vectors_->record(list,
+                       {.op = VectorOp::fill,
+                        .constants = {.count = static_cast<std::uint32_t>(model_.scalars)}},
+                       table);
+    });
+    scale_is_set_ = true;
+  }
+  const std::pair<Scalar, double> scalars[] = {
+      {Scalar::lambda, request.lambda},
+      {Scalar::min_diagonal, request.min_diagonal},
+      {Scalar::max_diagonal, request.max_diagonal},
+      {Scalar::tolerance, request.linear_tolerance},
+      {Scalar::max_iterations, static_cast<double>(request.max_linear_iterations)}};
+  vectors_->write(scalars);
+  submit(solve_start_list_, false);
+  StepReport report;
+  report.linear_iterations = iterate(request.max_linear_iterations);
+  const auto values = vectors_->last_read();
+  report.model_decrease = values[codegen::slot(Scalar::model_decrease)];
+  report.step_norm = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
+  report.trial_cost = values[codegen::slot(Scalar::trial_cost)];
+  report.linear_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+int VulkanEngine::iterate(int most) {
+  // As many iterations as the last solve needed and a few more, then the trial point: most steps
+  // take one read-back. Where the solver is still running after that, it goes on.
+  int queued = 0, want = std::min(most, expected_iterations_ + expected_iterations_ / 8 + 1);
+  for (;;) {
+    for (; queued < want; queued += kIterationsOfList) submit(iterations_list_, false);
+    submit(trial_list_, false);
+    const auto values = vectors_->read();
+    const auto state = static_cast<SolverState>(values[codegen::slot(Scalar::state)]);
+    const int done = static_cast<int>(values[codegen::slot(Scalar::iterations)]);
+    if (state != SolverState::running || queued >= most) {
+      expected_iterations_ = std::max(done, 1);
+      return done;
+    }
+    want = std::min(most, queued + std::max(queued / 2, kIterationsOfList));
+  }
+}
+
+StepReport VulkanEngine::try_step(std::span<const double> delta) {
+  prepare_lists();
+  write_numbers(context_, step_, delta);
+  submit(trial_list_, false);
+  const auto values = vectors_->read();
+  return {.step_norm = std::sqrt(values[codegen::slot(Scalar::step_squared)]),
+          .trial_cost = values[codegen::slot(Scalar::trial_cost)]};
+}
+
+void VulkanEngine::accept() { submit(accept_list_, false); }
+
+}  // namespace topograd::runtime::vulkan

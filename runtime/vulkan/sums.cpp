@@ -1,0 +1,229 @@
+// Passes over all terms of a model: rows, costs, and sums by owner.
+#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+
+#include <topograd/ir/error.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+/// Calls visit(position in rows, value index) for each row of each instance of a term.
+template <class Visit>
+void each_row(const DeviceTerm& term, Visit visit) {
+  const std::uint32_t m = term.outputs();
+  for (std::size_t i = 0; i < term.instances(); ++i) {
+    const std::uint64_t row = term.batch().residual_row(i);
+    for (std::uint32_t k = 0; k < m; ++k) visit(row + k, i * m + k);
+  }
+}
+
+/// Arrays written since the last barrier; a pass that adds to one of them again needs a barrier
+/// first.
+class Hazards {
+ public:
+  explicit Hazards(CommandList& list) : list_(list) {}
+  void write(std::uint32_t array) {
+    const bool again = array == kScalars ? !written_.empty()
+                                         : written_.contains(array) || written_.contains(kScalars);
+    if (again) {
+      list_.barrier();
+      written_.clear();
+    }
+    written_.insert(array);
+  }
+
+ private:
+  CommandList& list_;
+  std::set<std::uint32_t> written_;
+};
+
+}  // namespace
+
+std::uint64_t VulkanEngine::term_dispatches() const {
+  std::uint64_t sum = 0;
+  for (const auto& term : terms_) sum += term ? term->dispatches() : 0;
+  return sum;
+}
+
+Operands VulkanEngine::operands(const Buffer& x, const Buffer* direction) const {
+  return {.x = &x, .direction = direction, .uniforms = &uniforms_};
+}
+
+void VulkanEngine::record_sum(CommandList& list, Pass pass, const Operands& operands,
+                              const Buffer& out) {
+  switch (context_.rung.accumulation) {
+    case Accumulation::gather_recompute: return record_gather(list, pass, operands, out, false);
+    case Accumulation::gather_store: return record_gather(list, pass, operands, out, true);
+    case Accumulation::atomic_float:
+    case Accumulation::atomic_cas: break;
+  }
+  list.fill(out, 0, model_.scalars * context_.element_bytes(), 0);
+  list.barrier();
+  for (auto& term : terms_) {
+    if (term) term->record_scatter(list, pass, operands, out);
+  }
+  list.barrier();
+}
+
+void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& operands,
+                                 const Buffer& out, bool store_terms) {
+  // The first set that reaches every owner of an array stores its sums; the rest add to them.
+  std::set<std::uint32_t> covered;
+  std::vector<std::pair<std::size_t, GatherSet*>> order;
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_[k]) continue;
+    for (auto& set : terms_[k]->gather_sets()) {
+      const bool first =
+          set->array() != kScalars && set->covers_all() && covered.insert(set->array()).second;
+      order.insert(first ? order.begin() : order.end(), {k, set.get()});
+    }
+  }
+  if (covered.size() < model_.arrays.size()) {
+    list.fill(out, 0, model_.scalars * context_.element_bytes(), 0);
+    list.barrier();
+  }
+  std::vector<bool> stored(terms_.size(), false);
+  for (std::size_t k = 0; store_terms && k < terms_.size(); ++k) {
+    if (!terms_[k] || !terms_[k]->terms_fit()) continue;
+    if (!stored_[k]) stored_[k] = make_numbers(context_, terms_[k]->stored_size(pass), "terms");
+    terms_[k]->record_store(list, pass, operands, stored_[k]);
+    stored[k] = true;
+  }
+  if (store_terms) list.barrier();
+  Hazards hazards(list);
+  std::size_t covering = covered.size();
+  for (auto& [k, set] : order) {
+    SumTarget target{.out = &out, .first = set->x_first(), .overwrite = covering > 0};
+    if (covering > 0) --covering;
+    hazards.write(set->array());
+    if (stored[k]) {
+      set->record_stored(list, pass, stored_[k], terms_[k]->store_stride(), operands, target);
+    } else {
+      terms_[k]->count(set->record(list, pass, operands, target));
+    }
+  }
+  list.barrier();
+}
+
+void VulkanEngine::record_stored_jtjp(CommandList& list, const Operands& operands,
+                                      const Buffer& out) {
+  list.fill(out, 0, model_.scalars * context_.element_bytes(), 0);
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_[k]) continue;
+    terms_[k]->record_stored_jtjp(list, jacobians_[k], operands, stored_[k]);
+  }
+  list.barrier();
+  Hazards hazards(list);
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_[k]) continue;
+    for (auto& set : terms_[k]->gather_sets()) {
+      hazards.write(set->array());
+      set->record_stored(list, Pass::jtjp, stored_[k], terms_[k]->store_stride(), operands,
+                         {.out = &out, .first = set->x_first()});
+    }
+  }
+  list.barrier();
+}
+
+void VulkanEngine::record_product(CommandList& list, const Operands& operands, const Buffer& out) {
+  if (use_stored_jacobian()) return record_stored_jtjp(list, operands, out);
+  record_sum(list, Pass::jtjp, operands, out);
+}
+
+void VulkanEngine::record_jacobians(CommandList& list) {
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (terms_[k]) terms_[k]->record_store(list, Pass::jacobian, operands(x_), jacobians_[k]);
+  }
+}
+
+void VulkanEngine::record_blocks(CommandList& list, const Operands& operands) {
+  list.fill(packed_, 0, std::max<std::uint64_t>(packed_blocks_, 1) * context_.element_bytes(), 0);
+  list.barrier();
+  Hazards hazards(list);
+  for (auto& term : terms_) {
+    if (!term) continue;
+    for (auto& set : term->gather_sets()) {
+      hazards.write(set->array());
+      if (set->array() == kScalars) {
+        set->record(list, Pass::diagonal, operands,
+                    {.out = &packed_, .positions = &diagonal_positions_});
+        continue;
+      }
+      const BlockRange& range = blocks_[set->array()];
+      const Pass pass = range.width == set->owner_width() ? Pass::blocks : Pass::diagonal;
+      set->record(list, pass, operands, {.out = &packed_, .first = range.blocks_first});
+    }
+  }
+  list.barrier();
+}
+
+void VulkanEngine::record_cost(CommandList& list, const Buffer& x, Scalar result) {
+  std::uint32_t partials = 0;
+  for (auto& term : terms_) {
+    if (term) partials += term->record_cost(list, operands(x), cost_partials_, partials);
+  }
+  list.barrier();
+  vectors_->sum(list, cost_partials_, 0, partials, partials, result, 1);
+  list.barrier();
+}
+
+void VulkanEngine::read_rows(Pass pass, const Operands& operands, std::span<double> out) {
+  std::vector<Buffer> results(terms_.size());
+  run_once(name(pass), [&](CommandList& list) {
+    for (std::size_t k = 0; k < terms_.size(); ++k) {
+      if (!terms_[k]) continue;
+      results[k] = make_numbers(context_, terms_[k]->stored_size(pass), "rows");
+      terms_[k]->record_store(list, pass, operands, results[k]);
+    }
+  });
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_[k]) continue;
+    std::vector<double> stored(terms_[k]->stored_size(pass)), values(stored.size());
+    read_numbers(context_, results[k], stored);
+    terms_[k]->from_device_order(stored, values, terms_[k]->outputs());
+    each_row(*terms_[k], [&](std::uint64_t row, std::size_t at) { out[row] = values[at]; });
+  }
+}
+
+void VulkanEngine::jacobian(std::size_t term, std::span<double> values) {
+  DeviceTerm* at = terms_.at(term).get();
+  if (at == nullptr) return;
+  Buffer result = make_numbers(context_, at->stored_size(Pass::jacobian), "jacobian");
+  run_once("jacobian", [&](CommandList& list) {
+    at->record_store(list, Pass::jacobian, operands(x_), result);
+  });
+  std::vector<double> stored(at->stored_size(Pass::jacobian));
+  read_numbers(context_, result, stored);
+  at->from_device_order(stored, values, at->outputs() * at->slots());
+}
+
+void VulkanEngine::vjp(std::span<const double> seeds, std::span<double> out) {
+  // Each term has seeds of its own; the terms of its slots come back and are summed in fixed order
+  // here.
+  std::fill(out.begin(), out.end(), 0.0);
+  for (auto& term : terms_) {
+    if (!term) continue;
+    std::vector<double> values(term->stored_size(Pass::residual)), stored(values.size());
+    each_row(*term, [&](std::uint64_t row, std::size_t at) { values[at] = seeds[row]; });
+    term->to_device_order(values, stored, term->outputs());
+    const Buffer buffer = make_buffer(context_, stored, "seeds");
+    const Buffer terms = make_numbers(context_, term->stored_size(Pass::vjp), "terms");
+    Operands with_seeds = operands(x_);
+    with_seeds.seeds = &buffer;
+    run_once("vjp",
+             [&](CommandList& list) { term->record_store(list, Pass::vjp, with_seeds, terms); });
+    stored.resize(term->stored_size(Pass::vjp));
+    values.resize(stored.size());
+    read_numbers(context_, terms, stored);
+    term->from_device_order(stored, values, term->slots());
+    for (std::size_t i = 0; i < term->instances(); ++i) {
+      for (std::uint32_t k = 0; k < term->slots(); ++k) {
+        out[term->batch().index(i, k)] += values[i * term->slots() + k];
+      }
+    }
+  }
+}
+
+}  // namespace topograd::runtime::vulkan

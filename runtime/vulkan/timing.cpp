@@ -1,0 +1,102 @@
+// Timing of single evaluations and of whole steps with x resident.
+#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+
+#include <algorithm>
+#include <chrono>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+Timing VulkanEngine::time_list(const Recorded& recorded, int warm_ups, int samples) {
+  std::vector<double> device, wall;
+  for (int k = 0; k < warm_ups + samples; ++k) {
+    const auto start = std::chrono::steady_clock::now();
+    submit(recorded, true);
+    const std::chrono::duration<double, std::micro> elapsed =
+        std::chrono::steady_clock::now() - start;
+    if (k < warm_ups) continue;
+    wall.push_back(elapsed.count());
+    const std::vector<Timestamp> stamps = recorded.list.timestamps();
+    if (stamps.size() == 2) device.push_back(stamps[1].microseconds - stamps[0].microseconds);
+  }
+  const double wall_us = median(wall);
+  return {.device_us = device.empty() ? wall_us : median(device), .wall_us = wall_us};
+}
+
+void VulkanEngine::record_kind(CommandList& list, KernelKind kind) {
+  const Operands with_direction = operands(x_, &x_);
+  switch (kind) {
+    case KernelKind::residual: return record_rows(list, Pass::residual, operands(x_));
+    case KernelKind::jacobian:
+      record_rows(list, Pass::residual, operands(x_));
+      return record_rows(list, Pass::jacobian, operands(x_));
+    case KernelKind::jvp: return record_rows(list, Pass::jvp, with_direction);
+    case KernelKind::cost: return record_cost(list, x_, Scalar::user);
+    case KernelKind::gradient: return record_sum(list, Pass::gradient, operands(x_), result_);
+    case KernelKind::vjp: return record_sum(list, Pass::gradient, operands(x_), result_);
+    case KernelKind::jtjp: return record_product(list, with_direction, result_);
+    case KernelKind::blocks: return record_blocks(list, operands(x_));
+  }
+}
+
+void VulkanEngine::record_rows(CommandList& list, Pass pass, const Operands& with) {
+  auto& results = row_results_[pass];
+  results.resize(terms_.size());
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_[k]) continue;
+    if (!results[k]) results[k] = make_numbers(context_, terms_[k]->stored_size(pass), "rows");
+    terms_[k]->record_store(list, pass, with, results[k]);
+  }
+}
+
+Timing VulkanEngine::time(KernelKind kind, int warm_ups, int samples) {
+  prepare_lists();
+  const Recorded recorded = make_list(name(kind), [&](CommandList& list) {
+    list.write_timestamp("begin");
+    record_kind(list, kind);
+    list.write_timestamp("end");
+  });
+  const Timing timing = time_list(recorded, warm_ups, samples);
+  row_results_.clear();
+  return timing;
+}
+
+Timing VulkanEngine::time_step(int iterations, double damping, int samples) {
+  prepare_lists();
+  run_once("unit_scale", [&](CommandList& list) {
+    BindingTable table;
+    table.set(codegen::BufferRole::result, scale_);
+    vectors_->record(
+        list,
+        {.op = VectorOp::fill, .constants = {.count = static_cast<std::uint32_t>(model_.scalars)}},
+        table);
+  });
+  scale_is_set_ = false;
+  const std::pair<Scalar, double> scalars[] = {{Scalar::lambda, damping},
+                                               {Scalar::min_diagonal, 1.0},
+                                               {Scalar::max_diagonal, 1.0},
+                                               {Scalar::tolerance, 0.0},
+                                               {Scalar::max_iterations, iterations}};
+  vectors_->write(scalars);
+  const Recorded recorded = make_list("step", [&](CommandList& list) {
+    list.write_timestamp("begin");
+    record_linearize(list);
+    list.barrier();
+    record_solve_start(list);
+    for (int k = 0; k < iterations; ++k) record_iteration(list);
+    record_trial(list);
+    list.write_timestamp("end");
+  });
+  return time_list(recorded, 3, samples);
+}
+
+}  // namespace topograd::runtime::vulkan

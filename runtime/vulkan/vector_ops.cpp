@@ -1,0 +1,116 @@
+// Recording of vector kernels and traffic of scalars.
+#include <topograd/runtime/vulkan/vector_ops.hpp>
+
+#include <algorithm>
+#include <chrono>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+using codegen::BufferRole;
+
+/// Grid-stride loops need no more workgroups than keep a large device busy.
+constexpr std::uint64_t kMostWorkgroups = 1056;
+
+bool one_workgroup(codegen::VectorOp op) {
+  using Op = codegen::VectorOp;
+  return op == Op::cg_start || op == Op::cg_alpha || op == Op::cg_beta;
+}
+
+}  // namespace
+
+VectorOps::VectorOps(Context& context, bool masked) : context_(context), masked_(masked) {
+  const bool wide = context.scalar_precision() == Precision::f64;
+  scalars_ =
+      context.device->buffer(codegen::kScalarCount * (wide ? 8 : 4), MemoryKind::Device, "scalars");
+  const auto initial = codegen::initial_scalars();
+  if (wide) {
+    context.device->upload<double>(scalars_, initial);
+  } else {
+    const std::vector<float> narrow(initial.begin(), initial.end());
+    context.device->upload<float>(scalars_, narrow);
+  }
+}
+
+void VectorOps::write(std::span<const std::pair<Scalar, double>> values) {
+  for (const auto& [scalar, value] : values) {
+    const std::uint32_t at = codegen::slot(scalar);
+    if (context_.scalar_precision() == Precision::f64) {
+      context_.device->upload(scalars_, at * 8, std::as_bytes(std::span(&value, 1)));
+    } else {
+      const auto narrow = static_cast<float>(value);
+      context_.device->upload(scalars_, at * 4, std::as_bytes(std::span(&narrow, 1)));
+    }
+  }
+}
+
+const std::array<double, codegen::kScalarCount>& VectorOps::read() {
+  if (context_.scalar_precision() == Precision::f64) {
+    context_.device->download<double>(scalars_, values_);
+  } else {
+    std::array<float, codegen::kScalarCount> narrow{};
+    context_.device->download<float>(scalars_, narrow);
+    std::copy(narrow.begin(), narrow.end(), values_.begin());
+  }
+  return values_;
+}
+
+Buffer VectorOps::make_partials(std::uint64_t count) {
+  const std::uint64_t bytes = context_.scalar_precision() == Precision::f64 ? 8 : 4;
+  return context_.device->buffer(std::max<std::uint64_t>(count, 1) * bytes, MemoryKind::Device,
+                                 "partials");
+}
+
+const LoadedKernel& VectorOps::kernel(Op op, std::uint32_t width, bool predicated) {
+  const std::tuple key(op, width, predicated);
+  const auto found = kernels_.find(key);
+  if (found != kernels_.end()) return found->second;
+  const Features& features = context_.device->features();
+  codegen::VectorKernelRequest request{.op = op,
+                                       .vectors = context_.options.precision,
+                                       .scalars = context_.scalar_precision(),
+                                       .workgroup_size = context_.workgroup_size,
+                                       .width = width,
+                                       .masked = masked_,
+                                       .predicated = predicated};
+  request.float_controls_f32 =
+      features.signed_zero_inf_nan_preserve_f32 && features.denorm_preserve_f32;
+  request.float_controls_f64 =
+      features.signed_zero_inf_nan_preserve_f64 && features.denorm_preserve_f64;
+  const auto start = std::chrono::steady_clock::now();
+  codegen::KernelSource source = codegen::generate(request);
+  context_.glsl_ms +=
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  Kernel made = context_.cache->kernel(source);
+  return kernels_.emplace(key, LoadedKernel{std::move(made), std::move(source)}).first->second;
+}
+
+std::uint32_t VectorOps::workgroups(std::uint64_t count) const {
+  const std::uint64_t groups = (count + context_.workgroup_size - 1) / context_.workgroup_size;
+  const std::uint64_t most =
+      std::min<std::uint64_t>(kMostWorkgroups, context_.device->limits().max_workgroups_x);
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(groups, 1, most));
+}
+
+std::uint32_t VectorOps::record(CommandList& list, const Run& run, BindingTable table) {
+  const LoadedKernel& loaded = kernel(run.op, run.width, run.predicated);
+  table.set(BufferRole::scalars, scalars_);
+  const std::uint32_t groups = one_workgroup(run.op) ? 1 : workgroups(run.constants.count);
+  list.dispatch(loaded.kernel, table.bind(loaded.source), push_bytes(run.constants), groups);
+  return groups;
+}
+
+void VectorOps::sum(CommandList& list, const Buffer& partials, std::uint32_t start,
+                    std::uint32_t count, std::uint32_t stride, Scalar first, std::uint32_t sums,
+                    bool maximum) {
+  const Op op = maximum ? Op::max_partials : Op::sum_partials;
+  const LoadedKernel& loaded = kernel(op, 1, false);
+  BindingTable table;
+  table.set(BufferRole::scalars, scalars_);
+  table.set(BufferRole::partials, partials);
+  const codegen::VectorConstants constants{
+      .count = count, .out_first = start, .out_stride = stride, .a = codegen::slot(first)};
+  list.dispatch(loaded.kernel, table.bind(loaded.source), push_bytes(constants), sums);
+}
+
+}  // namespace topograd::runtime::vulkan

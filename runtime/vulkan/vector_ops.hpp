@@ -1,0 +1,61 @@
+// The solver's vector kernels on the device, recorded by name.
+#pragma once
+
+#include <topograd/codegen/vector_kernels.hpp>
+#include <topograd/runtime/vulkan/context.hpp>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <tuple>
+
+namespace topograd::runtime::vulkan {
+
+/// Kernels of one engine's vector operations, and the scalars through which they talk.
+class VectorOps {
+ public:
+  using Op = codegen::VectorOp;
+  using Scalar = codegen::Scalar;
+
+  /// `masked`: some scalars are fixed, so that kernels read the `fixed` buffer.
+  VectorOps(Context& context, bool masked);
+
+  Buffer& scalars() { return scalars_; }
+  /// Writes scalars before the next submission.
+  void write(std::span<const std::pair<Scalar, double>> values);
+  /// Reads all scalars: one read-back.
+  const std::array<double, codegen::kScalarCount>& read();
+  /// What the last read() gave.
+  const std::array<double, codegen::kScalarCount>& last_read() const { return values_; }
+
+  struct Run {
+    Op op = Op::fill;
+    std::uint32_t width = 1;
+    bool predicated = false;
+    codegen::VectorConstants constants;
+  };
+  /// Records one kernel over run.constants.count elements or blocks. Returns its workgroups (one
+  /// partial each).
+  std::uint32_t record(CommandList& list, const Run& run, BindingTable table);
+  /// Workgroups that record() uses for so many elements or blocks.
+  std::uint32_t workgroups(std::uint64_t count) const;
+
+  /// scalars[first + v] = sum of `count` partials from v * stride + start on, for v < sums.
+  void sum(CommandList& list, const Buffer& partials, std::uint32_t start, std::uint32_t count,
+           std::uint32_t stride, Scalar first, std::uint32_t sums, bool maximum = false);
+
+  /// A buffer for partial sums, in scalar precision.
+  Buffer make_partials(std::uint64_t count);
+
+ private:
+  const LoadedKernel& kernel(Op op, std::uint32_t width, bool predicated);
+
+  Context& context_;
+  bool masked_;
+  Buffer scalars_;
+  std::array<double, codegen::kScalarCount> values_{};
+  std::map<std::tuple<Op, std::uint32_t, bool>, LoadedKernel> kernels_;
+};
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,129 @@
+// The Vulkan engine: terms, vectors and recorded command lists of one problem.
+#pragma once
+
+#include <topograd/runtime/vulkan/device_term.hpp>
+#include <topograd/runtime/vulkan/vector_ops.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+/// Where an array's diagonal blocks lie, and as blocks of which width they are inverted.
+struct BlockRange {
+  std::uint32_t x_first = 0;       ///< first scalar of the array
+  std::uint32_t blocks_first = 0;  ///< position of its first packed triangle
+  std::uint32_t count = 0;         ///< blocks
+  std::uint32_t width = 1;
+};
+
+class VulkanEngine final : public Engine {
+ public:
+  VulkanEngine(const Model& model, const EngineOptions& options);
+
+  std::string backend() const override { return "vulkan"; }
+  std::string device() const override { return context_.device->info().name; }
+  EngineStats stats() const override;
+  std::string accumulation() const override;
+  void refresh(const Model& model) override;
+
+  void set_point(std::span<const double> x) override;
+  void point(std::span<double> x) override;
+  double cost() override;
+  void residuals(std::span<double> out) override;
+  void gradient(std::span<double> out) override;
+  void jacobian(std::size_t term, std::span<double> values) override;
+  void jvp(std::span<const double> p, std::span<double> out) override;
+  void vjp(std::span<const double> seeds, std::span<double> out) override;
+  void jtjp(std::span<const double> p, std::span<double> out) override;
+
+  PointReport linearize() override;
+  StepReport try_step(const StepRequest& request) override;
+  StepReport try_step(std::span<const double> delta) override;
+  void accept() override;
+
+  Timing time(KernelKind kind, int warm_ups, int samples) override;
+  Timing time_step(int iterations, double damping, int samples) override;
+
+ private:
+  using Scalar = codegen::Scalar;
+  using VectorOp = codegen::VectorOp;
+
+  // engine.cpp: making and following a model
+  void build();
+  void make_vectors();
+  void lay_out_blocks();
+  void write_constants();
+  void submit(const CommandList& list, std::uint64_t kernels, bool wait);
+  /// Records with `record`, which returns nothing; counts kernels of residuals.
+  struct Recorded {
+    CommandList list;
+    std::uint64_t kernels = 0;
+  };
+  Recorded make_list(std::string_view name, const std::function<void(CommandList&)>& record);
+  void run_once(std::string_view name, const std::function<void(CommandList&)>& record);
+  void submit(const Recorded& recorded, bool wait) {
+    submit(recorded.list, recorded.kernels, wait);
+  }
+
+  // sums.cpp: passes over all terms
+  Operands operands(const Buffer& x, const Buffer* direction = nullptr) const;
+  void record_sum(CommandList& list, Pass pass, const Operands& operands, const Buffer& out);
+  void record_gather(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
+                     bool store_terms);
+  void record_stored_jtjp(CommandList& list, const Operands& operands, const Buffer& out);
+  void record_blocks(CommandList& list, const Operands& operands);
+  void record_cost(CommandList& list, const Buffer& x, Scalar result);
+  void record_product(CommandList& list, const Operands& operands, const Buffer& out);
+  bool use_stored_jacobian() const { return !jacobians_.empty(); }
+  void record_jacobians(CommandList& list);
+  void read_rows(Pass pass, const Operands& operands, std::span<double> out);
+  std::uint64_t term_dispatches() const;
+
+  // timing.cpp
+  Timing time_list(const Recorded& recorded, int warm_ups, int samples);
+  void record_kind(CommandList& list, KernelKind kind);
+  void record_rows(CommandList& list, Pass pass, const Operands& operands);
+
+  // step.cpp: damped least squares
+  std::uint32_t record_by_blocks(CommandList& list, VectorOp op, const BindingTable& table,
+                                 std::uint32_t first_partial, std::uint32_t out_stride);
+  BindingTable solver_table();
+  std::uint32_t block_groups() const;
+  void record_linearize(CommandList& list);
+  void record_solve_start(CommandList& list);
+  void record_iteration(CommandList& list);
+  void record_trial(CommandList& list);
+  int iterate(int most);
+  void prepare_lists();
+
+  Model model_;
+  EngineOptions options_;
+  Context context_;
+  std::unique_ptr<VectorOps> vectors_;
+  std::vector<std::unique_ptr<DeviceTerm>> terms_;
+  std::vector<std::uint64_t> structure_versions_, data_versions_;
+  std::vector<BlockRange> blocks_;
+  std::vector<std::uint32_t> diagonal_positions_;  // of each scalar in the packed blocks
+  std::uint64_t packed_blocks_ = 0;
+
+  Buffer x_, trial_, gradient_, direction_, result_, uniforms_, fixed_;
+  Buffer step_, residual_, product_, preconditioned_, scale_, damping_, packed_, inverse_;
+  Buffer partials_, cost_partials_;
+  std::vector<Buffer> jacobians_;  // by term, where J·p is computed from a stored Jacobian
+  std::map<Pass, std::vector<Buffer>> row_results_;  // of timed evaluations, by term
+  std::vector<Buffer> stored_;  // by term, terms of gather_store and row results
+  bool scale_is_set_ = false;
+  int expected_iterations_ = 16;
+
+  Recorded linearize_list_, solve_start_list_, iterations_list_, trial_list_, accept_list_;
+  CompileStats compile_before_;
+  Counters counters_before_;
+  std::uint64_t kernels_ = 0;
+};
+
+}  // namespace topograd::runtime::vulkan

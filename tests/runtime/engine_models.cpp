@@ -1,0 +1,238 @@
+// Building of test models and reference sums.
+#include "runtime/engine_models.hpp"
+
+#include <topograd/autodiff/derivatives.hpp>
+#include <topograd/ir/evaluate.hpp>
+#include <topograd/ir/text.hpp>
+
+#include <cmath>
+#include <random>
+
+namespace topograd::test {
+namespace {
+
+constexpr const char* kSpring = R"(program parameters=6 data=1 uniforms=0 seeds=0 {
+  %0 = parameter 0
+  %1 = parameter 1
+  %2 = parameter 2
+  %3 = parameter 3
+  %4 = parameter 4
+  %5 = parameter 5
+  %6 = data 0
+  %7 = sub %0, %3
+  %8 = sub %1, %4
+  %9 = sub %2, %5
+  %10 = square %7
+  %11 = square %8
+  %12 = square %9
+  %13 = add %10, %11
+  %14 = add %13, %12
+  %15 = sqrt %14
+  %16 = sub %15, %6
+  return %16
+}
+)";
+
+constexpr const char* kAnchor = R"(program parameters=3 data=3 uniforms=0 seeds=0 {
+  %0 = parameter 0
+  %1 = parameter 1
+  %2 = parameter 2
+  %3 = data 0
+  %4 = data 1
+  %5 = data 2
+  %6 = sub %0, %3
+  %7 = sub %1, %4
+  %8 = sub %2, %5
+  return %6, %7, %8
+}
+)";
+
+// Rows: u (sin(p0 a) + p1 b - d), u exp(-p2^2) (p3 and p4 are the shared block a, b).
+constexpr const char* kShared = R"(program parameters=5 data=1 uniforms=1 seeds=0 {
+  %0 = parameter 0
+  %1 = parameter 1
+  %2 = parameter 2
+  %3 = parameter 3
+  %4 = parameter 4
+  %5 = data 0
+  %6 = uniform 0
+  %7 = mul %0, %3
+  %8 = sin %7
+  %9 = mul %1, %4
+  %10 = add %8, %9
+  %11 = sub %10, %5
+  %12 = mul %6, %11
+  %13 = square %2
+  %14 = neg %13
+  %15 = exp %14
+  %16 = mul %6, %15
+  return %12, %16
+}
+)";
+
+constexpr const char* kChain = R"(program parameters=2 data=1 uniforms=0 seeds=0 {
+  %0 = parameter 0
+  %1 = parameter 1
+  %2 = data 0
+  %3 = mul %0, %1
+  %4 = sub %3, %2
+  return %4
+}
+)";
+
+struct Instance {
+  std::vector<long double> parameters, data, uniforms;
+};
+
+Instance instance_of(const OwnedModel& m, const runtime::Term& term, std::size_t row) {
+  const ir::LeafCounts& leaves = term.topology->program.leaves;
+  Instance in;
+  for (std::uint32_t k = 0; k < leaves.parameters; ++k) {
+    in.parameters.push_back(m.x[term.batch->index(row, k)]);
+  }
+  for (std::uint32_t k = 0; k < leaves.data; ++k) in.data.push_back(term.batch->data(row, k));
+  for (std::uint32_t k = 0; k < leaves.uniforms; ++k) {
+    in.uniforms.push_back(m.model.uniforms[term.batch->index(row, leaves.parameters + k)]);
+  }
+  return in;
+}
+
+template <class Visit>
+void each_instance(const OwnedModel& m, const runtime::Term& term, const ir::Program& program,
+                   Visit visit) {
+  for (std::size_t row = 0; row < term.batch->size(); ++row) {
+    const Instance in = instance_of(m, term, row);
+    visit(row,
+          ir::evaluate<long double>(
+              program, {.parameters = in.parameters, .data = in.data, .uniforms = in.uniforms}));
+  }
+}
+
+}  // namespace
+
+ir::Batch& OwnedModel::add_term(const std::string& name, const char* text) {
+  auto topology = std::make_unique<ir::Topology>();
+  topology->program = ir::parse(text);
+  topology->hash.add(std::hash<std::string>{}(name));
+  const ir::LeafCounts& leaves = topology->program.leaves;
+  batches.push_back(std::make_unique<ir::Batch>(leaves.parameters, leaves.uniforms, leaves.data));
+  topologies.push_back(std::move(topology));
+  model.terms.push_back({topologies.back().get(), batches.back().get(), name});
+  return *batches.back();
+}
+
+void OwnedModel::add_row(std::size_t term, std::vector<std::uint32_t> indices,
+                         std::vector<double> data) {
+  batches[term]->append(indices, data, model.rows);
+  model.rows += topologies[term]->program.outputs.size();
+}
+
+OwnedModel springs_model(std::uint32_t vertices, std::uint32_t edges) {
+  OwnedModel m;
+  std::mt19937 random(11);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  m.model.arrays = {{0, 3, vertices}};
+  m.model.scalars = 3 * vertices;
+  for (std::uint32_t k = 0; k < 3 * vertices; ++k) m.x.push_back(uniform(random));
+  m.add_term("spring", kSpring);
+  m.add_term("anchor", kAnchor);
+  for (std::uint32_t e = 0; e < edges; ++e) {
+    const std::uint32_t a = e % vertices;
+    const std::uint32_t b = (a + 1 + random() % (vertices - 1)) % vertices;
+    m.add_row(0, {3 * a, 3 * a + 1, 3 * a + 2, 3 * b, 3 * b + 1, 3 * b + 2},
+              {0.5 + uniform(random) / 4});
+    if (e < 4) m.add_row(1, {3 * a, 3 * a + 1, 3 * a + 2}, {0.25, -0.5, uniform(random)});
+  }
+  return m;
+}
+
+OwnedModel shared_model(std::uint32_t blocks) {
+  OwnedModel m;
+  std::mt19937 random(5);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  m.model.arrays = {{0, 3, blocks}, {3ull * blocks, 2, 1}};
+  m.model.scalars = 3 * blocks + 2;
+  m.model.uniforms = {0.25, 1.5};
+  for (std::uint64_t k = 0; k < m.model.scalars; ++k) m.x.push_back(uniform(random));
+  m.add_term("shared", kShared);
+  const std::uint32_t s = 3 * blocks;
+  for (std::uint32_t b = 0; b < blocks; ++b) {
+    m.add_row(0, {3 * b, 3 * b + 1, 3 * b + 2, s, s + 1, 1}, {uniform(random)});
+  }
+  return m;
+}
+
+OwnedModel chain_model(std::uint32_t scalars) {
+  OwnedModel m;
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> uniform(0.5, 1.5);
+  m.model.arrays = {{0, 4, scalars / 4}};
+  m.model.scalars = scalars;
+  for (std::uint32_t k = 0; k < scalars; ++k) m.x.push_back(uniform(random));
+  m.add_term("chain", kChain);
+  for (std::uint32_t k = 0; k + 1 < scalars; ++k) m.add_row(0, {k, k + 1}, {uniform(random)});
+  return m;
+}
+
+double reference_cost(const OwnedModel& m) {
+  long double sum = 0;
+  for (const runtime::Term& term : m.model.terms) {
+    each_instance(m, term, term.topology->program, [&](std::size_t, const auto& rows) {
+      for (long double r : rows) sum += r * r / 2;
+    });
+  }
+  return static_cast<double>(sum);
+}
+
+std::vector<std::vector<double>> reference_jacobian(const OwnedModel& m) {
+  std::vector<std::vector<double>> jacobian(m.model.rows,
+                                            std::vector<double>(m.model.scalars, 0.0));
+  for (const runtime::Term& term : m.model.terms) {
+    const ir::Program& f = term.topology->program;
+    const std::uint32_t n = f.leaves.parameters;
+    const ir::Program program = autodiff::jacobian(f, autodiff::all_slots(f));
+    each_instance(m, term, program, [&](std::size_t row, const auto& values) {
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        jacobian[term.batch->residual_row(row) + k / n][term.batch->index(
+            row, static_cast<std::uint32_t>(k % n))] += static_cast<double>(values[k]);
+      }
+    });
+  }
+  return jacobian;
+}
+
+std::vector<double> reference_gradient(const OwnedModel& m) {
+  std::vector<long double> sum(m.model.scalars, 0);
+  for (const runtime::Term& term : m.model.terms) {
+    const ir::Program& f = term.topology->program;
+    const ir::Program program = autodiff::gradient(f, autodiff::all_slots(f));
+    each_instance(m, term, program, [&](std::size_t row, const auto& g) {
+      for (std::uint32_t k = 0; k < g.size(); ++k) sum[term.batch->index(row, k)] += g[k];
+    });
+  }
+  return {sum.begin(), sum.end()};
+}
+
+double relative_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  long double error = 0, norm = 0;
+  for (std::size_t k = 0; k < b.size(); ++k) {
+    error += (static_cast<long double>(a[k]) - b[k]) * (static_cast<long double>(a[k]) - b[k]);
+    norm += static_cast<long double>(b[k]) * b[k];
+  }
+  return static_cast<double>(std::sqrt(error / norm));
+}
+
+void round_to_float(OwnedModel& m) {
+  const auto narrow = [](double& v) { v = static_cast<float>(v); };
+  for (double& v : m.x) narrow(v);
+  for (double& v : m.model.uniforms) narrow(v);
+  for (auto& batch : m.batches) {
+    for (std::size_t row = 0; row < batch->size(); ++row) {
+      for (std::uint32_t k = 0; k < batch->data_columns(); ++k) {
+        batch->set_data(row, k, static_cast<float>(batch->data(row, k)));
+      }
+    }
+  }
+}
+
+}  // namespace topograd::test

@@ -1,0 +1,183 @@
+// Column layouts, slot groups and inversions against brute force.
+#include <topograd/runtime/plan.hpp>
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace topograd::runtime {
+namespace {
+
+using codegen::IndexSource;
+
+/// Edges (a, b) of blocks of `width` scalars at `offset`: slots are the scalars of both blocks.
+ir::Batch edge_batch(std::size_t edges, std::uint32_t blocks, std::uint32_t width,
+                     std::uint32_t offset, std::uint32_t hub = ~0u) {
+  ir::Batch batch(2 * width, 1, 1);
+  std::mt19937 random(7);
+  std::vector<std::uint32_t> indices(2 * width + 1);
+  for (std::size_t e = 0; e < edges; ++e) {
+    const std::uint32_t a = hub < blocks ? hub : random() % blocks;
+    const std::uint32_t b = (a + 1 + random() % (blocks - 1)) % blocks;
+    for (std::uint32_t k = 0; k < width; ++k) {
+      indices[k] = offset + a * width + k;
+      indices[width + k] = offset + b * width + k;
+    }
+    indices[2 * width] = 5;
+    const double data[] = {static_cast<double>(e)};
+    batch.append(indices, data, e);
+  }
+  return batch;
+}
+
+TEST(Layout, StoresOneColumnForABlockAndNoneForAConstant) {
+  const ir::Batch batch = edge_batch(10000, 300, 3, 9);
+  const codegen::ColumnLayout layout = find_layout(batch, false);
+  EXPECT_EQ(layout.index_columns, 2u);
+  EXPECT_EQ(layout.index_constants, 1u);
+  EXPECT_EQ(layout.data_columns, 1u);
+  for (std::uint32_t k = 0; k < 6; ++k) {
+    EXPECT_EQ(layout.parameters[k],
+              (IndexSource{IndexSource::Kind::column, k / 3, static_cast<std::int32_t>(k % 3)}));
+  }
+  EXPECT_EQ(layout.uniforms[0].kind, IndexSource::Kind::constant);
+  EXPECT_TRUE(layout_holds(batch, layout, 0));
+}
+
+TEST(Layout, DoesNotHoldForRowsThatBreakIt) {
+  ir::Batch batch = edge_batch(5000, 300, 3, 0);
+  const codegen::ColumnLayout layout = find_layout(batch, true);
+  batch.set_index(4321, 2, batch.index(4321, 2) + 1);
+  EXPECT_FALSE(layout_holds(batch, layout, 0));
+  EXPECT_TRUE(layout_holds(batch, layout, 4322));
+}
+
+TEST(Layout, NegativeOffsetsAndConstantData) {
+  ir::Batch batch(2, 0, 2);
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    const std::uint32_t indices[] = {i * 7 % 50 + 10, i * 7 % 50 + 4};
+    const double data[] = {2.5, static_cast<double>(i)};
+    batch.append(indices, data, i);
+  }
+  const codegen::ColumnLayout layout = find_layout(batch, true);
+  EXPECT_EQ(layout.parameters[1], (IndexSource{IndexSource::Kind::column, 0, -6}));
+  EXPECT_EQ(layout.data_constants, 1u);
+  EXPECT_EQ(layout.data_columns, 1u);
+  EXPECT_EQ(find_layout(batch, false).data_constants, 0u);
+}
+
+TEST(Groups, SlotsOfOneBlockAreOneGroup) {
+  const ParameterArray arrays[] = {{0, 1, 9}, {9, 3, 300}};
+  const auto groups = find_groups(edge_batch(1000, 300, 3, 9), arrays);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].array, 1u);
+  EXPECT_EQ(groups[1].slots, (std::vector<std::uint32_t>{3, 4, 5}));
+  EXPECT_EQ(groups[1].coordinates, (std::vector<std::uint32_t>{0, 1, 2}));
+}
+
+TEST(Groups, FallToScalarsWhereTheCoordinateChanges) {
+  const ParameterArray arrays[] = {{0, 2, 50}};
+  ir::Batch batch(2, 0, 0);
+  for (std::uint32_t i = 0; i + 1 < 100; ++i) {
+    const std::uint32_t indices[] = {i, i + 1};
+    batch.append(indices, {}, i);
+  }
+  const auto groups = find_groups(batch, arrays);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].array, kScalars);
+}
+
+/// Entries (owner, role, instance) that work items reach, with partial sums followed to their
+/// owners.
+std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> reached(
+    const GatherPlan& plan) {
+  std::map<std::uint32_t, std::uint32_t> owner_of_partial;
+  std::vector<std::vector<std::uint32_t>> inner(plan.partials);
+  const auto roles = plan.roles.size();
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint32_t>> entries;
+  for (std::size_t w = 0; w < plan.owners.size(); ++w) {
+    std::uint32_t items = 0;
+    for (std::size_t r = 0; r < roles; ++r) {
+      for (auto e = plan.starts[w * roles + r]; e < plan.starts[w * roles + r + 1]; ++e, ++items) {
+        entries[{plan.owners[w], static_cast<std::uint32_t>(r)}].push_back(plan.instances[e]);
+      }
+    }
+    EXPECT_LE(items, kSegment);
+    if (w < plan.direct_items) {
+      EXPECT_EQ(plan.outputs[w], plan.owners[w]);
+    } else {
+      owner_of_partial[plan.outputs[w]] = plan.owners[w];
+    }
+  }
+  // Every partial sum must arrive at its owner exactly once.
+  for (const GatherPlan::Level& level : plan.levels) {
+    for (std::size_t k = 0; k < level.target.size(); ++k) {
+      const std::uint32_t owner = owner_of_partial.at(level.first[2 * k]);
+      EXPECT_LE(level.first[2 * k + 1] - level.first[2 * k], kSegment);
+      for (auto p = level.first[2 * k]; p < level.first[2 * k + 1]; ++p) {
+        EXPECT_EQ(owner_of_partial.at(p), owner);
+        owner_of_partial.erase(p);
+      }
+      if (level.to_owners) {
+        EXPECT_EQ(level.target[k], owner);
+      } else {
+        owner_of_partial[level.target[k]] = owner;
+      }
+    }
+  }
+  EXPECT_TRUE(owner_of_partial.empty());
+  return entries;
+}
+
+void expect_inversion(const ir::Batch& batch, std::span<const ParameterArray> arrays,
+                      std::uint64_t scalars) {
+  const auto groups = find_groups(batch, arrays);
+  std::size_t entries = 0;
+  for (const GatherPlan& plan : invert(batch, groups, arrays, scalars)) {
+    for (auto& [key, instances] : reached(plan)) {
+      const SlotGroup& group = groups[plan.roles[key.second]];
+      EXPECT_TRUE(std::is_sorted(instances.begin(), instances.end()));
+      for (std::uint32_t i : instances) {
+        EXPECT_EQ(batch.index(i, group.slots[0]),
+                  plan.x_first + key.first * plan.owner_width + group.coordinates[0]);
+      }
+      entries += instances.size();
+    }
+  }
+  EXPECT_EQ(entries, batch.size() * groups.size());
+}
+
+TEST(Invert, EveryEntryReachesItsOwnerOnce) {
+  const ParameterArray arrays[] = {{0, 1, 9}, {9, 3, 300}};
+  struct Row {
+    const char* name;
+    std::size_t edges;
+    std::uint32_t hub;
+  };
+  for (const Row& row : {Row{"few entries", 3, ~0u}, Row{"many", 5000, ~0u}, Row{"a hub", 700, 4},
+                         Row{"a hub of three levels", 300000, 0}}) {
+    SCOPED_TRACE(row.name);
+    expect_inversion(edge_batch(row.edges, 300, 3, 9, row.hub), arrays, 909);
+  }
+}
+
+TEST(Invert, SaysWhetherAllOwnersAreReached) {
+  const ParameterArray arrays[] = {{0, 3, 300}};
+  const ir::Batch many = edge_batch(5000, 300, 3, 0), few = edge_batch(20, 300, 3, 0);
+  EXPECT_TRUE(invert(many, find_groups(many, arrays), arrays, 900)[0].covers_all);
+  EXPECT_FALSE(invert(few, find_groups(few, arrays), arrays, 900)[0].covers_all);
+}
+
+TEST(EntryColumns, LeaveOutTheOwnersOwn) {
+  const ParameterArray arrays[] = {{0, 3, 300}};
+  const ir::Batch batch = edge_batch(1000, 300, 3, 0);
+  const auto layout = find_layout(batch, false);
+  const auto groups = find_groups(batch, arrays);
+  EXPECT_EQ(entry_columns(layout, groups[0]).index_columns, (std::vector<std::uint32_t>{1}));
+  EXPECT_EQ(entry_columns(layout, groups[1]).index_columns, (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(entry_columns(layout, groups[1]).layout.parameters[2].column, 0u);
+}
+
+}  // namespace
+}  // namespace topograd::runtime
