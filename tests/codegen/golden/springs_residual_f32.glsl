@@ -1,0 +1,55 @@
+// springs_residual: length of an edge minus its rest length
+//
+// form        store, f32, 128 invocations a workgroup
+// instance    6 parameters, 1 data, 0 uniforms -> 1 output
+// operations  12: 2 add, 4 sub, 3 mul, 1 sqrt, 1 gt, 1 select
+// bytes       16 an instance
+#version 450
+
+layout(local_size_x = 128) in;
+
+layout(push_constant) uniform PushConstants {
+  uint count;       // end of the rows of this dispatch
+  uint first;       // row of invocation 0
+  uint stride;      // between columns
+  uint out_stride;  // between outputs, seeds, terms
+  uint out_first;   // position of the first result
+  uint x_first;     // position of owner 0 in x
+  uint overwrite;   // 1: store sums, 0: add them
+  uint reserved;    // unused
+};
+
+layout(std430, binding = 0) restrict readonly buffer XBuffer { float x[]; };
+layout(std430, binding = 1) restrict readonly buffer IndexColumnsBuffer { uint index_columns[]; };
+layout(std430, binding = 2) restrict readonly buffer DataColumnsBuffer { float data_columns[]; };
+layout(std430, binding = 3) restrict writeonly buffer ResultsBuffer { float results[]; };
+
+void main() {
+  uint i = gl_GlobalInvocationID.x + first;
+  if (i >= count) return;
+
+  uint c0 = index_columns[i];
+  uint c1 = index_columns[stride + i];
+  float x_a = x[c0];
+  float y_a = x[c0 + 1u];
+  float z_a = x[c0 + 2u];
+  float x_b = x[c1];
+  float y_b = x[c1 + 1u];
+  float z_b = x[c1 + 2u];
+  float rest_length = data_columns[i];
+
+  precise float t0 = x_a - x_b;
+  precise float t1 = t0 * t0;
+  precise float t2 = y_a - y_b;
+  precise float t3 = t2 * t2;
+  precise float t4 = t1 + t3;
+  precise float t5 = z_a - z_b;
+  precise float t6 = t5 * t5;
+  precise float t7 = t4 + t6;
+  precise float t8 = sqrt(t7);
+  bool b9 = t7 > 0.0;
+  precise float t10 = b9 ? t8 : 0.0;
+  precise float t11 = t10 - rest_length;
+
+  results[out_first + i] = t11;
+}

@@ -1,0 +1,268 @@
+// Every form of generated kernels on a device against the evaluator: odd sizes, all rungs.
+#include <topograd/ir/evaluate.hpp>
+#include <topograd/ir/graph.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "codegen/kernel_requests.hpp"
+#include "codegen/kernel_runner.hpp"
+#include "codegen/spring_set.hpp"
+
+namespace topograd::test {
+namespace {
+
+using codegen::Accumulation;
+using codegen::BufferRole;
+using codegen::generate;
+using codegen::KernelRequest;
+using codegen::KernelSource;
+using codegen::Precision;
+using ir::Op;
+
+constexpr std::uint32_t kSizes[] = {1, 2, 127, 128, 129, 1000};
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+double tolerance(Precision precision) { return precision == Precision::f32 ? 2e-6 : 4e-15; }
+
+void expect_close(const std::vector<double>& got, const std::vector<double>& want, double tolerance,
+                  const std::string& what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  double norm = 0, difference = 0;
+  for (std::size_t k = 0; k < got.size(); ++k) {
+    norm += want[k] * want[k];
+    difference += (got[k] - want[k]) * (got[k] - want[k]);
+  }
+  EXPECT_LE(std::sqrt(difference), tolerance * std::sqrt(norm)) << what;
+}
+
+class KernelForms : public KernelDeviceTest {
+ protected:
+  std::vector<double> scatter(const SpringSet& set, Precision precision,
+                              Accumulation accumulation) {
+    KernelRunner runner(device_);
+    set.set_instances(runner, precision);
+    runner.set(BufferRole::out, precision, std::vector<double>(set.x.size()));
+    runner.run(generate(with_controls(springs_gradient_scatter(precision, accumulation))),
+               {.count = set.count, .stride = set.count}, groups_of(set.count, 128));
+    return runner.numbers(BufferRole::out, precision);
+  }
+
+  bool can_scatter(Precision precision, Accumulation accumulation) const {
+    const auto& f = device_->features();
+    if (accumulation == Accumulation::atomic_cas)
+      return precision == Precision::f32 || f.int64_atomics;
+    return precision == Precision::f32 ? f.atomic_float32_add : f.atomic_float64_add;
+  }
+
+  std::vector<double> gather(const SpringSet& set, Precision precision,
+                             const KernelRequest& request, bool overwrite) {
+    KernelRunner runner(device_);
+    set.set_entries(runner, precision);
+    runner.set(BufferRole::out, precision,
+               std::vector<double>(set.x.size(), overwrite ? kNan : 0.5));
+    const auto entries = 2 * set.count;
+    runner.run(generate(with_controls(request)),
+               {.count = set.vertices, .stride = entries, .overwrite = overwrite ? 1u : 0u},
+               groups_of(set.vertices, request.workgroup_size));
+    return runner.numbers(BufferRole::out, precision);
+  }
+};
+
+TEST_F(KernelForms, StoresEveryInstance) {
+  for (const Precision precision : precisions()) {
+    for (const std::uint32_t size : kSizes) {
+      const SpringSet set(size, precision);
+      KernelRunner runner(device_);
+      set.set_instances(runner, precision);
+      runner.set(BufferRole::out, precision, std::vector<double>(size + 1, -77));
+      // In two parts, as a long batch is dispatched.
+      const std::uint32_t half = size / 2;
+      const KernelSource source = generate(with_controls(springs_residual(precision)));
+      runner.run(source, {.count = half, .stride = size}, groups_of(half, 128));
+      runner.run(source, {.count = size, .first = half, .stride = size},
+                 groups_of(size - half, 128));
+      const std::vector<double> got = runner.numbers(BufferRole::out, precision);
+      for (std::uint32_t i = 0; i < size; ++i) {
+        const double want = set.evaluate(springs(), i)[0];
+        EXPECT_NEAR(got[i], want, tolerance(precision))
+            << name(precision) << " " << size << " " << i;
+      }
+      EXPECT_EQ(got[size], -77);
+    }
+  }
+}
+
+TEST_F(KernelForms, ScattersAddUp) {
+  const ir::Program gradient =
+      springs_gradient_scatter(Precision::f64, Accumulation::atomic_cas).program;
+  for (const Precision precision : precisions()) {
+    for (const Accumulation accumulation : {Accumulation::atomic_cas, Accumulation::atomic_float}) {
+      if (!can_scatter(precision, accumulation)) continue;
+      for (const std::uint32_t size : kSizes) {
+        const SpringSet set(size, precision);
+        expect_close(scatter(set, precision, accumulation), set.sums(gradient),
+                     tolerance(precision),
+                     std::string(name(accumulation)) + " " + std::string(name(precision)) + " " +
+                         std::to_string(size));
+      }
+    }
+  }
+}
+
+// A NaN is unequal to itself; the loop of compare-and-swap ends all the same.
+TEST_F(KernelForms, ScatterOfNanEnds) {
+  for (const Precision precision : precisions()) {
+    if (!can_scatter(precision, Accumulation::atomic_cas)) continue;
+    SpringSet set(1000, precision);
+    set.rest[3] = kNan;
+    const std::vector<double> got = scatter(set, precision, Accumulation::atomic_cas);
+    for (std::uint32_t k = 0; k < got.size(); ++k) {
+      const bool touched = k / 3 == set.a[3] / 3 || k / 3 == set.b[3] / 3;
+      EXPECT_EQ(std::isnan(got[k]), touched) << k;
+    }
+  }
+}
+
+TEST_F(KernelForms, GathersAddUpAndRepeatBitForBit) {
+  for (const Precision precision : precisions()) {
+    for (const std::uint32_t size : kSizes) {
+      const SpringSet set(size, precision);
+      const std::string what = std::string(name(precision)) + " " + std::to_string(size);
+      const auto gradient = springs_gradient_gather(precision);
+      const auto scattered =
+          springs_gradient_scatter(Precision::f64, Accumulation::atomic_cas).program;
+      const std::vector<double> got = gather(set, precision, gradient, true);
+      expect_close(got, set.sums(scattered), tolerance(precision), "gradient " + what);
+      EXPECT_EQ(got, gather(set, precision, gradient, true)) << what;
+      std::vector<double> added = gather(set, precision, gradient, false);
+      for (double& value : added) value -= 0.5;
+      expect_close(added, got, precision == Precision::f32 ? 1e-6 : 1e-15, "added " + what);
+      const auto product = springs_jtjp_scatter(Precision::f64).program;
+      expect_close(gather(set, precision, springs_jtjp_gather(precision), true), set.sums(product),
+                   tolerance(precision), "jtjp " + what);
+    }
+  }
+}
+
+TEST_F(KernelForms, StoredTermsGiveTheGathersBits) {
+  for (const Precision precision : precisions()) {
+    const SpringSet set(1000, precision);
+    KernelRunner runner(device_);
+    set.set_instances(runner, precision);
+    KernelRequest store = springs_gradient_scatter(precision, Accumulation::atomic_cas);
+    store.form = codegen::Form::store;
+    runner.set(BufferRole::out, precision, std::vector<double>(6 * 1000));
+    runner.run(generate(with_controls(store)), {.count = 1000, .stride = 1000, .out_stride = 1000},
+               8);
+    const std::vector<double> terms = runner.numbers(BufferRole::out, precision);
+    set.set_entries(runner, precision);
+    runner.set(BufferRole::terms, precision, terms);
+    runner.set(BufferRole::out, precision, std::vector<double>(set.x.size()));
+    runner.run(generate(with_controls(springs_sum_terms(precision))),
+               {.count = set.vertices, .out_stride = 1000, .overwrite = 1},
+               groups_of(set.vertices, 128));
+    EXPECT_EQ(runner.numbers(BufferRole::out, precision),
+              gather(set, precision, springs_gradient_gather(precision), true));
+  }
+}
+
+TEST_F(KernelForms, CostsAreSummedInTheWidestPrecision) {
+  for (const Precision precision : precisions()) {
+    for (const std::uint32_t size : kSizes) {
+      const SpringSet set(size, precision);
+      long double want = 0;
+      for (std::uint32_t i = 0; i < size; ++i)
+        want += set.evaluate(springs_cost(precision).program, i)[0];
+      for (const std::uint32_t workgroup : {1u, 64u, 256u}) {
+        for (const bool wide : {false, true}) {
+          for (const bool subgroups : {false, true}) {
+            if (wide && !device_->features().float64) continue;
+            if (subgroups && !device_->features().subgroup_arithmetic) continue;
+            KernelRequest request = springs_cost(precision);
+            request.workgroup_size = workgroup;
+            request.wide_sums = wide;
+            request.use_subgroups = subgroups;
+            const Precision sums = wide ? Precision::f64 : precision;
+            // Three workgroups go over all instances in strides.
+            KernelRunner runner(device_);
+            set.set_instances(runner, precision);
+            runner.set(BufferRole::out, sums, std::vector<double>{-1, kNan, kNan, kNan, -1});
+            runner.run(generate(with_controls(request)),
+                       {.count = size, .stride = size, .out_first = 1}, 3);
+            const std::vector<double> partials = runner.numbers(BufferRole::out, sums);
+            EXPECT_EQ(partials[0], -1);
+            EXPECT_EQ(partials[4], -1);
+            const double got = partials[1] + partials[2] + partials[3];
+            EXPECT_NEAR(got / static_cast<double>(want), 1,
+                        precision == Precision::f32 ? 1e-6 : 1e-14)
+                << name(precision) << " " << size << " workgroup " << workgroup << " wide " << wide;
+          }
+        }
+      }
+    }
+  }
+}
+
+// 2^25 halves: plain f32 addition would stop growing or round; the errors carried along keep the
+// sum exact.
+TEST_F(KernelForms, NarrowSumsKeepTheirRoundingErrors) {
+  ir::Graph g;
+  KernelRequest request;
+  request.name = "tenths";
+  request.form = codegen::Form::reduce;
+  request.precision = Precision::f32;
+  request.program = g.extract(std::vector{g.leaf(Op::Data, 0)}, {.data = 1});
+  request.layout = codegen::general_layout(request.program.leaves);
+  const std::uint32_t count = 100000;
+  KernelRunner runner(device_);
+  runner.set(BufferRole::data_columns, Precision::f32, std::vector<double>(count, 0.1));
+  runner.set(BufferRole::out, Precision::f32, std::vector<double>(1));
+  runner.run(generate(with_controls(request)), {.count = count, .stride = count}, 1);
+  const double want = count * static_cast<double>(0.1f);
+  EXPECT_EQ(runner.numbers(BufferRole::out, Precision::f32)[0],
+            static_cast<double>(static_cast<float>(want)));
+}
+
+TEST_F(KernelForms, FailedGuardsAreCounted) {
+  ir::Graph g;
+  const ir::Id d = g.leaf(Op::Data, 0);
+  const ir::Guard guards[] = {{g.add(Op::Gt, d, g.literal(2)), true},
+                              {g.add(Op::Eq, d, g.literal(7)), false}};
+  KernelRequest request;
+  request.name = "guarded";
+  request.form = codegen::Form::reduce;
+  request.precision = Precision::f32;
+  request.program = g.extract(std::vector{d}, {.data = 1}, guards);
+  request.layout = codegen::general_layout(request.program.leaves);
+  KernelRunner runner(device_);
+  runner.set(BufferRole::data_columns, Precision::f32,
+             std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  runner.set(BufferRole::out, Precision::f32, std::vector<double>(1));
+  runner.set(BufferRole::failures, std::vector<std::uint32_t>{0});
+  runner.run(generate(with_controls(request)), {.count = 10, .stride = 10}, 1);
+  EXPECT_EQ(runner.words(BufferRole::failures)[0], 4u);  // 0, 1, 2 and 7
+  EXPECT_EQ(runner.numbers(BufferRole::out, Precision::f32)[0], 45);
+}
+
+TEST_F(KernelForms, NothingRunsOnceTheSolverIsDone) {
+  const Precision precision = Precision::f32;
+  const SpringSet set(100, precision);
+  for (const double state : {0.0, 1.0, 3.0}) {
+    KernelRequest request = springs_gradient_gather(precision);
+    request.predicated = true;
+    request.scalars = precision;
+    KernelRunner runner(device_);
+    set.set_entries(runner, precision);
+    runner.set(BufferRole::scalars, precision, std::vector<double>{state});
+    runner.set(BufferRole::out, precision, std::vector<double>(set.x.size(), 123));
+    runner.run(generate(request), {.count = set.vertices, .stride = 200, .overwrite = 1}, 1);
+    const std::vector<double> got = runner.numbers(BufferRole::out, precision);
+    EXPECT_EQ(got == std::vector<double>(set.x.size(), 123), state != 0) << state;
+  }
+}
+
+}  // namespace
+}  // namespace topograd::test

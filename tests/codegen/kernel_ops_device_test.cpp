@@ -1,0 +1,235 @@
+// Every op, literal and leaf of generated kernels on a device against the evaluator.
+#include <topograd/ir/evaluate.hpp>
+#include <topograd/ir/graph.hpp>
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "codegen/kernel_requests.hpp"
+#include "codegen/kernel_runner.hpp"
+
+namespace topograd::test {
+namespace {
+
+using codegen::BufferRole;
+using codegen::generate;
+using codegen::KernelRequest;
+using codegen::Precision;
+using ir::Op;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// Operands of one op, `arity` columns: special values against each other and random ones in the
+// domain.
+std::vector<std::vector<double>> operands(const ir::OpInfo& info, bool specials) {
+  std::vector<double> values = {1, -1, 0.5, -0.5, 2, -2, 3, 0.1, -0.7, 100.25, 1e-3, 0.999};
+  if (specials) values.insert(values.end(), {0.0, -0.0, kInf, -kInf, kNan, 1e30, -1e-30});
+  std::vector<std::vector<double>> columns(3);
+  const auto append = [&](double a, double b, double c) {
+    columns[0].push_back(a);
+    columns[1].push_back(b);
+    columns[2].push_back(c);
+  };
+  for (const double a : values) {
+    if (info.arity == 1) append(a, 0, 0);
+    for (const double b : info.arity > 1 ? values : std::vector<double>{}) {
+      if (info.arity == 2) append(a, b, 0);
+      for (const double c : info.arity > 2 ? values : std::vector<double>{}) append(a, b, c);
+    }
+  }
+  std::mt19937 random(7);
+  const auto inside = [](double bound, double fallback) {
+    return std::isfinite(bound) ? bound : fallback;
+  };
+  std::uniform_real_distribution<double> first(inside(info.domain.min, -8),
+                                               inside(info.domain.max, 8));
+  std::uniform_real_distribution<double> other(-8, 8);
+  for (int k = 0; k < 500; ++k) append(first(random), other(random), other(random));
+  return columns;
+}
+
+template <class T>
+double reference(Op op, const std::vector<std::vector<double>>& columns, std::size_t row) {
+  return static_cast<double>(ir::apply<T>(op, static_cast<T>(columns[0][row]),
+                                          static_cast<T>(columns[1][row]),
+                                          static_cast<T>(columns[2][row])));
+}
+
+// Units in the last place that a device may be off; 0 where it must give the evaluator's bits.
+double allowance(const ir::OpInfo& info, bool correct_rounding) {
+  const bool divides = info.op == Op::Div || info.op == Op::Reciprocal || info.op == Op::Sqrt;
+  if (divides) return correct_rounding ? 0 : 3;
+  const bool exact = !info.spelling.empty() || info.function == "floor" ||
+                     info.function == "ceil" || info.function == "trunc" ||
+                     info.function == "round" || info.function == "sign" ||
+                     info.function == "min" || info.function == "max";
+  return exact ? 0 : correct_rounding ? 4 : 16;
+}
+
+class KernelOps : public KernelDeviceTest {
+ protected:
+  void sweep(const ir::OpInfo& info, Precision precision) {
+    const bool specials = keeps_specials(precision);
+    auto columns = operands(info, specials);
+    for (auto& column : columns) column = rounded(std::move(column), precision);
+    const auto rows = static_cast<std::uint32_t>(columns[0].size());
+    KernelRequest request;
+    request.name = "op_" + std::string(info.name);
+    request.precision = precision;
+    request.program = single_op(info.op);
+    request.layout = codegen::general_layout(request.program.leaves);
+    // Parameters by column: instance i reads x[k * rows + i].
+    std::vector<std::uint32_t> indices;
+    std::vector<double> x;
+    for (std::uint32_t k = 0; k < 3; ++k) {
+      for (std::uint32_t i = 0; i < rows; ++i) indices.push_back(k * rows + i);
+      x.insert(x.end(), columns[k].begin(), columns[k].end());
+    }
+    KernelRunner runner(device_);
+    runner.set(BufferRole::x, precision, x);
+    runner.set(BufferRole::index_columns, indices);
+    runner.set(BufferRole::out, precision, std::vector<double>(rows, -77));
+    runner.run(generate(with_controls(request)),
+               {.count = rows, .stride = rows, .out_stride = rows},
+               groups_of(rows, request.workgroup_size));
+    compare(info, precision, columns, runner.numbers(BufferRole::out, precision));
+  }
+
+  void compare(const ir::OpInfo& info, Precision precision,
+               const std::vector<std::vector<double>>& columns, const std::vector<double>& got) {
+    int shown = 0;
+    for (std::size_t i = 0; i < got.size() && shown < 5; ++i) {
+      const double want = precision == Precision::f32 ? reference<float>(info.op, columns, i)
+                                                      : reference<double>(info.op, columns, i);
+      const double unfused = columns[0][i] * columns[1][i] + columns[2][i];
+      double distance = ulps(got[i], want, precision);
+      // A device may round the product of its fma.
+      if (info.op == Op::Fma) {
+        const float narrow = static_cast<float>(columns[0][i]) * static_cast<float>(columns[1][i]) +
+                             static_cast<float>(columns[2][i]);
+        distance = std::min(
+            distance, ulps(got[i], precision == Precision::f32 ? narrow : unfused, precision));
+      }
+      // The parts of a composite op may cancel.
+      const double part = precision == Precision::f32 ? 1e-6 : 4e-15;
+      if (info.composite &&
+          std::fabs(got[i] - want) <= part * std::max(1.0, std::fabs(columns[0][i]))) {
+        continue;
+      }
+      if (distance <= allowance(info, rounds_correctly(precision))) continue;
+      ++shown;
+      ADD_FAILURE() << name(precision) << " " << info.name << "(" << columns[0][i] << ", "
+                    << columns[1][i] << ", " << columns[2][i] << "): expected " << want << ", got "
+                    << got[i] << ", " << distance << " ulp";
+    }
+  }
+};
+
+TEST_F(KernelOps, AgreeWithTheEvaluator) {
+  for (const Precision precision : precisions()) {
+    for (const ir::OpInfo& info : ir::kOps) {
+      if (!info.leaf) sweep(info, precision);
+    }
+  }
+}
+
+TEST_F(KernelOps, LiteralsKeepTheirBits) {
+  for (const Precision precision : precisions()) {
+    const bool single = precision == Precision::f32;
+    std::vector<double> values = {
+        1,    -1,     1.0 / 3, 0.1,  1e22,      1e23,    16777217, 0.30000001192092896,
+        1e-7, 3.4e38, 2.5e-38, 1e10, 123456789, -7.25e-5};
+    if (keeps_specials(precision)) {
+      values.insert(values.end(), {-0.0, 0.0, kInf, -kInf, kNan, single ? 1e-45 : 5e-324,
+                                   single ? 1e-40 : 1e-310});
+    }
+    std::mt19937_64 random(11);
+    while (values.size() < 100) {
+      const double value =
+          single ? static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(random())))
+                 : std::bit_cast<double>(random());
+      if (std::isnormal(single ? static_cast<float>(value) : value)) values.push_back(value);
+    }
+    ir::Graph g;
+    std::vector<ir::Id> outputs;
+    for (const double value : values) outputs.push_back(g.literal(value));
+    KernelRequest request;
+    request.name = "literals";
+    request.precision = precision;
+    request.program = g.extract(outputs, {});
+    KernelRunner runner(device_);
+    runner.set(BufferRole::out, precision, std::vector<double>(values.size(), -77));
+    runner.run(generate(with_controls(request)), {.count = 1, .out_stride = 1}, 1);
+    const std::vector<double> got = runner.numbers(BufferRole::out, precision);
+    const std::vector<double> want = rounded(values, precision);
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      EXPECT_EQ(ulps(got[k], want[k], precision), 0)
+          << name(precision) << " " << values[k] << " " << got[k];
+    }
+  }
+}
+
+// Leaves of every kind, from columns and from constants, with offsets of both signs.
+TEST_F(KernelOps, LeavesComeFromWhereTheLayoutSays) {
+  ir::Graph g;
+  ir::Id sum = g.leaf(Op::Parameter, 0);
+  const std::pair<Op, std::uint32_t> leaves[] = {
+      {Op::Parameter, 1}, {Op::Parameter, 2}, {Op::Tangent, 1}, {Op::Data, 0}, {Op::Data, 1},
+      {Op::Uniform, 0},   {Op::Uniform, 1},   {Op::Seed, 0},    {Op::Seed, 1}};
+  double factor = 2;
+  for (const auto& [op, slot] : leaves) {
+    sum = g.add(Op::Add, sum, g.add(Op::Mul, g.leaf(op, slot), g.literal(factor)));
+    factor *= 2;
+  }
+  using Kind = codegen::IndexSource::Kind;
+  using DataKind = codegen::DataSource::Kind;
+  KernelRequest request;
+  request.name = "leaves";
+  request.precision = Precision::f32;
+  request.program =
+      g.extract(std::vector{sum}, {.parameters = 3, .data = 2, .uniforms = 2, .seeds = 2});
+  request.layout = {
+      .parameters = {{Kind::column, 0, 0}, {Kind::column, 1, -2}, {Kind::constant, 1, 3}},
+      .uniforms = {{Kind::column, 2, 1}, {Kind::constant, 0, 0}},
+      .data = {{DataKind::column, 0}, {DataKind::constant, 1}},
+      .index_columns = 3,
+      .data_columns = 1,
+      .index_constants = 2,
+      .data_constants = 2};
+  KernelRunner runner(device_);
+  const auto count_up = [](std::size_t n, double from) {
+    std::vector<double> out;
+    for (std::size_t k = 0; k < n; ++k) out.push_back(from + static_cast<double>(k));
+    return out;
+  };
+  const std::vector<double> x = count_up(20, 100), p = count_up(20, 200);
+  runner.set(BufferRole::x, Precision::f32, x);
+  runner.set(BufferRole::direction, Precision::f32, p);
+  runner.set(BufferRole::seeds, Precision::f32, std::vector<double>{1, 2, 3, 4, 5, 6});
+  runner.set(BufferRole::uniforms, Precision::f32, std::vector<double>{10, 20, 30, 40});
+  runner.set(BufferRole::index_columns,
+             std::vector<std::uint32_t>{5, 6, 0, 9, 8, 0, 1, 2, 0});  // stride 3
+  runner.set(BufferRole::data_columns, Precision::f32, std::vector<double>{0.25, 0.5, 0});
+  runner.set(BufferRole::index_constants, std::vector<std::uint32_t>{3, 10});
+  runner.set(BufferRole::data_constants, Precision::f32, std::vector<double>{7, 9});
+  runner.set(BufferRole::out, Precision::f32, std::vector<double>(5, -1));
+  // Instances 0 and 1; seeds rows are out_stride = 3 apart; results from position 2 on.
+  runner.run(generate(request), {.count = 2, .stride = 3, .out_stride = 3, .out_first = 2}, 1);
+  const auto value = [&](std::size_t i) {
+    const std::size_t columns[3][2] = {{5, 6}, {9, 8}, {1, 2}};
+    const double uniforms[] = {10, 20, 30, 40}, seeds[] = {1, 2, 3, 4, 5, 6}, data[] = {0.25, 0.5};
+    return x[columns[0][i]] + 2 * x[columns[1][i] - 2] + 4 * x[13] + 8 * p[columns[1][i] - 2] +
+           16 * data[i] + 32 * 9.0 + 64 * uniforms[columns[2][i] + 1] + 128 * uniforms[3] +
+           256 * seeds[i] + 512 * seeds[3 + i];
+  };
+  EXPECT_EQ(runner.numbers(BufferRole::out, Precision::f32),
+            (std::vector<double>{-1, -1, value(0), value(1), -1}));
+}
+
+}  // namespace
+}  // namespace topograd::test

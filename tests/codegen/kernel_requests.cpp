@@ -1,0 +1,165 @@
+// Programs and kernel requests that tests of the emitter share.
+#include "codegen/kernel_requests.hpp"
+
+#include <topograd/autodiff/derivatives.hpp>
+#include <topograd/ir/graph.hpp>
+
+namespace topograd::test {
+namespace {
+
+using codegen::Accumulation;
+using codegen::Form;
+using codegen::IndexSource;
+using codegen::KernelRequest;
+using codegen::Precision;
+using ir::Id;
+using ir::Op;
+
+// Both ends a, b of a spring; `a`, `b` are their columns.
+codegen::ColumnLayout spring_layout(std::uint32_t a, std::uint32_t b, std::uint32_t columns) {
+  codegen::ColumnLayout out;
+  for (const std::uint32_t column : {a, b}) {
+    for (std::int32_t k = 0; k < 3; ++k) out.parameters.push_back({.column = column, .offset = k});
+  }
+  out.data = {{}};
+  out.index_columns = columns;
+  out.data_columns = 1;
+  return out;
+}
+
+template <class Derive>
+KernelRequest gather(KernelRequest out, Derive derive) {
+  out.owner_width = out.out_width = 3;
+  for (std::uint32_t end = 0; end < 2; ++end) {
+    codegen::GatherRole role;
+    role.slots = {3 * end, 3 * end + 1, 3 * end + 2};
+    role.coordinates = role.targets = {0, 1, 2};
+    role.program = derive(role.slots);
+    role.layout = spring_layout(0, 0, 1);
+    out.roles.push_back(role);
+  }
+  return out;
+}
+
+}  // namespace
+
+ir::Program springs() {
+  ir::Graph g;
+  std::vector<Id> squares;
+  for (std::uint32_t k = 0; k < 3; ++k) {
+    const Id d = g.add(Op::Sub, g.leaf(Op::Parameter, k), g.leaf(Op::Parameter, k + 3));
+    squares.push_back(g.add(Op::Mul, d, d));
+  }
+  const Id s = g.add(Op::Add, g.add(Op::Add, squares[0], squares[1]), squares[2]);
+  const Id zero = g.literal(0);
+  const Id norm = g.add(Op::Select, g.add(Op::Gt, s, zero), g.add(Op::Sqrt, s), zero);
+  const Id r = g.add(Op::Sub, norm, g.leaf(Op::Data, 0));
+  return g.extract(std::vector{r}, {.parameters = 6, .data = 1});
+}
+
+ir::Program affine() {
+  ir::Graph g;
+  const Id product = g.add(Op::Mul, g.leaf(Op::Parameter, 0), g.literal(2));
+  return g.extract(std::vector{g.add(Op::Add, product, g.leaf(Op::Parameter, 1))},
+                   {.parameters = 2});
+}
+
+KernelRequest springs_request(Form form, Precision precision) {
+  KernelRequest out;
+  out.form = form;
+  out.precision = precision;
+  out.layout = spring_layout(0, 1, 2);
+  out.parameter_names = {"x_a", "y_a", "z_a", "x_b", "y_b", "z_b"};
+  out.data_names = {"rest_length"};
+  return out;
+}
+
+KernelRequest springs_residual(Precision precision) {
+  KernelRequest out = springs_request(Form::store, precision);
+  out.name = "springs_residual";
+  out.title = "length of an edge minus its rest length";
+  out.program = springs();
+  return out;
+}
+
+KernelRequest springs_cost(Precision precision) {
+  KernelRequest out = springs_request(Form::reduce, precision);
+  out.name = "springs_cost";
+  out.title = "half of the squared residual";
+  out.program = autodiff::cost(springs());
+  return out;
+}
+
+KernelRequest springs_gradient_scatter(Precision precision, Accumulation accumulation) {
+  KernelRequest out = springs_request(Form::scatter, precision);
+  out.name = "springs_gradient";
+  out.title = "gradient of half of the squared residual";
+  out.accumulation = accumulation;
+  out.program = autodiff::gradient(springs(), autodiff::all_slots(springs()));
+  out.targets = autodiff::all_slots(springs());
+  return out;
+}
+
+KernelRequest springs_jtjp_scatter(Precision precision) {
+  KernelRequest out = springs_gradient_scatter(precision, Accumulation::atomic_cas);
+  out.name = "springs_jtjp";
+  out.program = autodiff::jtjp(springs(), autodiff::all_slots(springs()));
+  return out;
+}
+
+KernelRequest springs_gradient_gather(Precision precision) {
+  KernelRequest out = springs_request(Form::gather, precision);
+  out.name = "springs_gradient";
+  out.title = "gradient of half of the squared residual";
+  return gather(out, [](autodiff::Slots slots) { return autodiff::gradient(springs(), slots); });
+}
+
+KernelRequest springs_jtjp_gather(Precision precision) {
+  KernelRequest out = springs_request(Form::gather, precision);
+  out.name = "springs_jtjp";
+  out.title = "product of the normal matrix with a direction";
+  return gather(out, [](autodiff::Slots slots) { return autodiff::jtjp(springs(), slots); });
+}
+
+KernelRequest springs_sum_terms(Precision precision) {
+  KernelRequest out = springs_gradient_gather(precision);
+  out.name = "springs_sum_terms";
+  out.title = "sums of stored gradient terms";
+  out.form = Form::sum_terms;
+  for (codegen::GatherRole& role : out.roles) role.program = {};
+  return out;
+}
+
+KernelRequest affine_residual(Precision precision) {
+  KernelRequest out;
+  out.name = "affine_residual";
+  out.title = "a * 2 + b";
+  out.precision = precision;
+  out.program = affine();
+  out.layout = codegen::general_layout(out.program.leaves);
+  return out;
+}
+
+KernelRequest affine_gradient_scatter(Precision precision) {
+  KernelRequest out = affine_residual(precision);
+  out.name = "affine_gradient";
+  out.title = "gradient of half of (a * 2 + b) squared";
+  out.form = Form::scatter;
+  out.accumulation = Accumulation::atomic_cas;
+  out.program = autodiff::gradient(affine(), autodiff::all_slots(affine()));
+  out.targets = {0, 1};
+  return out;
+}
+
+ir::Program single_op(Op op) {
+  ir::Graph g;
+  Id args[3] = {};
+  const int arity = ir::arity(op);
+  for (int k = 0; k < arity; ++k) args[k] = g.leaf(Op::Parameter, static_cast<std::uint32_t>(k));
+  const Id result =
+      ir::is_leaf(op) ? g.leaf(op, 0) : g.intern(ir::make_node(op, args[0], args[1], args[2]));
+  ir::LeafCounts leaves{.parameters = 3, .data = 1, .uniforms = 1, .seeds = 1};
+  return g.extract(std::vector{result}, leaves);
+}
+
+}  // namespace topograd::test

@@ -1,0 +1,34 @@
+// Programs and kernel requests that tests of the emitter share.
+#pragma once
+
+#include <topograd/codegen/kernel.hpp>
+#include <topograd/ir/program.hpp>
+
+namespace topograd::test {
+
+/// |x_a - x_b| - rest over parameters x_a (0 to 2), x_b (3 to 5) and datum `rest`, the norm being
+/// safe at 0.
+ir::Program springs();
+/// p0 * 2 + p1.
+ir::Program affine();
+
+/// One index column an end, coordinates at offsets 0 to 2; one data column. Names as people would
+/// give.
+codegen::KernelRequest springs_request(codegen::Form form, codegen::Precision precision);
+codegen::KernelRequest springs_residual(codegen::Precision precision);
+codegen::KernelRequest springs_cost(codegen::Precision precision);
+codegen::KernelRequest springs_gradient_scatter(codegen::Precision precision,
+                                                codegen::Accumulation accumulation);
+codegen::KernelRequest springs_jtjp_scatter(codegen::Precision precision);
+/// Two roles: the owner is end a, or end b; an entry stores the other end.
+codegen::KernelRequest springs_gradient_gather(codegen::Precision precision);
+/// JᵀJ·p of springs, by owner.
+codegen::KernelRequest springs_jtjp_gather(codegen::Precision precision);
+codegen::KernelRequest springs_sum_terms(codegen::Precision precision);
+codegen::KernelRequest affine_residual(codegen::Precision precision);
+codegen::KernelRequest affine_gradient_scatter(codegen::Precision precision);
+
+/// A residual of one op on its first parameters.
+ir::Program single_op(ir::Op op);
+
+}  // namespace topograd::test

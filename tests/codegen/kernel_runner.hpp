@@ -1,0 +1,66 @@
+// Runs generated kernels on a device with buffers that are bound by role.
+#pragma once
+
+#include <topograd/codegen/kernel.hpp>
+#include <topograd/codegen/vector_kernels.hpp>
+#include <topograd/runtime/vulkan/device.hpp>
+#include <topograd/runtime/vulkan/kernel_cache.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "support/validation.hpp"
+
+namespace topograd::test {
+
+/// Buffers by role and kernels that run on them, one after the other.
+class KernelRunner {
+ public:
+  explicit KernelRunner(std::shared_ptr<runtime::vulkan::Device> device);
+
+  void set(codegen::BufferRole role, codegen::Precision precision, std::span<const double> values);
+  void set(codegen::BufferRole role, std::span<const std::uint32_t> values);
+  /// What is bound as `role` is from now on also bound as `alias`.
+  void set_alias(codegen::BufferRole alias, codegen::BufferRole role);
+  std::vector<double> numbers(codegen::BufferRole role, codegen::Precision precision);
+  std::vector<std::uint32_t> words(codegen::BufferRole role);
+
+  void run(const codegen::KernelSource& source, const codegen::PushConstants& push,
+           std::uint32_t groups);
+  void run_vector(const codegen::KernelSource& source, const codegen::VectorConstants& push,
+                  std::uint32_t groups);
+
+ private:
+  void dispatch(const codegen::KernelSource& source, std::span<const std::byte> push,
+                std::uint32_t groups);
+
+  std::shared_ptr<runtime::vulkan::Device> device_;
+  std::shared_ptr<runtime::vulkan::KernelCache> cache_;
+  std::map<codegen::BufferRole, std::shared_ptr<runtime::vulkan::Buffer>> buffers_;
+};
+
+/// A device on which kernels of both precisions run, or those of f32 where there is no float64.
+class KernelDeviceTest : public VulkanTest {
+ protected:
+  std::vector<codegen::Precision> precisions() const;
+  /// Signed zeros, infinities, NaN and denormals are kept in that precision.
+  bool keeps_specials(codegen::Precision precision) const;
+  codegen::KernelRequest with_controls(codegen::KernelRequest request) const;
+  /// + - * / and square root round as the processor's do.
+  bool rounds_correctly(codegen::Precision precision) const;
+};
+
+/// Workgroups for `count` invocations.
+std::uint32_t groups_of(std::uint32_t count, std::uint32_t workgroup_size);
+
+/// Numbers rounded to the precision.
+std::vector<double> rounded(std::vector<double> values, codegen::Precision precision);
+
+/// Distance in units in the last place of the precision; 0 for two NaNs, huge for one. Zeros of
+/// different sign are 1 apart.
+double ulps(double a, double b, codegen::Precision precision);
+
+}  // namespace topograd::test

@@ -1,0 +1,235 @@
+// Vector kernels on a device against the host: plain operations, sums, norms.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "codegen/vector_fixture.hpp"
+
+namespace topograd::test {
+namespace {
+
+using codegen::BufferRole;
+using codegen::generate;
+using codegen::Precision;
+using codegen::Scalar;
+using codegen::slot;
+using codegen::VectorConstants;
+using codegen::VectorKernelRequest;
+using codegen::VectorOp;
+
+constexpr std::uint32_t kSizes[] = {1, 2, 127, 128, 129, 1000};
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr std::uint32_t kA = slot(Scalar::user), kB = kA + 1;
+
+double tolerance(Precision precision) { return precision == Precision::f32 ? 3e-7 : 1e-15; }
+
+void expect_near(const std::vector<double>& got, const std::vector<double>& want, double relative,
+                 const std::string& what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_NEAR(got[i], want[i], relative * std::max(1.0, std::fabs(want[i])))
+        << what << " [" << i << "]";
+  }
+}
+
+struct Combination {
+  VectorOp op;
+  bool masked;
+  VectorConstants slots;
+  double (*want)(double a, double b, double y, bool fixed);  // a = 1.5, b = -0.25
+};
+
+TEST_F(VectorKernels, CombineElements) {
+  const std::uint32_t zero = slot(Scalar::zero), one = slot(Scalar::one),
+                      minus = slot(Scalar::minus_one);
+  const Combination rows[] = {
+      {VectorOp::fill, false, {.a = kA}, [](double, double, double, bool) { return 1.5; }},
+      {VectorOp::copy, false, {}, [](double x, double, double, bool) { return x; }},
+      {VectorOp::axpby,
+       false,
+       {.a = kA, .b = kB},
+       [](double x, double, double y, bool) { return 1.5 * x - 0.25 * y; }},
+      {VectorOp::axpby,
+       false,
+       {.a = minus, .b = zero},
+       [](double x, double, double, bool) { return -x; }},
+      {VectorOp::axpby,
+       false,
+       {.a = zero, .b = one},
+       [](double, double, double y, bool) { return y; }},
+      {VectorOp::combine,
+       false,
+       {.a = kA, .b = kB},
+       [](double x, double z, double, bool) { return 1.5 * x - 0.25 * z; }},
+      {VectorOp::mask,
+       true,
+       {},
+       [](double, double, double y, bool fixed) { return fixed ? 0 : y; }},
+  };
+  for (const auto& [vectors, scalars] : pairs()) {
+    for (const Combination& row : rows) {
+      for (const std::uint32_t size : kSizes) {
+        const auto x = numbers(size + 5, vectors, 1), z = numbers(size + 5, vectors, 2);
+        const auto y = numbers(size + 5, vectors, 3);
+        std::vector<std::uint32_t> fixed(size + 5);
+        for (std::size_t i = 0; i < fixed.size(); ++i) fixed[i] = i % 3 == 0 ? 1 : 0;
+        KernelRunner runner(device_);
+        set_scalars(runner, scalars, {{kA, 1.5}, {kB, -0.25}});
+        runner.set(BufferRole::first_operand, vectors, x);
+        runner.set(BufferRole::second_operand, vectors, z);
+        runner.set(BufferRole::result, vectors, y);
+        runner.set(BufferRole::fixed, fixed);
+        VectorConstants push = row.slots;
+        push.count = size;
+        push.first = 2;
+        // Two workgroups stride over everything.
+        runner.run_vector(
+            generate({.op = row.op, .vectors = vectors, .scalars = scalars, .masked = row.masked}),
+            push, 2);
+        std::vector<double> want = y;
+        for (std::uint32_t i = 2; i < size + 2; ++i)
+          want[i] = row.want(x[i], z[i], y[i], fixed[i] != 0);
+        expect_near(runner.numbers(BufferRole::result, vectors), want, tolerance(vectors),
+                    std::string(name(row.op)) + " " + std::to_string(size));
+      }
+    }
+  }
+}
+
+TEST_F(VectorKernels, AFactorOfZeroReadsNothing) {
+  KernelRunner runner(device_);
+  set_scalars(runner, Precision::f32, {});
+  runner.set(BufferRole::first_operand, Precision::f32, std::vector<double>{1, 2});
+  runner.set(BufferRole::result, Precision::f32, std::vector<double>{kNan, kNan});
+  runner.run_vector(
+      generate({.op = VectorOp::axpby, .vectors = Precision::f32, .scalars = Precision::f32}),
+      {.count = 2, .a = slot(Scalar::minus_one)}, 1);
+  EXPECT_EQ(runner.numbers(BufferRole::result, Precision::f32), (std::vector<double>{-1, -2}));
+}
+
+TEST_F(VectorKernels, PredicatedOnesStopWithTheSolver) {
+  for (const double state : {0.0, 2.0}) {
+    KernelRunner runner(device_);
+    set_scalars(runner, Precision::f32, {{slot(Scalar::state), state}});
+    runner.set(BufferRole::result, Precision::f32, std::vector<double>{5, 5});
+    runner.run_vector(
+        generate({.vectors = Precision::f32, .scalars = Precision::f32, .predicated = true}),
+        {.count = 2}, 1);
+    const double want = state == 0 ? 1 : 5;
+    EXPECT_EQ(runner.numbers(BufferRole::result, Precision::f32),
+              (std::vector<double>{want, want}));
+  }
+}
+
+TEST_F(VectorKernels, DotsAndMaximaInTwoStages) {
+  for (const auto& [vectors, scalars] : pairs()) {
+    for (const std::uint32_t size : kSizes) {
+      for (const bool masked : {false, true}) {
+        const auto x = numbers(size, vectors, 4), y = numbers(size, vectors, 5);
+        std::vector<std::uint32_t> fixed(size);
+        long double dot = 0;
+        double greatest = 0;
+        for (std::uint32_t i = 0; i < size; ++i) {
+          fixed[i] = i % 4 == 1 ? 1 : 0;
+          if (masked && fixed[i] != 0) continue;
+          dot += static_cast<long double>(x[i]) * y[i];
+          greatest = std::max(greatest, std::fabs(x[i]));
+        }
+        KernelRunner runner(device_);
+        set_scalars(runner, scalars, {});
+        runner.set(BufferRole::first_operand, vectors, x);
+        runner.set(BufferRole::second_operand, vectors, y);
+        runner.set(BufferRole::fixed, fixed);
+        runner.set(BufferRole::partials, scalars, std::vector<double>(16));
+        const auto run = [&](VectorOp op, const VectorConstants& push, std::uint32_t groups) {
+          runner.run_vector(
+              generate({.op = op, .vectors = vectors, .scalars = scalars, .masked = masked}), push,
+              groups);
+        };
+        run(VectorOp::dot, {.count = size, .out_first = 1}, 3);
+        run(VectorOp::sum_partials, {.count = 3, .out_first = 1, .a = kA}, 1);
+        run(VectorOp::max_abs, {.count = size, .out_first = 8}, 3);
+        run(VectorOp::max_partials, {.count = 3, .out_first = 8, .a = kB}, 1);
+        const auto got = runner.numbers(BufferRole::scalars, scalars);
+        EXPECT_NEAR(got[kA], static_cast<double>(dot),
+                    (scalars == Precision::f32 ? 3e-6 : 1e-13) * size);
+        EXPECT_EQ(got[kB], greatest);
+      }
+    }
+  }
+}
+
+TEST_F(VectorKernels, MaximumOfNanIsNan) {
+  for (const std::uint32_t at : {0u, 77u, 199u}) {
+    std::vector<double> x = numbers(200, Precision::f32, 6);
+    x[at] = kNan;
+    KernelRunner runner(device_);
+    set_scalars(runner, Precision::f32, {});
+    runner.set(BufferRole::first_operand, Precision::f32, x);
+    runner.set(BufferRole::partials, Precision::f32, std::vector<double>(2));
+    VectorKernelRequest request{
+        .op = VectorOp::max_abs, .vectors = Precision::f32, .scalars = Precision::f32};
+    runner.run_vector(generate(request), {.count = 200}, 2);
+    request.op = VectorOp::max_partials;
+    runner.run_vector(generate(request), {.count = 2, .a = kA}, 1);
+    EXPECT_TRUE(std::isnan(runner.numbers(BufferRole::scalars, Precision::f32)[kA])) << at;
+  }
+}
+
+TEST_F(VectorKernels, SegmentsAreSummedInOrder) {
+  for (const std::uint32_t overwrite : {0u, 1u}) {
+    KernelRunner runner(device_);
+    runner.set(BufferRole::first_operand, Precision::f32,
+               std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8});
+    runner.set(BufferRole::starts, std::vector<std::uint32_t>{0, 3, 3, 4});
+    runner.set(BufferRole::outputs, std::vector<std::uint32_t>{2, 0, 1});
+    runner.set(BufferRole::result, Precision::f32, std::vector<double>{9, 10, 20, 30, 40, 50, 60});
+    runner.run_vector(
+        generate({.op = VectorOp::segment_sum, .vectors = Precision::f32, .width = 2}),
+        {.count = 3, .first = 1, .overwrite = overwrite}, 1);
+    const std::vector<double> stored = {9, 0, 0, 7, 8, 9, 12}, added = {9, 10, 20, 37, 48, 59, 72};
+    EXPECT_EQ(runner.numbers(BufferRole::result, Precision::f32), overwrite != 0 ? stored : added);
+  }
+}
+
+TEST_F(VectorKernels, PointNormsMaskTheGradient) {
+  for (const auto& [vectors, scalars] : pairs()) {
+    const std::uint32_t size = 1000;
+    const auto x = numbers(size, vectors, 7), g = numbers(size, vectors, 8);
+    std::vector<std::uint32_t> fixed(size);
+    std::vector<double> kept = g;
+    double gradient = 0, point = 0, greatest = 0;
+    for (std::uint32_t i = 0; i < size; ++i) {
+      fixed[i] = i % 5 == 0 ? 1 : 0;
+      if (fixed[i] != 0) kept[i] = 0;
+      if (fixed[i] == 0) gradient += g[i] * g[i], point += x[i] * x[i];
+      if (fixed[i] == 0) greatest = std::max(greatest, std::fabs(g[i]));
+    }
+    KernelRunner runner(device_);
+    set_scalars(runner, scalars, {});
+    runner.set(BufferRole::first_operand, vectors, x);
+    runner.set(BufferRole::gradient, vectors, g);
+    runner.set(BufferRole::fixed, fixed);
+    runner.set(BufferRole::partials, scalars, std::vector<double>(12));
+    const auto run = [&](VectorOp op, const VectorConstants& push, std::uint32_t groups) {
+      runner.run_vector(
+          generate({.op = op, .vectors = vectors, .scalars = scalars, .masked = true}), push,
+          groups);
+    };
+    run(VectorOp::point_norms, {.count = size, .out_stride = 4}, 4);
+    // Two sums in one dispatch, then the maximum.
+    run(VectorOp::sum_partials, {.count = 4, .out_stride = 4, .a = slot(Scalar::gradient_squared)},
+        2);
+    run(VectorOp::max_partials, {.count = 4, .out_first = 8, .a = slot(Scalar::gradient_max)}, 1);
+    const auto got = runner.numbers(BufferRole::scalars, scalars);
+    EXPECT_NEAR(got[slot(Scalar::gradient_squared)] / gradient, 1, tolerance(scalars) * 10);
+    EXPECT_NEAR(got[slot(Scalar::x_squared)] / point, 1, tolerance(scalars) * 10);
+    EXPECT_EQ(got[slot(Scalar::gradient_max)], greatest);
+    EXPECT_EQ(runner.numbers(BufferRole::gradient, vectors), kept);
+  }
+}
+
+}  // namespace
+}  // namespace topograd::test
