@@ -1,0 +1,56 @@
+// What GLSL's math library texts need to compile as C++: types, bit casts and built-ins.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace glsl_as_cpp {
+
+using uint = std::uint32_t;
+
+struct vec2 {
+  float x, y;
+  constexpr vec2(float a, float b) : x(a), y(b) {}
+};
+struct vec3 {
+  float x, y, z;
+  constexpr vec3(float a, float b, float c) : x(a), y(b), z(c) {}
+};
+struct dvec2 {
+  double x, y;
+  constexpr dvec2(double a, double b) : x(a), y(b) {}
+};
+struct dvec3 {
+  double x, y, z;
+  constexpr dvec3(double a, double b, double c) : x(a), y(b), z(c) {}
+};
+struct uvec2 {
+  uint x, y;
+  constexpr uvec2(uint a, uint b) : x(a), y(b) {}
+};
+
+inline uvec2 unpackDouble2x32(double v) {
+  const auto bits = std::bit_cast<std::uint64_t>(v);
+  return {static_cast<uint>(bits), static_cast<uint>(bits >> 32)};
+}
+inline double packDouble2x32(uvec2 v) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(v.y) << 32 | v.x);
+}
+inline uint floatBitsToUint(float v) { return std::bit_cast<uint>(v); }
+inline float uintBitsToFloat(uint v) { return std::bit_cast<float>(v); }
+inline void umulExtended(uint a, uint b, uint& high, uint& low) {
+  const std::uint64_t product = static_cast<std::uint64_t>(a) * b;
+  high = static_cast<uint>(product >> 32);
+  low = static_cast<uint>(product);
+}
+inline int findMSB(uint v) { return 31 - std::countl_zero(v); }
+inline int min(int a, int b) { return a < b ? a : b; }
+inline double abs(double v) { return std::fabs(v); }
+inline float abs(float v) { return std::fabs(v); }
+inline double sqrt(double v) { return std::sqrt(v); }
+inline float sqrt(float v) { return std::sqrt(v); }
+inline double floor(double v) { return std::floor(v); }
+inline float floor(float v) { return std::floor(v); }
+
+}  // namespace glsl_as_cpp

@@ -1,0 +1,146 @@
+// Reflection of a module, and the text of each difference.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <topograd/codegen/reflect.hpp>
+#include <topograd/codegen/shader_compiler.hpp>
+#include <topograd/ir/error.hpp>
+
+#include "test_shaders.hpp"
+
+namespace topograd::codegen::test {
+namespace {
+
+ModuleLayout scale_layout(bool optimize = true) {
+  return reflect(
+      compile({.name = "scale", .glsl = kScaleShader, .includes = {}}, {.optimize = optimize}));
+}
+
+ExpectedLayout scale_expected() {
+  ExpectedLayout want;
+  want.bindings = {{.set = 1,
+                    .binding = 0,
+                    .name = "Log_",
+                    .element = Element::u32,
+                    .lanes = 4,
+                    .stride = 16,
+                    .writeonly = true},
+                   {.set = 0,
+                    .binding = 0,
+                    .name = "A_",
+                    .element = Element::f32,
+                    .stride = 4,
+                    .readonly = true},
+                   {.set = 0, .binding = 2, .name = "Out_", .element = Element::f32, .stride = 4}};
+  want.push_constants = {{"count", 0, 4}, {"scale", 4, 4}, {"shift", 8, 8}};
+  want.push_constant_size = 16;
+  want.workgroup_size = {32, 2, 1};
+  want.workgroup_ids[0] = 7;
+  return want;
+}
+
+TEST(Reflect, ReadsTheWholeInterface) {
+  for (const bool optimize : {false, true}) {
+    const ModuleLayout got = scale_layout(optimize);
+    EXPECT_NO_THROW(check(got, scale_expected(), "scale"));
+    EXPECT_EQ(got.specialization_ids, (std::vector<std::uint32_t>{3, 7}));
+    EXPECT_FALSE(got.uses_float64());
+    EXPECT_FALSE(got.uses_subgroups());
+  }
+}
+
+TEST(Reflect, NamesWhatADeviceMustHave) {
+  const auto layout = [](const std::string& head, const std::string& type,
+                         const std::string& body) {
+    return reflect(compile({.name = "needs",
+                            .glsl = "#version 450\n" + head + "layout(local_size_x = 64) in;\n" +
+                                    "layout(binding = 1) buffer B { " + type + " b[]; };\n" +
+                                    "void main() { " + body + " }\n",
+                            .includes = {}}));
+  };
+  const ModuleLayout f64 = layout("", "double", "b[0] = b[1] * b[2];");
+  EXPECT_TRUE(f64.uses_float64());
+  EXPECT_EQ(f64.bindings.at(0).element, Element::f64);
+  EXPECT_EQ(f64.bindings.at(0).stride, 8u);
+  EXPECT_EQ(f64.workgroup_size, (std::array<std::uint32_t, 3>{64, 1, 1}));
+  EXPECT_EQ(f64.workgroup_ids[0], kNoSpecialization);
+  const ModuleLayout add =
+      layout("#extension GL_EXT_shader_atomic_float : require\n", "float", "atomicAdd(b[0], 1.0);");
+  EXPECT_TRUE(add.uses_float32_atomic_add());
+  EXPECT_EQ(add.extensions, std::vector<std::string>{"SPV_EXT_shader_atomic_float_add"});
+  const ModuleLayout i64 = layout(
+      "#extension GL_EXT_shader_atomic_int64 : require\n"
+      "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n",
+      "uint64_t", "atomicCompSwap(b[0], 1ul, 2ul);");
+  EXPECT_TRUE(i64.uses_int64());
+  EXPECT_TRUE(i64.uses_int64_atomics());
+  const ModuleLayout wave = layout("#extension GL_KHR_shader_subgroup_arithmetic : require\n",
+                                   "float", "b[0] = subgroupAdd(b[1]);");
+  EXPECT_TRUE(wave.uses_subgroups());
+}
+
+TEST(Reflect, RefusesWhatIsNoModule) {
+  const std::vector<std::uint32_t> nonsense = {1, 2, 3, 4, 5, 6};
+  EXPECT_THROW(reflect(nonsense), Error);
+  auto words = compile({.name = "scale", .glsl = kScaleShader, .includes = {}});
+  words.resize(words.size() / 2);
+  try {
+    reflect(words);
+    FAIL() << "a truncated module was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
+  }
+}
+
+TEST(Check, NamesTheFirstDifference) {
+  struct Row {
+    std::function<void(ExpectedLayout&)> change;
+    std::string text;
+  };
+  const Row rows[] = {
+      {[](ExpectedLayout& w) { w.bindings[1].name = "B_"; },
+       "set 0 binding 0 (\"B_\") name: expected \"B_\", got \"A_\""},
+      {[](ExpectedLayout& w) { w.bindings[1].element = Element::f64; },
+       "set 0 binding 0 (\"A_\") element: expected double, got float"},
+      {[](ExpectedLayout& w) { w.bindings[0].lanes = 2; },
+       "set 1 binding 0 (\"Log_\") element: expected uint x 2, got uint x 4"},
+      {[](ExpectedLayout& w) { w.bindings[2].stride = 8; },
+       "set 0 binding 2 (\"Out_\") stride: expected 8, got 4"},
+      {[](ExpectedLayout& w) { w.bindings[2].readonly = true; },
+       "set 0 binding 2 (\"Out_\") access: expected readonly, got read and write"},
+      {[](ExpectedLayout& w) { w.bindings.pop_back(); },
+       "set 0 binding 2: expected no binding, got \"Out_\""},
+      {[](ExpectedLayout& w) { w.bindings.push_back({.binding = 1, .name = "X_"}); },
+       "set 0 binding 1: expected \"X_\", got no binding"},
+      {[](ExpectedLayout& w) { w.push_constants[1].name = "factor"; },
+       "push constant 1 (\"factor\") name: expected \"factor\", got \"scale\""},
+      {[](ExpectedLayout& w) { w.push_constants[2].offset = 12; },
+       "push constant 2 (\"shift\") offset: expected 12, got 8"},
+      {[](ExpectedLayout& w) { w.push_constants[2].size = 4; },
+       "push constant 2 (\"shift\") size: expected 4, got 8"},
+      {[](ExpectedLayout& w) { w.push_constants.pop_back(); },
+       "number of push constants: expected 2, got 3"},
+      {[](ExpectedLayout& w) { w.push_constant_size = 12; },
+       "push constant bytes: expected 12, got 16"},
+      {[](ExpectedLayout& w) { w.workgroup_size[0] = 64; },
+       "workgroup size x: expected 64, got 32"},
+      {[](ExpectedLayout& w) { w.workgroup_ids[0] = kNoSpecialization; },
+       "workgroup constant x: expected none, got 7"},
+      {[](ExpectedLayout& w) { w.workgroup_size[1] = 1; }, "workgroup size y: expected 1, got 2"},
+  };
+  const ModuleLayout got = scale_layout();
+  for (const Row& row : rows) {
+    ExpectedLayout want = scale_expected();
+    row.change(want);
+    try {
+      check(got, want, "scale");
+      ADD_FAILURE() << "not noticed: " << row.text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::LayoutMismatch);
+      EXPECT_EQ(std::string(error.what()), "check: kernel \"scale\": " + row.text);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace topograd::codegen::test
