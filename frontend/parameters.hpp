@@ -51,6 +51,9 @@ class Index {
 /// Index are checked against the range when the map's rows are filled.
 class Parameters {
  public:
+  /// An array of no blocks, to be assigned.
+  Parameters() = default;
+
   std::size_t size() const { return blocks_; }
   int width() const { return static_cast<int>(width_); }
 
@@ -104,7 +107,7 @@ class Parameters {
   }
   Value leaf(const char* call, Index block, std::uint32_t k, std::uint32_t wanted) const;
 
-  std::uint32_t problem_, offset_, blocks_, width_;
+  std::uint32_t problem_ = 0, offset_ = 0, blocks_ = 0, width_ = 1;
 };
 
 /// Numbers that residuals read and that can be set later without tracing again.
@@ -112,6 +115,9 @@ class Parameters {
 /// Each read is one data leaf. A handle; valid while its Problem lives.
 class Data {
  public:
+  /// An array of no blocks, to be assigned.
+  Data() = default;
+
   std::size_t size() const { return blocks_; }
   int width() const { return static_cast<int>(width_); }
 
@@ -134,13 +140,16 @@ class Data {
   Value leaf(Index block, std::uint32_t k) const;
   void check_width(const char* call, std::uint32_t wanted) const;
 
-  std::uint32_t problem_, offset_, blocks_, width_;
+  std::uint32_t problem_ = 0, offset_ = 0, blocks_ = 0, width_ = 1;
 };
 
 /// A number shared by residuals that can be set between solves. A handle; valid while its Problem
 /// lives.
 class Uniform {
  public:
+  /// A uniform of no problem, to be assigned.
+  Uniform() = default;
+
   operator Value() const {  // NOLINT: a uniform stands where a number could stand
     return Value::adopt(detail::append_leaf(detail::head(ir::Op::Uniform), index_, problem_, 0));
   }
@@ -150,7 +159,7 @@ class Uniform {
   friend class Problem;
   Uniform(std::uint32_t problem, std::uint32_t index) : problem_(problem), index_(index) {}
 
-  std::uint32_t problem_, index_;
+  std::uint32_t problem_ = 0, index_ = 0;
 };
 
 /// The element that a map's callable is traced with: stands for every element of its shape.

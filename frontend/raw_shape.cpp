@@ -51,17 +51,28 @@ std::uint64_t hash_of(const RawTape& raw) {
   return hash;
 }
 
+bool all_pairs_differ(const std::uint32_t* values, std::size_t count) {
+  for (std::size_t i = 1; i < count; ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (values[i] == values[j]) return false;
+  return true;
+}
+
 bool all_distinct(const std::uint32_t* values, std::size_t count) {
-  if (count <= kMaxPairs) {
-    std::uint32_t equal = 0;
-    for (std::size_t i = 1; i < count; ++i)
-      for (std::size_t j = 0; j < i; ++j) equal |= values[i] == values[j];
-    return equal == 0;
+  if (count > kMaxPairs) {
+    thread_local std::vector<std::uint32_t> sorted;
+    sorted.assign(values, values + count);
+    std::sort(sorted.begin(), sorted.end());
+    return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
   }
-  thread_local std::vector<std::uint32_t> sorted;
-  sorted.assign(values, values + count);
-  std::sort(sorted.begin(), sorted.end());
-  return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+  // Most often 64 buckets tell them apart; Fibonacci hashing spreads neighbouring indices.
+  std::uint64_t seen = 0, twice = 0;
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::uint64_t bucket = std::uint64_t{1} << ((values[k] * 0x9e3779b1u) >> 26);
+    twice |= seen & bucket;
+    seen |= bucket;
+  }
+  return twice == 0 || all_pairs_differ(values, count);
 }
 
 /// What the slots read; false if the leaves coincide otherwise than the slots say.
@@ -87,18 +98,21 @@ RawShape::RawShape(const RawTape& raw, LeafMap leaves, std::uint32_t topology)
 
 bool RawShape::same_structure(const RawTape& raw) const {
   const std::size_t count = pattern_.size();
-  if (raw.nodes.size() != count || !std::ranges::equal(raw.rows, rows_)) return false;
+  if (raw.nodes.size() != count || raw.rows.size() != rows_.size()) return false;
+  for (std::size_t k = 0; k < rows_.size(); ++k)
+    if (raw.rows[k] != rows_[k]) return false;
   const TapeNode* node = raw.nodes.data();
   const TapeNode* pattern = pattern_.data();
   const TapeNode* mask = mask_.data();
-  std::uint32_t different = 0;
+  // One sum for each field, so that a node is compared as one vector.
+  TapeNode differs{};
   for (std::size_t k = 0; k < count; ++k) {
-    different |= ((node[k].head ^ pattern[k].head) & mask[k].head) |
-                 ((node[k].a ^ pattern[k].a) & mask[k].a) |
-                 ((node[k].b ^ pattern[k].b) & mask[k].b) |
-                 ((node[k].c ^ pattern[k].c) & mask[k].c);
+    differs.head |= (node[k].head ^ pattern[k].head) & mask[k].head;
+    differs.a |= (node[k].a ^ pattern[k].a) & mask[k].a;
+    differs.b |= (node[k].b ^ pattern[k].b) & mask[k].b;
+    differs.c |= (node[k].c ^ pattern[k].c) & mask[k].c;
   }
-  return different == 0;
+  return (differs.head | differs.a | differs.b | differs.c) == 0;
 }
 
 bool RawShape::read(const RawTape& raw, std::span<const double> entries, Row& row) const {

@@ -51,17 +51,10 @@ class Value {
   /// Tape and node; 0 for a Value without an expression.
   std::uint64_t bits() const { return bits_; }
 
-  friend Value operator+(const Value& a, const Value& b) { return make(ir::Op::Add, a, b); }
-  friend Value operator-(const Value& a, const Value& b) { return make(ir::Op::Sub, a, b); }
-  friend Value operator*(const Value& a, const Value& b) { return make(ir::Op::Mul, a, b); }
-  friend Value operator/(const Value& a, const Value& b) { return make(ir::Op::Div, a, b); }
-  friend Value operator-(const Value& a) { return make(ir::Op::Neg, a); }
-  friend Value operator+(const Value& a) { return a; }
-
-  Value& operator+=(const Value& b) { return *this = *this + b; }
-  Value& operator-=(const Value& b) { return *this = *this - b; }
-  Value& operator*=(const Value& b) { return *this = *this * b; }
-  Value& operator/=(const Value& b) { return *this = *this / b; }
+  Value& operator+=(const Value& b) { return *this = make(ir::Op::Add, *this, b); }
+  Value& operator-=(const Value& b) { return *this = make(ir::Op::Sub, *this, b); }
+  Value& operator*=(const Value& b) { return *this = make(ir::Op::Mul, *this, b); }
+  Value& operator/=(const Value& b) { return *this = make(ir::Op::Div, *this, b); }
 
   /// Appends one op. Throws Error{StaleValue} if an operand is not a Value of this thread's tape.
   static Value make(ir::Op op, const Value& a) { return adopt(detail::append_op(op, a.bits_)); }
@@ -75,6 +68,14 @@ class Value {
  private:
   std::uint64_t bits_ = 0;
 };
+
+// Not friends: what converts to Value (a Uniform) takes part without a Value beside it.
+inline Value operator+(const Value& a, const Value& b) { return Value::make(ir::Op::Add, a, b); }
+inline Value operator-(const Value& a, const Value& b) { return Value::make(ir::Op::Sub, a, b); }
+inline Value operator*(const Value& a, const Value& b) { return Value::make(ir::Op::Mul, a, b); }
+inline Value operator/(const Value& a, const Value& b) { return Value::make(ir::Op::Div, a, b); }
+inline Value operator-(const Value& a) { return Value::make(ir::Op::Neg, a); }
+inline Value operator+(const Value& a) { return a; }
 
 /// A truth value inside an expression: what comparisons give and select() takes.
 class Bool {

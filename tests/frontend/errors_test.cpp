@@ -87,6 +87,11 @@ const Mistake kMistakes[] = {
      [](Setting& t) { t.problem.add_residual(t.s[0] * t.foreign_data[2]); }},
     {"shape: add_residual: expected at least one row, got none, in residual #1",
      [](Setting& t) { t.problem.add_residual(std::span<const Value>()); }},
+    {"shape: vec3: expected blocks of 3, got an array with blocks of 1",
+     [](Setting&) { (void)Parameters().vec3(0); }},
+    {"wrong_problem: add_residual: uniform 0 is not part of this problem (problem has 1), in "
+     "residual #1",
+     [](Setting& t) { t.problem.add_residual(t.s[0] * Uniform()); }},
     // Maps.
     {"no_parameters: add_residuals: the residual does not depend on any parameter, in residual "
      "\"map\" #1",

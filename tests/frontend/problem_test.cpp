@@ -40,11 +40,12 @@ TEST(Problem, UniformsAreSharedAndCanBeSet) {
   const Uniform w = problem.add_uniform(10);
   problem.add_residual(w * x[0]);
   problem.add_residual(x[1] * w);
-  EXPECT_EQ(problem.topology_count(), 1u);
+  problem.add_residual((0.5 * w + w) * x[0]);
+  EXPECT_EQ(problem.topology_count(), 2u);
   const Versions before = problem.versions();
   problem.set(w, 100);
   EXPECT_EQ(problem.value(w), 100);
-  EXPECT_EQ(residuals(problem), (std::vector<double>{200, 300}));
+  EXPECT_EQ(residuals(problem), (std::vector<double>{200, 300, 300}));
   EXPECT_GT(problem.versions().uniforms, before.uniforms);
   EXPECT_EQ(problem.versions().structure, before.structure);
 }

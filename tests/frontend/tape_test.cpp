@@ -1,6 +1,8 @@
 // The tape: how long handles keep their nodes, and that everything else is recycled.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "frontend/reference.hpp"
 
 namespace topograd::test {
@@ -62,6 +64,24 @@ TEST(Tape, AnExceptionInTheMiddleOfAnExpressionLeavesNoTrace) {
   }
   EXPECT_LT(detail::tape.size, 100u);
   EXPECT_EQ(single.problem.topology_count(), 1u);
+}
+
+TEST(Tape, ThreadsTraceProblemsOfTheirOwnSideBySide) {
+  constexpr int kCount = 2000;
+  std::vector<std::vector<double>> rows(3);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < rows.size(); ++t)
+    threads.emplace_back([&rows, t] {
+      Single single({1.0 + static_cast<double>(t), 2.0, 3.0});
+      for (int k = 0; k < kCount; ++k)
+        single.problem.add_residual(single.p[0] * k + single.p[k % 3]);
+      rows[t] = residuals(single.problem);
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t t = 0; t < rows.size(); ++t) {
+    const double x = 1.0 + static_cast<double>(t);
+    for (int k = 0; k < kCount; ++k) ASSERT_EQ(rows[t][k], x * k + (k % 3 == 0 ? x : k % 3 + 1.0));
+  }
 }
 
 TEST(Tape, AChainOfAMillionNodesIsOneResidual) {
