@@ -93,8 +93,10 @@ Core::Core(std::shared_ptr<Instance> shared_instance, vk::raii::PhysicalDevice p
 Core::~Core() {
   try {
     kernels.save();
+    // Nothing runs any more (see retire), so this returns at once; layers have threads to catch up.
+    if (!driver.lost()) device.waitIdle();
   } catch (const std::exception&) {
-    // A cache that cannot be written costs a cold start, nothing else.
+    // A cache that was not written costs a cold start, and a device that fails now is going anyway.
   }
 }
 

@@ -4,9 +4,9 @@
 // Exit status that ctest reads as "skipped": nothing could run here, and nothing failed.
 constexpr int kAllSkipped = 77;
 
-#if defined(__SANITIZE_ADDRESS__)
-// The leak check runs at exit and names the library of each frame, which only works while it is
-// mapped; suppressions are by library, so drivers stay loaded in sanitizer builds.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// Suppressions are by library and only work while it is mapped (leaks are checked at exit, and the
+// thread sanitizer stops when a suppressed library goes), so drivers stay loaded.
 extern "C" int dlclose(void*) { return 0; }
 #endif
 
