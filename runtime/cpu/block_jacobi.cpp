@@ -1,0 +1,131 @@
+// Inverting and applying small symmetric blocks.
+#include <topograd/runtime/cpu/block_jacobi.hpp>
+
+#include <Eigen/Cholesky>
+#include <Eigen/Core>
+
+namespace topograd::runtime::cpu {
+namespace {
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor,
+                             kWidestDenseBlock, kWidestDenseBlock>;
+
+double positive_or_one(double v) {
+  return v > 0 && v < std::numeric_limits<double>::infinity() ? v : 1;
+}
+
+// The damped block with constant scalars taken out.
+template <class T>
+Matrix damped(std::uint32_t width, const T* packed, const T* damping,
+              const std::uint8_t* constant) {
+  Matrix block(width, width);
+  for (std::uint32_t i = 0; i < width; ++i) {
+    for (std::uint32_t j = i; j < width; ++j) {
+      const bool out = constant != nullptr && (constant[i] != 0 || constant[j] != 0);
+      double value = out ? (i == j ? 1.0 : 0.0) : double{packed[packed_index(width, i, j)]};
+      if (i == j && !out) value += double{damping[i]};
+      block(i, j) = block(j, i) = value;
+    }
+  }
+  return block;
+}
+
+Matrix inverse_of(const Matrix& block) {
+  const Eigen::Index width = block.rows();
+  const Eigen::LLT<Matrix> factor(block);
+  if (factor.info() == Eigen::Success) {
+    Matrix inverse = factor.solve(Matrix::Identity(width, width));
+    if (inverse.allFinite()) return inverse;
+  }
+  Matrix inverse = Matrix::Zero(width, width);
+  for (Eigen::Index i = 0; i < width; ++i) inverse(i, i) = 1 / positive_or_one(block(i, i));
+  return inverse;
+}
+
+template <class T>
+void invert_dense(std::uint32_t width, const T* packed, const T* damping,
+                  const std::uint8_t* constant, T* inverse) {
+  const Matrix m = inverse_of(damped(width, packed, damping, constant));
+  for (std::uint32_t i = 0; i < width; ++i) {
+    for (std::uint32_t j = i; j < width; ++j) {
+      inverse[packed_index(width, i, j)] = static_cast<T>(m(i, j));
+    }
+  }
+}
+
+template <class T>
+void invert_diagonal(std::uint32_t width, const T* diagonal, const T* damping,
+                     const std::uint8_t* constant, T* inverse) {
+  for (std::uint32_t i = 0; i < width; ++i) {
+    const bool out = constant != nullptr && constant[i] != 0;
+    const double value = out ? 1.0 : double{diagonal[i]} + double{damping[i]};
+    inverse[i] = static_cast<T>(1 / positive_or_one(value));
+  }
+}
+
+template <class T>
+void multiply_diagonal(std::uint64_t n, const T* inverse, const T* r, T* z) {
+  for (std::uint64_t i = 0; i < n; ++i) z[i] = inverse[i] * r[i];
+}
+
+// z = inverse · r for `count` neighbouring blocks; W is the width, or 0 where it is not known.
+template <std::uint32_t W, class T>
+void multiply_dense(std::uint32_t width, std::uint32_t count, const T* inverse, const T* r, T* z) {
+  const std::uint32_t w = W == 0 ? width : W;
+  for (std::uint32_t k = 0; k < count; ++k, inverse += packed_size(w), r += w, z += w) {
+    for (std::uint32_t i = 0; i < w; ++i) {
+      T sum = 0;
+      for (std::uint32_t j = 0; j < w; ++j) {
+        sum += inverse[packed_index(w, std::min(i, j), std::max(i, j))] * r[j];
+      }
+      z[i] = sum;
+    }
+  }
+}
+
+template <class T>
+void multiply(std::uint32_t width, std::uint32_t count, const T* inverse, const T* r, T* z) {
+  if (width == 1 || width > kWidestDenseBlock) {
+    return multiply_diagonal(std::uint64_t{width} * count, inverse, r, z);
+  }
+  switch (width) {
+    case 2: return multiply_dense<2>(width, count, inverse, r, z);
+    case 3: return multiply_dense<3>(width, count, inverse, r, z);
+    case 4: return multiply_dense<4>(width, count, inverse, r, z);
+    case 6: return multiply_dense<6>(width, count, inverse, r, z);
+    default: return multiply_dense<0>(width, count, inverse, r, z);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void BlockJacobi<T>::build(Pool& pool, const BlockLayout& layout, const T* blocks, const T* damping,
+                           std::span<const std::uint8_t> constant) {
+  if (inverse_.size() != layout.packed_scalars()) inverse_ = Column<T>(layout.packed_scalars());
+  pool.for_ranges(layout.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
+    layout.for_runs(begin, end, [&](BlockLayout::Block block, std::uint32_t count) {
+      for (std::uint32_t k = 0; k < count; ++k) {
+        const std::uint8_t* fixed = constant.empty() ? nullptr : constant.data() + block.first;
+        const auto invert = block.width > kWidestDenseBlock ? invert_diagonal<T> : invert_dense<T>;
+        invert(block.width, blocks + block.packed, damping + block.first, fixed,
+               inverse_.data() + block.packed);
+        block.first += block.width;
+        block.packed += packed_size(block.width);
+      }
+    });
+  });
+}
+
+template <class T>
+void BlockJacobi<T>::apply(const BlockLayout& layout, std::uint32_t begin, std::uint32_t end,
+                           const T* r, T* z) const {
+  layout.for_runs(begin, end, [&](const BlockLayout::Block& block, std::uint32_t count) {
+    multiply(block.width, count, inverse_.data() + block.packed, r + block.first, z + block.first);
+  });
+}
+
+template class BlockJacobi<float>;
+template class BlockJacobi<double>;
+
+}  // namespace topograd::runtime::cpu

@@ -1,0 +1,88 @@
+// Which outputs need a column, and J·p from stored columns.
+#include <topograd/runtime/cpu/compact.hpp>
+
+#include <topograd/ir/graph.hpp>
+#include <topograd/ir/passes/passes.hpp>
+
+#include <map>
+
+namespace topograd::runtime::cpu {
+
+using ir::Id;
+using ir::kNone;
+using ir::Op;
+
+CompactProgram compact(const ir::Program& program) {
+  CompactProgram result{.program = program};
+  std::vector<Id>& columns = result.program.outputs;
+  columns.clear();
+  std::vector<std::uint32_t> column_of(program.nodes.size(), kNone);
+  for (Id id : program.outputs) {
+    OutputSource source{.scale = 1};
+    for (; program.nodes[id].op == Op::Neg; id = program.nodes[id].args[0]) source.scale *= -1;
+    const ir::Node& node = program.nodes[id];
+    if (node.op == Op::Literal) {
+      source.scale *= node.literal();
+    } else if (node.op == Op::Data) {
+      source.kind = OutputSource::Kind::data;
+      source.index = node.slot();
+    } else {
+      source.kind = OutputSource::Kind::column;
+      if (column_of[id] == kNone) {
+        column_of[id] = static_cast<std::uint32_t>(columns.size());
+        columns.push_back(id);
+      }
+      source.index = column_of[id];
+    }
+    result.sources.push_back(source);
+  }
+  result.program = ir::remove_dead(result.program);
+  return result;
+}
+
+namespace {
+
+// One row of J times p: the p's that meet the same column are summed first.
+Id row_times_p(ir::Graph& graph, std::span<const OutputSource> row, std::uint32_t data) {
+  using Key = std::pair<OutputSource::Kind, std::uint32_t>;
+  std::map<Key, std::vector<std::pair<std::uint32_t, double>>> by_column;  // (slot, scale)
+  for (std::uint32_t slot = 0; slot < row.size(); ++slot) {
+    if (row[slot].scale == 0) continue;
+    by_column[{row[slot].kind, row[slot].index}].emplace_back(slot, row[slot].scale);
+  }
+  Id sum = kNone;
+  for (const auto& [key, slots] : by_column) {
+    Id group = kNone;
+    for (const auto& [slot, scale] : slots) {
+      const Id p = graph.leaf(Op::Parameter, slot);
+      const bool unit = scale == 1 || scale == -1;
+      const Id term = unit ? p : graph.add(Op::Mul, graph.literal(scale), p);
+      if (group != kNone) {
+        group = graph.add(scale == -1 ? Op::Sub : Op::Add, group, term);
+      } else {
+        group = scale == -1 ? graph.add(Op::Neg, term) : term;
+      }
+    }
+    if (key.first != OutputSource::Kind::literal) {
+      const bool stored = key.first == OutputSource::Kind::column;
+      group = graph.add(Op::Mul, group, graph.leaf(Op::Data, key.second + (stored ? data : 0)));
+    }
+    sum = sum == kNone ? group : graph.add(Op::Add, sum, group);
+  }
+  return sum == kNone ? graph.literal(0) : sum;
+}
+
+}  // namespace
+
+ir::Program stored_jvp(std::span<const OutputSource> sources, std::size_t rows,
+                       const ir::LeafCounts& leaves, std::uint32_t stored) {
+  ir::Graph graph;
+  std::vector<Id> outputs;
+  const std::size_t columns = rows == 0 ? 0 : sources.size() / rows;
+  for (std::size_t row = 0; row < rows; ++row) {
+    outputs.push_back(row_times_p(graph, sources.subspan(row * columns, columns), leaves.data));
+  }
+  return graph.extract(outputs, {.parameters = leaves.parameters, .data = leaves.data + stored});
+}
+
+}  // namespace topograd::runtime::cpu

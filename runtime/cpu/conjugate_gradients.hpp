@@ -1,0 +1,95 @@
+// Preconditioned conjugate gradients on the vectors of an engine.
+#pragma once
+
+#include <topograd/runtime/cpu/column.hpp>
+#include <topograd/runtime/cpu/pool.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+namespace topograd::runtime::cpu {
+
+/// Scalars of one range of work.
+inline constexpr std::size_t kScalarsPerRange = 16384;
+
+/// Vectors of one solve, kept between solves.
+template <class T>
+struct CgVectors {
+  Column<T> residual, preconditioned, direction, product;
+
+  void resize(std::size_t n) {
+    for (Column<T>* v : {&residual, &preconditioned, &direction, &product}) {
+      if (v->size() != n) *v = Column<T>(n);
+    }
+  }
+};
+
+struct CgOptions {
+  double tolerance = 0;  ///< on ‖residual‖ / ‖g‖
+  int max_iterations = 0;
+};
+
+/// Solves A δ = −g from δ = 0; returns the iterations taken.
+///
+/// Stops at the tolerance, at max_iterations, or when A is not positive along a direction. Sums are
+/// taken in double in fixed order.
+///
+///   multiply(p, q)           q = A p; returns p·q
+///   precondition(f)          f(begin, end, apply) for ranges of scalars that hold whole blocks,
+///   where
+///                            apply(r, z) computes z = M⁻¹ r there; returns the sums of what f
+///                            returns
+/// Source: Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 9.1.
+template <class T, class Multiply, class Precondition>
+int conjugate_gradients(Pool& pool, CgVectors<T>& v, const Column<T>& gradient, Column<T>& delta,
+                        const CgOptions& options, const Multiply& multiply,
+                        const Precondition& precondition) {
+  const std::size_t n = gradient.size();
+  v.resize(n);
+  T *r = v.residual.data(), *z = v.preconditioned.data(), *p = v.direction.data();
+  const T* q = v.product.data();
+  using Sums = std::array<double, 2>;  // r·r and r·z
+
+  const auto sums = [&](std::size_t begin, std::size_t end) {
+    Sums s = {0, 0};
+    for (std::size_t i = begin; i < end; ++i) {
+      s[0] += double{r[i]} * double{r[i]};
+      s[1] += double{r[i]} * double{z[i]};
+    }
+    return s;
+  };
+  Sums now = precondition([&](std::size_t begin, std::size_t end, const auto& apply) {
+    for (std::size_t i = begin; i < end; ++i) {
+      r[i] = -gradient[i];
+      delta[i] = 0;
+    }
+    apply(r, z);
+    for (std::size_t i = begin; i < end; ++i) p[i] = z[i];
+    return sums(begin, end);
+  });
+  const double enough = options.tolerance * std::sqrt(now[0]);
+  int iteration = 0;
+  while (iteration < options.max_iterations && now[0] > 0 && std::sqrt(now[0]) > enough) {
+    const double curvature = multiply(p, v.product.data());
+    if (!(curvature > 0) || !std::isfinite(curvature)) break;
+    const T alpha = static_cast<T>(now[1] / curvature);
+    const Sums next = precondition([&](std::size_t begin, std::size_t end, const auto& apply) {
+      for (std::size_t i = begin; i < end; ++i) {
+        delta[i] += alpha * p[i];
+        r[i] -= alpha * q[i];
+      }
+      apply(r, z);
+      return sums(begin, end);
+    });
+    const T beta = static_cast<T>(next[1] / now[1]);
+    pool.for_ranges(n, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) p[i] = z[i] + beta * p[i];
+    });
+    now = next;
+    ++iteration;
+  }
+  return iteration;
+}
+
+}  // namespace topograd::runtime::cpu

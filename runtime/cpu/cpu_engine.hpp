@@ -1,0 +1,96 @@
+// The engine behind make_cpu_engine().
+#pragma once
+
+#include <topograd/runtime/cpu/block_jacobi.hpp>
+#include <topograd/runtime/cpu/conjugate_gradients.hpp>
+#include <topograd/runtime/cpu/term.hpp>
+#include <topograd/runtime/engine.hpp>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace topograd::runtime::cpu {
+
+template <class T>
+class CpuEngine final : public Engine {
+ public:
+  CpuEngine(const Model& model, const EngineOptions& options);
+
+  std::string backend() const override { return "cpu"; }
+  std::string device() const override;
+  EngineStats stats() const override { return stats_; }
+  std::string accumulation() const override;
+  void refresh(const Model& model) override;
+
+  void set_point(std::span<const double> x) override;
+  void point(std::span<double> x) override;
+  bool last_known_point(std::span<double> x) override;
+  double cost() override { return cost_at(x_); }
+  void residuals(std::span<double> out) override;
+  void gradient(std::span<double> out) override;
+  void jacobian(std::size_t term, std::span<double> values) override;
+  void jvp(std::span<const double> p, std::span<double> out) override;
+  void vjp(std::span<const double> seeds, std::span<double> out) override;
+  void jtjp(std::span<const double> p, std::span<double> out) override;
+
+  PointReport linearize() override;
+  StepReport try_step(const StepRequest& request) override;
+  StepReport try_step(std::span<const double> delta) override;
+  void accept() override;
+
+  Timing time(KernelKind kind, int warm_ups, int samples) override;
+  Timing time_step(int iterations, double damping, int samples) override;
+
+ private:
+  using Terms = std::vector<std::unique_ptr<TermState<T>>>;
+
+  void resize(std::uint64_t scalars);
+  void rebuild_terms(const Model& model, bool all);
+  Vectors<T> vectors(const Column<T>& x, const Column<T>* p = nullptr) const;
+
+  // Values into the engine's own vectors; counted.
+  double cost_at(const Column<T>& x);
+  void rows_of(Part part, const Vectors<T>& v, std::span<double> out);
+  void sum_terms(Part part, const Vectors<T>& v, Column<T>& out);
+  void zero(Column<T>& v);
+  void mask(Column<T>& v);
+  void read(std::span<const double> in, Column<T>& v);
+  void write(const Column<T>& v, std::span<double> out);
+  void check_size(const char* call, const char* what, std::size_t expected, std::size_t got) const;
+
+  // The linearisation at x_.
+  void ensure_linear();
+  void evaluate_jacobian();
+  void sum_linear_gradient();
+  void sum_linear_blocks();
+  void set_damping(const StepRequest& request);
+  void set_scale();
+  template <class Damping>
+  double multiply(const Damping& damping, const T* p, T* q);
+  StepReport finish_step();
+
+  // What time() measures, with everything resident.
+  std::function<void()> work_of(KernelKind kind);
+
+  BlockLayout layout_;
+  std::uint64_t scalars_ = 0, rows_ = 0;
+  std::vector<ParameterArray> arrays_;
+  std::vector<std::uint8_t> constant_;
+  Pool pool_;
+  Workers<T> workers_;
+  Terms terms_;
+  Column<T> uniforms_;
+  EngineStats stats_;
+
+  Column<T> x_, trial_, gradient_, delta_, direction_, sums_;
+  Column<T> blocks_;  // packed diagonal blocks of JᵀJ
+  Column<T>
+      scale_;  // squares of the Jacobi scaling, from the first linearisation since set_point()
+  Column<T> damping_;  // what is added to the diagonal
+  BlockJacobi<T> preconditioner_;
+  CgVectors<T> cg_;
+  bool linear_ = false, scaled_ = false, trial_ready_ = false;
+};
+
+}  // namespace topograd::runtime::cpu

@@ -1,0 +1,231 @@
+// Damped least-squares steps from the stored linearisation.
+#include <topograd/runtime/cpu/cpu_engine.hpp>
+
+#include <topograd/runtime/cpu/median_time.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace topograd::runtime::cpu {
+namespace {
+
+// Diagonal of JᵀJ, one number at a time: f(scalar, diagonal).
+template <class F>
+void for_diagonal(const BlockLayout& layout, std::uint32_t begin, std::uint32_t end, const F& f) {
+  layout.for_runs(begin, end, [&](BlockLayout::Block block, std::uint32_t count) {
+    const std::uint32_t w = block.width;
+    for (std::uint32_t k = 0; k < count; ++k) {
+      for (std::uint32_t i = 0; i < w; ++i) {
+        f(block.first + i, block.packed + (w > kWidestDenseBlock ? i : packed_index(w, i, i)));
+      }
+      block.first += w;
+      block.packed += packed_size(w);
+    }
+  });
+}
+
+}  // namespace
+
+template <class T>
+void CpuEngine<T>::evaluate_jacobian() {
+  for (const auto& term : terms_) {
+    term->linearize(pool_, workers_, vectors(x_));
+    ++stats_.kernels_on_cpu;
+  }
+}
+
+template <class T>
+void CpuEngine<T>::sum_linear_gradient() {
+  zero(gradient_);
+  for (const auto& term : terms_) term->add_linear_gradient(pool_, layout_, gradient_.data());
+  mask(gradient_);
+}
+
+template <class T>
+void CpuEngine<T>::sum_linear_blocks() {
+  zero(blocks_);
+  for (const auto& term : terms_) term->add_linear_blocks(pool_, layout_, blocks_.data());
+}
+
+// s² with s = 1 / (1 + √diagonal), as Ceres scales columns.
+template <class T>
+void CpuEngine<T>::set_scale() {
+  pool_.for_ranges(layout_.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
+    for_diagonal(layout_, begin, end, [&](std::uint64_t scalar, std::uint64_t packed) {
+      const double s = 1 / (1 + std::sqrt(double{blocks_[packed]}));
+      scale_[scalar] = static_cast<T>(s * s);
+    });
+  });
+  scaled_ = true;
+}
+
+// λ clamp(s² d) / s² for each diagonal entry d of JᵀJ.
+template <class T>
+void CpuEngine<T>::set_damping(const StepRequest& request) {
+  pool_.for_ranges(layout_.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
+    for_diagonal(layout_, begin, end, [&](std::uint64_t scalar, std::uint64_t packed) {
+      const double s2 = request.jacobi_scaling ? double{scale_[scalar]} : 1.0;
+      const double d = std::min(std::max(s2 * double{blocks_[packed]}, request.min_diagonal),
+                                request.max_diagonal);
+      damping_[scalar] = static_cast<T>(request.lambda * d / s2);
+    });
+  });
+}
+
+template <class T>
+PointReport CpuEngine<T>::linearize() {
+  evaluate_jacobian();
+  double square = 0;
+  for (const auto& term : terms_) square += term->linear_residual_square(pool_);
+  sum_linear_gradient();
+  sum_linear_blocks();
+  if (!scaled_) set_scale();
+  linear_ = true;
+  trial_ready_ = false;
+  const std::size_t ranges = (scalars_ + kScalarsPerRange - 1) / kScalarsPerRange;
+  std::vector<double> largest(ranges);
+  const auto squares = pool_.template sums_of_ranges<2>(
+      scalars_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+        std::array<double, 2> sums = {0, 0};  // g·g and x·x over free scalars
+        double max = 0;
+        for (std::size_t i = begin; i < end; ++i) {
+          const double g = double{gradient_[i]}, x = double{x_[i]};
+          // Written so that a NaN is kept.
+          max = std::fabs(g) <= max ? max : std::fabs(g);
+          sums[0] += g * g;
+          if (constant_.empty() || constant_[i] == 0) sums[1] += x * x;
+        }
+        largest[begin / kScalarsPerRange] = max;
+        return sums;
+      });
+  double max = 0;
+  for (double m : largest) max = m <= max ? max : m;
+  return {.cost = square / 2,
+          .gradient_max_norm = max,
+          .gradient_norm = std::sqrt(squares[0]),
+          .x_norm = std::sqrt(squares[1])};
+}
+
+template <class T>
+void CpuEngine<T>::ensure_linear() {
+  if (!linear_) linearize();
+}
+
+// q = (JᵀJ + damping) p; returns p·q. p is zero at constant scalars, and q is made so.
+template <class T>
+template <class Damping>
+double CpuEngine<T>::multiply(const Damping& damping, const T* p, T* q) {
+  pool_.for_ranges(scalars_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+    std::fill(q + begin, q + end, T(0));
+  });
+  for (const auto& term : terms_) {
+    term->apply(pool_, workers_, {nullptr, p, uniforms_.data()});
+    term->add_transposed(pool_, layout_, q);
+  }
+  return pool_.sum_ranges(scalars_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+    double sum = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      q[i] += damping(i) * p[i];
+      if (!constant_.empty() && constant_[i] != 0) q[i] = 0;
+      sum += double{p[i]} * double{q[i]};
+    }
+    return sum;
+  });
+}
+
+template <class T>
+StepReport CpuEngine<T>::try_step(const StepRequest& request) {
+  ensure_linear();
+  const auto start = std::chrono::steady_clock::now();
+  set_damping(request);
+  preconditioner_.build(pool_, layout_, blocks_.data(), damping_.data(), constant_);
+  const auto blockwise = [&](const auto& f) {
+    return pool_.template sums_of_ranges<2>(
+        layout_.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
+          const auto b = static_cast<std::uint32_t>(begin), e = static_cast<std::uint32_t>(end);
+          const std::uint64_t last = e < layout_.blocks() ? layout_.block(e).first : scalars_;
+          return f(layout_.block(b).first, last,
+                   [&](const T* r, T* z) { preconditioner_.apply(layout_, b, e, r, z); });
+        });
+  };
+  const auto times_matrix = [&](const T* p, T* q) {
+    return multiply([&](std::size_t i) { return damping_[i]; }, p, q);
+  };
+  const CgOptions options{request.linear_tolerance, request.max_linear_iterations};
+  const int iterations =
+      conjugate_gradients(pool_, cg_, gradient_, delta_, options, times_matrix, blockwise);
+  const double g_delta =
+      pool_.sum_ranges(scalars_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+        double sum = 0;
+        for (std::size_t i = begin; i < end; ++i) sum += double{gradient_[i]} * double{delta_[i]};
+        return sum;
+      });
+  double square = 0;
+  for (const auto& term : terms_) {
+    term->apply(pool_, workers_, vectors(x_, &delta_));
+    square += term->applied_square(pool_);
+  }
+  const std::chrono::duration<double> linear = std::chrono::steady_clock::now() - start;
+  StepReport report = finish_step();
+  report.model_decrease = -g_delta - square / 2;
+  report.linear_iterations = iterations;
+  report.linear_seconds = linear.count();
+  return report;
+}
+
+template <class T>
+StepReport CpuEngine<T>::try_step(std::span<const double> delta) {
+  check_size("try_step", "scalars", scalars_, delta.size());
+  read(delta, delta_);
+  mask(delta_);
+  return finish_step();
+}
+
+// Moves to x + δ and looks at the cost there.
+template <class T>
+StepReport CpuEngine<T>::finish_step() {
+  const double square =
+      pool_.sum_ranges(scalars_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+        double sum = 0;
+        for (std::size_t i = begin; i < end; ++i) {
+          trial_[i] = x_[i] + delta_[i];
+          sum += double{delta_[i]} * double{delta_[i]};
+        }
+        return sum;
+      });
+  trial_ready_ = true;
+  return {.step_norm = std::sqrt(square), .trial_cost = cost_at(trial_)};
+}
+
+template <class T>
+void CpuEngine<T>::accept() {
+  if (!trial_ready_) return;
+  std::swap(x_, trial_);
+  linear_ = trial_ready_ = false;
+}
+
+template <class T>
+Timing CpuEngine<T>::time_step(int iterations, double damping, int samples) {
+  const auto scalarwise = [&](const auto& f) {
+    return pool_.template sums_of_ranges<2>(
+        scalars_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+          return f(begin, end, [&](const T* r, T* z) { std::copy(r + begin, r + end, z + begin); });
+        });
+  };
+  const auto times_matrix = [&](const T* p, T* q) {
+    return multiply([&](std::size_t) { return static_cast<T>(damping); }, p, q);
+  };
+  const CgOptions options{.tolerance = 0, .max_iterations = iterations};
+  linear_ = trial_ready_ = false;
+  return median_time(0, samples, [&] {
+    evaluate_jacobian();
+    sum_linear_gradient();
+    conjugate_gradients(pool_, cg_, gradient_, delta_, options, times_matrix, scalarwise);
+  });
+}
+
+template class CpuEngine<float>;
+template class CpuEngine<double>;
+
+}  // namespace topograd::runtime::cpu

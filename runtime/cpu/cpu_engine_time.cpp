@@ -1,0 +1,51 @@
+// Times of evaluations with everything resident.
+#include <topograd/runtime/cpu/cpu_engine.hpp>
+#include <topograd/runtime/cpu/median_time.hpp>
+
+namespace topograd::runtime::cpu {
+
+template <class T>
+std::function<void()> CpuEngine<T>::work_of(KernelKind kind) {
+  const auto store = [this](Part part) {
+    return [this, part] {
+      for (const auto& term : terms_) {
+        term->store(pool_, workers_, part, vectors(x_, &direction_));
+        ++stats_.kernels_on_cpu;
+      }
+    };
+  };
+  const auto sum = [this](Part part) {
+    return [this, part] { sum_terms(part, vectors(x_, &direction_), sums_); };
+  };
+  switch (kind) {
+    case KernelKind::residual: return store(Part::residual);
+    case KernelKind::cost: return [this] { cost_at(x_); };
+    case KernelKind::gradient: return sum(Part::gradient);
+    case KernelKind::jacobian: return [this] { evaluate_jacobian(); };
+    case KernelKind::jtjp: return sum(Part::jtjp);
+    case KernelKind::blocks:
+      return [this] {
+        evaluate_jacobian();
+        sum_linear_blocks();
+      };
+    case KernelKind::jvp: return store(Part::jvp);
+    case KernelKind::vjp: return sum(Part::vjp);
+  }
+  return {};
+}
+
+template <class T>
+Timing CpuEngine<T>::time(KernelKind kind, int warm_ups, int samples) {
+  std::fill(direction_.data(), direction_.data() + scalars_, T(1));
+  mask(direction_);
+  if (kind == KernelKind::vjp) {
+    const std::vector<double> ones(rows_, 1.0);
+    for (const auto& term : terms_) term->set_seeds(pool_, ones);
+  }
+  return median_time(warm_ups, samples, work_of(kind));
+}
+
+template class CpuEngine<float>;
+template class CpuEngine<double>;
+
+}  // namespace topograd::runtime::cpu

@@ -1,0 +1,111 @@
+// Values and derivatives at the current point.
+#include <topograd/runtime/cpu/cpu_engine.hpp>
+
+namespace topograd::runtime::cpu {
+
+template <class T>
+double CpuEngine<T>::cost_at(const Column<T>& x) {
+  double square = 0;
+  for (const auto& term : terms_) {
+    square += term->residual_square(pool_, workers_, vectors(x));
+    ++stats_.kernels_on_cpu;
+  }
+  return square / 2;
+}
+
+template <class T>
+void CpuEngine<T>::rows_of(Part part, const Vectors<T>& v, std::span<double> out) {
+  for (const auto& term : terms_) {
+    const std::size_t rows = term->rows();
+    const TermIndex& index = term->index();
+    term->for_tiles(pool_, workers_, part, v,
+                    [&](const Worker<T>& worker, std::size_t first, std::size_t n) {
+                      for (std::size_t i = 0; i < n; ++i) {
+                        const std::uint64_t row = index.row(first + i);
+                        for (std::size_t k = 0; k < rows; ++k) {
+                          out[row + k] = double{worker.output(k)[i]};
+                        }
+                      }
+                    });
+    ++stats_.kernels_on_cpu;
+  }
+}
+
+template <class T>
+void CpuEngine<T>::sum_terms(Part part, const Vectors<T>& v, Column<T>& out) {
+  zero(out);
+  for (const auto& term : terms_) {
+    term->add_terms(pool_, workers_, part, v, layout_, out.data());
+    ++stats_.kernels_on_cpu;
+  }
+  mask(out);
+}
+
+template <class T>
+void CpuEngine<T>::residuals(std::span<double> out) {
+  check_size("residuals", "rows", rows_, out.size());
+  rows_of(Part::residual, vectors(x_), out);
+}
+
+template <class T>
+void CpuEngine<T>::gradient(std::span<double> out) {
+  check_size("gradient", "scalars", scalars_, out.size());
+  sum_terms(Part::gradient, vectors(x_), sums_);
+  write(sums_, out);
+}
+
+template <class T>
+void CpuEngine<T>::jvp(std::span<const double> p, std::span<double> out) {
+  check_size("jvp", "scalars", scalars_, p.size());
+  check_size("jvp", "rows", rows_, out.size());
+  read(p, direction_);
+  mask(direction_);
+  rows_of(Part::jvp, vectors(x_, &direction_), out);
+}
+
+template <class T>
+void CpuEngine<T>::vjp(std::span<const double> seeds, std::span<double> out) {
+  check_size("vjp", "rows", rows_, seeds.size());
+  check_size("vjp", "scalars", scalars_, out.size());
+  for (const auto& term : terms_) term->set_seeds(pool_, seeds);
+  sum_terms(Part::vjp, vectors(x_), sums_);
+  write(sums_, out);
+}
+
+template <class T>
+void CpuEngine<T>::jtjp(std::span<const double> p, std::span<double> out) {
+  check_size("jtjp", "scalars", scalars_, p.size());
+  check_size("jtjp", "scalars", scalars_, out.size());
+  read(p, direction_);
+  mask(direction_);
+  sum_terms(Part::jtjp, vectors(x_, &direction_), sums_);
+  write(sums_, out);
+}
+
+template <class T>
+void CpuEngine<T>::jacobian(std::size_t k, std::span<double> values) {
+  TermState<T>& term = *terms_.at(k);
+  const TermIndex& index = term.index();
+  const std::size_t m = term.rows(), n = term.slots();
+  check_size("jacobian", "numbers", index.instances * m * n, values.size());
+  const auto is_constant = [&](std::size_t i, std::size_t slot) {
+    const SlotPlace& place = index.slots[slot];
+    return constant_[index.roles[place.role].base[i] + place.offset] != 0;
+  };
+  term.for_tiles(pool_, workers_, Part::jacobian, vectors(x_),
+                 [&](const Worker<T>& worker, std::size_t first, std::size_t count) {
+                   for (std::size_t entry = 0; entry < m * n; ++entry) {
+                     const T* column = worker.output(entry);
+                     for (std::size_t i = 0; i < count; ++i) {
+                       const bool zero = !constant_.empty() && is_constant(first + i, entry % n);
+                       values[(first + i) * m * n + entry] = zero ? 0.0 : double{column[i]};
+                     }
+                   }
+                 });
+  ++stats_.kernels_on_cpu;
+}
+
+template class CpuEngine<float>;
+template class CpuEngine<double>;
+
+}  // namespace topograd::runtime::cpu

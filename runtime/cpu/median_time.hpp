@@ -1,0 +1,28 @@
+// Median wall time of a piece of work.
+#pragma once
+
+#include <topograd/runtime/engine.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace topograd::runtime::cpu {
+
+/// Runs `work` warm_ups times, then `samples` times (at least once), and takes the median of those.
+template <class F>
+Timing median_time(int warm_ups, int samples, const F& work) {
+  for (int k = 0; k < warm_ups; ++k) work();
+  std::vector<double> us;
+  for (int k = 0; k < std::max(samples, 1); ++k) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    const std::chrono::duration<double, std::micro> t = std::chrono::steady_clock::now() - start;
+    us.push_back(t.count());
+  }
+  const auto middle = us.begin() + static_cast<std::ptrdiff_t>(us.size() / 2);
+  std::nth_element(us.begin(), middle, us.end());
+  return {.device_us = *middle, .wall_us = *middle};
+}
+
+}  // namespace topograd::runtime::cpu

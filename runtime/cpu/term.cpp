@@ -1,0 +1,171 @@
+// Kernels of one batch: made when first asked for, bound to its columns, run over its tiles.
+#include <topograd/runtime/cpu/term.hpp>
+
+#include <topograd/autodiff/derivatives.hpp>
+
+namespace topograd::runtime::cpu {
+namespace {
+
+// Columns that are larger together than this go past the caches.
+constexpr std::size_t kCacheBytes = std::size_t{4} << 20;
+
+bool is_stored(Part part) {
+  return part == Part::gradient || part == Part::vjp || part == Part::jtjp || part == Part::linear;
+}
+
+ir::Program program_of(Part part, const ir::Program& f) {
+  const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
+  switch (part) {
+    case Part::residual:
+    case Part::apply_linear: return f;
+    case Part::gradient: return autodiff::gradient(f, slots);
+    case Part::vjp: return autodiff::vjp(f, slots);
+    case Part::jtjp: return autodiff::jtjp(f, slots);
+    case Part::jvp: return autodiff::jvp(f);
+    case Part::jacobian: return autodiff::jacobian(f, slots);
+    case Part::linear: return autodiff::residual_and_jacobian(f, slots);
+  }
+  return f;
+}
+
+}  // namespace
+
+template <class T>
+TermState<T>::TermState(const Term& term, const BlockLayout& layout, std::uint64_t scalars,
+                        std::size_t uniforms)
+    : term_(term),
+      structure_version_(term.batch->structure_version()),
+      index_(build_index(*term.batch, layout, scalars, uniforms)) {
+  data_.resize(term.batch->data_columns());
+  data_version_ = term.batch->data_version() - 1;
+  refresh_data();
+}
+
+template <class T>
+bool TermState<T>::is_current(const Term& term) const {
+  return term.topology == term_.topology && term.batch == term_.batch &&
+         term.batch->structure_version() == structure_version_;
+}
+
+template <class T>
+void TermState<T>::refresh_data() {
+  if (data_version_ == term_.batch->data_version()) return;
+  data_version_ = term_.batch->data_version();
+  for (std::uint32_t k = 0; k < data_.size(); ++k) {
+    data_[k] = read_data_column<T>(*term_.batch, k);
+  }
+}
+
+template <class T>
+const typename TermState<T>::Kernel& TermState<T>::kernel(Part part) {
+  std::optional<Kernel>& kernel = kernels_[static_cast<std::size_t>(part)];
+  if (kernel) return *kernel;
+  const ir::Program& f = term_.topology->program;
+  if (part == Part::apply_linear) {
+    const Kernel& linear = this->kernel(Part::linear);
+    kernel.emplace(
+        Kernel{TileKernel<T>(stored_jvp(std::span(linear.sources).subspan(rows()), rows(), f.leaves,
+                                        linear.tile.program().outputs)),
+               {}});
+  } else if (is_stored(part)) {
+    CompactProgram compacted = compact(program_of(part, f));
+    kernel.emplace(Kernel{TileKernel<T>(compacted.program), std::move(compacted.sources)});
+  } else {
+    kernel.emplace(Kernel{TileKernel<T>(program_of(part, f)), {}});
+  }
+  return *kernel;
+}
+
+// Data slots beyond the batch's are columns that linearize() wrote.
+template <class T>
+const T* TermState<T>::column_of(const LeafUse& leaf) const {
+  if (leaf.op == ir::Op::Seed) return seeds_[leaf.slot].data();
+  if (leaf.slot < data_.size()) return data_[leaf.slot].data();
+  return linear_[leaf.slot - data_.size()].data();
+}
+
+template <class T>
+Binding<T> TermState<T>::bind(const TileKernel<T>& kernel, const Vectors<T>& v) const {
+  const TileProgram& program = kernel.program();
+  Binding<T> binding;
+  for (const LeafUse& leaf : program.columns) binding.columns.push_back(column_of(leaf));
+  for (const LeafUse& leaf : program.gathers) {
+    if (leaf.op == ir::Op::Uniform) {
+      const UniformPlace& place = index_.uniforms[leaf.slot];
+      binding.gathers.push_back({v.uniforms + place.position, nullptr});
+      if (place.column.size() > 0) binding.gathers.back() = {v.uniforms, place.column.data()};
+      continue;
+    }
+    const SlotPlace& place = index_.slots[leaf.slot];
+    const T* from = leaf.op == ir::Op::Tangent ? v.p : v.x;
+    binding.gathers.push_back({from + place.offset, index_.roles[place.role].base.data()});
+  }
+  return binding;
+}
+
+template <class T>
+void TermState<T>::run_to_columns(Pool& pool, Workers<T>& workers, const Kernel& kernel,
+                                  const Vectors<T>& v, std::vector<Column<T>>& columns) {
+  const std::size_t length = whole_tiles(index_.instances);
+  const std::size_t outputs = kernel.tile.program().outputs;
+  while (columns.size() < outputs) columns.emplace_back(length);
+  Binding<T> binding = bind(kernel.tile, v);
+  for (std::size_t k = 0; k < outputs; ++k) binding.outputs.push_back(columns[k].data());
+  binding.stream = outputs * length * sizeof(T) > kCacheBytes;
+  pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
+    Worker<T>& worker = workers.local();
+    for (std::size_t first = begin; first < end; first += kTile) {
+      worker.run(kernel.tile, binding, first, std::min(kTile, end - first));
+    }
+    // Streaming stores are not ordered by what ends the range.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  });
+}
+
+template <class T>
+Stored<T> TermState<T>::stored(const OutputSource& source,
+                               const std::vector<Column<T>>& columns) const {
+  switch (source.kind) {
+    case OutputSource::Kind::literal: return {nullptr, source.scale};
+    case OutputSource::Kind::column: return {columns[source.index].data(), source.scale};
+    case OutputSource::Kind::data: return {data_[source.index].data(), source.scale};
+  }
+  return {};
+}
+
+template <class T>
+void TermState<T>::set_seeds(Pool& pool, std::span<const double> seeds) {
+  while (seeds_.size() < rows()) seeds_.emplace_back(whole_tiles(index_.instances));
+  pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t k = 0; k < rows(); ++k) {
+      for (std::size_t i = begin; i < end; ++i) {
+        seeds_[k][i] = static_cast<T>(seeds[index_.row(i) + k]);
+      }
+    }
+  });
+  for (Column<T>& column : seeds_) {
+    std::fill(column.data() + index_.instances, column.data() + column.size(), T(0));
+  }
+}
+
+template <class T>
+void TermState<T>::add_terms(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
+                             const BlockLayout& layout, T* out) {
+  const Kernel& kernel = this->kernel(part);
+  run_to_columns(pool, workers, kernel, v, terms_);
+  Products<T> products(index_.roles.size());
+  for (std::size_t r = 0; r < products.size(); ++r) {
+    const Role& role = index_.roles[r];
+    for (std::size_t k = 0; k < role.slots.size(); ++k) {
+      const Stored<T> term = stored(kernel.sources[role.slots[k]], terms_);
+      if (term.scale == 0) continue;
+      products[r].push_back({term.column, nullptr, term.scale, role.coordinate + role.offsets[k]});
+    }
+  }
+  add_to_vector(pool, index_, layout, products, out);
+}
+
+template class TermState<float>;
+template class TermState<double>;
+
+}  // namespace topograd::runtime::cpu

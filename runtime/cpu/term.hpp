@@ -1,0 +1,136 @@
+// One batch on the CPU: its columns, its kernels and what they write.
+#pragma once
+
+#include <topograd/runtime/cpu/compact.hpp>
+#include <topograd/runtime/cpu/interpreter.hpp>
+#include <topograd/runtime/cpu/owner_sum.hpp>
+
+#include <tbb/enumerable_thread_specific.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace topograd::runtime::cpu {
+
+/// Vectors that the kernels of all batches read.
+template <class T>
+struct Vectors {
+  const T* x = nullptr;
+  const T* p = nullptr;  ///< tangents, by the same index as x
+  const T* uniforms = nullptr;
+};
+
+template <class T>
+using Workers = tbb::enumerable_thread_specific<Worker<T>>;
+
+/// What is computed of an instance.
+enum class Part : std::uint8_t {
+  residual,      ///< rows
+  gradient,      ///< terms of Jᵀr by slot
+  vjp,           ///< terms of Jᵀ·seeds by slot
+  jtjp,          ///< terms of Jᵀ(J·p) by slot
+  jvp,           ///< rows of J·p
+  jacobian,      ///< J
+  linear,        ///< rows, then J, kept in columns
+  apply_linear,  ///< rows of J·p from the columns of `linear`
+};
+inline constexpr std::size_t kParts = 8;
+
+template <class T>
+class TermState {
+ public:
+  TermState(const Term& term, const BlockLayout& layout, std::uint64_t scalars,
+            std::size_t uniforms);
+
+  const Term& term() const { return term_; }
+  const TermIndex& index() const { return index_; }
+  std::size_t rows() const { return term_.topology->program.outputs.size(); }
+  std::size_t slots() const { return index_.slots.size(); }
+  bool is_current(const Term& term) const;
+  /// Reads the data columns again if they have changed.
+  void refresh_data();
+
+  /// f(worker, first instance, instances) for each tile, with the part's outputs in the worker.
+  template <class F>
+  void for_tiles(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v, const F& f);
+
+  /// Adds a part's terms (gradient, vjp, jtjp) to a vector over the unknowns.
+  void add_terms(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
+                 const BlockLayout& layout, T* out);
+
+  /// Adjoints of the rows, in the problem's order; read by the parts that have seeds.
+  void set_seeds(Pool& pool, std::span<const double> seeds);
+
+  /// Evaluates rows and J into columns that stay.
+  void linearize(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
+  /// out += Jᵀr of the last linearize().
+  void add_linear_gradient(Pool& pool, const BlockLayout& layout, T* out);
+  /// out += diagonal blocks of JᵀJ of the last linearize().
+  void add_linear_blocks(Pool& pool, const BlockLayout& layout, T* out);
+  /// Keeps u = J·p (p is v.p) with the J of the last linearize().
+  void apply(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
+  /// out += Jᵀu of the last apply().
+  void add_transposed(Pool& pool, const BlockLayout& layout, T* out);
+  /// Σ r² at v.x, the same bits as linear_residual_square() there.
+  double residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
+  /// Σ r² of the last linearize(), Σ u² of the last apply().
+  double linear_residual_square(Pool& pool) const;
+  double applied_square(Pool& pool) const;
+
+  /// Evaluates a part into columns that nobody reads, for its time.
+  void store(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v) {
+    run_to_columns(pool, workers, kernel(part), v, terms_);
+  }
+
+ private:
+  struct Kernel {
+    TileKernel<T> tile;
+    std::vector<OutputSource> sources;  // of outputs that are stored
+  };
+
+  const Kernel& kernel(Part part);
+  Binding<T> bind(const TileKernel<T>& kernel, const Vectors<T>& v) const;
+  const T* column_of(const LeafUse& leaf) const;
+  void run_to_columns(Pool& pool, Workers<T>& workers, const Kernel& kernel, const Vectors<T>& v,
+                      std::vector<Column<T>>& columns);
+  Stored<T> stored(const OutputSource& source, const std::vector<Column<T>>& columns) const;
+  Products<T> products_with(std::span<const Stored<T>> rows) const;
+  StoredJacobian<T> stored_jacobian() const;
+  std::vector<Stored<T>> stored_residuals() const;
+  std::vector<Stored<T>> applied_rows() const;
+  double square(Pool& pool, std::span<const Stored<T>> rows) const;
+
+  Term term_;
+  std::uint64_t structure_version_ = 0, data_version_ = 0;
+  TermIndex index_;
+  std::vector<Column<T>> data_;
+  std::array<std::optional<Kernel>, kParts> kernels_;
+  std::vector<Column<T>> terms_;    // of gradient, vjp, jtjp
+  std::vector<Column<T>> linear_;   // rows and J
+  std::vector<Column<T>> applied_;  // J·p
+  std::vector<Column<T>> seeds_;
+};
+
+/// Tiles of one range of work.
+inline constexpr std::size_t kInstancesPerRange = 8 * kTile;
+
+template <class T>
+template <class F>
+void TermState<T>::for_tiles(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
+                             const F& f) {
+  const TileKernel<T>& tile = kernel(part).tile;
+  const Binding<T> binding = bind(tile, v);
+  pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
+    Worker<T>& worker = workers.local();
+    for (std::size_t first = begin; first < end; first += kTile) {
+      const std::size_t n = std::min(kTile, end - first);
+      worker.run(tile, binding, first, n);
+      f(worker, first, n);
+    }
+  });
+}
+
+}  // namespace topograd::runtime::cpu

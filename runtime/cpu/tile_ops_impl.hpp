@@ -1,0 +1,239 @@
+// Bodies of the tile functions, compiled once for each instruction set by the file that includes
+// it.
+//
+// Everything here has internal linkage and nothing of the standard library is instantiated: code
+// compiled for a newer instruction set must not be what the linker keeps for all.
+#pragma once
+
+#include <topograd/runtime/cpu/tile_ops.hpp>
+#include <topograd/runtime/cpu/tile_vector.hpp>
+
+#include <cmath>
+
+namespace topograd::runtime::cpu {
+namespace {
+
+using ir::Op;
+
+#define TG_IVDEP _Pragma("GCC ivdep")
+
+// out[i] = f(a[i], b[i], c[i]), written so that the compiler makes vector code of it.
+template <class T, class F>
+inline void each(T* out, const T* a, const T* b, const T* c, std::size_t n, F f) {
+  TG_IVDEP
+  for (std::size_t i = 0; i < n; ++i) out[i] = f(a[i], b[i], c[i]);
+}
+
+template <class T>
+struct Bits;
+template <>
+struct Bits<double> {
+  using Type = std::uint64_t;
+};
+template <>
+struct Bits<float> {
+  using Type = std::uint32_t;
+};
+
+template <class T>
+inline typename Bits<T>::Type bits(T x) {
+  return __builtin_bit_cast(typename Bits<T>::Type, x);
+}
+
+// -0 is less than +0: equal numbers differ in the sign of zero at most.
+template <class T>
+inline T minimum(T a, T b) {
+  const T equal = __builtin_bit_cast(T, bits(a) | bits(b));
+  const T ordered = a == b ? equal : (a < b ? a : b);
+  return a != a ? a : (b != b ? b : ordered);
+}
+
+template <class T>
+inline T maximum(T a, T b) {
+  const T equal = __builtin_bit_cast(T, bits(a) & bits(b));
+  const T ordered = a == b ? equal : (a > b ? a : b);
+  return a != a ? a : (b != b ? b : ordered);
+}
+
+// The remainder is exact, and has the sign of the divisor.
+template <class T>
+inline T floored_mod(T a, T b) {
+  const T remainder = std::fmod(a, b);
+  if (remainder == 0) return std::copysign(remainder, b);
+  return (remainder < 0) != (b < 0) ? remainder + b : remainder;
+}
+
+// Vector functions of a library. Operands outside of what it is specified for go through libm one
+// by one.
+template <class T, class F>
+inline void by_vector1(T* out, const T* a, std::size_t n, F f) {
+  for (std::size_t i = 0; i < n; i += Vector<T>::kWidth) {
+    Vector<T>::store(out + i, f(Vector<T>::load(a + i)));
+  }
+}
+
+template <class T, class F>
+inline void by_vector2(T* out, const T* a, const T* b, std::size_t n, F f) {
+  for (std::size_t i = 0; i < n; i += Vector<T>::kWidth) {
+    Vector<T>::store(out + i, f(Vector<T>::load(a + i), Vector<T>::load(b + i)));
+  }
+}
+
+template <class T>
+inline T magnitude(T x) {
+  return x < 0 ? -x : x;
+}
+
+// `scalar` takes the place of `f` where |a| > limit (NaN passes through f).
+template <class T, class F, class S>
+inline void by_vector1_within(T* out, const T* a, std::size_t n, T limit, F f, S scalar) {
+  bool beyond = false;
+  for (std::size_t i = 0; i < n; ++i) beyond |= magnitude(a[i]) > limit;
+  if (!beyond) return by_vector1(out, a, n, f);
+  T kept[kTile];
+  for (std::size_t i = 0; i < n; ++i) kept[i] = a[i];
+  by_vector1(out, a, n, f);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (magnitude(kept[i]) > limit) out[i] = scalar(kept[i]);
+  }
+}
+
+#define TG_ELEMENTWISE(expression)                                                   \
+  [](T* out, const T* pa, const T* pb, const T* pc, std::size_t n) {                 \
+    each(out, pa, pb, pc, n,                                                         \
+         []([[maybe_unused]] T a, [[maybe_unused]] T b, [[maybe_unused]] T c) -> T { \
+           return expression;                                                        \
+         });                                                                         \
+  }
+#define TG_FUNCTION1(name)                                          \
+  [](T* out, const T* a, const T*, const T*, std::size_t n) {       \
+    by_vector1(out, a, n, [](auto v) { return vector_##name(v); }); \
+  }
+#define TG_FUNCTION1_WITHIN(name, limit64, limit32)                                 \
+  [](T* out, const T* a, const T*, const T*, std::size_t n) {                       \
+    by_vector1_within(                                                              \
+        out, a, n, sizeof(T) == sizeof(double) ? T(limit64) : T(limit32),           \
+        [](auto v) { return vector_##name(v); }, [](T x) { return std::name(x); }); \
+  }
+#define TG_FUNCTION2(name)                                                        \
+  [](T* out, const T* a, const T* b, const T*, std::size_t n) {                   \
+    by_vector2(out, a, b, n, [](auto u, auto v) { return vector_##name(u, v); }); \
+  }
+
+template <class T>
+typename TileOps<T>::Map map_of(Op op) {
+  switch (op) {
+    case Op::Parameter:
+    case Op::Data:
+    case Op::Uniform:
+    case Op::Literal:
+    case Op::Tangent:
+    case Op::Seed: return nullptr;
+    case Op::Add: return TG_ELEMENTWISE(a + b);
+    case Op::Sub: return TG_ELEMENTWISE(a - b);
+    case Op::Mul: return TG_ELEMENTWISE(a * b);
+    case Op::Div: return TG_ELEMENTWISE(a / b);
+    case Op::Neg: return TG_ELEMENTWISE(-a);
+    case Op::Fma: return TG_ELEMENTWISE(std::fma(a, b, c));
+    case Op::Square: return TG_ELEMENTWISE(a * a);
+    case Op::Cube: return TG_ELEMENTWISE(a * a * a);
+    case Op::Reciprocal: return TG_ELEMENTWISE(T(1) / a);
+    case Op::Zmul: return TG_ELEMENTWISE(a == 0 ? T(0) : a * b);
+    case Op::Pow: return TG_FUNCTION2(pow);
+    case Op::Sqrt: return TG_ELEMENTWISE(std::sqrt(a));
+    case Op::Rsqrt: return TG_ELEMENTWISE(T(1) / std::sqrt(a));
+    case Op::Cbrt: return TG_FUNCTION1(cbrt);
+    case Op::Hypot: return TG_FUNCTION2(hypot);
+    case Op::Exp: return TG_FUNCTION1(exp);
+    case Op::Exp2: return TG_FUNCTION1(exp2);
+    case Op::Expm1: return TG_FUNCTION1(expm1);
+    case Op::Log: return TG_FUNCTION1(log);
+    case Op::Log2: return TG_FUNCTION1(log2);
+    case Op::Log10: return TG_FUNCTION1(log10);
+    case Op::Log1p: return TG_FUNCTION1_WITHIN(log1p, 1e307, 1e38);
+    case Op::Sin: return TG_FUNCTION1(sin);
+    case Op::Cos: return TG_FUNCTION1(cos);
+    case Op::Tan: return TG_FUNCTION1(tan);
+    case Op::Asin: return TG_FUNCTION1(asin);
+    case Op::Acos: return TG_FUNCTION1(acos);
+    case Op::Atan: return TG_FUNCTION1(atan);
+    case Op::Atan2: return TG_FUNCTION2(atan2);
+    case Op::Sinh: return TG_FUNCTION1_WITHIN(sinh, 709, 88);
+    case Op::Cosh: return TG_FUNCTION1_WITHIN(cosh, 709, 88);
+    case Op::Tanh: return TG_FUNCTION1(tanh);
+    case Op::Asinh: return TG_FUNCTION1_WITHIN(asinh, 1.3e154, 1.8e19);
+    case Op::Acosh: return TG_FUNCTION1_WITHIN(acosh, 1.3e154, 1.8e19);
+    case Op::Atanh: return TG_FUNCTION1(atanh);
+    case Op::Erf: return TG_FUNCTION1(erf);
+    case Op::Abs: return TG_ELEMENTWISE(std::fabs(a));
+    case Op::Sign: return TG_ELEMENTWISE(a > 0 ? T(1) : (a < 0 ? T(-1) : a));
+    case Op::Floor: return TG_ELEMENTWISE(std::floor(a));
+    case Op::Ceil: return TG_ELEMENTWISE(std::ceil(a));
+    case Op::Round: return TG_ELEMENTWISE(std::nearbyint(a));
+    case Op::Trunc: return TG_ELEMENTWISE(std::trunc(a));
+    case Op::Mod: return TG_ELEMENTWISE(floored_mod(a, b));
+    case Op::Min: return TG_ELEMENTWISE(minimum(a, b));
+    case Op::Max: return TG_ELEMENTWISE(maximum(a, b));
+    case Op::Eq: return TG_ELEMENTWISE(a == b ? T(1) : T(0));
+    case Op::Ne: return TG_ELEMENTWISE(a != b ? T(1) : T(0));
+    case Op::Lt: return TG_ELEMENTWISE(a < b ? T(1) : T(0));
+    case Op::Le: return TG_ELEMENTWISE(a <= b ? T(1) : T(0));
+    case Op::Gt: return TG_ELEMENTWISE(a > b ? T(1) : T(0));
+    case Op::Ge: return TG_ELEMENTWISE(a >= b ? T(1) : T(0));
+    case Op::And: return TG_ELEMENTWISE((a != 0) & (b != 0) ? T(1) : T(0));
+    case Op::Or: return TG_ELEMENTWISE((a != 0) | (b != 0) ? T(1) : T(0));
+    case Op::Not: return TG_ELEMENTWISE(a == 0 ? T(1) : T(0));
+    case Op::Select: return TG_ELEMENTWISE(a != 0 ? b : c);
+    case Op::Fract:
+    case Op::Clamp:
+    case Op::Step:
+    case Op::Smoothstep:
+    case Op::Mix:
+    case Op::Relu:
+    case Op::LeakyRelu:
+    case Op::Elu:
+    case Op::Gelu:
+    case Op::Sigmoid:
+    case Op::Softplus:
+    case Op::Silu: return nullptr;
+  }
+  return nullptr;
+}
+
+template <class T>
+void gather(T* out, const T* from, const std::uint32_t* index, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = from[index[i]];
+}
+
+template <class T>
+void copy(T* out, const T* in, std::size_t n) {
+  TG_IVDEP
+  for (std::size_t i = 0; i < n; ++i) out[i] = in[i];
+}
+
+template <class T>
+void stream(T* out, const T* in, std::size_t n) {
+  for (std::size_t i = 0; i < n; i += Vector<T>::kWidth) {
+    Vector<T>::stream(out + i, Vector<T>::load(in + i));
+  }
+}
+
+template <class T>
+TileOps<T> make_tile_ops() {
+  TileOps<T> ops = {};
+  for (std::size_t k = 0; k < ir::kOpCount; ++k) ops.map[k] = map_of<T>(static_cast<Op>(k));
+  ops.gather = gather<T>;
+  ops.copy = copy<T>;
+  ops.stream = stream<T>;
+  ops.name = kInstructionSet;
+  return ops;
+}
+
+#undef TG_ELEMENTWISE
+#undef TG_FUNCTION1
+#undef TG_FUNCTION1_WITHIN
+#undef TG_FUNCTION2
+#undef TG_IVDEP
+
+}  // namespace
+}  // namespace topograd::runtime::cpu
