@@ -95,7 +95,8 @@ class Engine {
   virtual void refresh(const Model& model) = 0;
 
   // Values at the current point. x has model.scalars numbers, residuals model.rows, in the
-  // problem's order.
+  // problem's order. Derivatives by constant scalars may be given as if these
+  // were free; callers take them out.
   virtual void set_point(std::span<const double> x) = 0;
   virtual void point(std::span<double> x) = 0;
   /// The last accepted point that reached the host, without asking the device; for use after it

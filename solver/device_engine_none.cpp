@@ -1,0 +1,21 @@
+// Builds without Vulkan: there is never a device.
+#include <topograd/solver/device_engine.hpp>
+
+namespace topograd {
+namespace {
+
+constexpr const char* kProblem =
+    "this build has no Vulkan backend; configure with -DTOPOGRAD_VULKAN=ON";
+
+}  // namespace
+
+DeviceFacts probe_device(const SolverOptions&) {
+  return {.code = ErrorCode::Unsupported, .problem = kProblem};
+}
+
+std::unique_ptr<runtime::Engine> make_device_engine(const runtime::Model&,
+                                                    const runtime::EngineOptions&) {
+  throw Error(ErrorCode::Unsupported, std::string("backend vulkan: ") + kProblem);
+}
+
+}  // namespace topograd

@@ -1,0 +1,49 @@
+// The Vulkan backend as the solver sees it.
+#include <topograd/solver/device_engine.hpp>
+
+#include <topograd/runtime/vulkan/device.hpp>
+#include <topograd/runtime/vulkan/engine.hpp>
+
+#include <vector>
+
+namespace topograd {
+namespace {
+
+namespace vk = runtime::vulkan;
+
+vk::DeviceOptions device_options(const SolverOptions& options) {
+  vk::DeviceOptions out;
+  out.device = options.device;
+  out.mask = options.restrictions.mask;
+  out.limits.max_storage_buffer_range = options.restrictions.max_storage_buffer_range;
+  out.limits.max_allocation_size = options.restrictions.max_allocation_size;
+  out.limits.max_workgroup_invocations = options.restrictions.max_workgroup_invocations;
+  out.limits.shared_memory_bytes = options.restrictions.shared_memory_bytes;
+  out.validation = options.validation;
+  return out;
+}
+
+}  // namespace
+
+DeviceFacts probe_device(const SolverOptions& options) {
+  try {
+    const vk::DeviceOptions wanted = device_options(options);
+    const std::vector<vk::DeviceInfo> list = vk::devices(wanted);
+    const vk::DeviceInfo& info = list.at(vk::choose_device(list, wanted));
+    return {.usable = true,
+            .name = info.name,
+            .software = info.software(),
+            .float64 = info.features.float64};
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::InvalidArgument)
+      throw;  // the caller's mistake, not the machine's
+    return {.code = error.code(), .problem = error.what()};
+  }
+}
+
+std::unique_ptr<runtime::Engine> make_device_engine(const runtime::Model& model,
+                                                    const runtime::EngineOptions& options) {
+  return vk::make_vulkan_engine(model, options);
+}
+
+}  // namespace topograd

@@ -1,0 +1,243 @@
+// Evaluator: residuals and derivatives of a problem at any point.
+#include <topograd/solver/evaluator.hpp>
+
+#include <topograd/autodiff/derivatives.hpp>
+#include <topograd/ir/error.hpp>
+#include <topograd/solver/linear/normal_equations.hpp>
+#include <topograd/solver/session.hpp>
+
+#include <algorithm>
+#include <optional>
+
+namespace topograd {
+namespace {
+
+using Vector = Eigen::VectorXd;
+
+std::span<double> span_of(Vector& v) { return {v.data(), static_cast<std::size_t>(v.size())}; }
+
+bool same(const Versions& a, const Versions& b) {
+  return a.structure == b.structure && a.data == b.data && a.uniforms == b.uniforms &&
+         a.constants == b.constants;
+}
+
+KernelInfo describe(const runtime::Term& term, const std::string& backend) {
+  const ir::Program& program = term.topology->program;
+  const std::vector<std::uint32_t> slots = autodiff::all_slots(program);
+  return {.topology = to_string(term.topology->hash),
+          .name = term.name,
+          .instances = term.batch->size(),
+          .outputs = static_cast<std::uint32_t>(program.outputs.size()),
+          .parameters = term.batch->parameter_columns(),
+          .residual_operations = ir::operation_count(program),
+          .gradient_operations = ir::operation_count(autodiff::gradient(program, slots)),
+          .jacobian_operations = ir::operation_count(autodiff::jacobian(program, slots)),
+          .bytes_per_instance = term.batch->index_columns() * 4 + term.batch->data_columns() * 8,
+          .backend = backend};
+}
+
+}  // namespace
+
+struct Evaluator::Impl {
+  Impl(Problem& p, const SolverOptions& given)
+      : problem(p),
+        options(resolved(given)),
+        model(make_model("evaluator", p)),
+        session(open_session(model, options)),
+        versions(p.versions()) {}
+
+  runtime::Engine& engine() { return *session.engine; }
+
+  /// Follows changes of the problem since the last call: data, uniforms and flags in place,
+  /// anything else with a new engine, whose kernels are in the caches.
+  void follow() {
+    const Versions now = problem.versions();
+    if (same(now, versions)) return;
+    model = make_model("evaluator", problem);
+    if (now.structure != versions.structure) {
+      session = open_session(model, options);
+    } else {
+      engine().refresh(model.model);
+    }
+    normal.reset();
+    versions = now;
+  }
+
+  void move_to(std::optional<Numbers> x) {
+    follow();
+    if (x) {
+      check_size("x", x->size(), model.model.scalars);
+      engine().set_point(*x);
+      return;
+    }
+    current.resize(model.model.scalars);
+    problem.read_x(current);
+    engine().set_point(current);
+  }
+
+  void check_size(const char* what, std::size_t size, std::size_t expected) const {
+    if (size == expected) return;
+    throw Error(ErrorCode::Shape, std::string("evaluator: ") + what + " needs " +
+                                      std::to_string(expected) + " numbers, got " +
+                                      std::to_string(size));
+  }
+
+  Vector scalars() const { return Vector(static_cast<Eigen::Index>(model.model.scalars)); }
+  Vector rows() const { return Vector(static_cast<Eigen::Index>(model.model.rows)); }
+  bool constant(std::uint32_t scalar) const {
+    return !model.model.constant.empty() && model.model.constant[scalar];
+  }
+
+  // Engines may give derivatives by constant scalars as if these were free.
+  Vector masked(Vector v) const {
+    for (std::uint32_t k = 0; k < model.model.constant.size(); ++k) {
+      if (constant(k)) v[k] = 0;
+    }
+    return v;
+  }
+  std::span<const double> free_part(Numbers p) {
+    if (model.model.constant.empty()) return p;
+    current.assign(p.begin(), p.end());
+    for (std::uint32_t k = 0; k < current.size(); ++k) {
+      if (constant(k)) current[k] = 0;
+    }
+    return current;
+  }
+
+  double cost(std::optional<Numbers> x) {
+    move_to(x);
+    return engine().cost();
+  }
+  Vector residuals(std::optional<Numbers> x) {
+    move_to(x);
+    Vector out = rows();
+    engine().residuals(span_of(out));
+    return out;
+  }
+  Vector gradient(std::optional<Numbers> x) {
+    move_to(x);
+    Vector out = scalars();
+    engine().gradient(span_of(out));
+    return masked(std::move(out));
+  }
+  Vector jvp(std::optional<Numbers> x, Numbers p) {
+    move_to(x);
+    check_size("p", p.size(), model.model.scalars);
+    Vector out = rows();
+    engine().jvp(free_part(p), span_of(out));
+    return out;
+  }
+  Vector vjp(std::optional<Numbers> x, Numbers seeds) {
+    move_to(x);
+    check_size("seeds", seeds.size(), model.model.rows);
+    Vector out = scalars();
+    engine().vjp(seeds, span_of(out));
+    return masked(std::move(out));
+  }
+  Vector jtjp(std::optional<Numbers> x, Numbers p) {
+    move_to(x);
+    check_size("p", p.size(), model.model.scalars);
+    Vector out = scalars();
+    engine().jtjp(free_part(p), span_of(out));
+    return masked(std::move(out));
+  }
+
+  SparseMatrix jacobian(std::optional<Numbers> x) {
+    move_to(x);
+    SparseMatrix out(static_cast<Eigen::Index>(model.model.rows),
+                     static_cast<Eigen::Index>(model.model.scalars));
+    std::vector<Eigen::Triplet<double>> entries;
+    std::vector<double> values;
+    for (std::size_t t = 0; t < model.model.terms.size(); ++t) {
+      const runtime::Term& term = model.model.terms[t];
+      const std::size_t n = term.batch->parameter_columns();
+      const std::size_t m = term.topology->program.outputs.size();
+      values.resize(term.batch->size() * m * n);
+      engine().jacobian(t, values);
+      for (std::size_t i = 0; i < term.batch->size(); ++i) {
+        append_entries(term, i, std::span(values).subspan(i * m * n, m * n), entries);
+      }
+    }
+    out.setFromTriplets(entries.begin(), entries.end());
+    return out;
+  }
+
+  void append_entries(const runtime::Term& term, std::size_t instance,
+                      std::span<const double> values,
+                      std::vector<Eigen::Triplet<double>>& entries) const {
+    const std::uint32_t n = term.batch->parameter_columns();
+    const std::uint64_t first = term.batch->residual_row(instance);
+    for (std::uint32_t slot = 0; slot < n; ++slot) {
+      const std::uint32_t scalar = term.batch->index(instance, slot);
+      if (constant(scalar)) continue;
+      for (std::size_t row = 0; row * n < values.size(); ++row) {
+        entries.emplace_back(static_cast<int>(first + row), static_cast<int>(scalar),
+                             values[row * n + slot]);
+      }
+    }
+  }
+
+  SparseMatrix jtj(std::optional<Numbers> x) {
+    move_to(x);
+    if (!normal) normal.emplace(model.model);
+    normal->refresh(engine());
+    std::vector<Eigen::Triplet<double>> entries;
+    entries.reserve(2 * normal->values().size());
+    for (std::size_t c = 0; c < normal->size(); ++c) {
+      const auto column = static_cast<int>(normal->free_scalars()[c]);
+      for (std::int32_t k = normal->starts()[c]; k < normal->starts()[c + 1]; ++k) {
+        const auto row = static_cast<int>(normal->free_scalars()[normal->rows()[k]]);
+        entries.emplace_back(row, column, normal->values()[k]);
+        if (row != column) entries.emplace_back(column, row, normal->values()[k]);
+      }
+    }
+    const auto size = static_cast<Eigen::Index>(model.model.scalars);
+    SparseMatrix out(size, size);
+    out.setFromTriplets(entries.begin(), entries.end());
+    return out;
+  }
+
+  Problem& problem;
+  SolverOptions options;
+  ProblemModel model;
+  Session session;
+  Versions versions;
+  std::vector<double> current;  // scratch: one number a scalar
+  std::optional<NormalEquations> normal;
+};
+
+Evaluator::Evaluator(Problem& problem, const SolverOptions& options)
+    : impl_(std::make_unique<Impl>(problem, options)) {}
+Evaluator::~Evaluator() = default;
+Evaluator::Evaluator(Evaluator&&) noexcept = default;
+Evaluator& Evaluator::operator=(Evaluator&&) noexcept = default;
+
+double Evaluator::cost() { return impl_->cost({}); }
+double Evaluator::cost(Numbers x) { return impl_->cost(x); }
+Vector Evaluator::residuals() { return impl_->residuals({}); }
+Vector Evaluator::residuals(Numbers x) { return impl_->residuals(x); }
+Vector Evaluator::gradient() { return impl_->gradient({}); }
+Vector Evaluator::gradient(Numbers x) { return impl_->gradient(x); }
+Evaluator::SparseMatrix Evaluator::jacobian() { return impl_->jacobian({}); }
+Evaluator::SparseMatrix Evaluator::jacobian(Numbers x) { return impl_->jacobian(x); }
+Evaluator::SparseMatrix Evaluator::jtj() { return impl_->jtj({}); }
+Evaluator::SparseMatrix Evaluator::jtj(Numbers x) { return impl_->jtj(x); }
+Vector Evaluator::jvp(Numbers p) { return impl_->jvp({}, p); }
+Vector Evaluator::jvp(Numbers x, Numbers p) { return impl_->jvp(x, p); }
+Vector Evaluator::vjp(Numbers seeds) { return impl_->vjp({}, seeds); }
+Vector Evaluator::vjp(Numbers x, Numbers seeds) { return impl_->vjp(x, seeds); }
+Vector Evaluator::jtjp(Numbers p) { return impl_->jtjp({}, p); }
+Vector Evaluator::jtjp(Numbers x, Numbers p) { return impl_->jtjp(x, p); }
+
+std::vector<KernelInfo> Evaluator::kernels() const {
+  std::vector<KernelInfo> out;
+  for (const runtime::Term& term : impl_->model.model.terms) {
+    out.push_back(describe(term, backend()));
+  }
+  return out;
+}
+std::string Evaluator::backend() const { return impl_->session.engine->backend(); }
+std::string Evaluator::device() const { return impl_->session.engine->device(); }
+const std::string& Evaluator::why() const { return impl_->session.why; }
+
+}  // namespace topograd

@@ -1,0 +1,92 @@
+// Evaluator: residuals and derivatives of a problem at any point.
+#pragma once
+
+#include <topograd/frontend/problem.hpp>
+#include <topograd/solver/options.hpp>
+
+#include <Eigen/Core>
+#include <Eigen/SparseCore>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd {
+
+/// Numbers that a caller passes in: a span, a std::vector or an Eigen vector of doubles. Refers to
+/// them.
+class Numbers : public std::span<const double> {
+ public:
+  Numbers(std::span<const double> values) : std::span<const double>(values) {}     // NOLINT: a view
+  Numbers(const std::vector<double>& values) : std::span<const double>(values) {}  // NOLINT
+  Numbers(const Eigen::VectorXd& values)                                           // NOLINT
+      : std::span<const double>(values.data(), static_cast<std::size_t>(values.size())) {}
+};
+
+/// One kernel family of a problem: what is evaluated for each instance of a topology.
+struct KernelInfo {
+  std::string topology;  ///< hash, 32 hexadecimal digits
+  std::string name;      ///< label of its residuals
+  std::uint64_t instances = 0;
+  std::uint32_t outputs = 0;            ///< residual rows of an instance
+  std::uint32_t parameters = 0;         ///< scalars that an instance reads
+  std::size_t residual_operations = 0;  ///< ops of one instance
+  std::size_t gradient_operations = 0;
+  std::size_t jacobian_operations = 0;
+  std::uint32_t bytes_per_instance = 0;  ///< of the general layout: index and data columns
+  std::string backend;                   ///< "cpu" or "vulkan"
+};
+
+/// Evaluates a problem on one backend, chosen once (placement.hpp); keeps x and columns there and
+/// follows later changes of the problem. The problem outlives it; one thread at a time.
+///
+/// A point has problem.parameter_count() numbers, all arrays one after the other; residuals come in
+/// the order of adding. Calls without x use the caller's current values. Constant scalars have zero
+/// derivatives. Values that are not finite are returned as they are.
+///
+/// Throws Error{Shape} if a span's size is not the one expected, and what the backend throws.
+class Evaluator {
+ public:
+  using SparseMatrix = Eigen::SparseMatrix<double, Eigen::RowMajor>;
+
+  /// Throws Error{EmptyProblem}, Error{InvalidArgument} for options out of range, and what a forced
+  /// backend throws.
+  explicit Evaluator(Problem& problem, const SolverOptions& options = {});
+  ~Evaluator();
+  Evaluator(Evaluator&&) noexcept;
+  Evaluator& operator=(Evaluator&&) noexcept;
+
+  double cost();  ///< ½ Σ r²
+  double cost(Numbers x);
+  Eigen::VectorXd residuals();
+  Eigen::VectorXd residuals(Numbers x);
+  Eigen::VectorXd gradient();  ///< Jᵀr
+  Eigen::VectorXd gradient(Numbers x);
+  /// (rows, scalars), with an entry for every scalar that a residual reads and that is not
+  /// constant.
+  SparseMatrix jacobian();
+  SparseMatrix jacobian(Numbers x);
+  SparseMatrix jtj();  ///< JᵀJ, both triangles
+  SparseMatrix jtj(Numbers x);
+
+  // Products; the last argument is a vector of scalars (jvp, jtjp) or of rows (vjp).
+  Eigen::VectorXd jvp(Numbers p);  ///< J p
+  Eigen::VectorXd jvp(Numbers x, Numbers p);
+  Eigen::VectorXd vjp(Numbers seeds);  ///< Jᵀ seeds
+  Eigen::VectorXd vjp(Numbers x, Numbers seeds);
+  Eigen::VectorXd jtjp(Numbers p);  ///< JᵀJ p
+  Eigen::VectorXd jtjp(Numbers x, Numbers p);
+
+  std::vector<KernelInfo> kernels() const;
+  std::string backend() const;
+  std::string device() const;
+  const std::string& why() const;  ///< why it runs there, one line
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace topograd

@@ -1,0 +1,210 @@
+// The outer loop of nonlinear least squares.
+#include <topograd/solver/levenberg_marquardt.hpp>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/solver/nonfinite.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace topograd {
+namespace {
+
+using runtime::StepReport;
+
+std::string compare(const char* what, double value, double bound) {
+  char text[160];
+  std::snprintf(text, sizeof text, "%s: %.6e <= %.6e", what, value, bound);
+  return text;
+}
+
+// Damping at the level of rounding: a Gauss–Newton step that a singular block cannot break.
+double undamped_lambda(Precision precision) { return precision == Precision::f32 ? 1e-7 : 1e-15; }
+
+bool finite(const runtime::PointReport& point) {
+  return std::isfinite(point.cost) && std::isfinite(point.gradient_max_norm);
+}
+
+}  // namespace
+
+Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Summary& summary)
+    : options_(options),
+      model_(model),
+      summary_(summary),
+      region_(options.initial_trust_region_radius, options.max_trust_region_radius),
+      undamped_(options.method == Method::gauss_newton) {}
+
+void Minimizer::run(runtime::Engine& engine, StepSolver& solver) {
+  start(engine, solver);
+  check_bounds();
+  while (!finished_) {
+    step(engine, solver);
+    check_bounds();
+  }
+}
+
+void Minimizer::start(runtime::Engine& engine, StepSolver& solver) {
+  linearize(engine, solver);
+  if (!finite(point_)) {
+    throw Error(ErrorCode::NonFinite, "solve: " + describe_nonfinite(engine, model_));
+  }
+  summary_.final_cost = point_.cost;
+  if (!summary_.iterations.empty()) return;  // a second engine takes over
+  summary_.initial_cost = point_.cost;
+  record({.cost = point_.cost});
+}
+
+void Minimizer::linearize(runtime::Engine& engine, StepSolver& solver) {
+  const double begin = elapsed();
+  point_ = engine.linearize();
+  summary_.times.evaluation_seconds += elapsed() - begin;
+  if (finite(point_)) solver.linearized(engine);
+  first_trial_ = true;
+}
+
+runtime::StepRequest Minimizer::request() const {
+  return {.lambda = undamped_ ? undamped_lambda(options_.precision) : 1 / region_.radius(),
+          .min_diagonal = options_.min_lm_diagonal,
+          .max_diagonal = options_.max_lm_diagonal,
+          .jacobi_scaling = options_.jacobi_scaling,
+          .linear_tolerance = options_.linear_tolerance,
+          .max_linear_iterations = options_.max_linear_iterations};
+}
+
+void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
+  const double begin = elapsed();
+  const StepReport report = solver.try_step(engine, request());
+  summary_.times.linear_solver_seconds += report.linear_seconds;
+  summary_.times.evaluation_seconds += std::max(0.0, elapsed() - begin - report.linear_seconds);
+  summary_.num_linear_iterations += report.linear_iterations;
+
+  IterationSummary iteration{
+      .iteration = summary_.num_iterations() + 1,
+      .step_is_valid = std::isfinite(report.model_decrease) && report.model_decrease > 0,
+      .step_is_successful = false,
+      .cost_change = point_.cost - report.trial_cost,
+      .step_norm = report.step_norm,
+      .linear_iterations = report.linear_iterations};
+  if (!std::isfinite(report.model_decrease)) iteration.cost_change = 0;  // there was no trial
+  if (iteration.step_is_valid) {
+    iteration.step_is_nonfinite = !std::isfinite(report.trial_cost);
+    iteration.relative_decrease =
+        iteration.step_is_nonfinite ? 0 : iteration.cost_change / report.model_decrease;
+  }
+  if (iteration.relative_decrease > options_.min_relative_decrease) {
+    take(engine, solver, report, iteration);
+  } else {
+    refuse(report, iteration);
+  }
+  iteration.cost = point_.cost;
+  record(iteration);
+}
+
+void Minimizer::take(runtime::Engine& engine, StepSolver& solver, const StepReport& report,
+                     IterationSummary& iteration) {
+  const double x_norm = point_.x_norm;
+  engine.accept();
+  iteration.step_is_successful = true;
+  ++summary_.num_successful_steps;
+  summary_.final_cost = report.trial_cost;
+  invalid_in_a_row_ = 0;
+  if (!undamped_) region_.accepted(iteration.relative_decrease);
+  undamped_ = options_.method == Method::gauss_newton;
+  check_accepted(iteration, x_norm);
+  linearize(engine, solver);
+  if (!finite(point_)) {
+    point_.cost = report.trial_cost;
+    finish(Termination::FAILURE, "derivatives are not finite at an accepted point: " +
+                                     describe_nonfinite(engine, model_));
+  }
+}
+
+void Minimizer::refuse(const StepReport& report, IterationSummary& iteration) {
+  ++summary_.num_unsuccessful_steps;
+  summary_.num_nonfinite_steps += iteration.step_is_nonfinite ? 1 : 0;
+  const double resolution = options_.function_tolerance * point_.cost;
+  if (first_trial_ && std::abs(report.model_decrease) <= resolution &&
+      std::abs(iteration.cost_change) <= resolution) {
+    finish(Termination::CONVERGENCE, compare("function tolerance reached: |predicted cost change|",
+                                             std::abs(report.model_decrease), resolution));
+  }
+  if (iteration.step_is_valid) {
+    invalid_in_a_row_ = 0;
+    if (!undamped_) region_.rejected();
+  } else {
+    if (!undamped_) region_.invalid();
+    if (++invalid_in_a_row_ > options_.max_consecutive_invalid_steps && !finished_) {
+      finish(Termination::FAILURE, "no usable step: the linear model expected no decrease " +
+                                       std::to_string(invalid_in_a_row_) + " times in a row");
+    }
+  }
+  undamped_ = false;
+  first_trial_ = false;
+}
+
+void Minimizer::check_accepted(const IterationSummary& iteration, double x_norm) {
+  const double cost_bound = options_.function_tolerance * point_.cost;
+  const double step_bound = options_.parameter_tolerance * (x_norm + options_.parameter_tolerance);
+  if (iteration.cost_change <= cost_bound) {
+    finish(Termination::CONVERGENCE,
+           compare("function tolerance reached: cost change", iteration.cost_change, cost_bound));
+  } else if (iteration.step_norm <= step_bound) {
+    finish(Termination::CONVERGENCE,
+           compare("parameter tolerance reached: step norm", iteration.step_norm, step_bound));
+  }
+}
+
+void Minimizer::check_bounds() {
+  if (finished_) return;
+  if (point_.gradient_max_norm <= options_.gradient_tolerance) {
+    finish(Termination::CONVERGENCE,
+           compare("gradient tolerance reached: max |gradient|", point_.gradient_max_norm,
+                   options_.gradient_tolerance));
+  } else if (elapsed() >= options_.time_limit_seconds) {
+    finish(Termination::NO_CONVERGENCE,
+           "time limit reached: " + std::to_string(options_.time_limit_seconds) + " s");
+  } else if (summary_.num_iterations() >= options_.max_iterations) {
+    finish(Termination::NO_CONVERGENCE,
+           "maximum number of iterations reached: " + std::to_string(options_.max_iterations));
+  } else if (region_.radius() <= options_.min_trust_region_radius) {
+    finish(Termination::CONVERGENCE, compare("minimum trust region radius reached: radius",
+                                             region_.radius(), options_.min_trust_region_radius));
+  }
+}
+
+void Minimizer::call_back() {
+  if (!options_.callback) return;
+  const CallbackReturn answer = options_.callback(summary_.iterations.back());
+  if (finished_) return;
+  switch (answer) {
+    case CallbackReturn::SOLVER_CONTINUE: return;
+    case CallbackReturn::SOLVER_ABORT:
+      return finish(Termination::USER_FAILURE, "a callback stopped the solve");
+    case CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY:
+      return finish(Termination::USER_SUCCESS, "a callback was satisfied");
+  }
+}
+
+void Minimizer::finish(Termination termination, std::string message) {
+  finished_ = true;
+  summary_.termination = termination;
+  summary_.message = std::move(message);
+}
+
+void Minimizer::record(IterationSummary iteration) {
+  iteration.gradient_max_norm = point_.gradient_max_norm;
+  iteration.gradient_norm = point_.gradient_norm;
+  iteration.trust_region_radius = region_.radius();
+  iteration.cumulative_time_in_seconds = elapsed();
+  iteration.iteration_time_in_seconds = iteration.cumulative_time_in_seconds - last_record_;
+  last_record_ = iteration.cumulative_time_in_seconds;
+  summary_.iterations.push_back(iteration);
+  call_back();
+}
+
+double Minimizer::elapsed() const {
+  return std::chrono::duration<double>(Clock::now() - started_).count();
+}
+
+}  // namespace topograd

@@ -1,0 +1,67 @@
+// The outer loop of nonlinear least squares: damped steps, accepted or rejected by their gain.
+#pragma once
+
+#include <topograd/runtime/engine.hpp>
+#include <topograd/solver/linear/step_solver.hpp>
+#include <topograd/solver/model.hpp>
+#include <topograd/solver/options.hpp>
+#include <topograd/solver/summary.hpp>
+#include <topograd/solver/trust_region.hpp>
+
+#include <chrono>
+
+namespace topograd {
+
+/// Levenberg–Marquardt and Gauss–Newton with step control, on whatever engine holds the point.
+///
+/// A trial with a non-finite cost is a rejected step. A rejected step ends the solve only where it
+/// was the first trial from its point, and model and cost agree that nothing is left to gain: a
+/// step that is tiny because earlier ones were rejected says nothing about the parameters.
+///
+/// Source: Ceres Solver's TrustRegionMinimizer for tolerances, radius and their order.
+class Minimizer {
+ public:
+  /// `options` are resolved; all three outlive the Minimizer.
+  Minimizer(const SolverOptions& options, const ProblemModel& model, Summary& summary);
+
+  /// Minimises from the engine's point until a rule ends it; fills in costs, history, steps,
+  /// termination and message. The engine is left at the best accepted point.
+  ///
+  /// After an Error of an engine it may be called again with another engine that holds the same
+  /// point; radius and history go on.
+  ///
+  /// Throws Error{NonFinite} that names the residual if cost or gradient are not finite at the
+  /// start, and what the engine throws.
+  void run(runtime::Engine& engine, StepSolver& solver);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void start(runtime::Engine& engine, StepSolver& solver);
+  void step(runtime::Engine& engine, StepSolver& solver);
+  void take(runtime::Engine& engine, StepSolver& solver, const runtime::StepReport& report,
+            IterationSummary& iteration);
+  void refuse(const runtime::StepReport& report, IterationSummary& iteration);
+  void linearize(runtime::Engine& engine, StepSolver& solver);
+  runtime::StepRequest request() const;
+  void check_bounds();
+  void call_back();
+  void check_accepted(const IterationSummary& iteration, double x_norm);
+  void finish(Termination termination, std::string message);
+  void record(IterationSummary iteration);
+  double elapsed() const;
+
+  const SolverOptions& options_;
+  const ProblemModel& model_;
+  Summary& summary_;
+  TrustRegion region_;
+  runtime::PointReport point_;
+  Clock::time_point started_ = Clock::now();
+  double last_record_ = 0;
+  bool undamped_ = false;    // the next trial is a pure Gauss–Newton step
+  bool first_trial_ = true;  // no step was refused at this point yet
+  int invalid_in_a_row_ = 0;
+  bool finished_ = false;
+};
+
+}  // namespace topograd

@@ -1,0 +1,29 @@
+// Which linear solver a problem gets.
+#include <topograd/solver/linear/choose.hpp>
+
+#include <topograd/solver/linear/cholesky.hpp>
+
+#include <algorithm>
+
+namespace topograd {
+
+LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptions& options,
+                                  std::string_view backend) {
+  const std::uint64_t unknowns =
+      model.scalars -
+      static_cast<std::uint64_t>(std::count(model.constant.begin(), model.constant.end(), 1));
+  const bool on_device = backend != "cpu";
+  const std::string size = std::to_string(unknowns) + " unknowns";
+  if (unknowns == 0) return {std::make_unique<PcgStep>(), "nothing to solve"};
+  if (options.linear_solver == LinearSolver::pcg) return {std::make_unique<PcgStep>(), "asked for"};
+  if (options.linear_solver == LinearSolver::cholesky) {
+    return {std::make_unique<CholeskyStep>(model),
+            on_device ? "asked for; Jacobian and gradient are read back at each accepted point"
+                      : "asked for"};
+  }
+  if (on_device) return {std::make_unique<PcgStep>(), "the data are on the device"};
+  if (unknowns <= kLargestFactorised) return {std::make_unique<CholeskyStep>(model), size};
+  return {std::make_unique<PcgStep>(), size};
+}
+
+}  // namespace topograd

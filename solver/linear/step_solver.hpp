@@ -1,0 +1,34 @@
+// Finding a trial step: by the engine itself, or on the host.
+#pragma once
+
+#include <topograd/runtime/engine.hpp>
+#include <topograd/solver/options.hpp>
+
+namespace topograd {
+
+/// Solves the damped normal equations at the point where the engine was last linearised.
+class StepSolver {
+ public:
+  virtual ~StepSolver() = default;
+
+  virtual LinearSolver kind() const = 0;
+  /// To be called once after each Engine::linearize(), before try_step.
+  virtual void linearized(runtime::Engine& engine) = 0;
+  /// Moves the engine to its trial point. A model_decrease that is not finite says that the linear
+  /// system could not be solved; the engine has no trial point then.
+  virtual runtime::StepReport try_step(runtime::Engine& engine,
+                                       const runtime::StepRequest& request) = 0;
+};
+
+/// Conjugate gradients with block-Jacobi, where the data are.
+class PcgStep final : public StepSolver {
+ public:
+  LinearSolver kind() const override { return LinearSolver::pcg; }
+  void linearized(runtime::Engine&) override {}
+  runtime::StepReport try_step(runtime::Engine& engine,
+                               const runtime::StepRequest& request) override {
+    return engine.try_step(request);
+  }
+};
+
+}  // namespace topograd

@@ -1,0 +1,33 @@
+// A Problem as engines see it.
+#pragma once
+
+#include <topograd/frontend/problem.hpp>
+#include <topograd/runtime/engine.hpp>
+#include <topograd/runtime/model.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace topograd {
+
+/// A model and where its terms come from. Topologies without instances are left out.
+struct ProblemModel {
+  runtime::Model model;
+  std::vector<std::size_t> topologies;  ///< by term: number of its topology in the problem
+  const Problem* problem = nullptr;
+
+  std::uint64_t instances() const;
+  /// "residual "edge" #7 (topology ...)": label, place in the batch, hash.
+  std::string describe(std::size_t term, std::size_t instance) const;
+};
+
+/// Copies what is small; batches and topologies are referred to, so the problem outlives the model.
+///
+///   call  name for messages, e.g. "solve"
+///
+/// Throws Error{EmptyProblem} if there is no residual or no parameter.
+ProblemModel make_model(const char* call, const Problem& problem);
+
+}  // namespace topograd

@@ -1,0 +1,173 @@
+// Names of options, their ranges, and the defaults of the process.
+#include <topograd/solver/options.hpp>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/runtime/platform.hpp>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <mutex>
+#include <sstream>
+
+namespace topograd {
+namespace {
+
+template <class E>
+struct Name {
+  std::string_view text;
+  E value;
+};
+
+// The first name of a value is the one it is printed with.
+constexpr std::array kBackends = {
+    Name<Backend>{"automatic", Backend::automatic}, Name<Backend>{"cpu", Backend::cpu},
+    Name<Backend>{"vulkan", Backend::vulkan},       Name<Backend>{"auto", Backend::automatic},
+    Name<Backend>{"gpu", Backend::vulkan},
+};
+constexpr std::array kMethods = {
+    Name<Method>{"levenberg_marquardt", Method::levenberg_marquardt},
+    Name<Method>{"gauss_newton", Method::gauss_newton},
+    Name<Method>{"lm", Method::levenberg_marquardt},
+    Name<Method>{"gn", Method::gauss_newton},
+};
+constexpr std::array kLinearSolvers = {
+    Name<LinearSolver>{"automatic", LinearSolver::automatic},
+    Name<LinearSolver>{"pcg", LinearSolver::pcg},
+    Name<LinearSolver>{"cholesky", LinearSolver::cholesky},
+    Name<LinearSolver>{"auto", LinearSolver::automatic},
+};
+constexpr std::array kPrecisions = {
+    Name<Precision>{"f32", Precision::f32},
+    Name<Precision>{"f64", Precision::f64},
+};
+
+template <class E, std::size_t N>
+std::string_view name_in(const std::array<Name<E>, N>& names, E value) {
+  for (const Name<E>& n : names) {
+    if (n.value == value) return n.text;
+  }
+  return "";
+}
+
+template <class E, std::size_t N>
+E parse_in(const std::array<Name<E>, N>& names, const char* what, std::string_view text) {
+  std::string list;
+  for (const Name<E>& n : names) {
+    if (n.text == text) return n.value;
+    list += (list.empty() ? "" : ", ") + std::string(n.text);
+  }
+  throw Error(ErrorCode::InvalidArgument, std::string("unknown ") + what + " \"" +
+                                              std::string(text) + "\"; expected one of " + list);
+}
+
+std::uint64_t environment_count(const char* variable, std::uint64_t fallback) {
+  const std::optional<std::string> text = runtime::platform::environment(variable);
+  if (!text) return fallback;
+  std::uint64_t value = 0;
+  const char* end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, value);
+  if (error != std::errc() || stop != end) {
+    throw Error(ErrorCode::InvalidArgument,
+                std::string(variable) + ": expected a whole number >= 0, got \"" + *text + "\"");
+  }
+  return value;
+}
+
+ProcessDefaults environment_defaults() {
+  ProcessDefaults defaults;
+  if (const auto text = runtime::platform::environment("TOPOGRAD_BACKEND")) {
+    try {
+      defaults.backend = parse_backend(*text);
+    } catch (const Error& error) {
+      throw Error(error.code(), std::string("TOPOGRAD_BACKEND: ") + error.what());
+    }
+  }
+  defaults.fallback_threshold =
+      environment_count("TOPOGRAD_FALLBACK_THRESHOLD", defaults.fallback_threshold);
+  defaults.max_instances_per_dispatch =
+      environment_count("TOPOGRAD_MAX_INSTANCES_PER_DISPATCH", defaults.max_instances_per_dispatch);
+  return defaults;
+}
+
+std::mutex defaults_mutex;
+std::optional<ProcessDefaults> defaults_in_force;  // guarded by defaults_mutex
+
+void check(bool ok, const char* field, const char* range, double value) {
+  if (ok) return;
+  std::ostringstream message;
+  message << "options: " << field << " must be " << range << ", got " << value;
+  throw Error(ErrorCode::InvalidArgument, message.str());
+}
+
+void check_at_least(const char* field, double value, double least) {
+  const std::string range = "a finite number >= " + std::to_string(static_cast<int>(least));
+  check(std::isfinite(value) && value >= least, field, range.c_str(), value);
+}
+
+void check_positive(const char* field, double value) {
+  check(std::isfinite(value) && value > 0, field, "a finite number > 0", value);
+}
+
+void check_ranges(const SolverOptions& o) {
+  check_at_least("max_iterations", o.max_iterations, 0);
+  check_positive("time_limit_seconds", o.time_limit_seconds);
+  check_at_least("function_tolerance", o.function_tolerance, 0);
+  check_at_least("gradient_tolerance", o.gradient_tolerance, 0);
+  check_at_least("parameter_tolerance", o.parameter_tolerance, 0);
+  check_positive("initial_trust_region_radius", o.initial_trust_region_radius);
+  check_positive("min_trust_region_radius", o.min_trust_region_radius);
+  check(o.max_trust_region_radius >= o.min_trust_region_radius, "max_trust_region_radius",
+        ">= min_trust_region_radius", o.max_trust_region_radius);
+  check(o.min_relative_decrease >= 0 && o.min_relative_decrease < 1, "min_relative_decrease",
+        "in [0, 1)", o.min_relative_decrease);
+  check_at_least("min_lm_diagonal", o.min_lm_diagonal, 0);
+  check(o.max_lm_diagonal >= o.min_lm_diagonal, "max_lm_diagonal", ">= min_lm_diagonal",
+        o.max_lm_diagonal);
+  check_at_least("max_consecutive_invalid_steps", o.max_consecutive_invalid_steps, 0);
+  check(o.linear_tolerance > 0 && o.linear_tolerance < 1, "linear_tolerance", "in (0, 1)",
+        o.linear_tolerance);
+  check_at_least("max_linear_iterations", o.max_linear_iterations, 1);
+  check_at_least("threads", o.threads, 0);
+}
+
+}  // namespace
+
+std::string_view name(Backend backend) { return name_in(kBackends, backend); }
+Backend parse_backend(std::string_view text) { return parse_in(kBackends, "backend", text); }
+
+std::string_view name(Method method) { return name_in(kMethods, method); }
+Method parse_method(std::string_view text) { return parse_in(kMethods, "method", text); }
+
+std::string_view name(LinearSolver solver) { return name_in(kLinearSolvers, solver); }
+LinearSolver parse_linear_solver(std::string_view text) {
+  return parse_in(kLinearSolvers, "linear solver", text);
+}
+
+Precision parse_precision(std::string_view text) {
+  return parse_in(kPrecisions, "precision", text);
+}
+
+ProcessDefaults process_defaults() {
+  const std::lock_guard lock(defaults_mutex);
+  if (!defaults_in_force) defaults_in_force = environment_defaults();
+  return *defaults_in_force;
+}
+
+void set_process_defaults(const ProcessDefaults& defaults) {
+  const std::lock_guard lock(defaults_mutex);
+  defaults_in_force = defaults;
+}
+
+SolverOptions resolved(SolverOptions options) {
+  check_ranges(options);
+  const ProcessDefaults defaults = process_defaults();
+  if (options.backend == Backend::automatic) options.backend = defaults.backend;
+  if (!options.fallback_threshold) options.fallback_threshold = defaults.fallback_threshold;
+  if (!options.max_instances_per_dispatch) {
+    options.max_instances_per_dispatch = defaults.max_instances_per_dispatch;
+  }
+  return options;
+}
+
+}  // namespace topograd

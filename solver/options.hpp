@@ -1,0 +1,121 @@
+// What a solve or an Evaluator is asked to do, and the defaults of the process.
+#pragma once
+
+#include <topograd/codegen/kernel.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace topograd {
+
+using codegen::Accumulation;
+using codegen::Precision;
+
+/// What runs the kernels. `automatic` chooses once per solve or Evaluator (placement.hpp).
+enum class Backend { automatic, cpu, vulkan };
+/// "automatic", "cpu" or "vulkan".
+std::string_view name(Backend backend);
+/// Takes also "auto" for automatic and "gpu" for vulkan. Throws Error{InvalidArgument} that lists
+/// the names.
+Backend parse_backend(std::string_view text);
+
+/// How steps are found. Both control their steps by the gain ratio; gauss_newton tries the undamped
+/// step first at every point and damps only what was rejected.
+enum class Method { levenberg_marquardt, gauss_newton };
+std::string_view name(Method method);
+/// Takes also "lm" and "gn". Throws Error{InvalidArgument}.
+Method parse_method(std::string_view text);
+
+/// What solves the damped normal equations. `automatic`: pcg where kernels run on a device and for
+/// large problems, cholesky for small ones on the CPU (linear/choose.hpp).
+enum class LinearSolver { automatic, pcg, cholesky };
+std::string_view name(LinearSolver solver);
+/// Throws Error{InvalidArgument}.
+LinearSolver parse_linear_solver(std::string_view text);
+
+/// "f32" or "f64". Throws Error{InvalidArgument}.
+Precision parse_precision(std::string_view text);
+
+struct IterationSummary;
+
+/// What an iteration callback answers.
+enum class CallbackReturn { SOLVER_CONTINUE, SOLVER_ABORT, SOLVER_TERMINATE_SUCCESSFULLY };
+/// Runs on the calling thread after each iteration; the caller's parameters do not change before
+/// the end.
+using IterationCallback = std::function<CallbackReturn(const IterationSummary&)>;
+
+/// Bounds that lower a device's limits (0 leaves a limit) and features that are hidden from us, so
+/// that what replaces them can be tried.
+struct DeviceRestrictions {
+  std::string mask;  ///< comma-separated names, in addition to TOPOGRAD_MASK
+  std::uint64_t max_storage_buffer_range = 0;  ///< bytes of one binding
+  std::uint64_t max_allocation_size = 0;       ///< bytes of one memory allocation
+  std::uint32_t max_workgroup_invocations = 0;
+  std::uint32_t shared_memory_bytes = 0;
+};
+
+/// Names, meanings and defaults are Ceres' where there is no reason to differ.
+struct SolverOptions {
+  Backend backend = Backend::automatic;
+  Precision precision = Precision::f64;
+  Method method = Method::levenberg_marquardt;
+  LinearSolver linear_solver = LinearSolver::automatic;
+
+  int max_iterations = 50;            ///< accepted and rejected steps, >= 0
+  double time_limit_seconds = 1e9;    ///< wall time, looked at between iterations; > 0
+  double function_tolerance = 1e-6;   ///< |cost change| / cost of a step at which to stop
+  double gradient_tolerance = 1e-10;  ///< max |gradient| at which to stop
+  double parameter_tolerance = 1e-8;  ///< ‖step‖ / ‖x‖ of an accepted step at which to stop
+
+  double initial_trust_region_radius = 1e4;
+  double min_trust_region_radius = 1e-32;
+  double max_trust_region_radius = 1e16;
+  double min_relative_decrease = 1e-3;  ///< gain ratio above which a step is accepted
+  double min_lm_diagonal = 1e-6;  ///< clamps of diag(JᵀJ) in the damping, in the scaled space
+  double max_lm_diagonal = 1e32;
+  bool jacobi_scaling = true;  ///< columns scaled by 1 / (1 + ‖column‖ at the start)
+  int max_consecutive_invalid_steps =
+      5;  ///< steps that the model does not expect to help, before FAILURE
+
+  double linear_tolerance =
+      1e-5;  ///< ‖residual of the normal equations‖ / ‖gradient‖ at which CG stops
+  int max_linear_iterations = 500;  ///< of CG in one step, >= 1
+
+  int threads = 0;     ///< of the CPU interpreter; 0 = all
+  std::string device;  ///< Vulkan: index or name; empty = TOPOGRAD_DEVICE, else the best
+  std::optional<Accumulation> accumulation;  ///< forced rung of the ladder; otherwise chosen
+  /// Instances below which `automatic` stays on the CPU. Empty = process_defaults().
+  std::optional<std::uint64_t> fallback_threshold;
+  /// Instances of one dispatch; 0 = the device's limit. Empty = process_defaults().
+  std::optional<std::uint64_t> max_instances_per_dispatch;
+  DeviceRestrictions restrictions;
+  bool validation = false;     ///< Vulkan: with the validation layer
+  bool deterministic = false;  ///< layouts and kernels from rules alone, no measuring
+
+  IterationCallback callback;
+};
+
+/// What options that leave a field empty mean in this process.
+struct ProcessDefaults {
+  Backend backend = Backend::automatic;  ///< what Backend::automatic becomes
+  std::uint64_t fallback_threshold = 1024;
+  std::uint64_t max_instances_per_dispatch = 0;
+};
+
+/// The defaults in force: at first from TOPOGRAD_BACKEND, TOPOGRAD_FALLBACK_THRESHOLD and
+/// TOPOGRAD_MAX_INSTANCES_PER_DISPATCH, which are read once. Any thread.
+///
+/// Throws Error{InvalidArgument} if one of these variables cannot be read, naming it.
+ProcessDefaults process_defaults();
+/// Takes the place of what was in force, for solves and Evaluators that start later. Any thread.
+void set_process_defaults(const ProcessDefaults& defaults);
+
+/// Checks ranges and fills in what was left to the process.
+///
+/// Throws Error{InvalidArgument} that names the field, its range and the value.
+SolverOptions resolved(SolverOptions options);
+
+}  // namespace topograd

@@ -1,0 +1,66 @@
+// An engine for a problem, in the place that was chosen for it.
+#include <topograd/solver/session.hpp>
+
+#include <topograd/runtime/cpu/engine.hpp>
+#include <topograd/solver/device_engine.hpp>
+
+namespace topograd {
+namespace {
+
+runtime::EngineOptions engine_options(const SolverOptions& options) {
+  runtime::EngineOptions out;
+  out.precision = options.precision;
+  out.threads = options.threads;
+  out.accumulation = options.accumulation;
+  out.max_instances_per_dispatch = options.max_instances_per_dispatch.value_or(0);
+  out.device = options.device;
+  out.mask = options.restrictions.mask;
+  out.max_storage_buffer_range = options.restrictions.max_storage_buffer_range;
+  out.max_allocation_size = options.restrictions.max_allocation_size;
+  out.max_workgroup_invocations = options.restrictions.max_workgroup_invocations;
+  out.shared_memory_bytes = options.restrictions.shared_memory_bytes;
+  out.validation = options.validation;
+  out.deterministic = options.deterministic;
+  return out;
+}
+
+Session cpu_session(const ProblemModel& model, const SolverOptions& options, std::string why) {
+  return {.engine = runtime::cpu::make_cpu_engine(model.model, engine_options(options)),
+          .why = std::move(why)};
+}
+
+}  // namespace
+
+Session open_session(const ProblemModel& model, const SolverOptions& options) {
+  Placement placement = place(options, model.instances(), names_device(options), probe_device);
+  if (placement.backend == Backend::cpu) return cpu_session(model, options, placement.why);
+  try {
+    return {.engine = make_device_engine(model.model, engine_options(options)),
+            .why = std::move(placement.why),
+            .may_leave = options.backend == Backend::automatic};
+  } catch (const Error& error) {
+    if (options.backend != Backend::automatic || !is_device_failure(error.code())) throw;
+    return take_over(model, options, error);
+  }
+}
+
+Session take_over(const ProblemModel& model, const SolverOptions& options, const Error& failure) {
+  return cpu_session(model, options, std::string("cpu: the device failed: ") + failure.what());
+}
+
+bool is_device_failure(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::NoLoader:
+    case ErrorCode::NoDriver:
+    case ErrorCode::NoDevice:
+    case ErrorCode::Unsupported:
+    case ErrorCode::ShaderCompile:
+    case ErrorCode::LayoutMismatch:
+    case ErrorCode::DeviceLost:
+    case ErrorCode::OutOfDeviceMemory:
+    case ErrorCode::Timeout: return true;
+    default: return false;
+  }
+}
+
+}  // namespace topograd

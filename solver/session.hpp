@@ -1,0 +1,32 @@
+// An engine for a problem, in the place that was chosen for it.
+#pragma once
+
+#include <topograd/runtime/engine.hpp>
+#include <topograd/solver/model.hpp>
+#include <topograd/solver/placement.hpp>
+
+#include <memory>
+
+namespace topograd {
+
+struct Session {
+  std::unique_ptr<runtime::Engine> engine;
+  std::string why;         ///< why it runs there
+  bool may_leave = false;  ///< on a device under `automatic`: the CPU takes over if it fails
+};
+
+/// Chooses the place (place()) and makes the engine there. Under `automatic` a device that cannot
+/// be opened, or that refuses the kernels, means the CPU, and `why` says so.
+///
+///   options  resolved
+///
+/// Throws what place() and a forced engine throw.
+Session open_session(const ProblemModel& model, const SolverOptions& options);
+
+/// The interpreter in the place of a device that failed.
+Session take_over(const ProblemModel& model, const SolverOptions& options, const Error& failure);
+
+/// True for failures of devices and their drivers, as opposed to mistakes of the caller.
+bool is_device_failure(ErrorCode code);
+
+}  // namespace topograd

@@ -1,0 +1,156 @@
+// solve(): from a problem to its minimum, and back to the caller's memory.
+#include <topograd/solver/solve.hpp>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/solver/levenberg_marquardt.hpp>
+#include <topograd/solver/linear/choose.hpp>
+#include <topograd/solver/nonfinite.hpp>
+#include <topograd/solver/session.hpp>
+
+#include <chrono>
+#include <vector>
+
+namespace topograd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void add_stats(Summary& summary, const runtime::EngineStats& stats) {
+  summary.kernels_on_cpu += stats.kernels_on_cpu;
+  summary.kernels_on_device += stats.kernels_on_device;
+  summary.submissions += stats.submissions;
+  summary.readbacks += stats.readbacks;
+  summary.bytes_up += stats.bytes_up;
+  summary.bytes_down += stats.bytes_down;
+  summary.shaders_compiled += stats.shaders_compiled;
+  summary.shader_cache_hits += stats.shader_cache_hits;
+  summary.times.plan_seconds += stats.plan_seconds;
+  summary.times.glsl_ms += stats.glsl_ms;
+  summary.times.spirv_ms += stats.spirv_ms;
+  summary.times.pipeline_ms += stats.pipeline_ms;
+}
+
+/// One call of solve().
+class Solve {
+ public:
+  Solve(Problem& problem, const SolverOptions& options)
+      : problem_(problem),
+        options_(options),
+        model_(make_model("solve", problem)),
+        x_(model_.model.scalars),
+        minimizer_(options_, model_, summary_) {
+    problem_.read_x(x_);
+    check_start("solve", model_.model, x_);
+    describe_problem();
+  }
+
+  Summary run() {
+    const Clock::time_point begin = Clock::now();
+    try {
+      minimize();
+    } catch (...) {
+      keep_best();
+      write_back();
+      throw;
+    }
+    write_back();
+    summary_.times.total_seconds = seconds_since(begin);
+    return std::move(summary_);
+  }
+
+ private:
+  /// Until a rule ends it; once more on the CPU if a device fails that `automatic` had chosen.
+  void minimize() {
+    open(open_session(model_, options_));
+    try {
+      minimizer_.run(*session_.engine, *steps_);
+    } catch (const Error& error) {
+      if (!session_.may_leave || !is_device_failure(error.code())) throw;
+      keep_best();
+      add_stats(summary_, session_.engine->stats());
+      open(take_over(model_, options_, error));
+      minimizer_.run(*session_.engine, *steps_);
+    }
+    keep_best();
+    add_stats(summary_, session_.engine->stats());
+  }
+
+  void open(Session session) {
+    session_ = std::move(session);
+    const runtime::Engine& engine = *session_.engine;
+    const Clock::time_point begin = Clock::now();
+    LinearChoice choice = choose_linear_solver(model_.model, options_, engine.backend());
+    summary_.times.plan_seconds += seconds_since(begin);
+    steps_ = std::move(choice.solver);
+    summary_.linear_solver = steps_->kind();
+    summary_.linear_solver_note = std::move(choice.why);
+    summary_.backend = engine.backend();
+    summary_.device = engine.device();
+    summary_.accumulation = engine.accumulation();
+    summary_.why = session_.why;
+    session_.engine->set_point(x_);
+  }
+
+  /// Brings the best accepted point to x_, as far as the engine still has it.
+  void keep_best() noexcept {
+    if (summary_.num_successful_steps == 0) return;
+    std::vector<double> best = x_;
+    try {
+      session_.engine->point(best);
+    } catch (...) {
+      best = x_;
+      try {
+        if (!session_.engine->last_known_point(best)) return;
+      } catch (...) {
+        return;
+      }
+    }
+    for (std::size_t k = 0; k < x_.size(); ++k) {
+      if (model_.model.constant.empty() || !model_.model.constant[k]) x_[k] = best[k];
+    }
+  }
+
+  void write_back() noexcept {
+    if (summary_.num_successful_steps == 0) return;
+    problem_.write_x(x_);
+  }
+
+  void describe_problem() {
+    const runtime::Model& model = model_.model;
+    summary_.precision = options_.precision;
+    summary_.method = options_.method;
+    summary_.parameters = model.scalars;
+    summary_.residuals = model.rows;
+    summary_.unknowns = model.scalars;
+    for (const std::uint8_t constant : model.constant) summary_.unknowns -= constant ? 1 : 0;
+    for (const runtime::Term& term : model.terms) {
+      summary_.topologies.push_back(
+          {.hash = to_string(term.topology->hash),
+           .name = term.name,
+           .instances = term.batch->size(),
+           .outputs = static_cast<std::uint32_t>(term.topology->program.outputs.size())});
+    }
+  }
+
+  Problem& problem_;
+  const SolverOptions& options_;
+  ProblemModel model_;
+  std::vector<double> x_;  // the start, later the best accepted point known to the host
+  Summary summary_;
+  Minimizer minimizer_;
+  Session session_;
+  std::unique_ptr<StepSolver> steps_;
+};
+
+}  // namespace
+
+Summary solve(Problem& problem, const SolverOptions& options) {
+  const SolverOptions settled = resolved(options);
+  return Solve(problem, settled).run();
+}
+
+}  // namespace topograd

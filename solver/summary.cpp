@@ -1,0 +1,131 @@
+// Reports of a solve as text.
+#include <topograd/solver/summary.hpp>
+
+#include <cstdarg>
+#include <cstdio>
+
+namespace topograd {
+namespace {
+
+// snprintf into a string; every use has a literal format.
+[[gnu::format(printf, 1, 2)]] std::string format(const char* text, ...) {
+  std::va_list arguments;
+  va_start(arguments, text);
+  std::va_list again;
+  va_copy(again, arguments);
+  std::string out(static_cast<std::size_t>(std::vsnprintf(nullptr, 0, text, arguments)), '\0');
+  std::vsnprintf(out.data(), out.size() + 1, text, again);
+  va_end(again);
+  va_end(arguments);
+  return out;
+}
+
+unsigned long long wide(std::uint64_t value) { return value; }
+
+std::string row(const char* label, const std::string& value) {
+  return format("%-28s %22s\n", label, value.c_str());
+}
+std::string row(const char* label, std::uint64_t value) {
+  return row(label, format("%llu", wide(value)));
+}
+std::string seconds(const char* label, double value) { return row(label, format("%.6f", value)); }
+
+std::string problem_part(const Summary& s) {
+  std::string out = row("Parameters", s.parameters) + row("Unknowns", s.unknowns) +
+                    row("Residuals", s.residuals) + row("Topologies", s.topologies.size());
+  for (const TopologySummary& t : s.topologies) {
+    out += format("  %s  %-20s %12llu x %u\n", t.hash.c_str(), t.name.c_str(), wide(t.instances),
+                  t.outputs);
+  }
+  return out;
+}
+
+std::string backend_part(const Summary& s) {
+  std::string out = row("Backend", s.backend) + row("Device", s.device) +
+                    format("  why: %s\n", s.why.c_str()) +
+                    row("Precision", std::string(codegen::name(s.precision))) +
+                    row("Method", std::string(name(s.method))) +
+                    row("Linear solver", std::string(name(s.linear_solver)));
+  if (!s.linear_solver_note.empty()) out += format("  why: %s\n", s.linear_solver_note.c_str());
+  if (!s.accumulation.empty()) out += row("Accumulation", s.accumulation);
+  return out;
+}
+
+std::string cost_part(const Summary& s) {
+  std::string out = "\nCost:\n" + row("Initial", format("%.10e", s.initial_cost)) +
+                    row("Final", format("%.10e", s.final_cost)) +
+                    row("Change", format("%.10e", s.initial_cost - s.final_cost));
+  out += "\nSteps:\n" + row("Successful", static_cast<std::uint64_t>(s.num_successful_steps)) +
+         row("Unsuccessful", static_cast<std::uint64_t>(s.num_unsuccessful_steps));
+  if (s.num_nonfinite_steps > 0) {
+    out += row("  with a non-finite cost", static_cast<std::uint64_t>(s.num_nonfinite_steps));
+  }
+  return out + row("Linear iterations", static_cast<std::uint64_t>(s.num_linear_iterations));
+}
+
+std::string time_part(const Summary& s) {
+  const PhaseTimes& t = s.times;
+  std::string out = "\nTime (in seconds):\n" + seconds("Build", t.build_seconds) +
+                    seconds("Plan", t.plan_seconds);
+  if (s.backend != "cpu") {
+    out += seconds("Compile: GLSL", t.glsl_ms * 1e-3) +
+           seconds("Compile: SPIR-V", t.spirv_ms * 1e-3) +
+           seconds("Compile: pipelines", t.pipeline_ms * 1e-3);
+  }
+  return out + seconds("Evaluation", t.evaluation_seconds) +
+         seconds("Linear solver", t.linear_solver_seconds) + seconds("Total", t.total_seconds);
+}
+
+std::string counter_part(const Summary& s) {
+  std::string out = "\nCounters:\n" + row("Kernels on CPU", s.kernels_on_cpu) +
+                    row("Kernels on device", s.kernels_on_device);
+  if (s.backend != "cpu") {
+    out += row("Submissions", s.submissions) + row("Read-backs", s.readbacks) +
+           row("Bytes up", s.bytes_up) + row("Bytes down", s.bytes_down) +
+           row("Shaders compiled", s.shaders_compiled) +
+           row("Shader cache hits", s.shader_cache_hits);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view name(Termination termination) {
+  switch (termination) {
+    case Termination::CONVERGENCE: return "CONVERGENCE";
+    case Termination::NO_CONVERGENCE: return "NO_CONVERGENCE";
+    case Termination::FAILURE: return "FAILURE";
+    case Termination::USER_SUCCESS: return "USER_SUCCESS";
+    case Termination::USER_FAILURE: return "USER_FAILURE";
+  }
+  return "";
+}
+
+std::string Summary::brief_report() const {
+  return format(
+      "Topograd report: iterations: %d, initial cost: %e, final cost: %e, backend: %s, "
+      "termination: %s",
+      num_iterations(), initial_cost, final_cost, backend.c_str(), name(termination).data());
+}
+
+std::string Summary::full_report() const {
+  return "Topograd solver report\n\n" + problem_part(*this) + "\n" + backend_part(*this) +
+         cost_part(*this) + time_part(*this) + counter_part(*this) +
+         "\nTermination: " + format("%32s (%s)\n", name(termination).data(), message.c_str());
+}
+
+std::string history_table(const Summary& summary) {
+  std::string out =
+      "iter      cost      cost_change  |gradient|   |step|    tr_ratio  tr_radius  ls_iter  "
+      "iter_time  total_time\n";
+  for (const IterationSummary& i : summary.iterations) {
+    out += format("%4d  %12.6e  %10.2e  %10.2e  %9.2e  %9.2e  %9.2e  %7d  %9.2e  %10.2e%s\n",
+                  i.iteration, i.cost, i.cost_change, i.gradient_max_norm, i.step_norm,
+                  i.relative_decrease, i.trust_region_radius, i.linear_iterations,
+                  i.iteration_time_in_seconds, i.cumulative_time_in_seconds,
+                  i.step_is_successful ? "" : "  rejected");
+  }
+  return out;
+}
+
+}  // namespace topograd

@@ -1,0 +1,104 @@
+// What a solve did: result, history, where it ran and why, and where the time went.
+#pragma once
+
+#include <topograd/solver/options.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace topograd {
+
+/// Why a solve ended. Names are Ceres'.
+enum class Termination {
+  CONVERGENCE,     ///< a tolerance was met
+  NO_CONVERGENCE,  ///< the bound on iterations or time was met; the parameters are usable
+  FAILURE,         ///< no step could be found; the parameters hold the best accepted point
+  USER_SUCCESS,    ///< a callback was satisfied
+  USER_FAILURE,    ///< a callback stopped the solve
+};
+std::string_view name(Termination termination);
+
+/// One trial step. Costs are those of the point that is held after it, never of a rejected trial.
+struct IterationSummary {
+  int iteration = 0;               ///< 0 is the start
+  bool step_is_valid = true;       ///< the model expected a decrease
+  bool step_is_successful = true;  ///< accepted
+  bool step_is_nonfinite = false;  ///< the cost at the trial point was NaN or infinite
+  double cost = 0;
+  double cost_change = 0;  ///< decrease from the last point to the trial, also of a rejected one
+  double gradient_max_norm = 0;
+  double gradient_norm = 0;
+  double step_norm = 0;
+  double relative_decrease = 0;    ///< gain ratio: actual over predicted decrease
+  double trust_region_radius = 0;  ///< after the step
+  int linear_iterations = 0;
+  double iteration_time_in_seconds = 0;
+  double cumulative_time_in_seconds = 0;
+};
+
+/// One topology of the problem.
+struct TopologySummary {
+  std::string hash;  ///< 32 hexadecimal digits
+  std::string name;  ///< label of its residuals
+  std::uint64_t instances = 0;
+  std::uint32_t outputs = 0;  ///< rows of one instance
+};
+
+/// Seconds of the phases of a solve; what happened before it (build) included where it is known.
+struct PhaseTimes {
+  double build_seconds = 0;  ///< tracing and matching residuals
+  double plan_seconds = 0;   ///< layouts, inversion, transfers at the start
+  double glsl_ms = 0, spirv_ms = 0, pipeline_ms = 0;
+  double evaluation_seconds = 0;  ///< residuals, costs, derivatives
+  double linear_solver_seconds = 0;
+  double total_seconds = 0;  ///< of solve(), without build
+};
+
+struct Summary {
+  Termination termination = Termination::FAILURE;
+  std::string message;      ///< why it ended, one line
+  double initial_cost = 0;  ///< ½ Σ r²
+  double final_cost = 0;
+  int num_successful_steps = 0;    ///< accepted
+  int num_unsuccessful_steps = 0;  ///< rejected or invalid
+  int num_nonfinite_steps = 0;     ///< of the unsuccessful ones: the trial cost was not finite
+  int num_linear_iterations = 0;   ///< of CG, in all steps
+  std::vector<IterationSummary> iterations;
+
+  std::string backend;  ///< what ran the kernels: "cpu" or "vulkan"
+  std::string device;   ///< its name
+  std::string why;      ///< why there, one line
+  Precision precision = Precision::f64;
+  Method method = Method::levenberg_marquardt;
+  LinearSolver linear_solver = LinearSolver::pcg;  ///< the one that was used
+  std::string linear_solver_note;                  ///< why it, and what it took from the device
+  std::string accumulation;                        ///< rung of the ladder for gradients
+
+  std::uint64_t unknowns = 0;    ///< scalars that are not held constant
+  std::uint64_t parameters = 0;  ///< scalars
+  std::uint64_t residuals = 0;   ///< scalar rows
+  std::vector<TopologySummary> topologies;
+
+  PhaseTimes times;
+  std::uint64_t kernels_on_cpu = 0, kernels_on_device = 0;
+  std::uint64_t submissions = 0, readbacks = 0, bytes_up = 0, bytes_down = 0;
+  std::uint64_t shaders_compiled = 0, shader_cache_hits = 0;
+
+  /// Accepted and rejected steps.
+  int num_iterations() const { return num_successful_steps + num_unsuccessful_steps; }
+  /// The parameters are at least as good as at the start.
+  bool is_solution_usable() const {
+    return termination != Termination::FAILURE && termination != Termination::USER_FAILURE;
+  }
+  /// One line.
+  std::string brief_report() const;
+  /// Some thirty lines: sizes, backend and reason, costs, steps, times, counters.
+  std::string full_report() const;
+};
+
+/// The history as a table, one line an iteration.
+std::string history_table(const Summary& summary);
+
+}  // namespace topograd

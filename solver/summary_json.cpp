@@ -1,0 +1,100 @@
+// The summary of a solve as JSON.
+#include <topograd/solver/summary_json.hpp>
+
+#include <nlohmann/json.hpp>
+
+namespace topograd {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json history(const Summary& summary) {
+  Json out = Json::array();
+  for (const IterationSummary& i : summary.iterations) {
+    out.push_back({{"iteration", i.iteration},
+                   {"accepted", i.step_is_successful},
+                   {"cost", i.cost},
+                   {"cost_change", i.cost_change},
+                   {"gradient_norm", i.gradient_norm},
+                   {"gradient_max_norm", i.gradient_max_norm},
+                   {"step_norm", i.step_norm},
+                   {"gain_ratio", i.relative_decrease},
+                   {"radius", i.trust_region_radius},
+                   {"linear_iterations", i.linear_iterations},
+                   {"time_s", i.cumulative_time_in_seconds}});
+  }
+  return out;
+}
+
+Json topologies(const Summary& summary) {
+  Json out = Json::array();
+  for (const TopologySummary& t : summary.topologies) {
+    out.push_back(
+        {{"hash", t.hash}, {"name", t.name}, {"instances", t.instances}, {"outputs", t.outputs}});
+  }
+  return out;
+}
+
+void add_result(Json& json, const Summary& s) {
+  json["initial_cost"] = s.initial_cost;
+  json["final_cost"] = s.final_cost;
+  json["iterations"] = s.num_iterations();
+  json["successful_steps"] = s.num_successful_steps;
+  json["unsuccessful_steps"] = s.num_unsuccessful_steps;
+  json["nonfinite_steps"] = s.num_nonfinite_steps;
+  json["linear_iterations"] = s.num_linear_iterations;
+  json["termination"] = name(s.termination);
+  json["message"] = s.message;
+}
+
+void add_place(Json& json, const Summary& s) {
+  json["backend"] = s.backend;
+  json["device"] = s.device;
+  json["why"] = s.why;
+  json["precision"] = codegen::name(s.precision);
+  json["method"] = name(s.method);
+  json["linear_solver"] = name(s.linear_solver);
+  json["linear_solver_note"] = s.linear_solver_note;
+  json["accumulation"] = s.accumulation;
+  json["unknowns"] = s.unknowns;
+  json["parameters"] = s.parameters;
+  json["residuals"] = s.residuals;
+  json["topologies"] = topologies(s);
+}
+
+void add_times(Json& json, const PhaseTimes& t) {
+  json["build_s"] = t.build_seconds;
+  json["plan_s"] = t.plan_seconds;
+  json["glsl_ms"] = t.glsl_ms;
+  json["spirv_ms"] = t.spirv_ms;
+  json["pipeline_ms"] = t.pipeline_ms;
+  json["compile_ms"] = t.glsl_ms + t.spirv_ms + t.pipeline_ms;
+  json["evaluation_s"] = t.evaluation_seconds;
+  json["linear_solver_s"] = t.linear_solver_seconds;
+  json["solve_s"] = t.total_seconds;
+}
+
+void add_counters(Json& json, const Summary& s) {
+  json["kernels_on_cpu"] = s.kernels_on_cpu;
+  json["kernels_on_device"] = s.kernels_on_device;
+  json["submissions"] = s.submissions;
+  json["readbacks"] = s.readbacks;
+  json["bytes_up"] = s.bytes_up;
+  json["bytes_down"] = s.bytes_down;
+  json["shaders_compiled"] = s.shaders_compiled;
+  json["shader_cache_hits"] = s.shader_cache_hits;
+}
+
+}  // namespace
+
+std::string to_json(const Summary& summary, int indent) {
+  Json json;
+  add_result(json, summary);
+  add_place(json, summary);
+  add_times(json, summary.times);
+  add_counters(json, summary);
+  json["history"] = history(summary);
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace topograd

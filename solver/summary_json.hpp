@@ -1,0 +1,20 @@
+// The summary of a solve as JSON.
+#pragma once
+
+#include <topograd/solver/summary.hpp>
+
+#include <string>
+
+namespace topograd {
+
+/// One object: initial_cost, final_cost, iterations (accepted + rejected), termination, message,
+/// backend, device, why, precision, topologies [{hash, name, instances, outputs}], unknowns,
+/// residuals, build_s, plan_s, compile_ms (glsl + spirv + pipeline, each beside it), solve_s,
+/// counters, and history
+/// [{cost, gradient_norm, step_norm, radius, linear_iterations, time_s, ...}]. Numbers that are not
+/// finite are null.
+///
+///   indent  spaces a level; -1 = one line
+std::string to_json(const Summary& summary, int indent = 2);
+
+}  // namespace topograd

@@ -1,0 +1,53 @@
+// arap on spot: published initial cost and minimum, on the interpreter.
+#include <gtest/gtest.h>
+
+#include <topograd/solver/evaluator.hpp>
+#include <topograd/solver/solve.hpp>
+
+#include "problem_files.hpp"
+#include "problems/arap.hpp"
+#include "support/paths.hpp"
+
+namespace topograd {
+namespace {
+
+constexpr double kSpotMinimum = 0.0762447949443;  // by Ceres, sparse Cholesky
+
+std::unique_ptr<problems::Arap> spot() {
+  return problems::arap(test::read_obj(test::source_dir() / "samples/data/spot.obj"));
+}
+
+TEST(Arap, InitialCostOfSpot) {
+  const auto arap = spot();
+  Evaluator evaluator(arap->problem, {.backend = Backend::cpu});
+  EXPECT_NEAR(evaluator.cost(), 3929.13617924, 1e-11 * 3929.13617924);
+  EXPECT_EQ(arap->problem.parameter_count(), 17580u);
+}
+
+TEST(Arap, SpotByEitherLinearSolverWithDefaultTolerances) {
+  for (const LinearSolver solver : {LinearSolver::pcg, LinearSolver::cholesky}) {
+    SCOPED_TRACE(name(solver));
+    const auto arap = spot();
+    const Summary summary = solve(
+        arap->problem, {.backend = Backend::cpu, .linear_solver = solver, .max_iterations = 100});
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    EXPECT_LE(summary.final_cost, 0.076250);
+    EXPECT_LE(summary.num_iterations(), 100);
+    EXPECT_EQ(summary.linear_solver, solver);
+  }
+}
+
+TEST(Arap, SpotToSixDigitsWithTightTolerances) {
+  const auto arap = spot();
+  const Summary summary = solve(arap->problem, {.backend = Backend::cpu,
+                                                .max_iterations = 300,
+                                                .function_tolerance = 1e-10,
+                                                .gradient_tolerance = 1e-10,
+                                                .parameter_tolerance = 1e-10});
+  EXPECT_NEAR(summary.final_cost, kSpotMinimum, 1e-6 * kSpotMinimum) << summary.full_report();
+  Evaluator evaluator(arap->problem, {.backend = Backend::cpu});
+  EXPECT_NEAR(evaluator.cost(), summary.final_cost, 1e-12 * summary.final_cost);
+}
+
+}  // namespace
+}  // namespace topograd

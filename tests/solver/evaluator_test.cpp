@@ -1,0 +1,147 @@
+// Evaluator: against formulae by hand, against itself, and through changes of the problem.
+#include <gtest/gtest.h>
+
+#include <topograd/frontend/math.hpp>
+#include <topograd/ir/error.hpp>
+#include <topograd/solver/evaluator.hpp>
+
+#include <cmath>
+
+#include "problems/springs.hpp"
+
+namespace topograd {
+namespace {
+
+const SolverOptions kCpu = {.backend = Backend::cpu};
+
+// r = (a x, x y - b): derivatives are known.
+struct Products {
+  std::vector<double> x = {3, 5};
+  Problem problem;
+  Parameters p = problem.add_parameters(x);
+  Uniform weight = problem.add_uniform(2);
+  Products() {
+    problem.add_residual(weight * p[0], {.label = "scaled"});
+    problem.add_residual(p[0] * p[1] - 1.0);
+  }
+};
+
+TEST(Evaluator, ValuesByHand) {
+  Products s;
+  Evaluator e(s.problem, kCpu);
+  EXPECT_EQ(e.cost(), 0.5 * (36 + 196));
+  EXPECT_EQ(e.residuals(), Eigen::Vector2d(6, 14));
+  EXPECT_EQ(e.gradient(), Eigen::Vector2d(2 * 6 + 5 * 14, 3 * 14));
+  Eigen::Matrix2d j;
+  j << 2, 0, 5, 3;
+  EXPECT_EQ(Eigen::MatrixXd(e.jacobian()), j);
+  EXPECT_EQ(Eigen::MatrixXd(e.jtj()), j.transpose() * j);
+  const Eigen::VectorXd v = Eigen::Vector2d(1, -2);
+  EXPECT_EQ(e.jvp(v), j * v);
+  EXPECT_EQ(e.vjp(v), j.transpose() * v);
+  EXPECT_EQ(e.jtjp(v), j.transpose() * j * v);
+  EXPECT_EQ(e.jacobian().nonZeros(), 3);
+}
+
+TEST(Evaluator, AnyPointWithoutTouchingTheCallers) {
+  Products s;
+  Evaluator e(s.problem, kCpu);
+  const std::vector<double> at = {1, 2};
+  EXPECT_EQ(e.residuals(at), Eigen::Vector2d(2, 1));
+  EXPECT_EQ(e.residuals(Eigen::VectorXd(Eigen::Vector2d(1, 2))), Eigen::Vector2d(2, 1));
+  EXPECT_EQ(s.x, (std::vector<double>{3, 5}));
+  EXPECT_EQ(e.residuals(), Eigen::Vector2d(6, 14));
+  s.x = {0, 0};
+  EXPECT_EQ(e.residuals(), Eigen::Vector2d(0, -1));
+}
+
+TEST(Evaluator, FollowsChanges) {
+  Products s;
+  Evaluator e(s.problem, kCpu);
+  EXPECT_EQ(e.cost(), 116);
+  s.problem.set(s.weight, 1);
+  EXPECT_EQ(e.residuals(), Eigen::Vector2d(3, 14));
+  s.problem.set_constant(s.p, 0);
+  EXPECT_EQ(e.gradient(), Eigen::Vector2d(0, 42));
+  EXPECT_EQ(e.jacobian().nonZeros(), 1);
+  EXPECT_EQ(Eigen::MatrixXd(e.jtj()), (Eigen::Matrix2d() << 0, 0, 0, 9).finished());
+  const Eigen::VectorXd ones = Eigen::Vector2d(1, 1);
+  EXPECT_EQ(e.jvp(ones), Eigen::Vector2d(0, 3));
+  EXPECT_EQ(e.vjp(ones), Eigen::Vector2d(0, 3));
+  EXPECT_EQ(e.jtjp(ones), Eigen::Vector2d(0, 9));
+  s.problem.set_variable(s.p, 0);
+  const Residual extra = s.problem.add_residual(s.p[1] * s.p[1]);
+  EXPECT_EQ(e.residuals(), Eigen::Vector3d(3, 14, 25));
+  s.problem.remove(extra);
+  EXPECT_EQ(e.residuals(), Eigen::Vector2d(3, 14));
+}
+
+TEST(Evaluator, ProductsAgreeWithTheJacobian) {
+  const auto springs = problems::springs(12);
+  Evaluator e(springs->problem, kCpu);
+  const Evaluator::SparseMatrix j = e.jacobian();
+  Eigen::VectorXd p(j.cols()), s(j.rows());
+  for (Eigen::Index k = 0; k < p.size(); ++k) p[k] = std::sin(1.7 * static_cast<double>(k));
+  for (Eigen::Index k = 0; k < s.size(); ++k) s[k] = std::cos(0.3 * static_cast<double>(k));
+  EXPECT_LT((e.jvp(p) - j * p).norm(), 1e-13 * p.norm());
+  EXPECT_LT((e.vjp(s) - j.transpose() * s).norm(), 1e-13 * s.norm());
+  EXPECT_LT((e.jtjp(p) - j.transpose() * (j * p)).norm(), 1e-12 * p.norm());
+  EXPECT_LT((e.gradient() - j.transpose() * e.residuals()).norm(), 1e-13 * e.gradient().norm());
+  EXPECT_LT((e.jtj() - Evaluator::SparseMatrix(j.transpose() * j)).norm(), 1e-12 * e.jtj().norm());
+}
+
+TEST(Evaluator, GradientAgainstDifferences) {
+  const auto springs = problems::springs(4);
+  Evaluator e(springs->problem, kCpu);
+  const Eigen::VectorXd g = e.gradient();
+  const double h = 1e-6;
+  for (std::size_t k = 0; k < springs->x.size(); ++k) {
+    std::vector<double> up = springs->x, down = springs->x;
+    up[k] += h;
+    down[k] -= h;
+    EXPECT_NEAR(g[static_cast<Eigen::Index>(k)], (e.cost(up) - e.cost(down)) / (2 * h), 1e-8) << k;
+  }
+}
+
+TEST(Evaluator, ListsItsKernels) {
+  const auto springs = problems::springs(10);
+  const std::vector<KernelInfo> kernels = Evaluator(springs->problem, kCpu).kernels();
+  ASSERT_EQ(kernels.size(), 2u);
+  EXPECT_EQ(kernels[0].name, "spring");
+  EXPECT_EQ(kernels[0].instances, 261u);
+  EXPECT_EQ(kernels[0].outputs, 1u);
+  EXPECT_EQ(kernels[0].parameters, 6u);
+  EXPECT_EQ(kernels[0].bytes_per_instance, 6u * 4 + 8);
+  EXPECT_EQ(kernels[0].backend, "cpu");
+  EXPECT_GT(kernels[0].gradient_operations, kernels[0].residual_operations);
+  EXPECT_EQ(kernels[1].name, "anchor");
+  EXPECT_EQ(kernels[1].instances, 4u);
+  EXPECT_EQ(kernels[1].outputs, 3u);
+}
+
+TEST(Evaluator, SizesAreChecked) {
+  Products s;
+  Evaluator e(s.problem, kCpu);
+  const std::vector<double> three = {1, 2, 3};
+  const struct {
+    std::function<void()> call;
+    const char* message;
+  } rows[] = {
+      {[&] { e.cost(three); }, "evaluator: x needs 2 numbers, got 3"},
+      {[&] { e.jvp(three); }, "evaluator: p needs 2 numbers, got 3"},
+      {[&] { e.vjp(three); }, "evaluator: seeds needs 2 numbers, got 3"},
+      {[&] { e.jtjp(three); }, "evaluator: p needs 2 numbers, got 3"},
+  };
+  for (const auto& row : rows) {
+    try {
+      row.call();
+      FAIL() << row.message;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::Shape);
+      EXPECT_STREQ(error.what(), row.message);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace topograd

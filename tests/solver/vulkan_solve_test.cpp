@@ -1,0 +1,187 @@
+// Whole solves on a Vulkan device: same answers as the interpreter, placement, what crosses the
+// bus.
+#include <gtest/gtest.h>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/runtime/vulkan/device.hpp>
+#include <topograd/solver/evaluator.hpp>
+#include <topograd/solver/solve.hpp>
+
+#include <cmath>
+#include <string>
+
+#include "problems/arap.hpp"
+#include "problems/springs.hpp"
+
+namespace topograd {
+namespace {
+
+/// The device that the tests name, by its number, or nothing.
+std::string device_index() {
+  try {
+    const std::vector<runtime::vulkan::DeviceInfo> list = runtime::vulkan::devices();
+    return std::to_string(runtime::vulkan::choose_device(list, {}));
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+class VulkanSolve : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (device_index().empty()) GTEST_SKIP() << "no Vulkan device";
+    options_.backend = Backend::vulkan;
+  }
+  SolverOptions options_;
+};
+
+/// A strip of triangles along y, bent in z.
+problems::TriangleMesh strip(std::uint32_t length) {
+  problems::TriangleMesh mesh;
+  for (std::uint32_t k = 0; k < length; ++k) {
+    for (const double side : {0.0, 1.0}) {
+      mesh.positions.insert(mesh.positions.end(), {side, 0.7 * k, std::sin(0.4 * k)});
+    }
+    if (k + 1 == length) break;
+    const std::uint32_t a = 2 * k;
+    mesh.triangles.push_back({a, a + 1, a + 2});
+    mesh.triangles.push_back({a + 1, a + 3, a + 2});
+  }
+  return mesh;
+}
+
+TEST_F(VulkanSolve, SameMinimumAsTheInterpreter) {
+  const auto on_cpu = problems::arap(strip(24)), on_device = problems::arap(strip(24));
+  SolverOptions options = {.backend = Backend::cpu,
+                           .linear_solver = LinearSolver::pcg,
+                           .max_iterations = 200,
+                           .function_tolerance = 1e-10};
+  const Summary expected = solve(on_cpu->problem, options);
+  options.backend = Backend::vulkan;
+  const Summary actual = solve(on_device->problem, options);
+  EXPECT_EQ(actual.backend, "vulkan");
+  EXPECT_NEAR(actual.initial_cost, expected.initial_cost, 1e-12 * expected.initial_cost);
+  EXPECT_NEAR(actual.final_cost, expected.final_cost, 1e-6 * expected.final_cost);
+  EXPECT_EQ(actual.kernels_on_cpu, 0u);
+  EXPECT_GT(actual.kernels_on_device, 0u);
+  EXPECT_EQ(expected.kernels_on_device, 0u);
+}
+
+TEST_F(VulkanSolve, CholeskyBesideTheDevice) {
+  const auto arap = problems::arap(strip(24)), peer = problems::arap(strip(24));
+  SolverOptions options = {.linear_solver = LinearSolver::cholesky, .max_iterations = 100};
+  options.backend = Backend::cpu;
+  const Summary expected = solve(peer->problem, options);
+  options.backend = Backend::vulkan;
+  const Summary actual = solve(arap->problem, options);
+  EXPECT_NEAR(actual.final_cost, expected.final_cost, 1e-6 * expected.final_cost);
+  EXPECT_EQ(actual.linear_solver_note,
+            "asked for; Jacobian and gradient are read back at each accepted point");
+  EXPECT_EQ(actual.kernels_on_cpu, 0u);
+}
+
+TEST_F(VulkanSolve, FourAnchorsNeverPullTheUnknownsBack) {
+  const auto springs = problems::springs(40);
+  SolverOptions options = options_;
+  options.max_iterations = 6;
+  const Summary summary = solve(springs->problem, options);
+  ASSERT_EQ(summary.topologies.size(), 2u);
+  EXPECT_EQ(summary.kernels_on_cpu, 0u);
+  const std::uint64_t x_bytes = 8 * summary.parameters;
+  // x comes back once, at the end; a step returns scalars.
+  EXPECT_LT(summary.bytes_down, 2 * x_bytes) << summary.full_report();
+}
+
+TEST_F(VulkanSolve, AutomaticGoesByTheThreshold) {
+  const struct {
+    std::uint64_t threshold;
+    const char* backend;
+  } rows[] = {{10000, "cpu"}, {100, "vulkan"}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.threshold);
+    const auto springs = problems::springs(10);
+    const Summary summary =
+        solve(springs->problem,
+              {.max_iterations = 3, .device = device_index(), .fallback_threshold = row.threshold});
+    EXPECT_EQ(summary.backend, row.backend) << summary.why;
+    EXPECT_EQ(summary.kernels_on_cpu > 0, summary.backend == "cpu");
+    EXPECT_EQ(summary.kernels_on_device > 0, summary.backend == "vulkan");
+  }
+}
+
+TEST_F(VulkanSolve, WithoutFloat64) {
+  SolverOptions options = {.device = device_index(), .fallback_threshold = 0};
+  options.restrictions.mask = "float64";
+  options.max_iterations = 2;
+  const auto springs = problems::springs(10);
+  const Summary summary = solve(springs->problem, options);
+  EXPECT_EQ(summary.backend, "cpu");
+  EXPECT_NE(summary.why.find("has no float64, which precision f64 needs"), std::string::npos)
+      << summary.why;
+  options.backend = Backend::vulkan;
+  try {
+    solve(springs->problem, options);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::Unsupported);
+    EXPECT_NE(std::string(error.what()).find("use precision f32 or backend automatic"),
+              std::string::npos);
+  }
+}
+
+TEST_F(VulkanSolve, EvaluatorAgreesWithTheInterpreter) {
+  const auto springs = problems::springs(20);
+  Evaluator cpu(springs->problem, {.backend = Backend::cpu});
+  Evaluator device(springs->problem, options_);
+  EXPECT_NEAR(device.cost(), cpu.cost(), 1e-12 * cpu.cost());
+  const Eigen::VectorXd g = cpu.gradient(), r = cpu.residuals();
+  EXPECT_LT((device.gradient() - g).norm(), 1e-10 * g.norm());
+  EXPECT_LT((device.residuals() - r).norm(), 1e-10 * r.norm());
+  EXPECT_LT((device.jacobian() - cpu.jacobian()).norm(), 1e-10 * cpu.jacobian().norm());
+  EXPECT_LT((device.jtj() - cpu.jtj()).norm(), 1e-10 * cpu.jtj().norm());
+  EXPECT_LT((device.jtjp(g) - cpu.jtjp(g)).norm(), 1e-10 * cpu.jtjp(g).norm());
+  EXPECT_LT((device.vjp(r) - g).norm(), 1e-10 * g.norm());
+}
+
+TEST_F(VulkanSolve, EvaluatorFollowsChanges) {
+  std::vector<double> x = {3, 5};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  const Uniform weight = problem.add_uniform(2);
+  problem.add_residual(weight * p[0]);
+  problem.add_residual(p[0] * p[1] - 1.0);
+  Evaluator e(problem, options_);
+  EXPECT_DOUBLE_EQ(e.cost(), 116);
+  problem.set(weight, 1);
+  EXPECT_DOUBLE_EQ(e.cost(), 0.5 * (9 + 196));
+  problem.set_constant(p, 0);
+  EXPECT_EQ(e.gradient()[0], 0);
+  EXPECT_DOUBLE_EQ(e.gradient()[1], 42);
+  const Eigen::VectorXd ones = Eigen::Vector2d(1, 1);
+  EXPECT_EQ(e.jvp(ones), Eigen::Vector2d(0, 3));
+  EXPECT_EQ(e.vjp(ones), Eigen::Vector2d(0, 3));
+  EXPECT_EQ(e.jtjp(ones), Eigen::Vector2d(0, 9));
+  problem.add_residual(p[1] * p[1]);
+  EXPECT_DOUBLE_EQ(e.residuals()[2], 25);
+}
+
+TEST_F(VulkanSolve, NonfiniteStartIsNamed) {
+  std::vector<double> x = {1.5, 0, 2};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    problem.add_residual(1.0 / p[k], {.label = "inverse"});
+  }
+  try {
+    solve(problem, options_);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::NonFinite);
+    EXPECT_NE(std::string(error.what()).find("residual \"inverse\" #1"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(x, (std::vector<double>{1.5, 0, 2}));
+}
+
+}  // namespace
+}  // namespace topograd

@@ -1,0 +1,53 @@
+// arap(mesh): as-rigid-as-possible deformation with a rotation a vertex.
+#include "problems/arap.hpp"
+
+#include <topograd/ir/error.hpp>
+
+#include <algorithm>
+#include <limits>
+
+namespace topograd::problems {
+namespace {
+
+void add_edges(Arap& out, const TriangleMesh& mesh, const Parameters& p, const Parameters& a) {
+  const double* u = mesh.positions.data();
+  for (const auto& [i, j] : directed_edges(mesh)) {
+    const Vec3 rest = {u[3 * i] - u[3 * j], u[3 * i + 1] - u[3 * j + 1],
+                       u[3 * i + 2] - u[3 * j + 2]};
+    out.problem.add_residual(p.vec3(i) - p.vec3(j) - rotate(a.vec3(i), rest), {.label = "edge"});
+  }
+}
+
+void add_pins(Arap& out, const TriangleMesh& mesh, const Parameters& p) {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (std::size_t i = 0; i < mesh.vertex_count(); ++i) {
+    low = std::min(low, mesh.positions[3 * i + 1]);
+    high = std::max(high, mesh.positions[3 * i + 1]);
+  }
+  const double h = high - low;
+  for (std::size_t i = 0; i < mesh.vertex_count(); ++i) {
+    const double* u = &mesh.positions[3 * i];
+    const bool bottom = u[1] <= low + 0.05 * h, top = u[1] >= high - 0.05 * h;
+    if (!bottom && !top) continue;
+    const Vec3 target = {u[0], u[1], u[2] + (top ? h / 2 : 0.0)};
+    out.problem.add_residual((p.vec3(i) - target) * 10.0, {.label = "pin"});
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Arap> arap(const TriangleMesh& mesh) {
+  if (mesh.triangles.empty()) {
+    throw Error(ErrorCode::InvalidArgument, "arap: expected a mesh with triangles, got none");
+  }
+  auto out = std::make_unique<Arap>();
+  out->positions = mesh.positions;
+  out->rotations.assign(mesh.positions.size(), 0.0);
+  const Parameters p = out->problem.add_parameters(out->positions, 3);
+  const Parameters a = out->problem.add_parameters(out->rotations, 3);
+  add_edges(*out, mesh, p, a);
+  add_pins(*out, mesh, p);
+  return out;
+}
+
+}  // namespace topograd::problems

@@ -1,0 +1,27 @@
+// arap(mesh): as-rigid-as-possible deformation with a rotation a vertex.
+#pragma once
+
+#include "problems/mesh.hpp"
+
+#include <topograd/frontend/problem.hpp>
+
+#include <memory>
+#include <vector>
+
+namespace topograd::problems {
+
+/// The problem and the memory that it works on.
+struct Arap {
+  std::vector<double> positions;  ///< p, starts at the mesh's vertices
+  std::vector<double> rotations;  ///< a, axis times angle, starts at 0
+  Problem problem;
+};
+
+/// For each directed edge (i, j): p_i − p_j − R(a_i)(u_i − u_j), three rows. With h the range of y,
+/// vertices in its lowest 5 % are pulled to u_i and those in its highest 5 % to u_i + (0, 0, h/2),
+/// as 10 (p_i − c_i).
+///
+/// Throws Error{InvalidArgument} for a mesh without triangles or with a vertex index out of range.
+std::unique_ptr<Arap> arap(const TriangleMesh& mesh);
+
+}  // namespace topograd::problems

@@ -1,0 +1,85 @@
+// springs(W): a grid of springs with four anchored corners.
+#include "problems/springs.hpp"
+
+#include <topograd/ir/error.hpp>
+
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <string>
+
+namespace topograd::problems {
+namespace {
+
+/// An edge, or an anchor where b is `kAnchor`; in grid numbering.
+struct Spring {
+  std::uint32_t a = 0, b = 0;
+  double rest = 0;
+};
+constexpr std::uint32_t kAnchor = ~std::uint32_t{0};
+
+std::vector<Spring> all_springs(std::uint32_t w) {
+  std::vector<Spring> out;
+  out.reserve(std::size_t{3} * w * w);
+  for (std::uint32_t k = 0; k < w * w; ++k) {
+    const bool right = k % w + 1 < w, up = k / w + 1 < w;
+    if (right) out.push_back({k, k + 1, 1});
+    if (up) out.push_back({k, k + w, 1});
+    if (right && up) out.push_back({k, k + w + 1, std::sqrt(2.0)});
+  }
+  for (const std::uint32_t corner : {0u, w - 1, w * (w - 1), w * w - 1}) {
+    out.push_back({corner, kAnchor, 0});
+  }
+  return out;
+}
+
+// Fisher and Yates, spelled out: std::shuffle differs between libraries.
+template <class T>
+void shuffle_in_place(std::vector<T>& items, std::mt19937_64& random) {
+  for (std::size_t k = items.size(); k > 1; --k) std::swap(items[k - 1], items[random() % k]);
+}
+
+void place_vertices(std::uint32_t w, const std::vector<std::uint32_t>& position,
+                    std::vector<double>& x) {
+  for (std::uint32_t k = 0; k < w * w; ++k) {
+    double* vertex = &x[std::size_t{3} * position[k]];
+    vertex[0] = k % w + 0.1 * std::sin(static_cast<double>(k));
+    vertex[1] = k / w + 0.1 * std::cos(3.0 * k);
+    vertex[2] = 0.1 * std::sin(7.0 * k);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Springs> springs(std::uint32_t width, std::optional<std::uint64_t> shuffle) {
+  constexpr std::uint32_t kLargest = 37'837;  // 3 W² scalars have 32-bit indices
+  if (width < 2 || width > kLargest) {
+    throw Error(ErrorCode::InvalidArgument, "springs: expected a width in 2 .. " +
+                                                std::to_string(kLargest) + ", got " +
+                                                std::to_string(width));
+  }
+  std::vector<Spring> all = all_springs(width);
+  std::vector<std::uint32_t> position(width * width);
+  std::iota(position.begin(), position.end(), 0u);
+  if (shuffle) {
+    std::mt19937_64 random(*shuffle);
+    shuffle_in_place(position, random);
+    shuffle_in_place(all, random);
+  }
+  auto out = std::make_unique<Springs>();
+  out->x.resize(std::size_t{3} * width * width);
+  place_vertices(width, position, out->x);
+  const Parameters x = out->problem.add_parameters(out->x, 3);
+  for (const Spring& s : all) {
+    const Vec3 a = x.vec3(position[s.a]);
+    if (s.b == kAnchor) {
+      const Vec3 corner = {1.1 * (s.a % width), 1.1 * (s.a / width), 0.0};
+      out->problem.add_residual(a - corner, {.label = "anchor"});
+    } else {
+      out->problem.add_residual(norm(a - x.vec3(position[s.b])) - s.rest, {.label = "spring"});
+    }
+  }
+  return out;
+}
+
+}  // namespace topograd::problems

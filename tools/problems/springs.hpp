@@ -1,0 +1,29 @@
+// springs(W): a grid of springs with four anchored corners.
+#pragma once
+
+#include <topograd/frontend/problem.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace topograd::problems {
+
+/// The problem and the memory that it works on.
+struct Springs {
+  std::vector<double> x;  ///< W² vertices, three coordinates each
+  Problem problem;
+};
+
+/// Vertices k = 0 .. W²−1, i = k mod W, j = ⌊k/W⌋, start at (i + 0.1 sin k, j + 0.1 cos 3k, 0.1 sin
+/// 7k). Edges (k, k+1), (k, k+W), (k, k+W+1) inside the grid have rest lengths L = 1, 1, √2 and
+/// residual ‖x_a − x_b‖ − L; the four corners have x_k − (1.1 i, 1.1 j, 0), three rows.
+///
+///   width    W >= 2
+///   shuffle  seed of a permutation of vertices and residuals; none = grid order
+///
+/// Throws Error{InvalidArgument} for a width below 2 or with more than 2³² scalars.
+std::unique_ptr<Springs> springs(std::uint32_t width, std::optional<std::uint64_t> shuffle = {});
+
+}  // namespace topograd::problems
