@@ -65,8 +65,9 @@ std::string cost_part(const Summary& s) {
 
 std::string time_part(const Summary& s) {
   const PhaseTimes& t = s.times;
-  std::string out = "\nTime (in seconds):\n" + seconds("Build", t.build_seconds) +
-                    seconds("Plan", t.plan_seconds);
+  std::string out = "\nTime (in seconds):\n";
+  if (t.build_seconds > 0) out += seconds("Build", t.build_seconds);
+  out += seconds("Plan", t.plan_seconds);
   if (s.backend != "cpu") {
     out += seconds("Compile: GLSL", t.glsl_ms * 1e-3) +
            seconds("Compile: SPIR-V", t.spirv_ms * 1e-3) +

@@ -48,7 +48,7 @@ struct TopologySummary {
 
 /// Seconds of the phases of a solve; what happened before it (build) included where it is known.
 struct PhaseTimes {
-  double build_seconds = 0;  ///< tracing and matching residuals
+  double build_seconds = 0;  ///< tracing and matching residuals; set by callers who timed it
   double plan_seconds = 0;   ///< layouts, inversion, transfers at the start
   double glsl_ms = 0, spirv_ms = 0, pipeline_ms = 0;
   double evaluation_seconds = 0;  ///< residuals, costs, derivatives

@@ -165,6 +165,48 @@ TEST_F(VulkanSolve, EvaluatorFollowsChanges) {
   EXPECT_DOUBLE_EQ(e.residuals()[2], 25);
 }
 
+/// Options whose callback makes the device fail at the end of iteration 2.
+SolverOptions failing(Backend backend) {
+  SolverOptions options = {
+      .backend = backend, .linear_solver = LinearSolver::pcg, .device = device_index()};
+  options.fallback_threshold = 0;
+  options.callback = [](const IterationSummary& i) {
+    constexpr std::int32_t kDeviceLost = -4;  // VK_ERROR_DEVICE_LOST
+    if (i.iteration == 2) {
+      runtime::vulkan::open({.device = device_index()})
+          ->inject_fault("vkQueueSubmit", 0, kDeviceLost);
+    }
+    return CallbackReturn::SOLVER_CONTINUE;
+  };
+  return options;
+}
+
+TEST_F(VulkanSolve, TheCpuTakesOverFromADeviceThatFails) {
+  const auto arap = problems::arap(strip(24)), peer = problems::arap(strip(24));
+  const Summary expected = solve(peer->problem, {.backend = Backend::cpu});
+  const Summary actual = solve(arap->problem, failing(Backend::automatic));
+  EXPECT_EQ(actual.termination, Termination::CONVERGENCE) << actual.message;
+  EXPECT_EQ(actual.backend, "cpu");
+  EXPECT_EQ(actual.why.find("cpu: the device failed: "), 0u) << actual.why;
+  EXPECT_NEAR(actual.final_cost, expected.final_cost, 1e-4 * expected.final_cost);
+  EXPECT_GT(actual.kernels_on_device, 0u);
+  EXPECT_GT(actual.kernels_on_cpu, 0u);
+  runtime::vulkan::release_devices();
+}
+
+TEST_F(VulkanSolve, AForcedDeviceThatFailsIsAnError) {
+  const auto arap = problems::arap(strip(24));
+  const double before = Evaluator(arap->problem, {.backend = Backend::cpu}).cost();
+  try {
+    solve(arap->problem, failing(Backend::vulkan));
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::DeviceLost) << error.what();
+  }
+  EXPECT_LE(Evaluator(arap->problem, {.backend = Backend::cpu}).cost(), before);
+  runtime::vulkan::release_devices();
+}
+
 TEST_F(VulkanSolve, NonfiniteStartIsNamed) {
   std::vector<double> x = {1.5, 0, 2};
   Problem problem;
