@@ -104,7 +104,8 @@ std::uint32_t dispatch_all(Context& context, CommandList& list, const LoadedKern
   const std::uint64_t step = most < group ? most : most / group * group;
   for (std::uint64_t first = 0; first < count; first += step) {
     const std::uint64_t n = std::min(step, count - first);
-    const auto groups = static_cast<std::uint32_t>((n + group - 1) / group);
+    auto groups = static_cast<std::uint32_t>((n + group - 1) / group);
+    if (loaded.reduces) groups = std::min(groups, context.most_workgroups());
     push.first = static_cast<std::uint32_t>(first);
     push.count = static_cast<std::uint32_t>(first + n);
     list.dispatch(loaded.kernel, bindings, push_bytes(push), groups);

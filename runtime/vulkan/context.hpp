@@ -21,6 +21,9 @@ struct Context {
   double glsl_ms = 0;
   double plan_seconds = 0;
 
+  /// Workgroups of a grid-stride loop: enough to keep a large device busy, few on the software
+  /// device, where a workgroup's reduction costs as much as some thousand elements.
+  std::uint32_t most_workgroups() const { return device->info().software() ? 16 : 1056; }
   /// Numbers of the scalar buffer and of partial sums: the widest the device has.
   Precision scalar_precision() const {
     return wide() || device->features().float64 ? Precision::f64 : Precision::f32;

@@ -9,9 +9,6 @@ namespace {
 
 using codegen::BufferRole;
 
-/// Grid-stride loops need no more workgroups than keep a large device busy.
-constexpr std::uint64_t kMostWorkgroups = 1056;
-
 bool one_workgroup(codegen::VectorOp op) {
   using Op = codegen::VectorOp;
   return op == Op::cg_start || op == Op::cg_alpha || op == Op::cg_beta;
@@ -88,7 +85,7 @@ const LoadedKernel& VectorOps::kernel(Op op, std::uint32_t width, bool predicate
 std::uint32_t VectorOps::workgroups(std::uint64_t count) const {
   const std::uint64_t groups = (count + context_.workgroup_size - 1) / context_.workgroup_size;
   const std::uint64_t most =
-      std::min<std::uint64_t>(kMostWorkgroups, context_.device->limits().max_workgroups_x);
+      std::min(context_.most_workgroups(), context_.device->limits().max_workgroups_x);
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(groups, 1, most));
 }
 

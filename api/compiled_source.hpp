@@ -1,0 +1,14 @@
+// Text forms of a kernel that need the shader compiler.
+#pragma once
+
+#include <topograd/codegen/kernel.hpp>
+
+#include <string>
+
+namespace topograd {
+
+/// `format` is spirv (disassembly), hlsl, msl or essl.
+/// Throws Error{Unsupported} if a dialect cannot say the kernel, or in a build without Vulkan.
+std::string compiled_source(const codegen::KernelSource& kernel, const std::string& format);
+
+}  // namespace topograd

@@ -1,0 +1,17 @@
+// The one header that users need.
+#pragma once
+
+#include <topograd/api/source.hpp>
+#include <topograd/api/version.hpp>
+#include <topograd/frontend/geometry.hpp>
+#include <topograd/frontend/math.hpp>
+#include <topograd/frontend/parameters.hpp>
+#include <topograd/frontend/problem.hpp>
+#include <topograd/frontend/value.hpp>
+#include <topograd/frontend/vec.hpp>
+#include <topograd/ir/error.hpp>
+#include <topograd/solver/evaluator.hpp>
+#include <topograd/solver/options.hpp>
+#include <topograd/solver/solve.hpp>
+#include <topograd/solver/summary.hpp>
+#include <topograd/solver/summary_json.hpp>

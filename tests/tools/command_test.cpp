@@ -1,0 +1,124 @@
+// The command's output: keys of its reports, costs, lists and sources.
+#include "support/paths.hpp"
+#include "tools/run_command.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace topograd::test {
+namespace {
+
+TEST(Command, SolveReportsWhatItDid) {
+  const TemporaryDir folder;
+  const std::string json = folder.path() / "report.json", mesh = folder.path() / "out.obj";
+  const CommandResult result =
+      topograd("solve arap --mesh '" + spot() + "' --backend cpu --max-iterations 2 --out '" +
+               mesh + "' --json '" + json + "'");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = read_json(json);
+  for (const char* key :
+       {"initial_cost", "final_cost", "iterations", "termination", "backend", "device", "precision",
+        "topologies", "build_s", "plan_s", "compile_ms", "solve_s", "unknowns", "residuals"}) {
+    EXPECT_TRUE(report.contains(key)) << key;
+  }
+  EXPECT_NEAR(report["initial_cost"].get<double>(), 3929.13617924, 1e-8 * 3929);  // Ceres
+  EXPECT_EQ(report["iterations"], 2);
+  EXPECT_EQ(report["termination"], "NO_CONVERGENCE");
+  EXPECT_EQ(report["backend"], "cpu");
+  EXPECT_EQ(report["unknowns"], 2 * 3 * 2930);
+  ASSERT_EQ(report["topologies"].size(), 2u);
+  for (const auto& topology : report["topologies"]) {
+    EXPECT_EQ(topology["hash"].get<std::string>().size(), 32u);
+    EXPECT_EQ(topology["outputs"], 3);
+    EXPECT_GT(topology["instances"], 0);
+  }
+  EXPECT_NE(result.out.find("NO_CONVERGENCE"), std::string::npos);
+  EXPECT_TRUE(read_file(mesh).starts_with("v "));
+}
+
+TEST(Command, BenchReportsTimesAndErrors) {
+  struct Row {
+    int width;
+    double cost;  // Ceres, f64
+  };
+  for (const Row& row : {Row{10, 2.6161453817}, Row{30, 27.0082445932}, Row{100, 291.938669864}}) {
+    for (const char* shuffle : {"", " --shuffle 1"}) {
+      const TemporaryDir folder;
+      const std::string json = folder.path() / "report.json";
+      const CommandResult result = topograd("bench springs --width " + std::to_string(row.width) +
+                                            shuffle + " --backend cpu --json '" + json + "'");
+      ASSERT_EQ(result.status, 0) << result.err;
+      const nlohmann::json report = read_json(json);
+      for (const char* key :
+           {"instances", "topologies", "build_s", "plan_s", "glsl_ms", "spirv_ms", "pipeline_ms",
+            "residual_us", "jacobian_us", "gradient_us", "jtjp_us", "step100_us", "initial_cost",
+            "device", "accumulation", "gradient_relative_error", "gradient_wall_us"}) {
+        EXPECT_TRUE(report.contains(key)) << key;
+      }
+      EXPECT_NEAR(report["initial_cost"].get<double>(), row.cost, 1e-9 * row.cost);
+      EXPECT_EQ(report["topologies"], 2);
+      EXPECT_EQ(report["instances"], 3 * row.width * row.width - 4 * row.width + 1 + 4);
+      EXPECT_LE(report["gradient_relative_error"], 1e-12);
+    }
+  }
+}
+
+TEST(Command, DumpListsTopologies) {
+  const CommandResult result = topograd("dump springs --width 10 --list");
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("261"), std::string::npos) << result.out;  // 2 * 90 + 81 edges
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 4) << result.out;
+}
+
+TEST(Command, DumpPrintsEveryFormat) {
+  struct Row {
+    const char* arguments;
+    const char* contains;
+  };
+  for (const Row& row :
+       {Row{"--emit ir", "program parameters="}, Row{"--emit dot", "digraph"},
+        Row{"--emit glsl", "#version 450"},
+        Row{"--emit glsl --accumulate atomic_cas --precision f32", "atomicCompSwap"},
+        Row{"--emit glsl --accumulate atomic_float --precision f32", "atomicAdd"},
+        Row{"--emit glsl --accumulate gather_store", "terms"},
+        Row{"--emit glsl --kernel residual", "#version 450"},
+        Row{"--emit glsl --kernel cost", "shared"},
+        Row{"--emit glsl --kernel blocks", "#version 450"},
+        Row{"--emit glsl --kernel jtjp", "direction"}}) {
+    const CommandResult result = topograd(std::string("dump springs --width 4 ") + row.arguments);
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_NE(result.out.find(row.contains), std::string::npos) << row.arguments;
+  }
+  const CommandResult arap =
+      topograd("dump arap --mesh '" + spot() + "' --kernel gradient --emit glsl");
+  EXPECT_NE(arap.out.find("tg_sin_f64"), std::string::npos) << arap.err;
+}
+
+#ifdef TOPOGRAD_WITH_VULKAN
+TEST(Command, DumpPrintsCompiledForms) {
+  struct Row {
+    const char* format;
+    const char* contains;
+  };
+  for (const Row& row : {Row{"spirv", "OpEntryPoint GLCompute"}, Row{"hlsl", "numthreads"},
+                         Row{"msl", "kernel void"}, Row{"essl", "#version 310 es"}}) {
+    const CommandResult result =
+        topograd(std::string("dump springs --width 4 --precision f32 --emit ") + row.format);
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_NE(result.out.find(row.contains), std::string::npos) << row.format;
+  }
+}
+#endif
+
+TEST(Command, InfoNamesTheMachine) {
+  const CommandResult result = topograd("info --json -");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json info = nlohmann::json::parse(result.out);
+  EXPECT_GT(info["cpu_threads"], 0);
+  EXPECT_TRUE(info.contains("devices"));
+  EXPECT_EQ(topograd("info").status, 0);
+}
+
+}  // namespace
+}  // namespace topograd::test

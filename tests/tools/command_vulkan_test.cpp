@@ -1,0 +1,104 @@
+// The command on Vulkan: arap to the published minimum, springs on every rung, the doctor.
+#include "support/paths.hpp"
+#include "support/validation.hpp"
+#include "tools/run_command.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace topograd::test {
+namespace {
+
+class CommandVulkan : public VulkanTest {
+ protected:
+  static nlohmann::json solve_spot(const std::string& arguments,
+                                   const std::string& environment = "") {
+    const TemporaryDir folder;
+    const std::string json = folder.path() / "report.json";
+    const CommandResult result = topograd(
+        "solve arap --mesh '" + spot() + "' --json '" + json + "' " + arguments, environment);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.err, "");
+    return read_json(json);
+  }
+};
+
+constexpr double kMinimum = 0.0762447949443;  // Ceres, sparse Cholesky
+
+TEST_F(CommandVulkan, ArapReachesTheMinimumWithDefaultTolerances) {
+  const nlohmann::json report = solve_spot("--backend vulkan --max-iterations 100");
+  EXPECT_LE(report["final_cost"], 0.076250);
+  EXPECT_EQ(report["backend"], "vulkan");
+  EXPECT_EQ(report["kernels_on_cpu"], 0);
+  EXPECT_GT(report["kernels_on_device"], 0);
+}
+
+TEST_F(CommandVulkan, ArapAgreesWithTheCpu) {
+  const double cpu =
+      solve_spot("--backend cpu --tolerance 1e-10 --max-iterations 300")["final_cost"];
+  const double device =
+      solve_spot("--backend vulkan --tolerance 1e-10 --max-iterations 300")["final_cost"];
+  EXPECT_NEAR(device, cpu, 1e-6 * cpu);
+  EXPECT_NEAR(cpu, kMinimum, 1e-6 * kMinimum);
+}
+
+TEST_F(CommandVulkan, ArapInF32ComesWithinAPercent) {
+  const double cost = solve_spot("--backend vulkan --precision f32")["final_cost"];
+  EXPECT_NEAR(cost, kMinimum, 0.01 * kMinimum);
+}
+
+TEST_F(CommandVulkan, SpringsOnEveryRung) {
+  for (const char* precision : {"f64", "f32"}) {
+    for (const char* rung : {"gather_store", "gather_recompute", "atomic_float", "atomic_cas"}) {
+      const CommandResult result =
+          topograd(std::string("bench springs --width 30 --backend vulkan --precision ") +
+                   precision + " --accumulate " + rung + " --json -");
+      ASSERT_EQ(result.status, 0) << result.err;
+      const nlohmann::json report = nlohmann::json::parse(result.out);
+      const bool wide = std::string(precision) == "f64";
+      EXPECT_NEAR(report["initial_cost"].get<double>(), 27.0082445932, (wide ? 1e-9 : 1e-5) * 27);
+      EXPECT_LE(report["gradient_relative_error"], wide ? 1e-10 : 1e-5) << precision << rung;
+      EXPECT_GT(report["gradient_us"], 0);
+      EXPECT_GE(report["gradient_wall_us"], report["gradient_us"]);
+    }
+  }
+}
+
+TEST_F(CommandVulkan, GradientsHoldWithOtherVectorWidths) {
+  for (const char* width : {"128", "512"}) {
+    const CommandResult result = topograd("bench springs --width 30 --backend vulkan --json -",
+                                          std::string("LP_NATIVE_VECTOR_WIDTH=") + width);
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_LE(nlohmann::json::parse(result.out)["gradient_relative_error"], 1e-10) << width;
+  }
+}
+
+TEST_F(CommandVulkan, AutomaticTakesANamedDeviceFromTheThresholdOn) {
+  struct Row {
+    const char* environment;
+    const char* width;
+    const char* backend;
+  };
+  // 3 W² − 4 W + 5 instances: 801 and 1,125; the threshold is 1,024.
+  for (const Row& row :
+       {Row{"TOPOGRAD_DEVICE=0", "17", "cpu"}, Row{"TOPOGRAD_DEVICE=0", "20", "vulkan"},
+        Row{"TOPOGRAD_DEVICE=0 TOPOGRAD_FALLBACK_THRESHOLD=500", "17", "vulkan"}}) {
+    const CommandResult result =
+        topograd(std::string("solve springs --json - --width ") + row.width, row.environment);
+    ASSERT_EQ(result.status, 0) << result.err;
+    const nlohmann::json report = nlohmann::json::parse(result.out);
+    EXPECT_EQ(report["backend"], row.backend) << report["why"];
+    EXPECT_EQ(report["kernels_on_device"] == 0, std::string(row.backend) == "cpu");
+    EXPECT_EQ(report["kernels_on_cpu"] == 0, std::string(row.backend) == "vulkan");
+  }
+}
+
+TEST_F(CommandVulkan, DoctorIsContent) {
+  const CommandResult result = topograd("doctor");
+  EXPECT_EQ(result.status, 0) << result.out;
+  EXPECT_NE(result.out.find("ok       "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace topograd::test

@@ -1,0 +1,30 @@
+// Runs built programs as their users do.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <string>
+
+namespace topograd::test {
+
+/// What a program did.
+struct CommandResult {
+  int status = -1;
+  std::string out, err;
+};
+
+/// Runs a program of program_dir() through the shell; `environment` goes before it ("NAME=value
+/// ...").
+CommandResult run_program(const std::string& program, const std::string& arguments,
+                          const std::string& environment = "");
+inline CommandResult topograd(const std::string& arguments, const std::string& environment = "") {
+  return run_program("topograd", arguments, environment);
+}
+
+nlohmann::json read_json(const std::filesystem::path& path);
+
+/// The mesh that comes with the samples.
+std::string spot();
+
+}  // namespace topograd::test

@@ -1,0 +1,128 @@
+// Measuring one problem on one backend.
+#include "command/bench_report.hpp"
+
+#include <topograd/autodiff/derivatives.hpp>
+#include <topograd/ir/evaluate.hpp>
+#include <topograd/solver/model.hpp>
+#include <topograd/solver/session.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cmath>
+#include <vector>
+
+namespace topograd::command {
+namespace {
+
+using nlohmann::ordered_json;
+using runtime::KernelKind;
+
+constexpr int kWarmUps = 3;
+constexpr int kSamples = 20;
+constexpr int kStepIterations = 100;
+constexpr double kStepDamping = 1e-3;
+
+/// Rounds numbers to what the kernels store.
+double rounded(double value, Precision precision) {
+  return precision == Precision::f32 ? static_cast<double>(static_cast<float>(value)) : value;
+}
+
+/// Gradient by the scalar evaluator in f64 at rounded x and data.
+std::vector<double> reference_gradient(const runtime::Model& model, const std::vector<double>& x,
+                                       Precision precision) {
+  std::vector<double> gradient(model.scalars, 0.0);
+  for (const runtime::Term& term : model.terms) {
+    const ir::Program& f = term.topology->program;
+    const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
+    const ir::Program program = autodiff::gradient(f, slots);
+    std::vector<double> p(f.leaves.parameters), d(f.leaves.data), u(f.leaves.uniforms);
+    for (std::size_t i = 0; i < term.batch->size(); ++i) {
+      for (std::uint32_t k = 0; k < p.size(); ++k)
+        p[k] = rounded(x[term.batch->index(i, k)], precision);
+      for (std::uint32_t k = 0; k < d.size(); ++k)
+        d[k] = rounded(term.batch->data(i, k), precision);
+      for (std::uint32_t k = 0; k < u.size(); ++k) {
+        u[k] = rounded(model.uniforms[term.batch->index(i, f.leaves.parameters + k)], precision);
+      }
+      const std::vector<double> g =
+          ir::evaluate<double>(program, {.parameters = p, .data = d, .uniforms = u});
+      for (std::uint32_t k = 0; k < p.size(); ++k) gradient[term.batch->index(i, k)] += g[k];
+    }
+  }
+  for (std::size_t k = 0; k < model.constant.size(); ++k) {
+    if (model.constant[k] != 0) gradient[k] = 0;
+  }
+  return gradient;
+}
+
+double relative_error(const std::vector<double>& got, const std::vector<double>& want) {
+  double error = 0, norm = 0;
+  for (std::size_t k = 0; k < got.size(); ++k) {
+    error += (got[k] - want[k]) * (got[k] - want[k]);
+    norm += want[k] * want[k];
+  }
+  return std::sqrt(error / norm);
+}
+
+void add_time(ordered_json& report, const std::string& name, const runtime::Timing& timing) {
+  report[name + "_us"] = timing.device_us;
+  report[name + "_wall_us"] = timing.wall_us;
+}
+
+void measure(ordered_json& report, runtime::Engine& engine) {
+  add_time(report, "residual", engine.time(KernelKind::residual, kWarmUps, kSamples));
+  add_time(report, "cost", engine.time(KernelKind::cost, kWarmUps, kSamples));
+  add_time(report, "jacobian", engine.time(KernelKind::jacobian, kWarmUps, kSamples));
+  add_time(report, "gradient", engine.time(KernelKind::gradient, kWarmUps, kSamples));
+  add_time(report, "jtjp", engine.time(KernelKind::jtjp, kWarmUps, kSamples));
+  add_time(report, "step100", engine.time_step(kStepIterations, kStepDamping, kSamples));
+}
+
+}  // namespace
+
+ordered_json run_bench(const BenchArguments& arguments) {
+  const SolverOptions options = resolved(to_options(arguments.solver));
+  const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
+  const ProblemModel model = make_model("bench", named->problem());
+  std::vector<double> x(model.model.scalars);
+  named->problem().read_x(x);
+
+  const Session session = open_session(model, options);
+  runtime::Engine& engine = *session.engine;
+  engine.set_point(x);
+  std::vector<double> gradient(x.size());
+  const auto first = std::chrono::steady_clock::now();
+  const double cost = engine.cost();
+  engine.gradient(gradient);
+  const std::chrono::duration<double, std::milli> first_ms =
+      std::chrono::steady_clock::now() - first;
+
+  ordered_json report;
+  report["problem"] = arguments.problem.name;
+  report["instances"] = model.instances();
+  report["topologies"] = model.model.terms.size();
+  report["unknowns"] = model.model.scalars;
+  report["residuals"] = model.model.rows;
+  report["backend"] = engine.backend();
+  report["device"] = engine.device();
+  report["precision"] = name(options.precision);
+  report["accumulation"] = engine.accumulation();
+  report["initial_cost"] = cost;
+  report["gradient_relative_error"] =
+      relative_error(gradient, reference_gradient(model.model, x, options.precision));
+  measure(report, engine);
+  const runtime::EngineStats stats = engine.stats();
+  report["build_s"] = named->build_seconds;
+  report["plan_s"] = stats.plan_seconds;
+  report["glsl_ms"] = stats.glsl_ms;
+  report["spirv_ms"] = stats.spirv_ms;
+  report["pipeline_ms"] = stats.pipeline_ms;
+  report["first_evaluation_ms"] = first_ms.count();
+  report["kernels_on_cpu"] = stats.kernels_on_cpu;
+  report["kernels_on_device"] = stats.kernels_on_device;
+  report["why"] = session.why;
+  return report;
+}
+
+}  // namespace topograd::command

@@ -1,0 +1,21 @@
+// The subcommands; each adds itself to the command line and runs when it was named.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace topograd::command {
+
+void add_info(CLI::App& app);
+void add_doctor(CLI::App& app);
+void add_solve(CLI::App& app);
+void add_dump(CLI::App& app);
+void add_bench(CLI::App& app);
+
+/// Runs the command. Exit status: 0; 1 where a bound was broken (doctor: something needed is
+/// missing); 2 for an error, with one line on standard error.
+int run(int argc, const char* const* argv);
+
+/// Thrown by a subcommand whose bound was broken, after its output.
+struct BoundBroken {};
+
+}  // namespace topograd::command

@@ -1,0 +1,76 @@
+// topograd info and topograd doctor.
+#include "command/info.hpp"
+#include "command/commands.hpp"
+#include "command/output.hpp"
+
+#include <topograd/ir/op.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <iostream>
+#include <memory>
+#include <thread>
+
+namespace topograd::command {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Objects as indented "key: value" lines.
+void print(std::ostream& out, const ordered_json& value, int indent) {
+  for (const auto& [key, item] : value.items()) {
+    out << std::string(static_cast<std::size_t>(indent), ' ') << key << ':';
+    if (item.is_object()) {
+      out << '\n';
+      print(out, item, indent + 2);
+    } else if (item.is_array()) {
+      for (const auto& element : item) {
+        if (element.is_object()) {
+          out << '\n';
+          print(out, element, indent + 2);
+        } else {
+          out << ' ' << (element.is_string() ? element.get<std::string>() : element.dump());
+        }
+      }
+      if (item.empty() || !item.front().is_object()) out << '\n';
+    } else {
+      out << ' ' << (item.is_string() ? item.get<std::string>() : item.dump()) << '\n';
+    }
+  }
+}
+
+ordered_json describe() {
+  ordered_json json;
+  json["version"] = TOPOGRAD_VERSION;
+  json["ops"] = ir::kOpCount;
+  json["cpu_threads"] = std::thread::hardware_concurrency();
+  json["devices"] = describe_devices();
+  return json;
+}
+
+}  // namespace
+
+void add_info(CLI::App& app) {
+  auto json = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("info", "Says what this build and this machine can do");
+  command->add_option("--json", *json, "file, - for standard output");
+  command->callback([json] {
+    const ordered_json described = describe();
+    if (*json != "-") print(std::cout, described, 0);
+    write_json(*json, described);
+  });
+}
+
+void add_doctor(CLI::App& app) {
+  auto device = std::make_shared<std::string>();
+  CLI::App* command =
+      app.add_subcommand("doctor", "Looks for what Vulkan needs, and runs a shader");
+  command->add_option("--device", *device, "index or name of a Vulkan device");
+  command->callback([device] {
+    bool ok = false;
+    std::cout << run_doctor(*device, ok) << std::flush;
+    if (!ok) throw BoundBroken{};
+  });
+}
+
+}  // namespace topograd::command

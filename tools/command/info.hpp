@@ -1,0 +1,17 @@
+// What the command knows of this machine's devices.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+
+namespace topograd::command {
+
+/// One object a device, with features, limits and the rungs of the accumulation ladder; an object
+/// with "error" where Vulkan cannot be used.
+nlohmann::ordered_json describe_devices();
+
+/// The checks of `topograd doctor` as lines; `ok` says whether everything needed is there.
+std::string run_doctor(const std::string& device, bool& ok);
+
+}  // namespace topograd::command

@@ -1,0 +1,115 @@
+// Vulkan devices, their abilities, and the checks of topograd doctor.
+#include "command/info.hpp"
+
+#include <topograd/codegen/shader_compiler.hpp>
+#include <topograd/ir/error.hpp>
+#include <topograd/runtime/vulkan/device.hpp>
+#include <topograd/runtime/vulkan/doctor.hpp>
+#include <topograd/runtime/vulkan/ladder.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+
+namespace topograd::command {
+namespace {
+
+namespace vk = runtime::vulkan;
+using codegen::Accumulation;
+using codegen::Precision;
+using nlohmann::ordered_json;
+
+constexpr const char* kSquare = R"(#version 450
+layout(local_size_x = 64) in;
+layout(push_constant) uniform Push { uint n; };
+layout(std430, set = 0, binding = 0) buffer Values { float v[]; };
+
+void main() {
+  const uint i = gl_GlobalInvocationID.x;
+  if (i >= n) return;
+  v[i] = v[i] * v[i];
+}
+)";
+
+ordered_json describe_ladder(const vk::Features& features) {
+  ordered_json ladder;
+  for (const Precision precision : {Precision::f32, Precision::f64}) {
+    ordered_json rungs;
+    for (const Accumulation wanted : {Accumulation::gather_recompute, Accumulation::gather_store,
+                                      Accumulation::atomic_float, Accumulation::atomic_cas}) {
+      const vk::Rung rung = vk::resolve_rung(wanted, precision, features);
+      const bool there = precision == Precision::f32 || features.float64;
+      rungs[std::string(name(wanted))] =
+          !there             ? std::string("no float64")
+          : rung.why.empty() ? std::string("yes")
+                             : rung.why + ": " + std::string(name(rung.accumulation)) + " instead";
+    }
+    ladder[std::string(name(precision))] = std::move(rungs);
+  }
+  return ladder;
+}
+
+ordered_json describe_features(const vk::Features& f) {
+  return {{"float64", f.float64},
+          {"int64_atomics", f.int64_atomics},
+          {"float32_atomics", f.atomic_float32_add},
+          {"float64_atomics", f.atomic_float64_add},
+          {"subgroup_arithmetic", f.subgroup_arithmetic},
+          {"large_workgroups", f.large_workgroups},
+          {"shared_32k", f.shared_32k},
+          {"large_buffer_range", f.large_buffer_range},
+          {"mapped_memory", f.mapped_memory},
+          {"timestamps", f.timestamps},
+          {"memory_budget", f.memory_budget},
+          {"pipeline_executable_properties", f.pipeline_executable_properties},
+          {"cooperative_matrix", f.cooperative_matrix}};
+}
+
+ordered_json describe_device(const vk::DeviceInfo& info) {
+  ordered_json json;
+  json["index"] = info.index;
+  json["name"] = info.name;
+  json["type"] = vk::name(info.type);
+  json["vendor"] = info.vendor;
+  json["driver"] = info.driver + " " + info.driver_version;
+  json["api_version"] = info.api_version;
+  if (!info.unusable.empty()) json["unusable"] = info.unusable;
+  json["features"] = describe_features(info.features);
+  json["limits"] = {{"max_storage_buffer_range", info.limits.max_storage_buffer_range},
+                    {"max_workgroup_invocations", info.limits.max_workgroup_invocations},
+                    {"max_workgroups_x", info.limits.max_workgroups_x},
+                    {"shared_memory_bytes", info.limits.shared_memory_bytes},
+                    {"subgroup_size", info.limits.subgroup_size}};
+  json["accumulation"] = describe_ladder(info.features);
+  return json;
+}
+
+}  // namespace
+
+ordered_json describe_devices() {
+  try {
+    ordered_json list = ordered_json::array();
+    for (const vk::DeviceInfo& info : vk::devices()) list.push_back(describe_device(info));
+    return list;
+  } catch (const Error& error) {
+    return {{"error", error.what()}};
+  }
+}
+
+std::string run_doctor(const std::string& device, bool& ok) {
+  vk::DeviceOptions options;
+  options.device = device;
+  const vk::DoctorReport report =
+      vk::doctor(options, codegen::compile({.name = "square", .glsl = kSquare, .includes = {}}));
+  ok = report.ok();
+  std::string text;
+  for (const vk::DoctorCheck& check : report.checks) {
+    text += check.ok ? "ok       " : check.needed ? "missing  " : "without  ";
+    text += check.name + ": " + check.detail;
+    if (!check.advice.empty()) text += "; " + check.advice;
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace topograd::command

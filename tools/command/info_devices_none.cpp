@@ -1,0 +1,17 @@
+// Devices in a build without Vulkan: none.
+#include "command/info.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace topograd::command {
+
+nlohmann::ordered_json describe_devices() {
+  return {{"error", "this build has no Vulkan (TOPOGRAD_VULKAN=OFF)"}};
+}
+
+std::string run_doctor(const std::string&, bool& ok) {
+  ok = false;
+  return "missing  vulkan: this build has no Vulkan; configure with -DTOPOGRAD_VULKAN=ON\n";
+}
+
+}  // namespace topograd::command

@@ -1,0 +1,28 @@
+// Writing of results.
+#include "command/output.hpp"
+
+#include <topograd/ir/error.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <iostream>
+
+namespace topograd::command {
+
+void write_text(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    std::cout << text << std::flush;
+    return;
+  }
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.flush();
+  if (!file) throw Error(ErrorCode::File, path + ": cannot be written");
+}
+
+void write_json(const std::string& path, const nlohmann::ordered_json& json) {
+  if (!path.empty()) write_text(path, json.dump(2) + "\n");
+}
+
+}  // namespace topograd::command

@@ -1,0 +1,15 @@
+// Where the command's results go: files, standard output, JSON.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+
+namespace topograd::command {
+
+/// Writes text to a file, or to standard output for "-". Throws Error{File}.
+void write_text(const std::string& path, const std::string& text);
+/// Does nothing for an empty path.
+void write_json(const std::string& path, const nlohmann::ordered_json& json);
+
+}  // namespace topograd::command

@@ -1,0 +1,59 @@
+// Options of the command that become SolverOptions.
+#pragma once
+
+#include <topograd/solver/options.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <optional>
+#include <string>
+
+namespace topograd::command {
+
+/// Text of the options as given; to_options() reads it.
+struct SolverArguments {
+  std::string backend = "automatic", precision = "f64", method, linear, accumulate, device;
+  std::optional<int> max_iterations, max_linear_iterations, threads;
+  std::optional<double> tolerance, time_limit;
+};
+
+/// Options of every subcommand that evaluates: backend, precision, device, accumulation, threads.
+inline void add_place_options(CLI::App& app, SolverArguments& a) {
+  app.add_option("--backend", a.backend, "cpu, vulkan (gpu) or automatic (auto)");
+  app.add_option("--precision", a.precision, "f32 or f64");
+  app.add_option("--device", a.device, "index or name of a Vulkan device");
+  app.add_option("--accumulate", a.accumulate,
+                 "gather_store, gather_recompute, atomic_float or atomic_cas");
+  app.add_option("--threads", a.threads, "of the CPU backend; 0 = all");
+}
+
+inline void add_solve_options(CLI::App& app, SolverArguments& a) {
+  app.add_option("--max-iterations", a.max_iterations, "accepted and rejected steps");
+  app.add_option("--max-linear-iterations", a.max_linear_iterations, "of CG in one step");
+  app.add_option("--tolerance", a.tolerance, "function, gradient and parameter tolerance at once");
+  app.add_option("--time-limit", a.time_limit, "seconds");
+  app.add_option("--method", a.method, "lm or gn");
+  app.add_option("--linear", a.linear, "pcg, cholesky or automatic");
+}
+
+/// Throws Error{InvalidArgument} for text that is none of the names.
+inline SolverOptions to_options(const SolverArguments& a) {
+  SolverOptions options;
+  options.backend = parse_backend(a.backend);
+  options.precision = parse_precision(a.precision);
+  options.device = a.device;
+  if (!a.accumulate.empty()) options.accumulation = codegen::parse_accumulation(a.accumulate);
+  if (!a.method.empty()) options.method = parse_method(a.method);
+  if (!a.linear.empty()) options.linear_solver = parse_linear_solver(a.linear);
+  if (a.max_iterations) options.max_iterations = *a.max_iterations;
+  if (a.max_linear_iterations) options.max_linear_iterations = *a.max_linear_iterations;
+  if (a.threads) options.threads = *a.threads;
+  if (a.time_limit) options.time_limit_seconds = *a.time_limit;
+  if (a.tolerance) {
+    options.function_tolerance = options.gradient_tolerance = options.parameter_tolerance =
+        *a.tolerance;
+  }
+  return options;
+}
+
+}  // namespace topograd::command
