@@ -7,6 +7,9 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
+// One counter for all loops of an invocation, made against hangs (Mesa 22.3.6; not queryable).
+constexpr std::uint32_t kLlvmpipeLoopIterations = 65535;
+
 std::string version_text(std::uint32_t version) {
   return std::to_string(VK_API_VERSION_MAJOR(version)) + "." +
          std::to_string(VK_API_VERSION_MINOR(version)) + "." +
@@ -91,6 +94,9 @@ void read_properties(const vk::raii::PhysicalDevice& physical, DeviceInfo& info)
   info.driver = core12.driverName.data();
   if (core12.driverInfo[0] != '\0') info.driver_version = core12.driverInfo.data();
   info.limits.max_allocation_size = core11.maxMemoryAllocationSize;
+  if (core12.driverID == vk::DriverId::eMesaLlvmpipe) {
+    info.limits.max_loop_iterations = kLlvmpipeLoopIterations;
+  }
 
   Features& features = info.features;
   const bool compute =

@@ -45,7 +45,10 @@ struct Limits {
   std::uint32_t subgroup_size = 1;                  ///< invocations; 1 without subgroups
   std::uint32_t max_storage_buffers_per_stage = 0;  ///< bindings of one kernel
   std::uint32_t max_push_constant_bytes = 0;        ///< bytes, at least 128
-  double timestamp_period_ns = 0;                   ///< nanoseconds per timestamp tick
+  /// Loop iterations of one invocation, all of its loops together. llvmpipe leaves loops silently
+  /// after 65,535; others have no such limit.
+  std::uint32_t max_loop_iterations = ~std::uint32_t{0};
+  double timestamp_period_ns = 0;  ///< nanoseconds per timestamp tick
 };
 
 /// Upper bounds that lower a device's limits, so that chunking is tested small; 0 leaves a limit.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -130,9 +131,12 @@ std::vector<vk::raii::PhysicalDevice> Instance::physical_devices() {
 
 std::shared_ptr<Instance> shared_instance(const DeviceOptions& options) {
   static std::mutex& mutex = *new std::mutex;
-  static auto& instances = *new std::map<std::pair<std::string, bool>, std::weak_ptr<Instance>>;
+  using Key = std::tuple<std::string, bool, std::string>;
+  static auto& instances = *new std::map<Key, std::weak_ptr<Instance>>;
   const std::lock_guard lock(mutex);
-  std::weak_ptr<Instance>& slot = instances[{options.loader, options.validation}];
+  // Other driver variables find other devices, even while an older instance is in use.
+  std::weak_ptr<Instance>& slot =
+      instances[{options.loader, options.validation, driver_variables()}];
   if (auto instance = slot.lock()) return instance;
   auto instance = std::make_shared<Instance>(options.loader, options.validation);
   slot = instance;

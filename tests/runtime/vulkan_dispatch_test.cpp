@@ -1,6 +1,7 @@
 // Kernels, command lists and what they refuse, on the device.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -195,6 +196,28 @@ TEST_F(VulkanDispatch, SpecialisesConstantsAndFindsEqualKernels) {
   const Counters spent = device_->counters() - before;
   EXPECT_EQ(spent.pipelines_created, 2u);
   EXPECT_EQ(spent.pipeline_cache_hits, 1u);
+}
+
+// Of one loop, and of a loop within a loop: some devices count them together.
+TEST_F(VulkanDispatch, LoopsRunAsLongAsTheLimitSays) {
+  const std::uint32_t count = std::min(device_->limits().max_loop_iterations, 200'000u);
+  const std::string body = "; ++k) a[i] += 1u";
+  const std::string inner = std::to_string(count / 20 - 20);
+  const struct {
+    std::string loops;
+    std::uint32_t expected;
+  } rows[] = {{"0u; for (uint k = 0; k < " + std::to_string(count) + "u" + body, count},
+              {"0u; for (uint j = 0; j < 20u; ++j) for (uint k = 0; k < " + inner + "u" + body,
+               (count / 20 - 20) * 20}};
+  for (const auto& row : rows) {
+    const Kernel loops = map_kernel(*device_, "uint", row.loops);
+    const Buffer buffer = filled(*device_, std::vector<std::uint32_t>(64, 0));
+    CommandList list = device_->command_list("loops");
+    record_map(list, loops, buffer, 64);
+    device_->submit(list).wait();
+    EXPECT_EQ(contents<std::uint32_t>(*device_, buffer),
+              std::vector<std::uint32_t>(64, row.expected));
+  }
 }
 
 TEST_F(VulkanDispatch, TimesWhatRunsBetweenLabels) {

@@ -38,11 +38,12 @@ std::shared_ptr<Device> own_device(double timeout) {
 }
 
 TEST_F(VulkanFaults, AWaitIsBounded) {
-  const Kernel slow = map_kernel(*device_, "uint",
-                                 "a[i]; for (uint k = 0; k < 10000000u; ++k) a[i] = a[i] * 3u + k");
-  const Buffer buffer = filled(*device_, std::vector<std::uint32_t>(64, 1));
+  constexpr std::uint32_t kCount = 64 * 32;
+  const Kernel slow =
+      map_kernel(*device_, "uint", "a[i]; for (uint k = 0; k < 60000u; ++k) a[i] = a[i] * 3u + k");
+  const Buffer buffer = filled(*device_, std::vector<std::uint32_t>(kCount, 1));
   CommandList list = device_->command_list("slow");
-  record_map(list, slow, buffer, 64);
+  record_map(list, slow, buffer, kCount);
   const Submission submission = device_->submit(list);
   std::string text;
   const auto begin = std::chrono::steady_clock::now();
