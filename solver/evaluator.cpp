@@ -104,62 +104,82 @@ struct Evaluator::Impl {
     return current;
   }
 
+  /// Runs `f` on the engine at x; once more on the CPU if a device fails that `automatic` had
+  /// chosen.
+  template <class F>
+  auto at(std::optional<Numbers> x, const F& f) {
+    try {
+      move_to(x);
+      return f(engine());
+    } catch (const Error& error) {
+      if (!session.may_leave || !is_device_failure(error.code())) throw;
+      session = take_over(model, options, error);
+      move_to(x);
+      return f(engine());
+    }
+  }
+
   double cost(std::optional<Numbers> x) {
-    move_to(x);
-    return engine().cost();
+    return at(x, [](runtime::Engine& e) { return e.cost(); });
   }
   Vector residuals(std::optional<Numbers> x) {
-    move_to(x);
-    Vector out = rows();
-    engine().residuals(span_of(out));
-    return out;
+    return at(x, [&](runtime::Engine& e) {
+      Vector out = rows();
+      e.residuals(span_of(out));
+      return out;
+    });
   }
   Vector gradient(std::optional<Numbers> x) {
-    move_to(x);
-    Vector out = scalars();
-    engine().gradient(span_of(out));
-    return masked(std::move(out));
+    return at(x, [&](runtime::Engine& e) {
+      Vector out = scalars();
+      e.gradient(span_of(out));
+      return masked(std::move(out));
+    });
   }
   Vector jvp(std::optional<Numbers> x, Numbers p) {
-    move_to(x);
-    check_size("p", p.size(), model.model.scalars);
-    Vector out = rows();
-    engine().jvp(free_part(p), span_of(out));
-    return out;
+    return at(x, [&](runtime::Engine& e) {
+      check_size("p", p.size(), model.model.scalars);
+      Vector out = rows();
+      e.jvp(free_part(p), span_of(out));
+      return out;
+    });
   }
   Vector vjp(std::optional<Numbers> x, Numbers seeds) {
-    move_to(x);
-    check_size("seeds", seeds.size(), model.model.rows);
-    Vector out = scalars();
-    engine().vjp(seeds, span_of(out));
-    return masked(std::move(out));
+    return at(x, [&](runtime::Engine& e) {
+      check_size("seeds", seeds.size(), model.model.rows);
+      Vector out = scalars();
+      e.vjp(seeds, span_of(out));
+      return masked(std::move(out));
+    });
   }
   Vector jtjp(std::optional<Numbers> x, Numbers p) {
-    move_to(x);
-    check_size("p", p.size(), model.model.scalars);
-    Vector out = scalars();
-    engine().jtjp(free_part(p), span_of(out));
-    return masked(std::move(out));
+    return at(x, [&](runtime::Engine& e) {
+      check_size("p", p.size(), model.model.scalars);
+      Vector out = scalars();
+      e.jtjp(free_part(p), span_of(out));
+      return masked(std::move(out));
+    });
   }
 
   SparseMatrix jacobian(std::optional<Numbers> x) {
-    move_to(x);
-    SparseMatrix out(static_cast<Eigen::Index>(model.model.rows),
-                     static_cast<Eigen::Index>(model.model.scalars));
-    std::vector<Eigen::Triplet<double>> entries;
-    std::vector<double> values;
-    for (std::size_t t = 0; t < model.model.terms.size(); ++t) {
-      const runtime::Term& term = model.model.terms[t];
-      const std::size_t n = term.batch->parameter_columns();
-      const std::size_t m = term.topology->program.outputs.size();
-      values.resize(term.batch->size() * m * n);
-      engine().jacobian(t, values);
-      for (std::size_t i = 0; i < term.batch->size(); ++i) {
-        append_entries(term, i, std::span(values).subspan(i * m * n, m * n), entries);
+    return at(x, [&](runtime::Engine& e) {
+      SparseMatrix out(static_cast<Eigen::Index>(model.model.rows),
+                       static_cast<Eigen::Index>(model.model.scalars));
+      std::vector<Eigen::Triplet<double>> entries;
+      std::vector<double> values;
+      for (std::size_t t = 0; t < model.model.terms.size(); ++t) {
+        const runtime::Term& term = model.model.terms[t];
+        const std::size_t size =
+            term.topology->program.outputs.size() * term.batch->parameter_columns();
+        values.resize(term.batch->size() * size);
+        e.jacobian(t, values);
+        for (std::size_t i = 0; i < term.batch->size(); ++i) {
+          append_entries(term, i, std::span(values).subspan(i * size, size), entries);
+        }
       }
-    }
-    out.setFromTriplets(entries.begin(), entries.end());
-    return out;
+      out.setFromTriplets(entries.begin(), entries.end());
+      return out;
+    });
   }
 
   void append_entries(const runtime::Term& term, std::size_t instance,
@@ -178,9 +198,14 @@ struct Evaluator::Impl {
   }
 
   SparseMatrix jtj(std::optional<Numbers> x) {
-    move_to(x);
-    if (!normal) normal.emplace(model.model);
-    normal->refresh(engine());
+    at(x, [&](runtime::Engine& e) {
+      if (!normal) normal.emplace(model.model);
+      normal->refresh(e);
+    });
+    return both_triangles();
+  }
+
+  SparseMatrix both_triangles() const {
     std::vector<Eigen::Triplet<double>> entries;
     entries.reserve(2 * normal->values().size());
     for (std::size_t c = 0; c < normal->size(); ++c) {

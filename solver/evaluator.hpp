@@ -39,7 +39,8 @@ struct KernelInfo {
   std::string backend;                   ///< "cpu" or "vulkan"
 };
 
-/// Evaluates a problem on one backend, chosen once (placement.hpp); keeps x and columns there and
+/// Evaluates a problem on one backend, chosen once (placement.hpp; under `automatic` the CPU takes
+/// over from a device that fails); keeps x and columns there and
 /// follows later changes of the problem. The problem outlives it; one thread at a time.
 ///
 /// A point has problem.parameter_count() numbers, all arrays one after the other; residuals come in

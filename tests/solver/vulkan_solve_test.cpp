@@ -194,6 +194,18 @@ TEST_F(VulkanSolve, TheCpuTakesOverFromADeviceThatFails) {
   runtime::vulkan::release_devices();
 }
 
+TEST_F(VulkanSolve, AnEvaluatorOutlivesItsDevice) {
+  const auto springs = problems::springs(10);
+  Evaluator e(springs->problem, {.device = device_index(), .fallback_threshold = 0});
+  EXPECT_EQ(e.backend(), "vulkan");
+  const double cost = e.cost();
+  runtime::vulkan::open({.device = device_index()})->inject_fault("vkQueueSubmit", 0, -4);
+  EXPECT_NEAR(e.cost(), cost, 1e-12 * cost);
+  EXPECT_EQ(e.backend(), "cpu");
+  EXPECT_EQ(e.why().find("cpu: the device failed: "), 0u) << e.why();
+  runtime::vulkan::release_devices();
+}
+
 TEST_F(VulkanSolve, AForcedDeviceThatFailsIsAnError) {
   const auto arap = problems::arap(strip(24));
   const double before = Evaluator(arap->problem, {.backend = Backend::cpu}).cost();
