@@ -58,8 +58,10 @@ void Minimizer::start(runtime::Engine& engine, StepSolver& solver) {
 void Minimizer::linearize(runtime::Engine& engine, StepSolver& solver) {
   const double begin = elapsed();
   point_ = engine.linearize();
-  summary_.times.evaluation_seconds += elapsed() - begin;
+  const double evaluated = elapsed();
+  summary_.times.evaluation_seconds += evaluated - begin;
   if (finite(point_)) solver.linearized(engine);
+  summary_.times.linear_solver_seconds += elapsed() - evaluated;
   first_trial_ = true;
 }
 
