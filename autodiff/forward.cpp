@@ -11,7 +11,7 @@ using Kind = Partial::Kind;
 
 // Both sides of a choice carry a tangent: one select instead of the sum of two.
 bool is_choice(const Partial& a, const Partial& b) {
-  return a.kind == Kind::where_true && b.kind == Kind::where_false && a.d.id == b.d.id;
+  return a.kind == Kind::WhereTrue && b.kind == Kind::WhereFalse && a.d.id == b.d.id;
 }
 
 Expr choose(const Partial& side, Expr a, Expr b) {

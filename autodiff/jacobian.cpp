@@ -9,14 +9,14 @@ namespace {
 using ir::Id;
 using ir::kNone;
 
-enum class Mode { forward, reverse };
+enum class Mode { Forward, Reverse };
 
 // J by rows, kNone where structurally zero.
 std::vector<Id> entries(Builder& builder, Slots slots, Mode mode) {
   const std::size_t rows = builder.outputs().size();
   const Id one = builder.graph().literal(1);
   std::vector<Id> jacobian(rows * slots.size(), kNone);
-  if (mode == Mode::reverse) {
+  if (mode == Mode::Reverse) {
     for (std::size_t row = 0; row < rows; ++row) {
       std::vector<Id> seeds(rows, kNone);
       seeds[row] = one;
@@ -51,10 +51,10 @@ ir::Program best(const ir::Program& f, Slots slots, bool with_residual) {
   check_slots(f, slots);
   const ir::Program primal = ir::optimize(f);
   const std::size_t rows = primal.outputs.size(), columns = slots.size();
-  if (columns > kHopeless * rows) return in_mode(primal, slots, with_residual, Mode::reverse);
-  if (rows > kHopeless * columns) return in_mode(primal, slots, with_residual, Mode::forward);
-  ir::Program reverse = in_mode(primal, slots, with_residual, Mode::reverse);
-  ir::Program forward = in_mode(primal, slots, with_residual, Mode::forward);
+  if (columns > kHopeless * rows) return in_mode(primal, slots, with_residual, Mode::Reverse);
+  if (rows > kHopeless * columns) return in_mode(primal, slots, with_residual, Mode::Forward);
+  ir::Program reverse = in_mode(primal, slots, with_residual, Mode::Reverse);
+  ir::Program forward = in_mode(primal, slots, with_residual, Mode::Forward);
   const bool fewer = ir::operation_count(forward) < ir::operation_count(reverse);
   return fewer ? std::move(forward) : std::move(reverse);
 }

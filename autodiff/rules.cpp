@@ -18,13 +18,13 @@ constexpr double kLn10 = std::numbers::ln10;
 constexpr double kTwoOverSqrtPi = 2 * std::numbers::inv_sqrtpi;
 
 const Partial kZero = {};
-const Partial kOne = {Kind::one};
-const Partial kMinusOne = {Kind::minus_one};
-Partial times(Expr d) { return {Kind::factor, d}; }
-Partial twice(Expr d) { return {Kind::twice, d}; }
-Partial mask(Expr d) { return {Kind::mask, d}; }
-Partial where(Expr condition) { return {Kind::where_true, condition}; }
-Partial unless(Expr condition) { return {Kind::where_false, condition}; }
+const Partial kOne = {Kind::One};
+const Partial kMinusOne = {Kind::MinusOne};
+Partial times(Expr d) { return {Kind::Factor, d}; }
+Partial twice(Expr d) { return {Kind::Twice, d}; }
+Partial mask(Expr d) { return {Kind::Mask, d}; }
+Partial where(Expr condition) { return {Kind::WhereTrue, condition}; }
+Partial unless(Expr condition) { return {Kind::WhereFalse, condition}; }
 
 // d/db of a / b, from the quotient y, sharing 1 / b with d/da.
 Expr quotient_by_denominator(Expr b, Expr y) { return -(y * reciprocal(b)); }
@@ -167,14 +167,14 @@ Expr tangent_product(Expr v, Expr d) {
 template <class Product>
 Expr carry(const Partial& partial, Expr v, Product product) {
   switch (partial.kind) {
-    case Kind::zero: return {};
-    case Kind::one: return v;
-    case Kind::minus_one: return -v;
-    case Kind::factor: return product(v, partial.d);
-    case Kind::twice: return product(v + v, partial.d);
-    case Kind::mask: return masked_product(v, partial.d);
-    case Kind::where_true: return select(partial.d, v, v.literal(0));
-    case Kind::where_false: return select(partial.d, v.literal(0), v);
+    case Kind::Zero: return {};
+    case Kind::One: return v;
+    case Kind::MinusOne: return -v;
+    case Kind::Factor: return product(v, partial.d);
+    case Kind::Twice: return product(v + v, partial.d);
+    case Kind::Mask: return masked_product(v, partial.d);
+    case Kind::WhereTrue: return select(partial.d, v, v.literal(0));
+    case Kind::WhereFalse: return select(partial.d, v.literal(0), v);
   }
   return {};
 }

@@ -10,16 +10,16 @@ namespace topograd::autodiff {
 /// Derivative of y = op(a, b, c) with respect to one operand, as both modes use it.
 struct Partial {
   enum class Kind {
-    zero,         ///< does not depend on the operand, or only by jumps
-    one,          ///< v -> v
-    minus_one,    ///< v -> -v
-    factor,       ///< v -> v * d
-    twice,        ///< v -> (v + v) * d
-    mask,         ///< v -> v * d, and 0 where d is 0, whatever v is
-    where_true,   ///< v -> v where d is true, 0 elsewhere
-    where_false,  ///< v -> 0 where d is true, v elsewhere
+    Zero,        ///< does not depend on the operand, or only by jumps
+    One,         ///< v -> v
+    MinusOne,    ///< v -> -v
+    Factor,      ///< v -> v * d
+    Twice,       ///< v -> (v + v) * d
+    Mask,        ///< v -> v * d, and 0 where d is 0, whatever v is
+    WhereTrue,   ///< v -> v where d is true, 0 elsewhere
+    WhereFalse,  ///< v -> 0 where d is true, v elsewhere
   };
-  Kind kind = Kind::zero;
+  Kind kind = Kind::Zero;
   Expr d = {};
 };
 

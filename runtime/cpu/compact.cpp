@@ -24,10 +24,10 @@ CompactProgram compact(const ir::Program& program) {
     if (node.op == Op::Literal) {
       source.scale *= node.literal();
     } else if (node.op == Op::Data) {
-      source.kind = OutputSource::Kind::data;
+      source.kind = OutputSource::Kind::Data;
       source.index = node.slot();
     } else {
-      source.kind = OutputSource::Kind::column;
+      source.kind = OutputSource::Kind::Column;
       if (column_of[id] == kNone) {
         column_of[id] = static_cast<std::uint32_t>(columns.size());
         columns.push_back(id);
@@ -42,29 +42,40 @@ CompactProgram compact(const ir::Program& program) {
 
 namespace {
 
+struct ScaledSlot {
+  std::uint32_t slot;
+  double scale;
+};
+
+// Sum of scale * p over the slots.
+Id sum_of_p(ir::Graph& graph, std::span<const ScaledSlot> slots) {
+  Id sum = kNone;
+  for (const auto& [slot, scale] : slots) {
+    const Id p = graph.leaf(Op::Parameter, slot);
+    const bool unit = scale == 1 || scale == -1;
+    const Id term = unit ? p : graph.add(Op::Mul, graph.literal(scale), p);
+    if (sum != kNone) {
+      sum = graph.add(scale == -1 ? Op::Sub : Op::Add, sum, term);
+    } else {
+      sum = scale == -1 ? graph.add(Op::Neg, term) : term;
+    }
+  }
+  return sum;
+}
+
 // One row of J times p: the p's that meet the same column are summed first.
 Id row_times_p(ir::Graph& graph, std::span<const OutputSource> row, std::uint32_t data) {
   using Key = std::pair<OutputSource::Kind, std::uint32_t>;
-  std::map<Key, std::vector<std::pair<std::uint32_t, double>>> by_column;  // (slot, scale)
+  std::map<Key, std::vector<ScaledSlot>> by_column;
   for (std::uint32_t slot = 0; slot < row.size(); ++slot) {
     if (row[slot].scale == 0) continue;
-    by_column[{row[slot].kind, row[slot].index}].emplace_back(slot, row[slot].scale);
+    by_column[{row[slot].kind, row[slot].index}].push_back({slot, row[slot].scale});
   }
   Id sum = kNone;
   for (const auto& [key, slots] : by_column) {
-    Id group = kNone;
-    for (const auto& [slot, scale] : slots) {
-      const Id p = graph.leaf(Op::Parameter, slot);
-      const bool unit = scale == 1 || scale == -1;
-      const Id term = unit ? p : graph.add(Op::Mul, graph.literal(scale), p);
-      if (group != kNone) {
-        group = graph.add(scale == -1 ? Op::Sub : Op::Add, group, term);
-      } else {
-        group = scale == -1 ? graph.add(Op::Neg, term) : term;
-      }
-    }
-    if (key.first != OutputSource::Kind::literal) {
-      const bool stored = key.first == OutputSource::Kind::column;
+    Id group = sum_of_p(graph, slots);
+    if (key.first != OutputSource::Kind::Literal) {
+      const bool stored = key.first == OutputSource::Kind::Column;
       group = graph.add(Op::Mul, group, graph.leaf(Op::Data, key.second + (stored ? data : 0)));
     }
     sum = sum == kNone ? group : graph.add(Op::Add, sum, group);

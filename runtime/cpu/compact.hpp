@@ -13,11 +13,11 @@ namespace topograd::runtime::cpu {
 /// How an output is made of what is stored: scale times a column, or scale alone.
 struct OutputSource {
   enum class Kind : std::uint8_t {
-    literal,  ///< scale
-    column,   ///< scale * output `index` of the compact program
-    data      ///< scale * data slot `index`
+    Literal,  ///< scale
+    Column,   ///< scale * output `index` of the compact program
+    Data      ///< scale * data slot `index`
   };
-  Kind kind = Kind::literal;
+  Kind kind = Kind::Literal;
   std::uint32_t index = 0;
   double scale = 0;
 };

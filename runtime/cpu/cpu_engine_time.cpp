@@ -18,18 +18,18 @@ std::function<void()> CpuEngine<T>::work_of(KernelKind kind) {
     return [this, part] { sum_terms(part, vectors(x_, &direction_), sums_); };
   };
   switch (kind) {
-    case KernelKind::residual: return store(Part::residual);
+    case KernelKind::residual: return store(Part::Residual);
     case KernelKind::cost: return [this] { cost_at(x_); };
-    case KernelKind::gradient: return sum(Part::gradient);
+    case KernelKind::gradient: return sum(Part::Gradient);
     case KernelKind::jacobian: return [this] { evaluate_jacobian(); };
-    case KernelKind::jtjp: return sum(Part::jtjp);
+    case KernelKind::jtjp: return sum(Part::Jtjp);
     case KernelKind::blocks:
       return [this] {
         evaluate_jacobian();
         sum_linear_blocks();
       };
-    case KernelKind::jvp: return store(Part::jvp);
-    case KernelKind::vjp: return sum(Part::vjp);
+    case KernelKind::jvp: return store(Part::Jvp);
+    case KernelKind::vjp: return sum(Part::Vjp);
   }
   return {};
 }

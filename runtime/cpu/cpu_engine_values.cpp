@@ -44,13 +44,13 @@ void CpuEngine<T>::sum_terms(Part part, const Vectors<T>& v, Column<T>& out) {
 template <class T>
 void CpuEngine<T>::residuals(std::span<double> out) {
   check_size("residuals", "rows", rows_, out.size());
-  rows_of(Part::residual, vectors(x_), out);
+  rows_of(Part::Residual, vectors(x_), out);
 }
 
 template <class T>
 void CpuEngine<T>::gradient(std::span<double> out) {
   check_size("gradient", "scalars", scalars_, out.size());
-  sum_terms(Part::gradient, vectors(x_), sums_);
+  sum_terms(Part::Gradient, vectors(x_), sums_);
   write(sums_, out);
 }
 
@@ -60,7 +60,7 @@ void CpuEngine<T>::jvp(std::span<const double> p, std::span<double> out) {
   check_size("jvp", "rows", rows_, out.size());
   read(p, direction_);
   mask(direction_);
-  rows_of(Part::jvp, vectors(x_, &direction_), out);
+  rows_of(Part::Jvp, vectors(x_, &direction_), out);
 }
 
 template <class T>
@@ -68,7 +68,7 @@ void CpuEngine<T>::vjp(std::span<const double> seeds, std::span<double> out) {
   check_size("vjp", "rows", rows_, seeds.size());
   check_size("vjp", "scalars", scalars_, out.size());
   for (const auto& term : terms_) term->set_seeds(pool_, seeds);
-  sum_terms(Part::vjp, vectors(x_), sums_);
+  sum_terms(Part::Vjp, vectors(x_), sums_);
   write(sums_, out);
 }
 
@@ -78,7 +78,7 @@ void CpuEngine<T>::jtjp(std::span<const double> p, std::span<double> out) {
   check_size("jtjp", "scalars", scalars_, out.size());
   read(p, direction_);
   mask(direction_);
-  sum_terms(Part::jtjp, vectors(x_, &direction_), sums_);
+  sum_terms(Part::Jtjp, vectors(x_, &direction_), sums_);
   write(sums_, out);
 }
 
@@ -92,7 +92,7 @@ void CpuEngine<T>::jacobian(std::size_t k, std::span<double> values) {
     const SlotPlace& place = index.slots[slot];
     return constant_[index.roles[place.role].base[i] + place.offset] != 0;
   };
-  term.for_tiles(pool_, workers_, Part::jacobian, vectors(x_),
+  term.for_tiles(pool_, workers_, Part::Jacobian, vectors(x_),
                  [&](const Worker<T>& worker, std::size_t first, std::size_t count) {
                    for (std::size_t entry = 0; entry < m * n; ++entry) {
                      const T* column = worker.output(entry);

@@ -48,10 +48,10 @@ void Worker<T>::run(const TileKernel<T>& kernel, const Binding<T>& binding, std:
   };
   for (const Instruction& in : program.instructions) {
     switch (in.action) {
-      case Instruction::Action::apply:
+      case Instruction::Action::Apply:
         ops.map[static_cast<std::size_t>(in.op)](reg(in.out), at(in.a), at(in.b), at(in.c), length);
         break;
-      case Instruction::Action::load: {
+      case Instruction::Action::Load: {
         const GatherSource<T>& source = binding.gathers[in.a];
         if (source.index == nullptr) {
           std::fill_n(reg(in.out), length, *source.from);
@@ -60,7 +60,7 @@ void Worker<T>::run(const TileKernel<T>& kernel, const Binding<T>& binding, std:
         }
         break;
       }
-      case Instruction::Action::store: {
+      case Instruction::Action::Store: {
         T* const out = binding.outputs.empty() ? outputs_.data() + in.out * kTile
                                                : binding.outputs[in.out] + first;
         (binding.stream ? ops.stream : ops.copy)(out, at(in.a), length);

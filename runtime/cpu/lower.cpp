@@ -70,7 +70,7 @@ class Lowering {
     if (place_[id] != kUnplaced) return place_[id];
     const ir::Node& node = program_.nodes[id];
     place_[id] = take_register();
-    result_.instructions.push_back({.action = Action::load,
+    result_.instructions.push_back({.action = Action::Load,
                                     .out = place_[id],
                                     .a = static_cast<Place>(result_.gathers.size())});
     result_.gathers.push_back({node.op, node.slot()});
@@ -95,7 +95,7 @@ class Lowering {
   }
 
   void store(Id id, std::uint32_t output) {
-    result_.instructions.push_back({.action = Action::store, .out = output, .a = use(id)});
+    result_.instructions.push_back({.action = Action::Store, .out = output, .a = use(id)});
     release(id);
   }
 

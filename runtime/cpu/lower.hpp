@@ -14,11 +14,11 @@ using Place = std::uint32_t;
 
 struct Instruction {
   enum class Action : std::uint8_t {
-    apply,  ///< out = op(a, b, c)
-    load,   ///< out = gathered leaf number a
-    store   ///< output number out = a
+    Apply,  ///< out = op(a, b, c)
+    Load,   ///< out = gathered leaf number a
+    Store   ///< output number out = a
   };
-  Action action = Action::apply;
+  Action action = Action::Apply;
   ir::Op op = ir::Op::Literal;
   std::uint32_t out = 0;
   Place a = 0, b = 0, c = 0;
@@ -38,7 +38,7 @@ struct TileProgram {
   std::vector<double> literals;  ///< places from 0: tiles of equal numbers
   std::vector<LeafUse> columns;  ///< places after those: Data and Seed leaves, read in place
   std::uint32_t registers = 0;   ///< places after those: tiles of the worker
-  std::vector<LeafUse> gathers;  ///< what `load` reads: Parameter, Tangent and Uniform leaves
+  std::vector<LeafUse> gathers;  ///< what Load reads: Parameter, Tangent and Uniform leaves
   std::uint32_t outputs = 0;
 
   Place first_column() const { return static_cast<Place>(literals.size()); }

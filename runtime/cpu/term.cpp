@@ -10,20 +10,20 @@ namespace {
 constexpr std::size_t kCacheBytes = std::size_t{4} << 20;
 
 bool is_stored(Part part) {
-  return part == Part::gradient || part == Part::vjp || part == Part::jtjp || part == Part::linear;
+  return part == Part::Gradient || part == Part::Vjp || part == Part::Jtjp || part == Part::Linear;
 }
 
 ir::Program program_of(Part part, const ir::Program& f) {
   const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
   switch (part) {
-    case Part::residual:
-    case Part::apply_linear: return f;
-    case Part::gradient: return autodiff::gradient(f, slots);
-    case Part::vjp: return autodiff::vjp(f, slots);
-    case Part::jtjp: return autodiff::jtjp(f, slots);
-    case Part::jvp: return autodiff::jvp(f);
-    case Part::jacobian: return autodiff::jacobian(f, slots);
-    case Part::linear: return autodiff::residual_and_jacobian(f, slots);
+    case Part::Residual:
+    case Part::ApplyLinear: return f;
+    case Part::Gradient: return autodiff::gradient(f, slots);
+    case Part::Vjp: return autodiff::vjp(f, slots);
+    case Part::Jtjp: return autodiff::jtjp(f, slots);
+    case Part::Jvp: return autodiff::jvp(f);
+    case Part::Jacobian: return autodiff::jacobian(f, slots);
+    case Part::Linear: return autodiff::residual_and_jacobian(f, slots);
   }
   return f;
 }
@@ -58,22 +58,23 @@ void TermState<T>::refresh_data() {
 
 template <class T>
 const typename TermState<T>::Kernel& TermState<T>::kernel(Part part) {
-  std::optional<Kernel>& kernel = kernels_[static_cast<std::size_t>(part)];
-  if (kernel) return *kernel;
-  const ir::Program& f = term_.topology->program;
-  if (part == Part::apply_linear) {
-    const Kernel& linear = this->kernel(Part::linear);
-    kernel.emplace(
-        Kernel{TileKernel<T>(stored_jvp(std::span(linear.sources).subspan(rows()), rows(), f.leaves,
-                                        linear.tile.program().outputs)),
-               {}});
-  } else if (is_stored(part)) {
-    CompactProgram compacted = compact(program_of(part, f));
-    kernel.emplace(Kernel{TileKernel<T>(compacted.program), std::move(compacted.sources)});
-  } else {
-    kernel.emplace(Kernel{TileKernel<T>(program_of(part, f)), {}});
-  }
+  std::unique_ptr<const Kernel>& kernel = kernels_[static_cast<std::size_t>(part)];
+  if (kernel == nullptr) kernel = std::make_unique<const Kernel>(make_kernel(part));
   return *kernel;
+}
+
+template <class T>
+typename TermState<T>::Kernel TermState<T>::make_kernel(Part part) {
+  const ir::Program& f = term_.topology->program;
+  if (part == Part::ApplyLinear) {
+    const Kernel& linear = kernel(Part::Linear);
+    const std::span<const OutputSource> jacobian = std::span(linear.sources).subspan(rows());
+    const std::uint32_t columns = linear.tile.program().outputs;
+    return {TileKernel<T>(stored_jvp(jacobian, rows(), f.leaves, columns)), {}};
+  }
+  if (!is_stored(part)) return {TileKernel<T>(program_of(part, f)), {}};
+  CompactProgram compacted = compact(program_of(part, f));
+  return {TileKernel<T>(compacted.program), std::move(compacted.sources)};
 }
 
 // Data slots beyond the batch's are columns that linearize() wrote.
@@ -126,9 +127,9 @@ template <class T>
 Stored<T> TermState<T>::stored(const OutputSource& source,
                                const std::vector<Column<T>>& columns) const {
   switch (source.kind) {
-    case OutputSource::Kind::literal: return {nullptr, source.scale};
-    case OutputSource::Kind::column: return {columns[source.index].data(), source.scale};
-    case OutputSource::Kind::data: return {data_[source.index].data(), source.scale};
+    case OutputSource::Kind::Literal: return {nullptr, source.scale};
+    case OutputSource::Kind::Column: return {columns[source.index].data(), source.scale};
+    case OutputSource::Kind::Data: return {data_[source.index].data(), source.scale};
   }
   return {};
 }

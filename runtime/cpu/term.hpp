@@ -10,7 +10,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <vector>
 
 namespace topograd::runtime::cpu {
@@ -28,14 +28,14 @@ using Workers = tbb::enumerable_thread_specific<Worker<T>>;
 
 /// What is computed of an instance.
 enum class Part : std::uint8_t {
-  residual,      ///< rows
-  gradient,      ///< terms of Jᵀr by slot
-  vjp,           ///< terms of Jᵀ·seeds by slot
-  jtjp,          ///< terms of Jᵀ(J·p) by slot
-  jvp,           ///< rows of J·p
-  jacobian,      ///< J
-  linear,        ///< rows, then J, kept in columns
-  apply_linear,  ///< rows of J·p from the columns of `linear`
+  Residual,     ///< rows
+  Gradient,     ///< terms of Jᵀr by slot
+  Vjp,          ///< terms of Jᵀ·seeds by slot
+  Jtjp,         ///< terms of Jᵀ(J·p) by slot
+  Jvp,          ///< rows of J·p
+  Jacobian,     ///< J
+  Linear,       ///< rows, then J, kept in columns
+  ApplyLinear,  ///< rows of J·p from the columns of Linear
 };
 inline constexpr std::size_t kParts = 8;
 
@@ -92,6 +92,8 @@ class TermState {
   };
 
   const Kernel& kernel(Part part);
+  Kernel make_kernel(Part part);
+  const Kernel& linear_kernel() const { return *kernels_[static_cast<std::size_t>(Part::Linear)]; }
   Binding<T> bind(const TileKernel<T>& kernel, const Vectors<T>& v) const;
   const T* column_of(const LeafUse& leaf) const;
   void run_to_columns(Pool& pool, Workers<T>& workers, const Kernel& kernel, const Vectors<T>& v,
@@ -107,10 +109,10 @@ class TermState {
   std::uint64_t structure_version_ = 0, data_version_ = 0;
   TermIndex index_;
   std::vector<Column<T>> data_;
-  std::array<std::optional<Kernel>, kParts> kernels_;
-  std::vector<Column<T>> terms_;    // of gradient, vjp, jtjp
-  std::vector<Column<T>> linear_;   // rows and J
-  std::vector<Column<T>> applied_;  // J·p
+  std::array<std::unique_ptr<const Kernel>, kParts> kernels_;  // null until asked for
+  std::vector<Column<T>> terms_;                               // of gradient, vjp, jtjp
+  std::vector<Column<T>> linear_;                              // rows and J
+  std::vector<Column<T>> applied_;                             // J·p
   std::vector<Column<T>> seeds_;
 };
 

@@ -24,12 +24,12 @@ class TileSquares {
 
 template <class T>
 void TermState<T>::linearize(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
-  run_to_columns(pool, workers, kernel(Part::linear), v, linear_);
+  run_to_columns(pool, workers, kernel(Part::Linear), v, linear_);
 }
 
 template <class T>
 std::vector<Stored<T>> TermState<T>::stored_residuals() const {
-  const Kernel& linear = *kernels_[static_cast<std::size_t>(Part::linear)];
+  const Kernel& linear = linear_kernel();
   std::vector<Stored<T>> residuals;
   for (std::size_t row = 0; row < rows(); ++row) {
     residuals.push_back(stored(linear.sources[row], linear_));
@@ -39,7 +39,7 @@ std::vector<Stored<T>> TermState<T>::stored_residuals() const {
 
 template <class T>
 StoredJacobian<T> TermState<T>::stored_jacobian() const {
-  const Kernel& linear = *kernels_[static_cast<std::size_t>(Part::linear)];
+  const Kernel& linear = linear_kernel();
   StoredJacobian<T> jacobian{.rows = rows(), .columns = slots()};
   for (std::size_t k = rows(); k < linear.sources.size(); ++k) {
     jacobian.entries.push_back(stored(linear.sources[k], linear_));
@@ -79,7 +79,7 @@ void TermState<T>::add_linear_blocks(Pool& pool, const BlockLayout& layout, T* o
 
 template <class T>
 void TermState<T>::apply(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
-  run_to_columns(pool, workers, kernel(Part::apply_linear), {v.p, v.p, v.uniforms}, applied_);
+  run_to_columns(pool, workers, kernel(Part::ApplyLinear), {v.p, v.p, v.uniforms}, applied_);
 }
 
 template <class T>
@@ -90,6 +90,7 @@ void TermState<T>::add_transposed(Pool& pool, const BlockLayout& layout, T* out)
 template <class T>
 std::vector<Stored<T>> TermState<T>::applied_rows() const {
   std::vector<Stored<T>> rows;
+  rows.reserve(applied_.size());
   for (const Column<T>& column : applied_) rows.push_back({column.data(), 1});
   return rows;
 }
@@ -97,7 +98,7 @@ std::vector<Stored<T>> TermState<T>::applied_rows() const {
 template <class T>
 double TermState<T>::residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
   std::vector<double> tiles(whole_tiles(index_.instances) / kTile);
-  for_tiles(pool, workers, Part::residual, v,
+  for_tiles(pool, workers, Part::Residual, v,
             [&](const Worker<T>& worker, std::size_t first, std::size_t n) {
               TileSquares squares;
               for (std::size_t k = 0; k < rows(); ++k) squares.add(worker.output(k), 1.0, n);

@@ -55,8 +55,8 @@ Tables<float> usable() {
 
 template <class T>
 const TileOps<T>* const* all_tile_ops() {
-  static const Tables<T> tables = usable<T>();
-  return tables.data();
+  static const Tables<T> kTables = usable<T>();
+  return kTables.data();
 }
 
 template <class T>
