@@ -1,4 +1,4 @@
-# One static library per folder: topograd_library(ir SOURCES a.cpp DEPENDS ... PRIVATE_DEPENDS ...).
+# One library per folder: topograd_library(ir SOURCES a.cpp DEPENDS ... PRIVATE_DEPENDS ...).
 include(GNUInstallDirs)
 
 # Headers are included as <topograd/FOLDER/FILE.hpp>: the build tree holds links that spell it so.
@@ -42,9 +42,10 @@ endfunction()
 function(topograd_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
   set(target topograd_${name})
-  add_library(${target} STATIC ${ARG_SOURCES})
+  add_library(${target} ${TOPOGRAD_LIBRARY_TYPE} ${ARG_SOURCES})
   add_library(topograd::${name} ALIAS ${target})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  # No symbol of its own for shared builds: both kinds are made of the same object files.
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} DEFINE_SYMBOL "")
   topograd_target_defaults(${target})
   topograd_link_headers(${name})
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${TOPOGRAD_INCLUDE_ROOT}>
