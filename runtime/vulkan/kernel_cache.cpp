@@ -7,6 +7,7 @@
 #include <topograd/ir/error.hpp>
 #include <topograd/runtime/disk_cache.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -35,12 +36,20 @@ void require(bool there, const KernelSource& source, const char* what, const Dev
                                           what + ", got \"" + device.name + "\" without it");
 }
 
+/// True if the results are doubles; a kernel of floats may still read doubles.
+bool sums_doubles(const KernelSource& source) {
+  return std::any_of(
+      source.bindings.begin(), source.bindings.end(), [](const codegen::BindingInfo& b) {
+        return b.role == codegen::BufferRole::out && b.element == codegen::Element::f64;
+      });
+}
+
 void require_features(const KernelSource& source, const DeviceInfo& device) {
   const Features& f = device.features;
   require(f.float64 || !source.needs_float64, source, "float64", device);
   require(f.int64_atomics || !source.needs_int64_atomics, source, "64-bit integer atomics", device);
   require(f.subgroup_arithmetic || !source.needs_subgroups, source, "subgroup arithmetic", device);
-  const bool adds = source.needs_float64 ? f.atomic_float64_add : f.atomic_float32_add;
+  const bool adds = sums_doubles(source) ? f.atomic_float64_add : f.atomic_float32_add;
   require(adds || !source.needs_atomic_float, source, "atomic addition of floats", device);
 }
 

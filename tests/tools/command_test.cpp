@@ -64,6 +64,18 @@ TEST(Command, BenchReportsTimesAndErrors) {
   }
 }
 
+TEST(Command, TheCpuGivesTheSameBitsOnAnyNumberOfThreads) {
+  std::string first;
+  for (const char* threads : {"1", "2", "3", "1"}) {
+    const CommandResult result = topograd(
+        std::string("bench springs --width 40 --backend cpu --json - --threads ") + threads);
+    ASSERT_EQ(result.status, 0) << result.err;
+    const std::string hash = nlohmann::json::parse(result.out)["gradient_hash"];
+    if (first.empty()) first = hash;
+    EXPECT_EQ(hash, first) << threads;
+  }
+}
+
 TEST(Command, DumpListsTopologies) {
   const CommandResult result = topograd("dump springs --width 10 --list");
   ASSERT_EQ(result.status, 0) << result.err;

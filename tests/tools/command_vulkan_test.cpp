@@ -74,6 +74,35 @@ TEST_F(CommandVulkan, GradientsHoldWithOtherVectorWidths) {
   }
 }
 
+TEST_F(CommandVulkan, GatherGivesTheSameBitsInTenProcesses) {
+  const TemporaryDir warm;
+  std::string first;
+  for (int process = 0; process < 10; ++process) {
+    // Every other process starts with an empty cache.
+    const TemporaryDir cold;
+    const std::string cache = (process % 2 == 0 ? cold : warm).path();
+    const CommandResult result =
+        topograd("bench springs --width 20 --backend vulkan --json -",
+                 "TOPOGRAD_CACHE_DIR='" + cache + "' MESA_SHADER_CACHE_DISABLE=1");
+    ASSERT_EQ(result.status, 0) << result.err;
+    const std::string hash = nlohmann::json::parse(result.out)["gradient_hash"];
+    if (first.empty()) first = hash;
+    EXPECT_EQ(hash, first) << process;
+  }
+}
+
+TEST_F(CommandVulkan, CompilingDoesNotDependOnTheCount) {
+  const auto compiled = [](const char* width) {
+    const TemporaryDir cache;
+    const CommandResult result = topograd(
+        std::string("solve springs --max-iterations 1 --backend vulkan --json - --width ") + width,
+        "TOPOGRAD_CACHE_DIR='" + cache.path().string() + "'");
+    EXPECT_EQ(result.status, 0) << result.err;
+    return nlohmann::json::parse(result.out)["shaders_compiled"].get<int>();
+  };
+  EXPECT_EQ(compiled("10"), compiled("183"));  // 261 and 99,735 springs
+}
+
 TEST_F(CommandVulkan, AutomaticTakesANamedDeviceFromTheThresholdOn) {
   struct Row {
     const char* environment;

@@ -3,6 +3,7 @@
 
 #include <topograd/autodiff/derivatives.hpp>
 #include <topograd/ir/evaluate.hpp>
+#include <topograd/runtime/content_hash.hpp>
 #include <topograd/solver/model.hpp>
 #include <topograd/solver/session.hpp>
 
@@ -10,6 +11,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <span>
 #include <vector>
 
 namespace topograd::command {
@@ -111,6 +113,7 @@ ordered_json run_bench(const BenchArguments& arguments) {
   report["initial_cost"] = cost;
   report["gradient_relative_error"] =
       relative_error(gradient, reference_gradient(model.model, x, options.precision));
+  report["gradient_hash"] = runtime::hex(runtime::hash_bytes(std::as_bytes(std::span(gradient))));
   measure(report, engine);
   const runtime::EngineStats stats = engine.stats();
   report["build_s"] = named->build_seconds;

@@ -14,4 +14,8 @@ nlohmann::ordered_json describe_devices();
 /// The checks of `topograd doctor` as lines; `ok` says whether everything needed is there.
 std::string run_doctor(const std::string& device, bool& ok);
 
+/// Messages of the validation layers that nothing else has taken, one line each; empty without
+/// validation.
+std::string validation_report();
+
 }  // namespace topograd::command

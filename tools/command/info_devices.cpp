@@ -6,6 +6,7 @@
 #include <topograd/runtime/vulkan/device.hpp>
 #include <topograd/runtime/vulkan/doctor.hpp>
 #include <topograd/runtime/vulkan/ladder.hpp>
+#include <topograd/runtime/vulkan/validation.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -108,6 +109,14 @@ std::string run_doctor(const std::string& device, bool& ok) {
     text += check.name + ": " + check.detail;
     if (!check.advice.empty()) text += "; " + check.advice;
     text += "\n";
+  }
+  return text;
+}
+
+std::string validation_report() {
+  std::string text;
+  for (const vk::ValidationMessage& message : vk::take_validation_messages()) {
+    text += message.id + ": " + message.text + "\n";
   }
   return text;
 }

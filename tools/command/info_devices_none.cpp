@@ -14,4 +14,6 @@ std::string run_doctor(const std::string&, bool& ok) {
   return "missing  vulkan: this build has no Vulkan; configure with -DTOPOGRAD_VULKAN=ON\n";
 }
 
+std::string validation_report() { return ""; }
+
 }  // namespace topograd::command

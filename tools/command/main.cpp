@@ -1,5 +1,6 @@
 // The command line and its exit status.
 #include "command/commands.hpp"
+#include "command/info.hpp"
 
 #include <topograd/ir/error.hpp>
 
@@ -33,7 +34,8 @@ int run(int argc, const char* const* argv) {
   add_bench(app);
   try {
     app.parse(argc, argv);
-    return 0;
+    const std::string messages = validation_report();
+    return messages.empty() ? 0 : fail("validation: " + messages);
   } catch (const CLI::Success& success) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
