@@ -75,6 +75,8 @@ void set_options(const CrossContext& context, Dialect dialect) {
     case Dialect::hlsl:
       context.expect(spvc_compiler_options_set_uint(options, SPVC_COMPILER_OPTION_HLSL_SHADER_MODEL,
                                                     kHlslShaderModel));
+      // HLSL has no number of workgroups: a constant buffer of that name brings it.
+      spvc_compiler_hlsl_remap_num_workgroups_builtin(context.compiler());
       break;
     case Dialect::msl:
       context.expect(spvc_compiler_options_set_uint(options, SPVC_COMPILER_OPTION_MSL_VERSION,

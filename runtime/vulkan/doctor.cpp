@@ -10,8 +10,7 @@ namespace topograd::runtime::vulkan {
 namespace {
 
 constexpr const char* kSoftwareAdvice =
-    "install the driver of the graphics card, or the package mesa-vulkan-drivers for a software "
-    "device";
+    "install the driver of the graphics card, or the package mesa-vulkan-drivers";
 
 std::string version_text(std::uint32_t version) {
   return std::to_string(VK_API_VERSION_MAJOR(version)) + "." +

@@ -100,7 +100,9 @@ TEST_F(CommandVulkan, CompilingDoesNotDependOnTheCount) {
     EXPECT_EQ(result.status, 0) << result.err;
     return nlohmann::json::parse(result.out)["shaders_compiled"].get<int>();
   };
-  EXPECT_EQ(compiled("10"), compiled("183"));  // 261 and 99,735 springs
+  const int few = compiled("10");
+  EXPECT_GT(few, 0);
+  EXPECT_EQ(compiled("183"), few);  // 261 and 99,735 springs
 }
 
 TEST_F(CommandVulkan, AutomaticTakesANamedDeviceFromTheThresholdOn) {

@@ -107,7 +107,8 @@ std::string run_doctor(const std::string& device, bool& ok) {
   for (const vk::DoctorCheck& check : report.checks) {
     text += check.ok ? "ok       " : check.needed ? "missing  " : "without  ";
     text += check.name + ": " + check.detail;
-    if (!check.advice.empty()) text += "; " + check.advice;
+    const bool said = check.detail.find(check.advice) != std::string::npos;  // by the error itself
+    if (!said) text += "; " + check.advice;
     text += "\n";
   }
   return text;

@@ -10,6 +10,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string_view>
@@ -52,8 +53,8 @@ class Reader {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
       ++line_;
-      const auto words = words_of(line);
-      if (!words.empty() && !words[0].starts_with('#')) record(words);
+      const auto words = words_of(std::string_view(line).substr(0, line.find('#')));
+      if (!words.empty()) record(words);
     }
     if (text.empty()) fail(path_, 1, "the file is empty");
     if (mesh_.triangles.empty()) fail(path_, line_, "expected faces, got none");
@@ -141,7 +142,9 @@ class Reader {
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  if (!file || !(text << file.rdbuf() || text.str().empty())) {
+  // A folder opens too, and reads as nothing.
+  if (!file || std::filesystem::is_directory(path) ||
+      !(text << file.rdbuf() || text.str().empty())) {
     throw Error(ErrorCode::File, path + ": cannot be read");
   }
   return text.str();

@@ -5,6 +5,7 @@
 #include "command/output.hpp"
 #include "command/solver_arguments.hpp"
 
+#include <topograd/ir/error.hpp>
 #include <topograd/solver/solve.hpp>
 #include <topograd/solver/summary_json.hpp>
 
@@ -28,6 +29,10 @@ void solve_problem(const Arguments& arguments) {
     return made;
   }();
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
+  if (!arguments.out.empty() && named->mesh().positions.empty()) {
+    throw Error(ErrorCode::InvalidArgument,
+                arguments.problem.name + ": --out expects a problem that has a mesh");
+  }
   Summary summary = solve(named->problem(), options);
   summary.times.build_seconds = named->build_seconds;
   if (!arguments.quiet && arguments.json != "-") std::cout << summary.full_report() << std::flush;

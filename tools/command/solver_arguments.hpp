@@ -28,7 +28,7 @@ inline void add_place_options(CLI::App& app, SolverArguments& a) {
 }
 
 inline void add_solve_options(CLI::App& app, SolverArguments& a) {
-  app.add_option("--max-iterations", a.max_iterations, "accepted and rejected steps");
+  app.add_option("--max-iterations", a.max_iterations, "accepted and rejected steps (100)");
   app.add_option("--max-linear-iterations", a.max_linear_iterations, "of CG in one step");
   app.add_option("--tolerance", a.tolerance, "function, gradient and parameter tolerance at once");
   app.add_option("--time-limit", a.time_limit, "seconds");
