@@ -1,0 +1,51 @@
+// Expressions as text: reading them into programs, and writing programs as formulas.
+#pragma once
+
+#include <topograd/ir/program.hpp>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace topograd {
+
+/// What the names in an expression stand for: the k-th name of a list is slot k of that leaf space.
+///
+/// A name is a letter or underscore, then letters, digits and underscores; it may end in a
+/// coordinate, "a[0]", for which a.x, a.y, a.z and a.w are other spellings of a[0] to a[3].
+struct ExpressionNames {
+  std::vector<std::string> parameters, data, uniforms;
+};
+
+/// Reads one or several rows, separated by ';', into a program with one output a row.
+///
+/// From weakest to strongest: || && == != < <= > >= + - * / unary-minus ! ^ (right-associative);
+/// functions are the ops of the table by their names, pi, inf and nan are numbers unless they are
+/// named otherwise. "t = expression;" names a sub-expression for what follows. Numbers are
+/// literals, a part of the structure; exponents of ^ that are integers or halves of integers become
+/// squares, products and roots as pow(Value, double) writes them; pow(a, b) is the general power. 1
+/// / a is reciprocal(a). Nothing is simplified.
+///
+/// Throws Error{Parse} with line, column and, on lines of their own, the text with a caret; and
+/// Error{InvalidArgument} for a list of names with one that is malformed or there twice.
+/// Cost: linear in the text; any depth of parentheses.
+ir::Program parse(std::string_view text, const ExpressionNames& names);
+
+/// A program as formulas that parse() reads back.
+struct Formulas {
+  /// Sub-expressions that are used more than once (or too long for one line) and their names t1,
+  /// t2, ..., each of leaves and of those before it.
+  std::vector<std::pair<std::string, std::string>> definitions;
+  std::vector<std::string> outputs;
+
+  /// "t1 = ...;" a line, then the outputs, separated by ";" and line feed: what parse() takes.
+  std::string text() const;
+};
+
+/// Infix with as few parentheses as parse() needs. Tangents are named as their parameter after a
+/// "d", seeds s0, s1, ...; guards are left out. Throws Error{InvalidArgument} if a leaf has no
+/// name. Cost: linear in the nodes, whatever their depth.
+Formulas formulas(const ir::Program& program, const ExpressionNames& names);
+
+}  // namespace topograd

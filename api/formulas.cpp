@@ -1,0 +1,190 @@
+// Writing programs as infix formulas.
+#include <topograd/api/expression.hpp>
+#include <topograd/ir/error.hpp>
+#include <topograd/ir/text.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace topograd {
+namespace {
+
+using ir::Id;
+using ir::Node;
+using ir::Op;
+
+/// How strongly the outermost operator of a text binds; parse() has the same order.
+enum Strength { kOr = 1, kAnd, kEqual, kOrder, kSum, kProduct, kUnary, kPower, kAtom };
+
+struct Piece {
+  std::string text;
+  int strength = kAtom;
+};
+
+/// An op that is written between its operands.
+struct Infix {
+  const char* mark = nullptr;
+  Strength strength = kAtom;
+};
+
+Infix infix(Op op) {
+  switch (op) {
+    case Op::Or: return {" || ", kOr};
+    case Op::And: return {" && ", kAnd};
+    case Op::Eq: return {" == ", kEqual};
+    case Op::Ne: return {" != ", kEqual};
+    case Op::Lt: return {" < ", kOrder};
+    case Op::Le: return {" <= ", kOrder};
+    case Op::Gt: return {" > ", kOrder};
+    case Op::Ge: return {" >= ", kOrder};
+    case Op::Add: return {" + ", kSum};
+    case Op::Sub: return {" - ", kSum};
+    case Op::Mul: return {" * ", kProduct};
+    case Op::Div: return {" / ", kProduct};
+    default: return {};
+  }
+}
+
+std::string in_parentheses_below(int strength, const Piece& piece) {
+  return piece.strength < strength ? "(" + piece.text + ")" : piece.text;
+}
+
+class Writer {
+ public:
+  Writer(const ir::Program& program, const ExpressionNames& names)
+      : program_(program), names_(names), pieces_(program.nodes.size()) {
+    count_uses();
+    for (const auto* list : {&names.parameters, &names.data, &names.uniforms})
+      taken_.insert(list->begin(), list->end());
+  }
+
+  Formulas write() {
+    for (Id id = 0; id < program_.nodes.size(); ++id) {
+      if (uses_[id] == 0) continue;
+      const Node& node = program_.nodes[id];
+      pieces_[id] = ir::is_leaf(node.op) ? leaf(node) : operation(node);
+      if (must_be_named(id)) define(id);
+    }
+    for (const Id output : program_.outputs) out_.outputs.push_back(pieces_[output].text);
+    return std::move(out_);
+  }
+
+ private:
+  void count_uses() {
+    uses_.assign(program_.nodes.size(), 0);
+    for (const Id output : program_.outputs) ++uses_[output];
+    for (std::size_t id = uses_.size(); id-- > 0;) {
+      if (uses_[id] == 0) continue;
+      for (const Id operand : program_.nodes[id].operands()) ++uses_[operand];
+    }
+  }
+
+  bool must_be_named(Id id) const {
+    constexpr std::size_t kLongestLine = 160;
+    const Node& node = program_.nodes[id];
+    if (ir::is_leaf(node.op)) return false;
+    const bool trivial = node.op == Op::Neg && ir::is_leaf(program_.nodes[node.args[0]].op);
+    return (uses_[id] > 1 && !trivial) || pieces_[id].text.size() > kLongestLine;
+  }
+
+  void define(Id id) {
+    std::string name;
+    do {
+      name = "t" + std::to_string(++last_);
+    } while (taken_.contains(name));
+    out_.definitions.emplace_back(name, std::move(pieces_[id].text));
+    pieces_[id] = {std::move(name), kAtom};
+  }
+
+  const std::string& name(const std::vector<std::string>& names, const Node& node) const {
+    if (node.slot() < names.size()) return names[node.slot()];
+    throw Error(ErrorCode::InvalidArgument, "formulas: expected a name for " +
+                                                std::string(ir::info(node.op).name) + " " +
+                                                std::to_string(node.slot()) + ", got " +
+                                                std::to_string(names.size()) + " names");
+  }
+
+  Piece leaf(const Node& node) const {
+    switch (node.op) {
+      case Op::Parameter: return {name(names_.parameters, node)};
+      case Op::Tangent: return {"d" + name(names_.parameters, node)};
+      case Op::Data: return {name(names_.data, node)};
+      case Op::Uniform: return {name(names_.uniforms, node)};
+      case Op::Seed: return {"s" + std::to_string(node.slot())};
+      default: break;
+    }
+    const double value = node.literal();
+    return {ir::print_number(value), std::signbit(value) && !std::isnan(value) ? kUnary : kAtom};
+  }
+
+  bool is_literal(Id id) const { return program_.nodes[id].op == Op::Literal; }
+  bool is_half_integer(Id id) const {
+    const double twice = 2 * program_.nodes[id].literal();
+    return is_literal(id) && twice == std::nearbyint(twice);
+  }
+
+  Piece call(const Node& node) const {
+    std::string text = std::string(ir::info(node.op).name) + "(";
+    for (std::size_t k = 0; k < node.operands().size(); ++k)
+      text += (k > 0 ? ", " : "") + pieces_[node.args[k]].text;
+    return {text + ")"};
+  }
+
+  Piece power(const Node& node, const std::string& exponent) const {
+    return {in_parentheses_below(kAtom, pieces_[node.args[0]]) + "^" + exponent, kPower};
+  }
+
+  Piece prefix(const char* mark, const Piece& a) const {
+    return {mark + in_parentheses_below(kUnary, a), kUnary};
+  }
+
+  // What parse() would read as something else is written as a call.
+  Piece operation(const Node& node) const {
+    const Piece& a = pieces_[node.args[0]];
+    switch (node.op) {
+      case Op::Square: return power(node, "2");
+      case Op::Cube: return power(node, "3");
+      case Op::Pow:
+        return is_half_integer(node.args[1])
+                   ? call(node)
+                   : power(node, in_parentheses_below(kUnary, pieces_[node.args[1]]));
+      case Op::Neg: return is_literal(node.args[0]) ? call(node) : prefix("-", a);
+      case Op::Not: return prefix("!", a);
+      case Op::Reciprocal: return {"1 / " + in_parentheses_below(kProduct + 1, a), kProduct};
+      case Op::Div:
+        if (is_literal(node.args[0]) && program_.nodes[node.args[0]].literal() == 1)
+          return call(node);
+        break;
+      default: break;
+    }
+    const Infix between = infix(node.op);
+    if (between.mark == nullptr) return call(node);
+    return {in_parentheses_below(between.strength, a) + between.mark +
+                in_parentheses_below(between.strength + 1, pieces_[node.args[1]]),
+            between.strength};
+  }
+
+  const ir::Program& program_;
+  const ExpressionNames& names_;
+  std::vector<Piece> pieces_;
+  std::vector<std::uint32_t> uses_;
+  std::set<std::string> taken_;
+  std::size_t last_ = 0;
+  Formulas out_;
+};
+
+}  // namespace
+
+std::string Formulas::text() const {
+  std::string out;
+  for (const auto& [name, formula] : definitions) out += name + " = " + formula + ";\n";
+  for (const std::string& output : outputs) out += output + ";\n";
+  return out;
+}
+
+Formulas formulas(const ir::Program& program, const ExpressionNames& names) {
+  return Writer(program, names).write();
+}
+
+}  // namespace topograd
