@@ -4,9 +4,11 @@
 #include <topograd/api/source.hpp>
 #include <topograd/api/version.hpp>
 #include <topograd/frontend/geometry.hpp>
+#include <topograd/frontend/mat.hpp>
 #include <topograd/frontend/math.hpp>
 #include <topograd/frontend/parameters.hpp>
 #include <topograd/frontend/problem.hpp>
+#include <topograd/frontend/reduce.hpp>
 #include <topograd/frontend/value.hpp>
 #include <topograd/frontend/vec.hpp>
 #include <topograd/ir/error.hpp>

@@ -1,29 +1,13 @@
-// Rotation, triangles and angles.
+// Triangles, vertex stars and distances.
 #include <topograd/frontend/geometry.hpp>
+#include <topograd/frontend/reduce.hpp>
+#include <topograd/ir/error.hpp>
+
+#include <numbers>
+#include <string>
+#include <vector>
 
 namespace topograd {
-
-Vec3 rotate(const Vec3& axis_angle, const Vec3& v) {
-  const Vec3& a = axis_angle;
-  const Value t = squared_norm(a);
-  const Bool near_zero = t < literal(0x1p-12);
-  // Where the series serves, the closed form is evaluated at 1 and finite.
-  const Value safe = select(near_zero, literal(1.0), t);
-  const Value theta = sqrt(safe);
-  const Value half = literal(0.5) * theta;
-  const Value q = sin(half) / theta;
-  const Value closed_sine = literal(2.0) * (q * cos(half));  // sin(theta) / theta
-  const Value closed_cosine = literal(2.0) * square(q);      // (1 - cos(theta)) / theta^2
-  // Taylor coefficients 1/(2k+1)! and 1/(2k+2)! with alternating signs, in powers of t = theta^2.
-  const Value sine =
-      literal(1.0) + t * (literal(-1.0 / 6) + t * (literal(1.0 / 120) + t * literal(-1.0 / 5040)));
-  const Value cosine = literal(0.5) + t * (literal(-1.0 / 24) +
-                                           t * (literal(1.0 / 720) + t * literal(-1.0 / 40320)));
-  const Vec3 once = cross(a, v);
-  const Vec3 twice = cross(a, once);
-  return v + once * select(near_zero, sine, closed_sine) +
-         twice * select(near_zero, cosine, closed_cosine);
-}
 
 Vec3 triangle_cross(const Vec3& a, const Vec3& b, const Vec3& c) { return cross(b - a, c - a); }
 
@@ -35,8 +19,6 @@ Value triangle_area(const Vec3& a, const Vec3& b, const Vec3& c) {
   return literal(0.5) * norm(triangle_cross(a, b, c));
 }
 
-Value angle(const Vec3& a, const Vec3& b) { return atan2(norm(cross(a, b)), dot(a, b)); }
-
 Value interior_angle(const Vec3& corner, const Vec3& p, const Vec3& q) {
   return angle(p - corner, q - corner);
 }
@@ -45,6 +27,58 @@ Value cotangent(const Vec3& corner, const Vec3& p, const Vec3& q) {
   const Vec3 u = p - corner;
   const Vec3 v = q - corner;
   return dot(u, v) / norm(cross(u, v));
+}
+
+Value dihedral_angle(const Vec3& a, const Vec3& b, const Vec3& c, const Vec3& d) {
+  const Vec3 edge = b - a;
+  const Vec3 m = cross(edge, c - a), n = cross(d - a, edge);
+  return atan2(dot(normalize(edge), cross(m, n)), dot(m, n));
+}
+
+namespace {
+
+/// f(p, q) for each pair of consecutive neighbours.
+template <class F>
+void for_each_pair(const char* call, std::span<const Vec3> neighbours, Ring ring, F f) {
+  const std::size_t least = ring == Ring::Closed ? 3 : 2, n = neighbours.size();
+  if (n < least)
+    throw Error(ErrorCode::Shape, std::string(call) + ": expected at least " +
+                                      std::to_string(least) + " neighbours, got " +
+                                      std::to_string(n));
+  for (std::size_t k = 0; k + 1 < n; ++k) f(neighbours[k], neighbours[k + 1]);
+  if (ring == Ring::Closed) f(neighbours[n - 1], neighbours[0]);
+}
+
+}  // namespace
+
+Value angle_defect(const Vec3& center, std::span<const Vec3> neighbours, Ring ring) {
+  std::vector<Value> angles;
+  for_each_pair("angle_defect", neighbours, ring, [&](const Vec3& p, const Vec3& q) {
+    angles.push_back(interior_angle(center, p, q));
+  });
+  return literal((ring == Ring::Closed ? 2 : 1) * std::numbers::pi) - sum(angles);
+}
+
+Vec3 vertex_normal(const Vec3& center, std::span<const Vec3> neighbours, Ring ring) {
+  std::vector<Value> x, y, z;
+  for_each_pair("vertex_normal", neighbours, ring, [&](const Vec3& p, const Vec3& q) {
+    const Vec3 normal = triangle_cross(center, p, q);
+    x.push_back(normal.x);
+    y.push_back(normal.y);
+    z.push_back(normal.z);
+  });
+  return normalize(Vec3{sum(x), sum(y), sum(z)});
+}
+
+Value point_plane_distance(const Vec3& p, const Vec3& on_plane, const Vec3& normal) {
+  return dot(p - on_plane, normalize(normal));
+}
+
+Value point_line_distance(const Vec3& p, const Vec3& a, const Vec3& b) {
+  return norm(reject(p - a, b - a));
+}
+Value point_line_distance(const Vec2& p, const Vec2& a, const Vec2& b) {
+  return norm(reject(p - a, b - a));
 }
 
 }  // namespace topograd

@@ -10,16 +10,20 @@ namespace topograd {
 struct Vec2 {
   static constexpr int kSize = 2;
   Value x, y;
+  /// Component k, 0 <= k < kSize; so for the other sizes.
+  const Value& operator[](int k) const { return k == 0 ? x : y; }
 };
 
 struct Vec3 {
   static constexpr int kSize = 3;
   Value x, y, z;
+  const Value& operator[](int k) const { return k == 0 ? x : k == 1 ? y : z; }
 };
 
 struct Vec4 {
   static constexpr int kSize = 4;
   Value x, y, z, w;
+  const Value& operator[](int k) const { return k == 0 ? x : k == 1 ? y : k == 2 ? z : w; }
 };
 
 template <class V>
@@ -190,10 +194,27 @@ inline Vec3 cross(const Vec3& a, const Vec3& b) {
   return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
 }
 
-/// v turned about the direction of `axis_angle` by its length in radians.
+/// The part of `a` along `onto`; the zero vector, with derivative 0, where `onto` is zero.
+template <VecType V>
+V project(const V& a, const V& onto) {
+  const Value s = squared_norm(onto);
+  const Value zero = literal(0.0);
+  return onto * select(s == zero, zero, dot(a, onto) / s);
+}
+/// The part of `a` perpendicular to `from`; `a` itself where `from` is zero.
+template <VecType V>
+V reject(const V& a, const V& from) {
+  return a - project(a, from);
+}
+
+/// Angle between two vectors in [0, pi] radians; 0 if either is zero.
 ///
-/// Rodrigues' formula; below |axis_angle|^2 = 2^-12 its Taylor series to fourth order in the
-/// square, which is exact to double precision there and differentiable at 0.
-Vec3 rotate(const Vec3& axis_angle, const Vec3& v);
+/// Accurate for all angles. At 0 and pi, where the angle has a kink, its derivative is 0.
+/// Source: Kahan, How Futile are Mindless Assessments of Roundoff, 2006, section 12.
+inline Value angle(const Vec2& a, const Vec2& b) { return atan2(abs(cross(a, b)), dot(a, b)); }
+inline Value angle(const Vec3& a, const Vec3& b) { return atan2(norm(cross(a, b)), dot(a, b)); }
+Value angle(const Vec4& a, const Vec4& b);
+/// Angle in (-pi, pi] radians by which `a` is turned counter-clockwise into the direction of `b`.
+inline Value signed_angle(const Vec2& a, const Vec2& b) { return atan2(cross(a, b), dot(a, b)); }
 
 }  // namespace topograd

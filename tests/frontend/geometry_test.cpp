@@ -1,48 +1,17 @@
 // Vectors and geometry against formulas in long double, and their derivatives at degenerate points.
 #include <gtest/gtest.h>
-#include <topograd/autodiff/derivatives.hpp>
 #include <topograd/frontend/geometry.hpp>
-#include <topograd/ir/evaluate.hpp>
 
 #include <cmath>
 #include <functional>
 
+#include "frontend/evaluated.hpp"
 #include "frontend/reference.hpp"
 
 namespace topograd::test {
 namespace {
 
-using Numbers = std::vector<double>;
 using Wide = std::array<long double, 3>;
-
-/// Values and Jacobian of an expression over an array of unknowns.
-struct Evaluated {
-  Numbers rows, jacobian;  // row-major, by unknown
-};
-
-Evaluated evaluate(Numbers values, const std::function<std::vector<Value>(const Parameters&)>& f) {
-  Problem problem;
-  const Parameters x = problem.add_parameters(values);
-  problem.add_residual(std::span<const Value>(f(x)));
-  const ir::Program& program = problem.topology(0).program;
-  const ir::Batch& batch = problem.batch(0);
-  const std::uint32_t n = batch.parameter_columns();
-  Numbers parameters(n), data(batch.data_columns());
-  for (std::uint32_t c = 0; c < n; ++c) parameters[c] = values[batch.index(0, c)];
-  for (std::uint32_t c = 0; c < data.size(); ++c) data[c] = batch.data(0, c);
-  const ir::Program j = autodiff::jacobian(program, autodiff::all_slots(program));
-  const Numbers local = ir::evaluate<double>(
-      j, {.parameters = parameters, .data = data, .uniforms = {}, .tangents = {}, .seeds = {}});
-  Evaluated result{residuals(problem), {}};
-  result.jacobian.assign(result.rows.size() * values.size(), 0.0);
-  for (std::size_t r = 0; r < result.rows.size(); ++r)
-    for (std::uint32_t c = 0; c < n; ++c)
-      result.jacobian[r * values.size() + batch.index(0, c)] = local[r * n + c];
-  return result;
-}
-
-Vec3 vec(const Parameters& x, std::size_t first) { return {x[first], x[first + 1], x[first + 2]}; }
-std::vector<Value> list(const Vec3& v) { return {v.x, v.y, v.z}; }
 
 Wide wide_cross(const Wide& a, const Wide& b) {
   return {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};

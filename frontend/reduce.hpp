@@ -1,0 +1,28 @@
+// Reductions over any number of Values, as balanced trees.
+#pragma once
+
+#include <topograd/frontend/value.hpp>
+
+#include <initializer_list>
+#include <span>
+
+namespace topograd {
+
+/// Sum, as a tree of depth log2 n: rounding errors grow with the logarithm. The literal 0 if there
+/// are none.
+Value sum(std::span<const Value> values);
+/// Sum over their number. Throws Error{Shape} if there are none; so do min and max.
+Value mean(std::span<const Value> values);
+/// The smallest, the largest: NaN if any is NaN; on ties the derivative goes to the first.
+Value min(std::span<const Value> values);
+Value max(std::span<const Value> values);
+/// Root of the sum of squares, with derivative 0 where all are 0; the literal 0 if there are none.
+Value norm(std::span<const Value> values);
+
+inline Value sum(std::initializer_list<Value> v) { return sum(std::span(v.begin(), v.size())); }
+inline Value mean(std::initializer_list<Value> v) { return mean(std::span(v.begin(), v.size())); }
+inline Value min(std::initializer_list<Value> v) { return min(std::span(v.begin(), v.size())); }
+inline Value max(std::initializer_list<Value> v) { return max(std::span(v.begin(), v.size())); }
+inline Value norm(std::initializer_list<Value> v) { return norm(std::span(v.begin(), v.size())); }
+
+}  // namespace topograd

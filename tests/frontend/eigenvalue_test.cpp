@@ -1,0 +1,140 @@
+// The smallest eigenvalue against Eigen's solver, differences, and projectors of repeated ones.
+#include <gtest/gtest.h>
+#include <topograd/frontend/mat.hpp>
+
+#include <Eigen/Eigenvalues>
+#include <Eigen/Geometry>
+#include <cmath>
+#include <random>
+
+#include "frontend/evaluated.hpp"
+
+namespace topograd::test {
+namespace {
+
+using Eigen::Matrix3d;
+using Eigen::Vector3d;
+
+std::vector<Value> smallest(const Parameters& x) {
+  Mat3 m;
+  for (std::size_t k = 0; k < 9; ++k) m.entries[k] = x[k];
+  return {smallest_eigenvalue(m)};
+}
+
+Numbers entries(const Matrix3d& m) {
+  Numbers result;
+  for (int k = 0; k < 9; ++k) result.push_back(m(k / 3, k % 3));
+  return result;
+}
+
+Matrix3d random_rotation(std::mt19937_64& random) {
+  std::normal_distribution<double> normal;
+  Eigen::Quaterniond q(normal(random), normal(random), normal(random), normal(random));
+  return q.normalized().toRotationMatrix();
+}
+
+/// Q diag(values) Qᵀ, symmetric to the last bit.
+Matrix3d with_eigenvalues(const Vector3d& values, const Matrix3d& q) {
+  const Matrix3d m = q * values.asDiagonal() * q.transpose();
+  return (m + m.transpose()) / 2;
+}
+
+TEST(SmallestEigenvalue, OfDistinctEigenvaluesIsThatOfEigenWithItsProjector) {
+  std::mt19937_64 random(1);
+  const Vector3d rows[] = {{1, 2, 3},
+                           {-5, 0, 1},
+                           {1e-3, 1, 1},
+                           {1, 1.0001, 1.0002},
+                           {-2, -1.9999, 7},
+                           {0, 1e-8, 1},
+                           {1e100, 2e100, 4e100},
+                           {1e-200, 3e-200, 4e-200},
+                           {-1, -0.5, 1},
+                           {2, 5, 5},
+                           {-4, 4, 4}};
+  for (const Vector3d& values : rows) {
+    for (int k = 0; k < 20; ++k) {
+      const Matrix3d a = with_eigenvalues(values, random_rotation(random));
+      SCOPED_TRACE(testing::Message() << values.transpose());
+      const Evaluated e = evaluate(entries(a), smallest);
+      const double scale = values.cwiseAbs().maxCoeff();
+      const Eigen::SelfAdjointEigenSolver<Matrix3d> reference(a / scale);
+      EXPECT_NEAR(e.rows[0] / scale, reference.eigenvalues()[0], 4e-15);
+      const Vector3d v = reference.eigenvectors().col(0);
+      // Rounding turns an eigenvector by its unit over the gap.
+      const double gap = reference.eigenvalues()[1] - reference.eigenvalues()[0];
+      for (int r = 0; r < 9; ++r)
+        EXPECT_NEAR(e.jacobian[r], v[r / 3] * v[r % 3], 1e-14 + 4e-15 / gap);
+    }
+  }
+}
+
+TEST(SmallestEigenvalue, DerivativeIsThatOfDifferences) {
+  const Numbers rows[] = {{1, 0.5, -0.25, 0.5, 2, 0.75, -0.25, 0.75, -1},
+                          {4, 1, 2, 1, 5, 1, 2, 1, 6},
+                          {1, 2, 3, 4, 5, 6, 7, 8, 10}};  // not symmetric: (A + A^T) / 2
+  for (const Numbers& a : rows) {
+    const Evaluated e = evaluate(a, smallest);
+    for (int k = 0; k < 9; ++k) {
+      const auto at = [&](double step) {
+        Matrix3d m;
+        for (int r = 0; r < 9; ++r) m(r / 3, r % 3) = a[r];
+        m(k / 3, k % 3) += step;
+        return Eigen::SelfAdjointEigenSolver<Matrix3d>((m + m.transpose()) / 2).eigenvalues()[0];
+      };
+      // Four-point differences: error of order h^4.
+      constexpr double h = 1e-3;
+      const double expected = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
+      EXPECT_NEAR(e.jacobian[k], expected, 2e-11);
+    }
+  }
+}
+
+TEST(SmallestEigenvalue, OfRepeatedEigenvaluesHasTheMeanOverTheEigenspace) {
+  std::mt19937_64 random(2);
+  const struct {
+    Vector3d values;
+    int dimension;
+  } rows[] = {{{1, 1, 3}, 2},   {{-2, -2, 5}, 2},    {{0, 0, 1}, 2},    {{1, 1, 1.001}, 2},
+              {{7, 7, 7}, 3},   {{0, 0, 0}, 3},      {{-3, -3, -3}, 3}, {{1e-150, 1e-150, 1}, 2},
+              {{-1, -1, 0}, 2}, {{1e6, 1e6, 2e6}, 2}};
+  for (const auto& row : rows) {
+    for (int k = 0; k < 50; ++k) {
+      SCOPED_TRACE(testing::Message() << row.values.transpose());
+      const Matrix3d q = random_rotation(random);
+      const Evaluated e = evaluate(entries(with_eigenvalues(row.values, q)), smallest);
+      EXPECT_NEAR(e.rows[0], row.values[0], 4e-15 * row.values.cwiseAbs().maxCoeff());
+      const Matrix3d p = q.leftCols(row.dimension) * q.leftCols(row.dimension).transpose();
+      const double turned = row.values[2] == 1.001 ? 1e-11 : 1e-14;
+      for (int r = 0; r < 9; ++r)
+        EXPECT_NEAR(e.jacobian[r], p(r / 3, r % 3) / row.dimension, turned);
+    }
+  }
+}
+
+TEST(SmallestEigenvalue, InSinglePrecisionEqualMeansWithinItsRounding) {
+  std::mt19937_64 random(3);
+  for (int k = 0; k < 50; ++k) {
+    const Matrix3d q = random_rotation(random);
+    const Evaluated e = evaluate_single(entries(with_eigenvalues({1, 1, 3}, q)), smallest);
+    EXPECT_NEAR(e.rows[0], 1.0, 2e-6);
+    const Matrix3d p = q.leftCols(2) * q.leftCols(2).transpose() / 2;
+    for (int r = 0; r < 9; ++r) EXPECT_NEAR(e.jacobian[r], p(r / 3, r % 3), 4e-6);
+    // A gap that single precision can see is one.
+    const Evaluated apart = evaluate_single(entries(with_eigenvalues({1, 1.01, 3}, q)), smallest);
+    const Vector3d v = q.col(0);
+    for (int r = 0; r < 9; ++r) EXPECT_NEAR(apart.jacobian[r], v[r / 3] * v[r % 3], 2e-4);
+  }
+}
+
+TEST(SmallestEigenvalue, OfEntriesThatAreNotFiniteIsNaN) {
+  for (const double bad : {NAN, INFINITY, -INFINITY})
+    for (std::size_t k = 0; k < 9; ++k) {
+      Numbers a = {1, 0.5, 0, 0.5, 2, 0.25, 0, 0.25, 3};
+      a[k] = bad;
+      EXPECT_TRUE(std::isnan(evaluate(a, smallest).rows[0])) << bad << " at " << k;
+    }
+}
+
+}  // namespace
+}  // namespace topograd::test
