@@ -22,6 +22,9 @@ endforeach()
 
 install(TARGETS ${_libraries} topograd_umbrella EXPORT topogradTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET topograd)
+  install(TARGETS topograd RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 install(EXPORT topogradTargets NAMESPACE topograd:: DESTINATION ${_package_dir})
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/topogradConfig.cmake.in
