@@ -11,6 +11,9 @@ namespace {
 constexpr std::uint32_t kFree = ~std::uint32_t{0};
 
 void check_owner(const TapeNode& node, const char* kind, std::size_t count, const Caller& caller) {
+  if ((node.head & kEager) != 0)
+    caller.fail(ErrorCode::WrongProblem,
+                "a variable() is not part of a problem, whose unknowns add_parameters makes");
   const bool symbolic = (node.head & kSymbolic) != 0;
   if (symbolic && node.c != caller.map)
     caller.fail(ErrorCode::StaleValue,

@@ -18,6 +18,7 @@ constexpr std::uint64_t kTagMask = ~std::uint64_t{0} << 32;
 struct Segment {
   std::uint64_t begin;
   std::int64_t live;
+  bool constant;  ///< made between begin_constants() and end_constants()
 };
 
 /// What the thread's tape owns; closes it at the end of the thread.
@@ -25,6 +26,7 @@ struct Storage {
   std::unique_ptr<TapeNode[]> nodes;
   std::uint64_t capacity = 0;
   std::vector<Segment> old;
+  int constant_depth = 0;
 
   ~Storage() { tape = Tape{}; }
 };
@@ -59,7 +61,7 @@ void recycle() {
 }
 
 void close_segment() {
-  storage.old.push_back({tape.mark - tape.tag, live_in_open_segment()});
+  storage.old.push_back({tape.mark - tape.tag, live_in_open_segment(), storage.constant_depth > 0});
   tape.old = storage.old.size();
   tape.mark = tape.tag + tape.size;
   tape.balance = 0;
@@ -85,6 +87,16 @@ Segment* old_segment_of(std::uint64_t bits) {
   return after == storage.old.begin() ? nullptr : &*(after - 1);
 }
 
+/// What is made from now on is not in one segment with what was made before.
+void split_segment() {
+  if (tape.tag == 0) return;
+  if (live_in_open_segment() == 0) {
+    recycle();
+  } else {
+    close_segment();
+  }
+}
+
 }  // namespace
 
 void make_room() {
@@ -102,6 +114,22 @@ void make_room() {
 }
 
 void finish_residual() { tape.limit = 0; }
+
+void begin_constants() {
+  if (storage.constant_depth == 0) split_segment();
+  ++storage.constant_depth;
+}
+
+void end_constants() {
+  if (storage.constant_depth == 1) split_segment();
+  --storage.constant_depth;
+}
+
+bool is_made_constant(std::uint64_t id) {
+  if (in_open_segment(tape.tag + id)) return storage.constant_depth > 0;
+  const Segment* segment = old_segment_of(tape.tag + id);
+  return segment != nullptr && segment->constant;
+}
 
 void retain_old(std::uint64_t bits) {
   if (Segment* segment = old_segment_of(bits)) ++segment->live;

@@ -29,6 +29,9 @@ inline constexpr std::uint32_t kBound = 1u << 8;
 /// The leaf stands for a column of a map and has no number of its own.
 inline constexpr std::uint32_t kSymbolic = 1u << 9;
 
+/// The parameter is a variable of the eager mode; `a` is its number among the thread's variables.
+inline constexpr std::uint32_t kEager = 1u << 10;
+
 constexpr std::uint32_t head(ir::Op op, std::uint32_t flags = 0) {
   return static_cast<std::uint32_t>(op) | flags;
 }
@@ -66,6 +69,12 @@ void finish_residual();
 struct FinishResidual {
   ~FinishResidual() { finish_residual(); }
 };
+
+/// Between the two calls, which nest, nodes are made that derivatives do not go through.
+void begin_constants();
+void end_constants();
+/// Whether a node was made so. Cost: logarithmic in the number of old segments.
+bool is_made_constant(std::uint64_t id);
 
 /// Whether the handle points into the open segment of this thread's tape.
 inline bool in_open_segment(std::uint64_t bits) {

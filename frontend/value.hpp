@@ -51,6 +51,25 @@ class Value {
   /// Tape and node; 0 for a Value without an expression.
   std::uint64_t bits() const { return bits_; }
 
+  // Eager mode (frontend/eager.hpp): numbers of expressions over variable()s.
+
+  /// The number that the expression has now. Throws Error{WrongProblem} if it reads a problem's
+  /// parameters, uniforms or data, Error{StaleValue}. Cost: linear in the expression, but for a
+  /// logarithm.
+  double value() const;
+  /// Adds the derivatives of this expression to grad() of every variable that it depends on.
+  ///
+  /// Throws Error{NoParameters} if it depends on none, and what value() throws; no derivative has
+  /// changed then. Cost: as value().
+  void backward() const;
+  /// Derivative by this variable, summed over the backward() calls since it was made or set to
+  /// zero: 0 before the first. Throws Error{InvalidArgument} if this is not a variable.
+  double grad() const;
+  /// Sets grad() to 0; errors as grad().
+  void zero_grad() const;
+  /// Gives the variable a new number, which every expression of it follows; errors as grad().
+  void set_value(double number) const;
+
   Value& operator+=(const Value& b) { return *this = make(ir::Op::Add, *this, b); }
   Value& operator-=(const Value& b) { return *this = make(ir::Op::Sub, *this, b); }
   Value& operator*=(const Value& b) { return *this = make(ir::Op::Mul, *this, b); }

@@ -1,0 +1,71 @@
+// Value as a scalar of Eigen: Eigen::Matrix<Value, 3, 1> and its algebra trace like plain Values.
+#pragma once
+
+#include <topograd/frontend/mat.hpp>
+
+#include <Eigen/Core>
+#include <limits>
+
+namespace Eigen {
+
+/// A Value is a real scalar with the precision of double. Numbers that Eigen makes itself (the 1 of
+/// AngleAxis::toRotationMatrix, the 0 of setZero) are data, as every converted number is; functions
+/// of Eigen that branch on a scalar (normalized, stableNorm, pivoting decompositions) need a branch
+/// that can be traced: topograd::normalize and topograd::inverse need none.
+template <>
+struct NumTraits<topograd::Value> : GenericNumTraits<topograd::Value> {
+  using Real = topograd::Value;
+  using NonInteger = topograd::Value;
+  using Nested = topograd::Value;
+  using Literal = topograd::Value;
+  enum {
+    IsComplex = 0,
+    IsInteger = 0,
+    IsSigned = 1,
+    RequireInitialization = 1,
+    ReadCost = 1,
+    AddCost = 1,
+    MulCost = 1
+  };
+  static Real epsilon() { return topograd::literal(std::numeric_limits<double>::epsilon()); }
+  static Real dummy_precision() { return topograd::literal(1e-12); }
+  static Real highest() { return topograd::literal(std::numeric_limits<double>::max()); }
+  static Real lowest() { return topograd::literal(std::numeric_limits<double>::lowest()); }
+  static int digits10() { return std::numeric_limits<double>::digits10; }
+};
+
+template <class Operation>
+struct ScalarBinaryOpTraits<topograd::Value, double, Operation> {
+  using ReturnType = topograd::Value;
+};
+template <class Operation>
+struct ScalarBinaryOpTraits<double, topograd::Value, Operation> {
+  using ReturnType = topograd::Value;
+};
+
+}  // namespace Eigen
+
+namespace topograd {
+
+/// Vectors and matrices of ours as Eigen's, and back.
+inline Eigen::Matrix<Value, 2, 1> to_eigen(const Vec2& v) { return {v.x, v.y}; }
+inline Eigen::Matrix<Value, 3, 1> to_eigen(const Vec3& v) { return {v.x, v.y, v.z}; }
+inline Eigen::Matrix<Value, 4, 1> to_eigen(const Vec4& v) { return {v.x, v.y, v.z, v.w}; }
+template <int N>
+Eigen::Matrix<Value, N, N> to_eigen(const Mat<N>& m) {
+  Eigen::Matrix<Value, N, N> result;
+  for (int i = 0; i < N; ++i)
+    for (int j = 0; j < N; ++j) result(i, j) = m(i, j);
+  return result;
+}
+inline Vec2 from_eigen(const Eigen::Matrix<Value, 2, 1>& v) { return {v[0], v[1]}; }
+inline Vec3 from_eigen(const Eigen::Matrix<Value, 3, 1>& v) { return {v[0], v[1], v[2]}; }
+inline Vec4 from_eigen(const Eigen::Matrix<Value, 4, 1>& v) { return {v[0], v[1], v[2], v[3]}; }
+inline Mat2 from_eigen(const Eigen::Matrix<Value, 2, 2>& m) {
+  return detail::fill<2>([&](int i, int j) { return m(i, j); });
+}
+inline Mat3 from_eigen(const Eigen::Matrix<Value, 3, 3>& m) {
+  return detail::fill<3>([&](int i, int j) { return m(i, j); });
+}
+
+}  // namespace topograd
