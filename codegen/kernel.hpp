@@ -18,9 +18,9 @@ std::string_view name(Precision precision);
 
 /// How the outputs of all instances come together.
 enum class Form {
-  store,    ///< out[out_first + k * out_stride + i] = output k of instance i (residual, jacobian,
-            ///< jvp)
-  reduce,   ///< one partial sum of output 0 a workgroup, by a tree; any number of workgroups will do
+  store,   ///< out[out_first + k * out_stride + i] = output k of instance i (residual, jacobian,
+           ///< jvp)
+  reduce,  ///< one partial sum of output 0 a workgroup, by a tree; any number of workgroups will do
   scatter,  ///< atomically out[out_first + index of slot targets[k]] += output k (gradient, jtjp,
             ///< vjp)
   gather,   ///< each work item evaluates the entries of one owner and sums (gradient, jtjp, blocks)
@@ -100,7 +100,8 @@ struct KernelRequest {
   /// Preserve signed zero, infinities, NaN and denormals of that width.
   bool float_controls_f32 = false, float_controls_f64 = false;
   // names in the source, by slot; each one is used if it is a lower-case identifier with an
-  // underscore inside (so no keyword) that nothing else has; otherwise p0, d0, u0 ... A tangent is
+  // underscore inside (so no keyword), or one of the letters afghjlmnqrvyz and digits, or x and
+  // digits, that nothing else has; otherwise p0, d0, u0 ... A tangent is
   // its parameter's name after a "d", seeds are s0, s1 ...
   std::vector<std::string> parameter_names, data_names, uniform_names;
 };

@@ -11,7 +11,10 @@
 namespace topograd::runtime::cpu {
 
 template <class T>
-CpuEngine<T>::CpuEngine(const Model& model, const EngineOptions& options) : pool_(options.threads) {
+CpuEngine<T>::CpuEngine(const Model& model, const EngineOptions& options)
+    : other_rung_forced_(options.accumulation.value_or(Accumulation::gather_store) !=
+                         Accumulation::gather_store),
+      pool_(options.threads) {
   if (model.scalars == 0) {
     throw Error(ErrorCode::NoParameters, "cpu engine: expected at least one parameter, got none");
   }
@@ -27,7 +30,9 @@ std::string CpuEngine<T>::device() const {
 
 template <class T>
 std::string CpuEngine<T>::accumulation() const {
-  return std::string(codegen::name(Accumulation::gather_store));
+  std::string text(codegen::name(Accumulation::gather_store));
+  if (other_rung_forced_) text += " (the interpreter has no other rung)";
+  return text;
 }
 
 template <class T>

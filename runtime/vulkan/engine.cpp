@@ -5,6 +5,7 @@
 #include <topograd/runtime/vulkan/vulkan_engine.hpp>
 
 #include <algorithm>
+#include <chrono>
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -30,7 +31,7 @@ std::uint32_t workgroup_size(const Limits& limits) {
 }  // namespace
 
 VulkanEngine::VulkanEngine(const Model& model, const EngineOptions& options)
-    : model_(model), options_(options) {
+    : source_(model), options_(options) {
   context_.device = open(device_options(options));
   context_.cache = kernel_cache(context_.device);
   context_.options = options;
@@ -47,15 +48,47 @@ VulkanEngine::VulkanEngine(const Model& model, const EngineOptions& options)
   build();
 }
 
+void VulkanEngine::order_model() {
+  const auto start = std::chrono::steady_clock::now();
+  order_ = find_order(source_);
+  ordered_batches_.clear();
+  if (order_.identity()) {
+    model_ = source_;
+  } else {
+    OrderedModel ordered = reorder(source_, order_);
+    model_ = std::move(ordered.model);
+    ordered_batches_ = std::move(ordered.batches);
+  }
+  context_.plan_seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void VulkanEngine::write_vector(const Buffer& buffer, std::span<const double> values) {
+  if (order_.identity()) return write_numbers(context_, buffer, values);
+  std::vector<double> ordered(values.size());
+  order_.apply(values, ordered);
+  write_numbers(context_, buffer, ordered);
+}
+
+void VulkanEngine::read_vector(const Buffer& buffer, std::span<double> values) {
+  if (order_.identity()) return read_numbers(context_, buffer, values);
+  std::vector<double> ordered(values.size());
+  read_numbers(context_, buffer, ordered);
+  order_.undo(ordered, values);
+}
+
 void VulkanEngine::build() {
+  order_model();
   terms_.clear();
   structure_versions_.clear();
   data_versions_.clear();
   stored_.clear();
   jacobians_.clear();
-  for (const Term& term : model_.terms) {
+  for (const Term& term : source_.terms) {
     structure_versions_.push_back(term.batch->structure_version());
     data_versions_.push_back(term.batch->data_version());
+  }
+  for (const Term& term : model_.terms) {
     terms_.push_back(
         term.batch->size() == 0 ? nullptr : std::make_unique<DeviceTerm>(context_, term, model_));
   }
@@ -64,6 +97,7 @@ void VulkanEngine::build() {
        {&linearize_list_, &solve_start_list_, &iterations_list_, &trial_list_, &accept_list_}) {
     *recorded = Recorded{};
   }
+  staging_ = {};
   make_vectors();
 }
 
@@ -129,21 +163,24 @@ void VulkanEngine::lay_out_blocks() {
 }
 
 void VulkanEngine::refresh(const Model& model) {
-  bool rebuild = model.terms.size() != model_.terms.size() || model.scalars != model_.scalars ||
-                 model.arrays.size() != model_.arrays.size();
+  bool rebuild = model.terms.size() != source_.terms.size() || model.scalars != source_.scalars ||
+                 model.arrays.size() != source_.arrays.size();
   for (std::size_t k = 0; !rebuild && k < model.terms.size(); ++k) {
-    rebuild = model.terms[k].batch != model_.terms[k].batch ||
+    rebuild = model.terms[k].batch != source_.terms[k].batch ||
               model.terms[k].batch->structure_version() != structure_versions_[k];
   }
-  const bool constants = model.constant != model_.constant;
-  const bool uniforms = model.uniforms != model_.uniforms;
-  model_ = model;
+  const bool constants = model.constant != source_.constant;
+  const bool uniforms = model.uniforms != source_.uniforms;
+  source_ = model;
   if (rebuild || constants) return build();
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (model.terms[k].batch->data_version() == data_versions_[k]) continue;
-    data_versions_[k] = model.terms[k].batch->data_version();
+    const ir::Batch& batch = *model.terms[k].batch;
+    if (batch.data_version() == data_versions_[k]) continue;
+    data_versions_[k] = batch.data_version();
+    if (!order_.identity()) refresh_data(batch, order_.rows[k], *ordered_batches_[k]);
     if (terms_[k]) terms_[k]->refresh_data();
   }
+  model_.uniforms = source_.uniforms;
   if (uniforms) write_numbers(context_, uniforms_, model_.uniforms);
 }
 
@@ -191,8 +228,8 @@ std::string VulkanEngine::accumulation() const {
   return text;
 }
 
-void VulkanEngine::set_point(std::span<const double> x) { write_numbers(context_, x_, x); }
-void VulkanEngine::point(std::span<double> x) { read_numbers(context_, x_, x); }
+void VulkanEngine::set_point(std::span<const double> x) { write_vector(x_, x); }
+void VulkanEngine::point(std::span<double> x) { read_vector(x_, x); }
 
 double VulkanEngine::cost() {
   run_once("cost", [&](CommandList& list) { record_cost(list, x_, Scalar::cost); });
@@ -204,22 +241,22 @@ void VulkanEngine::residuals(std::span<double> out) {
 }
 
 void VulkanEngine::jvp(std::span<const double> p, std::span<double> out) {
-  write_numbers(context_, direction_, p);
+  write_vector(direction_, p);
   read_rows(Pass::jvp, operands(x_, &direction_), out);
 }
 
 void VulkanEngine::gradient(std::span<double> out) {
   run_once("gradient",
            [&](CommandList& list) { record_sum(list, Pass::gradient, operands(x_), result_); });
-  read_numbers(context_, result_, out);
+  read_vector(result_, out);
 }
 
 void VulkanEngine::jtjp(std::span<const double> p, std::span<double> out) {
-  write_numbers(context_, direction_, p);
+  write_vector(direction_, p);
   run_once("jtjp", [&](CommandList& list) {
     record_sum(list, Pass::jtjp, operands(x_, &direction_), result_);
   });
-  read_numbers(context_, result_, out);
+  read_vector(result_, out);
 }
 
 std::unique_ptr<Engine> make_vulkan_engine(const Model& model, const EngineOptions& options) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -19,6 +20,9 @@ constexpr int kIterationsOfList = 16;
 /// Evaluating JᵀJ·p again costs more than reading a stored Jacobian from about so many operations
 /// on.
 constexpr std::uint64_t kRecomputeLimit = 200;
+/// Points up to this size are staged at every accepted step, larger ones once in the interval.
+constexpr std::uint64_t kStagedEveryStep = std::uint64_t{1} << 20;
+constexpr std::chrono::seconds kStagingInterval{1};
 
 }  // namespace
 
@@ -150,15 +154,21 @@ void VulkanEngine::prepare_lists() {
     for (int k = 0; k < kIterationsOfList; ++k) record_iteration(l);
   });
   trial_list_ = make_list("trial", [&](CommandList& l) { record_trial(l); });
-  accept_list_ = make_list("accept", [&](CommandList& l) {
-    l.copy(trial_, 0, x_, 0, model_.scalars * context_.element_bytes());
-  });
+  const std::uint64_t bytes = model_.scalars * context_.element_bytes();
+  accept_list_ = make_list("accept", [&](CommandList& l) { l.copy(trial_, 0, x_, 0, bytes); });
+  for (std::size_t k = 0; k < staging_.points.size(); ++k) {
+    staging_.points[k] = context_.device->buffer(bytes, MemoryKind::Upload, "staged_point");
+    staging_.accept_lists[k] = make_list("accept_and_stage", [&](CommandList& l) {
+      l.copy(trial_, 0, x_, 0, bytes);
+      l.copy(trial_, 0, staging_.points[k], 0, bytes);
+    });
+  }
 }
 
 PointReport VulkanEngine::linearize() {
   prepare_lists();
   submit(linearize_list_, false);
-  const auto scalars = vectors_->read();
+  const auto scalars = read_scalars();
   const auto at = [&](Scalar s) { return scalars[codegen::slot(s)]; };
   return {.cost = at(Scalar::cost),
           .gradient_max_norm = at(Scalar::gradient_max),
@@ -210,7 +220,7 @@ int VulkanEngine::iterate(int most) {
   for (;;) {
     for (; queued < want; queued += kIterationsOfList) submit(iterations_list_, false);
     submit(trial_list_, false);
-    const auto values = vectors_->read();
+    const auto values = read_scalars();
     const auto state = static_cast<SolverState>(values[codegen::slot(Scalar::state)]);
     const int done = static_cast<int>(values[codegen::slot(Scalar::iterations)]);
     if (state != SolverState::running || queued >= most) {
@@ -223,13 +233,49 @@ int VulkanEngine::iterate(int most) {
 
 StepReport VulkanEngine::try_step(std::span<const double> delta) {
   prepare_lists();
-  write_numbers(context_, step_, delta);
+  write_vector(step_, delta);
   submit(trial_list_, false);
-  const auto values = vectors_->read();
+  const auto values = read_scalars();
   return {.step_norm = std::sqrt(values[codegen::slot(Scalar::step_squared)]),
           .trial_cost = values[codegen::slot(Scalar::trial_cost)]};
 }
 
-void VulkanEngine::accept() { submit(accept_list_, false); }
+void VulkanEngine::accept() {
+  const auto now = std::chrono::steady_clock::now();
+  const bool small = model_.scalars * context_.element_bytes() <= kStagedEveryStep;
+  if (!small && staging_.written >= 0 && now - staging_.last < kStagingInterval) {
+    submit(accept_list_, false);
+    return;
+  }
+  const int next = staging_.arrived == 0 ? 1 : 0;
+  submit(staging_.accept_lists[static_cast<std::size_t>(next)], false);
+  staging_.written = next;
+  staging_.last = now;
+}
+
+const std::array<double, codegen::kScalarCount>& VulkanEngine::read_scalars() {
+  const auto& values = vectors_->read();
+  staging_.arrived = staging_.written;  // the read-back was queued behind it
+  return values;
+}
+
+bool VulkanEngine::last_known_point(std::span<double> x) {
+  if (staging_.arrived < 0) return false;
+  const std::byte* bytes = staging_.points[static_cast<std::size_t>(staging_.arrived)].mapped();
+  std::vector<double> point(x.size());
+  if (context_.wide()) {
+    std::memcpy(point.data(), bytes, x.size_bytes());
+  } else {
+    std::vector<float> narrow(x.size());
+    std::memcpy(narrow.data(), bytes, narrow.size() * sizeof(float));
+    std::copy(narrow.begin(), narrow.end(), point.begin());
+  }
+  if (order_.identity()) {
+    std::copy(point.begin(), point.end(), x.begin());
+  } else {
+    order_.undo(point, x);
+  }
+  return true;
+}
 
 }  // namespace topograd::runtime::vulkan

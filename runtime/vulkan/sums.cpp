@@ -196,13 +196,22 @@ void VulkanEngine::jacobian(std::size_t term, std::span<double> values) {
   });
   std::vector<double> stored(at->stored_size(Pass::jacobian));
   read_numbers(context_, result, stored);
-  at->from_device_order(stored, values, at->outputs() * at->slots());
+  const std::size_t entries = std::size_t{at->outputs()} * at->slots();
+  if (order_.identity()) {
+    at->from_device_order(stored, values, static_cast<std::uint32_t>(entries));
+    return;
+  }
+  std::vector<double> ordered(stored.size());
+  at->from_device_order(stored, ordered, static_cast<std::uint32_t>(entries));
+  for (std::size_t i = 0; i < at->instances(); ++i) {
+    std::copy_n(&ordered[i * entries], entries, &values[order_.rows[term][i] * entries]);
+  }
 }
 
 void VulkanEngine::vjp(std::span<const double> seeds, std::span<double> out) {
   // Each term has seeds of its own; the terms of its slots come back and are summed in fixed order
   // here.
-  std::fill(out.begin(), out.end(), 0.0);
+  std::vector<double> sums(out.size(), 0.0);
   for (auto& term : terms_) {
     if (!term) continue;
     std::vector<double> values(term->stored_size(Pass::residual)), stored(values.size());
@@ -220,9 +229,14 @@ void VulkanEngine::vjp(std::span<const double> seeds, std::span<double> out) {
     term->from_device_order(stored, values, term->slots());
     for (std::size_t i = 0; i < term->instances(); ++i) {
       for (std::uint32_t k = 0; k < term->slots(); ++k) {
-        out[term->batch().index(i, k)] += values[i * term->slots() + k];
+        sums[term->batch().index(i, k)] += values[i * term->slots() + k];
       }
     }
+  }
+  if (order_.identity()) {
+    std::copy(sums.begin(), sums.end(), out.begin());
+  } else {
+    order_.undo(sums, out);
   }
 }
 

@@ -1,9 +1,12 @@
 // The Vulkan engine: terms, vectors and recorded command lists of one problem.
 #pragma once
 
+#include <topograd/runtime/order.hpp>
 #include <topograd/runtime/vulkan/device_term.hpp>
 #include <topograd/runtime/vulkan/vector_ops.hpp>
 
+#include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -45,6 +48,7 @@ class VulkanEngine final : public Engine {
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
   void accept() override;
+  bool last_known_point(std::span<double> x) override;
 
   Timing time(KernelKind kind, int warm_ups, int samples) override;
   Timing time_step(int iterations, double damping, int samples) override;
@@ -55,7 +59,11 @@ class VulkanEngine final : public Engine {
 
   // engine.cpp: making and following a model
   void build();
+  void order_model();
   void make_vectors();
+  /// Vectors of scalars to and from the device, in the caller's order.
+  void write_vector(const Buffer& buffer, std::span<const double> values);
+  void read_vector(const Buffer& buffer, std::span<double> values);
   void lay_out_blocks();
   void write_constants();
   void submit(const CommandList& list, std::uint64_t kernels, bool wait);
@@ -99,9 +107,13 @@ class VulkanEngine final : public Engine {
   void record_iteration(CommandList& list);
   void record_trial(CommandList& list);
   int iterate(int most);
+  const std::array<double, codegen::kScalarCount>& read_scalars();
   void prepare_lists();
 
-  Model model_;
+  Model source_;  // as the caller knows it
+  Model model_;   // in the order of the device
+  ModelOrder order_;
+  std::vector<std::unique_ptr<ir::Batch>> ordered_batches_;
   EngineOptions options_;
   Context context_;
   std::unique_ptr<VectorOps> vectors_;
@@ -120,6 +132,15 @@ class VulkanEngine final : public Engine {
   bool scale_is_set_ = false;
   int expected_iterations_ = 16;
 
+  /// Copies of accepted points in host memory, written in turn; what a lost device leaves behind.
+  struct Staging {
+    std::array<Buffer, 2> points;
+    std::array<Recorded, 2> accept_lists;  // accept, and copy to that point
+    int written = -1;                      // queued behind the last accept
+    int arrived = -1;                      // known to be complete
+    std::chrono::steady_clock::time_point last;
+  };
+  Staging staging_;
   Recorded linearize_list_, solve_start_list_, iterations_list_, trial_list_, accept_list_;
   CompileStats compile_before_;
   Counters counters_before_;

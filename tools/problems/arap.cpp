@@ -1,6 +1,7 @@
 // arap(mesh): as-rigid-as-possible deformation with a rotation a vertex.
 #include "problems/arap.hpp"
 
+#include <topograd/frontend/mat.hpp>
 #include <topograd/ir/error.hpp>
 
 #include <algorithm>

@@ -1,0 +1,279 @@
+// Breadth-first orders of blocks, counting sorts of instances.
+#include <topograd/runtime/order.hpp>
+
+#include <topograd/runtime/plan.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+namespace topograd::runtime {
+namespace {
+
+/// Below this many scalars everything stays in a cache.
+constexpr std::uint64_t kSmall = std::uint64_t{1} << 16;
+/// Blocks with more instances than this connect nothing.
+constexpr std::uint32_t kHub = 512;
+/// The order found must shorten the mean distance of an instance's blocks by this factor.
+constexpr double kWorthIt = 4;
+/// Mean distances below √(kGood x blocks) are as good as they get.
+constexpr double kGood = 64;
+constexpr std::uint32_t kUnseen = ~0u;
+
+/// Blocks of all arrays, numbered one after the other.
+class Blocks {
+ public:
+  explicit Blocks(std::span<const ParameterArray> arrays) : arrays_(arrays) {
+    for (const ParameterArray& a : arrays) {
+      first_.push_back(count_);
+      count_ += static_cast<std::uint32_t>(a.blocks);
+    }
+  }
+  std::uint32_t count() const { return count_; }
+  std::uint32_t first(std::size_t array) const { return first_[array]; }
+  std::uint32_t of(std::size_t array, std::uint32_t scalar) const {
+    const ParameterArray& a = arrays_[array];
+    return first_[array] + static_cast<std::uint32_t>((scalar - a.offset) / a.width);
+  }
+
+ private:
+  std::span<const ParameterArray> arrays_;
+  std::vector<std::uint32_t> first_;
+  std::uint32_t count_ = 0;
+};
+
+/// The blocks that each instance of a term touches: `width` numbers an instance.
+struct Touched {
+  std::uint32_t width = 0;
+  std::vector<std::uint32_t> blocks;
+
+  std::size_t instances() const { return width == 0 ? 0 : blocks.size() / width; }
+  std::span<const std::uint32_t> of(std::size_t i) const {
+    return std::span(blocks).subspan(i * width, width);
+  }
+};
+
+/// Empty if the term has coordinates that change between instances.
+Touched touched_blocks(const Term& term, const Model& model, const Blocks& blocks) {
+  const std::vector<SlotGroup> groups = find_groups(*term.batch, model.arrays);
+  if (groups.empty() || groups.front().array == kScalars) return {};
+  Touched out{static_cast<std::uint32_t>(groups.size()), {}};
+  out.blocks.resize(term.batch->size() * out.width);
+  std::vector<std::uint32_t> column(term.batch->size());
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    term.batch->copy_index_column(groups[g].slots[0], 0, column);
+    for (std::size_t i = 0; i < column.size(); ++i) {
+      out.blocks[i * out.width + g] = blocks.of(groups[g].array, column[i]);
+    }
+  }
+  return out;
+}
+
+/// Blocks that share an instance, as lists by block; hubs have empty lists.
+class Neighbours {
+ public:
+  Neighbours(std::span<const Touched> terms, std::uint32_t blocks) : start_(blocks + 1, 0) {
+    for (const Touched& t : terms) {
+      for (std::uint32_t b : t.blocks) start_[b] += t.width - 1;
+    }
+    std::uint32_t sum = 0;
+    for (std::uint32_t& s : start_) {
+      const std::uint32_t n = s > kHub ? 0 : s;
+      s = sum;
+      sum += n;
+    }
+    list_.resize(sum);
+    std::vector<std::uint32_t> next(start_.begin(), start_.end() - 1);
+    for (const Touched& t : terms) {
+      for (std::size_t i = 0; i < t.instances(); ++i) add(t.of(i), next);
+    }
+  }
+  std::span<const std::uint32_t> of(std::uint32_t block) const {
+    return std::span(list_).subspan(start_[block], start_[block + 1] - start_[block]);
+  }
+
+ private:
+  void add(std::span<const std::uint32_t> blocks, std::vector<std::uint32_t>& next) {
+    for (std::size_t a = 0; a < blocks.size(); ++a) {
+      if (start_[blocks[a]] == start_[blocks[a] + 1]) continue;
+      for (std::size_t b = 0; b < blocks.size(); ++b) {
+        if (a != b) list_[next[blocks[a]]++] = blocks[b];
+      }
+    }
+  }
+
+  std::vector<std::uint32_t> start_, list_;
+};
+
+/// Blocks in the order in which a breadth-first search meets them; each component from its first
+/// block.
+std::vector<std::uint32_t> visit(const Neighbours& neighbours, std::uint32_t count) {
+  std::vector<std::uint32_t> queue;
+  queue.reserve(count);
+  std::vector<std::uint8_t> seen(count, 0);
+  for (std::uint32_t root = 0; root < count; ++root) {
+    if (seen[root] != 0) continue;
+    seen[root] = 1;
+    queue.push_back(root);
+    for (std::size_t head = queue.size() - 1; head < queue.size(); ++head) {
+      for (std::uint32_t b : neighbours.of(queue[head])) {
+        if (seen[b] != 0) continue;
+        seen[b] = 1;
+        queue.push_back(b);
+      }
+    }
+  }
+  return queue;
+}
+
+/// New number of each block: those of an array keep to it, in the order of the visit.
+std::vector<std::uint32_t> rank_in_arrays(std::span<const std::uint32_t> visited,
+                                          const Model& model, const Blocks& blocks) {
+  std::vector<std::uint32_t> next;
+  for (std::size_t a = 0; a < model.arrays.size(); ++a) next.push_back(blocks.first(a));
+  std::vector<std::uint32_t> rank(visited.size());
+  for (std::uint32_t b : visited) {
+    std::size_t array = model.arrays.size() - 1;
+    while (blocks.first(array) > b) --array;
+    rank[b] = next[array]++;
+  }
+  return rank;
+}
+
+/// Mean distance between the blocks of an instance under a numbering, of those that `counts`.
+template <class Number, class Counts>
+double mean_distance(std::span<const Touched> terms, Number number, Counts counts) {
+  double sum = 0;
+  std::uint64_t pairs = 0;
+  for (const Touched& t : terms) {
+    for (std::size_t i = 0; i < t.instances(); ++i) {
+      const auto blocks = t.of(i);
+      for (std::size_t k = 1; k < blocks.size(); ++k) {
+        if (!counts(blocks[k]) || !counts(blocks[0])) continue;
+        ++pairs;
+        sum += std::abs(static_cast<double>(number(blocks[k])) - number(blocks[0]));
+      }
+    }
+  }
+  return pairs == 0 ? 0 : sum / static_cast<double>(pairs);
+}
+
+/// Mean distance between the first blocks of one instance and the next.
+template <class Number, class Row>
+double mean_step(const Touched& t, Number number, Row row) {
+  double sum = 0;
+  for (std::size_t i = 1; i < t.instances(); ++i) {
+    sum += std::abs(static_cast<double>(number(t.of(row(i))[0])) - number(t.of(row(i - 1))[0]));
+  }
+  return t.instances() < 2 ? 0 : sum / static_cast<double>(t.instances() - 1);
+}
+
+/// Instances by the smallest of their new blocks.
+std::vector<std::uint32_t> sort_rows(const Touched& t, std::span<const std::uint32_t> rank) {
+  const auto key = [&](std::size_t i) {
+    std::uint32_t least = kUnseen;
+    for (std::uint32_t b : t.of(i)) least = std::min(least, rank[b]);
+    return least;
+  };
+  std::vector<std::uint32_t> start(rank.size() + 1, 0), rows(t.instances());
+  for (std::size_t i = 0; i < rows.size(); ++i) ++start[key(i) + 1];
+  std::partial_sum(start.begin(), start.end(), start.begin());
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    rows[start[key(i)]++] = static_cast<std::uint32_t>(i);
+  return rows;
+}
+
+std::vector<std::uint32_t> scalar_positions(const Model& model, const Blocks& blocks,
+                                            std::span<const std::uint32_t> rank) {
+  std::vector<std::uint32_t> position(model.scalars);
+  for (std::size_t a = 0; a < model.arrays.size(); ++a) {
+    const ParameterArray& array = model.arrays[a];
+    for (std::uint64_t b = 0; b < array.blocks; ++b) {
+      const std::uint64_t to = rank[blocks.first(a) + b] - blocks.first(a);
+      for (std::uint32_t k = 0; k < array.width; ++k) {
+        position[array.offset + b * array.width + k] =
+            static_cast<std::uint32_t>(array.offset + to * array.width + k);
+      }
+    }
+  }
+  return position;
+}
+
+}  // namespace
+
+void ModelOrder::apply(std::span<const double> x, std::span<double> ordered) const {
+  for (std::size_t k = 0; k < position.size(); ++k) ordered[position[k]] = x[k];
+}
+
+void ModelOrder::undo(std::span<const double> ordered, std::span<double> x) const {
+  for (std::size_t k = 0; k < position.size(); ++k) x[k] = ordered[position[k]];
+}
+
+ModelOrder find_order(const Model& model) {
+  if (model.scalars < kSmall) return {};
+  const Blocks blocks(model.arrays);
+  std::vector<Touched> terms;
+  for (const Term& term : model.terms) {
+    terms.push_back(touched_blocks(term, model, blocks));
+    if (terms.back().width == 0 && term.batch->size() > 0) return {};
+  }
+  const auto same = [](std::uint32_t b) { return b; };
+  const auto row = [](std::size_t i) { return i; };
+  const auto all = [](std::uint32_t) { return true; };
+  double step = 0;
+  for (const Touched& t : terms) step = std::max(step, mean_step(t, same, row));
+  // A mesh in good order has neighbours about √blocks apart: nothing to find there.
+  const double first = std::max(step, mean_distance(terms, same, all));
+  if (first * first < kGood * blocks.count()) return {};
+  const Neighbours neighbours(terms, blocks.count());
+  const std::vector<std::uint32_t> rank =
+      rank_in_arrays(visit(neighbours, blocks.count()), model, blocks);
+  const auto ranked = [&](std::uint32_t b) { return rank[b]; };
+  const auto no_hub = [&](std::uint32_t b) { return !neighbours.of(b).empty(); };
+  const double before = std::max(step, mean_distance(terms, same, no_hub));
+  if (mean_distance(terms, ranked, no_hub) * kWorthIt > before) return {};
+  ModelOrder order;
+  order.position = scalar_positions(model, blocks, rank);
+  for (const Touched& t : terms) order.rows.push_back(sort_rows(t, rank));
+  return order;
+}
+
+OrderedModel reorder(const Model& model, const ModelOrder& order) {
+  OrderedModel out{model, {}};
+  std::vector<std::uint32_t> indices;
+  std::vector<double> data;
+  for (std::size_t t = 0; t < model.terms.size(); ++t) {
+    const ir::Batch& source = *model.terms[t].batch;
+    auto batch = std::make_unique<ir::Batch>(source.parameter_columns(), source.uniform_columns(),
+                                             source.data_columns());
+    indices.resize(source.index_columns());
+    data.resize(source.data_columns());
+    for (std::uint32_t row : order.rows[t]) {
+      for (std::uint32_t k = 0; k < indices.size(); ++k) {
+        const std::uint32_t index = source.index(row, k);
+        indices[k] = k < source.parameter_columns() ? order.position[index] : index;
+      }
+      for (std::uint32_t k = 0; k < data.size(); ++k) data[k] = source.data(row, k);
+      batch->append(indices, data, source.residual_row(row));
+    }
+    out.model.terms[t].batch = batch.get();
+    out.batches.push_back(std::move(batch));
+  }
+  if (!model.constant.empty()) {
+    for (std::size_t k = 0; k < model.constant.size(); ++k) {
+      out.model.constant[order.position[k]] = model.constant[k];
+    }
+  }
+  return out;
+}
+
+void refresh_data(const ir::Batch& source, std::span<const std::uint32_t> rows,
+                  ir::Batch& ordered) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::uint32_t k = 0; k < source.data_columns(); ++k) {
+      ordered.set_data(i, k, source.data(rows[i], k));
+    }
+  }
+}
+
+}  // namespace topograd::runtime

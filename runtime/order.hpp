@@ -1,0 +1,44 @@
+// A locality order of parameter blocks and instances, found from the index columns.
+#pragma once
+
+#include <topograd/runtime/model.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace topograd::runtime {
+
+/// A permutation of x (blocks of an array change places within it) and of the instances of each
+/// term. Empty vectors stand for the order that is there.
+struct ModelOrder {
+  std::vector<std::uint32_t> position;           ///< of each scalar of x in the new order
+  std::vector<std::vector<std::uint32_t>> rows;  ///< by term: instance at each new place
+
+  bool identity() const { return position.empty(); }
+  /// ordered[position[k]] = x[k], and back.
+  void apply(std::span<const double> x, std::span<double> ordered) const;
+  void undo(std::span<const double> ordered, std::span<double> x) const;
+};
+
+/// Orders blocks by breadth-first search over the instances that connect them, and instances by the
+/// first block that they touch, so that neighbours in the mesh are neighbours in memory. Blocks
+/// that very many instances share connect nothing and keep their order.
+///
+/// Gives the identity where the present order is as local as the one found, where everything fits a
+/// cache anyway, and where a term's coordinates change between instances. Depends on the indices
+/// alone. Cost: linear in instances. Source: Cuthill & McKee, Reducing the bandwidth of sparse
+/// symmetric matrices (1969).
+ModelOrder find_order(const Model& model);
+
+/// A model in another order, with batches of its own.
+struct OrderedModel {
+  Model model;
+  std::vector<std::unique_ptr<ir::Batch>> batches;
+};
+OrderedModel reorder(const Model& model, const ModelOrder& order);
+/// Copies a term's data columns again.
+void refresh_data(const ir::Batch& source, std::span<const std::uint32_t> rows, ir::Batch& ordered);
+
+}  // namespace topograd::runtime
