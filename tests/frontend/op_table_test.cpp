@@ -1,0 +1,127 @@
+// The manual's table of ops is what the op table, the evaluator and the derivative rules say.
+#include <gtest/gtest.h>
+#include <topograd/autodiff/derivatives.hpp>
+#include <topograd/ir/evaluate.hpp>
+#include <topograd/ir/graph.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/paths.hpp"
+
+namespace topograd::test {
+namespace {
+
+using Point = std::vector<double>;
+
+std::string text(double number) {
+  if (std::isnan(number)) return "NaN";
+  if (std::isinf(number)) return number > 0 ? "∞" : "-∞";
+  std::array<char, 32> digits;
+  std::snprintf(digits.data(), digits.size(), "%.4g", number);
+  return digits.data();
+}
+
+std::string list(const std::vector<double>& numbers) {
+  std::string result;
+  for (const double number : numbers) result += (result.empty() ? "" : ", ") + text(number);
+  return result;
+}
+
+/// The op in C++: an operator where each operand stands once and nothing else, or a function.
+std::string call(const ir::OpInfo& op) {
+  const std::string names = "abc";
+  std::string written(op.spelling);
+  bool once = !written.empty() && written.find_first_of("(?") == std::string::npos;
+  for (int k = 0; k < op.arity; ++k) {
+    const std::string operand = "{" + std::to_string(k) + "}";
+    const std::size_t at = written.find(operand);
+    if (at == std::string::npos) return {};
+    written.replace(at, operand.size(), 1, names[static_cast<std::size_t>(k)]);
+    once = once && written.find(operand) == std::string::npos;
+  }
+  return once ? written : std::string();
+}
+
+std::string function(const ir::OpInfo& op) {
+  std::string operands = "a";
+  if (op.arity > 1) operands += ", b";
+  if (op.arity > 2) operands += ", c";
+  return std::string(op.name) + "(" + operands + ")";
+}
+
+std::string domain(const ir::Domain& d) {
+  if (std::isinf(d.min) && std::isinf(d.max)) return "";
+  const std::string low = d.min_open || std::isinf(d.min) ? "(" : "[";
+  const std::string high = d.max_open || std::isinf(d.max) ? ")" : "]";
+  return low + text(d.min) + ", " + text(d.max) + high;
+}
+
+/// Where ops have their kinks: zeros, ends of the domain, equal operands.
+std::vector<Point> points(const ir::OpInfo& op) {
+  if (op.arity == 2) return {{0, 0}, {1, 1}};
+  if (op.arity == 3) return {{0, 0, 1}, {1, 0, 1}};
+  std::vector<Point> result;
+  if (op.domain.min <= 0) result.push_back({0});
+  for (const double end : {op.domain.min, op.domain.max})
+    if (std::isfinite(end) && end != 0) result.push_back({end});
+  return result;
+}
+
+/// Value and derivatives by each operand.
+std::string at(const ir::OpInfo& op, const Point& point) {
+  ir::Graph graph;
+  std::array<ir::Id, 3> leaves{};
+  for (std::uint32_t k = 0; k < point.size(); ++k) leaves[k] = graph.leaf(ir::Op::Parameter, k);
+  const ir::Id y = graph.add(op.op, leaves[0], leaves[1], leaves[2]);
+  const ir::Program f =
+      graph.extract({&y, 1}, {.parameters = static_cast<std::uint32_t>(point.size())});
+  const ir::Inputs<double> in = {
+      .parameters = point, .data = {}, .uniforms = {}, .tangents = {}, .seeds = {}};
+  const std::string place = point.size() == 1 ? text(point[0]) : "(" + list(point) + ")";
+  std::vector<double> slopes =
+      ir::evaluate<double>(autodiff::jacobian(f, autodiff::all_slots(f)), in);
+  for (double& slope : slopes) slope += 0.0;  // the sign of a zero slope says nothing
+  return place + ": " + list(ir::evaluate<double>(f, in)) + "; " + list(slopes);
+}
+
+std::string table() {
+  std::string result =
+      "| op | in C++ | domain | at a point: value; derivatives |\n|---|---|---|---|\n";
+  for (const ir::OpInfo& op : ir::kOps) {
+    if (op.leaf || op.op == ir::Op::Zmul) continue;  // zmul is written by derivatives alone
+    std::string written = call(op);
+    if (written.empty()) written = function(op);
+    const std::size_t bar = written.find("||");
+    if (bar != std::string::npos) written.replace(bar, 2, "\\|\\|");
+    std::string places;
+    for (const Point& point : points(op)) places += (places.empty() ? "" : " · ") + at(op, point);
+    result += "| " + std::string(op.name) + " | `" + written + "` | " + domain(op.domain) + " | " +
+              places + " |\n";
+  }
+  return result;
+}
+
+TEST(Manual, TableOfOpsIsTheOpTable) {
+  const std::filesystem::path page = source_dir() / "docs/writing-residuals.md";
+  std::stringstream content;
+  content << std::ifstream(page).rdbuf();
+  const std::string text = content.str(), expected = table();
+  const std::size_t begin = text.find("| op |");
+  ASSERT_NE(begin, text.npos);
+  const std::size_t end = std::min(text.find("\n\n", begin), text.size() - 1) + 1;
+  if (std::getenv("TOPOGRAD_UPDATE_GOLDEN") != nullptr)
+    std::ofstream(page) << text.substr(0, begin) + expected + text.substr(end);
+  EXPECT_EQ(text.substr(begin, end - begin), expected)
+      << "TOPOGRAD_UPDATE_GOLDEN=1 writes the table anew";
+}
+
+}  // namespace
+}  // namespace topograd::test
