@@ -199,7 +199,7 @@ Mat3 rotation_matrix(const Vec4& q);
 /// entry; then the value is their mean. The derivative is constant to further differentiation:
 /// second derivatives are 0. NaN and infinite entries give NaN.
 ///
-/// Cost: about 150 operations, and 9 products a derivative.
+/// Cost: about 300 operations, value and all nine derivatives.
 /// Source: Smith, Eigenvalues of a symmetric 3 x 3 matrix, CACM 4 (1961); Eberly, A robust
 /// eigensolver for 3 x 3 symmetric matrices, 2014; Magnus, On differentiating eigenvalues and
 /// eigenvectors, Econometric Theory 1 (1985).
