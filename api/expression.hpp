@@ -3,6 +3,7 @@
 
 #include <topograd/ir/program.hpp>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,6 +47,8 @@ struct Formulas {
 /// Infix with as few parentheses as parse() needs. Tangents are named as their parameter after a
 /// "d", seeds s0, s1, ...; guards are left out. Throws Error{InvalidArgument} if a leaf has no
 /// name. Cost: linear in the nodes, whatever their depth.
-Formulas formulas(const ir::Program& program, const ExpressionNames& names);
+///
+///   first  number of the first definition
+Formulas formulas(const ir::Program& program, const ExpressionNames& names, std::size_t first = 1);
 
 }  // namespace topograd

@@ -52,8 +52,8 @@ std::string in_parentheses_below(int strength, const Piece& piece) {
 
 class Writer {
  public:
-  Writer(const ir::Program& program, const ExpressionNames& names)
-      : program_(program), names_(names), pieces_(program.nodes.size()) {
+  Writer(const ir::Program& program, const ExpressionNames& names, std::size_t first)
+      : program_(program), names_(names), pieces_(program.nodes.size()), next_(first) {
     count_uses();
     for (const auto* list : {&names.parameters, &names.data, &names.uniforms})
       taken_.insert(list->begin(), list->end());
@@ -91,7 +91,7 @@ class Writer {
   void define(Id id) {
     std::string name;
     do {
-      name = "t" + std::to_string(++last_);
+      name = "t" + std::to_string(next_++);
     } while (taken_.contains(name));
     out_.definitions.emplace_back(name, std::move(pieces_[id].text));
     pieces_[id] = {std::move(name), kAtom};
@@ -170,7 +170,7 @@ class Writer {
   std::vector<Piece> pieces_;
   std::vector<std::uint32_t> uses_;
   std::set<std::string> taken_;
-  std::size_t last_ = 0;
+  std::size_t next_;
   Formulas out_;
 };
 
@@ -183,8 +183,8 @@ std::string Formulas::text() const {
   return out;
 }
 
-Formulas formulas(const ir::Program& program, const ExpressionNames& names) {
-  return Writer(program, names).write();
+Formulas formulas(const ir::Program& program, const ExpressionNames& names, std::size_t first) {
+  return Writer(program, names, first).write();
 }
 
 }  // namespace topograd

@@ -3,6 +3,7 @@
 
 #include <topograd/api/compiled_source.hpp>
 #include <topograd/autodiff/derivatives.hpp>
+#include <topograd/codegen/c_source.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/text.hpp>
 #include <topograd/runtime/requests.hpp>
@@ -12,6 +13,9 @@
 #include <array>
 #include <cstdio>
 #include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace topograd {
 namespace {
@@ -21,7 +25,7 @@ using runtime::Pass;
 
 constexpr std::array kPasses = {Pass::residual, Pass::cost,   Pass::gradient, Pass::jacobian,
                                 Pass::jtjp,     Pass::blocks, Pass::jvp,      Pass::vjp};
-constexpr std::array kFormats = {"ir", "dot", "glsl", "spirv", "hlsl", "msl", "essl"};
+constexpr std::array kFormats = {"ir", "dot", "glsl", "spirv", "hlsl", "msl", "essl", "c"};
 
 Pass parse_pass(const std::string& text) {
   std::string names;
@@ -56,6 +60,65 @@ std::string emit(const KernelRequest& request, const std::string& format) {
   return format == "glsl" ? source.glsl : compiled_source(source, format);
 }
 
+void check_format(const SourceOptions& options) {
+  if (std::find(kFormats.begin(), kFormats.end(), options.format) == kFormats.end()) {
+    throw Error(ErrorCode::InvalidArgument,
+                "dump: expected --emit ir, dot, glsl, spirv, hlsl, msl, essl or c, got \"" +
+                    options.format + "\"");
+  }
+  if (options.format == "c" && options.precision != codegen::Precision::f64)
+    throw Error(ErrorCode::Unsupported, "dump: --emit c is double precision, got --precision " +
+                                            std::string(name(options.precision)));
+}
+
+/// The requests' text in the format of the options, one after the other.
+std::string emit_all(std::vector<KernelRequest> requests, const SourceOptions& options) {
+  std::string text;
+  for (KernelRequest& request : requests) {
+    request.precision = options.precision;
+    if (!text.empty()) text += "\n";
+    text += emit(request, options.format);
+  }
+  return text;
+}
+
+/// A pass over a residual as a C function; how sums over instances are made is the caller's.
+codegen::CFunction c_function(const ir::Topology& topology, const std::string& label, Pass pass) {
+  const ir::Program& f = topology.program;
+  return {.name = runtime::identifier(label) + "_" + std::string(name(pass)),
+          .title = std::string(name(pass)) + " of topology " + to_string(topology.hash),
+          .program = pass_program(pass, f, autodiff::all_slots(f))};
+}
+
+/// A name as a shader may have it.
+std::string shader_name(std::string name) {
+  for (char& c : name) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (c == '[' || c == ']') c = '_';
+  }
+  while (name.ends_with('_')) name.pop_back();
+  const bool one_letter = name.find_first_not_of("0123456789", 1) == std::string::npos;
+  const bool free =
+      one_letter && name != "x" && std::string("cdeikpstuwb").find(name[0]) == std::string::npos;
+  return free || name.find('_') != std::string::npos ? name : name + "_";
+}
+
+std::vector<std::string> shader_names(std::vector<std::string> names) {
+  for (std::string& name : names) name = shader_name(name);
+  return names;
+}
+
+/// The shape of one residual whose parameters have nothing to do with each other.
+runtime::TermShape alone(const ir::Topology& topology) {
+  runtime::TermShape shape{.topology = &topology,
+                           .name = "expression",
+                           .layout = codegen::general_layout(topology.program.leaves),
+                           .groups = {}};
+  for (std::uint32_t slot = 0; slot < topology.program.leaves.parameters; ++slot)
+    shape.groups.push_back({.array = runtime::kScalars, .slots = {slot}, .coordinates = {0}});
+  return shape;
+}
+
 std::string list_line(const runtime::Term& term, std::span<const runtime::ParameterArray> arrays) {
   const ir::Program& f = term.topology->program;
   const auto operations = [&](Pass pass) {
@@ -75,22 +138,39 @@ std::string list_line(const runtime::Term& term, std::span<const runtime::Parame
 
 std::string source(const Problem& problem, const SourceOptions& options) {
   const Pass pass = parse_pass(options.kernel);
-  if (std::find(kFormats.begin(), kFormats.end(), options.format) == kFormats.end()) {
-    throw Error(ErrorCode::InvalidArgument,
-                "dump: expected --emit ir, dot, glsl, spirv, hlsl, msl or essl, got \"" +
-                    options.format + "\"");
-  }
+  check_format(options);
   const runtime::Model model = make_model("dump", problem).model;
-  std::string text;
+  std::vector<KernelRequest> requests;
+  std::vector<codegen::CFunction> functions;
   for (const runtime::Term& term : model.terms) {
-    for (KernelRequest& request :
-         runtime::requests(term, model.arrays, pass, options.accumulation)) {
-      request.precision = options.precision;
-      if (!text.empty()) text += "\n";
-      text += emit(request, options.format);
+    if (options.format == "c") {
+      functions.push_back(c_function(*term.topology, term.name, pass));
+      continue;
     }
+    for (KernelRequest& request : runtime::requests(term, model.arrays, pass, options.accumulation))
+      requests.push_back(std::move(request));
   }
-  return text;
+  return options.format == "c" ? codegen::c_source(functions)
+                               : emit_all(std::move(requests), options);
+}
+
+std::string source(const ir::Program& residual, const ExpressionNames& names,
+                   const SourceOptions& options) {
+  const Pass pass = parse_pass(options.kernel);
+  check_format(options);
+  if (residual.leaves.parameters == 0)
+    throw Error(ErrorCode::NoParameters, "dump: expected at least one parameter, got none");
+  const ir::Topology topology = {residual, ir::canonicalize(residual).topology.hash};
+  if (options.format == "c")
+    return codegen::c_source(std::vector{c_function(topology, "expression", pass)});
+  std::vector<KernelRequest> requests =
+      runtime::requests(alone(topology), {}, pass, options.accumulation);
+  for (KernelRequest& request : requests) {
+    request.parameter_names = shader_names(names.parameters);
+    request.data_names = shader_names(names.data);
+    request.uniform_names = shader_names(names.uniforms);
+  }
+  return emit_all(std::move(requests), options);
 }
 
 std::string topology_table(const Problem& problem) {

@@ -1,6 +1,7 @@
-// The source of a problem's kernels, to be read.
+// The source of the kernels of a problem or of an expression, to be read.
 #pragma once
 
+#include <topograd/api/expression.hpp>
 #include <topograd/codegen/kernel.hpp>
 #include <topograd/frontend/problem.hpp>
 
@@ -13,7 +14,8 @@ struct SourceOptions {
       "gradient";  ///< residual, cost, gradient, jacobian, jtjp, blocks, jvp or vjp
   codegen::Accumulation accumulation = codegen::Accumulation::gather_recompute;
   codegen::Precision precision = codegen::Precision::f64;
-  std::string format = "glsl";  ///< ir, dot, glsl, spirv (disassembly), hlsl, msl or essl
+  /// ir, dot, glsl, spirv (disassembly), hlsl, msl, essl or c (c_source.hpp, double precision)
+  std::string format = "glsl";
 };
 
 /// The kernels that evaluate `options.kernel` for all of a problem's topologies, one after the
@@ -22,6 +24,14 @@ struct SourceOptions {
 /// Throws Error{EmptyProblem}, Error{InvalidArgument} for an unknown name, Error{Unsupported} where
 /// a dialect cannot say the kernel (names both).
 std::string source(const Problem& problem, const SourceOptions& options = {});
+
+/// The same for one residual block (parse() gives one) that stands alone: each parameter is an
+/// array of its own and has an index column of its own. Names appear in GLSL in lower case, with an
+/// underscore after those that could be keywords.
+///
+/// Throws Error{NoParameters} if the program has no parameters, and what source() above throws.
+std::string source(const ir::Program& residual, const ExpressionNames& names,
+                   const SourceOptions& options = {});
 
 /// A table of the topologies: hash, name, instances, outputs, parameters, operations of residual,
 /// gradient and Jacobian of one instance, bytes that the f64 residual kernel moves for it.

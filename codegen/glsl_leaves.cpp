@@ -164,12 +164,21 @@ class Loader {
   Shader& shader_;
 };
 
-// Lower-case with an underscore inside: no keyword or built-in function of GLSL, nor a variable of
-// ours but those that are listed.
+// A letter and digits, or that after a "d": none that a variable of ours or a keyword has.
+bool is_short_name(std::string_view name) {
+  constexpr std::string_view kFree = "afghjlmnqrvxyz";
+  if (name.size() > 1 && name[0] == 'd' && name[1] > '9') name.remove_prefix(1);
+  if (name.empty() || name == "x" || kFree.find(name[0]) == kFree.npos) return false;
+  return std::ranges::all_of(name.substr(1), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Lower-case and short, or with an underscore inside: no keyword or built-in function of GLSL, nor
+// a variable of ours but those that are listed.
 bool usable(const std::string& name) {
   static const std::set<std::string, std::less<>> kTaken = {
       "index_columns", "data_columns", "index_constants", "data_constants", "fixed_scalars",
       "out_stride",    "out_first",    "x_first",         "atomic_uint"};
+  if (is_short_name(name)) return true;
   const std::size_t underscore = name.find('_');
   if (!is_identifier(name) || underscore == 0 || underscore == std::string::npos) return false;
   if (name.find("__") != std::string::npos || kTaken.contains(name)) return false;

@@ -158,7 +158,11 @@ KernelRequest combine_request(std::uint32_t out_width) {
 
 std::vector<KernelRequest> requests(const Term& term, std::span<const ParameterArray> arrays,
                                     Pass pass, Accumulation rung) {
-  const TermShape shape = shape_of(term, arrays);
+  return requests(shape_of(term, arrays), arrays, pass, rung);
+}
+
+std::vector<KernelRequest> requests(const TermShape& shape, std::span<const ParameterArray> arrays,
+                                    Pass pass, Accumulation rung) {
   if (pass == Pass::cost) return {cost_request(shape)};
   if (!accumulates(pass)) return {store_request(shape, pass)};
   const bool blocks = pass == Pass::blocks || pass == Pass::diagonal;

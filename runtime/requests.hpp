@@ -53,5 +53,8 @@ std::uint32_t entry_column_count(const TermShape& shape, std::span<const std::ui
 std::vector<codegen::KernelRequest> requests(const Term& term,
                                              std::span<const ParameterArray> arrays, Pass pass,
                                              codegen::Accumulation rung);
+std::vector<codegen::KernelRequest> requests(const TermShape& shape,
+                                             std::span<const ParameterArray> arrays, Pass pass,
+                                             codegen::Accumulation rung);
 
 }  // namespace topograd::runtime

@@ -42,7 +42,7 @@ const Row kRows[] = {
      "vjp, got "
      "\"hessean\"\n"},
     {"unknown format", nullptr, "dump springs --emit wgsl",
-     "topograd: dump: expected --emit ir, dot, glsl, spirv, hlsl, msl or essl, got \"wgsl\"\n"},
+     "topograd: dump: expected --emit ir, dot, glsl, spirv, hlsl, msl, essl or c, got \"wgsl\"\n"},
 #ifdef TOPOGRAD_WITH_VULKAN
     {"f64 in ESSL", nullptr, "dump springs --width 4 --emit essl --precision f64",
      "topograd: cross: ESSL cannot say: 64-bit floats\n"},

@@ -9,6 +9,7 @@ void add_info(CLI::App& app);
 void add_doctor(CLI::App& app);
 void add_solve(CLI::App& app);
 void add_dump(CLI::App& app);
+void add_grad(CLI::App& app);
 void add_bench(CLI::App& app);
 
 /// Runs the command. Exit status: 0; 1 where a bound was broken (doctor: something needed is

@@ -1,9 +1,11 @@
-// topograd dump: the sources of a problem's kernels, and the list of its topologies.
+// topograd dump: sources of the kernels of a problem or an expression, and lists of topologies.
 #include "command/commands.hpp"
+#include "command/expression_arguments.hpp"
 #include "command/named_problem.hpp"
 #include "command/output.hpp"
 
 #include <topograd/api/source.hpp>
+#include <topograd/ir/error.hpp>
 #include <topograd/solver/options.hpp>
 
 #include <memory>
@@ -13,16 +15,38 @@ namespace {
 
 struct Arguments {
   ProblemArguments problem;
+  ExpressionArguments expression;
   std::string kernel = "gradient", accumulate = "gather_recompute", precision = "f64",
               emit = "glsl", out = "-";
   bool list = false;
 };
+
+/// One of a problem and an expression is asked for.
+void check(const Arguments& arguments, bool problem_options) {
+  const auto refuse = [](const std::string& message) {
+    throw Error(ErrorCode::InvalidArgument, "dump: " + message);
+  };
+  const std::string& name = arguments.problem.name;
+  if (!arguments.expression.text.empty()) {
+    if (!name.empty()) refuse("expected a problem or --expr, got both: " + name + " and --expr");
+    if (problem_options) refuse("--mesh, --width and --shuffle belong to a problem, got --expr");
+    if (arguments.list) refuse("--list belongs to a problem, got --expr");
+  } else if (name.empty()) {
+    refuse("expected a problem or --expr, got neither");
+  } else if (arguments.expression.any()) {
+    refuse("--params, --data and --uniforms belong to --expr, got the problem " + name);
+  }
+}
 
 void dump(const Arguments& arguments) {
   const SourceOptions options{.kernel = arguments.kernel,
                               .accumulation = codegen::parse_accumulation(arguments.accumulate),
                               .precision = parse_precision(arguments.precision),
                               .format = arguments.emit};
+  if (!arguments.expression.text.empty()) {
+    return write_text(arguments.out, source(parse_expression(arguments.expression),
+                                            arguments.expression.names, options));
+  }
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
   write_text(arguments.out,
              arguments.list ? topology_table(named->problem()) : source(named->problem(), options));
@@ -32,17 +56,23 @@ void dump(const Arguments& arguments) {
 
 void add_dump(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("dump", "Prints the source of a problem's kernels");
-  add_problem_options(*command, arguments->problem);
+  CLI::App* command =
+      app.add_subcommand("dump", "Prints the source of the kernels of a problem or an expression");
+  add_problem_options(*command, arguments->problem, false);
+  add_expression_options(*command, arguments->expression);
   command->add_option("--kernel", arguments->kernel,
                       "residual, cost, gradient, jacobian, jtjp, blocks, jvp or vjp");
   command->add_option("--accumulate", arguments->accumulate,
                       "gather_store, gather_recompute, atomic_float or atomic_cas");
   command->add_option("--precision", arguments->precision, "f32 or f64");
-  command->add_option("--emit", arguments->emit, "ir, dot, glsl, spirv, hlsl, msl or essl");
+  command->add_option("--emit", arguments->emit, "ir, dot, glsl, spirv, hlsl, msl, essl or c");
   command->add_option("--out", arguments->out, "file, - for standard output");
   command->add_flag("--list", arguments->list, "list topologies instead");
-  command->callback([arguments] { dump(*arguments); });
+  command->callback([arguments, command] {
+    const auto given = [&](const char* option) { return command->count(option) > 0; };
+    check(*arguments, given("--mesh") || given("--width") || given("--shuffle"));
+    dump(*arguments);
+  });
 }
 
 }  // namespace topograd::command

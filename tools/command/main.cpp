@@ -31,6 +31,7 @@ int run(int argc, const char* const* argv) {
   add_doctor(app);
   add_solve(app);
   add_dump(app);
+  add_grad(app);
   add_bench(app);
   try {
     app.parse(argc, argv);

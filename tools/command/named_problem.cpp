@@ -45,8 +45,8 @@ std::unique_ptr<NamedProblem> timed(Make make) {
 
 }  // namespace
 
-void add_problem_options(CLI::App& app, ProblemArguments& arguments) {
-  app.add_option("problem", arguments.name, "arap or springs")->required();
+void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool required) {
+  app.add_option("problem", arguments.name, "arap or springs")->required(required);
   app.add_option("--mesh", arguments.mesh, "OBJ file (arap)");
   app.add_option("--width", arguments.width, "vertices along a side (springs)");
   app.add_option("--shuffle", arguments.shuffle,

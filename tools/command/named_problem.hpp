@@ -22,7 +22,7 @@ struct ProblemArguments {
   std::optional<std::uint64_t> shuffle;  ///< springs
 };
 /// Adds the options that name a problem; `name` is the first positional argument.
-void add_problem_options(CLI::App& app, ProblemArguments& arguments);
+void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool required = true);
 
 /// A problem, the memory that it works on, and the mesh that it came from.
 class NamedProblem {

@@ -1,0 +1,120 @@
+// topograd grad: the derivatives of an expression as formulas, and their values at a point.
+#include "command/commands.hpp"
+#include "command/expression_arguments.hpp"
+#include "command/output.hpp"
+
+#include <topograd/autodiff/derivatives.hpp>
+#include <topograd/ir/error.hpp>
+#include <topograd/ir/evaluate.hpp>
+#include <topograd/ir/text.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd::command {
+namespace {
+
+struct Arguments {
+  ExpressionArguments expression;
+  std::vector<double> at;
+  std::string json;
+};
+
+/// What the outputs of residual_and_jacobian are called: f, df/da, ...; f1, f2, df1/da, ...
+std::vector<std::string> output_names(std::size_t rows,
+                                      const std::vector<std::string>& parameters) {
+  std::vector<std::string> names;
+  const auto row_name = [&](std::size_t row) {
+    return rows == 1 ? std::string("f") : "f" + std::to_string(row + 1);
+  };
+  for (std::size_t row = 0; row < rows; ++row) names.push_back(row_name(row));
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (const std::string& parameter : parameters)
+      names.push_back("d" + row_name(row) + "/d" + parameter);
+  }
+  return names;
+}
+
+/// The residual as it was given, then what its derivatives share, then they.
+std::string formulas_text(const ir::Program& f, const ExpressionNames& names,
+                          const std::vector<std::string>& outputs) {
+  std::string text;
+  const auto write = [&](const Formulas& lines, std::size_t first) {
+    for (const auto& [name, formula] : lines.definitions) text += name + " = " + formula + "\n";
+    for (std::size_t k = 0; k < lines.outputs.size(); ++k)
+      text += outputs[first + k] + " = " + lines.outputs[k] + "\n";
+    text += "\n";
+  };
+  const Formulas residual = formulas(f, names);
+  write(residual, 0);
+  write(formulas(autodiff::jacobian(f, autodiff::all_slots(f)), names,
+                 residual.definitions.size() + 1),
+        f.outputs.size());
+  text.pop_back();
+  return text;
+}
+
+/// Values of the rows, then of the derivatives.
+std::vector<double> values_at(const ir::Program& f, std::span<const double> at) {
+  const std::size_t p = f.leaves.parameters, d = f.leaves.data, u = f.leaves.uniforms;
+  if (at.size() != p + d + u) {
+    throw Error(ErrorCode::Shape, "grad: expected --at with " + std::to_string(p + d + u) +
+                                      " numbers (parameters, data, uniforms), got " +
+                                      std::to_string(at.size()));
+  }
+  const ir::Inputs<double> inputs = {
+      .parameters = at.first(p), .data = at.subspan(p, d), .uniforms = at.subspan(p + d)};
+  std::vector<double> values = ir::evaluate(f, inputs);
+  const std::vector<double> derivatives =
+      ir::evaluate(autodiff::jacobian(f, autodiff::all_slots(f)), inputs);
+  values.insert(values.end(), derivatives.begin(), derivatives.end());
+  return values;
+}
+
+void grad(const Arguments& arguments) {
+  const ExpressionNames& names = arguments.expression.names;
+  if (names.parameters.empty())
+    throw Error(ErrorCode::NoParameters, "grad: expected --params with at least one name");
+  const ir::Program f = parse_expression(arguments.expression);
+  const std::vector<std::string> outputs = output_names(f.outputs.size(), names.parameters);
+  nlohmann::ordered_json report;
+  std::string text = formulas_text(f, names, outputs);
+  report["formulas"] = text;
+  if (!arguments.at.empty()) {
+    const std::vector<double> values = values_at(f, arguments.at);
+    text += "\n";
+    std::size_t k = 0;
+    for (const auto* list : {&names.parameters, &names.data, &names.uniforms}) {
+      for (const std::string& name : *list)
+        text += (k == 0 ? "at " : ", ") + name + " = " + ir::print_number(arguments.at[k]), ++k;
+    }
+    text += "\n";
+    for (std::size_t output = 0; output < values.size(); ++output) {
+      text += outputs[output] + " = " + ir::print_number(values[output]) + "\n";
+      report["values"][outputs[output]] = values[output];
+    }
+  }
+  if (arguments.json != "-") write_text("-", text);
+  write_json(arguments.json, report);
+}
+
+}  // namespace
+
+void add_grad(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("grad", "Prints the derivatives of an expression");
+  add_expression_options(*command, arguments->expression)->required();
+  command
+      ->add_option("--at", arguments->at,
+                   "numbers for parameters, data and uniforms, in this order, separated by commas")
+      ->delimiter(',');
+  command->add_option("--json", arguments->json, "file for the report, - for standard output");
+  command->callback([arguments] { grad(*arguments); });
+}
+
+}  // namespace topograd::command
