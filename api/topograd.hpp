@@ -1,6 +1,8 @@
 // The one header that users need.
 #pragma once
 
+#include <topograd/api/expression.hpp>
+#include <topograd/api/problem_file.hpp>
 #include <topograd/api/source.hpp>
 #include <topograd/api/version.hpp>
 #include <topograd/frontend/eager.hpp>

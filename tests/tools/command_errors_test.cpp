@@ -36,7 +36,8 @@ const Row kRows[] = {
      "topograd: MESH:1: expected a finite coordinate, got \"nan\"\n"},
     {"no mesh given", nullptr, "solve arap", "topograd: arap: expected --mesh FILE.obj\n"},
     {"unknown problem", nullptr, "solve nothing",
-     "topograd: expected the problem arap or springs, got \"nothing\"\n"},
+     "topograd: expected the problem arap, springs or a file that ends in .json, got "
+     "\"nothing\"\n"},
     {"unknown kernel", nullptr, "dump springs --kernel hessean",
      "topograd: dump: expected --kernel residual, cost, gradient, jacobian, jtjp, blocks, jvp, "
      "vjp, got "

@@ -1,9 +1,10 @@
-// dump --expr and grad: what they print and what they refuse.
+// dump --expr, grad and problem files: what they print and what they refuse.
+#include "support/paths.hpp"
 #include "tools/run_command.hpp"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <fstream>
 
 namespace topograd::test {
 namespace {
@@ -114,6 +115,48 @@ TEST(ExpressionCommand, RefusesInOneLine) {
     EXPECT_EQ(result.out, "") << row.arguments;
     EXPECT_EQ(result.err, std::string("topograd: ") + row.error + "\n");
   }
+}
+
+TEST(ExpressionCommand, SolvesProblemFiles) {
+  const std::string file = "'" + (source_dir() / "samples/data/curve_fit.json").string() + "'";
+  const CommandResult result =
+      topograd("solve " + file + " --backend cpu --quiet --json - --max-iterations 40");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["termination"], "CONVERGENCE");
+  EXPECT_NEAR(report["parameters"]["m"][0].get<double>(), 0.3,
+              0.02);  // what the points are made of
+  EXPECT_NEAR(report["parameters"]["c"][0].get<double>(), 0.1, 0.08);
+  EXPECT_EQ(report["residuals"], 21);
+  EXPECT_EQ(topograd("solve " + file + " --backend cpu --quiet --json - --max-iterations 0").status,
+            0);
+  const CommandResult list = topograd("dump " + file + " --list");
+  EXPECT_NE(list.out.find("small slope"), std::string::npos) << list.out;
+}
+
+TEST(ExpressionCommand, MalformedProblemFilesAreOneLine) {
+  const struct {
+    const char* text;
+    const char* error;
+  } rows[] = {
+      {"{\"parameters\": [\n}",
+       "FILE:2:1: syntax error while parsing value - unexpected '}'; "
+       "expected '[', '{', or a literal"},
+      {"{\"parameters\": [{\"name\": \"v\", \"values\": [1]}],\n"
+       "\"residuals\": [{\"expressions\": [\"v +\"], \"parameters\": [\"v\"]}]}",
+       "FILE:2:32: /residuals/0/expressions/0: expression: line 1, column 4: expected a number, a "
+       "name or '(', got the end of the text"},
+  };
+  for (const auto& row : rows) {
+    const TemporaryDir folder;
+    const std::string path = folder.path() / "problem.json";
+    std::ofstream(path) << row.text;
+    const CommandResult result = topograd("solve '" + path + "'");
+    EXPECT_EQ(result.status, 2);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(result.err, "topograd: " + path + std::string(row.error).substr(4) + "\n");
+  }
+  EXPECT_EQ(topograd("solve /nowhere/p.json").err, "topograd: /nowhere/p.json: cannot be read\n");
 }
 
 }  // namespace

@@ -34,6 +34,16 @@ class SpringsProblem final : public NamedProblem {
   std::unique_ptr<problems::Springs> springs_;
 };
 
+class FileProblem final : public NamedProblem {
+ public:
+  explicit FileProblem(const std::string& path) : file_(read_problem_file(path)) {}
+  Problem& problem() override { return file_->problem; }
+  const ProblemFile* file() const override { return file_.get(); }
+
+ private:
+  std::unique_ptr<ProblemFile> file_;
+};
+
 template <class Make>
 std::unique_ptr<NamedProblem> timed(Make make) {
   const auto start = std::chrono::steady_clock::now();
@@ -46,7 +56,8 @@ std::unique_ptr<NamedProblem> timed(Make make) {
 }  // namespace
 
 void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool required) {
-  app.add_option("problem", arguments.name, "arap or springs")->required(required);
+  app.add_option("problem", arguments.name, "arap, springs or a problem file that ends in .json")
+      ->required(required);
   app.add_option("--mesh", arguments.mesh, "OBJ file (arap)");
   app.add_option("--width", arguments.width, "vertices along a side (springs)");
   app.add_option("--shuffle", arguments.shuffle,
@@ -64,8 +75,12 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
     problems::TriangleMesh mesh = read_mesh(arguments.mesh);
     return timed([&] { return std::make_unique<ArapProblem>(std::move(mesh)); });
   }
+  if (arguments.name.ends_with(".json")) {
+    return timed([&] { return std::make_unique<FileProblem>(arguments.name); });
+  }
   throw Error(ErrorCode::InvalidArgument,
-              "expected the problem arap or springs, got \"" + arguments.name + "\"");
+              "expected the problem arap, springs or a file that ends in .json, got \"" +
+                  arguments.name + "\"");
 }
 
 }  // namespace topograd::command

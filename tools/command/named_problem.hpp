@@ -3,6 +3,7 @@
 
 #include "problems/mesh.hpp"
 
+#include <topograd/api/problem_file.hpp>
 #include <topograd/frontend/problem.hpp>
 
 #include <CLI/CLI.hpp>
@@ -16,7 +17,7 @@ namespace topograd::command {
 
 /// How a problem is named on the command line.
 struct ProblemArguments {
-  std::string name;
+  std::string name;                      ///< or the path of a problem file, which ends in .json
   std::string mesh;                      ///< OBJ file: arap
   std::uint32_t width = 100;             ///< springs
   std::optional<std::uint64_t> shuffle;  ///< springs
@@ -31,11 +32,13 @@ class NamedProblem {
   virtual Problem& problem() = 0;
   /// The mesh with the present positions; empty if the problem has none.
   virtual problems::TriangleMesh mesh() const { return {}; }
+  /// The file that it was read from; null for a problem that has a name.
+  virtual const ProblemFile* file() const { return nullptr; }
   double build_seconds = 0;
 };
 
 /// Builds it, with the time that tracing took. Throws Error{InvalidArgument} for an unknown name or
-/// a missing option, and what reading a mesh throws.
+/// a missing option, and what reading a mesh or a problem file throws.
 std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments);
 
 }  // namespace topograd::command

@@ -5,9 +5,12 @@
 #include "command/output.hpp"
 #include "command/solver_arguments.hpp"
 
+#include <topograd/api/problem_file.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/solver/solve.hpp>
 #include <topograd/solver/summary_json.hpp>
+
+#include <nlohmann/json.hpp>
 
 #include <iostream>
 #include <memory>
@@ -23,12 +26,14 @@ struct Arguments {
 };
 
 void solve_problem(const Arguments& arguments) {
-  const SolverOptions options = [&] {
-    SolverOptions made = to_options(arguments.solver);
-    if (!arguments.solver.max_iterations) made.max_iterations = 100;
-    return made;
-  }();
+  SolverOptions options = to_options(arguments.solver);
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
+  const ProblemFile* file = named->file();
+  if (file != nullptr) {
+    options = to_options(arguments.solver, file->options);
+  } else if (!arguments.solver.max_iterations) {
+    options.max_iterations = 100;
+  }
   if (!arguments.out.empty() && named->mesh().positions.empty()) {
     throw Error(ErrorCode::InvalidArgument,
                 arguments.problem.name + ": --out expects a problem that has a mesh");
@@ -37,14 +42,22 @@ void solve_problem(const Arguments& arguments) {
   summary.times.build_seconds = named->build_seconds;
   if (!arguments.quiet && arguments.json != "-") std::cout << summary.full_report() << std::flush;
   if (!arguments.out.empty()) write_mesh(arguments.out, named->mesh());
-  if (!arguments.json.empty()) write_text(arguments.json, to_json(summary) + "\n");
+  if (arguments.json.empty()) return;
+  auto report = nlohmann::ordered_json::parse(to_json(summary));
+  if (file != nullptr) {
+    report["parameters"] = nlohmann::ordered_json::object();
+    for (const ProblemFile::Array& array : file->parameters)
+      report["parameters"][array.name] = array.values;
+  }
+  write_json(arguments.json, report);
 }
 
 }  // namespace
 
 void add_solve(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("solve", "Minimises a problem");
+  CLI::App* command =
+      app.add_subcommand("solve", "Minimises a problem or what a JSON file describes");
   add_problem_options(*command, arguments->problem);
   add_place_options(*command, arguments->solver);
   add_solve_options(*command, arguments->solver);

@@ -12,7 +12,7 @@ namespace topograd::command {
 
 /// Text of the options as given; to_options() reads it.
 struct SolverArguments {
-  std::string backend = "automatic", precision = "f64", method, linear, accumulate, device;
+  std::string backend, precision, method, linear, accumulate, device;
   std::optional<int> max_iterations, max_linear_iterations, threads;
   std::optional<double> tolerance, time_limit;
 };
@@ -36,12 +36,12 @@ inline void add_solve_options(CLI::App& app, SolverArguments& a) {
   app.add_option("--linear", a.linear, "pcg, cholesky or automatic");
 }
 
-/// Throws Error{InvalidArgument} for text that is none of the names.
-inline SolverOptions to_options(const SolverArguments& a) {
-  SolverOptions options;
-  options.backend = parse_backend(a.backend);
-  options.precision = parse_precision(a.precision);
-  options.device = a.device;
+/// `options` with what was given in their place. Throws Error{InvalidArgument} for text that is
+/// none of the names.
+inline SolverOptions to_options(const SolverArguments& a, SolverOptions options = {}) {
+  if (!a.backend.empty()) options.backend = parse_backend(a.backend);
+  if (!a.precision.empty()) options.precision = parse_precision(a.precision);
+  if (!a.device.empty()) options.device = a.device;
   if (!a.accumulate.empty()) options.accumulation = codegen::parse_accumulation(a.accumulate);
   if (!a.method.empty()) options.method = parse_method(a.method);
   if (!a.linear.empty()) options.linear_solver = parse_linear_solver(a.linear);

@@ -1,0 +1,300 @@
+// Building problems from what their files say.
+#include <topograd/api/problem_file.hpp>
+
+#include <topograd/api/expression.hpp>
+#include <topograd/api/problem_file_description.hpp>
+#include <topograd/ir/error.hpp>
+#include <topograd/ir/text.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace topograd {
+namespace {
+
+using ir::Id;
+using ir::Op;
+using problem_file::ArrayDescription;
+using problem_file::Binding;
+using problem_file::BlockDescription;
+using problem_file::Description;
+using problem_file::Document;
+
+/// A binding and the array it was found to read; null for numbers that stand in the file.
+struct Bound {
+  const Binding* binding = nullptr;
+  const ArrayDescription* array = nullptr;
+  std::size_t position = 0;  ///< of the array in its list
+
+  std::uint32_t width() const { return array == nullptr || binding->coordinate ? 1 : array->width; }
+  /// Instances that it is good for; 0 = any number.
+  std::size_t count() const {
+    if (array == nullptr) return binding->one_for_all ? 0 : binding->numbers.size();
+    if (!binding->index.empty()) return binding->index.size();
+    return binding->block || array->blocks() == 1 ? 0 : array->blocks();
+  }
+  std::uint32_t block(std::size_t instance) const {
+    if (!binding->index.empty()) return binding->index[instance];
+    return count() == 0 ? binding->block.value_or(0) : static_cast<std::uint32_t>(instance);
+  }
+  std::uint32_t coordinate(std::uint32_t k) const { return binding->coordinate.value_or(0) + k; }
+  double number(std::size_t instance, std::uint32_t k) const {
+    if (array != nullptr)
+      return array->values[std::size_t{block(instance)} * array->width + coordinate(k)];
+    return binding->numbers[binding->one_for_all ? 0 : instance];
+  }
+};
+
+class Builder {
+ public:
+  Builder(const Document& document, const Description& description, ProblemFile& file)
+      : document_(document), description_(description), file_(file) {}
+
+  void build() {
+    check_names();
+    for (const ArrayDescription& array : description_.parameters)
+      file_.parameters.push_back({array.name, array.width, array.values});
+    for (std::size_t k = 0; k < file_.parameters.size(); ++k) add_array(k);
+    for (const auto& uniform : description_.uniforms)
+      uniforms_.push_back(file_.problem.add_uniform(uniform.value));
+    for (const BlockDescription& block : description_.residuals) add_block(block);
+    file_.options = description_.options;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& pointer, const std::string& message) const {
+    problem_file::fail(document_, pointer, message);
+  }
+
+  // Names of parameters, data and uniforms, each list for itself.
+  void check_names() const {
+    const auto check = [&](const auto& list) {
+      std::set<std::string> seen;
+      for (const auto& item : list) {
+        if (!seen.insert(item.name).second)
+          fail(item.pointer, "the name \"" + item.name + "\" is there twice");
+      }
+    };
+    check(description_.parameters);
+    check(description_.data);
+    check(description_.uniforms);
+  }
+
+  void add_array(std::size_t k) {
+    const ArrayDescription& array = description_.parameters[k];
+    arrays_.push_back(
+        file_.problem.add_parameters(file_.parameters[k].values, static_cast<int>(array.width)));
+    if (array.all_constant) {
+      for (std::size_t b = 0; b < array.blocks(); ++b) file_.problem.set_constant(arrays_[k], b);
+    }
+    for (const std::uint32_t b : array.constant) file_.problem.set_constant(arrays_[k], b);
+  }
+
+  Bound bind(const Binding& binding, const std::vector<ArrayDescription>& arrays) const {
+    if (binding.array.empty() && !binding.numbers.empty()) return {&binding};
+    const auto found = std::ranges::find(arrays, binding.array, &ArrayDescription::name);
+    if (found == arrays.end()) {
+      std::string known;
+      for (const ArrayDescription& array : arrays)
+        known += (known.empty() ? "" : ", ") + array.name;
+      fail(binding.pointer, "expected one of the arrays " + (known.empty() ? "(none)" : known) +
+                                ", got \"" + binding.array + "\"");
+    }
+    if (binding.coordinate && *binding.coordinate >= found->width)
+      fail(binding.pointer, "expected a coordinate below " + std::to_string(found->width) +
+                                ", got " + std::to_string(*binding.coordinate));
+    check_blocks(binding, *found);
+    return {&binding, &*found, static_cast<std::size_t>(found - arrays.begin())};
+  }
+
+  void check_blocks(const Binding& binding, const ArrayDescription& array) const {
+    const auto check = [&](std::uint32_t block, const std::string& where) {
+      if (block < array.blocks()) return;
+      fail(binding.pointer + "/index" + where, "expected a block of " + array.name + " below " +
+                                                   std::to_string(array.blocks()) + ", got " +
+                                                   std::to_string(block));
+    };
+    if (binding.block) check(*binding.block, "");
+    for (std::size_t k = 0; k < binding.index.size(); ++k)
+      check(binding.index[k], "/" + std::to_string(k));
+  }
+
+  std::size_t count_of(const BlockDescription& block, const std::vector<Bound>& columns) const {
+    std::size_t count = block.count.value_or(0);
+    std::string given = "\"count\" says";
+    for (const Bound& column : columns) {
+      if (column.count() == 0) continue;
+      if (count != 0 && count != column.count()) {
+        fail(column.binding->pointer, "expected " + std::to_string(count) + " entries as " + given +
+                                          ", got " + std::to_string(column.count()));
+      }
+      if (count == 0) given = column.binding->pointer + " has";
+      count = column.count();
+    }
+    return std::max<std::size_t>(count, 1);
+  }
+
+  static void add_names(std::vector<std::string>& names, const Bound& bound) {
+    for (std::uint32_t k = 0; k < bound.width(); ++k) {
+      names.push_back(bound.binding->name +
+                      (bound.width() == 1 ? "" : "[" + std::to_string(k) + "]"));
+    }
+  }
+
+  void add_block(const BlockDescription& block) {
+    Block made;
+    ExpressionNames names;
+    for (const Binding& binding : block.parameters) {
+      made.parameters.push_back(bind(binding, description_.parameters));
+      add_names(names.parameters, made.parameters.back());
+    }
+    for (const Binding& binding : block.data) {
+      made.data.push_back(bind(binding, description_.data));
+      add_names(names.data, made.data.back());
+    }
+    for (const auto& uniform : description_.uniforms) names.uniforms.push_back(uniform.name);
+    if (block.weight) add_weight(*block.weight, made);
+    for (std::size_t k = 0; k < block.expressions.size(); ++k)
+      made.programs.push_back(expression(block.expressions[k], names,
+                                         block.pointer + "/expressions/" + std::to_string(k)));
+    add_instances(block, made);
+  }
+
+  /// One block of the file, ready to be traced.
+  struct Block {
+    std::vector<Bound> parameters, data;  ///< the weight is the last of `data`
+    std::optional<std::size_t> weight_uniform;
+    bool weighted = false;
+    std::vector<ir::Program> programs;
+  };
+
+  void add_weight(const Binding& weight, Block& block) const {
+    const auto& uniforms = description_.uniforms;
+    const auto uniform =
+        std::ranges::find(uniforms, weight.array, &problem_file::UniformDescription::name);
+    if (!weight.array.empty() && uniform != uniforms.end()) {
+      block.weight_uniform = static_cast<std::size_t>(uniform - uniforms.begin());
+      return;
+    }
+    block.data.push_back(bind(weight, description_.data));
+    block.weighted = true;
+    if (block.data.back().width() != 1)
+      fail(weight.pointer, "expected one number an instance, got an array of width " +
+                               std::to_string(block.data.back().width()));
+  }
+
+  ir::Program expression(const std::string& text, const ExpressionNames& names,
+                         const std::string& pointer) const {
+    try {
+      return parse(text, names);
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      fail(pointer, message.substr(0, message.find('\n')));
+    }
+  }
+
+  void add_instances(const BlockDescription& block, const Block& made) {
+    std::vector<Bound> columns = made.parameters;
+    columns.insert(columns.end(), made.data.begin(), made.data.end());
+    const std::size_t count = count_of(block, columns);
+    std::vector<std::uint32_t> indices;
+    std::vector<double> numbers;
+    for (std::size_t i = 0; i < count; ++i) {
+      for (const Bound& bound : made.parameters) indices.push_back(bound.block(i));
+      for (const Bound& bound : made.data) {
+        for (std::uint32_t k = 0; k < bound.width(); ++k) numbers.push_back(bound.number(i, k));
+      }
+      if (made.weighted) numbers.back() = root_of_weight(block, i, numbers.back());
+    }
+    try {
+      file_.problem.add_residuals(count, [&](Element e) { return trace(made, e); },
+                                  {.indices = indices, .data = numbers, .label = block.label});
+    } catch (const Error& error) {
+      fail(block.pointer, error.what());
+    }
+  }
+
+  double root_of_weight(const BlockDescription& block, std::size_t instance, double weight) const {
+    if (weight >= 0) return std::sqrt(weight);
+    fail(block.weight->pointer, "expected weights >= 0, got " + ir::print_number(weight) +
+                                    " for instance " + std::to_string(instance));
+  }
+
+  std::vector<Value> trace(const Block& block, const Element& e) const {
+    std::vector<Value> parameters, data, uniforms;
+    for (std::size_t b = 0; b < block.parameters.size(); ++b) {
+      const Bound& bound = block.parameters[b];
+      for (std::uint32_t k = 0; k < bound.width(); ++k)
+        parameters.push_back(arrays_[bound.position](e.index(static_cast<int>(b)),
+                                                     static_cast<int>(bound.coordinate(k))));
+    }
+    for (int k = 0; k < e.data_count(); ++k) data.push_back(e.data(k));
+    for (const Uniform& uniform : uniforms_) uniforms.push_back(uniform);
+    std::vector<Value> rows;
+    for (const ir::Program& program : block.programs)
+      replay(program, parameters, data, uniforms, rows);
+    for (Value& row : rows) {
+      if (block.weighted) row *= data.back();
+      if (block.weight_uniform) row *= sqrt(uniforms[*block.weight_uniform]);
+    }
+    return rows;
+  }
+
+  static void replay(const ir::Program& program, const std::vector<Value>& parameters,
+                     const std::vector<Value>& data, const std::vector<Value>& uniforms,
+                     std::vector<Value>& rows) {
+    std::vector<Value> values;
+    for (const ir::Node& node : program.nodes) {
+      const auto operand = [&](int k) { return values[node.args[static_cast<std::size_t>(k)]]; };
+      if (node.op == Op::Parameter) {
+        values.push_back(parameters[node.slot()]);
+      } else if (node.op == Op::Data) {
+        values.push_back(data[node.slot()]);
+      } else if (node.op == Op::Uniform) {
+        values.push_back(uniforms[node.slot()]);
+      } else if (node.op == Op::Literal) {
+        values.push_back(literal(node.literal()));
+      } else if (ir::arity(node.op) == 1) {
+        values.push_back(Value::make(node.op, operand(0)));
+      } else if (ir::arity(node.op) == 2) {
+        values.push_back(Value::make(node.op, operand(0), operand(1)));
+      } else {
+        values.push_back(Value::make(node.op, operand(0), operand(1), operand(2)));
+      }
+    }
+    for (const Id output : program.outputs) rows.push_back(values[output]);
+  }
+
+  const Document& document_;
+  const Description& description_;
+  ProblemFile& file_;
+  std::vector<Parameters> arrays_;
+  std::vector<Uniform> uniforms_;
+};
+
+}  // namespace
+
+std::unique_ptr<ProblemFile> parse_problem_file(std::string_view text, const std::string& name) {
+  const Document document = {name, text};
+  const Description description = problem_file::read_description(document);
+  auto file = std::make_unique<ProblemFile>();
+  Builder(document, description, *file).build();
+  return file;
+}
+
+std::unique_ptr<ProblemFile> read_problem_file(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::ostringstream text;
+  // A folder opens too, and reads as nothing.
+  if (!stream || std::filesystem::is_directory(path) ||
+      !(text << stream.rdbuf() || text.str().empty())) {
+    throw Error(ErrorCode::File, path + ": cannot be read");
+  }
+  return parse_problem_file(text.str(), path);
+}
+
+}  // namespace topograd

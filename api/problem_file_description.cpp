@@ -1,0 +1,335 @@
+// Reading of problem files: JSON and the form that it must have.
+#include <topograd/api/problem_file_description.hpp>
+
+#include <topograd/ir/error.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+namespace topograd::problem_file {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string shown(const Json& json) {
+  constexpr std::size_t kLongest = 40;
+  if (json.is_object()) return "an object";
+  if (json.is_array()) return "a list of " + std::to_string(json.size());
+  const std::string text = json.dump(-1, ' ', true);
+  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
+}
+
+/// A value of the file and the way to it.
+class Item {
+ public:
+  Item(const Document& document, const Json& json, std::string pointer)
+      : document_(document), json_(json), pointer_(std::move(pointer)) {}
+
+  const std::string& pointer() const { return pointer_; }
+  bool is_array() const { return json_.is_array(); }
+  bool is_string() const { return json_.is_string(); }
+  bool is_number() const { return json_.is_number(); }
+  bool is_bool() const { return json_.is_boolean(); }
+  bool is_object() const { return json_.is_object(); }
+  bool boolean() const { return json_.get<bool>(); }
+  std::size_t size() const { return json_.size(); }
+
+  [[noreturn]] void fail(const std::string& message) const {
+    problem_file::fail(document_, pointer_, message);
+  }
+  [[noreturn]] void fail_expected(const std::string& what) const {
+    fail("expected " + what + ", got " + shown(json_));
+  }
+
+  Item at(std::size_t k) const { return {document_, json_[k], pointer_ + "/" + std::to_string(k)}; }
+  std::optional<Item> find(const std::string& key) const {
+    const auto found = json_.find(key);
+    if (found == json_.end()) return std::nullopt;
+    return Item(document_, *found, pointer_ + "/" + key);
+  }
+  Item get(const std::string& key) const {
+    const std::optional<Item> found = find(key);
+    if (!found) fail("expected the key \"" + key + "\"");
+    return *found;
+  }
+  std::vector<std::string> keys() const {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : json_.items()) keys.push_back(key);
+    return keys;
+  }
+
+  /// An object that has no other keys.
+  const Item& object(std::initializer_list<std::string_view> known) const {
+    if (!json_.is_object()) fail_expected("an object");
+    for (const std::string& key : keys()) {
+      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+      std::string list;
+      for (std::string_view name : known) list += (list.empty() ? "" : ", ") + std::string(name);
+      find(key)->fail("expected one of the keys " + list + ", got \"" + key + "\"");
+    }
+    return *this;
+  }
+  const Item& array(const char* what) const {
+    if (!json_.is_array()) fail_expected(what);
+    return *this;
+  }
+  std::string string(const char* what) const {
+    if (!json_.is_string()) fail_expected(what);
+    return json_.get<std::string>();
+  }
+  double number() const {
+    if (!json_.is_number()) fail_expected("a number");
+    return json_.get<double>();
+  }
+  std::uint32_t integer(const char* what, std::uint32_t least) const {
+    const bool fits = json_.is_number_unsigned() && json_.get<std::uint64_t>() >= least &&
+                      json_.get<std::uint64_t>() < std::numeric_limits<std::uint32_t>::max();
+    if (!fits) fail_expected(what);
+    return json_.get<std::uint32_t>();
+  }
+  int count() const {
+    const std::uint32_t value = integer("a count from 0", 0);
+    if (value > static_cast<std::uint32_t>(std::numeric_limits<int>::max()))
+      fail_expected("a count below 2^31");
+    return static_cast<int>(value);
+  }
+  std::vector<double> numbers() const {
+    std::vector<double> out;
+    out.reserve(array("a list of numbers").size());
+    for (std::size_t k = 0; k < size(); ++k) {
+      if (!json_[k].is_number()) at(k).fail_expected("a number");
+      out.push_back(json_[k].get<double>());
+    }
+    return out;
+  }
+  std::vector<std::uint32_t> blocks() const {
+    std::vector<std::uint32_t> out;
+    out.reserve(array("a list of block numbers").size());
+    for (std::size_t k = 0; k < size(); ++k) {
+      const Json& entry = json_[k];
+      if (!entry.is_number_unsigned() ||
+          entry.get<std::uint64_t>() >= std::numeric_limits<std::uint32_t>::max())
+        at(k).fail_expected("a block number from 0");
+      out.push_back(entry.get<std::uint32_t>());
+    }
+    return out;
+  }
+
+ private:
+  const Document& document_;
+  const Json& json_;
+  std::string pointer_;
+};
+
+// Calls `read` for each item of the list under a key, which may be missing.
+template <class Read>
+void each(const Item& root, const std::string& key, Read read) {
+  const std::optional<Item> list = root.find(key);
+  if (!list) return;
+  list->array("a list");
+  for (std::size_t k = 0; k < list->size(); ++k) read(list->at(k));
+}
+
+ArrayDescription read_array(const Item& item, bool parameters) {
+  parameters ? item.object({"name", "width", "values", "constant"})
+             : item.object({"name", "width", "values"});
+  ArrayDescription out;
+  out.pointer = item.pointer();
+  out.name = item.get("name").string("a name");
+  if (const auto width = item.find("width")) out.width = width->integer("a width from 1", 1);
+  const Item values = item.get("values");
+  out.values = values.numbers();
+  if (out.values.empty() || out.values.size() % out.width != 0) {
+    values.fail("expected blocks of " + std::to_string(out.width) + ", got " +
+                std::to_string(out.values.size()) + " numbers");
+  }
+  const auto constant = item.find("constant");
+  if (constant && constant->is_bool()) {
+    out.all_constant = constant->boolean();
+  } else if (constant) {
+    out.constant = constant->blocks();
+    for (std::size_t k = 0; k < out.constant.size(); ++k) {
+      if (out.constant[k] >= out.blocks())
+        constant->at(k).fail("expected a block number below " + std::to_string(out.blocks()) +
+                             ", got " + std::to_string(out.constant[k]));
+    }
+  }
+  return out;
+}
+
+/// A name, {array, index, coordinate}, or (where numbers may stand) a number or a list of them.
+Binding read_binding(const Item& item, const std::string& name, bool numbers) {
+  Binding out;
+  out.name = name;
+  out.pointer = item.pointer();
+  if (item.is_string()) {
+    out.array = item.string("a name");
+  } else if (numbers && item.is_number()) {
+    out.numbers = {item.number()};
+    out.one_for_all = true;
+  } else if (numbers && item.is_array()) {
+    out.numbers = item.numbers();
+    if (out.numbers.empty()) item.fail_expected("at least one number");
+  } else {
+    item.object({"array", "index", "coordinate"});
+    out.array = item.get("array").string("a name");
+    const auto index = item.find("index");
+    if (index && index->is_array()) {
+      out.index = index->blocks();
+      if (out.index.empty()) index->fail_expected("at least one block number");
+    } else if (index) {
+      out.block = index->integer("a block number or a list of them", 0);
+    }
+    if (const auto coordinate = item.find("coordinate"))
+      out.coordinate = coordinate->integer("a coordinate from 0", 0);
+  }
+  return out;
+}
+
+/// {"name": binding, ...}, or ["array", ...] for arrays that keep their names.
+std::vector<Binding> read_bindings(const Item& block, const std::string& key, bool numbers) {
+  std::vector<Binding> out;
+  const auto found = block.find(key);
+  if (!found) return out;
+  if (found->is_array()) {
+    for (std::size_t k = 0; k < found->size(); ++k) {
+      const std::string name = found->at(k).string("the name of an array");
+      out.push_back(read_binding(found->at(k), name, false));
+    }
+    return out;
+  }
+  if (!found->is_object()) found->fail_expected("an object or a list of names");
+  for (const std::string& name : found->keys())
+    out.push_back(read_binding(*found->find(name), name, numbers));
+  return out;
+}
+
+BlockDescription read_block(const Item& item) {
+  item.object({"label", "count", "expressions", "parameters", "data", "weight"});
+  BlockDescription out;
+  out.pointer = item.pointer();
+  if (const auto label = item.find("label")) out.label = label->string("a text");
+  if (const auto count = item.find("count")) out.count = count->integer("a count from 1", 1);
+  const Item expressions = item.get("expressions");
+  expressions.array("a list of expressions");
+  for (std::size_t k = 0; k < expressions.size(); ++k)
+    out.expressions.push_back(expressions.at(k).string("an expression"));
+  if (out.expressions.empty()) expressions.fail_expected("at least one expression");
+  out.parameters = read_bindings(item, "parameters", false);
+  out.data = read_bindings(item, "data", true);
+  if (const auto weight = item.find("weight")) out.weight = read_binding(*weight, "weight", true);
+  return out;
+}
+
+/// An option of the solver and how it is set; setting throws Error{InvalidArgument} for bad text.
+struct Option {
+  const char* key;
+  void (*set)(SolverOptions& options, const Item& value);
+};
+constexpr Option kOptions[] = {
+    {"backend",
+     [](SolverOptions& o, const Item& v) { o.backend = parse_backend(v.string("a text")); }},
+    {"precision",
+     [](SolverOptions& o, const Item& v) { o.precision = parse_precision(v.string("a text")); }},
+    {"method",
+     [](SolverOptions& o, const Item& v) { o.method = parse_method(v.string("a text")); }},
+    {"linear_solver",
+     [](SolverOptions& o, const Item& v) {
+       o.linear_solver = parse_linear_solver(v.string("a text"));
+     }},
+    {"max_iterations", [](SolverOptions& o, const Item& v) { o.max_iterations = v.count(); }},
+    {"max_linear_iterations",
+     [](SolverOptions& o, const Item& v) { o.max_linear_iterations = v.count(); }},
+    {"time_limit_seconds",
+     [](SolverOptions& o, const Item& v) { o.time_limit_seconds = v.number(); }},
+    {"function_tolerance",
+     [](SolverOptions& o, const Item& v) { o.function_tolerance = v.number(); }},
+    {"gradient_tolerance",
+     [](SolverOptions& o, const Item& v) { o.gradient_tolerance = v.number(); }},
+    {"parameter_tolerance",
+     [](SolverOptions& o, const Item& v) { o.parameter_tolerance = v.number(); }},
+    {"linear_tolerance", [](SolverOptions& o, const Item& v) { o.linear_tolerance = v.number(); }},
+    {"initial_trust_region_radius",
+     [](SolverOptions& o, const Item& v) { o.initial_trust_region_radius = v.number(); }},
+    {"threads", [](SolverOptions& o, const Item& v) { o.threads = v.count(); }},
+};
+
+SolverOptions read_options(const Item& item) {
+  SolverOptions options;
+  std::string known;
+  for (const Option& option : kOptions)
+    known += (known.empty() ? "" : ", ") + std::string(option.key);
+  if (!item.is_object()) item.fail_expected("an object");
+  for (const std::string& key : item.keys()) {
+    const Item value = *item.find(key);
+    const auto* option = std::ranges::find(kOptions, key, &Option::key);
+    if (option == std::end(kOptions))
+      value.fail("expected one of the keys " + known + ", got \"" + key + "\"");
+    try {
+      option->set(options, value);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::Parse) throw;
+      value.fail(error.what());
+    }
+  }
+  return options;
+}
+
+// "[json.exception.parse_error.101] parse error at line 1, column 2: what" -> "what"
+std::string without_place(const std::string& message) {
+  std::size_t first = message.find("] ");
+  first = first == std::string::npos ? 0 : first + 2;
+  const std::size_t column = message.find("column ", first);
+  const std::size_t colon = column == std::string::npos ? column : message.find(": ", column);
+  std::string out = message.substr(colon == std::string::npos ? first : colon + 2);
+  for (char& c : out)
+    c = static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e ? '?' : c;
+  return out;
+}
+
+Json parse_json(const Document& document) {
+  try {
+    return Json::parse(document.text);
+  } catch (const Json::parse_error& error) {
+    const std::size_t last = std::min(error.byte, document.text.size() + 1);
+    problem_file::fail_at(document, last > 0 ? last - 1 : 0, without_place(error.what()));
+  } catch (const Json::out_of_range& error) {
+    // A number too large, between quotes in the message.
+    const std::string message = without_place(error.what());
+    const std::size_t first = message.find('\''), last = message.rfind('\'');
+    const std::size_t at =
+        first < last ? document.text.find(message.substr(first + 1, last - first - 1)) : 0;
+    problem_file::fail_at(document, at == std::string::npos ? 0 : at, message);
+  }
+}
+
+}  // namespace
+
+Description read_description(const Document& document) {
+  const Json json = parse_json(document);
+  const Item root(document, json, "");
+  root.object({"title", "parameters", "uniforms", "data", "residuals", "solver"});
+  if (const auto title = root.find("title")) title->string("a text");
+  Description out;
+  each(root, "parameters",
+       [&](const Item& item) { out.parameters.push_back(read_array(item, true)); });
+  each(root, "data", [&](const Item& item) { out.data.push_back(read_array(item, false)); });
+  each(root, "uniforms", [&](const Item& item) {
+    item.object({"name", "value"});
+    out.uniforms.push_back(
+        {item.get("name").string("a name"), item.get("value").number(), item.pointer()});
+  });
+  each(root, "residuals", [&](const Item& item) { out.residuals.push_back(read_block(item)); });
+  if (out.parameters.empty()) root.fail("expected \"parameters\" with at least one array");
+  if (out.residuals.empty()) root.fail("expected \"residuals\" with at least one block");
+  if (const auto solver = root.find("solver")) out.options = read_options(*solver);
+  return out;
+}
+
+}  // namespace topograd::problem_file

@@ -1,0 +1,27 @@
+// Places in JSON text, for messages.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace topograd::problem_file {
+
+/// A file's text and the name that messages call it by.
+struct Document {
+  std::string name;
+  std::string_view text;
+};
+
+/// Byte at which the value that a JSON pointer ("/residuals/0/label") names begins, or where its
+/// nearest ancestor does. The text is JSON. Cost: linear in the text before it.
+std::size_t find_value(std::string_view text, std::string_view pointer);
+
+/// Throws Error{Parse}: "name:line:column: message" for byte `at`.
+[[noreturn]] void fail_at(const Document& document, std::size_t at, const std::string& message);
+
+/// Throws Error{Parse}: "name:line:column: /pointer: message".
+[[noreturn]] void fail(const Document& document, const std::string& pointer,
+                       const std::string& message);
+
+}  // namespace topograd::problem_file

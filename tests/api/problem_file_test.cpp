@@ -1,0 +1,264 @@
+// Problem files: what they build, and errors with their place.
+#include "support/paths.hpp"
+
+#include <topograd/api/problem_file.hpp>
+#include <topograd/frontend/math.hpp>
+#include <topograd/ir/error.hpp>
+#include <topograd/ir/text.hpp>
+#include <topograd/solver/evaluator.hpp>
+#include <topograd/solver/solve.hpp>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <fstream>
+
+namespace topograd::test {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// springs(W) of the benchmark as a file: positions, edges and anchored corners.
+Json springs(unsigned w) {
+  Json positions = Json::array(), tail = Json::array(), head = Json::array(), rest = Json::array(),
+       corner = Json::array(), target = Json::array();
+  const auto edge = [&](unsigned a, unsigned b, double length) {
+    tail.push_back(a), head.push_back(b), rest.push_back(length);
+  };
+  for (unsigned k = 0; k < w * w; ++k) {
+    const unsigned i = k % w, j = k / w;
+    for (const double x :
+         {i + 0.1 * std::sin(1.0 * k), j + 0.1 * std::cos(3.0 * k), 0.1 * std::sin(7.0 * k)})
+      positions.push_back(x);
+    if (i + 1 < w) edge(k, k + 1, 1);
+    if (j + 1 < w) edge(k, k + w, 1);
+    if (i + 1 < w && j + 1 < w) edge(k, k + w + 1, std::sqrt(2.0));
+  }
+  for (const unsigned k : {0u, w - 1, w * (w - 1), w * w - 1}) {
+    corner.push_back(k);
+    for (const double x : {1.1 * (k % w), 1.1 * (k / w), 0.0}) target.push_back(x);
+  }
+  return {{"parameters", {{{"name", "x"}, {"width", 3}, {"values", positions}}}},
+          {"data", {{{"name", "corners"}, {"width", 3}, {"values", target}}}},
+          {"residuals",
+           {{{"label", "spring"},
+             {"expressions", {"sqrt((a.x - b.x)^2 + (a.y - b.y)^2 + (a.z - b.z)^2) - rest"}},
+             {"parameters",
+              {{"a", {{"array", "x"}, {"index", tail}}}, {"b", {{"array", "x"}, {"index", head}}}}},
+             {"data", {{"rest", rest}}}},
+            {{"label", "anchor"},
+             {"expressions", {"a[0] - c[0]", "a[1] - c[1]; a[2] - c[2]"}},
+             {"parameters", {{"a", {{"array", "x"}, {"index", corner}}}}},
+             {"data", {{"c", "corners"}}}}}}};
+}
+
+double initial_cost(ProblemFile& file) {
+  return Evaluator(file.problem, {.backend = Backend::cpu}).cost();
+}
+
+TEST(ProblemFile, SpringsHaveThePublishedCost) {
+  struct Row {
+    unsigned width;
+    double cost;  // Ceres, f64
+  };
+  for (const Row& row : {Row{10, 2.6161453817}, Row{30, 27.0082445932}}) {
+    const auto file = parse_problem_file(springs(row.width).dump(1), "springs.json");
+    EXPECT_NEAR(initial_cost(*file), row.cost, 1e-9 * row.cost);
+    EXPECT_EQ(file->problem.topology_count(), 2u);
+    EXPECT_EQ(file->problem.residual_count(), 3 * row.width * row.width - 4 * row.width + 1 + 12);
+  }
+}
+
+// The same numbers through the C++ front door.
+TEST(ProblemFile, TheExampleFitsItsCurve) {
+  const auto file = read_problem_file(source_dir() / "samples/data/curve_fit.json");
+  const Json json = Json::parse(read_file(source_dir() / "samples/data/curve_fit.json"));
+  const std::vector<double> x = json["data"][0]["values"], y = json["data"][1]["values"];
+  std::vector<double> m = {0}, c = {0};
+  Problem problem;
+  const Parameters slope = problem.add_parameters(m), offset = problem.add_parameters(c);
+  for (std::size_t i = 0; i + 1 < x.size(); ++i)
+    problem.add_residual(exp(slope[0] * x[i] + offset[0]) - y[i]);
+  problem.add_residual(slope[0] * std::sqrt(1e-6));
+  SolverOptions options = file->options;
+  options.backend = Backend::cpu;
+  EXPECT_EQ(options.max_iterations, 50);
+  EXPECT_EQ(options.function_tolerance, 1e-10);
+  const Summary expected = solve(problem, options), got = solve(file->problem, options);
+  EXPECT_NEAR(got.initial_cost, expected.initial_cost, 1e-12 * expected.initial_cost);
+  EXPECT_NEAR(got.final_cost, expected.final_cost, 1e-9 * expected.final_cost);
+  EXPECT_EQ(file->parameters[0].name, "m");
+  EXPECT_NEAR(file->parameters[0].values[0], m[0], 1e-7);
+  EXPECT_NEAR(file->parameters[1].values[0], c[0], 1e-7);
+}
+
+TEST(ProblemFile, TheManualShowsTheExample) {
+  const std::string manual = read_file(source_dir() / "docs/problem-files.md");
+  EXPECT_NE(manual.find(read_file(source_dir() / "samples/data/curve_fit.json")),
+            std::string::npos);
+}
+
+// ½ Σ w r² by hand.
+TEST(ProblemFile, ColumnsMeanWhatTheySay) {
+  const struct {
+    const char* block;
+    double cost;
+  } rows[] = {
+      {R"("expressions": ["a"], "parameters": {"a": "v"})", (1 + 4 + 9 + 16) / 2.0},
+      {R"("expressions": ["a.y"], "parameters": {"a": "p"})", (100 + 400 + 900) / 2.0},
+      {R"("expressions": ["a"], "parameters": {"a": {"array": "p", "coordinate": 1}})",
+       (100 + 400 + 900) / 2.0},
+      {R"("expressions": ["a"], "parameters": {"a": {"array": "v", "index": 2}})", 9 / 2.0},
+      {R"("expressions": ["a"], "parameters": {"a": {"array": "v", "index": [3, 3]}})", 32 / 2.0},
+      {R"("expressions": ["a - L"], "parameters": {"a": {"array": "v", "index": 2}}, "data": {"L": [1, 2]})",
+       (4 + 1) / 2.0},
+      {R"("expressions": ["a - L"], "parameters": {"a": "v"}, "data": {"L": 1})",
+       (1 + 4 + 9) / 2.0},
+      {R"("expressions": ["v"], "parameters": ["v"], "weight": [1, 0, 2, 0])", (1 + 18) / 2.0},
+      {R"("expressions": ["v"], "parameters": ["v"], "weight": 2)", 30},
+      {R"("expressions": ["v"], "parameters": ["v"], "weight": "u")", 3 * 30 / 2.0},
+      {R"("expressions": ["v"], "parameters": ["v"], "weight": "d")",
+       (1 * 5 + 4 * 6 + 9 * 7 + 16 * 8) / 2.0},
+      {R"("expressions": ["u * a - d"], "parameters": {"a": {"array": "v", "index": [0, 1]}}, "data": {"d": {"array": "d", "index": [3, 2]}})",
+       (25 + 1) / 2.0},
+      {R"("count": 3, "expressions": ["a"], "parameters": {"a": {"array": "v", "index": 1}})", 6},
+  };
+  for (const auto& row : rows) {
+    const std::string text =
+        R"({"parameters": [{"name": "v", "values": [1, 2, 3, 4]},
+                           {"name": "p", "width": 2, "values": [0, 10, 0, 20, 0, 30]}],
+            "uniforms": [{"name": "u", "value": 3}],
+            "data": [{"name": "d", "values": [5, 6, 7, 8]}],
+            "residuals": [{)" +
+        std::string(row.block) + "}]}";
+    const auto file = parse_problem_file(text, "f.json");
+    EXPECT_NEAR(initial_cost(*file), row.cost, 1e-12 * row.cost) << row.block;
+  }
+}
+
+TEST(ProblemFile, HoldsBlocksConstant) {
+  const auto file = parse_problem_file(
+      R"({"parameters": [{"name": "v", "values": [1, 2, 3], "constant": [1]},
+                         {"name": "w", "values": [4], "constant": true}],
+          "residuals": [{"expressions": ["v + w"], "parameters": ["v", "w"]}]})",
+      "f.json");
+  solve(file->problem, {.backend = Backend::cpu, .max_iterations = 50});
+  EXPECT_NEAR(file->parameters[0].values[0], -4, 1e-6);
+  EXPECT_EQ(file->parameters[0].values[1], 2);
+  EXPECT_EQ(file->parameters[1].values[0], 4);
+}
+
+struct Mistake {
+  const char* text;
+  const char* error;
+};
+
+/// What goes before and after a residual block: lines 1 to 3, the block begins in line 4.
+std::string around(const std::string& block) {
+  return "{\"parameters\": [{\"name\": \"v\", \"values\": [1, 2]}],\n"
+         " \"data\": [{\"name\": \"d\", \"values\": [1, 2, 3]}],\n"
+         " \"residuals\": [\n" +
+         block + "]}";
+}
+
+void expect_error(const std::string& text, const std::string& expected) {
+  try {
+    parse_problem_file(text, "f.json");
+    ADD_FAILURE() << text << ": no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(), expected) << text;
+    EXPECT_EQ(error.code(), ErrorCode::Parse);
+  }
+}
+
+TEST(ProblemFile, SaysWhereTheFormIsWrong) {
+  const Mistake rows[] = {
+      {"",
+       "f.json:1:1: syntax error while parsing value - unexpected end of input; expected '[', "
+       "'{', or a literal"},
+      {"{\n  \"parameters\": [,]}",
+       "f.json:2:18: syntax error while parsing value - unexpected "
+       "','; expected '[', '{', or a literal"},
+      {"{\"parameters\":\n [1, 1e999]}", "f.json:2:6: number overflow parsing '1e999'"},
+      {"[1]", "f.json:1:1: expected an object, got a list of 1"},
+      {"{}", "f.json:1:1: expected \"parameters\" with at least one array"},
+      {"{\"parameter\": []}",
+       "f.json:1:15: /parameter: expected one of the keys title, parameters, "
+       "uniforms, data, residuals, solver, got \"parameter\""},
+      {"{\"parameters\": 7}", "f.json:1:16: /parameters: expected a list, got 7"},
+      {"{\"parameters\": [\n{\"values\": [1]}]}",
+       "f.json:2:1: /parameters/0: expected the key \"name\""},
+      {"{\"parameters\": [\n{\"name\": \"v\", \"width\": 0, \"values\": [1]}]}",
+       "f.json:2:24: /parameters/0/width: expected a width from 1, got 0"},
+      {"{\"parameters\": [\n{\"name\": \"v\", \"width\": 2, \"values\": [1]}]}",
+       "f.json:2:37: /parameters/0/values: expected blocks of 2, got 1 numbers"},
+      {"{\"parameters\": [\n{\"name\": \"v\", \"values\": [1,\n null]}]}",
+       "f.json:3:2: /parameters/0/values/1: expected a number, got null"},
+      {"{\"parameters\": [{\"name\": \"v\", \"values\": [1], \"constant\": [1]}]}",
+       "f.json:1:59: /parameters/0/constant/0: expected a block number below 1, got 1"},
+      {"{\"parameters\": [{\"name\": \"v\", \"values\": [1]}]}",
+       "f.json:1:1: expected \"residuals\" with at least one block"},
+  };
+  for (const Mistake& row : rows) expect_error(row.text, row.error);
+}
+
+TEST(ProblemFile, SaysWhereABlockIsWrong) {
+  const Mistake rows[] = {
+      {R"({"parameters": ["v"]})", "f.json:4:1: /residuals/0: expected the key \"expressions\""},
+      {R"({"expressions": []})",
+       "f.json:4:17: /residuals/0/expressions: expected at least one expression, got a list of 0"},
+      {R"({"expressions": ["sqrt(v"], "parameters": ["v"]})",
+       "f.json:4:18: /residuals/0/expressions/0: expression: line 1, column 7: expected an "
+       "operator, ',' or ')', got the end of the text"},
+      {R"({"expressions": ["v"], "parameters": ["w"]})",
+       "f.json:4:39: /residuals/0/parameters/0: expected one of the arrays v, got \"w\""},
+      {R"({"expressions": ["a"], "parameters": {"a": {"array": "v", "index": [0, 2]}}})",
+       "f.json:4:72: /residuals/0/parameters/a/index/1: expected a block of v below 2, got 2"},
+      {R"({"expressions": ["a"], "parameters": {"a": {"array": "v", "index": [0, -1]}}})",
+       "f.json:4:72: /residuals/0/parameters/a/index/1: expected a block number from 0, got -1"},
+      {R"({"expressions": ["a"], "parameters": {"a": {"array": "v", "coordinate": 1}}})",
+       "f.json:4:44: /residuals/0/parameters/a: expected a coordinate below 1, got 1"},
+      {R"({"expressions": ["v - d"], "parameters": ["v"], "data": ["d"]})",
+       "f.json:4:58: /residuals/0/data/0: expected 2 entries as /residuals/0/parameters/0 has, got "
+       "3"},
+      {R"({"expressions": ["v"], "parameters": ["v"], "count": 5})",
+       "f.json:4:39: /residuals/0/parameters/0: expected 5 entries as \"count\" says, got 2"},
+      {R"({"expressions": ["v"], "parameters": ["v"], "weight": [1, -1]})",
+       "f.json:4:55: /residuals/0/weight: expected weights >= 0, got -1 for instance 1"},
+      {R"({"expressions": ["d"], "data": ["d"]})",
+       "f.json:4:1: /residuals/0: add_residuals: the residual does not depend on any parameter, in "
+       "residual #0"},
+      {R"({"expressions": ["v"], "parameters": ["v"], "losses": 1})",
+       "f.json:4:55: /residuals/0/losses: expected one of the keys label, count, expressions, "
+       "parameters, data, weight, got \"losses\""},
+      {R"({"expressions": ["v"], "parameters": {"2v": "v"}})",
+       "f.json:4:18: /residuals/0/expressions/0: names: \"2v\" is no name (a letter, then letters, "
+       "digits and "
+       "underscores; not inf or nan)"},
+  };
+  for (const Mistake& row : rows) expect_error(around(row.text), row.error);
+}
+
+TEST(ProblemFile, SaysWhichOptionIsWrong) {
+  const Mistake rows[] = {
+      {R"({"max_iterations": -1})",
+       "f.json:5:29: /solver/max_iterations: expected a count from 0, got -1"},
+      {R"({"backend": "cuda"})",
+       "f.json:5:22: /solver/backend: unknown backend \"cuda\"; expected one of automatic, cpu, "
+       "vulkan, auto, gpu"},
+      {R"({"iterations": 1})",
+       "f.json:5:25: /solver/iterations: expected one of the keys backend, precision, method, "
+       "linear_solver, max_iterations, max_linear_iterations, time_limit_seconds, "
+       "function_tolerance, gradient_tolerance, parameter_tolerance, linear_tolerance, "
+       "initial_trust_region_radius, threads, got \"iterations\""},
+  };
+  for (const Mistake& row : rows) {
+    std::string text = around(R"({"expressions": ["v"], "parameters": ["v"]})");
+    text.replace(text.size() - 1, 1, ",\n\"solver\":" + std::string(row.text) + "}");
+    expect_error(text, row.error);
+  }
+}
+
+}  // namespace
+}  // namespace topograd::test
