@@ -49,14 +49,6 @@ Hash128 hash_bytes(std::span<const std::byte> bytes, Hash128 seed) {
   return {a, b};
 }
 
-std::string hex(Hash128 hash) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text(32, '0');
-  for (int i = 0; i < 16; ++i) {
-    text[15 - i] = kDigits[(hash.high >> (4 * i)) & 15];
-    text[31 - i] = kDigits[(hash.low >> (4 * i)) & 15];
-  }
-  return text;
-}
+std::string hex(Hash128 hash) { return ir::to_string(hash); }
 
 }  // namespace topograd::runtime

@@ -7,14 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include <topograd/ir/hash.hpp>
+
 namespace topograd::runtime {
 
-struct Hash128 {
-  std::uint64_t high = 0;
-  std::uint64_t low = 0;
-
-  auto operator<=>(const Hash128&) const = default;
-};
+using ir::Hash128;
 
 /// Hash of a byte string, chained through `seed`. Not for adversaries. Cost: about 1 ns per 4
 /// bytes. Source: MurmurHash3_x64_128 (A. Appleby, public domain), with a 128-bit seed.

@@ -88,7 +88,10 @@ Id expanded<Op::Sigmoid>(Graph& g, Operands x) {
 
 template <>
 Id expanded<Op::Softplus>(Graph& g, Operands x) {
-  const Id tail = g.add(Op::Exp, g.add(Op::Neg, g.add(Op::Abs, x.a)));
+  // |a| as a maximum, whose derivative at 0 is that of the first operand, as that of max(a, 0)
+  // beside it.
+  const Id magnitude = g.add(Op::Max, x.a, g.add(Op::Neg, x.a));
+  const Id tail = g.add(Op::Exp, g.add(Op::Neg, magnitude));
   return g.add(Op::Add, g.add(Op::Max, x.a, g.literal(0)), g.add(Op::Log1p, tail));
 }
 

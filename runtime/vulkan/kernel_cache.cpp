@@ -78,7 +78,7 @@ std::vector<std::uint32_t> compile_checked(const KernelSource& source) {
 }
 
 std::vector<std::uint32_t> KernelCache::module(const KernelSource& source) {
-  const Hash128 key{source.hash.high, source.hash.low};
+  const Hash128 key = source.hash;
   DiskCache& disk = device_->disk_cache();
   if (auto words = load(disk, key)) {
     ++stats_.disk_hits;

@@ -89,6 +89,7 @@ const Row kRows[] = {
     {"%2 = silu %0", -1000, 0, 0, 0},
     {"%2 = softplus %0", -1000, 0, 0, 0},
     {"%2 = softplus %0", 1000, 0, 1, 0},
+    {"%2 = softplus %0", 0, 0, 0.5, 0},  // the logistic function at 0
     {"%2 = reciprocal %0\n%3 = atan %2", 0, 0, 0, 0},
     {"%2 = literal 2\n%3 = elu %0, %2", 1000, 0, 1, 0},
 };

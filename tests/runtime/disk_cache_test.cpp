@@ -68,7 +68,8 @@ TEST(ContentHash, MatchesPublishedValues) {
               {"hello", "cbd8a7b341bd9b025b1e906a48ae1d19"},
               {"abc", "b4963f3f3fad78673ba2744126ca2d52"},
               {"The quick brown fox jumps over the lazy dog", "e34bbc7bbc071b6c7a433ca9c49a9347"}};
-  for (const auto& row : rows) EXPECT_EQ(hex(runtime::hash_text(row.text)), row.hash) << row.text;
+  for (const auto& row : rows)
+    EXPECT_EQ(runtime::hex(runtime::hash_text(row.text)), row.hash) << row.text;
   EXPECT_NE(runtime::hash_text("a", {0, 1}), runtime::hash_text("a", {0, 2}));
 }
 
