@@ -16,7 +16,8 @@ constexpr std::uint64_t kSmall = std::uint64_t{1} << 16;
 constexpr std::uint32_t kHub = 512;
 /// The order found must shorten the mean distance of an instance's blocks by this factor.
 constexpr double kWorthIt = 4;
-/// Mean distances below √(kGood x blocks) are as good as they get.
+/// A mesh in good order has neighbours about √blocks apart: below √(kGood x blocks) nothing is to
+/// be found.
 constexpr double kGood = 64;
 constexpr std::uint32_t kUnseen = ~0u;
 
@@ -41,6 +42,34 @@ class Blocks {
   std::vector<std::uint32_t> first_;
   std::uint32_t count_ = 0;
 };
+
+/// True if, in a sample of a term's instances, blocks of one instance and of the next are near each
+/// other.
+bool looks_local(const Term& term, std::span<const ParameterArray> arrays, const Blocks& blocks) {
+  constexpr std::size_t kSamples = 2048;
+  const ir::Batch& batch = *term.batch;
+  if (batch.size() < 2) return true;
+  const auto block_at = [&](std::size_t row, std::uint32_t slot) {
+    const std::uint32_t index = batch.index(row, slot);
+    std::size_t array = arrays.size() - 1;
+    while (arrays[array].offset > index) --array;
+    return static_cast<double>(blocks.of(array, index) - blocks.first(array));
+  };
+  double inside = 0, step = 0;
+  const std::size_t stride = std::max<std::size_t>((batch.size() - 1) / kSamples, 1);
+  std::size_t count = 0;
+  for (std::size_t row = 0; row + 1 < batch.size(); row += stride, ++count) {
+    const double first = block_at(row, 0);
+    double farthest = 0;
+    for (std::uint32_t slot = 1; slot < batch.parameter_columns(); ++slot) {
+      farthest = std::max(farthest, std::abs(block_at(row, slot) - first));
+    }
+    inside += farthest;
+    step += std::abs(block_at(row + 1, 0) - first);
+  }
+  const double mean = std::max(inside, step) / static_cast<double>(count);
+  return mean * mean < kGood * blocks.count();
+}
 
 /// The blocks that each instance of a term touches: `width` numbers an instance.
 struct Touched {
@@ -212,6 +241,8 @@ void ModelOrder::undo(std::span<const double> ordered, std::span<double> x) cons
 ModelOrder find_order(const Model& model) {
   if (model.scalars < kSmall) return {};
   const Blocks blocks(model.arrays);
+  const auto local = [&](const Term& term) { return looks_local(term, model.arrays, blocks); };
+  if (std::ranges::all_of(model.terms, local)) return {};
   std::vector<Touched> terms;
   for (const Term& term : model.terms) {
     terms.push_back(touched_blocks(term, model, blocks));
@@ -219,12 +250,8 @@ ModelOrder find_order(const Model& model) {
   }
   const auto same = [](std::uint32_t b) { return b; };
   const auto row = [](std::size_t i) { return i; };
-  const auto all = [](std::uint32_t) { return true; };
   double step = 0;
   for (const Touched& t : terms) step = std::max(step, mean_step(t, same, row));
-  // A mesh in good order has neighbours about √blocks apart: nothing to find there.
-  const double first = std::max(step, mean_distance(terms, same, all));
-  if (first * first < kGood * blocks.count()) return {};
   const Neighbours neighbours(terms, blocks.count());
   const std::vector<std::uint32_t> rank =
       rank_in_arrays(visit(neighbours, blocks.count()), model, blocks);
