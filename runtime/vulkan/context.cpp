@@ -17,12 +17,14 @@ std::uint64_t Context::max_invocations() const {
   return std::min<std::uint64_t>(limit, std::numeric_limits<std::int32_t>::max());
 }
 
-LoadedKernel load_kernel(Context& context, codegen::KernelRequest request) {
+namespace {
+
+/// Both kinds of request ask for the same float controls and take the same way to a kernel.
+template <class Request>
+LoadedKernel load(Context& context, Request& request) {
   const Features& features = context.device->features();
-  request.precision = context.options.precision;
-  request.scalars = context.scalar_precision();
   request.workgroup_size = context.workgroup_size;
-  request.use_subgroups = features.subgroup_arithmetic;
+  request.scalars = context.scalar_precision();
   request.float_controls_f32 =
       features.signed_zero_inf_nan_preserve_f32 && features.denorm_preserve_f32;
   request.float_controls_f64 =
@@ -32,7 +34,22 @@ LoadedKernel load_kernel(Context& context, codegen::KernelRequest request) {
   context.glsl_ms +=
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   Kernel kernel = context.cache->kernel(source);
-  return {std::move(kernel), std::move(source), request.form == codegen::Form::reduce};
+  return {std::move(kernel), std::move(source)};
+}
+
+}  // namespace
+
+LoadedKernel load_kernel(Context& context, codegen::KernelRequest request) {
+  request.precision = context.options.precision;
+  request.use_subgroups = context.device->features().subgroup_arithmetic;
+  LoadedKernel loaded = load(context, request);
+  loaded.reduces = request.form == codegen::Form::reduce;
+  return loaded;
+}
+
+LoadedKernel load_kernel(Context& context, codegen::VectorKernelRequest request) {
+  request.vectors = context.options.precision;
+  return load(context, request);
 }
 
 Buffer make_buffer(Context& context, std::span<const std::uint32_t> values, std::string_view name) {

@@ -1,6 +1,7 @@
 // What the parts of a Vulkan engine share: device, kernels, choices and counters.
 #pragma once
 
+#include <topograd/codegen/vector_kernels.hpp>
 #include <topograd/runtime/engine.hpp>
 #include <topograd/runtime/vulkan/kernel_cache.hpp>
 #include <topograd/runtime/vulkan/ladder.hpp>
@@ -42,8 +43,10 @@ struct LoadedKernel {
   bool reduces = false;  ///< writes one partial sum a workgroup
 };
 
-/// Generates, compiles and loads; adds to the context's times.
+/// Fills in what the device and the engine decide, generates, compiles and loads; adds to the
+/// context's times.
 LoadedKernel load_kernel(Context& context, codegen::KernelRequest request);
+LoadedKernel load_kernel(Context& context, codegen::VectorKernelRequest request);
 
 /// A device buffer with these contents; one word of zeros for an empty span.
 Buffer make_buffer(Context& context, std::span<const std::uint32_t> values, std::string_view name);

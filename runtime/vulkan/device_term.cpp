@@ -123,9 +123,6 @@ LoadedKernel& DeviceTerm::scatter_kernel(Pass pass, bool predicated) {
   return scatter_kernels_.emplace(key, load_kernel(context_, std::move(made))).first->second;
 }
 
-void DeviceTerm::prepare_store(Pass pass, bool predicated) { store_kernel(pass, predicated); }
-void DeviceTerm::prepare_scatter(Pass pass, bool predicated) { scatter_kernel(pass, predicated); }
-
 void DeviceTerm::prepare_cost() {
   if (cost_kernel_.kernel) return;
   codegen::KernelRequest made = cost_request(view_.shape);
@@ -133,24 +130,10 @@ void DeviceTerm::prepare_cost() {
   cost_kernel_ = load_kernel(context_, std::move(made));
 }
 
-BindingTable DeviceTerm::table(const Operands& operands) const {
-  BindingTable made;
-  const auto set = [&](BufferRole role, const Buffer* buffer) {
-    if (buffer != nullptr) made.set(role, *buffer);
-  };
-  set(BufferRole::x, operands.x);
-  set(BufferRole::direction, operands.direction);
-  set(BufferRole::uniforms, operands.uniforms);
-  set(BufferRole::scalars, operands.scalars);
-  made.set(BufferRole::index_constants, index_constants_);
-  made.set(BufferRole::data_constants, data_constants_);
-  return made;
-}
-
 void DeviceTerm::record_store(CommandList& list, Pass pass, const Operands& operands,
                               const Buffer& out) {
   LoadedKernel& kernel = store_kernel(pass, operands.scalars != nullptr);
-  BindingTable bindings = table(operands);
+  BindingTable bindings = bind_operands(operands, view_);
   const std::uint64_t bytes = context_.element_bytes();
   for (const Chunk& chunk : chunks_) {
     bindings.set(BufferRole::index_columns, chunk.index);
@@ -170,7 +153,7 @@ void DeviceTerm::record_store(CommandList& list, Pass pass, const Operands& oper
 void DeviceTerm::record_stored_jtjp(CommandList& list, const Buffer& jacobian,
                                     const Operands& operands, const Buffer& out) {
   LoadedKernel& kernel = store_kernel(Pass::stored_jtjp, operands.scalars != nullptr);
-  BindingTable bindings = table(operands);
+  BindingTable bindings = bind_operands(operands, view_);
   const std::uint64_t bytes = context_.element_bytes();
   for (const Chunk& chunk : chunks_) {
     const std::uint64_t offset = chunk.first * bytes, size = chunk.count * bytes;
@@ -186,7 +169,7 @@ void DeviceTerm::record_stored_jtjp(CommandList& list, const Buffer& jacobian,
 void DeviceTerm::record_scatter(CommandList& list, Pass pass, const Operands& operands,
                                 const Buffer& out) {
   LoadedKernel& kernel = scatter_kernel(pass, operands.scalars != nullptr);
-  BindingTable bindings = table(operands);
+  BindingTable bindings = bind_operands(operands, view_);
   bindings.set(BufferRole::out, out);
   const std::uint64_t bytes = context_.element_bytes();
   for (const Chunk& chunk : chunks_) {
@@ -217,7 +200,7 @@ std::uint32_t DeviceTerm::cost_partials() const {
 std::uint32_t DeviceTerm::record_cost(CommandList& list, const Operands& operands,
                                       const Buffer& partials, std::uint32_t first) {
   prepare_cost();
-  BindingTable bindings = table(operands);
+  BindingTable bindings = bind_operands(operands, view_);
   bindings.set(BufferRole::out, partials);
   std::uint32_t next = first;
   for (const Chunk& chunk : chunks_) {

@@ -52,8 +52,6 @@ class DeviceTerm {
                           const Buffer& out);
 
   /// Compiles what a pass needs, before anything is recorded.
-  void prepare_store(Pass pass, bool predicated = false);
-  void prepare_scatter(Pass pass, bool predicated = false);
   void prepare_cost();
 
   /// Operations of one evaluation of a pass over all slots, library functions counted as
@@ -74,7 +72,6 @@ class DeviceTerm {
 
   void make_chunks();
   void upload_data(Chunk& chunk);
-  BindingTable table(const Operands& operands) const;
   LoadedKernel& store_kernel(Pass pass, bool predicated);
   LoadedKernel& scatter_kernel(Pass pass, bool predicated);
   std::uint32_t width(Pass pass) const;

@@ -54,7 +54,7 @@ void GatherSet::prepare(Pass pass, bool stored_terms, bool predicated) {
   if (!kernels_.contains(key)) kernels_.emplace(key, make_kernels(pass, stored_terms, predicated));
 }
 
-BindingTable GatherSet::table(const Operands& operands) const {
+BindingTable bind_operands(const Operands& operands, const BatchView& view) {
   BindingTable made;
   const auto set = [&](BufferRole role, const Buffer* buffer) {
     if (buffer != nullptr) made.set(role, *buffer);
@@ -64,8 +64,8 @@ BindingTable GatherSet::table(const Operands& operands) const {
   set(BufferRole::seeds, operands.seeds);
   set(BufferRole::uniforms, operands.uniforms);
   set(BufferRole::scalars, operands.scalars);
-  set(BufferRole::index_constants, view_.index_constants);
-  set(BufferRole::data_constants, view_.data_constants);
+  set(BufferRole::index_constants, view.index_constants);
+  set(BufferRole::data_constants, view.data_constants);
   return made;
 }
 
@@ -120,7 +120,7 @@ std::uint64_t GatherSet::record(CommandList& list, Pass pass, const Operands& op
                                 SumTarget target) {
   const bool predicated = operands.scalars != nullptr;
   prepare(pass, false, predicated);
-  BindingTable bindings = table(operands);
+  BindingTable bindings = bind_operands(operands, view_);
   return run(list, kernels_.at({pass, false, predicated}), bindings,
              sums_of_owner(pass, plan_.owner_width), operands.seeds_stride, target);
 }
@@ -129,7 +129,7 @@ void GatherSet::record_stored(CommandList& list, Pass pass, const Buffer& terms,
                               std::uint32_t stride, const Operands& operands, SumTarget target) {
   const bool predicated = operands.scalars != nullptr;
   prepare(pass, true, predicated);
-  BindingTable bindings = table(operands);
+  BindingTable bindings = bind_operands(operands, view_);
   bindings.set(BufferRole::terms, terms);
   run(list, kernels_.at({pass, true, predicated}), bindings, sums_of_owner(pass, plan_.owner_width),
       stride, target);

@@ -41,6 +41,9 @@ struct BatchView {
   const Buffer* data_constants = nullptr;
 };
 
+/// Operands and constants by role; a kernel reads those that it needs.
+BindingTable bind_operands(const Operands& operands, const BatchView& view);
+
 /// One plan of a batch (the owners of one array) on the device.
 class GatherSet {
  public:
@@ -93,7 +96,6 @@ class GatherSet {
                SumTarget target);
   std::uint64_t run(CommandList& list, Kernels& kernels, BindingTable& table, std::uint32_t sums,
                     std::uint32_t out_stride, SumTarget target);
-  BindingTable table(const Operands& operands) const;
 
   Context& context_;
   BatchView view_;

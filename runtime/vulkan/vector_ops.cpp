@@ -2,7 +2,6 @@
 #include <topograd/runtime/vulkan/vector_ops.hpp>
 
 #include <algorithm>
-#include <chrono>
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -62,24 +61,10 @@ const LoadedKernel& VectorOps::kernel(Op op, std::uint32_t width, bool predicate
   const std::tuple key(op, width, predicated);
   const auto found = kernels_.find(key);
   if (found != kernels_.end()) return found->second;
-  const Features& features = context_.device->features();
-  codegen::VectorKernelRequest request{.op = op,
-                                       .vectors = context_.options.precision,
-                                       .scalars = context_.scalar_precision(),
-                                       .workgroup_size = context_.workgroup_size,
-                                       .width = width,
-                                       .masked = masked_,
-                                       .predicated = predicated};
-  request.float_controls_f32 =
-      features.signed_zero_inf_nan_preserve_f32 && features.denorm_preserve_f32;
-  request.float_controls_f64 =
-      features.signed_zero_inf_nan_preserve_f64 && features.denorm_preserve_f64;
-  const auto start = std::chrono::steady_clock::now();
-  codegen::KernelSource source = codegen::generate(request);
-  context_.glsl_ms +=
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  Kernel made = context_.cache->kernel(source);
-  return kernels_.emplace(key, LoadedKernel{std::move(made), std::move(source)}).first->second;
+  LoadedKernel loaded = load_kernel(
+      context_, codegen::VectorKernelRequest{
+                    .op = op, .width = width, .masked = masked_, .predicated = predicated});
+  return kernels_.emplace(key, std::move(loaded)).first->second;
 }
 
 std::uint32_t VectorOps::workgroups(std::uint64_t count) const {
