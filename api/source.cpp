@@ -24,7 +24,8 @@ using codegen::KernelRequest;
 using runtime::Pass;
 
 constexpr std::array kPasses = {Pass::residual, Pass::cost,   Pass::gradient, Pass::jacobian,
-                                Pass::jtjp,     Pass::blocks, Pass::jvp,      Pass::vjp};
+                                Pass::jtjp,     Pass::blocks, Pass::jvp,      Pass::vjp,
+                                Pass::hvp,      Pass::hessian};
 constexpr std::array kFormats = {"ir", "dot", "glsl", "spirv", "hlsl", "msl", "essl", "c"};
 
 Pass parse_pass(const std::string& text) {
@@ -83,11 +84,12 @@ std::string emit_all(std::vector<KernelRequest> requests, const SourceOptions& o
 }
 
 /// A pass over a residual as a C function; how sums over instances are made is the caller's.
-codegen::CFunction c_function(const ir::Topology& topology, const std::string& label, Pass pass) {
+codegen::CFunction c_function(const ir::Topology& topology, const std::string& label, Pass pass,
+                              bool energy = false) {
   const ir::Program& f = topology.program;
   return {.name = runtime::identifier(label) + "_" + std::string(name(pass)),
           .title = std::string(name(pass)) + " of topology " + to_string(topology.hash),
-          .program = pass_program(pass, f, autodiff::all_slots(f))};
+          .program = pass_program(pass, f, autodiff::all_slots(f), energy)};
 }
 
 /// A name as a shader may have it.
@@ -122,7 +124,7 @@ runtime::TermShape alone(const ir::Topology& topology) {
 std::string list_line(const runtime::Term& term, std::span<const runtime::ParameterArray> arrays) {
   const ir::Program& f = term.topology->program;
   const auto operations = [&](Pass pass) {
-    return operation_count(pass_program(pass, f, autodiff::all_slots(f)));
+    return operation_count(pass_program(pass, f, autodiff::all_slots(f), term.energy));
   };
   const std::uint32_t bytes =
       generate(store_request(shape_of(term, arrays), Pass::residual)).bytes_per_instance;
@@ -143,13 +145,19 @@ std::string source(const Problem& problem, const SourceOptions& options) {
   std::vector<KernelRequest> requests;
   std::vector<codegen::CFunction> functions;
   for (const runtime::Term& term : model.terms) {
+    if (term.energy && !runtime::energies_take_part(pass)) continue;
     if (options.format == "c") {
-      functions.push_back(c_function(*term.topology, term.name, pass));
+      functions.push_back(c_function(*term.topology, term.name, pass, term.energy));
       continue;
     }
     for (KernelRequest& request : runtime::requests(term, model.arrays, pass, options.accumulation))
       requests.push_back(std::move(request));
   }
+  if (functions.empty() && requests.empty())
+    throw Error(ErrorCode::InvalidArgument,
+                "dump: expected --kernel cost, gradient, hvp or hessian for a problem of energies, "
+                "got \"" +
+                    options.kernel + "\"");
   return options.format == "c" ? codegen::c_source(functions)
                                : emit_all(std::move(requests), options);
 }

@@ -10,8 +10,9 @@
 namespace topograd {
 
 struct SourceOptions {
-  std::string kernel =
-      "gradient";  ///< residual, cost, gradient, jacobian, jtjp, blocks, jvp or vjp
+  /// residual, cost, gradient, jacobian, jtjp, blocks, jvp, vjp, hvp or hessian. Energies have
+  /// cost, gradient, hvp and hessian.
+  std::string kernel = "gradient";
   codegen::Accumulation accumulation = codegen::Accumulation::gather_recompute;
   codegen::Precision precision = codegen::Precision::f64;
   /// ir, dot, glsl, spirv (disassembly), hlsl, msl, essl or c (c_source.hpp, double precision)

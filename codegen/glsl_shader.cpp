@@ -53,6 +53,8 @@ std::string_view array_name(BufferRole role) {
     case BufferRole::damping: return "damping";
     case BufferRole::blocks: return "blocks";
     case BufferRole::inverse: return "inverse_blocks";
+    case BufferRole::rotated: return "rotated";
+    case BufferRole::eigenvectors: return "eigenvectors";
   }
   return "";
 }

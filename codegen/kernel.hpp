@@ -141,7 +141,11 @@ enum class BufferRole {
   damping,         ///< Λ, the diagonal that is added to JᵀJ
   blocks,          ///< diagonal blocks of JᵀJ, packed upper triangles
   inverse,         ///< inverses of the damped blocks
+  // projection.hpp:
+  rotated,       ///< scratch: matrices on their way to diagonal form
+  eigenvectors,  ///< scratch
 };
+inline constexpr std::size_t kBufferRoles = static_cast<std::size_t>(BufferRole::eigenvectors) + 1;
 
 struct BindingInfo {
   BufferRole role;

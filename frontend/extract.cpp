@@ -131,7 +131,7 @@ void distribute(const SharedLeaves& shared, const std::vector<std::uint32_t>& so
 }  // namespace
 
 void Caller::fail(ErrorCode code, const std::string& what) const {
-  std::string text = std::string(call) + ": " + what + ", in residual ";
+  std::string text = std::string(call) + ": " + what + ", in " + std::string(kind()) + " ";
   if (!label.empty()) text += "\"" + std::string(label) + "\" ";
   throw Error(code, text + "#" + std::to_string(number));
 }
@@ -151,7 +151,8 @@ LeafMap LeafMap::moved(std::span<const std::uint64_t> ids, std::uint64_t begin) 
 Extraction extract(const RawTape& raw, const IndexOf& index_of, const Caller& caller) {
   const Leaves leaves = collect(raw.nodes, index_of, caller);
   if (leaves.parameters.nodes.empty())
-    caller.fail(ErrorCode::NoParameters, "the residual does not depend on any parameter");
+    caller.fail(ErrorCode::NoParameters,
+                "the " + std::string(caller.kind()) + " does not depend on any parameter");
   Extraction result;
   result.canonical = ir::canonicalize(build(raw, leaves));
   const ir::Canonical& canonical = result.canonical;

@@ -17,12 +17,15 @@ namespace topograd::detail {
 struct Caller {
   std::string_view call;                               ///< "add_residual"
   std::string_view label;                              ///< the residual's; may be empty
-  std::uint64_t number;                                ///< of the residual block
+  std::uint64_t number;                                ///< of the residual block or energy
   std::uint32_t problem;                               ///< serial
   std::uint32_t map = 0;                               ///< serial of the map that is being traced
   std::size_t parameters = 0, uniforms = 0, data = 0;  ///< how many the problem has
+  bool energy = false;                                 ///< an energy is traced, not a residual
 
-  /// Throws an Error whose message begins with the call and ends with the residual.
+  std::string_view kind() const { return energy ? "energy" : "residual"; }
+
+  /// Throws an Error whose message begins with the call and ends with the residual or energy.
   [[noreturn]] void fail(ErrorCode code, const std::string& what) const;
 };
 

@@ -93,14 +93,15 @@ std::vector<Meeting> possible_meetings(std::span<const TapeNode> leaves, const M
 /// One call of add_residuals.
 class Map {
  public:
-  Map(ProblemState& state, std::size_t count, const MapOptions& options)
+  Map(ProblemState& state, std::size_t count, const MapOptions& options, bool energy)
       : state_(state),
-        caller_(state.caller("add_residuals", options.label)),
+        energy_(energy),
+        caller_(state.caller(energy ? "add_energies" : "add_residuals", options.label, energy)),
         elements_(count, options, caller_) {}
 
   /// Runs the callable once for each shape of element and brings what it gives into canonical form.
   template <class Call>
-  void trace(const Call& call);
+  void trace(const Loss& loss, const Call& call);
   /// Appends the instances in the order of the elements.
   void append(std::uint32_t label, Loss loss);
 
@@ -114,6 +115,7 @@ class Map {
   void fill(const Part& part, std::size_t element, Row& row) const;
 
   ProblemState& state_;
+  bool energy_;
   Caller caller_;
   MapElements elements_;
   CompactTape tape_;
@@ -122,17 +124,18 @@ class Map {
 };
 
 template <class Call>
-void Map::trace(const Call& call) {
+void Map::trace(const Loss& loss, const Call& call) {
   part_of_.resize(elements_.size());
   for (const ElementShape& shape : elements_.shapes()) {
     const FinishResidual finish;
     MapTrace trace{state_.serial, next_serial(), shape.valence, shape.data_count, {}};
     caller_.map = trace.serial;
-    caller_.number = state_.blocks + shape.elements.front();
+    caller_.number = state_.ledger(energy_).blocks + shape.elements.front();
     std::vector<Value> rows;
     call(Element(trace), rows);
     tape_.assign(row_nodes(rows, caller_));
-    caller_.number = state_.blocks;
+    if (energy_) check_energy(rows.size(), loss, caller_);
+    caller_.number = state_.ledger(energy_).blocks;
     elements_.check_ranges(trace, shape, caller_);
     divide(shape, trace);
     ++state_.statistics.map_traces;
@@ -208,7 +211,7 @@ void Map::fill(const Part& part, std::size_t element, Row& row) const {
 
 void Map::append(std::uint32_t label, Loss loss) {
   std::vector<std::uint32_t> groups;
-  for (const Part& part : parts_) groups.push_back(state_.group_of(part.canonical));
+  for (const Part& part : parts_) groups.push_back(state_.group_of(part.canonical, energy_));
   for (std::size_t e = 0; e < elements_.size(); ++e) {
     fill(parts_[part_of_[e]], e, state_.row);
     state_.append(groups[part_of_[e]], state_.row, label, loss);
@@ -219,13 +222,16 @@ void Map::append(std::uint32_t label, Loss loss) {
 }  // namespace
 }  // namespace detail
 
-Residuals Problem::add_map(std::size_t count, const Callable& f, const MapOptions& options) {
-  const std::uint64_t first = state_->next_id;
+Residuals Problem::add_map(std::size_t count, const Callable& f, const MapOptions& options,
+                           bool energy) {
+  const detail::Ledger& ledger = state_->ledger(energy);
+  const std::uint64_t first = ledger.next_id;
   if (count == 0) return {state_->serial, first, first, 0};
-  detail::Map map(*state_, count, options);
-  map.trace([&](Element element, std::vector<Value>& rows) { f.call(f.object, element, rows); });
+  detail::Map map(*state_, count, options, energy);
+  map.trace(options.loss,
+            [&](Element element, std::vector<Value>& rows) { f.call(f.object, element, rows); });
   map.append(state_->label_number(options.label), options.loss);
-  return {state_->serial, first, state_->next_id, count};
+  return {state_->serial, first, ledger.next_id, count};
 }
 
 }  // namespace topograd

@@ -99,7 +99,12 @@ double Problem::value(const Uniform& uniform) const {
 }
 
 Residual Problem::add_rows(std::span<const Value> rows, const ResidualOptions& options) {
-  return {state_->serial, detail::trace_residual(*state_, rows, options)};
+  return {state_->serial, detail::trace_block(*state_, rows, options, false)};
+}
+
+Term Problem::add_energy(const Value& energy, const ResidualOptions& options) {
+  detail::check_energy(1, options.loss, state_->caller("add_energy", options.label, true));
+  return {state_->serial, detail::trace_block(*state_, {&energy, 1}, options, true)};
 }
 
 Residual Problem::add_residual(const Vec2& v, const ResidualOptions& options) {
@@ -114,7 +119,12 @@ Residual Problem::add_residual(const Vec4& v, const ResidualOptions& options) {
 
 void Problem::remove(const Residual& residual) {
   check_owner("remove", "residual", residual.problem, state_->serial);
-  state_->remove(residual.id);
+  state_->remove(residual.id, false);
+}
+
+void Problem::remove(const Term& energy) {
+  check_owner("remove", "energy", energy.problem, state_->serial);
+  state_->remove(energy.id, true);
 }
 
 namespace {

@@ -55,6 +55,19 @@ struct Residuals {
   std::size_t count = 0;              ///< number of blocks
 };
 
+/// One energy of a problem. A handle.
+struct Term {
+  std::uint32_t problem = 0;
+  std::uint64_t id = 0;  ///< ascending in the order of adding; energies are numbered on their own
+};
+
+/// The energies of one add_energies, in the order of the elements.
+struct Terms {
+  std::uint32_t problem = 0;
+  std::uint64_t first = 0, last = 0;  ///< ids from `first` up to but without `last`
+  std::size_t count = 0;
+};
+
 /// One array of unknowns as the solver sees it.
 struct ParameterArray {
   std::uint32_t offset = 0;  ///< index in x of its first scalar
@@ -74,7 +87,8 @@ struct Versions {
 /// How tracing went.
 struct TraceStatistics {
   std::uint64_t residual_blocks = 0;   ///< that are there, through either front door
-  std::uint64_t nodes_traced = 0;      ///< tape nodes read by add_residual
+  std::uint64_t energies = 0;          ///< that are there, likewise
+  std::uint64_t nodes_traced = 0;      ///< tape nodes read by add_residual and add_energy
   std::uint64_t fast_matches = 0;      ///< blocks whose tape was compared where it lay
   std::uint64_t slow_matches = 0;      ///< blocks whose nodes were collected first
   std::uint64_t canonical_forms = 0;   ///< forms computed, one for each new raw shape
@@ -91,7 +105,8 @@ struct Place {
   std::string_view label;    ///< empty if none was given
 };
 
-/// A least-squares problem: minimise the sum of squares of its residuals over its parameters.
+/// What is minimised over the parameters: half the sum of squares of the residuals, and the sum of
+/// the energies if there are any.
 ///
 /// Owns the index and data columns of all residuals, one ir::Batch a topology; keeps pointers to
 /// the caller's parameters. One writer and no reader beside it; residuals may be traced on any one
@@ -161,10 +176,25 @@ class Problem {
     return add_map(count, Callable::of(f), options);
   }
 
+  /// Adds one energy: a number that contributes itself, not its square, to what is minimised.
+  ///
+  /// Only methods for scalar objectives take it (Method). Throws as add_residual, and
+  /// Error{InvalidArgument} for a loss, which belongs to residuals.
+  Term add_energy(const Value& energy, const ResidualOptions& options = {});
+
+  /// Adds one energy for each of `count` elements: `f` gives one Value. Errors are those of
+  /// add_residuals, and Error{Shape} where `f` gives more than one number.
+  template <class F>
+  Terms add_energies(std::size_t count, F&& f, const MapOptions& options = {}) {
+    const Residuals added = add_map(count, Callable::of(f), options, true);
+    return {added.problem, added.first, added.last, added.count};
+  }
+
   /// Removes one block; the rows after it move up. Throws Error{WrongProblem},
   /// Error{InvalidArgument} if it was removed before. Cost: the first removal is linear in the
   /// blocks, the others constant.
   void remove(const Residual& residual);
+  void remove(const Term& energy);
 
   /// Holds coordinates of a block at their values: bit k of `coordinates` stands for coordinate k.
   /// Throws Error{WrongProblem}, Error{InvalidArgument}.
@@ -178,11 +208,13 @@ class Problem {
   /// Number of scalar residual rows.
   std::size_t residual_count() const;
   std::size_t residual_block_count() const;
+  std::size_t energy_count() const;
   std::size_t topology_count() const;
   /// Topology t and its instances; both keep their addresses. Topologies are never removed, only
-  /// emptied.
+  /// emptied. One of energies has one output, and its batch's rows count energies.
   const ir::Topology& topology(std::size_t t) const;
   const ir::Batch& batch(std::size_t t) const;
+  bool is_energy(std::size_t t) const;
   /// The first label that a block of the topology was given; may be empty.
   std::string_view label(std::size_t t) const;
   /// Label and loss of one instance.
@@ -240,7 +272,8 @@ class Problem {
   Residual add_rows(std::span<const Value> rows, const ResidualOptions& options);
   void mark_constant(const char* call, const Parameters& x, std::size_t block,
                      std::uint32_t coordinates, bool constant);
-  Residuals add_map(std::size_t count, const Callable& f, const MapOptions& options);
+  Residuals add_map(std::size_t count, const Callable& f, const MapOptions& options,
+                    bool energy = false);
 
   std::unique_ptr<detail::ProblemState> state_;
 };

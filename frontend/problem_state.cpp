@@ -5,25 +5,28 @@
 
 namespace topograd::detail {
 
-Caller ProblemState::caller(std::string_view call, std::string_view label) const {
+Caller ProblemState::caller(std::string_view call, std::string_view label, bool energy) const {
   return {.call = call,
           .label = label,
-          .number = blocks,
+          .number = ledger(energy).blocks,
           .problem = serial,
           .parameters = scalars,
           .uniforms = uniforms.size(),
-          .data = data.size()};
+          .data = data.size(),
+          .energy = energy};
 }
 
-std::uint32_t ProblemState::group_of(const ir::Canonical& canonical) {
+std::uint32_t ProblemState::group_of(const ir::Canonical& canonical, bool energy) {
   const ir::Topology& topology = canonical.topology;
   const auto [first, beyond] = group_of_hash.equal_range(topology.hash);
-  for (auto at = first; at != beyond; ++at)
-    if (groups[at->second].topology.program == topology.program) return at->second;
+  for (auto at = first; at != beyond; ++at) {
+    const Group& group = groups[at->second];
+    if (group.energy == energy && group.topology.program == topology.program) return at->second;
+  }
   const auto number = static_cast<std::uint32_t>(groups.size());
   const ir::LeafCounts& leaves = topology.program.leaves;
   groups.push_back(
-      {topology, ir::Batch(leaves.parameters, leaves.uniforms, leaves.data), {}, {}, {}});
+      {topology, energy, ir::Batch(leaves.parameters, leaves.uniforms, leaves.data), {}, {}, {}});
   group_of_hash.emplace(topology.hash, number);
   if (!canonical.exact) ++statistics.canonical_misses;
   return number;
@@ -42,7 +45,8 @@ std::uint32_t ProblemState::label_number(std::string_view label) {
 std::uint64_t ProblemState::append(std::uint32_t number, const Row& values, std::uint32_t label,
                                    Loss loss) {
   Group& group = groups[number];
-  const std::uint64_t id = next_id;
+  Ledger& kind = ledger(group.energy);
+  const std::uint64_t id = kind.next_id;
   const auto instance = static_cast<std::uint32_t>(group.batch.size());
   const bool plain = group.runs.empty() && label == 0 && loss == Loss{};
   if (!plain &&
@@ -53,21 +57,22 @@ std::uint64_t ProblemState::append(std::uint32_t number, const Row& values, std:
     group.sources.insert(group.sources.end(), values.sources.begin(), values.sources.end());
     group.sources.resize((std::size_t{instance} + 1) * values.data.size(), kNoSource);
   }
-  group.batch.append(values.indices, values.data, rows);
-  next_id += group.outputs();
-  rows += group.outputs();
-  ++blocks;
+  group.batch.append(values.indices, values.data, kind.rows);
+  kind.next_id += group.outputs();
+  kind.rows += group.outputs();
+  ++kind.blocks;
   ++versions.structure;
-  if (removed_any) {
+  if (kind.removed_any) {
     group.ids.push_back(id);
-    locations.resize(next_id);
-    locations[id] = {number, instance};
+    kind.locations.resize(kind.next_id);
+    kind.locations[id] = {number, instance};
   }
   return id;
 }
 
 std::uint64_t ProblemState::id_of(const Group& group, std::size_t instance) const {
-  return removed_any ? group.ids[instance] : group.batch.residual_row(instance);
+  const bool listed = ledger(group.energy).removed_any;
+  return listed ? group.ids[instance] : group.batch.residual_row(instance);
 }
 
 Run ProblemState::run_of(const Group& group, std::size_t instance) const {
@@ -76,30 +81,34 @@ Run ProblemState::run_of(const Group& group, std::size_t instance) const {
   return after == group.runs.begin() ? Run{} : *(after - 1);
 }
 
-void ProblemState::index_residuals() {
-  locations.resize(next_id);
+void ProblemState::index_blocks(bool energy) {
+  Ledger& kind = ledger(energy);
+  kind.locations.resize(kind.next_id);
   for (std::uint32_t g = 0; g < groups.size(); ++g) {
     Group& group = groups[g];
+    if (group.energy != energy) continue;
     for (std::uint32_t k = 0; k < group.batch.size(); ++k) {
       // Before the first removal an id is the number of the block's first row.
       group.ids.push_back(group.batch.residual_row(k));
-      locations[group.ids.back()] = {g, k};
+      kind.locations[group.ids.back()] = {g, k};
     }
   }
-  removed_any = true;
+  kind.removed_any = true;
 }
 
-void ProblemState::remove(std::uint64_t id) {
-  if (!removed_any) index_residuals();
-  if (id >= locations.size() || locations[id].group >= groups.size())
-    throw Error(ErrorCode::InvalidArgument,
-                "remove: the residual is not there, or was removed before");
-  const Location at = locations[id];
+void ProblemState::remove(std::uint64_t id, bool energy) {
+  Ledger& kind = ledger(energy);
+  if (!kind.removed_any) index_blocks(energy);
+  if (id >= kind.locations.size() || kind.locations[id].group >= groups.size())
+    throw Error(ErrorCode::InvalidArgument, std::string("remove: the ") +
+                                                (energy ? "energy" : "residual") +
+                                                " is not there, or was removed before");
+  const Location at = kind.locations[id];
   Group& group = groups[at.group];
   const std::size_t columns = group.batch.data_columns();
   const std::size_t moved = group.batch.remove(at.instance);
-  locations[group.ids[moved]] = at;
-  locations[id] = {};
+  kind.locations[group.ids[moved]] = at;
+  kind.locations[id] = {};
   group.ids[at.instance] = group.ids[moved];
   group.ids.pop_back();
   if (!group.sources.empty()) {
@@ -107,21 +116,23 @@ void ProblemState::remove(std::uint64_t id) {
                 group.sources.begin() + static_cast<std::ptrdiff_t>(at.instance * columns));
     group.sources.resize(moved * columns);
   }
-  rows -= group.outputs();
-  --blocks;
+  kind.rows -= group.outputs();
+  --kind.blocks;
   ++versions.structure;
-  rows_moved = true;
+  kind.rows_moved = true;
 }
 
 void ProblemState::number_rows() {
-  if (!rows_moved) return;
-  std::uint64_t next = 0;
-  for (const Location& at : locations) {
-    if (at.group >= groups.size()) continue;
-    groups[at.group].batch.set_residual_row(at.instance, next);
-    next += groups[at.group].outputs();
+  for (Ledger* kind : {&residuals, &energies}) {
+    if (!kind->rows_moved) continue;
+    std::uint64_t next = 0;
+    for (const Location& at : kind->locations) {
+      if (at.group >= groups.size()) continue;
+      groups[at.group].batch.set_residual_row(at.instance, next);
+      next += groups[at.group].outputs();
+    }
+    kind->rows_moved = false;
   }
-  rows_moved = false;
 }
 
 }  // namespace topograd::detail

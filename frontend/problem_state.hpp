@@ -23,6 +23,7 @@ struct Run {
 /// A topology, its instances and what only the frontend needs to know of them.
 struct Group {
   ir::Topology topology;
+  bool energy = false;  ///< of energies; an equal topology of residuals is another group
   ir::Batch batch;
   std::vector<Run> runs;  ///< ascending by id
   std::vector<std::uint32_t>
@@ -34,10 +35,21 @@ struct Group {
   }
 };
 
-/// The instance that a residual's id stands for.
+/// The instance that a block's id stands for.
 struct Location {
   std::uint32_t group = ~std::uint32_t{0};
   std::uint32_t instance = 0;
+};
+
+/// The blocks of one kind, residuals or energies, in the order of adding. Each kind numbers its
+/// rows (an energy has one) and its ids on its own.
+struct Ledger {
+  std::uint64_t blocks = 0;         ///< that are there
+  std::uint64_t rows = 0;           ///< that are there
+  std::uint64_t next_id = 0;        ///< ids count the rows that were ever added
+  bool removed_any = false;         ///< then `locations` and Group::ids are kept
+  bool rows_moved = false;          ///< rows are to be numbered again before they are read
+  std::vector<Location> locations;  ///< by id
 };
 
 struct ProblemState {
@@ -54,43 +66,45 @@ struct ProblemState {
   std::deque<std::string> labels{std::string()};
   std::unordered_map<std::string_view, std::uint32_t> label_numbers;
 
-  std::uint64_t blocks = 0;         ///< residual blocks that are there
-  std::uint64_t rows = 0;           ///< residual rows that are there
-  std::uint64_t next_id = 0;        ///< ids count the rows that were ever added
-  bool removed_any = false;         ///< then `locations` and Group::ids are kept
-  bool rows_moved = false;          ///< rows are to be numbered again before they are read
-  std::vector<Location> locations;  ///< by id
+  Ledger residuals, energies;
+  Ledger& ledger(bool energy) { return energy ? energies : residuals; }
+  const Ledger& ledger(bool energy) const { return energy ? energies : residuals; }
 
-  RawShapes shapes;
+  RawShapes residual_shapes, energy_shapes;
+  RawShapes& shapes(bool energy) { return energy ? energy_shapes : residual_shapes; }
   Row row;
   std::vector<std::uint32_t> raw_rows;
   CompactTape compact;
   Versions versions;
   TraceStatistics statistics;
 
-  /// For the texts of errors about the next residual block.
-  Caller caller(std::string_view call, std::string_view label) const;
-  /// The group of an equal topology, which is added if there is none.
-  std::uint32_t group_of(const ir::Canonical& canonical);
+  /// For the texts of errors about the next residual block or energy.
+  Caller caller(std::string_view call, std::string_view label, bool energy = false) const;
+  /// The group of an equal topology of that kind, which is added if there is none.
+  std::uint32_t group_of(const ir::Canonical& canonical, bool energy);
   std::uint32_t label_number(std::string_view label);
   /// Appends an instance; returns its id.
   std::uint64_t append(std::uint32_t group, const Row& values, std::uint32_t label, Loss loss);
 
-  void remove(std::uint64_t id);
+  void remove(std::uint64_t id, bool energy);
   /// Numbers the rows in the order of ids, if a removal has moved them.
   void number_rows();
   std::uint64_t id_of(const Group& group, std::size_t instance) const;
   Run run_of(const Group& group, std::size_t instance) const;
 
  private:
-  void index_residuals();
+  void index_blocks(bool energy);
 };
 
 /// Nodes of this thread's tape that the rows are. Throws Error{Shape} and Error{StaleValue}.
 std::vector<std::uint64_t> row_nodes(std::span<const Value> rows, const Caller& caller);
 
-/// Adds the residual block that `rows` are: by its raw shape, or in canonical form. Returns its id.
-std::uint64_t trace_residual(ProblemState& state, std::span<const Value> rows,
-                             const ResidualOptions& options);
+/// Adds the residual block that `rows` are, or the energy that its one row is: by its raw shape, or
+/// in canonical form. Returns its id.
+std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
+                          const ResidualOptions& options, bool energy);
+
+/// Throws unless what is to be an energy has one row and no robust loss.
+void check_energy(std::size_t rows, const Loss& loss, const Caller& caller);
 
 }  // namespace topograd::detail

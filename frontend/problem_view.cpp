@@ -18,11 +18,14 @@ void check_size(const char* call, std::size_t size, std::size_t expected) {
 }  // namespace
 
 std::size_t Problem::parameter_count() const { return state_->scalars; }
-std::size_t Problem::residual_count() const { return state_->rows; }
-std::size_t Problem::residual_block_count() const { return state_->blocks; }
+std::size_t Problem::residual_count() const { return state_->residuals.rows; }
+std::size_t Problem::residual_block_count() const { return state_->residuals.blocks; }
+std::size_t Problem::energy_count() const { return state_->energies.blocks; }
 std::size_t Problem::topology_count() const { return state_->groups.size(); }
 
 const ir::Topology& Problem::topology(std::size_t t) const { return state_->groups[t].topology; }
+
+bool Problem::is_energy(std::size_t t) const { return state_->groups[t].energy; }
 
 const ir::Batch& Problem::batch(std::size_t t) const {
   state_->number_rows();
@@ -62,6 +65,7 @@ void Problem::write_x(std::span<const double> x) const {
 
 Place Problem::locate(std::uint64_t row) const {
   for (std::size_t t = 0; t < topology_count(); ++t) {
+    if (is_energy(t)) continue;
     const ir::Batch& instances = batch(t);
     const std::uint64_t outputs = state_->groups[t].outputs();
     for (std::size_t k = 0; k < instances.size(); ++k) {
@@ -71,19 +75,22 @@ Place Problem::locate(std::uint64_t row) const {
   }
   throw Error(ErrorCode::InvalidArgument, "locate: row " + std::to_string(row) +
                                               " is out of range (problem has " +
-                                              std::to_string(state_->rows) + ")");
+                                              std::to_string(state_->residuals.rows) + ")");
 }
 
 TraceStatistics Problem::statistics() const {
   TraceStatistics statistics = state_->statistics;
-  statistics.residual_blocks = state_->blocks;
+  statistics.residual_blocks = state_->residuals.blocks;
+  statistics.energies = state_->energies.blocks;
   return statistics;
 }
 
 std::size_t Problem::bytes() const {
   const detail::ProblemState& s = *state_;
-  std::size_t total = s.shapes.bytes() + (s.data.capacity() + s.uniforms.capacity()) * 8 +
-                      s.constants.capacity() + s.locations.capacity() * sizeof(detail::Location);
+  const std::size_t locations = s.residuals.locations.capacity() + s.energies.locations.capacity();
+  std::size_t total = s.residual_shapes.bytes() + s.energy_shapes.bytes() +
+                      (s.data.capacity() + s.uniforms.capacity()) * 8 + s.constants.capacity() +
+                      locations * sizeof(detail::Location);
   for (const detail::Group& g : s.groups) {
     total += g.batch.bytes() + g.runs.capacity() * sizeof(detail::Run) +
              g.sources.capacity() * sizeof(std::uint32_t) + g.ids.capacity() * 8;

@@ -26,33 +26,32 @@ RawTape open_tape(const ProblemState& state) {
 /// Remembers the open segment as another way to trace what `leaves` (of the compact tape) stand
 /// for.
 void remember_open_tape(ProblemState& state, std::span<const Value> rows, const LeafMap& leaves,
-                        std::uint32_t group) {
+                        std::uint32_t group, bool energy) {
   const std::span<const std::uint64_t> ids = state.compact.ids();
   const std::uint64_t size = tape.size - open_segment();
   const bool worth_it = size > ids.size() && size <= 2 * ids.size() + 64;
   if (!worth_it || ids.front() < open_segment() || !rows_in_open_segment(state, rows)) return;
-  state.shapes.add(open_tape(state), leaves.moved(ids, open_segment()), group);
+  state.shapes(energy).add(open_tape(state), leaves.moved(ids, open_segment()), group);
 }
 
 /// Matches without the nodes that the rows do not need and with those from before the open segment.
-std::uint32_t match_slowly(ProblemState& state, std::span<const Value> rows,
-                           const ResidualOptions& options) {
-  state.compact.assign(row_nodes(rows, state.caller("add_residual", options.label)));
+std::uint32_t match_slowly(ProblemState& state, std::span<const Value> rows, const Caller& caller) {
+  const bool energy = caller.energy;
+  state.compact.assign(row_nodes(rows, caller));
   const RawTape raw = state.compact.view();
   ++state.statistics.slow_matches;
   state.statistics.nodes_traced += raw.nodes.size();
-  if (const RawShape* known = state.shapes.match(raw, state.data, state.row)) {
-    remember_open_tape(state, rows, known->leaves(), known->topology());
+  if (const RawShape* known = state.shapes(energy).match(raw, state.data, state.row)) {
+    remember_open_tape(state, rows, known->leaves(), known->topology(), energy);
     return known->topology();
   }
   const Extraction extraction = extract(
-      raw, [](const TapeNode& node) { return node.a; },
-      state.caller("add_residual", options.label));
-  const std::uint32_t group = state.group_of(extraction.canonical);
+      raw, [](const TapeNode& node) { return node.a; }, caller);
+  const std::uint32_t group = state.group_of(extraction.canonical, energy);
   ++state.statistics.canonical_forms;
-  state.shapes.add(raw, extraction.leaves, group);
+  state.shapes(energy).add(raw, extraction.leaves, group);
   RawShape(raw, extraction.leaves, group).read(raw, state.data, state.row);
-  remember_open_tape(state, rows, extraction.leaves, group);
+  remember_open_tape(state, rows, extraction.leaves, group, energy);
   return group;
 }
 
@@ -72,20 +71,29 @@ std::vector<std::uint64_t> row_nodes(std::span<const Value> rows, const Caller& 
   return nodes;
 }
 
-std::uint64_t trace_residual(ProblemState& state, std::span<const Value> rows,
-                             const ResidualOptions& options) {
+void check_energy(std::size_t rows, const Loss& loss, const Caller& caller) {
+  if (rows != 1)
+    caller.fail(ErrorCode::Shape, "expected one number, got " + std::to_string(rows) + " rows");
+  if (loss != Loss{})
+    caller.fail(ErrorCode::InvalidArgument,
+                "a robust loss belongs to a residual, not to an energy");
+}
+
+std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
+                          const ResidualOptions& options, bool energy) {
   const FinishResidual finish;
   std::uint32_t group = 0;
   const RawShape* known = nullptr;
   // Without an append since the last residual the open segment is that residual's.
   if (!rows.empty() && tape.limit != 0 && rows_in_open_segment(state, rows))
-    known = state.shapes.match(open_tape(state), state.data, state.row);
+    known = state.shapes(energy).match(open_tape(state), state.data, state.row);
   if (known != nullptr) {
     group = known->topology();
     ++state.statistics.fast_matches;
     state.statistics.nodes_traced += tape.size - open_segment();
   } else {
-    group = match_slowly(state, rows, options);
+    const char* call = energy ? "add_energy" : "add_residual";
+    group = match_slowly(state, rows, state.caller(call, options.label, energy));
   }
   return state.append(group, state.row, state.label_number(options.label), options.loss);
 }

@@ -1,7 +1,21 @@
-// Names of the kinds of evaluation.
+// Names of the kinds of evaluation, and what an engine need not have.
 #include <topograd/runtime/engine.hpp>
 
+#include <topograd/ir/error.hpp>
+
 namespace topograd::runtime {
+namespace {
+
+[[noreturn]] void refuse_second_derivatives(const std::string& backend) {
+  throw Error(ErrorCode::Unsupported, backend + ": this engine has no second derivatives");
+}
+
+}  // namespace
+
+void Engine::hvp(std::span<const double>, std::span<double>) {
+  refuse_second_derivatives(backend());
+}
+void Engine::hessian(std::size_t, bool, std::span<double>) { refuse_second_derivatives(backend()); }
 
 std::string_view name(KernelKind kind) {
   switch (kind) {
@@ -13,6 +27,8 @@ std::string_view name(KernelKind kind) {
     case KernelKind::blocks: return "blocks";
     case KernelKind::jvp: return "jvp";
     case KernelKind::vjp: return "vjp";
+    case KernelKind::hvp: return "hvp";
+    case KernelKind::hessian: return "hessian";
   }
   return "";
 }

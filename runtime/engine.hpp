@@ -32,7 +32,8 @@ struct EngineOptions {
   bool deterministic = false;  ///< every choice from rules alone, none from measurement
 };
 
-/// Cost is ½ Σ r² over all rows. Constant scalars have zero gradient and never move.
+/// Cost is ½ Σ r² over all rows, and the energies. Constant scalars have zero gradient and never
+/// move.
 struct PointReport {
   double cost = 0;
   double gradient_max_norm = 0;  ///< max |g_i|
@@ -77,7 +78,7 @@ struct Timing {
   double device_us = 0;
   double wall_us = 0;
 };
-enum class KernelKind { residual, cost, gradient, jacobian, jtjp, blocks, jvp, vjp };
+enum class KernelKind { residual, cost, gradient, jacobian, jtjp, blocks, jvp, vjp, hvp, hessian };
 std::string_view name(KernelKind kind);
 
 class Engine {
@@ -110,6 +111,16 @@ class Engine {
   virtual void jvp(std::span<const double> p, std::span<double> out) = 0;
   virtual void vjp(std::span<const double> seeds, std::span<double> out) = 0;
   virtual void jtjp(std::span<const double> p, std::span<double> out) = 0;
+
+  // Second derivatives of the cost, residual terms and energies alike. Residuals, jvp, vjp, jtjp
+  // and the steps below are those of the residual terms. An engine without second derivatives
+  // throws Error{Unsupported}.
+  /// ∇²cost·p.
+  virtual void hvp(std::span<const double> p, std::span<double> out);
+  /// Hessians of one term's instances by its parameter slots, in batch order: upper triangles
+  /// packed by rows, values[i * n (n + 1) / 2 + k]. With `project`, negative eigenvalues of each
+  /// instance's matrix are replaced by 0.
+  virtual void hessian(std::size_t term, bool project, std::span<double> values);
 
   // Damped least-squares steps.
   /// Cost, gradient, diagonal blocks at the current point; kept for try_step.

@@ -22,14 +22,16 @@ struct ParameterArray {
 struct Term {
   const ir::Topology* topology = nullptr;
   const ir::Batch* batch = nullptr;
-  std::string name;  ///< label of its residuals, or "residual<k>"
+  std::string name;  ///< label of its residuals or energies, or "residual<k>", "energy<k>"
+  bool energy =
+      false;  ///< its one output is added to the objective as it is, not as half its square
 };
 
 /// Index columns of parameters hold positions in x, those of uniforms positions in `uniforms`.
 struct Model {
   std::vector<ParameterArray> arrays;  ///< cover 0 .. scalars without gaps, ascending
   std::uint64_t scalars = 0;           ///< length of x
-  std::uint64_t rows = 0;              ///< scalar residuals
+  std::uint64_t rows = 0;              ///< scalar residuals; energies have none
   std::vector<Term> terms;
   std::vector<double> uniforms;
   std::vector<std::uint8_t> constant;  ///< by scalar: 1 = held fixed; empty = none

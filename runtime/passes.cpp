@@ -1,7 +1,7 @@
 // Programs and targets of the passes.
 #include <topograd/runtime/passes.hpp>
 
-#include <topograd/autodiff/derivatives.hpp>
+#include <topograd/autodiff/second_order.hpp>
 #include <topograd/ir/graph.hpp>
 #include <topograd/ir/passes/passes.hpp>
 
@@ -70,11 +70,34 @@ std::string_view name(Pass pass) {
     case Pass::stored_jtjp: return "stored_jtjp";
     case Pass::diagonal: return "diagonal";
     case Pass::blocks: return "blocks";
+    case Pass::hvp: return "hvp";
+    case Pass::hessian: return "hessian";
   }
   return "";
 }
 
-ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::uint32_t> slots) {
+bool energies_take_part(Pass pass) {
+  switch (pass) {
+    case Pass::cost:
+    case Pass::gradient:
+    case Pass::hvp:
+    case Pass::hessian: return true;
+    case Pass::residual:
+    case Pass::jacobian:
+    case Pass::jvp:
+    case Pass::vjp:
+    case Pass::jtjp:
+    case Pass::stored_jtjp:
+    case Pass::diagonal:
+    case Pass::blocks: return false;
+  }
+  return false;
+}
+
+ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::uint32_t> slots,
+                         bool energy) {
+  if (energy && pass == Pass::cost) return ir::optimize(f);
+  if (energy && pass == Pass::gradient) return autodiff::scalar_gradient(f, slots);
   switch (pass) {
     case Pass::residual: return ir::optimize(f);
     case Pass::cost: return autodiff::cost(f);
@@ -86,6 +109,9 @@ ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::u
     case Pass::stored_jtjp: return stored_jtjp(f);
     case Pass::diagonal: return diagonal(f, slots);
     case Pass::blocks: return autodiff::block(f, slots);
+    case Pass::hvp: return autodiff::hvp(energy ? f : autodiff::cost(f), slots);
+    case Pass::hessian:
+      return autodiff::hessian(energy ? f : autodiff::cost(f), autodiff::all_slots(f));
   }
   return {};
 }

@@ -21,13 +21,20 @@ enum class Pass {
   jtjp,         ///< Jᵀ(J·direction), by slot
   stored_jtjp,  ///< the same from a stored Jacobian, whose entries are the data columns
   diagonal,     ///< diagonal of JᵀJ, by slot
-  blocks        ///< upper triangle of JᵀJ over the slots of a group, by owner
+  blocks,       ///< upper triangle of JᵀJ over the slots of a group, by owner
+  hvp,          ///< ∇²E·direction, by slot; E is ½ Σ r², or the energy
+  hessian       ///< upper triangle of ∇²E over all slots, packed by rows
 };
 std::string_view name(Pass pass);
 
 /// Outputs of `pass` of the residual program `f` with respect to `slots` (ignored by the first
-/// four).
-ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::uint32_t> slots);
+/// four). An energy has residual (the energy itself), cost, gradient, hvp and hessian: those of its
+/// one output.
+ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::uint32_t> slots,
+                         bool energy = false);
+
+/// An energy takes part in this pass over all terms of a model.
+bool energies_take_part(Pass pass);
 
 /// Sums that an owner of `width` scalars has in `pass`: width, or width (width + 1) / 2 for blocks.
 std::uint32_t sums_of_owner(Pass pass, std::uint32_t width);

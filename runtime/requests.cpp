@@ -24,7 +24,7 @@ KernelRequest named(const TermShape& shape, Pass pass) {
 KernelRequest over_instances(const TermShape& shape, Pass pass) {
   KernelRequest request = named(shape, pass);
   const std::vector<std::uint32_t> all = autodiff::all_slots(shape.topology->program);
-  request.program = pass_program(pass, shape.topology->program, all);
+  request.program = pass_program(pass, shape.topology->program, all, shape.energy);
   request.layout = shape.layout;
   return request;
 }
@@ -41,7 +41,9 @@ bool accumulates(Pass pass) {
     case Pass::residual:
     case Pass::cost:
     case Pass::jacobian:
-    case Pass::jvp: return false;
+    case Pass::jvp:
+    case Pass::hessian: return false;
+    case Pass::hvp:
     case Pass::gradient:
     case Pass::vjp:
     case Pass::jtjp:
@@ -65,7 +67,8 @@ TermShape shape_of(const Term& term, std::span<const ParameterArray> arrays) {
   return {.topology = term.topology,
           .name = identifier(term.name),
           .layout = find_layout(*term.batch, false),
-          .groups = find_groups(*term.batch, arrays)};
+          .groups = find_groups(*term.batch, arrays),
+          .energy = term.energy};
 }
 
 KernelRequest store_request(const TermShape& shape, Pass pass) {
@@ -117,7 +120,7 @@ KernelRequest gather_request(const TermShape& shape, Pass pass,
     codegen::GatherRole role;
     role.slots = group.slots;
     role.coordinates = group.coordinates;
-    role.program = pass_program(pass, shape.topology->program, group.slots);
+    role.program = pass_program(pass, shape.topology->program, group.slots, shape.energy);
     role.targets = targets(pass, group, owner_width);
     role.layout = entry_columns(shape.layout, group).layout;
     role.layout.index_columns = columns;

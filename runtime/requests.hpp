@@ -18,6 +18,7 @@ struct TermShape {
   std::string name;  ///< for kernels: letters, digits and underscores
   codegen::ColumnLayout layout;
   std::vector<SlotGroup> groups;
+  bool energy = false;  ///< Term::energy
 };
 TermShape shape_of(const Term& term, std::span<const ParameterArray> arrays);
 

@@ -3,6 +3,7 @@
 
 #include <topograd/autodiff/derivatives.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/runtime/passes.hpp>
 #include <topograd/solver/linear/normal_equations.hpp>
 #include <topograd/solver/session.hpp>
 
@@ -30,8 +31,10 @@ KernelInfo describe(const runtime::Term& term, const std::string& backend) {
           .outputs = static_cast<std::uint32_t>(program.outputs.size()),
           .parameters = term.batch->parameter_columns(),
           .residual_operations = ir::operation_count(program),
-          .gradient_operations = ir::operation_count(autodiff::gradient(program, slots)),
+          .gradient_operations = ir::operation_count(
+              runtime::pass_program(runtime::Pass::gradient, program, slots, term.energy)),
           .jacobian_operations = ir::operation_count(autodiff::jacobian(program, slots)),
+          .energy = term.energy,
           .bytes_per_instance = term.batch->index_columns() * 4 + term.batch->data_columns() * 8,
           .backend = backend};
 }
@@ -60,6 +63,7 @@ struct Evaluator::Impl {
       engine().refresh(model.model);
     }
     normal.reset();
+    second.reset();
     versions = now;
   }
 
@@ -169,6 +173,7 @@ struct Evaluator::Impl {
       std::vector<double> values;
       for (std::size_t t = 0; t < model.model.terms.size(); ++t) {
         const runtime::Term& term = model.model.terms[t];
+        if (term.energy) continue;
         const std::size_t size =
             term.topology->program.outputs.size() * term.batch->parameter_columns();
         values.resize(term.batch->size() * size);
@@ -202,18 +207,34 @@ struct Evaluator::Impl {
       if (!normal) normal.emplace(model.model);
       normal->refresh(e);
     });
-    return both_triangles();
+    return both_triangles(*normal);
   }
 
-  SparseMatrix both_triangles() const {
+  SparseMatrix hessian(std::optional<Numbers> x, const HessianOptions& asked) {
+    at(x, [&](runtime::Engine& e) {
+      if (!second) second.emplace(model.model, true);
+      second->refresh_hessian(e, asked.project_psd);
+    });
+    return both_triangles(*second);
+  }
+  Vector hvp(std::optional<Numbers> x, Numbers p) {
+    return at(x, [&](runtime::Engine& e) {
+      check_size("p", p.size(), model.model.scalars);
+      Vector out = scalars();
+      e.hvp(free_part(p), span_of(out));
+      return masked(std::move(out));
+    });
+  }
+
+  SparseMatrix both_triangles(const NormalEquations& lower) const {
     std::vector<Eigen::Triplet<double>> entries;
-    entries.reserve(2 * normal->values().size());
-    for (std::size_t c = 0; c < normal->size(); ++c) {
-      const auto column = static_cast<int>(normal->free_scalars()[c]);
-      for (std::int32_t k = normal->starts()[c]; k < normal->starts()[c + 1]; ++k) {
-        const auto row = static_cast<int>(normal->free_scalars()[normal->rows()[k]]);
-        entries.emplace_back(row, column, normal->values()[k]);
-        if (row != column) entries.emplace_back(column, row, normal->values()[k]);
+    entries.reserve(2 * lower.values().size());
+    for (std::size_t c = 0; c < lower.size(); ++c) {
+      const auto column = static_cast<int>(lower.free_scalars()[c]);
+      for (std::int32_t k = lower.starts()[c]; k < lower.starts()[c + 1]; ++k) {
+        const auto row = static_cast<int>(lower.free_scalars()[lower.rows()[k]]);
+        entries.emplace_back(row, column, lower.values()[k]);
+        if (row != column) entries.emplace_back(column, row, lower.values()[k]);
       }
     }
     const auto size = static_cast<Eigen::Index>(model.model.scalars);
@@ -227,8 +248,8 @@ struct Evaluator::Impl {
   ProblemModel model;
   Session session;
   Versions versions;
-  std::vector<double> current;  // scratch: one number a scalar
-  std::optional<NormalEquations> normal;
+  std::vector<double> current;                    // scratch: one number a scalar
+  std::optional<NormalEquations> normal, second;  // JᵀJ and the Hessian, once asked for
 };
 
 Evaluator::Evaluator(Problem& problem, const SolverOptions& options)
@@ -247,6 +268,14 @@ Evaluator::SparseMatrix Evaluator::jacobian() { return impl_->jacobian({}); }
 Evaluator::SparseMatrix Evaluator::jacobian(Numbers x) { return impl_->jacobian(x); }
 Evaluator::SparseMatrix Evaluator::jtj() { return impl_->jtj({}); }
 Evaluator::SparseMatrix Evaluator::jtj(Numbers x) { return impl_->jtj(x); }
+Evaluator::SparseMatrix Evaluator::hessian(const HessianOptions& options) {
+  return impl_->hessian({}, options);
+}
+Evaluator::SparseMatrix Evaluator::hessian(Numbers x, const HessianOptions& options) {
+  return impl_->hessian(x, options);
+}
+Vector Evaluator::hvp(Numbers p) { return impl_->hvp({}, p); }
+Vector Evaluator::hvp(Numbers x, Numbers p) { return impl_->hvp(x, p); }
 Vector Evaluator::jvp(Numbers p) { return impl_->jvp({}, p); }
 Vector Evaluator::jvp(Numbers x, Numbers p) { return impl_->jvp(x, p); }
 Vector Evaluator::vjp(Numbers seeds) { return impl_->vjp({}, seeds); }

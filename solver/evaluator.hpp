@@ -35,8 +35,16 @@ struct KernelInfo {
   std::size_t residual_operations = 0;  ///< ops of one instance
   std::size_t gradient_operations = 0;
   std::size_t jacobian_operations = 0;
+  bool energy = false;                   ///< of energies: their value has residual_operations
   std::uint32_t bytes_per_instance = 0;  ///< of the general layout: index and data columns
   std::string backend;                   ///< "cpu" or "vulkan"
+};
+
+/// How Evaluator::hessian is made.
+struct HessianOptions {
+  /// Each residual's or energy's matrix loses its negative eigenvalues before they are summed: what
+  /// is left is positive semidefinite.
+  bool project_psd = false;
 };
 
 /// Evaluates a problem on one backend, chosen once (placement.hpp; under `automatic` the CPU takes
@@ -59,11 +67,11 @@ class Evaluator {
   Evaluator(Evaluator&&) noexcept;
   Evaluator& operator=(Evaluator&&) noexcept;
 
-  double cost();  ///< ½ Σ r²
+  double cost();  ///< ½ Σ r² and the energies
   double cost(Numbers x);
   Eigen::VectorXd residuals();
   Eigen::VectorXd residuals(Numbers x);
-  Eigen::VectorXd gradient();  ///< Jᵀr
+  Eigen::VectorXd gradient();  ///< of the cost: Jᵀr and the gradients of the energies
   Eigen::VectorXd gradient(Numbers x);
   /// (rows, scalars), with an entry for every scalar that a residual reads and that is not
   /// constant.
@@ -72,7 +80,15 @@ class Evaluator {
   SparseMatrix jtj();  ///< JᵀJ, both triangles
   SparseMatrix jtj(Numbers x);
 
-  // Products; the last argument is a vector of scalars (jvp, jtjp) or of rows (vjp).
+  /// ∇² of the cost, of residuals and energies alike; both triangles. Constant scalars have no
+  /// entries.
+  SparseMatrix hessian(const HessianOptions& options = {});
+  SparseMatrix hessian(Numbers x, const HessianOptions& options = {});
+  Eigen::VectorXd hvp(Numbers p);  ///< ∇²cost p
+  Eigen::VectorXd hvp(Numbers x, Numbers p);
+
+  // Products of least squares, without energies; the last argument is a vector of scalars (jvp,
+  // jtjp) or of rows (vjp).
   Eigen::VectorXd jvp(Numbers p);  ///< J p
   Eigen::VectorXd jvp(Numbers x, Numbers p);
   Eigen::VectorXd vjp(Numbers seeds);  ///< Jᵀ seeds

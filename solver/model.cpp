@@ -6,9 +6,13 @@
 namespace topograd {
 namespace {
 
-std::string term_name(const Problem& problem, std::size_t topology) {
-  const std::string_view label = problem.label(topology);
-  return label.empty() ? "residual" + std::to_string(topology) : std::string(label);
+std::string_view kind(const Problem& problem, std::size_t topology) {
+  return problem.is_energy(topology) ? "energy" : "residual";
+}
+
+std::string term_name(const Problem& problem, std::size_t topology, std::string_view label) {
+  if (!label.empty()) return std::string(label);
+  return std::string(kind(problem, topology)) + std::to_string(topology);
 }
 
 }  // namespace
@@ -20,17 +24,17 @@ std::uint64_t ProblemModel::instances() const {
 }
 
 std::string ProblemModel::describe(std::size_t term, std::size_t instance) const {
-  std::string label(problem->label(topologies[term], instance));
-  if (label.empty()) label = "residual" + std::to_string(topologies[term]);
-  return "residual \"" + label + "\" #" + std::to_string(instance) + " (topology " +
-         to_string(model.terms[term].topology->hash) + ")";
+  const std::size_t t = topologies[term];
+  return std::string(kind(*problem, t)) + " \"" +
+         term_name(*problem, t, problem->label(t, instance)) + "\" #" + std::to_string(instance) +
+         " (topology " + to_string(model.terms[term].topology->hash) + ")";
 }
 
 ProblemModel make_model(const char* call, const Problem& problem) {
   if (problem.parameter_count() == 0) {
     throw Error(ErrorCode::EmptyProblem, std::string(call) + ": the problem has no parameters");
   }
-  if (problem.residual_count() == 0) {
+  if (problem.residual_count() == 0 && problem.energy_count() == 0) {
     throw Error(ErrorCode::EmptyProblem, std::string(call) + ": the problem has no residuals");
   }
   ProblemModel out;
@@ -45,7 +49,8 @@ ProblemModel make_model(const char* call, const Problem& problem) {
     if (problem.batch(t).size() == 0) continue;
     out.model.terms.push_back({.topology = &problem.topology(t),
                                .batch = &problem.batch(t),
-                               .name = term_name(problem, t)});
+                               .name = term_name(problem, t, problem.label(t)),
+                               .energy = problem.is_energy(t)});
     out.topologies.push_back(t);
   }
   out.model.uniforms.assign(problem.uniforms().begin(), problem.uniforms().end());

@@ -1,6 +1,7 @@
 // Finding the residual, the op and the operands behind a NaN or an infinity.
 #include <topograd/solver/nonfinite.hpp>
 
+#include <topograd/autodiff/second_order.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/evaluate.hpp>
 
@@ -52,6 +53,7 @@ std::string describe_scalar(const runtime::Model& model, std::uint64_t scalar) {
 std::optional<InstancePlace> instance_of_row(const runtime::Model& model, std::uint64_t row) {
   for (std::size_t t = 0; t < model.terms.size(); ++t) {
     const runtime::Term& term = model.terms[t];
+    if (term.energy) continue;
     const std::size_t outputs = term.topology->program.outputs.size();
     for (std::size_t i = 0; i < term.batch->size(); ++i) {
       const std::uint64_t first = term.batch->residual_row(i);
@@ -107,6 +109,7 @@ std::string describe_residual(const ProblemModel& model, const InstancePlace& pl
 std::optional<std::string> describe_derivative(runtime::Engine& engine, const ProblemModel& model) {
   for (std::size_t t = 0; t < model.model.terms.size(); ++t) {
     const runtime::Term& term = model.model.terms[t];
+    if (term.energy) continue;
     const std::size_t columns = term.batch->parameter_columns();
     const std::size_t rows = term.topology->program.outputs.size();
     std::vector<double> values(term.batch->size() * rows * columns);
@@ -124,19 +127,45 @@ std::optional<std::string> describe_derivative(runtime::Engine& engine, const Pr
   return std::nullopt;
 }
 
+/// The first energy, or derivative of one, that is not finite, as the scalar evaluator sees it.
+std::optional<std::string> describe_energy(const ProblemModel& model, std::span<const double> x) {
+  for (std::size_t t = 0; t < model.model.terms.size(); ++t) {
+    const runtime::Term& term = model.model.terms[t];
+    if (!term.energy) continue;
+    const ir::Program& energy = term.topology->program;
+    const ir::Program gradient = autodiff::scalar_gradient(energy, autodiff::all_slots(energy));
+    for (std::size_t i = 0; i < term.batch->size(); ++i) {
+      const InstanceInputs inputs = inputs_of(model.model, term, i, x);
+      const double value = ir::evaluate(energy, inputs.view())[0];
+      if (!std::isfinite(value)) {
+        return model.describe(t, i) + " is " + number(value) + first_bad_op(energy, inputs.view());
+      }
+      const std::vector<double> g = ir::evaluate(gradient, inputs.view());
+      for (std::uint32_t k = 0; k < g.size(); ++k) {
+        const std::uint32_t scalar = term.batch->index(i, k);
+        if (std::isfinite(g[k]) || is_constant(model.model, scalar)) continue;
+        return "the derivative of " + model.describe(t, i) + " by " +
+               describe_scalar(model.model, scalar) + " is " + number(g[k]);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string describe_nonfinite(runtime::Engine& engine, const ProblemModel& model) {
+  std::vector<double> x(model.model.scalars);
+  engine.point(x);
   std::vector<double> residuals(model.model.rows);
   engine.residuals(residuals);
   if (const std::optional<std::size_t> row = first_nonfinite(residuals)) {
-    std::vector<double> x(model.model.scalars);
-    engine.point(x);
     if (const std::optional<InstancePlace> place = instance_of_row(model.model, *row)) {
       return describe_residual(model, *place, residuals[*row], x);
     }
   }
   if (const std::optional<std::string> text = describe_derivative(engine, model)) return *text;
+  if (const std::optional<std::string> text = describe_energy(model, x)) return *text;
   return "cost or gradient are not finite, although every residual and derivative is: sums "
          "overflow";
 }

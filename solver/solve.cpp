@@ -8,6 +8,7 @@
 #include <topograd/solver/session.hpp>
 
 #include <chrono>
+#include <string>
 #include <vector>
 
 namespace topograd {
@@ -148,8 +149,25 @@ class Solve {
 
 }  // namespace
 
+namespace {
+
+/// Least squares has no place for what is no square.
+void refuse_energies(const Problem& problem, Method method) {
+  for (std::size_t t = 0; t < problem.topology_count(); ++t) {
+    if (!problem.is_energy(t) || problem.batch(t).size() == 0) continue;
+    std::string label(problem.label(t));
+    if (label.empty()) label = "energy" + std::to_string(t);
+    throw Error(ErrorCode::Unsupported, "solve: " + std::string(name(method)) +
+                                            " minimises sums of squares, the energy \"" + label +
+                                            "\" is none");
+  }
+}
+
+}  // namespace
+
 Summary solve(Problem& problem, const SolverOptions& options) {
   const SolverOptions settled = resolved(options);
+  refuse_energies(problem, settled.method);
   return Solve(problem, settled).run();
 }
 

@@ -33,6 +33,8 @@ class CpuEngine final : public Engine {
   void jvp(std::span<const double> p, std::span<double> out) override;
   void vjp(std::span<const double> seeds, std::span<double> out) override;
   void jtjp(std::span<const double> p, std::span<double> out) override;
+  void hvp(std::span<const double> p, std::span<double> out) override;
+  void hessian(std::size_t term, bool project, std::span<double> values) override;
 
   PointReport linearize() override;
   StepReport try_step(const StepRequest& request) override;

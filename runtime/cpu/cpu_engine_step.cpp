@@ -30,6 +30,7 @@ void for_diagonal(const BlockLayout& layout, std::uint32_t begin, std::uint32_t 
 template <class T>
 void CpuEngine<T>::evaluate_jacobian() {
   for (const auto& term : terms_) {
+    if (term->energy()) continue;
     term->linearize(pool_, workers_, vectors(x_));
     ++stats_.kernels_on_cpu;
   }
@@ -38,14 +39,18 @@ void CpuEngine<T>::evaluate_jacobian() {
 template <class T>
 void CpuEngine<T>::sum_linear_gradient() {
   zero(gradient_);
-  for (const auto& term : terms_) term->add_linear_gradient(pool_, layout_, gradient_.data());
+  for (const auto& term : terms_) {
+    if (!term->energy()) term->add_linear_gradient(pool_, layout_, gradient_.data());
+  }
   mask(gradient_);
 }
 
 template <class T>
 void CpuEngine<T>::sum_linear_blocks() {
   zero(blocks_);
-  for (const auto& term : terms_) term->add_linear_blocks(pool_, layout_, blocks_.data());
+  for (const auto& term : terms_) {
+    if (!term->energy()) term->add_linear_blocks(pool_, layout_, blocks_.data());
+  }
 }
 
 // s² with s = 1 / (1 + √diagonal), as Ceres scales columns.
@@ -77,7 +82,9 @@ template <class T>
 PointReport CpuEngine<T>::linearize() {
   evaluate_jacobian();
   double square = 0;
-  for (const auto& term : terms_) square += term->linear_residual_square(pool_);
+  for (const auto& term : terms_) {
+    if (!term->energy()) square += term->linear_residual_square(pool_);
+  }
   sum_linear_gradient();
   sum_linear_blocks();
   if (!scaled_) set_scale();
@@ -120,6 +127,7 @@ double CpuEngine<T>::multiply(const Damping& damping, const T* p, T* q) {
     std::fill(q + begin, q + end, T(0));
   });
   for (const auto& term : terms_) {
+    if (term->energy()) continue;
     term->apply(pool_, workers_, {nullptr, p, uniforms_.data()});
     term->add_transposed(pool_, layout_, q);
   }
@@ -163,6 +171,7 @@ StepReport CpuEngine<T>::try_step(const StepRequest& request) {
       });
   double square = 0;
   for (const auto& term : terms_) {
+    if (term->energy()) continue;
     term->apply(pool_, workers_, vectors(x_, &delta_));
     square += term->applied_square(pool_);
   }

@@ -9,6 +9,7 @@ std::function<void()> CpuEngine<T>::work_of(KernelKind kind) {
   const auto store = [this](Part part) {
     return [this, part] {
       for (const auto& term : terms_) {
+        if (term->energy() && part != Part::Hessian) continue;
         term->store(pool_, workers_, part, vectors(x_, &direction_));
         ++stats_.kernels_on_cpu;
       }
@@ -30,6 +31,8 @@ std::function<void()> CpuEngine<T>::work_of(KernelKind kind) {
       };
     case KernelKind::jvp: return store(Part::Jvp);
     case KernelKind::vjp: return sum(Part::Vjp);
+    case KernelKind::hvp: return sum(Part::Hvp);
+    case KernelKind::hessian: return store(Part::Hessian);
   }
   return {};
 }
@@ -40,7 +43,9 @@ Timing CpuEngine<T>::time(KernelKind kind, int warm_ups, int samples) {
   mask(direction_);
   if (kind == KernelKind::vjp) {
     const std::vector<double> ones(rows_, 1.0);
-    for (const auto& term : terms_) term->set_seeds(pool_, ones);
+    for (const auto& term : terms_) {
+      if (!term->energy()) term->set_seeds(pool_, ones);
+    }
   }
   return median_time(warm_ups, samples, work_of(kind));
 }

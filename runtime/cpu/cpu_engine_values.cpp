@@ -5,17 +5,22 @@ namespace topograd::runtime::cpu {
 
 template <class T>
 double CpuEngine<T>::cost_at(const Column<T>& x) {
-  double square = 0;
+  double square = 0, energy = 0;
   for (const auto& term : terms_) {
-    square += term->residual_square(pool_, workers_, vectors(x));
+    if (term->energy()) {
+      energy += term->value_sum(pool_, workers_, vectors(x));
+    } else {
+      square += term->residual_square(pool_, workers_, vectors(x));
+    }
     ++stats_.kernels_on_cpu;
   }
-  return square / 2;
+  return square / 2 + energy;
 }
 
 template <class T>
 void CpuEngine<T>::rows_of(Part part, const Vectors<T>& v, std::span<double> out) {
   for (const auto& term : terms_) {
+    if (term->energy()) continue;
     const std::size_t rows = term->rows();
     const TermIndex& index = term->index();
     term->for_tiles(pool_, workers_, part, v,
@@ -34,7 +39,9 @@ void CpuEngine<T>::rows_of(Part part, const Vectors<T>& v, std::span<double> out
 template <class T>
 void CpuEngine<T>::sum_terms(Part part, const Vectors<T>& v, Column<T>& out) {
   zero(out);
+  const bool with_energies = part == Part::Gradient || part == Part::Hvp;
   for (const auto& term : terms_) {
+    if (term->energy() && !with_energies) continue;
     term->add_terms(pool_, workers_, part, v, layout_, out.data());
     ++stats_.kernels_on_cpu;
   }
@@ -67,7 +74,9 @@ template <class T>
 void CpuEngine<T>::vjp(std::span<const double> seeds, std::span<double> out) {
   check_size("vjp", "rows", rows_, seeds.size());
   check_size("vjp", "scalars", scalars_, out.size());
-  for (const auto& term : terms_) term->set_seeds(pool_, seeds);
+  for (const auto& term : terms_) {
+    if (!term->energy()) term->set_seeds(pool_, seeds);
+  }
   sum_terms(Part::Vjp, vectors(x_), sums_);
   write(sums_, out);
 }

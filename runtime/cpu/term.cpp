@@ -1,7 +1,7 @@
 // Kernels of one batch: made when first asked for, bound to its columns, run over its tiles.
 #include <topograd/runtime/cpu/term.hpp>
 
-#include <topograd/autodiff/derivatives.hpp>
+#include <topograd/autodiff/second_order.hpp>
 
 namespace topograd::runtime::cpu {
 namespace {
@@ -10,11 +10,13 @@ namespace {
 constexpr std::size_t kCacheBytes = std::size_t{4} << 20;
 
 bool is_stored(Part part) {
-  return part == Part::Gradient || part == Part::Vjp || part == Part::Jtjp || part == Part::Linear;
+  return part == Part::Gradient || part == Part::Vjp || part == Part::Jtjp ||
+         part == Part::Linear || part == Part::Hvp;
 }
 
-ir::Program program_of(Part part, const ir::Program& f) {
+ir::Program program_of(Part part, const ir::Program& f, bool energy) {
   const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
+  if (energy && part == Part::Gradient) return autodiff::scalar_gradient(f, slots);
   switch (part) {
     case Part::Residual:
     case Part::ApplyLinear: return f;
@@ -24,6 +26,8 @@ ir::Program program_of(Part part, const ir::Program& f) {
     case Part::Jvp: return autodiff::jvp(f);
     case Part::Jacobian: return autodiff::jacobian(f, slots);
     case Part::Linear: return autodiff::residual_and_jacobian(f, slots);
+    case Part::Hvp: return autodiff::hvp(energy ? f : autodiff::cost(f), slots);
+    case Part::Hessian: return autodiff::hessian(energy ? f : autodiff::cost(f), slots);
   }
   return f;
 }
@@ -72,8 +76,8 @@ typename TermState<T>::Kernel TermState<T>::make_kernel(Part part) {
     const std::uint32_t columns = linear.tile.program().outputs;
     return {TileKernel<T>(stored_jvp(jacobian, rows(), f.leaves, columns)), {}};
   }
-  if (!is_stored(part)) return {TileKernel<T>(program_of(part, f)), {}};
-  CompactProgram compacted = compact(program_of(part, f));
+  if (!is_stored(part)) return {TileKernel<T>(program_of(part, f, term_.energy)), {}};
+  CompactProgram compacted = compact(program_of(part, f, term_.energy));
   return {TileKernel<T>(compacted.program), std::move(compacted.sources)};
 }
 

@@ -36,8 +36,10 @@ enum class Part : std::uint8_t {
   Jacobian,     ///< J
   Linear,       ///< rows, then J, kept in columns
   ApplyLinear,  ///< rows of J·p from the columns of Linear
+  Hvp,          ///< terms of ∇²E·p by slot; E is ½ Σ r², or the energy
+  Hessian,      ///< ∇²E by the slots, packed upper triangle
 };
-inline constexpr std::size_t kParts = 8;
+inline constexpr std::size_t kParts = 10;
 
 template <class T>
 class TermState {
@@ -47,6 +49,7 @@ class TermState {
 
   const Term& term() const { return term_; }
   const TermIndex& index() const { return index_; }
+  bool energy() const { return term_.energy; }
   std::size_t rows() const { return term_.topology->program.outputs.size(); }
   std::size_t slots() const { return index_.slots.size(); }
   bool is_current(const Term& term) const;
@@ -57,7 +60,7 @@ class TermState {
   template <class F>
   void for_tiles(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v, const F& f);
 
-  /// Adds a part's terms (gradient, vjp, jtjp) to a vector over the unknowns.
+  /// Adds a part's terms (gradient, vjp, jtjp, hvp) to a vector over the unknowns.
   void add_terms(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
                  const BlockLayout& layout, T* out);
 
@@ -74,6 +77,8 @@ class TermState {
   void apply(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
   /// out += Jᵀu of the last apply().
   void add_transposed(Pool& pool, const BlockLayout& layout, T* out);
+  /// Σ of the outputs at v.x: of energies.
+  double value_sum(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
   /// Σ r² at v.x, the same bits as linear_residual_square() there.
   double residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
   /// Σ r² of the last linearize(), Σ u² of the last apply().
@@ -110,7 +115,7 @@ class TermState {
   TermIndex index_;
   std::vector<Column<T>> data_;
   std::array<std::unique_ptr<const Kernel>, kParts> kernels_;  // null until asked for
-  std::vector<Column<T>> terms_;                               // of gradient, vjp, jtjp
+  std::vector<Column<T>> terms_;                               // of gradient, vjp, jtjp, hvp
   std::vector<Column<T>> linear_;                              // rows and J
   std::vector<Column<T>> applied_;                             // J·p
   std::vector<Column<T>> seeds_;

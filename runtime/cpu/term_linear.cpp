@@ -96,6 +96,18 @@ std::vector<Stored<T>> TermState<T>::applied_rows() const {
 }
 
 template <class T>
+double TermState<T>::value_sum(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
+  std::vector<double> tiles(whole_tiles(index_.instances) / kTile);
+  for_tiles(pool, workers, Part::Residual, v,
+            [&](const Worker<T>& worker, std::size_t first, std::size_t n) {
+              std::array<double, kTile> values;
+              std::copy_n(worker.output(0), n, values.data());
+              tiles[first / kTile] = pairwise_sum(std::span(values).first(n));
+            });
+  return pairwise_sum(tiles);
+}
+
+template <class T>
 double TermState<T>::residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
   std::vector<double> tiles(whole_tiles(index_.instances) / kTile);
   for_tiles(pool, workers, Part::Residual, v,

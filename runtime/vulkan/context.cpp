@@ -19,12 +19,12 @@ std::uint64_t Context::max_invocations() const {
 
 namespace {
 
-/// Both kinds of request ask for the same float controls and take the same way to a kernel.
+/// All kinds of request ask for the same float controls and take the same way to a kernel.
 template <class Request>
 LoadedKernel load(Context& context, Request& request) {
   const Features& features = context.device->features();
   request.workgroup_size = context.workgroup_size;
-  request.scalars = context.scalar_precision();
+  if constexpr (requires { request.scalars; }) request.scalars = context.scalar_precision();
   request.float_controls_f32 =
       features.signed_zero_inf_nan_preserve_f32 && features.denorm_preserve_f32;
   request.float_controls_f64 =
@@ -49,6 +49,11 @@ LoadedKernel load_kernel(Context& context, codegen::KernelRequest request) {
 
 LoadedKernel load_kernel(Context& context, codegen::VectorKernelRequest request) {
   request.vectors = context.options.precision;
+  return load(context, request);
+}
+
+LoadedKernel load_kernel(Context& context, codegen::ProjectionRequest request) {
+  request.precision = context.options.precision;
   return load(context, request);
 }
 
@@ -129,6 +134,23 @@ std::uint32_t dispatch_all(Context& context, CommandList& list, const LoadedKern
     if (loaded.reduces) push.out_first += groups;
   }
   return push.out_first;
+}
+
+std::uint32_t dispatch_range(Context& context, CommandList& list, const LoadedKernel& loaded,
+                             const BindingTable& table, codegen::PushConstants push,
+                             std::uint64_t first, std::uint64_t count) {
+  const std::vector<Binding> bindings = table.bind(loaded.source);
+  const std::uint32_t group = loaded.source.workgroup_size;
+  const std::uint64_t step = std::max<std::uint64_t>(context.max_invocations(), 1);
+  std::uint32_t dispatches = 0;
+  for (std::uint64_t done = 0; done < count; done += step, ++dispatches) {
+    const std::uint64_t n = std::min(step, count - done);
+    push.first = static_cast<std::uint32_t>(first + done);
+    push.count = static_cast<std::uint32_t>(first + done + n);
+    list.dispatch(loaded.kernel, bindings, push_bytes(push),
+                  static_cast<std::uint32_t>((n + group - 1) / group));
+  }
+  return dispatches;
 }
 
 }  // namespace topograd::runtime::vulkan

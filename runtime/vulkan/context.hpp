@@ -1,6 +1,7 @@
 // What the parts of a Vulkan engine share: device, kernels, choices and counters.
 #pragma once
 
+#include <topograd/codegen/projection.hpp>
 #include <topograd/codegen/vector_kernels.hpp>
 #include <topograd/runtime/engine.hpp>
 #include <topograd/runtime/vulkan/kernel_cache.hpp>
@@ -47,6 +48,7 @@ struct LoadedKernel {
 /// context's times.
 LoadedKernel load_kernel(Context& context, codegen::KernelRequest request);
 LoadedKernel load_kernel(Context& context, codegen::VectorKernelRequest request);
+LoadedKernel load_kernel(Context& context, codegen::ProjectionRequest request);
 
 /// A device buffer with these contents; one word of zeros for an empty span.
 Buffer make_buffer(Context& context, std::span<const std::uint32_t> values, std::string_view name);
@@ -69,8 +71,7 @@ class BindingTable {
   std::vector<Binding> bind(const codegen::KernelSource& source) const;
 
  private:
-  static constexpr std::size_t kRoles = static_cast<std::size_t>(codegen::BufferRole::inverse) + 1;
-  Binding slots_[kRoles] = {};
+  Binding slots_[codegen::kBufferRoles] = {};
 };
 
 /// Records as many dispatches as `count` invocations need; `push.first` and `push.count` are set by
@@ -78,5 +79,11 @@ class BindingTable {
 std::uint32_t dispatch_all(Context& context, CommandList& list, const LoadedKernel& loaded,
                            const BindingTable& table, codegen::PushConstants push,
                            std::uint64_t count);
+
+/// The same for the invocations from `first` on, of kernels that do not reduce. Returns the number
+/// of dispatches.
+std::uint32_t dispatch_range(Context& context, CommandList& list, const LoadedKernel& loaded,
+                             const BindingTable& table, codegen::PushConstants push,
+                             std::uint64_t first, std::uint64_t count);
 
 }  // namespace topograd::runtime::vulkan

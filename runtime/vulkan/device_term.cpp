@@ -99,6 +99,7 @@ std::uint32_t DeviceTerm::width(Pass pass) const {
     case Pass::jvp: return rows_;
     case Pass::cost: return 1;
     case Pass::jacobian: return rows_ * slots_;
+    case Pass::hessian: return slots_ * (slots_ + 1) / 2;
     default: return slots_;
   }
 }
@@ -147,6 +148,30 @@ void DeviceTerm::record_store(CommandList& list, Pass pass, const Operands& oper
     dispatch_all(context_, list, kernel, bindings,
                  {.stride = chunk.count, .out_stride = chunk.count}, chunk.count);
     dispatches_ += list.dispatches() - before;
+  }
+}
+
+std::uint32_t DeviceTerm::chunk_end(std::uint32_t first) const {
+  for (const Chunk& chunk : chunks_) {
+    if (first < chunk.first + chunk.count) return chunk.first + chunk.count;
+  }
+  return first;
+}
+
+void DeviceTerm::record_hessians(CommandList& list, const Operands& operands, std::uint32_t first,
+                                 std::uint32_t count, const Buffer& out) {
+  LoadedKernel& kernel = store_kernel(Pass::hessian, false);
+  BindingTable bindings = bind_operands(operands, view_);
+  bindings.set(BufferRole::out, out);
+  for (const Chunk& chunk : chunks_) {
+    if (first < chunk.first || first >= chunk.first + chunk.count) continue;
+    bindings.set(BufferRole::index_columns, chunk.index);
+    bindings.set(BufferRole::data_columns, chunk.data);
+    const std::uint32_t skipped = first - chunk.first;
+    // Results begin at 0: the kernel adds the instance's place in the chunk, modulo 2^32.
+    dispatches_ += dispatch_range(
+        context_, list, kernel, bindings,
+        {.stride = chunk.count, .out_stride = count, .out_first = 0u - skipped}, skipped, count);
   }
 }
 

@@ -16,6 +16,8 @@ class DeviceTerm {
  public:
   DeviceTerm(Context& context, const Term& term, const Model& model);
 
+  /// Energies have no part in the passes of least squares.
+  bool takes_part(Pass pass) const { return !view_.shape.energy || energies_take_part(pass); }
   std::uint32_t outputs() const { return rows_; }
   std::uint32_t slots() const { return slots_; }
   std::size_t instances() const { return batch_->size(); }
@@ -31,6 +33,13 @@ class DeviceTerm {
                        std::uint32_t width) const;
   void from_device_order(std::span<const double> stored, std::span<double> by_instance,
                          std::uint32_t width) const;
+
+  /// The Hessians of instances [first, first + count), all in one chunk: entry k of instance first
+  /// + i at k * count + i of `out`.
+  void record_hessians(CommandList& list, const Operands& operands, std::uint32_t first,
+                       std::uint32_t count, const Buffer& out);
+  /// End of the chunk that instance `first` belongs to.
+  std::uint32_t chunk_end(std::uint32_t first) const;
 
   /// Partial sums of the cost, one a workgroup; returns how many numbers of `partials` are written
   /// from `first` on.

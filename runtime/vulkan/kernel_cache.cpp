@@ -101,13 +101,13 @@ Kernel KernelCache::kernel(const KernelSource& source) {
   const std::vector<std::uint32_t> words = module(source);
   stats_.spirv_ms += milliseconds_since(start);
   const auto pipeline_start = std::chrono::steady_clock::now();
-  Kernel kernel =
-      device_->kernel({.spirv = words,
-                       .name = source.name,
-                       .storage_buffers = static_cast<std::uint32_t>(source.bindings.size()),
-                       .push_constant_bytes = sizeof(codegen::PushConstants),
-                       .constants = {},
-                       .local_size = {source.workgroup_size, 1, 1}});
+  Kernel kernel = device_->kernel(
+      {.spirv = words,
+       .name = source.name,
+       .storage_buffers = static_cast<std::uint32_t>(source.bindings.size()),
+       .push_constant_bytes = static_cast<std::uint32_t>(4 * source.push_constants.size()),
+       .constants = {},
+       .local_size = {source.workgroup_size, 1, 1}});
   stats_.pipeline_ms += milliseconds_since(pipeline_start);
   return kernels_.emplace(source.hash, std::move(kernel)).first->second;
 }

@@ -135,14 +135,14 @@ void VulkanEngine::prepare_lists() {
   std::uint64_t operations = 0;
   bool fits = true;
   for (auto& term : terms_) {
-    if (!term) continue;
+    if (!term || !term->takes_part(Pass::jtjp)) continue;
     operations = std::max(operations, term->cost_of(Pass::jtjp));
     fits = fits && term->terms_fit();
   }
   jacobians_.clear();
   if (free_choice && fits && operations > kRecomputeLimit) {
     for (std::size_t k = 0; k < terms_.size(); ++k) {
-      const auto& term = terms_[k];
+      const auto* term = takes_part(k, Pass::jacobian) ? terms_[k].get() : nullptr;
       jacobians_.push_back(
           make_numbers(context_, term ? term->stored_size(Pass::jacobian) : 1, "jacobian"));
       if (term) stored_[k] = make_numbers(context_, term->stored_size(Pass::jtjp), "terms");

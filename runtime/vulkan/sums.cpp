@@ -47,6 +47,10 @@ std::uint64_t VulkanEngine::term_dispatches() const {
   return sum;
 }
 
+bool VulkanEngine::takes_part(std::size_t k, Pass pass) const {
+  return terms_[k] && terms_[k]->takes_part(pass);
+}
+
 Operands VulkanEngine::operands(const Buffer& x, const Buffer* direction) const {
   return {.x = &x, .direction = direction, .uniforms = &uniforms_};
 }
@@ -62,7 +66,7 @@ void VulkanEngine::record_sum(CommandList& list, Pass pass, const Operands& oper
   list.fill(out, 0, model_.scalars * context_.element_bytes(), 0);
   list.barrier();
   for (auto& term : terms_) {
-    if (term) term->record_scatter(list, pass, operands, out);
+    if (term && term->takes_part(pass)) term->record_scatter(list, pass, operands, out);
   }
   list.barrier();
 }
@@ -73,7 +77,7 @@ void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& o
   std::set<std::uint32_t> covered;
   std::vector<std::pair<std::size_t, GatherSet*>> order;
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!terms_[k]) continue;
+    if (!takes_part(k, pass)) continue;
     for (auto& set : terms_[k]->gather_sets()) {
       const bool first =
           set->array() != kScalars && set->covers_all() && covered.insert(set->array()).second;
@@ -86,7 +90,7 @@ void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& o
   }
   std::vector<bool> stored(terms_.size(), false);
   for (std::size_t k = 0; store_terms && k < terms_.size(); ++k) {
-    if (!terms_[k] || !terms_[k]->terms_fit()) continue;
+    if (!takes_part(k, pass) || !terms_[k]->terms_fit()) continue;
     if (!stored_[k]) stored_[k] = make_numbers(context_, terms_[k]->stored_size(pass), "terms");
     terms_[k]->record_store(list, pass, operands, stored_[k]);
     stored[k] = true;
@@ -111,13 +115,13 @@ void VulkanEngine::record_stored_jtjp(CommandList& list, const Operands& operand
                                       const Buffer& out) {
   list.fill(out, 0, model_.scalars * context_.element_bytes(), 0);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!terms_[k]) continue;
+    if (!takes_part(k, Pass::jtjp)) continue;
     terms_[k]->record_stored_jtjp(list, jacobians_[k], operands, stored_[k]);
   }
   list.barrier();
   Hazards hazards(list);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!terms_[k]) continue;
+    if (!takes_part(k, Pass::jtjp)) continue;
     for (auto& set : terms_[k]->gather_sets()) {
       hazards.write(set->array());
       set->record_stored(list, Pass::jtjp, stored_[k], terms_[k]->store_stride(), operands,
@@ -134,7 +138,8 @@ void VulkanEngine::record_product(CommandList& list, const Operands& operands, c
 
 void VulkanEngine::record_jacobians(CommandList& list) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (terms_[k]) terms_[k]->record_store(list, Pass::jacobian, operands(x_), jacobians_[k]);
+    if (!takes_part(k, Pass::jacobian)) continue;
+    terms_[k]->record_store(list, Pass::jacobian, operands(x_), jacobians_[k]);
   }
 }
 
@@ -143,7 +148,7 @@ void VulkanEngine::record_blocks(CommandList& list, const Operands& operands) {
   list.barrier();
   Hazards hazards(list);
   for (auto& term : terms_) {
-    if (!term) continue;
+    if (!term || !term->takes_part(Pass::blocks)) continue;
     for (auto& set : term->gather_sets()) {
       hazards.write(set->array());
       if (set->array() == kScalars) {
@@ -173,13 +178,13 @@ void VulkanEngine::read_rows(Pass pass, const Operands& operands, std::span<doub
   std::vector<Buffer> results(terms_.size());
   run_once(name(pass), [&](CommandList& list) {
     for (std::size_t k = 0; k < terms_.size(); ++k) {
-      if (!terms_[k]) continue;
+      if (!takes_part(k, pass)) continue;
       results[k] = make_numbers(context_, terms_[k]->stored_size(pass), "rows");
       terms_[k]->record_store(list, pass, operands, results[k]);
     }
   });
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!terms_[k]) continue;
+    if (!takes_part(k, pass)) continue;
     std::vector<double> stored(terms_[k]->stored_size(pass)), values(stored.size());
     read_numbers(context_, results[k], stored);
     terms_[k]->from_device_order(stored, values, terms_[k]->outputs());
@@ -213,7 +218,7 @@ void VulkanEngine::vjp(std::span<const double> seeds, std::span<double> out) {
   // here.
   std::vector<double> sums(out.size(), 0.0);
   for (auto& term : terms_) {
-    if (!term) continue;
+    if (!term || !term->takes_part(Pass::vjp)) continue;
     std::vector<double> values(term->stored_size(Pass::residual)), stored(values.size());
     each_row(*term, [&](std::uint64_t row, std::size_t at) { values[at] = seeds[row]; });
     term->to_device_order(values, stored, term->outputs());

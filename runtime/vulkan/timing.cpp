@@ -45,6 +45,8 @@ void VulkanEngine::record_kind(CommandList& list, KernelKind kind) {
     case KernelKind::vjp: return record_sum(list, Pass::gradient, operands(x_), result_);
     case KernelKind::jtjp: return record_product(list, with_direction, result_);
     case KernelKind::blocks: return record_blocks(list, operands(x_));
+    case KernelKind::hvp: return record_sum(list, Pass::hvp, with_direction, result_);
+    case KernelKind::hessian: return record_rows(list, Pass::hessian, operands(x_));
   }
 }
 
@@ -52,7 +54,7 @@ void VulkanEngine::record_rows(CommandList& list, Pass pass, const Operands& wit
   auto& results = row_results_[pass];
   results.resize(terms_.size());
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!terms_[k]) continue;
+    if (!takes_part(k, pass)) continue;
     if (!results[k]) results[k] = make_numbers(context_, terms_[k]->stored_size(pass), "rows");
     terms_[k]->record_store(list, pass, with, results[k]);
   }

@@ -43,6 +43,8 @@ class VulkanEngine final : public Engine {
   void jvp(std::span<const double> p, std::span<double> out) override;
   void vjp(std::span<const double> seeds, std::span<double> out) override;
   void jtjp(std::span<const double> p, std::span<double> out) override;
+  void hvp(std::span<const double> p, std::span<double> out) override;
+  void hessian(std::size_t term, bool project, std::span<double> values) override;
 
   PointReport linearize() override;
   StepReport try_step(const StepRequest& request) override;
@@ -79,6 +81,8 @@ class VulkanEngine final : public Engine {
   }
 
   // sums.cpp: passes over all terms
+  /// Term k has instances, and the pass is for its kind.
+  bool takes_part(std::size_t k, Pass pass) const;
   Operands operands(const Buffer& x, const Buffer* direction = nullptr) const;
   void record_sum(CommandList& list, Pass pass, const Operands& operands, const Buffer& out);
   void record_gather(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
@@ -91,6 +95,10 @@ class VulkanEngine final : public Engine {
   void record_jacobians(CommandList& list);
   void read_rows(Pass pass, const Operands& operands, std::span<double> out);
   std::uint64_t term_dispatches() const;
+
+  // second_order.cpp
+  void record_projection(CommandList& list, std::uint32_t width, std::uint32_t count,
+                         const Buffer& blocks);
 
   // timing.cpp
   Timing time_list(const Recorded& recorded, int warm_ups, int samples);
@@ -126,6 +134,8 @@ class VulkanEngine final : public Engine {
   Buffer x_, trial_, gradient_, direction_, result_, uniforms_, fixed_;
   Buffer step_, residual_, product_, preconditioned_, scale_, damping_, packed_, inverse_;
   Buffer partials_, cost_partials_;
+  LoadedKernel projection_;  // loaded when first asked for
+  Buffer rotated_, eigenvectors_;
   std::vector<Buffer> jacobians_;  // by term, where J·p is computed from a stored Jacobian
   std::map<Pass, std::vector<Buffer>> row_results_;  // of timed evaluations, by term
   std::vector<Buffer> stored_;  // by term, terms of gather_store and row results

@@ -1,4 +1,4 @@
-// JᵀJ of a whole problem as a sparse matrix whose pattern is found once.
+// JᵀJ or the Hessian of a whole problem as a sparse matrix whose pattern is found once.
 #include <topograd/solver/linear/normal_equations.hpp>
 
 #include <topograd/ir/error.hpp>
@@ -72,7 +72,7 @@ Uses group_uses(const runtime::Model& model, const std::vector<std::vector<std::
 
 }  // namespace
 
-NormalEquations::NormalEquations(const runtime::Model& model) {
+NormalEquations::NormalEquations(const runtime::Model& model, bool with_energies) {
   std::vector<std::uint32_t> to_free(model.scalars, kNone);
   for (std::uint32_t k = 0; k < model.scalars; ++k) {
     if (!model.constant.empty() && model.constant[k]) continue;
@@ -81,12 +81,17 @@ NormalEquations::NormalEquations(const runtime::Model& model) {
   }
   std::vector<std::vector<std::uint32_t>> indices;
   for (const runtime::Term& term : model.terms) {
+    if (term.energy && !with_energies) {
+      indices.emplace_back();
+      terms_.emplace_back();
+      continue;
+    }
     indices.push_back(free_indices(term, to_free));
     const std::uint32_t slots = term.batch->parameter_columns();
     const auto rows = static_cast<std::uint32_t>(term.topology->program.outputs.size());
     terms_.push_back({.rows = rows, .slots = slots});
     terms_.back().pairs.assign(term.batch->size() * pair_count(slots), kNone);
-    terms_.back().jacobian.resize(term.batch->size() * rows * slots);
+    terms_.back().values.resize(term.batch->size() * rows * slots);
   }
   find_pattern(model, indices);
   values_.assign(rows_.size(), 0.0);
@@ -134,16 +139,34 @@ void NormalEquations::find_pattern(const runtime::Model& model,
 void NormalEquations::refresh(runtime::Engine& engine) {
   std::fill(values_.begin(), values_.end(), 0.0);
   for (std::size_t t = 0; t < terms_.size(); ++t) {
-    engine.jacobian(t, terms_[t].jacobian);
-    add(terms_[t]);
+    if (terms_[t].pairs.empty()) continue;
+    engine.jacobian(t, terms_[t].values);
+    add_squares(terms_[t]);
   }
 }
 
-void NormalEquations::add(const TermPositions& term) {
+void NormalEquations::refresh_hessian(runtime::Engine& engine, bool project) {
+  std::fill(values_.begin(), values_.end(), 0.0);
+  for (std::size_t t = 0; t < terms_.size(); ++t) {
+    terms_[t].values.resize(terms_[t].pairs.size());
+    engine.hessian(t, project, terms_[t].values);
+    add_hessians(terms_[t]);
+  }
+}
+
+void NormalEquations::add_hessians(const TermPositions& term) {
+  for (std::size_t k = 0; k < term.pairs.size(); ++k) {
+    const std::uint32_t position = term.pairs[k];
+    if (position == kNone) continue;
+    values_[position & ~kTwice] += position & kTwice ? 2 * term.values[k] : term.values[k];
+  }
+}
+
+void NormalEquations::add_squares(const TermPositions& term) {
   const std::size_t n = term.slots, pairs = pair_count(n);
   const std::size_t instances = pairs == 0 ? 0 : term.pairs.size() / pairs;
   for (std::size_t i = 0; i < instances; ++i) {
-    const double* jacobian = term.jacobian.data() + i * term.rows * n;
+    const double* jacobian = term.values.data() + i * term.rows * n;
     const std::uint32_t* position = term.pairs.data() + i * pairs;
     for (std::size_t s = 0; s < n; ++s) {
       for (std::size_t t = s; t < n; ++t, ++position) {

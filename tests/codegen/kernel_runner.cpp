@@ -69,6 +69,11 @@ void KernelRunner::run_vector(const codegen::KernelSource& source,
   dispatch(source, push_bytes(push), groups);
 }
 
+void KernelRunner::run_projection(const codegen::KernelSource& source,
+                                  const codegen::ProjectionConstants& push, std::uint32_t groups) {
+  dispatch(source, push_bytes(push), groups);
+}
+
 void KernelRunner::dispatch(const codegen::KernelSource& source, std::span<const std::byte> push,
                             std::uint32_t groups) {
   const Kernel kernel = cache_->kernel(source);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/codegen/kernel.hpp>
+#include <topograd/codegen/projection.hpp>
 #include <topograd/codegen/vector_kernels.hpp>
 #include <topograd/runtime/vulkan/device.hpp>
 #include <topograd/runtime/vulkan/kernel_cache.hpp>
@@ -32,6 +33,8 @@ class KernelRunner {
            std::uint32_t groups);
   void run_vector(const codegen::KernelSource& source, const codegen::VectorConstants& push,
                   std::uint32_t groups);
+  void run_projection(const codegen::KernelSource& source, const codegen::ProjectionConstants& push,
+                      std::uint32_t groups);
 
  private:
   void dispatch(const codegen::KernelSource& source, std::span<const std::byte> push,

@@ -1,6 +1,7 @@
 // The emitter: golden shaders, what every shader must have, requests that are refused.
 #include <topograd/codegen/glsl_text.hpp>
 #include <topograd/codegen/kernel.hpp>
+#include <topograd/codegen/projection.hpp>
 #include <topograd/codegen/vector_kernels.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/graph.hpp>
@@ -44,6 +45,7 @@ std::vector<Golden> goldens() {
   KernelRequest predicated = springs_jtjp_gather(Precision::f32);
   predicated.predicated = true;
   return {
+      {"project_blocks_f64", generate(ProjectionRequest{})},
       {"springs_residual_f32", generate(springs_residual(Precision::f32))},
       {"springs_residual_f64", generate(springs_residual(Precision::f64))},
       {"springs_cost_f32", generate(springs_cost(Precision::f32))},

@@ -12,6 +12,7 @@ std::vector<double> residuals(const Problem& problem) {
   problem.read_x(x);
   std::vector<double> rows(problem.residual_count(), std::nan(""));
   for (std::size_t t = 0; t < problem.topology_count(); ++t) {
+    if (problem.is_energy(t)) continue;
     const ir::Batch& batch = problem.batch(t);
     std::vector<double> parameters(batch.parameter_columns()), uniforms(batch.uniform_columns()),
         data(batch.data_columns());

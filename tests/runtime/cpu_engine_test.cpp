@@ -11,6 +11,7 @@
 #include <random>
 
 #include "runtime/engine_models.hpp"
+#include "runtime/second_order_checks.hpp"
 
 namespace topograd::test {
 namespace {
@@ -342,6 +343,34 @@ TEST(CpuEngine, RejectedStepsLeaveThePointAlone) {
   EXPECT_EQ(engine->cost(), report.trial_cost);
 }
 
+TEST(CpuEngine, SecondDerivativesOfResidualsAndEnergies) {
+  for (const Precision precision : {Precision::f64, Precision::f32}) {
+    OwnedModel m = energy_model(700, 2000);
+    if (precision == Precision::f32) round_to_float(m);
+    const auto engine = open(m, {.precision = precision});
+    check_second_order(*engine, m, precision == Precision::f64 ? 1e-12 : 2e-5);
+  }
+}
+
+TEST(CpuEngine, EnergiesHaveNoPartInLeastSquares) {
+  OwnedModel m = energy_model(40, 100);
+  const auto engine = open(m);
+  Numbers rows(m.model.rows), image(m.model.rows), sums(m.x.size());
+  engine->residuals(rows);
+  engine->jvp(m.x, image);
+  const auto j = reference_jacobian(m);
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    double expected = 0;
+    for (std::size_t k = 0; k < m.x.size(); ++k) expected += j[r][k] * m.x[k];
+    EXPECT_NEAR(image[r], expected, 1e-12 * (1 + std::fabs(expected)));
+  }
+  engine->vjp(rows, sums);
+  Numbers transposed(m.x.size());
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    for (std::size_t k = 0; k < m.x.size(); ++k) transposed[k] += j[r][k] * rows[r];
+  EXPECT_LE(relative_difference(sums, transposed), 1e-12);
+}
+
 TEST(CpuEngine, CountsKernelsAndTimesEveryKind) {
   const OwnedModel m = springs_model(200, 600);
   const auto engine = open(m);
@@ -352,7 +381,8 @@ TEST(CpuEngine, CountsKernelsAndTimesEveryKind) {
   using runtime::KernelKind;
   for (const KernelKind kind :
        {KernelKind::residual, KernelKind::cost, KernelKind::gradient, KernelKind::jacobian,
-        KernelKind::jtjp, KernelKind::blocks, KernelKind::jvp, KernelKind::vjp}) {
+        KernelKind::jtjp, KernelKind::blocks, KernelKind::jvp, KernelKind::vjp, KernelKind::hvp,
+        KernelKind::hessian}) {
     EXPECT_GT(engine->time(kind, 1, 3).device_us, 0);
   }
   EXPECT_GT(engine->time_step(10, 1e-3, 2).device_us, 0);

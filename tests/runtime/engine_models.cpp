@@ -1,7 +1,7 @@
 // Building of test models and reference sums.
 #include "runtime/engine_models.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
+#include <topograd/autodiff/second_order.hpp>
 #include <topograd/ir/evaluate.hpp>
 #include <topograd/ir/text.hpp>
 
@@ -80,6 +80,22 @@ constexpr const char* kChain = R"(program parameters=2 data=1 uniforms=0 seeds=0
 }
 )";
 
+// exp(p0 p1) - d cos(p2) p0: convex nowhere in particular.
+constexpr const char* kWell = R"(program parameters=3 data=1 uniforms=0 seeds=0 {
+  %0 = parameter 0
+  %1 = parameter 1
+  %2 = parameter 2
+  %3 = data 0
+  %4 = mul %0, %1
+  %5 = exp %4
+  %6 = cos %2
+  %7 = mul %3, %6
+  %8 = mul %7, %0
+  %9 = sub %5, %8
+  return %9
+}
+)";
+
 struct Instance {
   std::vector<long double> parameters, data, uniforms;
 };
@@ -123,6 +139,10 @@ ir::Batch& OwnedModel::add_term(const std::string& name, const char* text) {
 
 void OwnedModel::add_row(std::size_t term, std::vector<std::uint32_t> indices,
                          std::vector<double> data) {
+  if (model.terms[term].energy) {
+    batches[term]->append(indices, data, batches[term]->size());
+    return;
+  }
   batches[term]->append(indices, data, model.rows);
   model.rows += topologies[term]->program.outputs.size();
 }
@@ -162,6 +182,16 @@ OwnedModel shared_model(std::uint32_t blocks) {
   return m;
 }
 
+OwnedModel energy_model(std::uint32_t vertices, std::uint32_t edges) {
+  OwnedModel m = springs_model(vertices, edges);
+  m.add_term("well", kWell);
+  m.model.terms.back().energy = true;
+  for (std::uint32_t v = 0; v + 1 < vertices; ++v) {
+    m.add_row(2, {3 * v, 3 * v + 2, 3 * v + 4}, {0.5 + 0.01 * (v % 7)});
+  }
+  return m;
+}
+
 OwnedModel chain_model(std::uint32_t scalars) {
   OwnedModel m;
   std::mt19937 random(3);
@@ -178,7 +208,7 @@ double reference_cost(const OwnedModel& m) {
   long double sum = 0;
   for (const runtime::Term& term : m.model.terms) {
     each_instance(m, term, term.topology->program, [&](std::size_t, const auto& rows) {
-      for (long double r : rows) sum += r * r / 2;
+      for (long double r : rows) sum += term.energy ? r : r * r / 2;
     });
   }
   return static_cast<double>(sum);
@@ -188,6 +218,7 @@ std::vector<std::vector<double>> reference_jacobian(const OwnedModel& m) {
   std::vector<std::vector<double>> jacobian(m.model.rows,
                                             std::vector<double>(m.model.scalars, 0.0));
   for (const runtime::Term& term : m.model.terms) {
+    if (term.energy) continue;
     const ir::Program& f = term.topology->program;
     const std::uint32_t n = f.leaves.parameters;
     const ir::Program program = autodiff::jacobian(f, autodiff::all_slots(f));
@@ -205,7 +236,9 @@ std::vector<double> reference_gradient(const OwnedModel& m) {
   std::vector<long double> sum(m.model.scalars, 0);
   for (const runtime::Term& term : m.model.terms) {
     const ir::Program& f = term.topology->program;
-    const ir::Program program = autodiff::gradient(f, autodiff::all_slots(f));
+    const auto slots = autodiff::all_slots(f);
+    const ir::Program program =
+        term.energy ? autodiff::scalar_gradient(f, slots) : autodiff::gradient(f, slots);
     each_instance(m, term, program, [&](std::size_t row, const auto& g) {
       for (std::uint32_t k = 0; k < g.size(); ++k) sum[term.batch->index(row, k)] += g[k];
     });

@@ -28,6 +28,8 @@ OwnedModel springs_model(std::uint32_t vertices, std::uint32_t edges);
 /// Two arrays (width 3 and one block of width 2 that all residuals share), a uniform and a
 /// rotation.
 OwnedModel shared_model(std::uint32_t blocks);
+/// The springs and anchors, and an energy of three scalars of neighbouring vertices: three terms.
+OwnedModel energy_model(std::uint32_t vertices, std::uint32_t edges);
 /// A chain x_i x_{i+1} - d over one array of width 4: coordinates change between instances.
 OwnedModel chain_model(std::uint32_t scalars);
 

@@ -1,8 +1,10 @@
 // The Vulkan engine against the scalar evaluator: every rung, precision, mask and chunk size.
 #include "runtime/engine_models.hpp"
+#include "runtime/second_order_checks.hpp"
 #include "support/validation.hpp"
 
 #include <topograd/ir/error.hpp>
+#include <topograd/runtime/cpu/engine.hpp>
 #include <topograd/runtime/order.hpp>
 #include <topograd/runtime/vulkan/engine.hpp>
 
@@ -354,12 +356,37 @@ TEST_F(VulkanEngineTest, PredictedDecreaseIsTheLinearModels) {
   EXPECT_NEAR(report.model_decrease, decrease, 1e-9 * decrease);
 }
 
+TEST_F(VulkanEngineTest, SecondDerivativesOfResidualsAndEnergies) {
+  for (const Precision precision : {Precision::f64, Precision::f32}) {
+    OwnedModel m = energy_model(700, 2000);
+    if (precision == Precision::f32) round_to_float(m);
+    for (const Accumulation rung : kRungs) {
+      SCOPED_TRACE(std::string(name(precision)) + ", " + std::string(name(rung)));
+      const auto engine = open(m, {.precision = precision, .accumulation = rung});
+      check_second_order(*engine, m, precision == Precision::f64 ? 1e-12 : 2e-5);
+    }
+  }
+}
+
+TEST_F(VulkanEngineTest, HessiansInPiecesAndInTheProblemsOrder) {
+  OwnedModel m = energy_model(3000, 9000);
+  const auto cpu = runtime::cpu::make_cpu_engine(m.model, {});
+  cpu->set_point(m.x);
+  const auto want = hessians(*cpu, m, true);
+  const auto engine = open(
+      m, {.max_instances_per_dispatch = 1000, .max_storage_buffer_range = std::uint64_t{1} << 20});
+  const auto got = hessians(*engine, m, true);
+  for (std::size_t t = 0; t < want.size(); ++t)
+    EXPECT_LE(relative_difference(got[t], want[t]), 1e-12) << m.model.terms[t].name;
+}
+
 TEST_F(VulkanEngineTest, TimesEveryKind) {
   const OwnedModel m = springs_model(200, 600);
   const auto engine = open(m);
   using runtime::KernelKind;
-  for (const KernelKind kind : {KernelKind::residual, KernelKind::cost, KernelKind::gradient,
-                                KernelKind::jacobian, KernelKind::jtjp, KernelKind::blocks}) {
+  for (const KernelKind kind :
+       {KernelKind::residual, KernelKind::cost, KernelKind::gradient, KernelKind::jacobian,
+        KernelKind::jtjp, KernelKind::blocks, KernelKind::hvp, KernelKind::hessian}) {
     const runtime::Timing timing = engine->time(kind, 1, 3);
     EXPECT_GT(timing.device_us, 0) << name(kind);
     EXPECT_GE(timing.wall_us, timing.device_us) << name(kind);

@@ -40,7 +40,7 @@ const Row kRows[] = {
      "\"nothing\"\n"},
     {"unknown kernel", nullptr, "dump springs --kernel hessean",
      "topograd: dump: expected --kernel residual, cost, gradient, jacobian, jtjp, blocks, jvp, "
-     "vjp, got "
+     "vjp, hvp, hessian, got "
      "\"hessean\"\n"},
     {"unknown format", nullptr, "dump springs --emit wgsl",
      "topograd: dump: expected --emit ir, dot, glsl, spirv, hlsl, msl, essl or c, got \"wgsl\"\n"},

@@ -61,7 +61,7 @@ void add_dump(CLI::App& app) {
   add_problem_options(*command, arguments->problem, false);
   add_expression_options(*command, arguments->expression);
   command->add_option("--kernel", arguments->kernel,
-                      "residual, cost, gradient, jacobian, jtjp, blocks, jvp or vjp");
+                      "residual, cost, gradient, jacobian, jtjp, blocks, jvp, vjp, hvp or hessian");
   command->add_option("--accumulate", arguments->accumulate,
                       "gather_store, gather_recompute, atomic_float or atomic_cas");
   command->add_option("--precision", arguments->precision, "f32 or f64");
