@@ -28,6 +28,11 @@ constexpr std::array kBackends = {
 constexpr std::array kMethods = {
     Name<Method>{"levenberg_marquardt", Method::levenberg_marquardt},
     Name<Method>{"gauss_newton", Method::gauss_newton},
+    Name<Method>{"lbfgs", Method::lbfgs},
+    Name<Method>{"newton", Method::newton},
+    Name<Method>{"adam", Method::adam},
+    Name<Method>{"adamw", Method::adamw},
+    Name<Method>{"sgd", Method::sgd},
     Name<Method>{"lm", Method::levenberg_marquardt},
     Name<Method>{"gn", Method::gauss_newton},
 };
@@ -109,6 +114,31 @@ void check_positive(const char* field, double value) {
   check(std::isfinite(value) && value > 0, field, "a finite number > 0", value);
 }
 
+void check_share(const char* field, double value) {
+  check(value >= 0 && value < 1, field, "in [0, 1)", value);
+}
+
+void check_descent(const SolverOptions& o) {
+  const LineSearchOptions& s = o.line_search;
+  check(s.sufficient_decrease > 0 && s.sufficient_decrease < 1, "line_search.sufficient_decrease",
+        "in (0, 1)", s.sufficient_decrease);
+  check(s.sufficient_curvature_decrease > s.sufficient_decrease &&
+            s.sufficient_curvature_decrease < 1,
+        "line_search.sufficient_curvature_decrease", "in (sufficient_decrease, 1)",
+        s.sufficient_curvature_decrease);
+  check(std::isfinite(s.max_expansion) && s.max_expansion > 1, "line_search.max_expansion",
+        "a finite number > 1", s.max_expansion);
+  check_at_least("line_search.min_step_size", s.min_step_size, 0);
+  check_at_least("line_search.max_evaluations", s.max_evaluations, 1);
+  check_at_least("max_lbfgs_rank", o.max_lbfgs_rank, 1);
+  check_positive("first_order.learning_rate", o.first_order.learning_rate);
+  check_share("first_order.beta1", o.first_order.beta1);
+  check_share("first_order.beta2", o.first_order.beta2);
+  check_positive("first_order.epsilon", o.first_order.epsilon);
+  check_at_least("first_order.weight_decay", o.first_order.weight_decay, 0);
+  check_share("first_order.momentum", o.first_order.momentum);
+}
+
 void check_ranges(const SolverOptions& o) {
   check_at_least("max_iterations", o.max_iterations, 0);
   check_positive("time_limit_seconds", o.time_limit_seconds);
@@ -129,6 +159,7 @@ void check_ranges(const SolverOptions& o) {
         o.linear_tolerance);
   check_at_least("max_linear_iterations", o.max_linear_iterations, 1);
   check_at_least("threads", o.threads, 0);
+  check_descent(o);
 }
 
 }  // namespace

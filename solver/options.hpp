@@ -22,9 +22,11 @@ std::string_view name(Backend backend);
 /// the names.
 Backend parse_backend(std::string_view text);
 
-/// How steps are found. Both control their steps by the gain ratio; gauss_newton tries the undamped
-/// step first at every point and damps only what was rejected.
-enum class Method { levenberg_marquardt, gauss_newton };
+/// How steps are found. levenberg_marquardt and gauss_newton minimise sums of squares and control
+/// their steps by the gain ratio; gauss_newton tries the undamped step first at every point and
+/// damps only what was rejected. The others take any cost, energies too: lbfgs and newton (with
+/// projected Hessians) by a line search, adam, adamw and sgd by steps of given size.
+enum class Method { levenberg_marquardt, gauss_newton, lbfgs, newton, adam, adamw, sgd };
 std::string_view name(Method method);
 /// Takes also "lm" and "gn". Throws Error{InvalidArgument}.
 Method parse_method(std::string_view text);
@@ -38,6 +40,25 @@ LinearSolver parse_linear_solver(std::string_view text);
 
 /// "f32" or "f64". Throws Error{InvalidArgument}.
 Precision parse_precision(std::string_view text);
+
+/// The line search of lbfgs and newton; defaults are Ceres'.
+struct LineSearchOptions {
+  double sufficient_decrease = 1e-4;           ///< c₁ of the strong Wolfe conditions, in (0, 1)
+  double sufficient_curvature_decrease = 0.9;  ///< c₂, in (c₁, 1)
+  double max_expansion = 10;    ///< growth of a step while a bracket is looked for, > 1
+  double min_step_size = 1e-9;  ///< width of a bracket, as a share of the step, at which to stop
+  int max_evaluations = 20;     ///< of cost and gradient in one search, >= 1
+};
+
+/// Steps of adam, adamw and sgd.
+struct FirstOrderOptions {
+  double learning_rate = 1e-3;  ///< > 0
+  double beta1 = 0.9;           ///< decay of the mean of gradients, in [0, 1)
+  double beta2 = 0.999;         ///< decay of the mean of their squares, in [0, 1)
+  double epsilon = 1e-8;        ///< added to the root of that mean, > 0
+  double weight_decay = 1e-2;   ///< adamw: share of x taken off, times the rate, >= 0
+  double momentum = 0;          ///< sgd: in [0, 1)
+};
 
 struct IterationSummary;
 
@@ -83,6 +104,10 @@ struct SolverOptions {
   double linear_tolerance =
       1e-5;  ///< ‖residual of the normal equations‖ / ‖gradient‖ at which CG stops
   int max_linear_iterations = 500;  ///< of CG in one step, >= 1
+
+  int max_lbfgs_rank = 20;        ///< steps that lbfgs remembers, >= 1
+  LineSearchOptions line_search;  ///< of lbfgs and newton
+  FirstOrderOptions first_order;  ///< of adam, adamw and sgd
 
   int threads = 0;     ///< of the CPU interpreter; 0 = all
   std::string device;  ///< Vulkan: index or name; empty = TOPOGRAD_DEVICE, else the best

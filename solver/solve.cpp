@@ -2,6 +2,7 @@
 #include <topograd/solver/solve.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/solver/first_order/minimize.hpp>
 #include <topograd/solver/levenberg_marquardt.hpp>
 #include <topograd/solver/linear/choose.hpp>
 #include <topograd/solver/nonfinite.hpp>
@@ -68,27 +69,50 @@ class Solve {
   void minimize() {
     open(open_session(model_, options_));
     try {
-      minimizer_.run(*session_.engine, *steps_);
+      run_method();
     } catch (const Error& error) {
       if (!session_.may_leave || !is_device_failure(error.code())) throw;
       keep_best();
       add_stats(summary_, session_.engine->stats());
       open(take_over(model_, options_, error));
-      minimizer_.run(*session_.engine, *steps_);
+      run_method();
     }
     keep_best();
     add_stats(summary_, session_.engine->stats());
   }
 
-  void open(Session session) {
-    session_ = std::move(session);
-    const runtime::Engine& engine = *session_.engine;
+  void run_method() {
+    if (takes_energies(options_.method)) {
+      minimize_cost(*session_.engine, model_, x_, options_, summary_);
+    } else {
+      minimizer_.run(*session_.engine, *steps_);
+    }
+  }
+
+  void choose_steps(const std::string& backend) {
+    if (takes_energies(options_.method)) {
+      const bool products = options_.linear_solver == LinearSolver::pcg;
+      summary_.linear_solver = products ? LinearSolver::pcg : LinearSolver::cholesky;
+      if (options_.method != Method::newton) {
+        summary_.linear_solver_note = "not used: steps come from gradients";
+      } else {
+        summary_.linear_solver_note =
+            products ? "on products with the Hessian" : "of projected Hessians, on the host";
+      }
+      return;
+    }
     const Clock::time_point begin = Clock::now();
-    LinearChoice choice = choose_linear_solver(model_.model, options_, engine.backend());
+    LinearChoice choice = choose_linear_solver(model_.model, options_, backend);
     summary_.times.plan_seconds += seconds_since(begin);
     steps_ = std::move(choice.solver);
     summary_.linear_solver = steps_->kind();
     summary_.linear_solver_note = std::move(choice.why);
+  }
+
+  void open(Session session) {
+    session_ = std::move(session);
+    const runtime::Engine& engine = *session_.engine;
+    choose_steps(engine.backend());
     summary_.backend = engine.backend();
     summary_.device = engine.device();
     summary_.accumulation = engine.accumulation();
@@ -99,6 +123,7 @@ class Solve {
   /// Brings the best accepted point to x_, as far as the engine still has it.
   void keep_best() noexcept {
     if (summary_.num_successful_steps == 0) return;
+    if (takes_energies(options_.method)) return;  // x_ is the best point all along
     std::vector<double> best = x_;
     try {
       session_.engine->point(best);
@@ -129,6 +154,7 @@ class Solve {
     summary_.unknowns = model.scalars;
     for (const std::uint8_t constant : model.constant) summary_.unknowns -= constant ? 1 : 0;
     for (const runtime::Term& term : model.terms) {
+      if (term.energy) summary_.energies += term.batch->size();
       summary_.topologies.push_back(
           {.hash = to_string(term.topology->hash),
            .name = term.name,
@@ -153,13 +179,14 @@ namespace {
 
 /// Least squares has no place for what is no square.
 void refuse_energies(const Problem& problem, Method method) {
+  if (takes_energies(method)) return;
   for (std::size_t t = 0; t < problem.topology_count(); ++t) {
     if (!problem.is_energy(t) || problem.batch(t).size() == 0) continue;
     std::string label(problem.label(t));
     if (label.empty()) label = "energy" + std::to_string(t);
     throw Error(ErrorCode::Unsupported, "solve: " + std::string(name(method)) +
                                             " minimises sums of squares, the energy \"" + label +
-                                            "\" is none");
+                                            "\" is none; use lbfgs, newton, adam, adamw or sgd");
   }
 }
 

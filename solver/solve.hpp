@@ -7,7 +7,7 @@
 
 namespace topograd {
 
-/// Minimises ½ Σ r² over the problem's parameters, from the values that they have.
+/// Minimises ½ Σ r² and the energies over the problem's parameters, from the values that they have.
 ///
 /// The caller's parameters are written once, at the end, with the best accepted point: also where
 /// an error or a callback's exception ends the solve. Where no step was accepted they are not
@@ -16,8 +16,9 @@ namespace topograd {
 /// that had reached the host, and the summary says so.
 ///
 /// Throws Error: EmptyProblem; NonFinite if a start value, a residual or a derivative at the start
-/// is NaN or infinite (names it); InvalidArgument for options out of range; what a forced backend
-/// throws; and what a callback throws.
+/// is NaN or infinite (names it); InvalidArgument for options out of range; Unsupported, with the
+/// energy's label, if the problem has energies and the method is for sums of squares; what a forced
+/// backend throws; and what a callback throws.
 Summary solve(Problem& problem, const SolverOptions& options = {});
 
 }  // namespace topograd

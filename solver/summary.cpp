@@ -31,8 +31,10 @@ std::string row(const char* label, std::uint64_t value) {
 std::string seconds(const char* label, double value) { return row(label, format("%.6f", value)); }
 
 std::string problem_part(const Summary& s) {
-  std::string out = row("Parameters", s.parameters) + row("Unknowns", s.unknowns) +
-                    row("Residuals", s.residuals) + row("Topologies", s.topologies.size());
+  std::string out =
+      row("Parameters", s.parameters) + row("Unknowns", s.unknowns) + row("Residuals", s.residuals);
+  if (s.energies > 0) out += row("Energies", s.energies);
+  out += row("Topologies", s.topologies.size());
   for (const TopologySummary& t : s.topologies) {
     out += format("  %s  %-20s %12llu x %u\n", t.hash.c_str(), t.name.c_str(), wide(t.instances),
                   t.outputs);

@@ -34,6 +34,8 @@ struct IterationSummary {
   double relative_decrease = 0;    ///< gain ratio: actual over predicted decrease
   double trust_region_radius = 0;  ///< after the step
   int linear_iterations = 0;
+  double step_size = 0;  ///< along the direction of a line search, or the learning rate
+  int evaluations = 0;   ///< of cost and gradient by a line search
   double iteration_time_in_seconds = 0;
   double cumulative_time_in_seconds = 0;
 };
@@ -59,7 +61,7 @@ struct PhaseTimes {
 struct Summary {
   Termination termination = Termination::FAILURE;
   std::string message;      ///< why it ended, one line
-  double initial_cost = 0;  ///< ½ Σ r²
+  double initial_cost = 0;  ///< ½ Σ r² and the energies
   double final_cost = 0;
   int num_successful_steps = 0;    ///< accepted
   int num_unsuccessful_steps = 0;  ///< rejected or invalid
@@ -79,6 +81,7 @@ struct Summary {
   std::uint64_t unknowns = 0;    ///< scalars that are not held constant
   std::uint64_t parameters = 0;  ///< scalars
   std::uint64_t residuals = 0;   ///< scalar rows
+  std::uint64_t energies = 0;
   std::vector<TopologySummary> topologies;
 
   PhaseTimes times;

@@ -20,6 +20,8 @@ Json history(const Summary& summary) {
                    {"step_norm", i.step_norm},
                    {"gain_ratio", i.relative_decrease},
                    {"radius", i.trust_region_radius},
+                   {"step_size", i.step_size},
+                   {"evaluations", i.evaluations},
                    {"linear_iterations", i.linear_iterations},
                    {"time_s", i.cumulative_time_in_seconds}});
   }
@@ -59,6 +61,7 @@ void add_place(Json& json, const Summary& s) {
   json["unknowns"] = s.unknowns;
   json["parameters"] = s.parameters;
   json["residuals"] = s.residuals;
+  json["energies"] = s.energies;
   json["topologies"] = topologies(s);
 }
 

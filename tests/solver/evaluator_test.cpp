@@ -103,6 +103,41 @@ TEST(Evaluator, GradientAgainstDifferences) {
   }
 }
 
+TEST(Evaluator, SecondDerivativesByHand) {
+  // ½ (x y − 1)² + x² y − y³: residuals and energies in one Hessian.
+  std::vector<double> x = {2, 3};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  problem.add_residual(p[0] * p[1] - 1.0);
+  problem.add_energy(square(p[0]) * p[1] - cube(p[1]));
+  Evaluator e(problem, kCpu);
+  EXPECT_EQ(e.cost(), 12.5 + 12 - 27);
+  EXPECT_EQ(e.gradient(), Eigen::Vector2d(5 * 3 + 12, 5 * 2 + 4 - 27));
+  Eigen::Matrix2d h;
+  h << 9 + 6, 6 + 5 + 4, 6 + 5 + 4, 4 - 18;
+  EXPECT_EQ(Eigen::MatrixXd(e.hessian()), h);
+  const Eigen::VectorXd v = Eigen::Vector2d(1, -2);
+  EXPECT_EQ(e.hvp(v), h * v);
+  EXPECT_EQ(e.hvp(x, v), h * v);
+  // JᵀJ and its like are those of the residual.
+  EXPECT_EQ(Eigen::MatrixXd(e.jtj()), (Eigen::Matrix2d() << 9, 6, 6, 4).finished());
+  EXPECT_EQ(e.jtjp(v), (Eigen::Vector2d(9 - 12, 6 - 8)));
+  EXPECT_EQ(e.residuals().size(), 1);
+  EXPECT_EQ(e.jacobian().rows(), 1);
+  // Each term without its negative eigenvalues, by the formula of 2 x 2 matrices.
+  const auto positive = [](double a, double b, double c) {
+    const double mean = (a + c) / 2, radius = std::hypot((a - c) / 2, b);
+    const Eigen::Matrix2d m = (Eigen::Matrix2d() << a, b, b, c).finished();
+    const Eigen::Matrix2d one = Eigen::Matrix2d::Identity();
+    return Eigen::Matrix2d((mean + radius) / (2 * radius) * (m - (mean - radius) * one));
+  };
+  const Eigen::Matrix2d want = positive(9, 11, 4) + positive(6, 4, -18);
+  EXPECT_LT((Eigen::MatrixXd(e.hessian({.project_psd = true})) - want).norm(), 1e-13);
+  problem.set_constant(p, 0);
+  EXPECT_EQ(Eigen::MatrixXd(e.hessian(x)), (Eigen::Matrix2d() << 0, 0, 0, -14).finished());
+  EXPECT_EQ(e.hvp(v), Eigen::Vector2d(0, 28));
+}
+
 TEST(Evaluator, ListsItsKernels) {
   const auto springs = problems::springs(10);
   const std::vector<KernelInfo> kernels = Evaluator(springs->problem, kCpu).kernels();

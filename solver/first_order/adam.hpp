@@ -1,0 +1,24 @@
+// Adam, AdamW and gradient descent with momentum: steps of given size, without a line search.
+#pragma once
+
+#include <topograd/solver/first_order/objective.hpp>
+#include <topograd/solver/options.hpp>
+#include <topograd/solver/summary.hpp>
+
+#include <span>
+
+namespace topograd {
+
+/// Minimises from x by options.method, which is adam, adamw or sgd, with options.first_order.
+///
+/// These methods go up as well as down: x ends at the best point seen. They stop at the gradient
+/// tolerance and at bounds; changes of cost and x are no sign of convergence and are not looked at.
+/// A step to where value or gradient are not finite is refused, forgotten and tried again with half
+/// the learning rate. Otherwise as descend().
+///
+/// Source: Kingma & Ba, Adam (2015); Loshchilov & Hutter, Decoupled Weight Decay Regularization
+/// (2019).
+void minimize_first_order(const Objective& objective, std::span<double> x,
+                          const SolverOptions& options, Summary& summary);
+
+}  // namespace topograd

@@ -1,0 +1,60 @@
+// History and termination of the minimisers of scalar objectives.
+#pragma once
+
+#include <topograd/solver/options.hpp>
+#include <topograd/solver/summary.hpp>
+
+#include <chrono>
+#include <span>
+#include <string>
+
+namespace topograd {
+
+/// Norms of a gradient.
+struct GradientNorms {
+  double max = 0;      ///< max |g_i|; NaN if there is one
+  double squared = 0;  ///< ‖g‖²
+};
+GradientNorms norms_of(std::span<const double> gradient);
+/// ‖v‖.
+double norm_of(std::span<const double> v);
+
+/// Keeps the history in a summary and decides when to stop. Tolerances are Ceres'.
+class DescentControl {
+ public:
+  /// Both outlive it. A summary with a history goes on where it is.
+  DescentControl(const SolverOptions& options, Summary& summary);
+
+  bool finished() const { return finished_; }
+  void finish(Termination termination, std::string message);
+
+  /// Notes the start. Throws Error{NonFinite} if value or gradient are not finite.
+  void start(double cost, std::span<const double> gradient);
+  /// Notes a step that was taken, and stops where the tolerances say so.
+  ///
+  ///   cost      after it; iteration.cost_change is what it gained
+  ///   x_norm    ‖x‖ before it
+  ///   monotone  the method never goes up: a small change of cost means convergence
+  void accepted(IterationSummary iteration, double cost, std::span<const double> gradient,
+                double x_norm, bool monotone);
+  /// Notes a step that was not taken.
+  void rejected(IterationSummary iteration, std::span<const double> gradient);
+
+  double elapsed() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void record(IterationSummary iteration, const GradientNorms& norms);
+  void check_bounds(const GradientNorms& norms);
+  void call_back();
+
+  const SolverOptions& options_;
+  Summary& summary_;
+  Clock::time_point started_ = Clock::now();
+  double before_ = 0;  // seconds of the history that was there
+  double last_record_ = 0;
+  bool finished_ = false;
+};
+
+}  // namespace topograd

@@ -1,0 +1,46 @@
+// Descent along directions with a line search: the outer loop of L-BFGS and of Newton's method.
+#pragma once
+
+#include <topograd/solver/first_order/objective.hpp>
+#include <topograd/solver/options.hpp>
+#include <topograd/solver/summary.hpp>
+
+#include <span>
+
+namespace topograd {
+
+/// Says where to go. Vectors are steps: Objective::steps() numbers.
+class SearchDirection {
+ public:
+  virtual ~SearchDirection() = default;
+
+  /// Writes the direction at x, where the gradient is g. It need not lead down: where it does not,
+  /// reset() is called and it is asked again.
+  virtual void compute(std::span<const double> x, std::span<const double> g,
+                       std::span<double> direction) = 0;
+  /// The first length along the direction that a line search tries.
+  virtual double first_step(std::span<const double> g) const = 0;
+  /// Hears of a step that was taken: its length along the direction, the step, and by how much the
+  /// gradient changed.
+  virtual void moved(double length, std::span<const double> step,
+                     std::span<const double> gradient_change) = 0;
+  /// Forgets what it has learnt, after a failure. False if there is nothing to forget.
+  virtual bool reset() = 0;
+  /// Linear iterations of the last compute().
+  virtual int linear_iterations() const { return 0; }
+};
+
+/// Minimises from x until a rule of the options ends it; x holds the best point at all times, also
+/// after an exception. Fills in costs, history, steps, termination and message of the summary; one
+/// that has a history already is gone on with.
+///
+/// Where a line search finds nothing, the direction is reset once; after that the minimisation has
+/// converged, if the decrease that the slope promised is below the function tolerance, and failed
+/// otherwise.
+///
+/// Throws Error{NonFinite} if value or gradient are not finite at the start, and what the objective
+/// throws.
+void descend(const Objective& objective, SearchDirection& direction, std::span<double> x,
+             const SolverOptions& options, Summary& summary);
+
+}  // namespace topograd

@@ -1,0 +1,77 @@
+// Methods for scalar objectives on a problem and its engine.
+#include <topograd/solver/first_order/minimize.hpp>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/solver/first_order/adam.hpp>
+#include <topograd/solver/first_order/lbfgs.hpp>
+#include <topograd/solver/first_order/newton.hpp>
+#include <topograd/solver/nonfinite.hpp>
+
+namespace topograd {
+namespace {
+
+void minimize_newton(runtime::Engine& engine, const runtime::Model& model,
+                     const Objective& objective, std::span<double> x, const SolverOptions& options,
+                     Summary& summary) {
+  if (options.linear_solver == LinearSolver::pcg) {
+    TruncatedNewton direction(engine, model, options.max_linear_iterations);
+    return descend(objective, direction, x, options, summary);
+  }
+  ProjectedNewton direction(engine, model);
+  descend(objective, direction, x, options, summary);
+}
+
+void run_method(runtime::Engine& engine, const runtime::Model& model, std::span<double> x,
+                const SolverOptions& options, Summary& summary) {
+  const Objective objective = cost_of(engine, model);
+  switch (options.method) {
+    case Method::lbfgs: return minimize_lbfgs(objective, x, options, summary);
+    case Method::newton: return minimize_newton(engine, model, objective, x, options, summary);
+    case Method::adam:
+    case Method::adamw:
+    case Method::sgd: return minimize_first_order(objective, x, options, summary);
+    default: break;
+  }
+  throw Error(ErrorCode::Internal, "minimise: " + std::string(name(options.method)) +
+                                       " is no method for scalar objectives");
+}
+
+}  // namespace
+
+bool takes_energies(Method method) {
+  switch (method) {
+    case Method::lbfgs:
+    case Method::newton:
+    case Method::adam:
+    case Method::adamw:
+    case Method::sgd: return true;
+    default: return false;
+  }
+}
+
+Objective cost_of(runtime::Engine& engine, const runtime::Model& model) {
+  const auto evaluate = [&engine, &model](std::span<const double> x, std::span<double> gradient) {
+    engine.set_point(x);
+    const double cost = engine.cost();
+    if (gradient.empty()) return cost;
+    engine.gradient(gradient);
+    for (std::size_t k = 0; k < model.constant.size(); ++k) {
+      if (model.constant[k] != 0) gradient[k] = 0;
+    }
+    return cost;
+  };
+  return {.size = model.scalars, .tangent_size = 0, .evaluate = evaluate, .plus = {}};
+}
+
+void minimize_cost(runtime::Engine& engine, const ProblemModel& model, std::span<double> x,
+                   const SolverOptions& options, Summary& summary) {
+  try {
+    run_method(engine, model.model, x, options, summary);
+  } catch (const Error& error) {
+    // What the minimiser cannot know: where the number came from.
+    if (error.code() != ErrorCode::NonFinite || summary.num_iterations() > 0) throw;
+    throw Error(ErrorCode::NonFinite, "solve: " + describe_nonfinite(engine, model));
+  }
+}
+
+}  // namespace topograd

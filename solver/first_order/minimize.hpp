@@ -1,0 +1,30 @@
+// Methods for scalar objectives on a problem and its engine.
+#pragma once
+
+#include <topograd/runtime/engine.hpp>
+#include <topograd/solver/first_order/objective.hpp>
+#include <topograd/solver/model.hpp>
+#include <topograd/solver/options.hpp>
+#include <topograd/solver/summary.hpp>
+
+#include <span>
+
+namespace topograd {
+
+/// True for the methods that take any cost: lbfgs, newton, adam, adamw, sgd.
+bool takes_energies(Method method);
+
+/// Cost and gradient of the engine's problem; derivatives by constant scalars are 0. Both outlive
+/// it. Moves the engine's point.
+Objective cost_of(runtime::Engine& engine, const runtime::Model& model);
+
+/// Minimises the cost by options.method from x, which holds the best point at all times. Fills in
+/// the summary's costs, history, steps, termination and message; one with a history is gone on
+/// with.
+///
+/// Throws Error{NonFinite} that names the residual or energy if cost or gradient are not finite at
+/// the start, and what the engine throws.
+void minimize_cost(runtime::Engine& engine, const ProblemModel& model, std::span<double> x,
+                   const SolverOptions& options, Summary& summary);
+
+}  // namespace topograd

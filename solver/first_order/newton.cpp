@@ -1,0 +1,135 @@
+// Newton's method: projected Hessians and Cholesky, or products and conjugate gradients.
+#include <topograd/solver/first_order/newton.hpp>
+
+#include <topograd/solver/first_order/control.hpp>
+#include <topograd/solver/linear/normal_equations.hpp>
+
+#include <Eigen/SparseCholesky>
+#include <Eigen/SparseCore>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+namespace topograd {
+namespace {
+
+using Matrix = Eigen::SparseMatrix<double>;
+
+// τ as a share of the largest diagonal entry of H.
+constexpr double kLeastShift = 1e-12;
+constexpr double kLargestShift = 1e6;
+
+double dot(std::span<const double> a, std::span<const double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+bool is_constant(const runtime::Model& model, std::size_t k) {
+  return !model.constant.empty() && model.constant[k] != 0;
+}
+
+}  // namespace
+
+struct ProjectedNewton::Impl {
+  Impl(runtime::Engine& e, const runtime::Model& model)
+      : engine(e),
+        hessian(model, true),
+        shifted(Eigen::Map<const Matrix>(
+            size(), size(), static_cast<Eigen::Index>(hessian.values().size()),
+            hessian.starts().data(), hessian.rows().data(), hessian.values().data())) {
+    factor.analyzePattern(shifted);
+  }
+
+  Eigen::Index size() const { return static_cast<Eigen::Index>(hessian.size()); }
+
+  /// Factors H + τI with the least τ from the present one on that makes it positive definite.
+  bool factorize() {
+    double largest = 0;
+    for (std::size_t k = 0; k < hessian.size(); ++k)
+      largest = std::max(largest, hessian.diagonal(k));
+    if (!(largest > 0)) largest = 1;  // nowhere curved: a step along −g
+    for (; shift <= kLargestShift; shift *= 100) {
+      std::copy(hessian.values().begin(), hessian.values().end(), shifted.valuePtr());
+      for (std::size_t k = 0; k < hessian.size(); ++k)
+        shifted.valuePtr()[hessian.starts()[k]] += shift * largest;
+      factor.factorize(shifted);
+      if (factor.info() == Eigen::Success) return true;
+    }
+    return false;
+  }
+
+  runtime::Engine& engine;
+  NormalEquations hessian;
+  Matrix shifted;
+  Eigen::SimplicialLLT<Matrix, Eigen::Lower, Eigen::AMDOrdering<int> > factor;
+  double shift = kLeastShift;
+};
+
+ProjectedNewton::ProjectedNewton(runtime::Engine& engine, const runtime::Model& model)
+    : impl_(std::make_unique<Impl>(engine, model)) {}
+ProjectedNewton::~ProjectedNewton() = default;
+
+void ProjectedNewton::compute(std::span<const double> x, std::span<const double> g,
+                              std::span<double> direction) {
+  impl_->engine.set_point(x);
+  impl_->hessian.refresh_hessian(impl_->engine, true);
+  std::fill(direction.begin(), direction.end(), 0.0);
+  const std::span<const std::uint32_t> free = impl_->hessian.free_scalars();
+  Eigen::VectorXd right(impl_->size());
+  for (std::size_t k = 0; k < free.size(); ++k) right[static_cast<Eigen::Index>(k)] = -g[free[k]];
+  if (impl_->factorize()) right = impl_->factor.solve(right).eval();
+  for (std::size_t k = 0; k < free.size(); ++k)
+    direction[free[k]] = right[static_cast<Eigen::Index>(k)];
+}
+
+void ProjectedNewton::moved(double length, std::span<const double>, std::span<const double>) {
+  if (length < 0.1) impl_->shift *= 10;
+  if (length >= 0.9) impl_->shift = std::max(impl_->shift / 10, kLeastShift);
+}
+
+bool ProjectedNewton::reset() {
+  if (impl_->shift > 1) return false;
+  impl_->shift = std::max(1e4 * impl_->shift, 1e-4);
+  return true;
+}
+
+void TruncatedNewton::compute(std::span<const double> x, std::span<const double> g,
+                              std::span<double> direction) {
+  iterations_ = 0;
+  const std::size_t n = g.size();
+  std::vector<double> r(g.begin(), g.end()), p(n), q(n);
+  for (std::size_t k = 0; k < n; ++k) p[k] = -g[k];
+  std::fill(direction.begin(), direction.end(), 0.0);
+  const double start = std::sqrt(dot(r, r)), stop = std::min(0.5, std::sqrt(start)) * start;
+  double rr = start * start;
+  engine_.set_point(x);
+  while (!gradient_only_ && iterations_ < max_iterations_ && std::sqrt(rr) > stop) {
+    engine_.hvp(p, q);
+    ++iterations_;
+    for (std::size_t k = 0; k < n; ++k) q[k] = is_constant(model_, k) ? 0 : q[k];
+    const double curvature = dot(p, q);
+    if (!std::isfinite(curvature) || curvature == 0) break;
+    const double alpha = rr / std::abs(curvature);
+    if (curvature < 0) {
+      for (std::size_t k = 0; k < n; ++k) direction[k] += alpha * p[k];
+      break;
+    }
+    for (std::size_t k = 0; k < n; ++k) {
+      direction[k] += alpha * p[k];
+      r[k] += alpha * q[k];
+    }
+    const double next = dot(r, r), beta = next / rr;
+    rr = next;
+    for (std::size_t k = 0; k < n; ++k) p[k] = beta * p[k] - r[k];
+  }
+  const bool moved =
+      std::any_of(direction.begin(), direction.end(), [](double d) { return d != 0; });
+  for (std::size_t k = 0; !moved && k < n; ++k) direction[k] = -g[k];
+}
+
+double TruncatedNewton::first_step(std::span<const double> g) const {
+  return gradient_only_ ? std::min(1.0, 1 / norms_of(g).max) : 1;
+}
+
+}  // namespace topograd

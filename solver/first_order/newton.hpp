@@ -1,0 +1,63 @@
+// Newton's method: directions from second derivatives.
+#pragma once
+
+#include <topograd/runtime/engine.hpp>
+#include <topograd/runtime/model.hpp>
+#include <topograd/solver/first_order/descent.hpp>
+
+#include <memory>
+#include <utility>
+
+namespace topograd {
+
+/// Solves (H + τI) d = −g by sparse Cholesky on the host. H is the sum of the projected Hessians of
+/// all residuals and energies, so it is positive semidefinite; its pattern and the elimination tree
+/// are found once. τ starts at rounding, grows where H is singular to working precision or a step
+/// was much shorter than d, and shrinks again after full steps.
+///
+/// Source: Teran et al., Robust Quasistatic Finite Elements and Flesh Simulation (2005).
+class ProjectedNewton final : public SearchDirection {
+ public:
+  /// Both outlive it. Throws Error{Unsupported} if there are 2³¹ entries or more.
+  ProjectedNewton(runtime::Engine& engine, const runtime::Model& model);
+  ~ProjectedNewton() override;
+
+  void compute(std::span<const double> x, std::span<const double> g,
+               std::span<double> direction) override;
+  double first_step(std::span<const double>) const override { return 1; }
+  void moved(double length, std::span<const double> step,
+             std::span<const double> gradient_change) override;
+  bool reset() override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Solves H d = −g by conjugate gradients on Hessian-vector products, without a matrix; H is not
+/// projected. Stops at min(½, √‖g‖) ‖g‖, and where the curvature is negative: there after a step as
+/// long as one of the same positive curvature, which leads down and away from a saddle.
+///
+/// Source: Nocedal & Wright, Numerical Optimization, 2nd ed., algorithm 7.1.
+class TruncatedNewton final : public SearchDirection {
+ public:
+  TruncatedNewton(runtime::Engine& engine, const runtime::Model& model, int max_iterations)
+      : engine_(engine), model_(model), max_iterations_(max_iterations) {}
+
+  void compute(std::span<const double> x, std::span<const double> g,
+               std::span<double> direction) override;
+  double first_step(std::span<const double> g) const override;
+  void moved(double, std::span<const double>, std::span<const double>) override {
+    gradient_only_ = false;
+  }
+  bool reset() override { return !std::exchange(gradient_only_, true); }
+  int linear_iterations() const override { return iterations_; }
+
+ private:
+  runtime::Engine& engine_;
+  const runtime::Model& model_;
+  int max_iterations_, iterations_ = 0;
+  bool gradient_only_ = false;
+};
+
+}  // namespace topograd

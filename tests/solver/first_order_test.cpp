@@ -1,0 +1,313 @@
+// Methods for scalar objectives: line search, L-BFGS, Newton, Adam and gradient descent.
+#include <gtest/gtest.h>
+
+#include <topograd/frontend/math.hpp>
+#include <topograd/ir/error.hpp>
+#include <topograd/solver/first_order/adam.hpp>
+#include <topograd/solver/first_order/lbfgs.hpp>
+#include <topograd/solver/first_order/line_search.hpp>
+#include <topograd/solver/solve.hpp>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "problems/springs.hpp"
+
+namespace topograd {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+struct Line {
+  const char* name;
+  std::function<double(double)> value, slope;
+};
+
+// Moré & Thuente, ACM TOMS 20(3), 1994, functions 5.1, 5.2 and one that ends at a barrier.
+const Line kLines[] = {
+    {"5.1", [](double a) { return -a / (a * a + 2); },
+     [](double a) { return (a * a - 2) / ((a * a + 2) * (a * a + 2)); }},
+    {"5.2", [](double a) { return std::pow(a + 0.004, 5) - 2 * std::pow(a + 0.004, 4); },
+     [](double a) { return 5 * std::pow(a + 0.004, 4) - 8 * std::pow(a + 0.004, 3); }},
+    {"barrier", [](double a) { return a < 1 ? -a - 0.01 * std::log(1 - a) : kNan; },
+     [](double a) { return a < 1 ? -1 + 0.01 / (1 - a) : kNan; }},
+};
+
+TEST(LineSearch, MeetsBothConditionsFromAnyFirstStep) {
+  const LineSearchOptions options;
+  for (const Line& line : kLines) {
+    const auto phi = [&](double a) {
+      const double value = line.value(a), slope = line.slope(a);
+      return LinePoint{a, value, slope, std::isfinite(value) && std::isfinite(slope)};
+    };
+    const LinePoint start = phi(0);
+    for (const double first : {1e-3, 0.1, 1.0, 10.0, 1e3}) {
+      SCOPED_TRACE(std::string(line.name) + " from " + std::to_string(first));
+      const LineSearchResult result = strong_wolfe(phi, start, first, options);
+      ASSERT_TRUE(result.found);
+      EXPECT_LE(result.evaluations, options.max_evaluations);
+      EXPECT_LE(result.point.value, start.value + 1e-4 * result.point.step * start.slope);
+      EXPECT_LE(std::abs(result.point.slope), 0.9 * std::abs(start.slope));
+      EXPECT_EQ(result.point.value, line.value(result.point.step));
+    }
+  }
+}
+
+TEST(LineSearch, FindsNothingWhereTheSlopeLies) {
+  const auto phi = [](double a) { return LinePoint{a, a, -1, true}; };
+  EXPECT_FALSE(strong_wolfe(phi, {0, 0, -1, true}, 1, {}).found);
+}
+
+/// Extended Rosenbrock: the minimum 0 is at ones.
+Objective rosenbrock(std::size_t n, int* evaluations = nullptr) {
+  const auto evaluate = [evaluations](std::span<const double> x, std::span<double> g) {
+    double sum = 0;
+    for (std::size_t k = 0; k + 1 < x.size(); k += 2) {
+      const double a = 1 - x[k], b = x[k + 1] - x[k] * x[k];
+      sum += a * a + 100 * b * b;
+      if (g.empty()) continue;
+      g[k] = -2 * a - 400 * b * x[k];
+      g[k + 1] = 200 * b;
+    }
+    if (evaluations != nullptr) ++*evaluations;
+    return sum;
+  };
+  return {.size = n, .evaluate = evaluate, .plus = {}};
+}
+
+TEST(Lbfgs, MinimisesRosenbrockAtAnySize) {
+  for (const std::size_t n : {2u, 1000u}) {
+    std::vector<double> x(n);
+    for (std::size_t k = 0; k < n; ++k) x[k] = k % 2 == 0 ? -1.2 : 1;
+    int evaluations = 0;
+    Summary summary;
+    minimize_lbfgs(rosenbrock(n, &evaluations), x,
+                   {.max_iterations = 200, .function_tolerance = 0, .parameter_tolerance = 0},
+                   summary);
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    EXPECT_NEAR(summary.initial_cost, 24.2 * static_cast<double>(n) / 2, 1e-9 * n);
+    EXPECT_LT(summary.final_cost, 1e-18);
+    for (const double v : x) EXPECT_NEAR(v, 1, 1e-9);
+    EXPECT_LE(summary.num_iterations(), 60);
+    int counted = 1;
+    for (const IterationSummary& i : summary.iterations) counted += i.evaluations;
+    EXPECT_LE(evaluations, counted + 5);
+  }
+}
+
+TEST(Lbfgs, WalksOnAManifold) {
+  // The point of the unit circle with the least y, in the angle that a step turns by.
+  const Objective circle{
+      .size = 2,
+      .tangent_size = 1,
+      .evaluate =
+          [](std::span<const double> x, std::span<double> g) {
+            if (!g.empty()) g[0] = x[0];
+            return x[1];
+          },
+      .plus =
+          [](std::span<const double> x, std::span<const double> step, std::span<double> out) {
+            const double c = std::cos(step[0]), s = std::sin(step[0]);
+            out[0] = c * x[0] - s * x[1];
+            out[1] = s * x[0] + c * x[1];
+          }};
+  std::vector<double> x = {1, 0};
+  Summary summary;
+  minimize_lbfgs(circle, x, {.function_tolerance = 1e-15}, summary);
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE);
+  EXPECT_NEAR(x[0], 0, 1e-5);
+  EXPECT_NEAR(x[1], -1, 1e-9);
+}
+
+TEST(FirstOrder, KeepsTheBestPointAndRefusesWhatIsNotFinite) {
+  // x² + 1 with a hole above 1.5; the first steps of gradient descent overshoot.
+  const Objective hole{.size = 1,
+                       .evaluate =
+                           [](std::span<const double> x, std::span<double> g) {
+                             if (!g.empty()) g[0] = 2 * x[0];
+                             return x[0] < 1.5 ? x[0] * x[0] + 1 : kNan;
+                           },
+                       .plus = {}};
+  std::vector<double> x = {-1};
+  Summary summary;
+  minimize_first_order(hole, x,
+                       {.method = Method::sgd,
+                        .max_iterations = 60,
+                        .gradient_tolerance = 1e-8,
+                        .first_order = {.learning_rate = 1.4}},
+                       summary);
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+  EXPECT_EQ(summary.num_nonfinite_steps, 1);
+  EXPECT_NEAR(x[0], 0, 1e-8);
+  EXPECT_NEAR(summary.final_cost, 1, 1e-15);
+}
+
+TEST(FirstOrder, FirstStepsAreThePublishedOnes) {
+  // f = 3 x: every gradient is 3. Adam moves by the rate; decay takes a share of x off in addition.
+  const Objective slope{.size = 1,
+                        .evaluate =
+                            [](std::span<const double> x, std::span<double> g) {
+                              if (!g.empty()) g[0] = 3;
+                              return 3 * x[0];
+                            },
+                        .plus = {}};
+  const struct {
+    Method method;
+    double after;
+  } rows[] = {{Method::adam, 2 - 3 * 0.1},
+              {Method::adamw, (((2 * 0.95) - 0.1) * 0.95 - 0.1) * 0.95 - 0.1},
+              {Method::sgd, 2 - 0.1 * 3 * (1 + 1.5 + 1.75)}};
+  for (const auto& row : rows) {
+    std::vector<double> x = {2};
+    Summary summary;
+    minimize_first_order(
+        slope, x,
+        {.method = row.method,
+         .max_iterations = 3,
+         .first_order = {.learning_rate = 0.1, .weight_decay = 0.5, .momentum = 0.5}},
+        summary);
+    EXPECT_NEAR(x[0], row.after, 1e-8) << name(row.method);
+    EXPECT_EQ(summary.termination, Termination::NO_CONVERGENCE);
+  }
+}
+
+/// Quartic wells (x² − 1)² / 4 + 0.1 x y by energies, and a residual that pulls y to 3 x.
+struct Wells {
+  std::vector<double> x = {0.3, 0.2};
+  Problem problem;
+  Parameters p = problem.add_parameters(x);
+  Wells() {
+    const Value a = p[0], b = p[1];
+    problem.add_energy(0.25 * square(square(a) - 1.0), {.label = "well"});
+    problem.add_energy(0.1 * a * b, {.label = "tilt"});
+    problem.add_residual(b - 3.0 * a, {.label = "pull"});
+  }
+  /// dF/da and dF/db at the end.
+  std::vector<double> slopes() const {
+    const double a = x[0], b = x[1];
+    return {a * (a * a - 1) + 0.1 * b - 3 * (b - 3 * a), 0.1 * a + b - 3 * a};
+  }
+};
+
+TEST(Solve, MinimisesEnergiesByEveryMethodThatTakesThem) {
+  const struct {
+    Method method;
+    LinearSolver linear;
+    int most;
+    FirstOrderOptions rates;
+  } rows[] = {
+      {Method::lbfgs, LinearSolver::automatic, 30, {}},
+      {Method::newton, LinearSolver::cholesky, 15, {}},
+      {Method::newton, LinearSolver::pcg, 25, {}},
+      {Method::adam, LinearSolver::automatic, 3000, {.learning_rate = 0.02}},
+      {Method::adamw, LinearSolver::automatic, 3000, {.learning_rate = 0.02, .weight_decay = 0}},
+      {Method::sgd, LinearSolver::automatic, 3000, {.learning_rate = 0.1, .momentum = 0.5}}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(std::string(name(row.method)) + ", " + std::string(name(row.linear)));
+    Wells wells;
+    const Summary summary = solve(wells.problem, {.backend = Backend::cpu,
+                                                  .method = row.method,
+                                                  .linear_solver = row.linear,
+                                                  .max_iterations = row.most,
+                                                  .function_tolerance = 0,
+                                                  .gradient_tolerance = 1e-9,
+                                                  .parameter_tolerance = 0,
+                                                  .first_order = row.rates});
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.full_report();
+    // F with b at its best, 2.9 a, is a⁴/4 − a²/2 + 1/4 + 0.295 a²: a² = 1 − 0.59.
+    EXPECT_NEAR(wells.x[0] * wells.x[0], 0.41, 1e-7);
+    for (const double slope : wells.slopes()) EXPECT_NEAR(slope, 0, 1e-8);
+    EXPECT_NEAR(summary.final_cost, 0.25 - 0.41 * 0.41 / 4, 1e-12);
+    EXPECT_EQ(summary.energies, 2u);
+    EXPECT_EQ(summary.residuals, 1u);
+  }
+}
+
+// Springs have several minima; these two, whose directions have nothing in common, find the same.
+TEST(Solve, LbfgsAndNewtonReachTheSameMinimumOfLeastSquares) {
+  const auto least = [](Method method) {
+    const auto springs = problems::springs(8);
+    const Summary summary = solve(springs->problem, {.backend = Backend::cpu,
+                                                     .method = method,
+                                                     .max_iterations = 400,
+                                                     .function_tolerance = 1e-14});
+    EXPECT_TRUE(summary.is_solution_usable()) << summary.message;
+    return summary.final_cost;
+  };
+  const double by_lbfgs = least(Method::lbfgs), by_newton = least(Method::newton);
+  EXPECT_NEAR(by_lbfgs, by_newton, 1e-9 * by_newton);
+  EXPECT_LE(by_newton, least(Method::levenberg_marquardt));
+}
+
+TEST(Solve, ConstantScalarsStayInDescent) {
+  for (const Method method : {Method::lbfgs, Method::newton, Method::adamw}) {
+    Wells wells;
+    wells.problem.set_constant(wells.p, 1);
+    const Summary summary = solve(wells.problem, {.backend = Backend::cpu, .method = method});
+    EXPECT_EQ(wells.x[1], 0.2) << name(method);
+    EXPECT_LT(summary.final_cost, summary.initial_cost) << name(method);
+  }
+}
+
+TEST(Solve, CallbacksStopDescent) {
+  Wells wells;
+  const Summary summary = solve(
+      wells.problem,
+      {.backend = Backend::cpu, .method = Method::lbfgs, .callback = [](const IterationSummary& i) {
+         return i.iteration < 2 ? CallbackReturn::SOLVER_CONTINUE : CallbackReturn::SOLVER_ABORT;
+       }});
+  EXPECT_EQ(summary.termination, Termination::USER_FAILURE);
+  EXPECT_EQ(summary.num_iterations(), 2);
+  EXPECT_NE(wells.x[0], 0.3);
+}
+
+TEST(Solve, EnergyMistakesHaveTheirTexts) {
+  const struct {
+    const char* error;
+    std::function<void(Wells&)> call;
+  } rows[] = {
+      {"unsupported: solve: levenberg_marquardt minimises sums of squares, the energy \"well\" is "
+       "none; use lbfgs, newton, adam, adamw or sgd",
+       [](Wells& w) { solve(w.problem, {.backend = Backend::cpu}); }},
+      {"unsupported: solve: gauss_newton minimises sums of squares, the energy \"well\" is none; "
+       "use "
+       "lbfgs, newton, adam, adamw or sgd",
+       [](Wells& w) {
+         solve(w.problem, {.backend = Backend::cpu, .method = Method::gauss_newton});
+       }},
+      {"invalid_argument: options: first_order.beta1 must be in [0, 1), got 1",
+       [](Wells& w) { solve(w.problem, {.method = Method::adam, .first_order = {.beta1 = 1}}); }},
+  };
+  for (const auto& row : rows) {
+    Wells wells;
+    try {
+      row.call(wells);
+      ADD_FAILURE() << "no error: " << row.error;
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(name(error.code())) + ": " + error.what(), row.error);
+    }
+    EXPECT_EQ(wells.x, (std::vector<double>{0.3, 0.2}));
+  }
+}
+
+TEST(Solve, NamesTheEnergyThatIsNotFinite) {
+  std::vector<double> x = {-1.0};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  problem.add_energy(log(p[0]), {.label = "barrier"});
+  try {
+    solve(problem, {.backend = Backend::cpu, .method = Method::lbfgs});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::NonFinite);
+    const std::string message = error.what();
+    EXPECT_EQ(message.find("solve: energy \"barrier\" #0 (topology "), 0u) << message;
+    EXPECT_NE(message.find("is nan: log(-1) is nan"), message.npos) << message;
+  }
+}
+
+}  // namespace
+}  // namespace topograd
