@@ -85,11 +85,11 @@ std::string emit_all(std::vector<KernelRequest> requests, const SourceOptions& o
 
 /// A pass over a residual as a C function; how sums over instances are made is the caller's.
 codegen::CFunction c_function(const ir::Topology& topology, const std::string& label, Pass pass,
-                              bool energy = false) {
+                              bool energy = false, const ir::Program* loss = nullptr) {
   const ir::Program& f = topology.program;
   return {.name = runtime::identifier(label) + "_" + std::string(name(pass)),
           .title = std::string(name(pass)) + " of topology " + to_string(topology.hash),
-          .program = pass_program(pass, f, autodiff::all_slots(f), energy)};
+          .program = pass_program(pass, f, autodiff::all_slots(f), energy, loss)};
 }
 
 /// A name as a shader may have it.
@@ -124,7 +124,7 @@ runtime::TermShape alone(const ir::Topology& topology) {
 std::string list_line(const runtime::Term& term, std::span<const runtime::ParameterArray> arrays) {
   const ir::Program& f = term.topology->program;
   const auto operations = [&](Pass pass) {
-    return operation_count(pass_program(pass, f, autodiff::all_slots(f), term.energy));
+    return operation_count(pass_program(pass, f, autodiff::all_slots(f), term.energy, term.loss));
   };
   const std::uint32_t bytes =
       generate(store_request(shape_of(term, arrays), Pass::residual)).bytes_per_instance;
@@ -147,7 +147,7 @@ std::string source(const Problem& problem, const SourceOptions& options) {
   for (const runtime::Term& term : model.terms) {
     if (term.energy && !runtime::energies_take_part(pass)) continue;
     if (options.format == "c") {
-      functions.push_back(c_function(*term.topology, term.name, pass, term.energy));
+      functions.push_back(c_function(*term.topology, term.name, pass, term.energy, term.loss));
       continue;
     }
     for (KernelRequest& request : runtime::requests(term, model.arrays, pass, options.accumulation))

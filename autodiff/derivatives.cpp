@@ -12,14 +12,6 @@ namespace {
 using ir::Id;
 using ir::kNone;
 
-std::vector<Id> tangent_leaves(Builder& builder) {
-  std::vector<Id> leaves;
-  for (std::uint32_t slot = 0; slot < builder.leaves().parameters; ++slot) {
-    leaves.push_back(builder.graph().leaf(ir::Op::Tangent, slot));
-  }
-  return leaves;
-}
-
 // Sum of products a_k * b_k; factors that are structurally zero leave their term out.
 Id dot(ir::Graph& graph, std::span<const Id> a, std::span<const Id> b) {
   Id sum = kNone;
@@ -34,6 +26,40 @@ Id dot(ir::Graph& graph, std::span<const Id> a, std::span<const Id> b) {
 
 }  // namespace
 
+std::vector<Id> tangent_leaves(Builder& builder) {
+  std::vector<Id> leaves;
+  for (std::uint32_t slot = 0; slot < builder.leaves().parameters; ++slot) {
+    leaves.push_back(builder.graph().leaf(ir::Op::Tangent, slot));
+  }
+  return leaves;
+}
+
+std::vector<Id> seed_leaves(Builder& builder, ir::LeafCounts& leaves) {
+  leaves.seeds = static_cast<std::uint32_t>(builder.outputs().size());
+  std::vector<Id> seeds;
+  for (std::uint32_t row = 0; row < leaves.seeds; ++row) {
+    seeds.push_back(builder.graph().leaf(ir::Op::Seed, row));
+  }
+  return seeds;
+}
+
+ir::Program products_of_columns(const ir::Program& J, std::size_t n) {
+  const std::size_t rows = n == 0 ? 0 : J.outputs.size() / n;
+  Builder builder(J);
+  std::vector<std::vector<Id>> columns(n, std::vector<Id>(rows));
+  for (std::size_t k = 0; k < n * rows; ++k) {
+    const ir::Node& entry = builder[builder.outputs()[k]];
+    const bool zero = entry.op == ir::Op::Literal && entry.literal() == 0;
+    columns[k % n][k / n] = zero ? kNone : builder.outputs()[k];
+  }
+  std::vector<Id> outputs;
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = i; j < n; ++j)
+      outputs.push_back(dot(builder.graph(), columns[i], columns[j]));
+  }
+  return builder.extract(outputs, builder.leaves());
+}
+
 std::vector<std::uint32_t> all_slots(const ir::Program& f) {
   std::vector<std::uint32_t> slots(f.leaves.parameters);
   std::iota(slots.begin(), slots.end(), 0);
@@ -44,11 +70,7 @@ ir::Program vjp(const ir::Program& f, Slots slots) {
   check_slots(f, slots);
   Builder builder(ir::optimize(f));
   ir::LeafCounts leaves = builder.leaves();
-  leaves.seeds = static_cast<std::uint32_t>(builder.outputs().size());
-  std::vector<Id> seeds;
-  for (std::uint32_t row = 0; row < leaves.seeds; ++row) {
-    seeds.push_back(builder.graph().leaf(ir::Op::Seed, row));
-  }
+  const std::vector<Id> seeds = seed_leaves(builder, leaves);
   return builder.extract(reverse(builder, seeds, slots), leaves);
 }
 
@@ -80,21 +102,7 @@ ir::Program jtjp(const ir::Program& f, Slots slots) {
 }
 
 ir::Program block(const ir::Program& f, Slots slots) {
-  const ir::Program J = jacobian(f, slots);
-  const std::size_t n = slots.size(), rows = n == 0 ? 0 : J.outputs.size() / n;
-  Builder builder(J);
-  std::vector<std::vector<Id>> columns(n, std::vector<Id>(rows));
-  for (std::size_t k = 0; k < n * rows; ++k) {
-    const ir::Node& entry = builder[builder.outputs()[k]];
-    const bool zero = entry.op == ir::Op::Literal && entry.literal() == 0;
-    columns[k % n][k / n] = zero ? kNone : builder.outputs()[k];
-  }
-  std::vector<Id> outputs;
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = i; j < n; ++j)
-      outputs.push_back(dot(builder.graph(), columns[i], columns[j]));
-  }
-  return builder.extract(outputs, builder.leaves());
+  return products_of_columns(jacobian(f, slots), slots.size());
 }
 
 }  // namespace topograd::autodiff

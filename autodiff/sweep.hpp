@@ -26,4 +26,13 @@ std::vector<ir::Id> reverse(Builder& builder, std::span<const ir::Id> seeds,
 /// Cost: linear in the program's nodes.
 std::vector<ir::Id> forward(Builder& builder, std::span<const ir::Id> tangents);
 
+/// A Tangent leaf for each parameter slot.
+std::vector<ir::Id> tangent_leaves(Builder& builder);
+
+/// A Seed leaf for each output of the builder's program; `leaves` is told of them.
+std::vector<ir::Id> seed_leaves(Builder& builder, ir::LeafCounts& leaves);
+
+/// Upper triangle of JᵀJ, packed by rows, of a program whose outputs are J row-major, n columns.
+ir::Program products_of_columns(const ir::Program& J, std::size_t n);
+
 }  // namespace topograd::autodiff

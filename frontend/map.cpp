@@ -103,7 +103,7 @@ class Map {
   template <class Call>
   void trace(const Loss& loss, const Call& call);
   /// Appends the instances in the order of the elements.
-  void append(std::uint32_t label, Loss loss);
+  void append(std::uint32_t label, std::uint32_t loss);
 
  private:
   void divide(const ElementShape& shape, const MapTrace& trace);
@@ -209,9 +209,11 @@ void Map::fill(const Part& part, std::size_t element, Row& row) const {
   }
 }
 
-void Map::append(std::uint32_t label, Loss loss) {
+void Map::append(std::uint32_t label, std::uint32_t loss) {
+  const std::uint32_t program = state_.losses[loss].program;
   std::vector<std::uint32_t> groups;
-  for (const Part& part : parts_) groups.push_back(state_.group_of(part.canonical, energy_));
+  for (const Part& part : parts_)
+    groups.push_back(state_.variant(state_.group_of(part.canonical, energy_, program), program));
   for (std::size_t e = 0; e < elements_.size(); ++e) {
     fill(parts_[part_of_[e]], e, state_.row);
     state_.append(groups[part_of_[e]], state_.row, label, loss);
@@ -230,7 +232,8 @@ Residuals Problem::add_map(std::size_t count, const Callable& f, const MapOption
   detail::Map map(*state_, count, options, energy);
   map.trace(options.loss,
             [&](Element element, std::vector<Value>& rows) { f.call(f.object, element, rows); });
-  map.append(state_->label_number(options.label), options.loss);
+  map.append(state_->label_number(options.label),
+             state_->loss_entry("add_residuals", options.loss));
   return {state_->serial, first, ledger.next_id, count};
 }
 

@@ -52,6 +52,9 @@ Parameters Problem::add_parameters(std::span<double> values, int width) {
   state_->arrays.push_back({offset, blocks, w, values.data()});
   state_->scalars += narrow(values.size());
   if (!state_->constants.empty()) state_->constants.resize(state_->scalars, 0);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (!state_->lower.empty()) state_->lower.resize(state_->scalars, -kInfinity);
+  if (!state_->upper.empty()) state_->upper.resize(state_->scalars, kInfinity);
   ++state_->versions.structure;
   return {state_->serial, offset, blocks, w};
 }

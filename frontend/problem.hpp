@@ -1,6 +1,9 @@
 // Problem: parameters, residual blocks and what they read, grouped by topology as they are added.
 #pragma once
 
+#include <topograd/frontend/host_residual.hpp>
+#include <topograd/frontend/loss.hpp>
+#include <topograd/frontend/manifold.hpp>
 #include <topograd/frontend/parameters.hpp>
 #include <topograd/ir/batch.hpp>
 #include <topograd/ir/topology.hpp>
@@ -14,12 +17,6 @@
 #include <vector>
 
 namespace topograd {
-
-/// A robust loss, by its number in the table that the solver keeps; 0 is the plain square.
-struct Loss {
-  std::uint32_t index = 0;
-  friend bool operator==(const Loss&, const Loss&) = default;
-};
 
 /// What a residual block carries besides its expression.
 struct ResidualOptions {
@@ -76,12 +73,30 @@ struct ParameterArray {
   double* values = nullptr;  ///< the user's memory, blocks * width numbers
 };
 
+/// One block of unknowns.
+struct ParameterBlock {
+  Parameters array;
+  std::size_t block = 0;
+};
+
+/// A block of opaque code and what it reads.
+struct HostBlock {
+  std::shared_ptr<const HostResidual> function;
+  std::vector<std::uint32_t> offsets;  ///< in x, of the first scalar of each block
+  std::vector<std::uint32_t> widths;
+  std::uint64_t row = 0;  ///< its first row
+  std::uint32_t rows = 0;
+  Loss loss;
+  std::uint64_t id = 0;
+  std::uint32_t label = 0;
+};
+
 /// Numbers that move on with each change of a kind; followers compare and refresh.
 struct Versions {
   std::uint64_t structure = 0;  ///< parameters, residuals, indices
   std::uint64_t data = 0;
   std::uint64_t uniforms = 0;
-  std::uint64_t constants = 0;
+  std::uint64_t constants = 0;  ///< flags, bounds and manifolds
 };
 
 /// How tracing went.
@@ -99,8 +114,11 @@ struct TraceStatistics {
 
 /// Where a residual row comes from.
 struct Place {
+  /// `topology` of a block that runs on the host.
+  static constexpr std::size_t kHost = ~std::size_t{0};
+
   std::size_t topology = 0;  ///< its number in the problem
-  std::size_t instance = 0;  ///< row of that topology's batch
+  std::size_t instance = 0;  ///< row of that topology's batch, or number of the host block
   std::uint32_t output = 0;  ///< row within the block
   std::string_view label;    ///< empty if none was given
 };
@@ -190,6 +208,29 @@ class Problem {
     return {added.problem, added.first, added.last, added.count};
   }
 
+  /// Adds one block of opaque code over blocks of unknowns; it is called on the calling thread.
+  ///
+  ///   blocks  in the order in which `f` takes them, each one once
+  ///
+  /// Throws Error{InvalidArgument} without blocks, for a block that is out of range or named
+  /// twice, Error{Shape} for less than one row, Error{WrongProblem}.
+  Residual add_residual(std::shared_ptr<const HostResidual> f,
+                        std::span<const ParameterBlock> blocks,
+                        const ResidualOptions& options = {});
+  Residual add_residual(std::shared_ptr<const HostResidual> f,
+                        std::initializer_list<ParameterBlock> blocks,
+                        const ResidualOptions& options = {}) {
+    return add_residual(std::move(f), std::span(blocks.begin(), blocks.size()), options);
+  }
+
+  /// Gives blocks another loss. Nothing is compiled, unless they get or lose a custom or composed
+  /// loss or their first one; only numbers change if these blocks are all that had their loss.
+  /// Throws Error{WrongProblem}, Error{InvalidArgument} for a block that is not there,
+  /// Error{Unsupported} for a host loss on other than host blocks. Cost: the first call is linear
+  /// in the problem's blocks, later ones in the blocks named.
+  void set_loss(const Residual& residual, const Loss& loss);
+  void set_loss(const Residuals& residuals, const Loss& loss);
+
   /// Removes one block; the rows after it move up. Throws Error{WrongProblem},
   /// Error{InvalidArgument} if it was removed before. Cost: the first removal is linear in the
   /// blocks, the others constant.
@@ -200,6 +241,21 @@ class Problem {
   /// Throws Error{WrongProblem}, Error{InvalidArgument}.
   void set_constant(const Parameters& x, std::size_t block, std::uint32_t coordinates = ~0u);
   void set_variable(const Parameters& x, std::size_t block, std::uint32_t coordinates = ~0u);
+
+  /// Keeps a coordinate of a block within [lower, upper]; infinities leave a side open. Solves
+  /// keep to it by projection and start within it; derivatives at a point know nothing of it.
+  /// Throws Error{WrongProblem}, Error{InvalidArgument} for a NaN or a coordinate out of range.
+  void set_bounds(const Parameters& x, std::size_t block, int coordinate, double lower,
+                  double upper);
+  void set_lower_bound(const Parameters& x, std::size_t block, int coordinate, double lower);
+  void set_upper_bound(const Parameters& x, std::size_t block, int coordinate, double upper);
+
+  /// Lets a block move on a manifold; Manifold(nullptr) gives it all its coordinates back.
+  /// Throws Error{WrongProblem}, Error{InvalidArgument}, Error{Shape} if the manifold's ambient
+  /// space is not as wide as the block.
+  void set_manifold(const Parameters& x, std::size_t block, Manifold manifold);
+  /// The same for all blocks of an array.
+  void set_manifold(const Parameters& x, Manifold manifold);
 
   // What a solver reads.
 
@@ -217,6 +273,9 @@ class Problem {
   bool is_energy(std::size_t t) const;
   /// The first label that a block of the topology was given; may be empty.
   std::string_view label(std::size_t t) const;
+  /// The losses of topology t as a program (Loss::program), null if they are trivial. Its uniforms
+  /// are the topology's last ones.
+  const ir::Program* loss_program(std::size_t t) const;
   /// Label and loss of one instance.
   std::string_view label(std::size_t t, std::size_t instance) const;
   Loss loss(std::size_t t, std::size_t instance) const;
@@ -225,6 +284,14 @@ class Problem {
   std::span<const double> uniforms() const;
   /// One byte a scalar of x, 1 where it is constant; empty if nothing is.
   std::span<const std::uint8_t> constant_mask() const;
+  /// One number a scalar of x; empty if no scalar had such a bound so far.
+  std::span<const double> lower_bounds() const;
+  std::span<const double> upper_bounds() const;
+  /// Manifold of a block of array number `array`; null if it has none of its own.
+  const Manifold* manifold(std::size_t array, std::size_t block) const;
+  bool has_manifolds() const;
+  std::span<const HostBlock> host_blocks() const;
+  std::string_view host_label(std::size_t block) const;
   Versions versions() const;
 
   /// Copies the users' parameters to x, or x to the users' memory. Throws Error{Shape}.
@@ -272,6 +339,9 @@ class Problem {
   Residual add_rows(std::span<const Value> rows, const ResidualOptions& options);
   void mark_constant(const char* call, const Parameters& x, std::size_t block,
                      std::uint32_t coordinates, bool constant);
+  void put_manifold(const Parameters& x, std::size_t first, std::size_t count, Manifold manifold);
+  std::size_t scalar_of(const char* call, const Parameters& x, std::size_t block,
+                        int coordinate) const;
   Residuals add_map(std::size_t count, const Callable& f, const MapOptions& options,
                     bool energy = false);
 

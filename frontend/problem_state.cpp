@@ -16,20 +16,59 @@ Caller ProblemState::caller(std::string_view call, std::string_view label, bool 
           .energy = energy};
 }
 
-std::uint32_t ProblemState::group_of(const ir::Canonical& canonical, bool energy) {
+namespace {
+
+/// The program without its loss's uniforms.
+ir::Program without_loss(const Group& group) {
+  ir::Program program = group.topology.program;
+  program.leaves.uniforms -= group.loss_uniforms;
+  return program;
+}
+
+Group make_group(ir::Topology topology, bool energy, std::uint32_t loss_program,
+                 std::uint32_t loss_uniforms) {
+  topology.program.leaves.uniforms += loss_uniforms;
+  const ir::LeafCounts leaves = topology.program.leaves;
+  return {std::move(topology),
+          energy,
+          loss_program,
+          loss_uniforms,
+          {},
+          ir::Batch(leaves.parameters, leaves.uniforms, leaves.data),
+          {},
+          {},
+          {}};
+}
+
+}  // namespace
+
+std::uint32_t ProblemState::group_of(const ir::Canonical& canonical, bool energy,
+                                     std::uint32_t loss_program) {
   const ir::Topology& topology = canonical.topology;
   const auto [first, beyond] = group_of_hash.equal_range(topology.hash);
   for (auto at = first; at != beyond; ++at) {
     const Group& group = groups[at->second];
-    if (group.energy == energy && group.topology.program == topology.program) return at->second;
+    if (group.energy == energy && without_loss(group) == topology.program) return at->second;
   }
   const auto number = static_cast<std::uint32_t>(groups.size());
-  const ir::LeafCounts& leaves = topology.program.leaves;
-  groups.push_back(
-      {topology, energy, ir::Batch(leaves.parameters, leaves.uniforms, leaves.data), {}, {}, {}});
+  groups.push_back(make_group(topology, energy, loss_program, loss_uniforms(loss_program)));
   group_of_hash.emplace(topology.hash, number);
   if (!canonical.exact) ++statistics.canonical_misses;
   return number;
+}
+
+std::uint32_t ProblemState::variant(std::uint32_t number, std::uint32_t loss_program) {
+  if (groups[number].loss_program == loss_program) return number;
+  for (const std::uint32_t other : groups[number].variants)
+    if (groups[other].loss_program == loss_program) return other;
+  const auto added = static_cast<std::uint32_t>(groups.size());
+  groups.push_back(make_group({without_loss(groups[number]), groups[number].topology.hash},
+                              groups[number].energy, loss_program, loss_uniforms(loss_program)));
+  std::vector<std::uint32_t> family = groups[number].variants;
+  family.push_back(number);
+  for (const std::uint32_t member : family) groups[member].variants.push_back(added);
+  groups[added].variants = std::move(family);
+  return added;
 }
 
 std::uint32_t ProblemState::label_number(std::string_view label) {
@@ -43,21 +82,29 @@ std::uint32_t ProblemState::label_number(std::string_view label) {
 }
 
 std::uint64_t ProblemState::append(std::uint32_t number, const Row& values, std::uint32_t label,
-                                   Loss loss) {
+                                   std::uint32_t loss) {
   Group& group = groups[number];
   Ledger& kind = ledger(group.energy);
   const std::uint64_t id = kind.next_id;
   const auto instance = static_cast<std::uint32_t>(group.batch.size());
-  const bool plain = group.runs.empty() && label == 0 && loss == Loss{};
-  if (!plain &&
-      (group.runs.empty() || group.runs.back().label != label || group.runs.back().loss != loss))
-    group.runs.push_back({id, label, loss});
+  const bool plain = group.runs.empty() && label == 0;
+  if (!plain && (group.runs.empty() || group.runs.back().label != label))
+    group.runs.push_back({id, label});
   if (!values.sources.empty() || !group.sources.empty()) {
     group.sources.resize(std::size_t{instance} * values.data.size(), kNoSource);
     group.sources.insert(group.sources.end(), values.sources.begin(), values.sources.end());
     group.sources.resize((std::size_t{instance} + 1) * values.data.size(), kNoSource);
   }
-  group.batch.append(values.indices, values.data, kind.rows);
+  if (loss == kTrivialLoss) {
+    group.batch.append(values.indices, values.data, kind.rows);
+  } else {
+    std::vector<std::uint32_t>& indices = scratch;
+    indices.assign(values.indices.begin(), values.indices.end());
+    for (std::uint32_t k = 0; k < group.loss_uniforms; ++k)
+      indices.push_back(losses[loss].first_uniform + k);
+    group.batch.append(indices, values.data, kind.rows);
+    ++losses[loss].users;
+  }
   kind.next_id += group.outputs();
   kind.rows += group.outputs();
   ++kind.blocks;
@@ -83,7 +130,10 @@ Run ProblemState::run_of(const Group& group, std::size_t instance) const {
 
 void ProblemState::index_blocks(bool energy) {
   Ledger& kind = ledger(energy);
+  if (kind.removed_any) return;
   kind.locations.resize(kind.next_id);
+  for (std::uint32_t k = 0; !energy && k < host_blocks.size(); ++k)
+    kind.locations[host_blocks[k].id] = {kHostGroup, k};
   for (std::uint32_t g = 0; g < groups.size(); ++g) {
     Group& group = groups[g];
     if (group.energy != energy) continue;
@@ -97,14 +147,56 @@ void ProblemState::index_blocks(bool energy) {
 }
 
 void ProblemState::remove(std::uint64_t id, bool energy) {
+  index_blocks(energy);
   Ledger& kind = ledger(energy);
-  if (!kind.removed_any) index_blocks(energy);
-  if (id >= kind.locations.size() || kind.locations[id].group >= groups.size())
+  const bool host = id < kind.locations.size() && kind.locations[id].group == kHostGroup;
+  if (!host && (id >= kind.locations.size() || kind.locations[id].group >= groups.size()))
     throw Error(ErrorCode::InvalidArgument, std::string("remove: the ") +
                                                 (energy ? "energy" : "residual") +
                                                 " is not there, or was removed before");
+  if (host) {
+    kind.rows -= host_blocks[kind.locations[id].instance].rows;
+    remove_host_block(kind.locations[id].instance);
+  } else {
+    kind.rows -= groups[kind.locations[id].group].outputs();
+    take_out(kind, id);
+  }
+  --kind.blocks;
+  ++versions.structure;
+  kind.rows_moved = true;
+}
+
+void ProblemState::remove_host_block(std::uint32_t number) {
+  std::vector<Location>& locations = residuals.locations;
+  locations[host_blocks[number].id] = {};
+  if (number + 1 < host_blocks.size()) {
+    host_blocks[number] = std::move(host_blocks.back());
+    locations[host_blocks[number].id].instance = number;
+  }
+  host_blocks.pop_back();
+}
+
+std::uint64_t ProblemState::append(HostBlock block) {
+  const std::uint64_t id = residuals.next_id;
+  block.id = id;
+  block.row = residuals.rows;
+  residuals.next_id += block.rows;
+  residuals.rows += block.rows;
+  ++residuals.blocks;
+  ++versions.structure;
+  if (residuals.removed_any) {
+    residuals.locations.resize(residuals.next_id);
+    residuals.locations[id] = {kHostGroup, static_cast<std::uint32_t>(host_blocks.size())};
+  }
+  host_blocks.push_back(std::move(block));
+  return id;
+}
+
+void ProblemState::take_out(Ledger& kind, std::uint64_t id) {
   const Location at = kind.locations[id];
   Group& group = groups[at.group];
+  const std::uint32_t loss = loss_of(group, at.instance);
+  if (loss != kTrivialLoss) --losses[loss].users;
   const std::size_t columns = group.batch.data_columns();
   const std::size_t moved = group.batch.remove(at.instance);
   kind.locations[group.ids[moved]] = at;
@@ -116,10 +208,6 @@ void ProblemState::remove(std::uint64_t id, bool energy) {
                 group.sources.begin() + static_cast<std::ptrdiff_t>(at.instance * columns));
     group.sources.resize(moved * columns);
   }
-  kind.rows -= group.outputs();
-  --kind.blocks;
-  ++versions.structure;
-  kind.rows_moved = true;
 }
 
 void ProblemState::number_rows() {
@@ -127,6 +215,10 @@ void ProblemState::number_rows() {
     if (!kind->rows_moved) continue;
     std::uint64_t next = 0;
     for (const Location& at : kind->locations) {
+      if (at.group == kHostGroup) {
+        host_blocks[at.instance].row = next;
+        next += host_blocks[at.instance].rows;
+      }
       if (at.group >= groups.size()) continue;
       groups[at.group].batch.set_residual_row(at.instance, next);
       next += groups[at.group].outputs();

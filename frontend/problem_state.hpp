@@ -17,13 +17,25 @@ namespace topograd::detail {
 struct Run {
   std::uint64_t id = 0;
   std::uint32_t label = 0;  ///< number in ProblemState::labels
-  Loss loss = {};
 };
 
-/// A topology, its instances and what only the frontend needs to know of them.
+/// A loss that residuals have, and where its numbers are among the uniforms.
+struct LossEntry {
+  Loss loss;
+  std::uint32_t program = 0;  ///< number in ProblemState::loss_programs, + 1; 0: trivial
+  std::uint32_t first_uniform = 0;
+  std::uint64_t users = 0;  ///< instances; host blocks are not counted
+};
+inline constexpr std::uint32_t kTrivialLoss = 0;  ///< its entry
+
+/// A topology, its instances and what only the frontend needs to know of them. Residuals of one
+/// topology whose losses are other programs are groups of their own.
 struct Group {
-  ir::Topology topology;
-  bool energy = false;  ///< of energies; an equal topology of residuals is another group
+  ir::Topology topology;           ///< the last uniforms are the loss's
+  bool energy = false;             ///< of energies; an equal topology of residuals is another group
+  std::uint32_t loss_program = 0;  ///< as LossEntry::program
+  std::uint32_t loss_uniforms = 0;      ///< how many
+  std::vector<std::uint32_t> variants;  ///< groups of the same topology with other losses
   ir::Batch batch;
   std::vector<Run> runs;  ///< ascending by id
   std::vector<std::uint32_t>
@@ -34,6 +46,9 @@ struct Group {
     return static_cast<std::uint32_t>(topology.program.outputs.size());
   }
 };
+
+/// Location::group of a host block; `instance` is its number.
+inline constexpr std::uint32_t kHostGroup = ~std::uint32_t{0} - 1;
 
 /// The instance that a block's id stands for.
 struct Location {
@@ -61,7 +76,18 @@ struct ProblemState {
   std::vector<std::uint8_t> constants;  ///< one a scalar; empty if nothing is constant
   std::size_t constant_count = 0;
 
+  std::vector<double> lower, upper;  ///< bounds, one a scalar; empty if there are none
+  std::deque<Manifold> manifolds;
+  /// By array: number in `manifolds`, + 1, of each block; empty if none has one.
+  std::vector<std::vector<std::uint32_t>> manifold_numbers;
+
   std::deque<Group> groups;
+  std::vector<HostBlock> host_blocks;
+  std::deque<ir::Program> loss_programs;
+  std::vector<LossEntry> losses =
+      std::vector<LossEntry>(1);  ///< ascending by first_uniform; the first one is trivial
+  std::uint32_t last_loss = kTrivialLoss;
+  std::unordered_multimap<std::uint64_t, std::uint32_t> loss_of_hash;
   std::unordered_multimap<ir::Hash128, std::uint32_t> group_of_hash;
   std::deque<std::string> labels{std::string()};
   std::unordered_map<std::string_view, std::uint32_t> label_numbers;
@@ -73,6 +99,7 @@ struct ProblemState {
   RawShapes residual_shapes, energy_shapes;
   RawShapes& shapes(bool energy) { return energy ? energy_shapes : residual_shapes; }
   Row row;
+  std::vector<std::uint32_t> scratch;
   std::vector<std::uint32_t> raw_rows;
   CompactTape compact;
   Versions versions;
@@ -80,11 +107,27 @@ struct ProblemState {
 
   /// For the texts of errors about the next residual block or energy.
   Caller caller(std::string_view call, std::string_view label, bool energy = false) const;
-  /// The group of an equal topology of that kind, which is added if there is none.
-  std::uint32_t group_of(const ir::Canonical& canonical, bool energy);
+  /// The group of an equal topology of that kind with whatever losses, which is added if there is
+  /// none.
+  std::uint32_t group_of(const ir::Canonical& canonical, bool energy, std::uint32_t loss_program);
+  /// The group of the same topology with losses of that program; added if there is none.
+  std::uint32_t variant(std::uint32_t group, std::uint32_t loss_program);
+  /// The entry of an equal loss, which is added if there is none. Throws Error{Unsupported} for a
+  /// host loss.
+  ///
+  ///   built_in  a trivial loss gets an entry in the program of the built-in ones
+  std::uint32_t loss_entry(const char* call, const Loss& loss, bool built_in = false);
+  /// The entry of an instance's loss.
+  std::uint32_t loss_of(const Group& group, std::size_t instance) const;
+  /// Gives another loss to the blocks with ids first .. last - 1.
+  void set_loss(std::uint64_t first, std::uint64_t last, const Loss& loss);
   std::uint32_t label_number(std::string_view label);
   /// Appends an instance; returns its id.
-  std::uint64_t append(std::uint32_t group, const Row& values, std::uint32_t label, Loss loss);
+  ///
+  ///   values  without the loss's uniforms
+  std::uint64_t append(std::uint32_t group, const Row& values, std::uint32_t label,
+                       std::uint32_t loss);
+  std::uint64_t append(HostBlock block);
 
   void remove(std::uint64_t id, bool energy);
   /// Numbers the rows in the order of ids, if a removal has moved them.
@@ -92,8 +135,17 @@ struct ProblemState {
   std::uint64_t id_of(const Group& group, std::size_t instance) const;
   Run run_of(const Group& group, std::size_t instance) const;
 
- private:
+  /// From now on blocks are found by their ids.
   void index_blocks(bool energy);
+
+ private:
+  std::uint32_t loss_uniforms(std::uint32_t program) const {
+    return program == 0 ? 0 : loss_programs[program - 1].leaves.uniforms;
+  }
+  void remove_host_block(std::uint32_t number);
+  void set_traced_loss(std::span<const std::uint64_t> ids, const Loss& loss);
+  void move_instance(std::uint64_t id, std::uint32_t loss);
+  void take_out(Ledger& kind, std::uint64_t id);
 };
 
 /// Nodes of this thread's tape that the rows are. Throws Error{Shape} and Error{StaleValue}.

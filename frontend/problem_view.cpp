@@ -42,13 +42,34 @@ std::string_view Problem::label(std::size_t t, std::size_t instance) const {
   return state_->labels[state_->run_of(state_->groups[t], instance).label];
 }
 
+const ir::Program* Problem::loss_program(std::size_t t) const {
+  const std::uint32_t number = state_->groups[t].loss_program;
+  return number == 0 ? nullptr : &state_->loss_programs[number - 1];
+}
+
 Loss Problem::loss(std::size_t t, std::size_t instance) const {
-  return state_->run_of(state_->groups[t], instance).loss;
+  return state_->losses[state_->loss_of(state_->groups[t], instance)].loss;
 }
 
 std::span<const ParameterArray> Problem::arrays() const { return state_->arrays; }
 std::span<const double> Problem::uniforms() const { return state_->uniforms; }
 std::span<const std::uint8_t> Problem::constant_mask() const { return state_->constants; }
+std::span<const double> Problem::lower_bounds() const { return state_->lower; }
+std::span<const double> Problem::upper_bounds() const { return state_->upper; }
+bool Problem::has_manifolds() const { return !state_->manifolds.empty(); }
+const Manifold* Problem::manifold(std::size_t array, std::size_t block) const {
+  if (array >= state_->manifold_numbers.size()) return nullptr;
+  const std::vector<std::uint32_t>& numbers = state_->manifold_numbers[array];
+  if (block >= numbers.size() || numbers[block] == 0) return nullptr;
+  return &state_->manifolds[numbers[block] - 1];
+}
+std::span<const HostBlock> Problem::host_blocks() const {
+  state_->number_rows();
+  return state_->host_blocks;
+}
+std::string_view Problem::host_label(std::size_t block) const {
+  return state_->labels[state_->host_blocks[block].label];
+}
 Versions Problem::versions() const { return state_->versions; }
 
 void Problem::read_x(std::span<double> x) const {
@@ -72,6 +93,11 @@ Place Problem::locate(std::uint64_t row) const {
       const std::uint64_t output = row - instances.residual_row(k);
       if (output < outputs) return {t, k, static_cast<std::uint32_t>(output), label(t, k)};
     }
+  }
+  for (std::size_t k = 0; k < host_blocks().size(); ++k) {
+    const HostBlock& block = state_->host_blocks[k];
+    if (row - block.row < block.rows)
+      return {Place::kHost, k, static_cast<std::uint32_t>(row - block.row), host_label(k)};
   }
   throw Error(ErrorCode::InvalidArgument, "locate: row " + std::to_string(row) +
                                               " is out of range (problem has " +

@@ -35,7 +35,8 @@ void remember_open_tape(ProblemState& state, std::span<const Value> rows, const 
 }
 
 /// Matches without the nodes that the rows do not need and with those from before the open segment.
-std::uint32_t match_slowly(ProblemState& state, std::span<const Value> rows, const Caller& caller) {
+std::uint32_t match_slowly(ProblemState& state, std::span<const Value> rows, const Caller& caller,
+                           std::uint32_t loss_program) {
   const bool energy = caller.energy;
   state.compact.assign(row_nodes(rows, caller));
   const RawTape raw = state.compact.view();
@@ -47,7 +48,7 @@ std::uint32_t match_slowly(ProblemState& state, std::span<const Value> rows, con
   }
   const Extraction extraction = extract(
       raw, [](const TapeNode& node) { return node.a; }, caller);
-  const std::uint32_t group = state.group_of(extraction.canonical, energy);
+  const std::uint32_t group = state.group_of(extraction.canonical, energy, loss_program);
   ++state.statistics.canonical_forms;
   state.shapes(energy).add(raw, extraction.leaves, group);
   RawShape(raw, extraction.leaves, group).read(raw, state.data, state.row);
@@ -83,6 +84,8 @@ std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
                           const ResidualOptions& options, bool energy) {
   const FinishResidual finish;
   std::uint32_t group = 0;
+  const std::uint32_t loss = state.loss_entry("add_residual", options.loss);
+  const std::uint32_t loss_program = state.losses[loss].program;
   const RawShape* known = nullptr;
   // Without an append since the last residual the open segment is that residual's.
   if (!rows.empty() && tape.limit != 0 && rows_in_open_segment(state, rows))
@@ -93,9 +96,10 @@ std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
     state.statistics.nodes_traced += tape.size - open_segment();
   } else {
     const char* call = energy ? "add_energy" : "add_residual";
-    group = match_slowly(state, rows, state.caller(call, options.label, energy));
+    group = match_slowly(state, rows, state.caller(call, options.label, energy), loss_program);
   }
-  return state.append(group, state.row, state.label_number(options.label), options.loss);
+  return state.append(state.variant(group, loss_program), state.row,
+                      state.label_number(options.label), loss);
 }
 
 }  // namespace topograd::detail

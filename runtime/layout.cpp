@@ -72,14 +72,20 @@ class Finder {
   Finder(const ir::Batch& batch, bool constant_data)
       : batch_(batch), constant_data_(constant_data) {}
 
-  ColumnLayout find() {
+  ColumnLayout find(std::uint32_t neighbours) {
     for (std::uint32_t k = 0; k < batch_.parameter_columns(); ++k) {
       layout_.parameters.push_back(index_source(k));
     }
     bases_.clear();
-    for (std::uint32_t k = 0; k < batch_.uniform_columns(); ++k) {
+    const std::uint32_t first = batch_.uniform_columns() - neighbours;
+    for (std::uint32_t k = 0; k < first; ++k) {
       layout_.uniforms.push_back(index_source(batch_.parameter_columns() + k));
     }
+    for (std::uint32_t k = 0; k < neighbours; ++k) {
+      layout_.uniforms.push_back(
+          {IndexSource::Kind::column, layout_.index_columns, static_cast<std::int32_t>(k)});
+    }
+    layout_.index_columns += neighbours > 0 ? 1 : 0;
     for (std::uint32_t k = 0; k < batch_.data_columns(); ++k)
       layout_.data.push_back(data_source(k));
     return layout_;
@@ -159,8 +165,8 @@ std::vector<SlotGroup> scalar_groups(const ir::Batch& batch) {
 
 }  // namespace
 
-ColumnLayout find_layout(const ir::Batch& batch, bool constant_data) {
-  return Finder(batch, constant_data).find();
+ColumnLayout find_layout(const ir::Batch& batch, bool constant_data, std::uint32_t neighbours) {
+  return Finder(batch, constant_data).find(neighbours);
 }
 
 bool layout_holds(const ir::Batch& batch, const ColumnLayout& layout, std::size_t first_row) {

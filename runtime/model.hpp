@@ -25,6 +25,9 @@ struct Term {
   std::string name;  ///< label of its residuals or energies, or "residual<k>", "energy<k>"
   bool energy =
       false;  ///< its one output is added to the objective as it is, not as half its square
+  /// ρ of its blocks, whose cost is ½ ρ(Σ r²): parameter 0 is Σ r², its uniforms are the last ones
+  /// of the topology (autodiff/robust.hpp). Null: ρ(s) = s.
+  const ir::Program* loss = nullptr;
 };
 
 /// Index columns of parameters hold positions in x, those of uniforms positions in `uniforms`.

@@ -1,6 +1,7 @@
 // Programs and targets of the passes.
 #include <topograd/runtime/passes.hpp>
 
+#include <topograd/autodiff/robust.hpp>
 #include <topograd/autodiff/second_order.hpp>
 #include <topograd/ir/graph.hpp>
 #include <topograd/ir/passes/passes.hpp>
@@ -18,10 +19,9 @@ std::uint32_t packed(std::uint32_t i, std::uint32_t j, std::uint32_t width) {
   return i * width - i * (i + 1) / 2 + j;
 }
 
-/// The diagonal among the outputs of autodiff::block.
-ir::Program diagonal(const ir::Program& f, std::span<const std::uint32_t> slots) {
-  ir::Program program = autodiff::block(f, slots);
-  const auto n = static_cast<std::uint32_t>(slots.size());
+/// The diagonal among the outputs of autodiff::block over n slots.
+ir::Program diagonal(ir::Program program, std::size_t slots) {
+  const auto n = static_cast<std::uint32_t>(slots);
   std::vector<Id> outputs;
   for (std::uint32_t k = 0; k < n; ++k) outputs.push_back(program.outputs[packed(k, k, n)]);
   program.outputs = std::move(outputs);
@@ -54,6 +54,26 @@ ir::Program stored_jtjp(const ir::Program& f) {
         m, [&](auto k) { return entry(k, slot); }, [&](auto k) { return image[k]; }));
   }
   return graph.extract(outputs, {.parameters = n, .data = m * n});
+}
+
+ir::Program robust_program(Pass pass, const autodiff::Robust& f,
+                           std::span<const std::uint32_t> slots) {
+  switch (pass) {
+    case Pass::residual: return autodiff::residual(f);
+    case Pass::cost: return autodiff::cost(f);
+    case Pass::jacobian: return autodiff::jacobian(f, autodiff::all_slots(f.residual));
+    case Pass::jvp: return autodiff::jvp(f);
+    case Pass::gradient: return autodiff::gradient(f, slots);
+    case Pass::vjp: return autodiff::vjp(f, slots);
+    case Pass::jtjp: return autodiff::jtjp(f, slots);
+    case Pass::stored_jtjp: return stored_jtjp(f.residual);
+    case Pass::diagonal: return diagonal(autodiff::block(f, slots), slots.size());
+    case Pass::blocks: return autodiff::block(f, slots);
+    case Pass::hvp: return autodiff::hvp(autodiff::cost(f), slots);
+    case Pass::hessian:
+      return autodiff::hessian(autodiff::cost(f), autodiff::all_slots(f.residual));
+  }
+  return {};
 }
 
 }  // namespace
@@ -95,7 +115,8 @@ bool energies_take_part(Pass pass) {
 }
 
 ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::uint32_t> slots,
-                         bool energy) {
+                         bool energy, const ir::Program* loss) {
+  if (loss != nullptr) return robust_program(pass, {f, *loss}, slots);
   if (energy && pass == Pass::cost) return ir::optimize(f);
   if (energy && pass == Pass::gradient) return autodiff::scalar_gradient(f, slots);
   switch (pass) {
@@ -107,7 +128,7 @@ ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::u
     case Pass::vjp: return autodiff::vjp(f, slots);
     case Pass::jtjp: return autodiff::jtjp(f, slots);
     case Pass::stored_jtjp: return stored_jtjp(f);
-    case Pass::diagonal: return diagonal(f, slots);
+    case Pass::diagonal: return diagonal(autodiff::block(f, slots), slots.size());
     case Pass::blocks: return autodiff::block(f, slots);
     case Pass::hvp: return autodiff::hvp(energy ? f : autodiff::cost(f), slots);
     case Pass::hessian:

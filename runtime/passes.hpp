@@ -30,8 +30,10 @@ std::string_view name(Pass pass);
 /// Outputs of `pass` of the residual program `f` with respect to `slots` (ignored by the first
 /// four). An energy has residual (the energy itself), cost, gradient, hvp and hessian: those of its
 /// one output.
+///
+///   loss  of the block (Term::loss), or null; residual and Jacobian are the corrected ones then
 ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::uint32_t> slots,
-                         bool energy = false);
+                         bool energy = false, const ir::Program* loss = nullptr);
 
 /// An energy takes part in this pass over all terms of a model.
 bool energies_take_part(Pass pass);

@@ -13,7 +13,12 @@ namespace topograd::runtime {
 /// Finds what need not be stored: an index column at a constant offset from another, a column that
 /// is equal in all rows (where `constants` is set). Valid for the rows as they are: look again when
 /// they change. Cost: one pass over the columns.
-codegen::ColumnLayout find_layout(const ir::Batch& batch, bool constants);
+///
+///   neighbours  the last so many index columns read neighbouring uniforms (those of a loss): one
+///               column is stored for them, whatever their numbers are, so that kernels do not
+///               depend on who has which loss
+codegen::ColumnLayout find_layout(const ir::Batch& batch, bool constants,
+                                  std::uint32_t neighbours = 0);
 
 /// True if `layout` still describes the batch's rows from `first_row` on.
 bool layout_holds(const ir::Batch& batch, const codegen::ColumnLayout& layout,

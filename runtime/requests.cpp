@@ -24,7 +24,7 @@ KernelRequest named(const TermShape& shape, Pass pass) {
 KernelRequest over_instances(const TermShape& shape, Pass pass) {
   KernelRequest request = named(shape, pass);
   const std::vector<std::uint32_t> all = autodiff::all_slots(shape.topology->program);
-  request.program = pass_program(pass, shape.topology->program, all, shape.energy);
+  request.program = pass_program(pass, shape.topology->program, all, shape.energy, shape.loss);
   request.layout = shape.layout;
   return request;
 }
@@ -66,9 +66,11 @@ std::string identifier(std::string_view label) {
 TermShape shape_of(const Term& term, std::span<const ParameterArray> arrays) {
   return {.topology = term.topology,
           .name = identifier(term.name),
-          .layout = find_layout(*term.batch, false),
+          .layout = find_layout(*term.batch, false,
+                                term.loss == nullptr ? 0 : term.loss->leaves.uniforms),
           .groups = find_groups(*term.batch, arrays),
-          .energy = term.energy};
+          .energy = term.energy,
+          .loss = term.loss};
 }
 
 KernelRequest store_request(const TermShape& shape, Pass pass) {
@@ -120,7 +122,8 @@ KernelRequest gather_request(const TermShape& shape, Pass pass,
     codegen::GatherRole role;
     role.slots = group.slots;
     role.coordinates = group.coordinates;
-    role.program = pass_program(pass, shape.topology->program, group.slots, shape.energy);
+    role.program =
+        pass_program(pass, shape.topology->program, group.slots, shape.energy, shape.loss);
     role.targets = targets(pass, group, owner_width);
     role.layout = entry_columns(shape.layout, group).layout;
     role.layout.index_columns = columns;

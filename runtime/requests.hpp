@@ -18,7 +18,8 @@ struct TermShape {
   std::string name;  ///< for kernels: letters, digits and underscores
   codegen::ColumnLayout layout;
   std::vector<SlotGroup> groups;
-  bool energy = false;  ///< Term::energy
+  bool energy = false;                ///< Term::energy
+  const ir::Program* loss = nullptr;  ///< Term::loss
 };
 TermShape shape_of(const Term& term, std::span<const ParameterArray> arrays);
 

@@ -25,15 +25,19 @@ bool same(const Versions& a, const Versions& b) {
 KernelInfo describe(const runtime::Term& term, const std::string& backend) {
   const ir::Program& program = term.topology->program;
   const std::vector<std::uint32_t> slots = autodiff::all_slots(program);
+  const auto operations = [&](runtime::Pass pass) {
+    if (pass == runtime::Pass::residual && term.loss == nullptr)
+      return ir::operation_count(program);
+    return ir::operation_count(runtime::pass_program(pass, program, slots, term.energy, term.loss));
+  };
   return {.topology = to_string(term.topology->hash),
           .name = term.name,
           .instances = term.batch->size(),
           .outputs = static_cast<std::uint32_t>(program.outputs.size()),
           .parameters = term.batch->parameter_columns(),
-          .residual_operations = ir::operation_count(program),
-          .gradient_operations = ir::operation_count(
-              runtime::pass_program(runtime::Pass::gradient, program, slots, term.energy)),
-          .jacobian_operations = ir::operation_count(autodiff::jacobian(program, slots)),
+          .residual_operations = operations(runtime::Pass::residual),
+          .gradient_operations = operations(runtime::Pass::gradient),
+          .jacobian_operations = operations(runtime::Pass::jacobian),
           .energy = term.energy,
           .bytes_per_instance = term.batch->index_columns() * 4 + term.batch->data_columns() * 8,
           .backend = backend};
@@ -42,13 +46,15 @@ KernelInfo describe(const runtime::Term& term, const std::string& backend) {
 }  // namespace
 
 struct Evaluator::Impl {
-  Impl(Problem& p, const SolverOptions& given)
+  Impl(Problem& p, const SolverOptions& given, Losses which)
       : problem(p),
         options(resolved(given)),
-        model(make_model("evaluator", p)),
+        losses(which),
+        model(make()),
         session(open_session(model, options)),
         versions(p.versions()) {}
 
+  ProblemModel make() const { return make_model("evaluator", problem, losses == Losses::applied); }
   runtime::Engine& engine() { return *session.engine; }
 
   /// Follows changes of the problem since the last call: data, uniforms and flags in place,
@@ -56,7 +62,7 @@ struct Evaluator::Impl {
   void follow() {
     const Versions now = problem.versions();
     if (same(now, versions)) return;
-    model = make_model("evaluator", problem);
+    model = make();
     if (now.structure != versions.structure) {
       session = open_session(model, options);
     } else {
@@ -245,6 +251,7 @@ struct Evaluator::Impl {
 
   Problem& problem;
   SolverOptions options;
+  Losses losses;
   ProblemModel model;
   Session session;
   Versions versions;
@@ -252,8 +259,8 @@ struct Evaluator::Impl {
   std::optional<NormalEquations> normal, second;  // JᵀJ and the Hessian, once asked for
 };
 
-Evaluator::Evaluator(Problem& problem, const SolverOptions& options)
-    : impl_(std::make_unique<Impl>(problem, options)) {}
+Evaluator::Evaluator(Problem& problem, const SolverOptions& options, Losses losses)
+    : impl_(std::make_unique<Impl>(problem, options, losses)) {}
 Evaluator::~Evaluator() = default;
 Evaluator::Evaluator(Evaluator&&) noexcept = default;
 Evaluator& Evaluator::operator=(Evaluator&&) noexcept = default;

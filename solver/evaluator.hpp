@@ -47,6 +47,12 @@ struct HessianOptions {
   bool project_psd = false;
 };
 
+/// Whether an Evaluator's residuals and derivatives know the robust losses of their blocks.
+enum class Losses {
+  applied,  ///< residual and Jacobian are the corrected ones that a solve sees, as Ceres' Evaluate
+  ignored   ///< r and J as the residuals were written, cost ½ Σ r²
+};
+
 /// Evaluates a problem on one backend, chosen once (placement.hpp; under `automatic` the CPU takes
 /// over from a device that fails); keeps x and columns there and
 /// follows later changes of the problem. The problem outlives it; one thread at a time.
@@ -62,12 +68,13 @@ class Evaluator {
 
   /// Throws Error{EmptyProblem}, Error{InvalidArgument} for options out of range, and what a forced
   /// backend throws.
-  explicit Evaluator(Problem& problem, const SolverOptions& options = {});
+  explicit Evaluator(Problem& problem, const SolverOptions& options = {},
+                     Losses losses = Losses::applied);
   ~Evaluator();
   Evaluator(Evaluator&&) noexcept;
   Evaluator& operator=(Evaluator&&) noexcept;
 
-  double cost();  ///< ½ Σ r² and the energies
+  double cost();  ///< ½ Σ ρ(s) over the residual blocks, s = Σ r² of a block, and the energies
   double cost(Numbers x);
   Eigen::VectorXd residuals();
   Eigen::VectorXd residuals(Numbers x);

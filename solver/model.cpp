@@ -30,12 +30,16 @@ std::string ProblemModel::describe(std::size_t term, std::size_t instance) const
          " (topology " + to_string(model.terms[term].topology->hash) + ")";
 }
 
-ProblemModel make_model(const char* call, const Problem& problem) {
+ProblemModel make_model(const char* call, const Problem& problem, bool with_losses) {
   if (problem.parameter_count() == 0) {
     throw Error(ErrorCode::EmptyProblem, std::string(call) + ": the problem has no parameters");
   }
   if (problem.residual_count() == 0 && problem.energy_count() == 0) {
     throw Error(ErrorCode::EmptyProblem, std::string(call) + ": the problem has no residuals");
+  }
+  if (!problem.host_blocks().empty()) {
+    throw Error(ErrorCode::Unsupported,
+                std::string(call) + ": residuals on the host have no solver here");
   }
   ProblemModel out;
   out.problem = &problem;
@@ -50,7 +54,8 @@ ProblemModel make_model(const char* call, const Problem& problem) {
     out.model.terms.push_back({.topology = &problem.topology(t),
                                .batch = &problem.batch(t),
                                .name = term_name(problem, t, problem.label(t)),
-                               .energy = problem.is_energy(t)});
+                               .energy = problem.is_energy(t),
+                               .loss = with_losses ? problem.loss_program(t) : nullptr});
     out.topologies.push_back(t);
   }
   out.model.uniforms.assign(problem.uniforms().begin(), problem.uniforms().end());

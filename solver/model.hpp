@@ -25,9 +25,10 @@ struct ProblemModel {
 
 /// Copies what is small; batches and topologies are referred to, so the problem outlives the model.
 ///
-///   call  name for messages, e.g. "solve"
+///   call         name for messages, e.g. "solve"
+///   with_losses  false: residuals and their squares as if there were no robust losses
 ///
 /// Throws Error{EmptyProblem} if there is no residual or no parameter.
-ProblemModel make_model(const char* call, const Problem& problem);
+ProblemModel make_model(const char* call, const Problem& problem, bool with_losses = true);
 
 }  // namespace topograd

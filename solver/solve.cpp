@@ -47,6 +47,7 @@ class Solve {
         minimizer_(options_, model_, summary_) {
     problem_.read_x(x_);
     check_start("solve", model_.model, x_);
+    check_modelling();
     describe_problem();
   }
 
@@ -65,6 +66,13 @@ class Solve {
   }
 
  private:
+  void check_modelling() const {
+    if (problem_.lower_bounds().empty() && problem_.upper_bounds().empty() &&
+        !problem_.has_manifolds())
+      return;
+    throw Error(ErrorCode::Unsupported, "solve: bounds and manifolds have no solver here");
+  }
+
   /// Until a rule ends it; once more on the CPU if a device fails that `automatic` had chosen.
   void minimize() {
     open(open_session(model_, options_));

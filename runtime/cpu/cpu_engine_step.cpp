@@ -83,7 +83,7 @@ PointReport CpuEngine<T>::linearize() {
   evaluate_jacobian();
   double square = 0;
   for (const auto& term : terms_) {
-    if (!term->energy()) square += term->linear_residual_square(pool_);
+    if (!term->energy()) square += term->linear_residual_square(pool_, workers_, vectors(x_));
   }
   sum_linear_gradient();
   sum_linear_blocks();

@@ -1,6 +1,7 @@
 // Kernels of one batch: made when first asked for, bound to its columns, run over its tiles.
 #include <topograd/runtime/cpu/term.hpp>
 
+#include <topograd/autodiff/robust.hpp>
 #include <topograd/autodiff/second_order.hpp>
 
 namespace topograd::runtime::cpu {
@@ -28,8 +29,33 @@ ir::Program program_of(Part part, const ir::Program& f, bool energy) {
     case Part::Linear: return autodiff::residual_and_jacobian(f, slots);
     case Part::Hvp: return autodiff::hvp(energy ? f : autodiff::cost(f), slots);
     case Part::Hessian: return autodiff::hessian(energy ? f : autodiff::cost(f), slots);
+    case Part::Cost: return autodiff::cost(f);
   }
   return f;
+}
+
+ir::Program program_of(Part part, const autodiff::Robust& f) {
+  const std::vector<std::uint32_t> slots = autodiff::all_slots(f.residual);
+  switch (part) {
+    case Part::Residual: return autodiff::residual(f);
+    case Part::ApplyLinear: return f.residual;
+    case Part::Gradient: return autodiff::gradient(f, slots);
+    case Part::Vjp: return autodiff::vjp(f, slots);
+    case Part::Jtjp: return autodiff::jtjp(f, slots);
+    case Part::Jvp: return autodiff::jvp(f);
+    case Part::Jacobian: return autodiff::jacobian(f, slots);
+    case Part::Linear: return autodiff::residual_and_jacobian(f, slots);
+    case Part::Hvp: return autodiff::hvp(autodiff::cost(f), slots);
+    case Part::Hessian: return autodiff::hessian(autodiff::cost(f), slots);
+    case Part::Cost: return autodiff::cost(f);
+  }
+  return f.residual;
+}
+
+ir::Program program_of(Part part, const Term& term) {
+  const ir::Program& f = term.topology->program;
+  return term.loss == nullptr ? program_of(part, f, term.energy)
+                              : program_of(part, autodiff::Robust{f, *term.loss});
 }
 
 }  // namespace
@@ -47,7 +73,7 @@ TermState<T>::TermState(const Term& term, const BlockLayout& layout, std::uint64
 
 template <class T>
 bool TermState<T>::is_current(const Term& term) const {
-  return term.topology == term_.topology && term.batch == term_.batch &&
+  return term.topology == term_.topology && term.batch == term_.batch && term.loss == term_.loss &&
          term.batch->structure_version() == structure_version_;
 }
 
@@ -76,8 +102,8 @@ typename TermState<T>::Kernel TermState<T>::make_kernel(Part part) {
     const std::uint32_t columns = linear.tile.program().outputs;
     return {TileKernel<T>(stored_jvp(jacobian, rows(), f.leaves, columns)), {}};
   }
-  if (!is_stored(part)) return {TileKernel<T>(program_of(part, f, term_.energy)), {}};
-  CompactProgram compacted = compact(program_of(part, f, term_.energy));
+  if (!is_stored(part)) return {TileKernel<T>(program_of(part, term_)), {}};
+  CompactProgram compacted = compact(program_of(part, term_));
   return {TileKernel<T>(compacted.program), std::move(compacted.sources)};
 }
 

@@ -38,8 +38,9 @@ enum class Part : std::uint8_t {
   ApplyLinear,  ///< rows of J·p from the columns of Linear
   Hvp,          ///< terms of ∇²E·p by slot; E is ½ Σ r², or the energy
   Hessian,      ///< ∇²E by the slots, packed upper triangle
+  Cost,         ///< one number
 };
-inline constexpr std::size_t kParts = 10;
+inline constexpr std::size_t kParts = 11;
 
 template <class T>
 class TermState {
@@ -79,10 +80,10 @@ class TermState {
   void add_transposed(Pool& pool, const BlockLayout& layout, T* out);
   /// Σ of the outputs at v.x: of energies.
   double value_sum(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
-  /// Σ r² at v.x, the same bits as linear_residual_square() there.
+  /// Σ r² at v.x, Σ ρ of blocks with a loss; the same bits as linear_residual_square() there.
   double residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
-  /// Σ r² of the last linearize(), Σ u² of the last apply().
-  double linear_residual_square(Pool& pool) const;
+  /// The same at the point `v` of the last linearize(), Σ u² of the last apply().
+  double linear_residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
   double applied_square(Pool& pool) const;
 
   /// Evaluates a part into columns that nobody reads, for its time.
@@ -109,6 +110,7 @@ class TermState {
   std::vector<Stored<T>> stored_residuals() const;
   std::vector<Stored<T>> applied_rows() const;
   double square(Pool& pool, std::span<const Stored<T>> rows) const;
+  double loss_sum(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
 
   Term term_;
   std::uint64_t structure_version_ = 0, data_version_ = 0;

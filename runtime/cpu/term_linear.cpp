@@ -109,12 +109,25 @@ double TermState<T>::value_sum(Pool& pool, Workers<T>& workers, const Vectors<T>
 
 template <class T>
 double TermState<T>::residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
+  if (term_.loss != nullptr) return loss_sum(pool, workers, v);
   std::vector<double> tiles(whole_tiles(index_.instances) / kTile);
   for_tiles(pool, workers, Part::Residual, v,
             [&](const Worker<T>& worker, std::size_t first, std::size_t n) {
               TileSquares squares;
               for (std::size_t k = 0; k < rows(); ++k) squares.add(worker.output(k), 1.0, n);
               tiles[first / kTile] = squares.sum();
+            });
+  return pairwise_sum(tiles);
+}
+
+template <class T>
+double TermState<T>::loss_sum(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
+  std::vector<double> tiles(whole_tiles(index_.instances) / kTile);
+  for_tiles(pool, workers, Part::Cost, v,
+            [&](const Worker<T>& worker, std::size_t first, std::size_t n) {
+              double sum = 0;
+              for (std::size_t i = 0; i < n; ++i) sum += double{worker.output(0)[i]};
+              tiles[first / kTile] = 2 * sum;
             });
   return pairwise_sum(tiles);
 }
@@ -136,7 +149,8 @@ double TermState<T>::square(Pool& pool, std::span<const Stored<T>> rows) const {
 }
 
 template <class T>
-double TermState<T>::linear_residual_square(Pool& pool) const {
+double TermState<T>::linear_residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
+  if (term_.loss != nullptr) return loss_sum(pool, workers, v);
   return square(pool, stored_residuals());
 }
 

@@ -259,7 +259,8 @@ std::uint32_t DeviceTerm::store_stride() const { return chunks_.front().count; }
 
 std::uint64_t DeviceTerm::cost_of(Pass pass) const {
   const ir::Program& f = view_.shape.topology->program;
-  const ir::Program program = pass_program(pass, f, autodiff::all_slots(f));
+  const ir::Program program =
+      pass_program(pass, f, autodiff::all_slots(f), view_.shape.energy, view_.shape.loss);
   std::uint64_t cost = 0;
   for (const ir::Node& node : program.nodes) {
     if (ir::is_leaf(node.op)) continue;

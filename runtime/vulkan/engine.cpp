@@ -164,9 +164,11 @@ void VulkanEngine::lay_out_blocks() {
 
 void VulkanEngine::refresh(const Model& model) {
   bool rebuild = model.terms.size() != source_.terms.size() || model.scalars != source_.scalars ||
-                 model.arrays.size() != source_.arrays.size();
+                 model.arrays.size() != source_.arrays.size() ||
+                 model.uniforms.size() != source_.uniforms.size();
   for (std::size_t k = 0; !rebuild && k < model.terms.size(); ++k) {
     rebuild = model.terms[k].batch != source_.terms[k].batch ||
+              model.terms[k].loss != source_.terms[k].loss ||
               model.terms[k].batch->structure_version() != structure_versions_[k];
   }
   const bool constants = model.constant != source_.constant;

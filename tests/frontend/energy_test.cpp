@@ -123,7 +123,7 @@ TEST(Energies, EachMistakeHasItsTextAndChangesNothing) {
        [&] { problem.add_energy(foreign[0] * foreign[0]); }},
       {"invalid_argument: add_energy: a robust loss belongs to a residual, not to an energy, in "
        "energy #1",
-       [&] { problem.add_energy(x[0], {.loss = {1}}); }},
+       [&] { problem.add_energy(x[0], {.loss = huber(1)}); }},
       {"shape: add_energies: expected one number, got 2 rows, in energy #1",
        [&] {
          problem.add_energies(2,

@@ -147,9 +147,9 @@ TEST(Problem, RowsAreLocatedWithTheirLabels) {
   problem.add_residual(x[0] * 2.0);
   problem.add_residual({x[0], x[1]}, {.label = "pair"});
   problem.add_residual(x[1] * 3.0, {.label = "scaled"});
-  problem.add_residual(x[1] * 4.0, {.loss = {2}, .label = "scaled"});
+  problem.add_residual(x[1] * 4.0, {.loss = cauchy(2), .label = "scaled"});
   problem.add_residual(x[1] * 5.0);
-  EXPECT_EQ(problem.topology_count(), 2u);
+  EXPECT_EQ(problem.topology_count(), 3u);
   EXPECT_EQ(problem.label(0), "scaled");
   EXPECT_EQ(problem.label(1), "pair");
   const struct {
@@ -157,9 +157,10 @@ TEST(Problem, RowsAreLocatedWithTheirLabels) {
     std::size_t topology, instance;
     std::uint32_t output;
     std::string_view label;
-    std::uint32_t loss;
-  } rows[] = {{0, 0, 0, 0, "", 0},       {1, 1, 0, 0, "pair", 0},   {2, 1, 0, 1, "pair", 0},
-              {3, 0, 1, 0, "scaled", 0}, {4, 0, 2, 0, "scaled", 2}, {5, 0, 3, 0, "", 0}};
+    Loss loss;
+  } rows[] = {
+      {0, 0, 0, 0, "", {}},       {1, 1, 0, 0, "pair", {}},          {2, 1, 0, 1, "pair", {}},
+      {3, 0, 1, 0, "scaled", {}}, {4, 2, 0, 0, "scaled", cauchy(2)}, {5, 0, 2, 0, "", {}}};
   for (const auto& row : rows) {
     SCOPED_TRACE(row.row);
     const Place place = problem.locate(row.row);
@@ -167,7 +168,7 @@ TEST(Problem, RowsAreLocatedWithTheirLabels) {
     EXPECT_EQ(place.instance, row.instance);
     EXPECT_EQ(place.output, row.output);
     EXPECT_EQ(place.label, row.label);
-    EXPECT_EQ(problem.loss(place.topology, place.instance).index, row.loss);
+    EXPECT_EQ(problem.loss(place.topology, place.instance), row.loss);
   }
 }
 

@@ -1,0 +1,87 @@
+// Manifolds: spaces that parameter blocks move in.
+#pragma once
+
+#include <topograd/frontend/value.hpp>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd {
+
+/// What a manifold computes: x in an ambient space of n numbers, moved by a tangent vector δ of t.
+/// Base of the built-in ones; derive from it for opaque code of your own.
+class ManifoldModel {
+ public:
+  virtual ~ManifoldModel() = default;
+
+  virtual int ambient_size() const = 0;
+  /// t <= n; 0 holds the block fixed.
+  virtual int tangent_size() const = 0;
+  virtual std::string name() const = 0;
+  /// out = x ⊞ δ, and x ⊞ 0 = x. False says that there is no such point.
+  virtual bool plus(const double* x, const double* delta, double* out) const = 0;
+  /// d(x ⊞ δ)/dδ at δ = 0, (n, t) row by row.
+  virtual bool plus_jacobian(const double* x, double* jacobian) const = 0;
+  /// δ with x ⊞ δ = y, and d(y ⊟ x)/dy at y = x, (t, n) row by row. Solves do not need them; these
+  /// throw Error{Unsupported}.
+  virtual bool minus(const double* y, const double* x, double* delta) const;
+  virtual bool minus_jacobian(const double* x, double* jacobian) const;
+};
+
+/// A manifold for Problem::set_manifold. A shared, immutable value; names and formulas are Ceres
+/// Solver 2.2's. Factories throw Error{InvalidArgument} for sizes that make no sense.
+class Manifold {
+ public:
+  /// The whole space of `size` numbers.
+  static Manifold euclidean(int size);
+  /// Unit quaternions (w, x, y, z); δ turns from the left by the angle 2‖δ‖.
+  static Manifold quaternion();
+  /// Unit quaternions in Eigen's order (x, y, z, w).
+  static Manifold eigen_quaternion();
+  /// Rotations as axis times angle: x ⊞ δ is the rotation x followed by the rotation δ.
+  static Manifold so3_axis_angle();
+  /// The sphere through x about the origin of `size` >= 2 dimensions.
+  static Manifold sphere(int size);
+  /// `size` numbers of which some stay as they are.
+  static Manifold subset(int size, std::vector<int> constant);
+  /// Manifolds side by side.
+  static Manifold product(std::vector<Manifold> parts);
+  template <class... More>
+  static Manifold product(const Manifold& first, const Manifold& second, const More&... more) {
+    return product(std::vector<Manifold>{first, second, more...});
+  }
+  /// A manifold of the user's: `plus` takes n Values and t Values and gives the n Values of x ⊞ δ,
+  /// written like a residual. Its Jacobian at δ = 0 is derived. Throws what add_residual throws,
+  /// Error{Shape} if it does not give n Values.
+  static Manifold custom(int ambient_size, int tangent_size,
+                         const std::function<std::vector<Value>(
+                             std::span<const Value> x, std::span<const Value> delta)>& plus,
+                         std::string name = "custom");
+  /// Opaque code.
+  explicit Manifold(std::shared_ptr<const ManifoldModel> model) : model_(std::move(model)) {}
+
+  int ambient_size() const { return model_->ambient_size(); }
+  int tangent_size() const { return model_->tangent_size(); }
+  std::string name() const { return model_->name(); }
+  bool plus(const double* x, const double* delta, double* out) const {
+    return model_->plus(x, delta, out);
+  }
+  bool plus_jacobian(const double* x, double* jacobian) const {
+    return model_->plus_jacobian(x, jacobian);
+  }
+  bool minus(const double* y, const double* x, double* delta) const {
+    return model_->minus(y, x, delta);
+  }
+  bool minus_jacobian(const double* x, double* jacobian) const {
+    return model_->minus_jacobian(x, jacobian);
+  }
+  const std::shared_ptr<const ManifoldModel>& model() const { return model_; }
+
+ private:
+  std::shared_ptr<const ManifoldModel> model_;
+};
+
+}  // namespace topograd

@@ -1,0 +1,240 @@
+// Manifolds of rotations and of the sphere.
+#include <topograd/frontend/manifold.hpp>
+#include <topograd/ir/error.hpp>
+
+#include <array>
+#include <cmath>
+
+namespace topograd {
+namespace {
+
+using Quaternion4 = std::array<double, 4>;  // w, x, y, z
+
+Quaternion4 multiply(const Quaternion4& p, const Quaternion4& q) {
+  return {p[0] * q[0] - p[1] * q[1] - p[2] * q[2] - p[3] * q[3],
+          p[0] * q[1] + p[1] * q[0] + p[2] * q[3] - p[3] * q[2],
+          p[0] * q[2] - p[1] * q[3] + p[2] * q[0] + p[3] * q[1],
+          p[0] * q[3] + p[1] * q[2] - p[2] * q[1] + p[3] * q[0]};
+}
+
+double norm3(const double* v) { return std::hypot(v[0], v[1], v[2]); }
+
+/// cos ‖δ‖, sin ‖δ‖ δ / ‖δ‖.
+Quaternion4 exponential(const double* delta) {
+  const double angle = norm3(delta);
+  const double s = angle == 0 ? 1 : std::sin(angle) / angle;
+  return {std::cos(angle), s * delta[0], s * delta[1], s * delta[2]};
+}
+
+/// δ of exponential(), ‖δ‖ <= π.
+void logarithm(const Quaternion4& q, double* delta) {
+  const double sine = norm3(&q[1]);
+  const double s = sine == 0 ? 0 : std::atan2(sine, q[0]) / sine;
+  for (int k = 0; k < 3; ++k) delta[k] = s * q[static_cast<std::size_t>(k + 1)];
+}
+
+/// Unit quaternions; `place[k]` is where number k of (w, x, y, z) stands.
+class Quaternions final : public ManifoldModel {
+ public:
+  Quaternions(std::array<std::size_t, 4> place, std::string name)
+      : place_(place), name_(std::move(name)) {}
+
+  int ambient_size() const override { return 4; }
+  int tangent_size() const override { return 3; }
+  std::string name() const override { return name_; }
+  bool plus(const double* x, const double* delta, double* out) const override {
+    const Quaternion4 q = multiply(exponential(delta), read(x));
+    for (std::size_t k = 0; k < 4; ++k) out[place_[k]] = q[k];
+    return true;
+  }
+  bool plus_jacobian(const double* x, double* jacobian) const override {
+    const auto rows = tangents(read(x));
+    for (std::size_t k = 0; k < 4; ++k)
+      for (std::size_t c = 0; c < 3; ++c) jacobian[place_[k] * 3 + c] = rows[k][c];
+    return true;
+  }
+  bool minus(const double* y, const double* x, double* delta) const override {
+    Quaternion4 inverse = read(x);
+    for (std::size_t k = 1; k < 4; ++k) inverse[k] = -inverse[k];
+    logarithm(multiply(read(y), inverse), delta);
+    return true;
+  }
+  bool minus_jacobian(const double* x, double* jacobian) const override {
+    const auto rows = tangents(read(x));
+    for (std::size_t k = 0; k < 4; ++k)
+      for (std::size_t c = 0; c < 3; ++c) jacobian[c * 4 + place_[k]] = rows[k][c];
+    return true;
+  }
+
+ private:
+  Quaternion4 read(const double* x) const {
+    return {x[place_[0]], x[place_[1]], x[place_[2]], x[place_[3]]};
+  }
+  // d(exp(δ) q)/dδ at 0: the products of i, j, k with q as columns.
+  static std::array<std::array<double, 3>, 4> tangents(const Quaternion4& q) {
+    return {{{-q[1], -q[2], -q[3]}, {q[0], q[3], -q[2]}, {-q[3], q[0], q[1]}, {q[2], -q[1], q[0]}}};
+  }
+
+  std::array<std::size_t, 4> place_;
+  std::string name_;
+};
+
+/// Rotations as axis times angle.
+class AxisAngle final : public ManifoldModel {
+ public:
+  int ambient_size() const override { return 3; }
+  int tangent_size() const override { return 3; }
+  std::string name() const override { return "so3_axis_angle"; }
+  bool plus(const double* x, const double* delta, double* out) const override {
+    const Quaternion4 q = multiply(rotation(delta), rotation(x));
+    const double sign = q[0] < 0 ? -1 : 1;  // the shorter way round
+    logarithm({sign * q[0], sign * q[1], sign * q[2], sign * q[3]}, out);
+    for (int k = 0; k < 3; ++k) out[k] *= 2;
+    return true;
+  }
+  /// The inverse left Jacobian of SO(3): I − ½ X + k X², k = 1/θ² − cot(θ/2)/(2θ).
+  bool plus_jacobian(const double* x, double* jacobian) const override {
+    const double angle = norm3(x), t = angle * angle;
+    const double k = angle < 1e-2 ? 1.0 / 12 + t / 720 + t * t / 30240
+                                  : 1 / t - 1 / (2 * angle * std::tan(angle / 2));
+    fill(x, -0.5, k, t, jacobian);
+    return true;
+  }
+  bool minus(const double* y, const double* x, double* delta) const override {
+    Quaternion4 inverse = rotation(x);
+    for (std::size_t k = 1; k < 4; ++k) inverse[k] = -inverse[k];
+    const Quaternion4 q = multiply(rotation(y), inverse);
+    const double sign = q[0] < 0 ? -1 : 1;
+    logarithm({sign * q[0], sign * q[1], sign * q[2], sign * q[3]}, delta);
+    for (int k = 0; k < 3; ++k) delta[k] *= 2;
+    return true;
+  }
+  /// The left Jacobian: I + (1 − cos θ)/θ² X + (θ − sin θ)/θ³ X².
+  bool minus_jacobian(const double* x, double* jacobian) const override {
+    const double angle = norm3(x), t = angle * angle;
+    const bool small = angle < 1e-2;
+    const double half = std::sin(angle / 2);
+    const double a = small ? 0.5 - t / 24 + t * t / 720 : 2 * half * half / t;
+    const double b =
+        small ? 1.0 / 6 - t / 120 + t * t / 5040 : (angle - std::sin(angle)) / (t * angle);
+    fill(x, a, b, t, jacobian);
+    return true;
+  }
+
+ private:
+  static Quaternion4 rotation(const double* x) {
+    const double half[3] = {x[0] / 2, x[1] / 2, x[2] / 2};
+    return exponential(half);
+  }
+  // I + a X + b X², X = [x]×, X² = x xᵀ − θ² I.
+  static void fill(const double* x, double a, double b, double t, double* jacobian) {
+    const double cross[9] = {0, -x[2], x[1], x[2], 0, -x[0], -x[1], x[0], 0};
+    for (int r = 0; r < 3; ++r)
+      for (int c = 0; c < 3; ++c)
+        jacobian[3 * r + c] = (r == c ? 1 - b * t : 0) + a * cross[3 * r + c] + b * x[r] * x[c];
+  }
+};
+
+/// The sphere of radius ‖x‖; tangents are the first n − 1 axes, mirrored by the Householder
+/// reflection that takes x to the last axis. Source: Hertzberg et al., Integrating generic sensor
+/// fusion algorithms with sound state representations (2013), section B.2.
+class Sphere final : public ManifoldModel {
+ public:
+  explicit Sphere(int size) : size_(static_cast<std::size_t>(size)) {}
+
+  int ambient_size() const override { return static_cast<int>(size_); }
+  int tangent_size() const override { return ambient_size() - 1; }
+  std::string name() const override { return "sphere"; }
+  bool plus(const double* x, const double* delta, double* out) const override {
+    const Mirror mirror(x, size_);
+    if (mirror.radius == 0) return false;
+    const double angle = length(delta, size_ - 1);
+    const double s = angle == 0 ? 1 : std::sin(angle) / angle;
+    for (std::size_t k = 0; k + 1 < size_; ++k) out[k] = s * delta[k];
+    out[size_ - 1] = std::cos(angle);
+    mirror.apply(out);
+    for (std::size_t k = 0; k < size_; ++k) out[k] *= mirror.radius;
+    return true;
+  }
+  bool plus_jacobian(const double* x, double* jacobian) const override {
+    const Mirror mirror(x, size_);
+    for (std::size_t k = 0; k < size_; ++k)
+      for (std::size_t c = 0; c + 1 < size_; ++c)
+        jacobian[k * (size_ - 1) + c] = mirror.radius * mirror.entry(k, c);
+    return true;
+  }
+  bool minus(const double* y, const double* x, double* delta) const override {
+    const Mirror mirror(x, size_);
+    std::vector<double> h(y, y + size_);
+    mirror.apply(h.data());
+    const double sine = length(h.data(), size_ - 1);
+    const double s = sine == 0 ? 0 : std::atan2(sine, h[size_ - 1]) / sine;
+    for (std::size_t k = 0; k + 1 < size_; ++k) delta[k] = s * h[k];
+    return true;
+  }
+  bool minus_jacobian(const double* x, double* jacobian) const override {
+    const Mirror mirror(x, size_);
+    for (std::size_t c = 0; c + 1 < size_; ++c)
+      for (std::size_t k = 0; k < size_; ++k)
+        jacobian[c * size_ + k] = mirror.entry(k, c) / mirror.radius;
+    return true;
+  }
+
+ private:
+  static double length(const double* v, std::size_t size) {
+    double square = 0;
+    for (std::size_t k = 0; k < size; ++k) square += v[k] * v[k];
+    return std::sqrt(square);
+  }
+
+  /// I − β v vᵀ with v's last entry 1, which takes the last axis to x / ‖x‖.
+  struct Mirror {
+    Mirror(const double* x, std::size_t size) : v(x, x + size), radius(length(x, size)) {
+      const double head = length(x, size - 1), last = x[size - 1];
+      v[size - 1] = 1;
+      if (head == 0 && last >= 0) return;
+      // x_last − ‖x‖ without its cancellation.
+      const double pivot = last <= 0 ? last - radius : -head * head / (last + radius);
+      beta = 2 * pivot * pivot / (head * head + pivot * pivot);
+      for (std::size_t k = 0; k + 1 < size; ++k) v[k] /= pivot;
+    }
+    double entry(std::size_t row, std::size_t column) const {
+      return (row == column ? 1 : 0) - beta * v[row] * v[column];
+    }
+    void apply(double* y) const {
+      double along = 0;
+      for (std::size_t k = 0; k < v.size(); ++k) along += v[k] * y[k];
+      for (std::size_t k = 0; k < v.size(); ++k) y[k] -= beta * along * v[k];
+    }
+
+    std::vector<double> v;
+    double radius, beta = 0;
+  };
+
+  std::size_t size_;
+};
+
+}  // namespace
+
+Manifold Manifold::quaternion() {
+  static const Manifold manifold(
+      std::make_shared<const Quaternions>(std::array<std::size_t, 4>{0, 1, 2, 3}, "quaternion"));
+  return manifold;
+}
+Manifold Manifold::eigen_quaternion() {
+  static const Manifold manifold(std::make_shared<const Quaternions>(
+      std::array<std::size_t, 4>{3, 0, 1, 2}, "eigen_quaternion"));
+  return manifold;
+}
+Manifold Manifold::so3_axis_angle() {
+  static const Manifold manifold(std::make_shared<const AxisAngle>());
+  return manifold;
+}
+Manifold Manifold::sphere(int size) {
+  if (size < 2)
+    throw Error(ErrorCode::InvalidArgument,
+                "manifold: sphere: the size must be at least 2, got " + std::to_string(size));
+  return Manifold(std::make_shared<const Sphere>(size));
+}
+
+}  // namespace topograd

