@@ -15,6 +15,10 @@ using codegen::BufferRole;
 /// Chunks begin at multiples of this many instances, so that offsets into results are aligned.
 constexpr std::uint64_t kChunkAlignment = 256;
 constexpr std::uint64_t kFunctionCost = 20;
+/// A gather kernel holds the gradient once for each role. From about so many operations on, the
+/// compilers' time (14 s for stars of seven roles and 1,200 operations, 4 s with stored terms) and
+/// that of the evaluations count for more than the traffic of stored terms.
+constexpr std::uint64_t kStoreLimit = 1000;
 
 template <class Read>
 auto first_row(const std::vector<std::uint32_t>& columns, Read read) {
@@ -267,6 +271,11 @@ std::uint64_t DeviceTerm::cost_of(Pass pass) const {
     cost += ir::info(node.op).function.empty() ? 1 : kFunctionCost;
   }
   return cost;
+}
+
+bool DeviceTerm::prefers_stored_terms() const {
+  if (!gradient_cost_) gradient_cost_ = cost_of(Pass::gradient);
+  return *gradient_cost_ > kStoreLimit;
 }
 
 void DeviceTerm::to_device_order(std::span<const double> by_instance, std::span<double> stored,

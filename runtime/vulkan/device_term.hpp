@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -67,6 +68,9 @@ class DeviceTerm {
   /// `kFunctionCost`.
   std::uint64_t cost_of(Pass pass) const;
 
+  /// Evaluating the gradient once for each role would cost more than storing its terms.
+  bool prefers_stored_terms() const;
+
   void refresh_data();
 
   /// Dispatches of residual kernels recorded so far, for the counters.
@@ -96,6 +100,7 @@ class DeviceTerm {
   LoadedKernel cost_kernel_;
   std::vector<std::unique_ptr<GatherSet>> gather_sets_;
   std::uint64_t dispatches_ = 0;
+  mutable std::optional<std::uint64_t> gradient_cost_;  // once asked for
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -227,6 +227,9 @@ EngineStats VulkanEngine::stats() const {
 std::string VulkanEngine::accumulation() const {
   std::string text(codegen::name(context_.rung.accumulation));
   if (!context_.rung.why.empty()) text += " (" + context_.rung.why + ")";
+  const auto is_large = [](const auto& term) { return term && term->prefers_stored_terms(); };
+  if (!options_.accumulation && std::any_of(terms_.begin(), terms_.end(), is_large))
+    text += ", gather_store for large kernels";
   return text;
 }
 

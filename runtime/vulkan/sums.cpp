@@ -89,13 +89,17 @@ void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& o
     list.barrier();
   }
   std::vector<bool> stored(terms_.size(), false);
-  for (std::size_t k = 0; store_terms && k < terms_.size(); ++k) {
+  bool any_stored = false;
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!takes_part(k, pass) || !terms_[k]->terms_fit()) continue;
+    const bool wanted =
+        store_terms || (!options_.accumulation && terms_[k]->prefers_stored_terms());
+    if (!wanted) continue;
     if (!stored_[k]) stored_[k] = make_numbers(context_, terms_[k]->stored_size(pass), "terms");
     terms_[k]->record_store(list, pass, operands, stored_[k]);
-    stored[k] = true;
+    stored[k] = any_stored = true;
   }
-  if (store_terms) list.barrier();
+  if (any_stored) list.barrier();
   Hazards hazards(list);
   std::size_t covering = covered.size();
   for (auto& [k, set] : order) {

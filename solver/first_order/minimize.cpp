@@ -65,6 +65,12 @@ Objective cost_of(runtime::Engine& engine, const runtime::Model& model) {
 
 void minimize_cost(runtime::Engine& engine, const ProblemModel& model, std::span<double> x,
                    const SolverOptions& options, Summary& summary) {
+  const Problem& problem = *model.problem;
+  if (!problem.lower_bounds().empty() || !problem.upper_bounds().empty() ||
+      problem.has_manifolds()) {
+    throw Error(ErrorCode::Unsupported, "solve: " + std::string(name(options.method)) +
+                                            " knows neither bounds nor manifolds");
+  }
   try {
     run_method(engine, model.model, x, options, summary);
   } catch (const Error& error) {

@@ -22,8 +22,9 @@ Objective cost_of(runtime::Engine& engine, const runtime::Model& model);
 /// the summary's costs, history, steps, termination and message; one with a history is gone on
 /// with.
 ///
-/// Throws Error{NonFinite} that names the residual or energy if cost or gradient are not finite at
-/// the start, and what the engine throws.
+/// Throws Error{Unsupported} for a problem with bounds or manifolds, Error{NonFinite} that names
+/// the residual or energy if cost or gradient are not finite at the start, and what the engine
+/// throws.
 void minimize_cost(runtime::Engine& engine, const ProblemModel& model, std::span<double> x,
                    const SolverOptions& options, Summary& summary);
 

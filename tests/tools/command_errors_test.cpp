@@ -34,9 +34,11 @@ const Row kRows[] = {
      "topograd: MESH:4: expected a vertex number from 1 to 3, got 0\n"},
     {"NaN", "v 0 nan 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "solve arap --mesh MESH",
      "topograd: MESH:1: expected a finite coordinate, got \"nan\"\n"},
-    {"no mesh given", nullptr, "solve arap", "topograd: arap: expected --mesh FILE.obj\n"},
+    {"no mesh given", nullptr, "solve arap",
+     "topograd: arap: expected --mesh FILE.obj or --icosphere K\n"},
     {"unknown problem", nullptr, "solve nothing",
-     "topograd: expected the problem arap, springs or a file that ends in .json, got "
+     "topograd: expected the problem arap, smooth, developable, multi, springs or a file that ends "
+     "in .json, got "
      "\"nothing\"\n"},
     {"unknown kernel", nullptr, "dump springs --kernel hessean",
      "topograd: dump: expected --kernel residual, cost, gradient, jacobian, jtjp, blocks, jvp, "

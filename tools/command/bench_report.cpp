@@ -4,11 +4,13 @@
 #include <topograd/autodiff/derivatives.hpp>
 #include <topograd/ir/evaluate.hpp>
 #include <topograd/runtime/content_hash.hpp>
+#include <topograd/runtime/passes.hpp>
 #include <topograd/solver/model.hpp>
 #include <topograd/solver/session.hpp>
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <span>
@@ -37,7 +39,8 @@ std::vector<double> reference_gradient(const runtime::Model& model, const std::v
   for (const runtime::Term& term : model.terms) {
     const ir::Program& f = term.topology->program;
     const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
-    const ir::Program program = autodiff::gradient(f, slots);
+    const ir::Program program =
+        runtime::pass_program(runtime::Pass::gradient, f, slots, term.energy, term.loss);
     std::vector<double> p(f.leaves.parameters), d(f.leaves.data), u(f.leaves.uniforms);
     for (std::size_t i = 0; i < term.batch->size(); ++i) {
       for (std::uint32_t k = 0; k < p.size(); ++k)
@@ -72,13 +75,22 @@ void add_time(ordered_json& report, const std::string& name, const runtime::Timi
   report[name + "_wall_us"] = timing.wall_us;
 }
 
-void measure(ordered_json& report, runtime::Engine& engine) {
-  add_time(report, "residual", engine.time(KernelKind::residual, kWarmUps, kSamples));
-  add_time(report, "cost", engine.time(KernelKind::cost, kWarmUps, kSamples));
-  add_time(report, "jacobian", engine.time(KernelKind::jacobian, kWarmUps, kSamples));
-  add_time(report, "gradient", engine.time(KernelKind::gradient, kWarmUps, kSamples));
-  add_time(report, "jtjp", engine.time(KernelKind::jtjp, kWarmUps, kSamples));
-  add_time(report, "step100", engine.time_step(kStepIterations, kStepDamping, kSamples));
+/// Residuals have Jacobians and least-squares steps; energies have products with the Hessian.
+void measure(ordered_json& report, runtime::Engine& engine, const runtime::Model& model) {
+  const auto time = [&](KernelKind kind) {
+    add_time(report, std::string(name(kind)), engine.time(kind, kWarmUps, kSamples));
+  };
+  const bool rows = model.rows > 0;
+  if (rows) time(KernelKind::residual);
+  time(KernelKind::cost);
+  if (rows) time(KernelKind::jacobian);
+  time(KernelKind::gradient);
+  if (rows) {
+    time(KernelKind::jtjp);
+    add_time(report, "step100", engine.time_step(kStepIterations, kStepDamping, kSamples));
+  }
+  const auto is_energy = [](const runtime::Term& term) { return term.energy; };
+  if (std::any_of(model.terms.begin(), model.terms.end(), is_energy)) time(KernelKind::hvp);
 }
 
 }  // namespace
@@ -114,7 +126,7 @@ ordered_json run_bench(const BenchArguments& arguments) {
   report["gradient_relative_error"] =
       relative_error(gradient, reference_gradient(model.model, x, options.precision));
   report["gradient_hash"] = runtime::hex(runtime::hash_bytes(std::as_bytes(std::span(gradient))));
-  measure(report, engine);
+  measure(report, engine, model.model);
   const runtime::EngineStats stats = engine.stats();
   report["build_s"] = named->build_seconds;
   report["plan_s"] = stats.plan_seconds;

@@ -3,6 +3,9 @@
 
 #include "command/mesh_file.hpp"
 #include "problems/arap.hpp"
+#include "problems/developable.hpp"
+#include "problems/multi.hpp"
+#include "problems/smooth.hpp"
 #include "problems/springs.hpp"
 
 #include <topograd/ir/error.hpp>
@@ -12,16 +15,19 @@
 namespace topograd::command {
 namespace {
 
-class ArapProblem final : public NamedProblem {
+/// A problem on a mesh: Made has `positions` and `problem`.
+template <class Made>
+class MeshProblem final : public NamedProblem {
  public:
-  explicit ArapProblem(problems::TriangleMesh mesh)
-      : mesh_(std::move(mesh)), arap_(problems::arap(mesh_)) {}
-  Problem& problem() override { return arap_->problem; }
-  problems::TriangleMesh mesh() const override { return {arap_->positions, mesh_.triangles}; }
+  template <class Make>
+  MeshProblem(problems::TriangleMesh mesh, Make make)
+      : mesh_(std::move(mesh)), made_(make(mesh_)) {}
+  Problem& problem() override { return made_->problem; }
+  problems::TriangleMesh mesh() const override { return {made_->positions, mesh_.triangles}; }
 
  private:
   problems::TriangleMesh mesh_;
-  std::unique_ptr<problems::Arap> arap_;
+  std::unique_ptr<Made> made_;
 };
 
 class SpringsProblem final : public NamedProblem {
@@ -53,12 +59,57 @@ std::unique_ptr<NamedProblem> timed(Make make) {
   return made;
 }
 
+constexpr std::uint64_t kPerturbSeed = 1;
+
+bool is_on_mesh(const std::string& name) {
+  return name == "arap" || name == "smooth" || name == "developable" || name == "multi";
+}
+
+problems::TriangleMesh mesh_of(const ProblemArguments& arguments) {
+  if (arguments.mesh.empty() == !arguments.icosphere) {
+    throw Error(
+        ErrorCode::InvalidArgument,
+        arguments.name + (arguments.icosphere ? ": expected --mesh or --icosphere, got both"
+                                              : ": expected --mesh FILE.obj or --icosphere K"));
+  }
+  problems::TriangleMesh mesh =
+      arguments.icosphere ? problems::icosphere(*arguments.icosphere) : read_mesh(arguments.mesh);
+  for (std::uint32_t k = 0; k < arguments.subdivide; ++k) mesh = problems::subdivide(mesh);
+  if (arguments.perturb != 0) problems::perturb(mesh.positions, arguments.perturb, kPerturbSeed);
+  return mesh;
+}
+
+std::unique_ptr<NamedProblem> make_on_mesh(const ProblemArguments& arguments) {
+  problems::TriangleMesh mesh = mesh_of(arguments);
+  const auto make = [&]<class Made>(std::unique_ptr<Made> (*build)(const problems::TriangleMesh&)) {
+    return timed([&] { return std::make_unique<MeshProblem<Made>>(std::move(mesh), build); });
+  };
+  if (arguments.name == "arap") return make(&problems::arap);
+  if (arguments.name == "smooth") return make(&problems::smooth);
+  if (arguments.name == "multi") return make(&problems::multi);
+  const problems::Developability energy = problems::parse_developability(arguments.energy);
+  return timed([&] {
+    return std::make_unique<MeshProblem<problems::Developable>>(
+        std::move(mesh),
+        [energy](const problems::TriangleMesh& m) { return problems::developable(m, energy); });
+  });
+}
+
 }  // namespace
 
 void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool required) {
-  app.add_option("problem", arguments.name, "arap, springs or a problem file that ends in .json")
+  app.add_option("problem", arguments.name,
+                 "arap, smooth, developable, multi, springs or a problem file that ends in .json")
       ->required(required);
-  app.add_option("--mesh", arguments.mesh, "OBJ file (arap)");
+  app.add_option("--mesh", arguments.mesh, "OBJ file (all but springs)");
+  app.add_option("--icosphere", arguments.icosphere,
+                 "subdivisions of an icosahedron, instead of --mesh");
+  app.add_option("--subdivide", arguments.subdivide,
+                 "times that each triangle of the mesh is cut into four")
+      ->check(CLI::Range(0, 8));
+  app.add_option("--perturb", arguments.perturb,
+                 "moves each coordinate of the mesh by a seeded number up to this");
+  app.add_option("--energy", arguments.energy, "covariance or hinge (developable)");
   app.add_option("--width", arguments.width, "vertices along a side (springs)");
   app.add_option("--shuffle", arguments.shuffle,
                  "seed of a permutation of vertices and residuals (springs)");
@@ -68,19 +119,15 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
   if (arguments.name == "springs") {
     return timed([&] { return std::make_unique<SpringsProblem>(arguments); });
   }
-  if (arguments.name == "arap") {
-    if (arguments.mesh.empty()) {
-      throw Error(ErrorCode::InvalidArgument, "arap: expected --mesh FILE.obj");
-    }
-    problems::TriangleMesh mesh = read_mesh(arguments.mesh);
-    return timed([&] { return std::make_unique<ArapProblem>(std::move(mesh)); });
-  }
+  if (is_on_mesh(arguments.name)) return make_on_mesh(arguments);
   if (arguments.name.ends_with(".json")) {
     return timed([&] { return std::make_unique<FileProblem>(arguments.name); });
   }
-  throw Error(ErrorCode::InvalidArgument,
-              "expected the problem arap, springs or a file that ends in .json, got \"" +
-                  arguments.name + "\"");
+  throw Error(
+      ErrorCode::InvalidArgument,
+      "expected the problem arap, smooth, developable, multi, springs or a file that ends in "
+      ".json, got \"" +
+          arguments.name + "\"");
 }
 
 }  // namespace topograd::command

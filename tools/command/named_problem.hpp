@@ -17,10 +17,14 @@ namespace topograd::command {
 
 /// How a problem is named on the command line.
 struct ProblemArguments {
-  std::string name;                      ///< or the path of a problem file, which ends in .json
-  std::string mesh;                      ///< OBJ file: arap
-  std::uint32_t width = 100;             ///< springs
-  std::optional<std::uint64_t> shuffle;  ///< springs
+  std::string name;                        ///< or the path of a problem file, which ends in .json
+  std::string mesh;                        ///< OBJ file: arap, smooth, developable, multi
+  std::optional<std::uint32_t> icosphere;  ///< subdivisions of an icosahedron instead of a file
+  std::uint32_t subdivide = 0;             ///< times that each triangle is cut into four
+  double perturb = 0;                      ///< largest seeded move of a coordinate of the mesh
+  std::string energy = "covariance";       ///< developable
+  std::uint32_t width = 100;               ///< springs
+  std::optional<std::uint64_t> shuffle;    ///< springs
 };
 /// Adds the options that name a problem; `name` is the first positional argument.
 void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool required = true);

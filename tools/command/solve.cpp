@@ -34,6 +34,11 @@ void solve_problem(const Arguments& arguments) {
   } else if (!arguments.solver.max_iterations) {
     options.max_iterations = 100;
   }
+  // Least squares is the rule; what is no sum of squares needs another method.
+  if (arguments.solver.method.empty() && options.method == Method::levenberg_marquardt &&
+      named->problem().energy_count() > 0) {
+    options.method = Method::lbfgs;
+  }
   if (!arguments.out.empty() && named->mesh().positions.empty()) {
     throw Error(ErrorCode::InvalidArgument,
                 arguments.problem.name + ": --out expects a problem that has a mesh");

@@ -32,7 +32,8 @@ inline void add_solve_options(CLI::App& app, SolverArguments& a) {
   app.add_option("--max-linear-iterations", a.max_linear_iterations, "of CG in one step");
   app.add_option("--tolerance", a.tolerance, "function, gradient and parameter tolerance at once");
   app.add_option("--time-limit", a.time_limit, "seconds");
-  app.add_option("--method", a.method, "lm, gn, lbfgs, newton, adam, adamw or sgd");
+  app.add_option("--method", a.method,
+                 "lm (lbfgs where there are energies), gn, lbfgs, newton, adam, adamw or sgd");
   app.add_option("--linear", a.linear, "pcg, cholesky or automatic");
 }
 

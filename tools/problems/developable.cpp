@@ -1,0 +1,111 @@
+// developable(mesh): energies that are 0 where a triangle mesh can be unrolled.
+#include "problems/developable.hpp"
+
+#include <topograd/frontend/geometry.hpp>
+#include <topograd/frontend/mat.hpp>
+#include <topograd/frontend/reduce.hpp>
+#include <topograd/ir/error.hpp>
+
+#include <string>
+
+namespace topograd::problems {
+namespace {
+
+/// Vertices of a star: the middle, then the ring.
+struct Star {
+  Vec3 center;
+  std::vector<Vec3> ring;
+  bool closed;
+
+  Star(const Element& e, const Parameters& x, bool is_closed)
+      : center(e.vec3(x, 0)), closed(is_closed) {
+    for (int k = 1; k < e.valence(); ++k) ring.push_back(e.vec3(x, k));
+  }
+  std::size_t faces() const { return closed ? ring.size() : ring.size() - 1; }
+  const Vec3& first(std::size_t face) const { return ring[face]; }
+  const Vec3& second(std::size_t face) const { return ring[(face + 1) % ring.size()]; }
+  Vec3 normal(std::size_t face) const { return triangle_normal(center, first(face), second(face)); }
+};
+
+Value covariance(const Star& star) {
+  Mat3 sum;
+  for (std::size_t f = 0; f < star.faces(); ++f) {
+    const Vec3 n = star.normal(f);
+    const Mat3 term = outer(n, n) * interior_angle(star.center, star.first(f), star.second(f));
+    sum = f == 0 ? term : sum + term;
+  }
+  return smallest_eigenvalue(sum);
+}
+
+// With unit normals and S their sum over n triangles, (1/n) Σ |N_f − N_g|² is 2 n − 2 |S|² / n.
+Value hinge(const Star& star) {
+  const std::size_t n = star.faces();
+  std::vector<Vec3> sums = {star.normal(0)};  // of the first 1, 2, ... triangles
+  for (std::size_t f = 1; f < n; ++f) sums.push_back(sums.back() + star.normal(f));
+  std::vector<Value> spreads;
+  // The first part are triangles a .. b - 1; a star that is not closed is cut once.
+  for (std::size_t a = 0; a < (star.closed ? n : 1); ++a) {
+    for (std::size_t b = a + 1; b < (a == 0 ? n : n + 1); ++b) {
+      if (a > 0 && b == n) continue;  // the same cut as 0 .. a - 1
+      const Vec3 part = a == 0 ? sums[b - 1] : sums[b - 1] - sums[a - 1];
+      const auto size = static_cast<double>(b - a), rest = static_cast<double>(n) - size;
+      spreads.push_back(literal(2.0 / size) * squared_norm(part) +
+                        literal(2.0 / rest) * squared_norm(sums.back() - part));
+    }
+  }
+  return literal(2.0 * static_cast<double>(n)) - max(std::span<const Value>(spreads));
+}
+
+void add_stars(Problem& problem, const Parameters& x, const std::vector<VertexStar>& stars,
+               bool closed, Developability energy, const Uniform* weight) {
+  std::vector<std::uint32_t> indices, offsets = {0};
+  for (const VertexStar& star : stars) {
+    if (star.closed != closed || star.faces() < 3) continue;
+    indices.push_back(star.vertex);
+    indices.insert(indices.end(), star.ring.begin(), star.ring.end());
+    offsets.push_back(static_cast<std::uint32_t>(indices.size()));
+  }
+  problem.add_energies(offsets.size() - 1,
+                       [&](Element e) {
+                         const Star star(e, x, closed);
+                         const Value value =
+                             energy == Developability::covariance ? covariance(star) : hinge(star);
+                         return weight == nullptr ? value : weight->value() * value;
+                       },
+                       {.indices = indices, .offsets = offsets, .label = name(energy)});
+}
+
+}  // namespace
+
+std::string_view name(Developability energy) {
+  return energy == Developability::covariance ? "covariance" : "hinge";
+}
+
+Developability parse_developability(std::string_view text) {
+  for (const Developability energy : {Developability::covariance, Developability::hinge})
+    if (text == name(energy)) return energy;
+  throw Error(
+      ErrorCode::InvalidArgument,
+      "developable: expected --energy covariance or hinge, got \"" + std::string(text) + "\"");
+}
+
+void add_developability(Problem& problem, const Parameters& x, const TriangleMesh& mesh,
+                        Developability energy, const Uniform* weight) {
+  const std::vector<VertexStar> stars = vertex_stars(mesh);
+  add_stars(problem, x, stars, true, energy, weight);
+  add_stars(problem, x, stars, false, energy, weight);
+}
+
+std::unique_ptr<Developable> developable(const TriangleMesh& mesh, Developability energy) {
+  if (mesh.triangles.empty()) {
+    throw Error(ErrorCode::InvalidArgument,
+                "developable: expected a mesh with triangles, got none");
+  }
+  auto out = std::make_unique<Developable>();
+  out->positions = mesh.positions;
+  const Parameters x = out->problem.add_parameters(out->positions, 3);
+  add_developability(out->problem, x, mesh, energy);
+  return out;
+}
+
+}  // namespace topograd::problems

@@ -1,0 +1,99 @@
+// smooth(mesh): cotangent smoothing with weights that are differentiated.
+#include "problems/smooth.hpp"
+
+#include <topograd/frontend/geometry.hpp>
+#include <topograd/frontend/math.hpp>
+#include <topograd/ir/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace topograd::problems {
+namespace {
+
+using Point = std::array<double, 3>;
+
+Point at(const TriangleMesh& mesh, std::uint32_t v) {
+  return {mesh.positions[3 * v], mesh.positions[3 * v + 1], mesh.positions[3 * v + 2]};
+}
+
+Point minus(const Point& a, const Point& b) { return {a[0] - b[0], a[1] - b[1], a[2] - b[2]}; }
+
+/// Sums of the cross products of the triangles at each vertex.
+std::vector<double> normals(const TriangleMesh& mesh) {
+  std::vector<double> out(mesh.positions.size());
+  for (const auto& t : mesh.triangles) {
+    const Point u = minus(at(mesh, t[1]), at(mesh, t[0])),
+                v = minus(at(mesh, t[2]), at(mesh, t[0]));
+    const Point cross = {u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2],
+                         u[0] * v[1] - u[1] * v[0]};
+    for (const std::uint32_t corner : t)
+      for (std::size_t k = 0; k < 3; ++k) out[3 * corner + k] += cross[k];
+  }
+  return out;
+}
+
+double diagonal(const TriangleMesh& mesh) {
+  Point low = at(mesh, 0), high = low;
+  for (std::size_t k = 0; k < mesh.positions.size(); ++k) {
+    low[k % 3] = std::min(low[k % 3], mesh.positions[k]);
+    high[k % 3] = std::max(high[k % 3], mesh.positions[k]);
+  }
+  const Point d = minus(high, low);
+  return std::hypot(d[0], d[1], d[2]);
+}
+
+std::vector<double> noisy_positions(const TriangleMesh& mesh) {
+  const std::vector<double> n = normals(mesh);
+  const double size = 0.01 * diagonal(mesh);
+  std::vector<double> out = mesh.positions;
+  for (std::size_t v = 0; v < mesh.vertex_count(); ++v) {
+    const auto i = static_cast<double>(v);
+    const double noise = (std::sin(12.9898 * i) + std::sin(78.233 * i) + std::sin(37.719 * i)) / 3;
+    const double length = std::hypot(n[3 * v], n[3 * v + 1], n[3 * v + 2]);
+    if (length == 0) continue;  // a vertex without triangles stays
+    for (std::size_t k = 0; k < 3; ++k) out[3 * v + k] += size * noise * n[3 * v + k] / length;
+  }
+  return out;
+}
+
+}  // namespace
+
+void add_cotangent_smoothing(Problem& problem, const Parameters& x, const TriangleMesh& mesh,
+                             const Uniform* weight) {
+  std::vector<std::uint32_t> indices;
+  std::size_t count = 0;
+  for (const InteriorEdge& e : interior_edges(mesh)) {
+    indices.insert(indices.end(), {e.from, e.to, e.left, e.right});
+    ++count;
+  }
+  problem.add_residuals(
+      count,
+      [&](Element e) {
+        const Vec3 a = e.vec3(x, 0), b = e.vec3(x, 1), left = e.vec3(x, 2), right = e.vec3(x, 3);
+        const Value w = literal(0.5) * (cotangent(left, a, b) + cotangent(right, a, b));
+        Value factor = sqrt(max(w, literal(1e-4)));
+        if (weight != nullptr) factor = factor * weight->value();
+        return (a - b) * factor;
+      },
+      {.indices = indices, .label = "smoothing"});
+}
+
+std::unique_ptr<Smooth> smooth(const TriangleMesh& mesh) {
+  if (mesh.triangles.empty()) {
+    throw Error(ErrorCode::InvalidArgument, "smooth: expected a mesh with triangles, got none");
+  }
+  directed_edges(mesh);  // refuses triangles with vertices that are not there
+  auto out = std::make_unique<Smooth>();
+  out->positions = noisy_positions(mesh);
+  const Parameters x = out->problem.add_parameters(out->positions, 3);
+  for (std::size_t v = 0; v < mesh.vertex_count(); ++v) {
+    const double* a = &out->positions[3 * v];
+    out->problem.add_residual(x.vec3(v) - Vec3{a[0], a[1], a[2]}, {.label = "fit"});
+  }
+  add_cotangent_smoothing(out->problem, x, mesh);
+  return out;
+}
+
+}  // namespace topograd::problems
