@@ -36,6 +36,16 @@ const Row kRows[] = {
      "topograd: MESH:1: expected a finite coordinate, got \"nan\"\n"},
     {"no mesh given", nullptr, "solve arap",
      "topograd: arap: expected --mesh FILE.obj or --icosphere K\n"},
+    {"two meshes given", nullptr, "solve smooth --mesh a.obj --icosphere 1",
+     "topograd: smooth: expected --mesh or --icosphere, got both\n"},
+    {"unknown energy", nullptr, "solve developable --icosphere 0 --energy bending",
+     "topograd: developable: expected --energy covariance or hinge, got \"bending\"\n"},
+    {"least squares of energies", nullptr, "solve developable --icosphere 0 --method lm",
+     "topograd: solve: levenberg_marquardt minimises sums of squares, the energy \"covariance\" is "
+     "none; use lbfgs, newton, adam, adamw or sgd\n"},
+    {"residual kernel of energies", nullptr, "dump developable --icosphere 0 --kernel residual",
+     "topograd: dump: expected --kernel cost, gradient, hvp or hessian for a problem of energies, "
+     "got \"residual\"\n"},
     {"unknown problem", nullptr, "solve nothing",
      "topograd: expected the problem arap, smooth, developable, multi, springs or a file that ends "
      "in .json, got "

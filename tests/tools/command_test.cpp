@@ -37,6 +37,69 @@ TEST(Command, SolveReportsWhatItDid) {
   EXPECT_TRUE(read_file(mesh).starts_with("v "));
 }
 
+TEST(Command, MeshProblemsStartAtTheirPublishedValues) {
+  const struct {
+    std::string arguments;
+    double cost;
+  } rows[] = {{"smooth --mesh '" + spot() + "'", 6.25798337662},
+              {"developable --icosphere 0", 11.5775313825},
+              {"developable --icosphere 2", 14.1168382363}};
+  for (const auto& row : rows) {
+    const TemporaryDir folder;
+    const std::string json = folder.path() / "report.json";
+    const CommandResult result = topograd("solve " + row.arguments +
+                                          " --backend cpu --method lbfgs --max-iterations 0 "
+                                          "--json '" +
+                                          json + "'");
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_NEAR(read_json(json)["initial_cost"].get<double>(), row.cost, 1e-11 * row.cost)
+        << row.arguments;
+  }
+}
+
+TEST(Command, SolvesEnergiesByTheMethodsThatTakeThem) {
+  for (const char* method : {"", " --method newton", " --method lbfgs --energy hinge"}) {
+    const TemporaryDir folder;
+    const std::string json = folder.path() / "report.json", mesh = folder.path() / "out.obj";
+    const CommandResult result =
+        topograd(std::string("solve developable --icosphere 1 --perturb 1e-3 --backend cpu") +
+                 method + " --out '" + mesh + "' --json '" + json + "'");
+    ASSERT_EQ(result.status, 0) << result.err;
+    const nlohmann::json report = read_json(json);
+    EXPECT_EQ(report["method"],
+              std::string(method).find("newton") == std::string::npos ? "lbfgs" : "newton");
+    EXPECT_EQ(report["energies"], 42);
+    EXPECT_EQ(report["residuals"], 0);
+    EXPECT_LT(report["final_cost"].get<double>(), report["initial_cost"].get<double>() / 2);
+    EXPECT_TRUE(read_file(mesh).starts_with("v "));
+  }
+}
+
+TEST(Command, BenchTimesWhatAProblemOfEnergiesHas) {
+  const TemporaryDir folder;
+  const std::string json = folder.path() / "report.json";
+  const CommandResult result = topograd(
+      "bench developable --icosphere 1 --subdivide 1 --perturb 1e-3 --backend cpu --json '" + json +
+      "'");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = read_json(json);
+  for (const char* key : {"cost_us", "gradient_us", "hvp_us"})
+    EXPECT_GT(report[key].get<double>(), 0) << key;
+  EXPECT_FALSE(report.contains("jacobian_us"));
+  EXPECT_EQ(report["instances"], 162);
+  EXPECT_LE(report["gradient_relative_error"].get<double>(), 1e-10);
+}
+
+TEST(Command, DumpPrintsSecondDerivatives) {
+  for (const char* kernel : {"hvp", "hessian"}) {
+    const CommandResult result =
+        topograd(std::string("dump developable --icosphere 0 --kernel ") + kernel);
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_NE(result.out.find(std::string("covariance_") + kernel), std::string::npos);
+    EXPECT_NE(result.out.find("void main()"), std::string::npos);
+  }
+}
+
 TEST(Command, BenchReportsTimesAndErrors) {
   struct Row {
     int width;
