@@ -20,7 +20,9 @@ foreach(_header ${TOPOGRAD_FRONT_HEADERS})
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/topograd)
 endforeach()
 
-install(TARGETS ${_libraries} topograd_umbrella EXPORT topogradTargets
+install(DIRECTORY ${TOPOGRAD_CERES_SHIMS}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/topograd-ceres)
+
+install(TARGETS ${_libraries} topograd_ceres topograd_umbrella EXPORT topogradTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET topograd)
   install(TARGETS topograd RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -40,6 +42,9 @@ install(FILES ${PROJECT_BINARY_DIR}/topogradConfig.cmake
         DESTINATION ${_package_dir})
 
 topograd_write_pkg_config(${PROJECT_BINARY_DIR}/topograd.pc ${_libraries})
-install(FILES ${PROJECT_BINARY_DIR}/topograd.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/topograd-ceres.pc.in
+               ${PROJECT_BINARY_DIR}/topograd-ceres.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/topograd.pc ${PROJECT_BINARY_DIR}/topograd-ceres.pc
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE
         DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/topograd)

@@ -34,6 +34,9 @@ function(_topograd_pc_flags item out)
   set(${out} ${flags} PARENT_SCOPE)
 endfunction()
 
+# From the folder of pkg-config files up to the prefix.
+file(RELATIVE_PATH TOPOGRAD_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+
 # Libraries are given in the order they were made, users after what they use.
 function(topograd_write_pkg_config file)
   set(archives)
@@ -53,6 +56,5 @@ function(topograd_write_pkg_config file)
   list(JOIN archives " " archives)
   list(JOIN flags " " flags)
   set(TOPOGRAD_PC_LIBS "${archives} ${flags}")
-  file(RELATIVE_PATH TOPOGRAD_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/topograd.pc.in ${file} @ONLY)
 endfunction()

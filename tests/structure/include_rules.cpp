@@ -44,7 +44,7 @@ const std::vector<ForeignRule> kForeign = {
     {"vulkan/", {"runtime"}},
     {"shaderc/", {"codegen"}},
     {"spirv_cross", {"codegen"}},
-    {"ceres/", {"bench"}},
+    {"ceres/", {"bench", "samples"}},
 };
 
 Folders reachable(const std::string& folder) {

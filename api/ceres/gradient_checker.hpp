@@ -1,0 +1,41 @@
+// GradientChecker: a cost function's Jacobians against finite differences.
+#pragma once
+
+#include <topograd/api/ceres/cost_function.hpp>
+#include <topograd/api/ceres/manifold.hpp>
+#include <topograd/api/ceres/normal_prior.hpp>
+#include <topograd/api/ceres/numeric_diff_options.hpp>
+
+#include <string>
+#include <vector>
+
+namespace ceres {
+
+/// Compares Jacobians of Evaluate with those of Ridders' method.
+class GradientChecker {
+ public:
+  /// What a comparison found; "local" Jacobians are in tangent space.
+  struct ProbeResults {
+    bool return_value = false;
+    Vector residuals;
+    std::vector<Matrix> jacobians, local_jacobians;
+    std::vector<Matrix> numeric_jacobians, local_numeric_jacobians;
+    std::string error_log;  ///< one line an entry that differs too much; empty if none does
+    double maximum_relative_error = 0;
+  };
+
+  /// Refers to all of them; `manifolds` is nullptr, or has a pointer a block, which may be nullptr.
+  GradientChecker(const CostFunction* function, const std::vector<const Manifold*>* manifolds,
+                  const NumericDiffOptions& options);
+
+  /// Whether all entries agree to `relative_precision`; `results` may be nullptr.
+  bool Probe(double const* const* parameters, double relative_precision,
+             ProbeResults* results) const;
+
+ private:
+  const CostFunction* function_;
+  std::vector<const Manifold*> manifolds_;
+  NumericDiffOptions options_;
+};
+
+}  // namespace ceres

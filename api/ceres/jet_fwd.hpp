@@ -1,0 +1,9 @@
+// Jet, declared.
+#pragma once
+
+namespace ceres {
+
+template <typename T, int N>
+struct Jet;
+
+}  // namespace ceres

@@ -1,0 +1,60 @@
+// Robust loss functions: composition, scaling, ownership.
+#include <topograd/api/ceres/loss_function.hpp>
+
+namespace ceres {
+namespace internal {
+
+void KnownLoss::Evaluate(double sq_norm, double out[3]) const {
+  const auto rho = loss_.evaluate(sq_norm);
+  for (std::size_t k = 0; k < rho.size(); ++k) out[k] = rho[k];
+}
+
+void HeldLoss::Let(const LossFunction* loss, Ownership ownership) {
+  if (ownership_ == TAKE_OWNERSHIP && loss_ != loss) delete loss_;
+  loss_ = loss;
+  ownership_ = ownership;
+}
+
+void HeldLoss::Evaluate(double s, double out[3]) const {
+  if (loss_ != nullptr) return loss_->Evaluate(s, out);
+  out[0] = s;
+  out[1] = 1;
+  out[2] = 0;
+}
+
+std::optional<topograd::Loss> HeldLoss::Lowered() const {
+  return loss_ == nullptr ? topograd::Loss::trivial() : loss_->Lowered();
+}
+
+}  // namespace internal
+
+LossFunction::~LossFunction() = default;
+
+void ComposedLoss::Evaluate(double sq_norm, double out[3]) const {
+  double inner[3], outer[3];
+  g_.Evaluate(sq_norm, inner);
+  f_.Evaluate(inner[0], outer);
+  out[0] = outer[0];
+  out[1] = outer[1] * inner[1];
+  out[2] = outer[2] * inner[1] * inner[1] + outer[1] * inner[2];
+}
+
+std::optional<topograd::Loss> ComposedLoss::Lowered() const {
+  const auto f = f_.Lowered(), g = g_.Lowered();
+  if (!f || !g) return std::nullopt;
+  return topograd::Loss::composed(*f, *g);
+}
+
+void ScaledLoss::Evaluate(double sq_norm, double out[3]) const {
+  rho_.Evaluate(sq_norm, out);
+  for (int k = 0; k < 3; ++k) out[k] *= a_;
+}
+
+std::optional<topograd::Loss> ScaledLoss::Lowered() const {
+  const auto rho = rho_.Lowered();
+  // A negative scale is no loss that a minimum exists of; Evaluate takes it as Ceres does.
+  if (!rho || !(a_ >= 0)) return std::nullopt;
+  return topograd::Loss::scaled(*rho, a_);
+}
+
+}  // namespace ceres

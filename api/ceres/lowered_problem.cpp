@@ -1,0 +1,206 @@
+// From a ceres::Problem to a topograd::Problem: gathering blocks, tracing functors.
+#include <topograd/api/ceres/lowered_problem.hpp>
+
+#include <topograd/api/ceres/cost_function.hpp>
+#include <topograd/api/ceres/loss_function.hpp>
+#include <topograd/frontend/tape.hpp>
+#include <topograd/ir/error.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace ceres::internal {
+namespace {
+
+using topograd::Error;
+using topograd::ErrorCode;
+
+/// A cost function as opaque code.
+class HostCost final : public topograd::HostResidual {
+ public:
+  explicit HostCost(const CostFunction& cost) : cost_(cost) {}
+  int rows() const override { return cost_.num_residuals(); }
+  bool evaluate(const double* const* blocks, double* residuals, double** jacobians) const override {
+    return cost_.Evaluate(blocks, residuals, jacobians);
+  }
+
+ private:
+  const CostFunction& cost_;
+};
+
+/// Parameter blocks that share memory would move against each other.
+void CheckOverlaps(const ProblemImpl& problem) {
+  std::vector<const ParameterBlock*> order;
+  for (const auto& block : problem.parameters()) order.push_back(block.get());
+  std::sort(order.begin(), order.end(),
+            [](const auto* a, const auto* b) { return a->values < b->values; });
+  for (std::size_t k = 1; k < order.size(); ++k) {
+    if (order[k - 1]->values + order[k - 1]->size <= order[k]->values) continue;
+    throw Error(ErrorCode::InvalidArgument,
+                "Solve: parameter blocks #" + std::to_string(order[k - 1]->position) + " and #" +
+                    std::to_string(order[k]->position) + " share memory");
+  }
+}
+
+/// Failures of a trace that mean: run it as it is.
+bool MeansOpaque(ErrorCode code) {
+  return code == ErrorCode::Unsupported || code == ErrorCode::StaleValue ||
+         code == ErrorCode::NoParameters;
+}
+
+}  // namespace
+
+LoweredProblem::LoweredProblem(const ProblemImpl& problem)
+    : evaluation_callback_(problem.options().evaluation_callback) {
+  if (!problem.options().disable_all_safety_checks) CheckOverlaps(problem);
+  Gather(problem);
+  Read();
+  for (const auto& residual : problem.residuals()) Add(*residual);
+}
+
+void LoweredProblem::Gather(const ProblemImpl& problem) {
+  std::vector<bool> used(problem.parameters().size(), false);
+  for (const auto& residual : problem.residuals())
+    for (const ParameterBlock* block : residual->parameters) used[block->position] = true;
+  positions_.resize(problem.parameters().size());
+  for (const auto& block : problem.parameters()) {
+    if (!used[block->position]) continue;
+    BlockArray& array = arrays_[block->size];
+    positions_[block->position] = {&array, static_cast<std::uint32_t>(array.blocks.size())};
+    array.blocks.push_back(block.get());
+    variable_blocks_ += !block->constant && block->tangent_size() > 0 ? 1 : 0;
+  }
+  for (auto& [size, array] : arrays_) {
+    array.values.resize(array.blocks.size() * static_cast<std::size_t>(size));
+    array.handle = problem_.add_parameters(array.values, size);
+    for (std::size_t k = 0; k < array.blocks.size(); ++k) Constrain(array, k);
+  }
+}
+
+void LoweredProblem::Constrain(const BlockArray& array, std::size_t k) {
+  const ParameterBlock& block = *array.blocks[k];
+  if (block.constant || block.tangent_size() == 0) {
+    problem_.set_constant(array.handle, k);
+    return;
+  }
+  for (std::size_t i = 0; i < block.lower.size(); ++i)
+    problem_.set_lower_bound(array.handle, k, static_cast<int>(i), block.lower[i]);
+  for (std::size_t i = 0; i < block.upper.size(); ++i)
+    problem_.set_upper_bound(array.handle, k, static_cast<int>(i), block.upper[i]);
+  if (block.manifold == nullptr) return;
+  if (const auto fixed = block.manifold->HeldCoordinates()) {
+    if (*fixed != 0) problem_.set_constant(array.handle, k, *fixed);
+    return;
+  }
+  auto at = manifolds_.find(block.manifold);
+  if (at == manifolds_.end())
+    at = manifolds_.emplace(block.manifold, block.manifold->Lowered()).first;
+  problem_.set_manifold(array.handle, k, at->second);
+}
+
+void LoweredProblem::Read() {
+  for (auto& [size, array] : arrays_) {
+    double* to = array.values.data();
+    for (const ParameterBlock* block : array.blocks) to = std::copy_n(block->values, size, to);
+  }
+}
+
+void LoweredProblem::Write() const {
+  for (const auto& [size, array] : arrays_) {
+    const double* from = array.values.data();
+    for (const ParameterBlock* block : array.blocks) {
+      if (!block->constant) std::copy_n(from, size, block->values);
+      from += size;
+    }
+  }
+}
+
+void LoweredProblem::Write(std::span<const double> x) const {
+  for (const auto& [size, array] : arrays_) {
+    const double* from = x.data() + array.handle.offset();
+    for (const ParameterBlock* block : array.blocks) {
+      if (!block->constant) std::copy_n(from, size, block->values);
+      from += size;
+    }
+  }
+}
+
+const std::optional<topograd::Loss>& LoweredProblem::LossOf(const LossFunction* loss) {
+  const auto [at, is_new] = losses_.try_emplace(loss);
+  if (is_new) at->second = loss == nullptr ? topograd::Loss() : loss->Lowered();
+  return at->second;
+}
+
+void LoweredProblem::Add(const ResidualBlock& residual) {
+  const std::optional<topograd::Loss>& loss = LossOf(residual.loss);
+  std::string reason;
+  if (residual.traceable == nullptr) {
+    reason = "the cost function is not one with automatic derivatives";
+  } else if (evaluation_callback_ != nullptr) {
+    reason = "the problem has an evaluation callback";
+  } else if (!loss) {
+    reason = "the loss function is a class of the user's";
+  } else {
+    try {
+      if (Trace(residual, *loss)) return;
+      reason = "the functor returned false while it was traced";
+    } catch (const Error& error) {
+      if (!MeansOpaque(error.code())) throw;
+      reason = error.what();
+      // The block's number is of no use among many of a kind.
+      reason.resize(std::min(reason.size(), reason.rfind(", in residual ")));
+    }
+    leaves_.clear();
+    rows_.clear();
+    topograd::detail::finish_residual();
+  }
+  ++host_reasons_[reason];
+  AddHost(residual, loss);
+}
+
+bool LoweredProblem::Trace(const ResidualBlock& residual, const topograd::Loss& loss) {
+  leaves_.clear();
+  pointers_.clear();
+  std::size_t scalars = 0;
+  for (const ParameterBlock* block : residual.parameters)
+    scalars += static_cast<std::size_t>(block->size);
+  leaves_.reserve(scalars);
+  for (const ParameterBlock* block : residual.parameters) {
+    const Position& at = positions_[block->position];
+    pointers_.push_back(leaves_.data() + leaves_.size());
+    for (int k = 0; k < block->size; ++k) leaves_.push_back(at.array->handle(at.block, k));
+  }
+  rows_.clear();
+  rows_.resize(static_cast<std::size_t>(residual.cost->num_residuals()));
+  if (!residual.traceable->Trace(pointers_.data(), rows_.data())) return false;
+  problem_.add_residual(rows_, {.loss = loss});
+  // Without handles the nodes are recycled before the next residual is traced.
+  leaves_.clear();
+  rows_.clear();
+  return true;
+}
+
+void LoweredProblem::AddHost(const ResidualBlock& residual,
+                             const std::optional<topograd::Loss>& loss) {
+  std::vector<topograd::ParameterBlock> blocks;
+  for (const ParameterBlock* block : residual.parameters) {
+    const Position& at = positions_[block->position];
+    blocks.push_back({at.array->handle, at.block});
+  }
+  topograd::ResidualOptions options;
+  options.loss = loss ? *loss : topograd::Loss::host([rho = residual.loss](double s, double* out) {
+    rho->Evaluate(s, out);
+  });
+  problem_.add_residual(std::make_shared<HostCost>(*residual.cost),
+                        std::span<const topograd::ParameterBlock>(blocks), options);
+}
+
+std::vector<std::string> LoweredProblem::host_notes() const {
+  std::vector<std::string> notes;
+  for (const auto& [reason, count] : host_reasons_)
+    notes.push_back(std::to_string(count) + " residual blocks: " + reason);
+  return notes;
+}
+
+}  // namespace ceres::internal

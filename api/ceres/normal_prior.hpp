@@ -1,0 +1,32 @@
+// NormalPrior: the residuals A (x - b).
+#pragma once
+
+#include <topograd/api/ceres/cost_function.hpp>
+
+#include <Eigen/Core>
+
+namespace ceres {
+
+using Vector = Eigen::Matrix<double, Eigen::Dynamic, 1>;
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using VectorRef = Eigen::Map<Vector>;
+using MatrixRef = Eigen::Map<Matrix>;
+using ConstVectorRef = Eigen::Map<const Vector>;
+using ConstMatrixRef = Eigen::Map<const Matrix>;
+
+/// Pulls one parameter block to b, weighted by A: with A the inverse square root of a covariance,
+/// the negative logarithm of a normal density.
+class NormalPrior final : public CostFunction, public internal::Traceable {
+ public:
+  /// Throws Error{Shape} if b is not as long as A has columns, or A is empty.
+  NormalPrior(const Matrix& A, const Vector& b);
+  bool Evaluate(double const* const* parameters, double* residuals,
+                double** jacobians) const override;
+  bool Trace(const topograd::Value* const* parameters, topograd::Value* residuals) const override;
+
+ private:
+  Matrix A_;
+  Vector b_;
+};
+
+}  // namespace ceres

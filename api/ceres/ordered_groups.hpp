@@ -1,0 +1,77 @@
+// OrderedGroups: elements in numbered groups.
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+namespace ceres {
+
+/// A partition of elements into groups that are numbered from 0 on; gaps are allowed.
+template <typename T>
+class OrderedGroups {
+ public:
+  /// Moves an element to a group; false for a negative group.
+  bool AddElementToGroup(const T element, const int group) {
+    if (group < 0) return false;
+    Remove(element);
+    element_to_group_[element] = group;
+    group_to_elements_[group].insert(element);
+    return true;
+  }
+  void Clear() {
+    group_to_elements_.clear();
+    element_to_group_.clear();
+  }
+  /// Whether the element was there.
+  bool Remove(const T element) {
+    const auto at = element_to_group_.find(element);
+    if (at == element_to_group_.end()) return false;
+    const auto group = group_to_elements_.find(at->second);
+    group->second.erase(element);
+    if (group->second.empty()) group_to_elements_.erase(group);
+    element_to_group_.erase(at);
+    return true;
+  }
+  int Remove(const std::vector<T>& elements) {
+    int removed = 0;
+    for (const T& element : elements) removed += Remove(element) ? 1 : 0;
+    return removed;
+  }
+  /// The last group becomes the first.
+  void Reverse() {
+    if (group_to_elements_.empty()) return;
+    std::map<int, std::set<T>> reversed;
+    int number = group_to_elements_.rbegin()->first;
+    for (auto group = group_to_elements_.rbegin(); group != group_to_elements_.rend(); ++group) {
+      for (const T& element : group->second) element_to_group_[element] = number;
+      reversed[number++] = group->second;
+    }
+    group_to_elements_.swap(reversed);
+  }
+
+  /// -1 if the element is not there.
+  int GroupId(const T element) const {
+    const auto at = element_to_group_.find(element);
+    return at == element_to_group_.end() ? -1 : at->second;
+  }
+  bool IsMember(const T element) const { return element_to_group_.count(element) != 0; }
+  int GroupSize(const int group) const {
+    const auto at = group_to_elements_.find(group);
+    return at == group_to_elements_.end() ? 0 : static_cast<int>(at->second.size());
+  }
+  int NumElements() const { return static_cast<int>(element_to_group_.size()); }
+  int NumGroups() const { return static_cast<int>(group_to_elements_.size()); }
+  /// The first group; there must be one.
+  int MinNonZeroGroup() const { return group_to_elements_.begin()->first; }
+  const std::map<int, std::set<T>>& group_to_elements() const { return group_to_elements_; }
+  const std::map<T, int>& element_to_group() const { return element_to_group_; }
+
+ private:
+  std::map<int, std::set<T>> group_to_elements_;
+  std::map<T, int> element_to_group_;
+};
+
+using ParameterBlockOrdering = OrderedGroups<double*>;
+
+}  // namespace ceres

@@ -1,0 +1,14 @@
+// Macros that programs for Ceres use.
+#pragma once
+
+#if __cplusplus < 202002L
+#error "Topograd's headers need C++20: compile with -std=c++20"
+#endif
+
+#define CERES_EXPORT
+#define CERES_NO_EXPORT
+#define CERES_DEPRECATED_WITH_MSG(message) [[deprecated(message)]]
+/// The value of a command-line flag of gflags.
+#ifndef CERES_GET_FLAG
+#define CERES_GET_FLAG(X) X
+#endif

@@ -1,0 +1,131 @@
+// Solver::Options as topograd::SolverOptions: what has a counterpart, and what has no effect.
+#include <topograd/api/ceres/solver_options.hpp>
+
+#include <topograd/api/ceres/line_search_options.hpp>
+#include <topograd/api/ceres/option_checks.hpp>
+
+#include <algorithm>
+
+namespace ceres {
+namespace internal {
+namespace {
+
+topograd::LinearSolver Lower(LinearSolverType type) {
+  return type == CGNR || type == ITERATIVE_SCHUR ? topograd::LinearSolver::pcg
+                                                 : topograd::LinearSolver::cholesky;
+}
+
+}  // namespace
+
+topograd::SolverOptions Lower(const Solver::Options& options) {
+  topograd::SolverOptions out = options.topograd;
+  out.method = options.minimizer_type == LINE_SEARCH ? topograd::Method::lbfgs
+                                                     : topograd::Method::levenberg_marquardt;
+  out.linear_solver = Lower(options.linear_solver_type);
+  out.max_iterations = options.max_num_iterations;
+  out.time_limit_seconds = options.max_solver_time_in_seconds;
+  out.function_tolerance = options.function_tolerance;
+  out.gradient_tolerance = options.gradient_tolerance;
+  out.parameter_tolerance = options.parameter_tolerance;
+  out.initial_trust_region_radius = options.initial_trust_region_radius;
+  out.min_trust_region_radius = options.min_trust_region_radius;
+  out.max_trust_region_radius = options.max_trust_region_radius;
+  out.min_relative_decrease = options.min_relative_decrease;
+  out.min_lm_diagonal = options.min_lm_diagonal;
+  out.max_lm_diagonal = options.max_lm_diagonal;
+  out.jacobi_scaling = options.jacobi_scaling;
+  out.max_consecutive_invalid_steps = options.max_num_consecutive_invalid_steps;
+  out.max_linear_iterations = std::max(options.max_linear_solver_iterations, 1);
+  out.threads = options.num_threads;
+  out.max_lbfgs_rank = options.max_lbfgs_rank;
+  out.line_search = LowerLineSearch(options);
+  return out;
+}
+
+std::vector<std::string> OptionsWithoutEffect(const Solver::Options& options) {
+  static const Solver::Options defaults;
+  std::vector<std::string> names;
+#define TG_WITHOUT_EFFECT(field) \
+  if (options.field != defaults.field) names.push_back(#field)
+  TG_WITHOUT_EFFECT(use_nonmonotonic_steps);
+  if (options.use_nonmonotonic_steps) TG_WITHOUT_EFFECT(max_consecutive_nonmonotonic_steps);
+  TG_WITHOUT_EFFECT(preconditioner_type);
+  TG_WITHOUT_EFFECT(visibility_clustering_type);
+  TG_WITHOUT_EFFECT(residual_blocks_for_subset_preconditioner);
+  TG_WITHOUT_EFFECT(dense_linear_algebra_library_type);
+  TG_WITHOUT_EFFECT(sparse_linear_algebra_library_type);
+  TG_WITHOUT_EFFECT(linear_solver_ordering_type);
+  TG_WITHOUT_EFFECT(linear_solver_ordering);
+  TG_WITHOUT_EFFECT(use_explicit_schur_complement);
+  TG_WITHOUT_EFFECT(use_postordering);
+  TG_WITHOUT_EFFECT(dynamic_sparsity);
+  TG_WITHOUT_EFFECT(use_mixed_precision_solves);
+  TG_WITHOUT_EFFECT(max_num_refinement_iterations);
+  TG_WITHOUT_EFFECT(max_num_spse_iterations);
+  TG_WITHOUT_EFFECT(use_spse_initialization);
+  TG_WITHOUT_EFFECT(spse_tolerance);
+  TG_WITHOUT_EFFECT(use_inner_iterations);
+  TG_WITHOUT_EFFECT(inner_iteration_ordering);
+  TG_WITHOUT_EFFECT(inner_iteration_tolerance);
+  TG_WITHOUT_EFFECT(min_linear_solver_iterations);
+  TG_WITHOUT_EFFECT(eta);
+  TG_WITHOUT_EFFECT(trust_region_minimizer_iterations_to_dump);
+  TG_WITHOUT_EFFECT(trust_region_problem_dump_directory);
+  TG_WITHOUT_EFFECT(trust_region_problem_dump_format_type);
+  TG_WITHOUT_EFFECT(check_gradients);
+  TG_WITHOUT_EFFECT(gradient_check_relative_precision);
+  TG_WITHOUT_EFFECT(gradient_check_numeric_derivative_relative_step_size);
+  TG_WITHOUT_EFFECT(dogleg_type);
+  TG_WITHOUT_EFFECT(trust_region_strategy_type);
+  if (options.minimizer_type == TRUST_REGION) {
+    TG_WITHOUT_EFFECT(max_lbfgs_rank);
+    TG_WITHOUT_EFFECT(min_line_search_step_size);
+    TG_WITHOUT_EFFECT(line_search_sufficient_function_decrease);
+    TG_WITHOUT_EFFECT(max_num_line_search_step_size_iterations);
+    TG_WITHOUT_EFFECT(line_search_sufficient_curvature_decrease);
+    TG_WITHOUT_EFFECT(max_line_search_step_expansion);
+  } else {
+    TG_WITHOUT_EFFECT(linear_solver_type);
+  }
+  for (const std::string& name : LineSearchOptionsWithoutEffect(options)) names.push_back(name);
+#undef TG_WITHOUT_EFFECT
+  return names;
+}
+
+LinearSolverType UsedLinearSolver(LinearSolverType given, topograd::LinearSolver used) {
+  if (Lower(given) == used && given != ITERATIVE_SCHUR && !IsSchurType(given)) return given;
+  return used == topograd::LinearSolver::pcg ? CGNR : SPARSE_NORMAL_CHOLESKY;
+}
+
+}  // namespace internal
+
+bool Solver::Options::IsValid(std::string* error) const {
+  internal::Checks checks("Solver::Options");
+#define TG_AT_LEAST(field, bound) checks.AtLeast(#field, field, decltype(field)(bound))
+#define TG_ABOVE(field, bound) checks.Above(#field, field, decltype(field)(bound))
+#define TG_ORDERED(low, high) checks.Ordered(#low, low, #high, high)
+  TG_AT_LEAST(max_num_iterations, 0);
+  TG_AT_LEAST(max_solver_time_in_seconds, 0);
+  TG_AT_LEAST(num_threads, 1);
+  TG_AT_LEAST(function_tolerance, 0);
+  TG_AT_LEAST(gradient_tolerance, 0);
+  TG_AT_LEAST(parameter_tolerance, 0);
+  TG_ABOVE(min_trust_region_radius, 0);
+  TG_ORDERED(min_trust_region_radius, max_trust_region_radius);
+  TG_ORDERED(min_trust_region_radius, initial_trust_region_radius);
+  TG_ORDERED(initial_trust_region_radius, max_trust_region_radius);
+  TG_AT_LEAST(min_relative_decrease, 0);
+  TG_AT_LEAST(min_lm_diagonal, 0);
+  TG_ORDERED(min_lm_diagonal, max_lm_diagonal);
+  TG_AT_LEAST(max_num_consecutive_invalid_steps, 0);
+  TG_ABOVE(eta, 0);
+  TG_AT_LEAST(min_linear_solver_iterations, 0);
+  TG_AT_LEAST(max_linear_solver_iterations, 1);
+  TG_ABOVE(max_lbfgs_rank, 0);
+#undef TG_AT_LEAST
+#undef TG_ABOVE
+#undef TG_ORDERED
+  return checks.Passed(error);
+}
+
+}  // namespace ceres

@@ -1,0 +1,20 @@
+// Solver::Options as topograd::SolverOptions.
+#pragma once
+
+#include <topograd/api/ceres/solver.hpp>
+
+#include <string>
+#include <vector>
+
+namespace ceres::internal {
+
+/// Everything but callbacks.
+topograd::SolverOptions Lower(const Solver::Options& options);
+
+/// Names of options that differ from their default and have no effect.
+std::vector<std::string> OptionsWithoutEffect(const Solver::Options& options);
+
+/// The linear solver in Ceres' words that ran where `given` was asked for.
+LinearSolverType UsedLinearSolver(LinearSolverType given, topograd::LinearSolver used);
+
+}  // namespace ceres::internal

@@ -1,0 +1,97 @@
+// Enumerations of the Ceres-compatible interface and their names.
+#pragma once
+
+#include <topograd/api/ceres/port.hpp>
+
+#include <string>
+
+namespace ceres {
+
+enum Ownership { DO_NOT_TAKE_OWNERSHIP, TAKE_OWNERSHIP };
+
+enum LinearSolverType {
+  DENSE_NORMAL_CHOLESKY,
+  DENSE_QR,
+  SPARSE_NORMAL_CHOLESKY,
+  DENSE_SCHUR,
+  SPARSE_SCHUR,
+  ITERATIVE_SCHUR,
+  CGNR
+};
+
+enum PreconditionerType {
+  IDENTITY,
+  JACOBI,
+  SCHUR_JACOBI,
+  SCHUR_POWER_SERIES_EXPANSION,
+  CLUSTER_JACOBI,
+  CLUSTER_TRIDIAGONAL,
+  SUBSET
+};
+
+enum VisibilityClusteringType { CANONICAL_VIEWS, SINGLE_LINKAGE };
+
+enum SparseLinearAlgebraLibraryType {
+  SUITE_SPARSE,
+  EIGEN_SPARSE,
+  ACCELERATE_SPARSE,
+  CUDA_SPARSE,
+  CX_SPARSE,
+  NO_SPARSE
+};
+
+enum LinearSolverOrderingType { AMD, NESDIS };
+enum DenseLinearAlgebraLibraryType { EIGEN, LAPACK, CUDA };
+enum LoggingType { SILENT, PER_MINIMIZER_ITERATION };
+enum MinimizerType { LINE_SEARCH, TRUST_REGION };
+enum LineSearchDirectionType { STEEPEST_DESCENT, NONLINEAR_CONJUGATE_GRADIENT, LBFGS, BFGS };
+enum NonlinearConjugateGradientType { FLETCHER_REEVES, POLAK_RIBIERE, HESTENES_STIEFEL };
+enum LineSearchType { ARMIJO, WOLFE };
+enum LineSearchInterpolationType { BISECTION, QUADRATIC, CUBIC };
+enum TrustRegionStrategyType { LEVENBERG_MARQUARDT, DOGLEG };
+enum DoglegType { TRADITIONAL_DOGLEG, SUBSPACE_DOGLEG };
+enum TerminationType { CONVERGENCE, NO_CONVERGENCE, FAILURE, USER_SUCCESS, USER_FAILURE };
+enum CallbackReturnType { SOLVER_CONTINUE, SOLVER_ABORT, SOLVER_TERMINATE_SUCCESSFULLY };
+enum DumpFormatType { CONSOLE, TEXTFILE };
+/// A number of residuals or a size of a block that the constructor is told.
+enum DimensionType { DYNAMIC = -1 };
+enum NumericDiffMethodType { CENTRAL, FORWARD, RIDDERS };
+enum CovarianceAlgorithmType { DENSE_SVD, SPARSE_QR };
+
+/// What outputs hold before a user's function writes them.
+inline constexpr double kImpossibleValue = 1e302;
+
+// The name of an enumerator, "UNKNOWN" for a number that is none; and the enumerator of a name, in
+// any case: false, and *type as it was, for a name that is none.
+#define TG_CERES_NAMES(Enumeration)                    \
+  const char* Enumeration##ToString(Enumeration type); \
+  bool StringTo##Enumeration(std::string value, Enumeration* type)
+TG_CERES_NAMES(LinearSolverType);
+TG_CERES_NAMES(PreconditionerType);
+TG_CERES_NAMES(VisibilityClusteringType);
+TG_CERES_NAMES(SparseLinearAlgebraLibraryType);
+TG_CERES_NAMES(LinearSolverOrderingType);
+TG_CERES_NAMES(DenseLinearAlgebraLibraryType);
+TG_CERES_NAMES(TrustRegionStrategyType);
+TG_CERES_NAMES(DoglegType);
+TG_CERES_NAMES(MinimizerType);
+TG_CERES_NAMES(LineSearchDirectionType);
+TG_CERES_NAMES(LineSearchType);
+TG_CERES_NAMES(LineSearchInterpolationType);
+TG_CERES_NAMES(NonlinearConjugateGradientType);
+TG_CERES_NAMES(CovarianceAlgorithmType);
+TG_CERES_NAMES(NumericDiffMethodType);
+TG_CERES_NAMES(LoggingType);
+TG_CERES_NAMES(DumpFormatType);
+#undef TG_CERES_NAMES
+bool StringtoNumericDiffMethodType(std::string value, NumericDiffMethodType* type);
+bool StringtoLoggingType(std::string value, LoggingType* type);
+bool StringtoDumpFormatType(std::string value, DumpFormatType* type);
+const char* TerminationTypeToString(TerminationType type);
+
+bool IsSchurType(LinearSolverType type);
+/// Whether a direct sparse solver of that name can be asked for; all of them stand for ours.
+bool IsSparseLinearAlgebraLibraryTypeAvailable(SparseLinearAlgebraLibraryType type);
+bool IsDenseLinearAlgebraLibraryTypeAvailable(DenseLinearAlgebraLibraryType type);
+
+}  // namespace ceres

@@ -1,0 +1,166 @@
+// ceres::Solve: where it runs, what it reports, failures, and what falls back to the CPU.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "ceres/ceres.h"
+
+namespace {
+
+struct Spring {
+  explicit Spring(double length) : rest(length) {}
+  template <typename T>
+  bool operator()(const T* a, const T* b, T* r) const {
+    const T dx = a[0] - b[0], dy = a[1] - b[1];
+    r[0] = sqrt(dx * dx + dy * dy) - rest;
+    return true;
+  }
+  double rest;
+};
+
+/// A row of springs; every other vertex lies apart in memory.
+struct Springs {
+  explicit Springs(int count) : vertices(static_cast<std::size_t>(count) * 3) {
+    for (int k = 0; k < count; ++k) {
+      double* at = Vertex(k);
+      at[0] = k + 0.1 * std::sin(3.0 * k);
+      at[1] = 0.1 * std::cos(5.0 * k);
+    }
+    for (int k = 0; k + 1 < count; ++k)
+      problem.AddResidualBlock(
+          new ceres::AutoDiffCostFunction<Spring, 1, 2, 2>(new Spring(1 + 0.01 * (k % 7))), nullptr,
+          Vertex(k), Vertex(k + 1));
+    problem.SetParameterBlockConstant(Vertex(0));
+  }
+  double* Vertex(int k) { return vertices.data() + static_cast<std::size_t>(k) * 3; }
+  std::vector<double> vertices;
+  ceres::Problem problem;
+};
+
+TEST(CeresSolver, EqualFunctorsAreOneTopology) {
+  Springs springs(500);
+  const double first[2] = {springs.Vertex(0)[0], springs.Vertex(0)[1]};
+  ceres::Solver::Options options;
+  options.topograd.backend = topograd::Backend::cpu;
+  ceres::Solver::Summary summary;
+  ceres::Solve(options, &springs.problem, &summary);
+  EXPECT_TRUE(summary.IsSolutionUsable()) << summary.FullReport();
+  EXPECT_LT(summary.final_cost, 1e-4 * summary.initial_cost);
+  EXPECT_EQ(summary.topograd.topologies.size(), 1u);
+  EXPECT_EQ(summary.topograd.topologies[0].instances, 499u);
+  EXPECT_TRUE(summary.host_notes.empty());
+  EXPECT_EQ(summary.num_parameter_blocks, 500);
+  EXPECT_EQ(summary.num_parameter_blocks_reduced, 499);
+  EXPECT_EQ(summary.num_residuals_reduced, 499);
+  EXPECT_EQ(springs.Vertex(0)[0], first[0]);
+  EXPECT_EQ(springs.Vertex(0)[1], first[1]);
+}
+
+TEST(CeresSolver, ReportsInCeresLayout) {
+  Springs springs(10);
+  ceres::Solver::Options options;
+  options.topograd.backend = topograd::Backend::cpu;
+  options.use_inner_iterations = true;
+  options.eta = 0.5;
+  ceres::Solver::Summary summary;
+  EXPECT_EQ(summary.message, "ceres::Solve was not called.");
+  ceres::Solve(options, &springs.problem, &summary);
+  EXPECT_EQ(summary.options_without_effect,
+            (std::vector<std::string>{"use_inner_iterations", "eta"}));
+  const std::string brief = summary.BriefReport();
+  EXPECT_EQ(brief.find("Ceres Solver Report: Iterations: " +
+                       std::to_string(summary.iterations.size()) + ", Initial cost: "),
+            0u)
+      << brief;
+  const std::string report = summary.FullReport();
+  for (const char* line :
+       {"\nParameter blocks                           10                        9\n",
+        "\nParameters                                 20                       18\n",
+        "\nMinimizer                        TRUST_REGION\n",
+        "\nTrust region strategy     LEVENBERG_MARQUARDT\n",
+        "\nLinear solver          SPARSE_NORMAL_CHOLESKY   SPARSE_NORMAL_CHOLESKY\n",
+        "\nBackend                                   cpu\n",
+        "\nOptions without effect:\n  use_inner_iterations\n  eta\n",
+        "\nTermination:                      CONVERGENCE ("})
+    EXPECT_NE(report.find(line), report.npos) << line << report;
+}
+
+struct Refuses {
+  template <typename T>
+  bool operator()(const T* x, T* r) const {
+    r[0] = x[0];
+    return false;
+  }
+};
+
+TEST(CeresSolver, FailuresAreReportedNotThrown) {
+  double x = 1;
+  ceres::Problem problem;
+  problem.AddResidualBlock(new ceres::AutoDiffCostFunction<Refuses, 1, 1>(new Refuses), nullptr,
+                           &x);
+  ceres::Solver::Options options;
+  ceres::Solver::Summary summary;
+  ceres::Solve(options, &problem, &summary);
+  EXPECT_EQ(summary.termination_type, ceres::FAILURE);
+  EXPECT_FALSE(summary.IsSolutionUsable());
+  EXPECT_FALSE(summary.message.empty());
+  EXPECT_EQ(x, 1);
+  options.max_num_iterations = -1;
+  ceres::Solve(options, &problem, &summary);
+  EXPECT_EQ(summary.termination_type, ceres::FAILURE);
+  EXPECT_EQ(summary.message,
+            "Invalid configuration. Solver::Options::max_num_iterations = -1. Violated constraint: "
+            "Solver::Options::max_num_iterations >= 0");
+}
+
+/// Undefined beyond 3: `return false` there.
+class Bounded : public ceres::SizedCostFunction<1, 1> {
+ public:
+  bool Evaluate(double const* const* parameters, double* residuals,
+                double** jacobians) const override {
+    const double x = parameters[0][0];
+    if (x > 3) return false;
+    residuals[0] = x * x * x - 8;
+    if (jacobians != nullptr && jacobians[0] != nullptr) jacobians[0][0] = 3 * x * x;
+    return true;
+  }
+};
+
+TEST(CeresSolver, NothingToMoveConverges) {
+  double x = 1;
+  ceres::Problem problem;
+  ceres::Solver::Summary summary;
+  ceres::Solve(ceres::Solver::Options(), &problem, &summary);
+  EXPECT_EQ(summary.termination_type, ceres::CONVERGENCE);
+  problem.AddResidualBlock(new Bounded, nullptr, &x);
+  problem.SetParameterBlockConstant(&x);
+  ceres::Solve(ceres::Solver::Options(), &problem, &summary);
+  EXPECT_EQ(summary.termination_type, ceres::CONVERGENCE);
+  EXPECT_EQ(summary.final_cost, 24.5);
+  EXPECT_EQ(summary.num_parameters_reduced, 0);
+}
+
+TEST(CeresSolver, OverlappingBlocksAreRefused) {
+  double x[3] = {1, 2, 3};
+  ceres::Problem problem;
+  problem.AddResidualBlock(new ceres::AutoDiffCostFunction<Spring, 1, 2, 2>(new Spring(1)), nullptr,
+                           x, x + 1);
+  ceres::Solver::Summary summary;
+  ceres::Solve(ceres::Solver::Options(), &problem, &summary);
+  EXPECT_EQ(summary.message, "Solve: parameter blocks #0 and #1 share memory");
+}
+
+TEST(CeresSolver, NamesReturnToTheirEnumerators) {
+  ceres::LinearSolverType type = ceres::CGNR;
+  EXPECT_TRUE(ceres::StringToLinearSolverType("dense_schur", &type));
+  EXPECT_EQ(type, ceres::DENSE_SCHUR);
+  EXPECT_STREQ(ceres::LinearSolverTypeToString(type), "DENSE_SCHUR");
+  EXPECT_FALSE(ceres::StringToLinearSolverType("none", &type));
+  EXPECT_EQ(type, ceres::DENSE_SCHUR);
+  EXPECT_STREQ(ceres::TerminationTypeToString(ceres::USER_FAILURE), "USER_FAILURE");
+}
+
+}  // namespace
