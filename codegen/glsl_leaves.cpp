@@ -152,6 +152,11 @@ class Loader {
   }
 
   void number(Op op, std::uint32_t slot, BufferRole role, const std::string& position) {
+    if (place_.fused && role == BufferRole::direction) {
+      shader_.body().line("precise ", scalar_type(precision_), " ", names_.at(op, slot), " = ",
+                          fused_direction(position, precision_, shader_), ";");
+      return;
+    }
     const auto name = shader_.use(role, element_of(precision_));
     shader_.body().line(scalar_type(precision_), " ", names_.at(op, slot), " = ", name, "[",
                         position, "];");
@@ -176,14 +181,15 @@ bool is_short_name(std::string_view name) {
 // a variable of ours but those that are listed.
 bool usable(const std::string& name) {
   static const std::set<std::string, std::less<>> kTaken = {
-      "index_columns", "data_columns", "index_constants", "data_constants", "fixed_scalars",
-      "out_stride",    "out_first",    "x_first",         "atomic_uint"};
+      "index_columns", "data_columns", "index_constants", "data_constants",
+      "fixed_scalars", "out_stride",   "out_first",       "x_first",
+      "atomic_uint",   "next_state",   "next_direction",  "curvature_first"};
   if (is_short_name(name)) return true;
   const std::size_t underscore = name.find('_');
   if (!is_identifier(name) || underscore == 0 || underscore == std::string::npos) return false;
   if (name.find("__") != std::string::npos || kTaken.contains(name)) return false;
   for (const std::string_view prefix :
-       {"gl_", "tg_", "own_", "sum_", "workgroup_", "compensated_"}) {
+       {"gl_", "tg_", "own_", "sum_", "workgroup_", "compensated_", "sums_", "rz_", "rr_", "pq_"}) {
     if (name.starts_with(prefix)) return false;
   }
   return std::ranges::none_of(name, [](char c) { return c >= 'A' && c <= 'Z'; });
@@ -200,6 +206,13 @@ void name_slots(std::vector<std::string>& out, std::uint32_t count,
 }
 
 }  // namespace
+
+std::string fused_direction(std::string_view position, Precision precision, Shader& shader) {
+  const Element element = element_of(precision);
+  return text(shader.use(BufferRole::preconditioned, element), "[", position, "] + ",
+              scalar_type(precision), "(beta) * ", shader.use(BufferRole::direction, element), "[",
+              position, "]");
+}
 
 LeafNames leaf_names(const KernelRequest& request, const ir::LeafCounts& leaves) {
   LeafNames out;

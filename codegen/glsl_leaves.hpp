@@ -25,7 +25,11 @@ struct LeafPlace {
   std::string_view row;       ///< variable that counts rows of the columns: "i" or "e"
   std::string_view seed_row;  ///< variable that counts rows of the seeds
   std::vector<OwnSlot> own;
+  bool fused = false;  ///< tangents are preconditioned + beta * direction
 };
+
+/// Entry `position` of the direction of a fused kernel.
+std::string fused_direction(std::string_view position, Precision precision, Shader& shader);
 
 /// Writes the loads of all live leaves of `prepared`, and of the index columns that `targets` need;
 /// names of own slots are replaced by what is at hand. Returns the position in x of each target

@@ -55,6 +55,9 @@ std::string_view array_name(BufferRole role) {
     case BufferRole::inverse: return "inverse_blocks";
     case BufferRole::rotated: return "rotated";
     case BufferRole::eigenvectors: return "eigenvectors";
+    case BufferRole::next_direction: return "next_direction";
+    case BufferRole::decision: return "decision";
+    case BufferRole::curvature: return "curvature";
   }
   return "";
 }
@@ -166,8 +169,8 @@ KernelSource Shader::finish(const ShaderFrame& frame) const {
   return out;
 }
 
-void write_predicate(Shader& shader, Precision scalars) {
-  const std::string_view name = shader.use(BufferRole::scalars, element_of(scalars));
+void write_predicate(Shader& shader, Precision scalars, BufferRole role) {
+  const std::string_view name = shader.use(role, element_of(scalars));
   shader.body().line("if (", name, "[0] != ", literal(0, scalars),
                      ") return;  // the solver is done");
 }

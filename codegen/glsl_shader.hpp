@@ -68,6 +68,6 @@ std::string_view array_name(BufferRole role);
 std::string block_name(BufferRole role);
 
 /// Statement that returns where the solver is done (Scalar::state is not 0).
-void write_predicate(Shader& shader, Precision scalars);
+void write_predicate(Shader& shader, Precision scalars, BufferRole role = BufferRole::scalars);
 
 }  // namespace topograd::codegen

@@ -16,7 +16,7 @@ constexpr std::array<Accumulation, 4> kLadder = {
     Accumulation::gather_store, Accumulation::gather_recompute, Accumulation::atomic_float,
     Accumulation::atomic_cas};
 
-constexpr std::array<PushMember, 8> kPushMembers = {{
+constexpr std::array<PushMember, 12> kPushMembers = {{
     {"count", "end of the rows of this dispatch"},
     {"first", "row of invocation 0"},
     {"stride", "between columns"},
@@ -25,7 +25,12 @@ constexpr std::array<PushMember, 8> kPushMembers = {{
     {"x_first", "position of owner 0 in x"},
     {"overwrite", "1: store sums, 0: add them"},
     {"reserved", "unused"},
+    {"sums_first", "position of the first partial sum that is read"},
+    {"sums_count", "how many there are"},
+    {"sums_stride", "between kinds of them"},
+    {"curvature_first", "position of workgroup 0's sum"},
 }};
+constexpr std::size_t kUnfusedMembers = 8;
 static_assert(sizeof(PushConstants) == 4 * kPushMembers.size());
 
 [[noreturn]] void refuse(const KernelRequest& request, const std::string& what) {
@@ -46,6 +51,10 @@ void check(const KernelRequest& request) {
   if (by_owner && request.roles.empty()) refuse(request, "expected at least one role, got none");
   if (by_owner && (request.owner_width == 0 || request.out_width == 0)) {
     refuse(request, "expected widths of at least 1, got 0");
+  }
+  if (request.fusion != Fusion::none && (request.form != Form::gather || request.predicated ||
+                                         request.owner_width != request.out_width)) {
+    refuse(request, "expected a fused kernel to be an unpredicated gather of vectors");
   }
   if (!by_owner && request.program.outputs.empty()) refuse(request, "expected outputs, got none");
 }
@@ -196,10 +205,12 @@ KernelSource generate(const KernelRequest& request) {
   check(request);
   Shader shader;
   const BodyFacts facts = write_body(request, shader);
+  const std::size_t members =
+      request.fusion == Fusion::none ? kUnfusedMembers : kPushMembers.size();
   KernelSource out = shader.finish({.name = request.name,
                                     .header = header(request, facts),
                                     .workgroup_size = request.workgroup_size,
-                                    .push_constants = kPushMembers});
+                                    .push_constants = std::span(kPushMembers).first(members)});
   out.operations = total(facts);
   out.bytes_per_instance = facts.bytes;
   out.float_controls_f32 = request.float_controls_f32;

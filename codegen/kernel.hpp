@@ -74,6 +74,16 @@ struct GatherRole {
   ColumnLayout layout;                     ///< columns of an entry; own slots' sources are not read
 };
 
+/// Form::gather of the JᵀJ·p of a conjugate-gradient iteration with what comes before and after it
+/// (VectorOp::cg_direction, cg_curvature): tangents are preconditioned + β direction, and partial
+/// sums of p·q go to `curvature`, one a workgroup.
+enum class Fusion {
+  none,
+  adds,    ///< to a product that another kernel has begun
+  begins,  ///< every owner's sums: adds damping p, stores p in next_direction
+  decides  ///< begins, and stores state, rz, rr in `decision`
+};
+
 struct KernelRequest {
   std::string name;   ///< e.g. "springs_gradient"; letters, digits and underscores
   std::string title;  ///< one line for the header, e.g. "gradient of topology 1f3a..., springs"
@@ -90,13 +100,17 @@ struct KernelRequest {
   std::vector<GatherRole> roles;  ///< sum_terms reads roles' slots and targets only
   std::uint32_t owner_width = 1;  ///< scalars of an owner in x
   std::uint32_t out_width = 1;    ///< sums of an owner in out: w for vectors, w(w+1)/2 for blocks
+  /// gather, sum_terms: work item w is owner w and writes the sums of owner w; `owners` and
+  /// `outputs` are not read.
+  bool dense_owners = false;
   // wishes:
   bool use_subgroups = false;  ///< reduce: the device has subgroup arithmetic
   bool wide_sums = false;      ///< reduce: partial sums are f64 whatever `precision` is
   /// Store, scatter, gather, sum_terms: return at once where Scalar::state in the scalar buffer is
   /// not 0 (vector_kernels.hpp), so that a solve that is over costs next to nothing.
   bool predicated = false;
-  Precision scalars = Precision::f64;  ///< predicated: of the scalar buffer
+  Precision scalars = Precision::f64;  ///< predicated, fused: of the scalar buffer
+  Fusion fusion = Fusion::none;        ///< gather
   /// Preserve signed zero, infinities, NaN and denormals of that width.
   bool float_controls_f32 = false, float_controls_f64 = false;
   // names in the source, by slot; each one is used if it is a lower-case identifier with an
@@ -144,8 +158,12 @@ enum class BufferRole {
   // projection.hpp:
   rotated,       ///< scratch: matrices on their way to diagonal form
   eigenvectors,  ///< scratch
+  // conjugate gradients:
+  next_direction,  ///< p of this iteration, where `direction` is that of the one before
+  decision,        ///< scalars that a direction leaves to the rest of its iteration
+  curvature,       ///< partial sums of p·q
 };
-inline constexpr std::size_t kBufferRoles = static_cast<std::size_t>(BufferRole::eigenvectors) + 1;
+inline constexpr std::size_t kBufferRoles = static_cast<std::size_t>(BufferRole::curvature) + 1;
 
 struct BindingInfo {
   BufferRole role;
@@ -156,7 +174,7 @@ struct BindingInfo {
   std::string name;  ///< in the shader
 };
 
-/// Push constants, the same for every kernel of generate().
+/// Push constants of the kernels of generate(), which declare as many as they need.
 struct PushConstants {
   std::uint32_t count = 0;       ///< end of the instances (or work items) of this dispatch
   std::uint32_t first = 0;       ///< instance of invocation 0
@@ -168,6 +186,8 @@ struct PushConstants {
   std::uint32_t overwrite =
       0;  ///< gather, sum_terms: 1 stores the sums, 0 adds them to what is there
   std::uint32_t reserved = 0;
+  // fused kernels: partial sums of r·z and r·r, and where those of p·q begin
+  std::uint32_t sums_first = 0, sums_count = 0, sums_stride = 0, curvature_first = 0;
 };
 
 struct KernelSource {

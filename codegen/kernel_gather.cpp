@@ -1,4 +1,5 @@
 // Kernels that sum what belongs to one owner an invocation: gather, sum_terms.
+#include <topograd/codegen/conjugate_text.hpp>
 #include <topograd/codegen/glsl_leaves.hpp>
 #include <topograd/codegen/kernel_forms.hpp>
 #include <topograd/ir/error.hpp>
@@ -19,8 +20,16 @@ std::string times(std::string_view variable, std::size_t factor) {
   return factor == 1 ? std::string(variable) : text(variable, " * ", unsigned_literal(factor));
 }
 
+// The owner, or the place of the sums, of work item w.
+std::string owner(const KernelRequest& request, BufferRole role, Shader& shader) {
+  if (request.dense_owners) return "w";
+  return text(shader.use(role, Element::u32), "[w]");
+}
+
 std::string own_value(std::uint32_t coordinate) { return text("own_", coordinate); }
 std::string own_direction(std::uint32_t coordinate) { return text("own_d", coordinate); }
+
+bool fused(const KernelRequest& request) { return request.fusion != Fusion::none; }
 
 // A sum starts at +0 and is never -0, so that adding a zero of either sign changes no bit of it.
 bool adds_nothing(const ir::Program& program, std::size_t output) {
@@ -65,16 +74,24 @@ void write_own(const KernelRequest& request, const std::vector<Prepared>& prepar
       (node.op == ir::Op::Parameter ? values : directions).insert(coordinate);
     }
   }
+  if (fused(request)) {
+    for (std::uint32_t c = 0; c < request.owner_width; ++c) directions.insert(c);
+  }
   if (values.empty() && directions.empty()) return;
   const Element element = element_of(request.precision);
   const std::string_view type = scalar_type(request.precision);
-  const auto owners = shader.use(BufferRole::owners, Element::u32);
-  shader.body().line("uint own = x_first + ", times(text(owners, "[w]"), request.owner_width), ";");
+  shader.body().line("uint own = x_first + ",
+                     times(owner(request, BufferRole::owners, shader), request.owner_width), ";");
   for (const std::uint32_t c : values) {
     shader.body().line(type, " ", own_value(c), " = ", shader.use(BufferRole::x, element), "[",
                        offset_from("own", c), "];");
   }
   for (const std::uint32_t c : directions) {
+    if (fused(request)) {
+      shader.body().line("precise ", type, " ", own_direction(c), " = ",
+                         fused_direction(offset_from("own", c), request.precision, shader), ";");
+      continue;
+    }
     shader.body().line(type, " ", own_direction(c), " = ",
                        shader.use(BufferRole::direction, element), "[", offset_from("own", c),
                        "];");
@@ -98,12 +115,41 @@ void open_entries(const KernelRequest& request, std::size_t role, Shader& shader
   shader.body().open("for (uint e = ", starts, "[", position(role), "]; e < end_", role, "; ++e)");
 }
 
-void write_results(const KernelRequest& request, Shader& shader) {
-  const auto out = shader.use(BufferRole::out, element_of(request.precision), Access::read_write);
-  const auto outputs = shader.use(BufferRole::outputs, Element::u32);
+// What the sums of an owner are for conjugate gradients: a part of the product and of p·q.
+void write_fused(const KernelRequest& request, const Summation& sums, Shader& shader) {
+  const Element element = element_of(request.precision);
+  const std::string_view type = scalar_type(request.scalars);
   Lines& body = shader.body();
   body.line();
-  body.line("uint o = out_first + ", times(text(outputs, "[w]"), request.out_width), ";");
+  std::string product;
+  for (std::uint32_t c = 0; c < request.owner_width; ++c) {
+    if (request.fusion != Fusion::adds) {
+      const auto damping = shader.use(BufferRole::damping, element);
+      const auto next = shader.use(BufferRole::next_direction, element, Access::write);
+      body.line("sum_", c, " += ", damping, "[", offset_from("own", c), "] * ", own_direction(c),
+                ";");
+      body.line(next, "[", offset_from("own", c), "] = ", own_direction(c), ";");
+    }
+    product += text(c > 0 ? " + " : "", type, "(", own_direction(c), ") * ", type, "(sum_", c, ")");
+  }
+  body.line("precise ", type, " pq_term = ", product, ";");
+  sums.add(shader, "pq", "pq_term", request.scalars);
+}
+
+void close_fused(const KernelRequest& request, const Summation& sums, Shader& shader) {
+  const auto curvature =
+      shader.use(BufferRole::curvature, element_of(request.scalars), Access::write);
+  shader.body().line(scalar_type(request.scalars), " total = ", sums.total(shader, "pq"), ";");
+  shader.body().line("if (gl_LocalInvocationIndex == 0u) ", curvature,
+                     "[curvature_first + gl_WorkGroupID.x] = total;");
+}
+
+void write_results(const KernelRequest& request, Shader& shader) {
+  const auto out = shader.use(BufferRole::out, element_of(request.precision), Access::read_write);
+  Lines& body = shader.body();
+  body.line();
+  body.line("uint o = out_first + ",
+            times(owner(request, BufferRole::outputs, shader), request.out_width), ";");
   body.open("if (overwrite == 0u)");
   for (std::uint32_t k = 0; k < request.out_width; ++k) {
     body.line("sum_", k, " = ", out, "[", offset_from("o", k), "] + sum_", k, ";");
@@ -129,7 +175,8 @@ void write_role(const KernelRequest& request, std::size_t index, const Prepared&
                 Shader& shader, BodyFacts& facts) {
   const GatherRole& role = request.roles[index];
   LeafNames names = leaf_names(request, role.program.leaves);
-  LeafPlace place{.layout = role.layout, .row = "e", .seed_row = "i", .own = {}};
+  LeafPlace place{
+      .layout = role.layout, .row = "e", .seed_row = "i", .own = {}, .fused = fused(request)};
   for (std::size_t k = 0; k < role.slots.size(); ++k) {
     place.own.push_back(
         {role.slots[k], own_value(role.coordinates[k]), own_direction(role.coordinates[k])});
@@ -152,6 +199,16 @@ void write_role(const KernelRequest& request, std::size_t index, const Prepared&
   facts.bytes += column_bytes(prepared, place, {}, request.precision) + (seeds ? 4u : 0u);
 }
 
+// A fused kernel runs few workgroups, each of which sums the partial sums that it needs itself.
+void open_fused(const KernelRequest& request, const Summation& sums, Shader& shader) {
+  ConjugateText(shader, request.scalars, request.workgroup_size)
+      .open_direction(request.fusion == Fusion::decides);
+  sums.begin(shader, "pq");
+  shader.body().line("uint grid = gl_NumWorkGroups.x * ", unsigned_literal(request.workgroup_size),
+                     ";");
+  shader.body().open("for (uint w = gl_GlobalInvocationID.x + first; w < count; w += grid)");
+}
+
 void write_work_item(const KernelRequest& request, Shader& shader) {
   write_invocation_index("w", shader);
   if (request.predicated) write_predicate(shader, request.scalars);
@@ -165,14 +222,24 @@ BodyFacts write_gather(const KernelRequest& request, Shader& shader) {
     check_role(request, role);
     prepared.push_back(prepare(role.program));
   }
-  write_work_item(request, shader);
+  const Summation products(request.scalars, request.workgroup_size, request.use_subgroups);
+  if (fused(request)) {
+    open_fused(request, products, shader);
+  } else {
+    write_work_item(request, shader);
+  }
   write_own(request, prepared, shader);
   write_sums(request, shader);
   BodyFacts facts;
   for (std::size_t r = 0; r < request.roles.size(); ++r) {
     write_role(request, r, prepared[r], shader, facts);
   }
+  if (fused(request)) write_fused(request, products, shader);
   write_results(request, shader);
+  if (fused(request)) {
+    shader.body().close();
+    close_fused(request, products, shader);
+  }
   return facts;
 }
 

@@ -5,10 +5,6 @@
 namespace topograd::codegen {
 namespace {
 
-std::string state(SolverState value, Precision precision) {
-  return literal(static_cast<double>(value), precision);
-}
-
 // r·z and r·r of the block at hand, then its z.
 void add_products(VectorText& out) {
   std::string rz, rr;
@@ -33,146 +29,100 @@ void close_blocks(VectorText& out) {
   out.store_partial(1, "rr");
 }
 
-void write_init(VectorText& out) {
-  out.read({BufferRole::gradient});
-  out.write(
-      {BufferRole::step, BufferRole::residual, BufferRole::preconditioned, BufferRole::direction});
-  open_blocks(out);
-  if (out.request().masked) {
-    out.read_u32(BufferRole::fixed);
-    out.each("precise {T} r_{j} = fixed_scalars[{k}] != 0u ? {T}(0) : -gradient[{k}];");
-  } else {
-    out.each("precise {T} r_{j} = -gradient[{k}];");
+// z of the block at hand: inverse r, or r itself.
+void write_preconditioned(VectorText& out) {
+  if (out.request().unpreconditioned) {
+    out.each("{T} z_{j} = r_{j};");
+    return;
   }
   write_apply_inverse(out);
-  out.each("delta[{k}] = {T}(0);");
+}
+
+// The residual of fixed scalars is 0, so that their direction stays 0.
+void write_residual(VectorText& out, std::string_view value) {
+  if (out.request().masked) {
+    out.read_u32(BufferRole::fixed);
+    out.each(text("precise {T} r_{j} = fixed_scalars[{k}] != 0u ? {T}(0) : ", value, ";"));
+  } else {
+    out.each(text("precise {T} r_{j} = ", value, ";"));
+  }
+}
+
+void store_residual(VectorText& out) {
   out.each("residual[{k}] = r_{j};");
+  if (out.request().unpreconditioned) return;
+  out.write({BufferRole::preconditioned});
   out.each("preconditioned[{k}] = z_{j};");
-  out.each("direction[{k}] = z_{j};");
+}
+
+void write_init(VectorText& out) {
+  out.read({BufferRole::gradient});
+  out.write({BufferRole::step, BufferRole::residual, BufferRole::direction});
+  open_blocks(out);
+  write_residual(out, "-gradient[{k}]");
+  write_preconditioned(out);
+  out.each("delta[{k}] = {T}(0);");
+  out.each("direction[{k}] = {T}(0);");
+  store_residual(out);
   add_products(out);
   close_blocks(out);
 }
 
-// One invocation goes on with the totals.
-void keep_first(VectorText& out) { out.lines("if (gl_LocalInvocationIndex != 0u) return;"); }
-
 void write_start(VectorText& out) {
-  const Precision s = out.request().scalars;
-  out.scalars({Scalar::state, Scalar::tolerance, Scalar::iterations, Scalar::rz, Scalar::rr,
-               Scalar::threshold},
+  out.scalars({Scalar::tolerance, Scalar::iterations, Scalar::threshold, Scalar::next_state},
               Access::read_write);
-  out.total_of_partials("rz", "out_first");
-  out.total_of_partials("rr", "out_first + out_stride");
-  keep_first(out);
+  out.total_of_partials("rr", "sums_first + sums_stride", "sums_count");
   out.lines(R"(
+if (gl_LocalInvocationIndex != 0u) return;
 precise {S} threshold = scalars[TOLERANCE] * scalars[TOLERANCE] * rr;
-scalars[RZ] = rz;
-scalars[RR] = rr;
 scalars[THRESHOLD] = threshold;
 scalars[ITERATIONS] = {S}(0);
+scalars[NEXT_STATE] = {S}(0);
 )");
-  out.lines("{S} next_state = " + state(SolverState::running, s) + ";");
-  out.lines("if (!(rz > {S}(0)) || " + out.not_finite("rz") +
-            ") next_state = " + state(SolverState::breakdown, s) + ";");
-  out.lines("if (rr == {S}(0)) next_state = " + state(SolverState::converged, s) + ";");
-  out.lines("scalars[STATE] = next_state;");
+}
+
+void write_direction(VectorText& out) {
+  out.read({BufferRole::preconditioned});
+  out.update({BufferRole::direction});
+  out.conjugate().open_direction(true);
+  out.open_grid("i");
+  out.lines(R"(
+uint k = first + i;
+precise {T} p = preconditioned[k] + {T}(beta) * direction[k];
+direction[k] = p;
+)");
+  out.close();
 }
 
 void write_curvature(VectorText& out) {
   out.read({BufferRole::direction, BufferRole::damping});
   out.update({BufferRole::product});
-  out.predicate();
+  out.predicate(BufferRole::decision);
   out.begin_sum("pq");
   out.open_grid("i");
   out.lines(R"(
 uint k = first + i;
 {T} p = direction[k];
 precise {T} q = product[k] + damping[k] * p;
+product[k] = q;
 )");
-  if (out.request().masked) {
-    out.read_u32(BufferRole::fixed);
-    out.lines("if (fixed_scalars[k] != 0u) q = {T}(0);");
-  }
-  out.lines("product[k] = q;");
   out.add("pq", "{S}(p) * {S}(q)");
   out.close();
-  out.store_partial(0, "pq");
-}
-
-void write_alpha(VectorText& out) {
-  out.scalars({Scalar::state, Scalar::rz, Scalar::pq, Scalar::alpha}, Access::read_write);
-  out.predicate();
-  out.total_of_partials("pq", "out_first");
-  keep_first(out);
-  out.lines("scalars[PQ] = pq;");
-  out.shader().body().open("if (!(pq > ", literal(0, out.request().scalars), ") || ",
-                           out.not_finite("pq"), ")");
-  out.lines("scalars[STATE] = " + state(SolverState::breakdown, out.request().scalars) + ";");
-  out.lines("return;");
-  out.close();
-  out.lines(R"(
-precise {S} alpha = scalars[RZ] / pq;
-scalars[ALPHA] = alpha;
-)");
+  out.store_partial(0, "pq", BufferRole::curvature);
 }
 
 void write_update(VectorText& out) {
   out.read({BufferRole::direction, BufferRole::product});
   out.update({BufferRole::step, BufferRole::residual});
-  out.write({BufferRole::preconditioned});
-  out.scalars({Scalar::alpha});
-  out.predicate();
-  out.lines("{T} alpha = {T}(scalars[ALPHA]);");
+  out.conjugate().open_update(out.request().decides);
   open_blocks(out);
-  out.each("precise {T} d_{j} = delta[{k}] + alpha * direction[{k}];");
-  out.each("precise {T} r_{j} = residual[{k}] - alpha * product[{k}];");
-  write_apply_inverse(out);
+  out.each("precise {T} d_{j} = delta[{k}] + {T}(alpha) * direction[{k}];");
+  write_residual(out, "residual[{k}] - {T}(alpha) * product[{k}]");
+  write_preconditioned(out);
   out.each("delta[{k}] = d_{j};");
-  out.each("residual[{k}] = r_{j};");
-  out.each("preconditioned[{k}] = z_{j};");
+  store_residual(out);
   add_products(out);
   close_blocks(out);
-}
-
-void write_beta(VectorText& out) {
-  const Precision s = out.request().scalars;
-  out.scalars({Scalar::state, Scalar::max_iterations, Scalar::iterations, Scalar::rz, Scalar::rr,
-               Scalar::threshold, Scalar::beta},
-              Access::read_write);
-  out.predicate();
-  out.total_of_partials("rz", "out_first");
-  out.total_of_partials("rr", "out_first + out_stride");
-  keep_first(out);
-  out.lines(R"(
-precise {S} beta = rz / scalars[RZ];
-precise {S} iterations = scalars[ITERATIONS] + {S}(1);
-scalars[BETA] = beta;
-scalars[RZ] = rz;
-scalars[RR] = rr;
-scalars[ITERATIONS] = iterations;
-)");
-  out.lines("if (rr <= scalars[THRESHOLD]) {");
-  out.lines("  scalars[STATE] = " + state(SolverState::converged, s) + ";");
-  out.lines("} else if (!(rz > {S}(0)) || " + out.not_finite("rz") + ") {");
-  out.lines("  scalars[STATE] = " + state(SolverState::breakdown, s) + ";");
-  out.lines("} else if (iterations >= scalars[MAX_ITERATIONS]) {");
-  out.lines("  scalars[STATE] = " + state(SolverState::limit, s) + ";");
-  out.lines("}");
-}
-
-void write_direction(VectorText& out) {
-  out.read({BufferRole::preconditioned});
-  out.update({BufferRole::direction});
-  out.scalars({Scalar::beta});
-  out.predicate();
-  out.lines("{T} beta = {T}(scalars[BETA]);");
-  out.open_grid("i");
-  out.lines(R"(
-uint k = first + i;
-precise {T} p = preconditioned[k] + beta * direction[k];
-direction[k] = p;
-)");
-  out.close();
 }
 
 }  // namespace
@@ -181,11 +131,10 @@ bool write_conjugate_gradients(VectorText& out) {
   switch (out.request().op) {
     case VectorOp::cg_init: write_init(out); return true;
     case VectorOp::cg_start: write_start(out); return true;
-    case VectorOp::cg_curvature: write_curvature(out); return true;
-    case VectorOp::cg_alpha: write_alpha(out); return true;
-    case VectorOp::cg_update: write_update(out); return true;
-    case VectorOp::cg_beta: write_beta(out); return true;
     case VectorOp::cg_direction: write_direction(out); return true;
+    case VectorOp::cg_curvature: write_curvature(out); return true;
+    case VectorOp::cg_update: write_update(out); return true;
+    case VectorOp::cg_finish: out.conjugate().finish(); return true;
     default: return false;
   }
 }

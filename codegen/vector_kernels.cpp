@@ -9,7 +9,7 @@
 namespace topograd::codegen {
 namespace {
 
-constexpr std::array<PushMember, 8> kPushMembers = {{
+constexpr std::array<PushMember, 11> kPushMembers = {{
     {"count", "elements, blocks or partials"},
     {"first", "position of element 0 in vectors"},
     {"out_first", "position of the first partial"},
@@ -18,7 +18,16 @@ constexpr std::array<PushMember, 8> kPushMembers = {{
     {"slot_a", "place in scalars"},
     {"slot_b", "place in scalars"},
     {"overwrite", "1: store sums, 0: add them"},
+    {"sums_first", "position of the first partial sum that is read"},
+    {"sums_count", "how many there are"},
+    {"sums_stride", "between kinds of them"},
 }};
+constexpr std::size_t kPlainMembers = 8;
+
+bool reads_partials(VectorOp op) {
+  return op == VectorOp::cg_start || op == VectorOp::cg_direction || op == VectorOp::cg_update ||
+         op == VectorOp::cg_finish;
+}
 static_assert(sizeof(VectorConstants) == 4 * kPushMembers.size());
 
 [[noreturn]] void refuse(const VectorKernelRequest& request, const std::string& what) {
@@ -46,6 +55,8 @@ std::string shader_name(const VectorKernelRequest& request) {
   if (request.width > 1) out += text("_w", request.width);
   if (request.masked) out += "_masked";
   if (request.predicated) out += "_predicated";
+  if (request.unpreconditioned) out += "_unpreconditioned";
+  if (!request.decides) out += "_follows";
   return out;
 }
 
@@ -71,10 +82,9 @@ std::string_view name(VectorOp op) {
     case VectorOp::cg_init: return "cg_init";
     case VectorOp::cg_start: return "cg_start";
     case VectorOp::cg_curvature: return "cg_curvature";
-    case VectorOp::cg_alpha: return "cg_alpha";
     case VectorOp::cg_update: return "cg_update";
-    case VectorOp::cg_beta: return "cg_beta";
     case VectorOp::cg_direction: return "cg_direction";
+    case VectorOp::cg_finish: return "cg_finish";
   }
   return "";
 }
@@ -94,9 +104,6 @@ std::string_view name(Scalar scalar) {
     case Scalar::rz: return "rz";
     case Scalar::rr: return "rr";
     case Scalar::threshold: return "threshold";
-    case Scalar::pq: return "pq";
-    case Scalar::alpha: return "alpha";
-    case Scalar::beta: return "beta";
     case Scalar::cost: return "cost";
     case Scalar::trial_cost: return "trial_cost";
     case Scalar::gradient_squared: return "gradient_squared";
@@ -104,6 +111,8 @@ std::string_view name(Scalar scalar) {
     case Scalar::gradient_max: return "gradient_max";
     case Scalar::model_decrease: return "model_decrease";
     case Scalar::step_squared: return "step_squared";
+    case Scalar::next_state: return "next_state";
+    case Scalar::previous_rz: return "previous_rz";
     case Scalar::user: return "user";
   }
   return "";
@@ -130,7 +139,9 @@ KernelSource generate(const VectorKernelRequest& request) {
        .header = {text(name, ": vectors ", codegen::name(request.vectors), ", scalars ",
                        codegen::name(request.scalars), ", blocks of ", request.width)},
        .workgroup_size = request.workgroup_size,
-       .push_constants = kPushMembers});
+       .push_constants =
+           std::span(kPushMembers)
+               .first(reads_partials(request.op) ? kPushMembers.size() : kPlainMembers)});
   out.float_controls_f32 = request.float_controls_f32;
   out.float_controls_f64 = request.float_controls_f64;
   out.hash.add((request.float_controls_f32 ? 1u : 0u) | (request.float_controls_f64 ? 2u : 0u));

@@ -27,9 +27,6 @@ enum class Scalar : std::uint32_t {
   rz,          ///< r·z
   rr,          ///< r·r
   threshold,   ///< r·r at which to stop
-  pq,          ///< p·q
-  alpha,
-  beta,
   // for the host to read
   cost,
   trial_cost,
@@ -38,7 +35,10 @@ enum class Scalar : std::uint32_t {
   gradient_max,      ///< max |g_j|
   model_decrease,    ///< −g·δ − ½ δᵀJᵀJδ; step_squared follows it
   step_squared,      ///< ‖δ‖²
-  user,              ///< this place and those after it are free
+  // between the two halves of an iteration, beside iterations and state
+  next_state,   ///< SolverState that the update leaves to the next direction
+  previous_rz,  ///< r·z of the direction before
+  user,         ///< this place and those after it are free
 };
 inline constexpr std::uint32_t kScalarCount = 32;
 std::string_view name(Scalar scalar);
@@ -85,19 +85,21 @@ enum class VectorOp {
                  ///< identity's.
   ///< Blocks that are not positive definite in the precision give way to their diagonal
   apply_preconditioner,  ///< result = inverse first_operand
-  // conjugate gradients on (JᵀJ + Λ) step = −gradient; direction is p
-  cg_init,       ///< by blocks: step = 0, residual = −gradient (0 where fixed), direction =
+  // conjugate gradients on (JᵀJ + Λ) step = −gradient; direction is p. An iteration is a direction,
+  // the product, its curvature, and an update; every workgroup sums the partials that it needs
+  // itself, so that no kernel in between does. (Form::gather can be direction, product and
+  // curvature
+  // in one: kernel.hpp, Fusion.)
+  cg_init,       ///< by blocks: step = direction = 0, residual = −gradient (0 where fixed),
                  ///< preconditioned = inverse residual; partials: r·z, r·r
-  cg_start,      ///< one workgroup: rz, rr, threshold, iterations = 0, state
-  cg_curvature,  ///< product = product + damping direction (0 where fixed); partials: p·q
-  cg_alpha,      ///< one workgroup: pq, alpha, state
-  cg_update,  ///< by blocks: step += α p, residual −= α q, preconditioned = inverse residual;
-              ///< partials as init
-  cg_beta,    ///< one workgroup: rz, rr, beta, iterations, state
-  cg_direction,  ///< direction = preconditioned + β direction
+  cg_start,      ///< one workgroup: threshold, iterations = 0, next_state = running
+  cg_direction,  ///< direction = preconditioned + β direction; decision: state, rz, rr
+  cg_curvature,  ///< product = product + damping direction; curvature: p·q
+  cg_update,     ///< by blocks: step += α p, residual −= α q (0 where fixed), preconditioned =
+                 ///< inverse residual; partials as init; iterations, next_state, previous_rz
+  cg_finish,     ///< one workgroup: state, rz, rr of the iterations so far
 };
-inline constexpr std::uint32_t kVectorOpCount =
-    static_cast<std::uint32_t>(VectorOp::cg_direction) + 1;
+inline constexpr std::uint32_t kVectorOpCount = static_cast<std::uint32_t>(VectorOp::cg_finish) + 1;
 std::string_view name(VectorOp op);
 
 /// Widest block of the block kernels; wider arrays are preconditioned as blocks of width 1.
@@ -111,7 +113,10 @@ struct VectorKernelRequest {
   std::uint32_t width = 1;  ///< block kernels, segment_sum: 1 to kMaxBlockWidth (segment_sum: any)
   bool masked =
       false;  ///< the kernels above that mention `fixed` (and dot, max_abs) read that buffer
-  bool predicated = false;  ///< plain kernels
+  bool predicated = false;        ///< plain kernels
+  bool unpreconditioned = false;  ///< cg_init, cg_update: z = r, which is not stored
+  /// cg_update, where several of them make up one update: writes the scalars.
+  bool decides = true;
   bool float_controls_f32 = false, float_controls_f64 = false;
 };
 
@@ -124,6 +129,8 @@ struct VectorConstants {
   std::uint32_t blocks_first = 0;  ///< position of the array in `blocks` and `inverse`
   std::uint32_t a = slot(Scalar::one), b = slot(Scalar::zero);  ///< places in the scalar buffer
   std::uint32_t overwrite = 1;  ///< segment_sum: 1 stores the sums, 0 adds them
+  // conjugate gradients: the partial sums that are read
+  std::uint32_t sums_first = 0, sums_count = 0, sums_stride = 0;
 };
 
 /// Writes the shader, as generate() does. Throws Error{InvalidArgument} for sizes out of range.

@@ -1,19 +1,9 @@
 // Statements that vector kernels share: loops over the grid, sums, places in the scalar buffer.
 #include <topograd/codegen/vector_text.hpp>
 
+#include <topograd/codegen/conjugate_text.hpp>
+
 namespace topograd::codegen {
-namespace {
-
-std::string upper(std::string_view name) {
-  std::string out(name);
-  for (char& c : out) {
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  }
-  return out;
-}
-
-}  // namespace
-
 VectorText::VectorText(const VectorKernelRequest& request, Shader& shader)
     : request_(request), shader_(shader), sums_(request.scalars, request.workgroup_size) {}
 
@@ -30,14 +20,10 @@ void VectorText::use(std::initializer_list<BufferRole> vectors, Access access) {
 }
 
 void VectorText::scalars(std::initializer_list<Scalar> places, Access access) {
-  shader_.use(BufferRole::scalars, element_of(request_.scalars), access);
-  for (const Scalar place : places) {
-    const std::string key = upper(name(place));
-    shader_.declare(key, text("const uint ", key, " = ", unsigned_literal(slot(place)), ";"));
-  }
+  use_scalars(shader_, BufferRole::scalars, request_.scalars, places, access);
 }
 
-void VectorText::predicate() { write_predicate(shader_, request_.scalars); }
+void VectorText::predicate(BufferRole role) { write_predicate(shader_, request_.scalars, role); }
 
 void VectorText::lines(std::string_view pattern) {
   if (pattern.starts_with('\n')) pattern.remove_prefix(1);
@@ -64,9 +50,8 @@ void VectorText::add(std::string_view name, std::string_view pattern) {
   sums_.add(shader_, name, term, request_.scalars);
 }
 
-void VectorText::partial(std::uint32_t index, const std::string& expression) {
-  const auto partials =
-      shader_.use(BufferRole::partials, element_of(request_.scalars), Access::write);
+void VectorText::partial(std::uint32_t index, const std::string& expression, BufferRole role) {
+  const auto partials = shader_.use(role, element_of(request_.scalars), Access::write);
   const std::string row = index == 0   ? std::string()
                           : index == 1 ? std::string("out_stride + ")
                                        : unsigned_literal(index) + " * out_stride + ";
@@ -76,19 +61,21 @@ void VectorText::partial(std::uint32_t index, const std::string& expression) {
                       "gl_WorkGroupID.x] = ", value, ";");
 }
 
-void VectorText::store_partial(std::uint32_t index, std::string_view name) {
-  partial(index, sums_.total(shader_, name));
+void VectorText::store_partial(std::uint32_t index, std::string_view name, BufferRole role) {
+  partial(index, sums_.total(shader_, name), role);
 }
 
 void VectorText::store_partial_max(std::uint32_t index, std::string_view name) {
-  partial(index, workgroup_max(shader_, name, request_.scalars, request_.workgroup_size));
+  partial(index, workgroup_max(shader_, name, request_.scalars, request_.workgroup_size),
+          BufferRole::partials);
 }
 
-void VectorText::total_of_partials(std::string_view total, std::string_view from) {
+void VectorText::total_of_partials(std::string_view total, std::string_view from,
+                                   std::string_view count) {
   const auto partials = shader_.use(BufferRole::partials, element_of(request_.scalars));
   const std::string sum = text(total, "_sum");
   sums_.begin(shader_, sum);
-  shader_.body().open(fill("for (uint k = gl_LocalInvocationIndex; k < count; k += {G})"));
+  shader_.body().open("for (uint k = gl_LocalInvocationIndex; k < ", count, fill("; k += {G})"));
   sums_.add(shader_, sum, text(partials, "[", from, " + k]"), request_.scalars);
   shader_.body().close();
   shader_.body().line(scalar_type(request_.scalars), " ", total, " = ", sums_.total(shader_, sum),

@@ -1,6 +1,7 @@
 // The bodies of vector kernels by op; generate() puts the rest around them.
 #pragma once
 
+#include <topograd/codegen/conjugate_text.hpp>
 #include <topograd/codegen/glsl_reduction.hpp>
 #include <topograd/codegen/glsl_shader.hpp>
 #include <topograd/codegen/vector_kernels.hpp>
@@ -27,8 +28,10 @@ class VectorText {
   void read_u32(BufferRole role) { shader_.use(role, Element::u32); }
   /// The scalar buffer, and constants named after the places: RZ, ALPHA.
   void scalars(std::initializer_list<Scalar> places, Access access = Access::read);
-  /// Returns where the solver is done.
-  void predicate();
+  /// Returns where the solver is done, as the scalars in `role` say.
+  void predicate(BufferRole role = BufferRole::scalars);
+  /// What kernels of conjugate gradients begin with.
+  ConjugateText conjugate() { return {shader_, request_.scalars, request_.workgroup_size}; }
 
   void lines(std::string_view pattern);
   /// The pattern once for each coordinate of a block, {j} being its number and {k} its position: k
@@ -42,11 +45,13 @@ class VectorText {
   /// Adds `pattern`, an expression of type {S}.
   void add(std::string_view name, std::string_view pattern);
   /// Stores workgroup sum number `index` into the partials.
-  void store_partial(std::uint32_t index, std::string_view name);
+  void store_partial(std::uint32_t index, std::string_view name,
+                     BufferRole role = BufferRole::partials);
   void store_partial_max(std::uint32_t index, std::string_view name);
-  /// Declares `total`, the sum of one run of partials, in every invocation but valid in invocation
-  /// 0.
-  void total_of_partials(std::string_view total, std::string_view from);
+  /// Declares `total`, the sum of one run of `count` partials, in every invocation but valid in
+  /// invocation 0.
+  void total_of_partials(std::string_view total, std::string_view from,
+                         std::string_view count = "count");
   /// {expression} is no number or infinite.
   std::string not_finite(std::string_view expression);
   std::string fill(std::string_view pattern) const;
@@ -55,7 +60,7 @@ class VectorText {
 
  private:
   void use(std::initializer_list<BufferRole> vectors, Access access);
-  void partial(std::uint32_t index, const std::string& expression);
+  void partial(std::uint32_t index, const std::string& expression, BufferRole role);
 
   const VectorKernelRequest& request_;
   Shader& shader_;

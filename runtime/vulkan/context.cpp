@@ -17,6 +17,13 @@ std::uint64_t Context::max_invocations() const {
   return std::min<std::uint64_t>(limit, std::numeric_limits<std::int32_t>::max());
 }
 
+std::uint32_t Context::grid(std::uint64_t count) const {
+  const std::uint64_t groups = (count + workgroup_size - 1) / workgroup_size;
+  const std::uint64_t most =
+      std::min<std::uint64_t>(most_workgroups(), device->limits().max_workgroups_x);
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(groups, 1, most));
+}
+
 namespace {
 
 /// All kinds of request ask for the same float controls and take the same way to a kernel.
@@ -130,7 +137,7 @@ std::uint32_t dispatch_all(Context& context, CommandList& list, const LoadedKern
     if (loaded.reduces) groups = std::min(groups, context.most_workgroups());
     push.first = static_cast<std::uint32_t>(first);
     push.count = static_cast<std::uint32_t>(first + n);
-    list.dispatch(loaded.kernel, bindings, push_bytes(push), groups);
+    list.dispatch(loaded.kernel, bindings, declared(loaded, push), groups);
     if (loaded.reduces) push.out_first += groups;
   }
   return push.out_first;
@@ -147,7 +154,7 @@ std::uint32_t dispatch_range(Context& context, CommandList& list, const LoadedKe
     const std::uint64_t n = std::min(step, count - done);
     push.first = static_cast<std::uint32_t>(first + done);
     push.count = static_cast<std::uint32_t>(first + done + n);
-    list.dispatch(loaded.kernel, bindings, push_bytes(push),
+    list.dispatch(loaded.kernel, bindings, declared(loaded, push),
                   static_cast<std::uint32_t>((n + group - 1) / group));
   }
   return dispatches;

@@ -26,6 +26,8 @@ struct Context {
   /// Workgroups of a grid-stride loop: enough to keep a large device busy, few on the software
   /// device, where a workgroup's reduction costs as much as some thousand elements.
   std::uint32_t most_workgroups() const { return device->info().software() ? 16 : 1056; }
+  /// Workgroups of a grid-stride loop over `count` elements.
+  std::uint32_t grid(std::uint64_t count) const;
   /// Numbers of the scalar buffer and of partial sums: the widest the device has.
   Precision scalar_precision() const {
     return wide() || device->features().float64 ? Precision::f64 : Precision::f32;
@@ -43,6 +45,12 @@ struct LoadedKernel {
   codegen::KernelSource source;
   bool reduces = false;  ///< writes one partial sum a workgroup
 };
+
+/// The push constants that a kernel declares, which are the first ones of its kind.
+template <class Constants>
+std::span<const std::byte> declared(const LoadedKernel& loaded, const Constants& constants) {
+  return push_bytes(constants).first(4 * loaded.source.push_constants.size());
+}
 
 /// Fills in what the device and the engine decide, generates, compiles and loads; adds to the
 /// context's times.

@@ -119,6 +119,7 @@ void VulkanEngine::make_vectors() {
   trial_ = vector("trial");
   gradient_ = vector("gradient");
   direction_ = vector("direction");
+  next_direction_ = vector("next_direction");
   result_ = vector("result");
   step_ = vector("step");
   residual_ = vector("residual");
@@ -131,6 +132,8 @@ void VulkanEngine::make_vectors() {
   scale_is_set_ = false;
   write_constants();
   partials_ = vectors_->make_partials(4ull * (block_groups() + vectors_->workgroups(n)));
+  decision_ = vectors_->make_partials(codegen::kScalarCount);
+  can_fuse_.reset();
   std::uint64_t cost_partials = 0;
   for (const auto& term : terms_) cost_partials += term ? term->cost_partials() : 0;
   cost_partials_ = vectors_->make_partials(cost_partials);

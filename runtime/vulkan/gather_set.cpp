@@ -10,6 +10,18 @@ namespace topograd::runtime::vulkan {
 
 using codegen::BufferRole;
 
+namespace {
+
+/// 0, 1, 2, ...
+bool counts_up(std::span<const std::uint32_t> values) {
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    if (values[k] != k) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 GatherSet::GatherSet(Context& context, const BatchView& view, GatherPlan plan)
     : context_(context), view_(view), plan_(std::move(plan)) {
   for (std::uint32_t group : plan_.roles) {
@@ -17,6 +29,8 @@ GatherSet::GatherSet(Context& context, const BatchView& view, GatherPlan plan)
     columns_ = std::max(columns_, role_columns_.back().layout.index_columns);
   }
   cut_into_parts();
+  dense_ = plan_.array != kScalars && parts_.size() == 1 && plan_.levels.empty() &&
+           counts_up(plan_.owners) && counts_up(plan_.outputs);
   add_levels();
   // What stays on the host is what a change of data needs.
   plan_.starts = {};
@@ -31,6 +45,7 @@ GatherSet::Kernels GatherSet::make_kernels(Pass pass, bool stored_terms, bool pr
                    : gather_request(view_.shape, pass, plan_.roles, plan_.owner_width);
   const std::uint32_t sums = request.out_width;
   request.predicated = predicated;
+  request.dense_owners = dense_;
   kernels.sum = load_kernel(context_, std::move(request));
   if (levels_.empty()) return kernels;
   codegen::KernelRequest combine = combine_request(sums);
@@ -123,6 +138,50 @@ std::uint64_t GatherSet::record(CommandList& list, Pass pass, const Operands& op
   BindingTable bindings = bind_operands(operands, view_);
   return run(list, kernels_.at({pass, false, predicated}), bindings,
              sums_of_owner(pass, plan_.owner_width), operands.seeds_stride, target);
+}
+
+bool GatherSet::can_fuse() const {
+  return parts_.size() == 1 && levels_.empty() && parts_[0].items <= context_.max_invocations();
+}
+
+std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
+                                      const Operands& operands, const FusedOperands& fused,
+                                      SumTarget target) {
+  auto found = fused_kernels_.find(fusion);
+  if (found == fused_kernels_.end()) {
+    codegen::KernelRequest request =
+        gather_request(view_.shape, Pass::jtjp, plan_.roles, plan_.owner_width);
+    request.name += "_fused";
+    request.fusion = fusion;
+    request.dense_owners = dense_;
+    found = fused_kernels_.emplace(fusion, load_kernel(context_, std::move(request))).first;
+  }
+  const LoadedKernel& loaded = found->second;
+  const Part& part = parts_[0];
+  BindingTable table = bind_operands(operands, view_);
+  table.set(BufferRole::starts, part.starts);
+  table.set(BufferRole::owners, part.owners);
+  table.set(BufferRole::outputs, part.outputs);
+  table.set(BufferRole::index_columns, part.index);
+  table.set(BufferRole::data_columns, part.data);
+  table.set(BufferRole::out, *target.out);
+  table.set(BufferRole::preconditioned, *fused.preconditioned);
+  table.set(BufferRole::damping, *fused.damping);
+  table.set(BufferRole::next_direction, *fused.next_direction);
+  table.set(BufferRole::partials, *fused.partials);
+  table.set(BufferRole::decision, *fused.decision);
+  table.set(BufferRole::curvature, *fused.curvature);
+  const codegen::PushConstants push{.count = part.items,
+                                    .stride = part.entries,
+                                    .out_first = static_cast<std::uint32_t>(target.first),
+                                    .x_first = static_cast<std::uint32_t>(plan_.x_first),
+                                    .overwrite = target.overwrite,
+                                    .sums_count = fused.sums_count,
+                                    .sums_stride = fused.sums_count,
+                                    .curvature_first = fused.curvature_first};
+  const std::uint32_t groups = context_.grid(part.items);
+  list.dispatch(loaded.kernel, table.bind(loaded.source), declared(loaded, push), groups);
+  return groups;
 }
 
 void GatherSet::record_stored(CommandList& list, Pass pass, const Buffer& terms,

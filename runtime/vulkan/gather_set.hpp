@@ -33,6 +33,18 @@ struct SumTarget {
   const std::vector<std::uint32_t>* positions = nullptr;
 };
 
+/// What a product of conjugate gradients needs besides, where it is fused with its direction.
+struct FusedOperands {
+  const Buffer* preconditioned = nullptr;
+  const Buffer* damping = nullptr;
+  const Buffer* next_direction = nullptr;
+  const Buffer* decision = nullptr;
+  const Buffer* partials = nullptr;  ///< sums of r·z and r·r
+  std::uint32_t sums_count = 0;      ///< of each
+  const Buffer* curvature = nullptr;
+  std::uint32_t curvature_first = 0;  ///< where the set's sums of p·q begin
+};
+
 /// What a set needs to know of its batch.
 struct BatchView {
   TermShape shape;
@@ -58,6 +70,11 @@ class GatherSet {
   void prepare(Pass pass, bool stored_terms, bool predicated = false);
   /// Evaluates and sums. Returns the number of dispatches of residual kernels.
   std::uint64_t record(CommandList& list, Pass pass, const Operands& operands, SumTarget target);
+  /// True if one dispatch evaluates the whole set, and each owner has one work item.
+  bool can_fuse() const;
+  /// Form::gather fused with conjugate gradients. Returns the number of partial sums of p·q.
+  std::uint32_t record_fused(CommandList& list, codegen::Fusion fusion, const Operands& operands,
+                             const FusedOperands& fused, SumTarget target);
   /// Sums terms stored by a store pass, slot k of instance i at k * stride + i.
   void record_stored(CommandList& list, Pass pass, const Buffer& terms, std::uint32_t stride,
                      const Operands& operands, SumTarget target);
@@ -100,11 +117,13 @@ class GatherSet {
   Context& context_;
   BatchView view_;
   GatherPlan plan_;
+  bool dense_ = false;         // work item w is owner w, in all parts
   std::uint32_t columns_ = 0;  // index columns of an entry, the most of any role
   std::vector<EntryColumns> role_columns_;
   std::vector<Part> parts_;
   std::vector<LevelPart> levels_;
   std::map<std::tuple<Pass, bool, bool>, Kernels> kernels_;  // pass, stored terms, predicated
+  std::map<codegen::Fusion, LoadedKernel> fused_kernels_;
 };
 
 }  // namespace topograd::runtime::vulkan

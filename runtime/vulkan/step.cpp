@@ -14,8 +14,8 @@ namespace {
 using codegen::BufferRole;
 using codegen::SolverState;
 
-/// Iterations of one recorded list; lists are submitted until the solver's state says that it is
-/// done.
+/// Iterations of one recorded list, an even number; lists are submitted until the solver's state
+/// says that it is done.
 constexpr int kIterationsOfList = 16;
 /// Evaluating JᵀJ·p again costs more than reading a stored Jacobian from about so many operations
 /// on.
@@ -25,48 +25,6 @@ constexpr std::uint64_t kStagedEveryStep = std::uint64_t{1} << 20;
 constexpr std::chrono::seconds kStagingInterval{1};
 
 }  // namespace
-
-BindingTable VulkanEngine::solver_table() {
-  BindingTable table;
-  table.set(BufferRole::fixed, fixed_);
-  table.set(BufferRole::gradient, gradient_);
-  table.set(BufferRole::direction, direction_);
-  table.set(BufferRole::step, step_);
-  table.set(BufferRole::residual, residual_);
-  table.set(BufferRole::product, product_);
-  table.set(BufferRole::preconditioned, preconditioned_);
-  table.set(BufferRole::scale, scale_);
-  table.set(BufferRole::damping, damping_);
-  table.set(BufferRole::blocks, packed_);
-  table.set(BufferRole::inverse, inverse_);
-  table.set(BufferRole::partials, partials_);
-  return table;
-}
-
-std::uint32_t VulkanEngine::block_groups() const {
-  std::uint32_t groups = 0;
-  for (const BlockRange& range : blocks_) groups += vectors_->workgroups(range.count);
-  return groups;
-}
-
-std::uint32_t VulkanEngine::record_by_blocks(CommandList& list, VectorOp op,
-                                             const BindingTable& table, std::uint32_t first_partial,
-                                             std::uint32_t out_stride) {
-  std::uint32_t groups = 0;
-  for (const BlockRange& range : blocks_) {
-    if (range.count == 0) continue;
-    groups += vectors_->record(list,
-                               {.op = op,
-                                .width = range.width,
-                                .constants = {.count = range.count,
-                                              .first = range.x_first,
-                                              .out_first = first_partial + groups,
-                                              .out_stride = out_stride,
-                                              .blocks_first = range.blocks_first}},
-                               table);
-  }
-  return groups;
-}
 
 void VulkanEngine::record_linearize(CommandList& list) {
   record_sum(list, Pass::gradient, operands(x_), gradient_);
@@ -84,48 +42,20 @@ void VulkanEngine::record_linearize(CommandList& list) {
   vectors_->sum(list, partials_, 2 * groups, groups, groups, Scalar::gradient_max, 1, true);
 }
 
-void VulkanEngine::record_solve_start(CommandList& list) {
-  const std::uint32_t groups = block_groups();
-  record_by_blocks(list, VectorOp::precondition, solver_table(), 0, 0);
-  list.barrier();
-  record_by_blocks(list, VectorOp::cg_init, solver_table(), 0, groups);
-  list.barrier();
-  vectors_->record(list,
-                   {.op = VectorOp::cg_start, .constants = {.count = groups, .out_stride = groups}},
-                   solver_table());
-}
-
-void VulkanEngine::record_iteration(CommandList& list) {
-  Operands predicated = operands(x_, &direction_);
-  predicated.scalars = &vectors_->scalars();
-  const auto n = static_cast<std::uint32_t>(model_.scalars);
-  const std::uint32_t elements = vectors_->workgroups(n), groups = block_groups();
-  const auto record = [&](VectorOp op, std::uint32_t count, std::uint32_t stride) {
-    list.barrier();
-    vectors_->record(list, {.op = op, .constants = {.count = count, .out_stride = stride}},
-                     solver_table());
-  };
-  list.barrier();
-  record_product(list, predicated, product_);
-  record(VectorOp::cg_curvature, n, elements);
-  record(VectorOp::cg_alpha, elements, elements);
-  list.barrier();
-  record_by_blocks(list, VectorOp::cg_update, solver_table(), 0, groups);
-  record(VectorOp::cg_beta, groups, groups);
-  record(VectorOp::cg_direction, n, elements);
-}
-
 void VulkanEngine::record_trial(CommandList& list) {
   BindingTable table = solver_table();
   table.set(BufferRole::first_operand, x_);
   table.set(BufferRole::result, trial_);
   const auto n = static_cast<std::uint32_t>(model_.scalars);
   const std::uint32_t groups = vectors_->workgroups(n);
+  const std::uint32_t first = 2 * block_groups();  // conjugate gradients may go on from theirs
   list.barrier();
-  vectors_->record(
-      list, {.op = VectorOp::trial_point, .constants = {.count = n, .out_stride = groups}}, table);
+  vectors_->record(list,
+                   {.op = VectorOp::trial_point,
+                    .constants = {.count = n, .out_first = first, .out_stride = groups}},
+                   table);
   list.barrier();
-  vectors_->sum(list, partials_, 0, groups, groups, Scalar::model_decrease, 2);
+  vectors_->sum(list, partials_, first, groups, groups, Scalar::model_decrease, 2);
   record_cost(list, trial_, Scalar::trial_cost);
 }
 
@@ -148,11 +78,13 @@ void VulkanEngine::prepare_lists() {
       if (term) stored_[k] = make_numbers(context_, term->stored_size(Pass::jtjp), "terms");
     }
   }
+  const std::size_t products = can_fuse() ? gather_order(Pass::jtjp).size() : 1;
+  curvature_ = vectors_->make_partials(products * vectors_->workgroups(model_.scalars));
   linearize_list_ = make_list("linearize", [&](CommandList& l) { record_linearize(l); });
-  solve_start_list_ = make_list("solve_start", [&](CommandList& l) { record_solve_start(l); });
-  iterations_list_ = make_list("iterations", [&](CommandList& l) {
-    for (int k = 0; k < kIterationsOfList; ++k) record_iteration(l);
-  });
+  solve_start_list_ =
+      make_list("solve_start", [&](CommandList& l) { record_solve_start(l, true); });
+  iterations_list_ = make_list(
+      "iterations", [&](CommandList& l) { record_iterations(l, kIterationsOfList, true); });
   trial_list_ = make_list("trial", [&](CommandList& l) { record_trial(l); });
   const std::uint64_t bytes = model_.scalars * context_.element_bytes();
   accept_list_ = make_list("accept", [&](CommandList& l) { l.copy(trial_, 0, x_, 0, bytes); });
@@ -182,7 +114,7 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
   if (!scale_is_set_) {
     run_once("scale", [&](CommandList& list) {
       if (request.jacobi_scaling) {
-        record_by_blocks(list, VectorOp::jacobi_scale, solver_table(), 0, 0);
+        record_by_blocks(list, {.op = VectorOp::jacobi_scale}, solver_table());
         return;
       }
       BindingTable table;

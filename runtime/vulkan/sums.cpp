@@ -1,4 +1,5 @@
 // Passes over all terms of a model: rows, costs, and sums by owner.
+#include <topograd/runtime/vulkan/hazards.hpp>
 #include <topograd/runtime/vulkan/vulkan_engine.hpp>
 
 #include <topograd/ir/error.hpp>
@@ -18,26 +19,6 @@ void each_row(const DeviceTerm& term, Visit visit) {
     for (std::uint32_t k = 0; k < m; ++k) visit(row + k, i * m + k);
   }
 }
-
-/// Arrays written since the last barrier; a pass that adds to one of them again needs a barrier
-/// first.
-class Hazards {
- public:
-  explicit Hazards(CommandList& list) : list_(list) {}
-  void write(std::uint32_t array) {
-    const bool again = array == kScalars ? !written_.empty()
-                                         : written_.contains(array) || written_.contains(kScalars);
-    if (again) {
-      list_.barrier();
-      written_.clear();
-    }
-    written_.insert(array);
-  }
-
- private:
-  CommandList& list_;
-  std::set<std::uint32_t> written_;
-};
 
 }  // namespace
 
@@ -71,20 +52,25 @@ void VulkanEngine::record_sum(CommandList& list, Pass pass, const Operands& oper
   list.barrier();
 }
 
-void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& operands,
-                                 const Buffer& out, bool store_terms) {
-  // The first set that reaches every owner of an array stores its sums; the rest add to them.
+std::vector<VulkanEngine::GatherUse> VulkanEngine::gather_order(Pass pass) {
   std::set<std::uint32_t> covered;
-  std::vector<std::pair<std::size_t, GatherSet*>> order;
+  std::vector<GatherUse> order;
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!takes_part(k, pass)) continue;
     for (auto& set : terms_[k]->gather_sets()) {
-      const bool first =
+      const bool covers =
           set->array() != kScalars && set->covers_all() && covered.insert(set->array()).second;
-      order.insert(first ? order.begin() : order.end(), {k, set.get()});
+      order.insert(covers ? order.begin() : order.end(), {k, set.get(), covers});
     }
   }
-  if (covered.size() < model_.arrays.size()) {
+  return order;
+}
+
+void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& operands,
+                                 const Buffer& out, bool store_terms) {
+  const std::vector<GatherUse> order = gather_order(pass);
+  const auto covered = std::ranges::count_if(order, &GatherUse::covers);
+  if (static_cast<std::size_t>(covered) < model_.arrays.size()) {
     list.fill(out, 0, model_.scalars * context_.element_bytes(), 0);
     list.barrier();
   }
@@ -101,10 +87,8 @@ void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& o
   }
   if (any_stored) list.barrier();
   Hazards hazards(list);
-  std::size_t covering = covered.size();
-  for (auto& [k, set] : order) {
-    SumTarget target{.out = &out, .first = set->x_first(), .overwrite = covering > 0};
-    if (covering > 0) --covering;
+  for (const auto& [k, set, covers] : order) {
+    const SumTarget target{.out = &out, .first = set->x_first(), .overwrite = covers};
     hazards.write(set->array());
     if (stored[k]) {
       set->record_stored(list, pass, stored_[k], terms_[k]->store_stride(), operands, target);

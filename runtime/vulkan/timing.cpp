@@ -93,8 +93,8 @@ Timing VulkanEngine::time_step(int iterations, double damping, int samples) {
     list.write_timestamp("begin");
     record_linearize(list);
     list.barrier();
-    record_solve_start(list);
-    for (int k = 0; k < iterations; ++k) record_iteration(list);
+    record_solve_start(list, false);
+    record_iterations(list, iterations, false);
     record_trial(list);
     list.write_timestamp("end");
   });

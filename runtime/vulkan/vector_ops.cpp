@@ -10,7 +10,7 @@ using codegen::BufferRole;
 
 bool one_workgroup(codegen::VectorOp op) {
   using Op = codegen::VectorOp;
-  return op == Op::cg_start || op == Op::cg_alpha || op == Op::cg_beta;
+  return op == Op::cg_start || op == Op::cg_finish;
 }
 
 }  // namespace
@@ -57,28 +57,25 @@ Buffer VectorOps::make_partials(std::uint64_t count) {
                                  "partials");
 }
 
-const LoadedKernel& VectorOps::kernel(Op op, std::uint32_t width, bool predicated) {
-  const std::tuple key(op, width, predicated);
+const LoadedKernel& VectorOps::kernel(const Run& run) {
+  const std::tuple key(run.op, run.width, run.predicated, run.unpreconditioned, run.decides);
   const auto found = kernels_.find(key);
   if (found != kernels_.end()) return found->second;
-  LoadedKernel loaded = load_kernel(
-      context_, codegen::VectorKernelRequest{
-                    .op = op, .width = width, .masked = masked_, .predicated = predicated});
+  LoadedKernel loaded =
+      load_kernel(context_, codegen::VectorKernelRequest{.op = run.op,
+                                                         .width = run.width,
+                                                         .masked = masked_,
+                                                         .predicated = run.predicated,
+                                                         .unpreconditioned = run.unpreconditioned,
+                                                         .decides = run.decides});
   return kernels_.emplace(key, std::move(loaded)).first->second;
 }
 
-std::uint32_t VectorOps::workgroups(std::uint64_t count) const {
-  const std::uint64_t groups = (count + context_.workgroup_size - 1) / context_.workgroup_size;
-  const std::uint64_t most =
-      std::min(context_.most_workgroups(), context_.device->limits().max_workgroups_x);
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(groups, 1, most));
-}
-
 std::uint32_t VectorOps::record(CommandList& list, const Run& run, BindingTable table) {
-  const LoadedKernel& loaded = kernel(run.op, run.width, run.predicated);
+  const LoadedKernel& loaded = kernel(run);
   table.set(BufferRole::scalars, scalars_);
   const std::uint32_t groups = one_workgroup(run.op) ? 1 : workgroups(run.constants.count);
-  list.dispatch(loaded.kernel, table.bind(loaded.source), push_bytes(run.constants), groups);
+  list.dispatch(loaded.kernel, table.bind(loaded.source), declared(loaded, run.constants), groups);
   return groups;
 }
 
@@ -86,13 +83,13 @@ void VectorOps::sum(CommandList& list, const Buffer& partials, std::uint32_t sta
                     std::uint32_t count, std::uint32_t stride, Scalar first, std::uint32_t sums,
                     bool maximum) {
   const Op op = maximum ? Op::max_partials : Op::sum_partials;
-  const LoadedKernel& loaded = kernel(op, 1, false);
+  const LoadedKernel& loaded = kernel({.op = op});
   BindingTable table;
   table.set(BufferRole::scalars, scalars_);
   table.set(BufferRole::partials, partials);
   const codegen::VectorConstants constants{
       .count = count, .out_first = start, .out_stride = stride, .a = codegen::slot(first)};
-  list.dispatch(loaded.kernel, table.bind(loaded.source), push_bytes(constants), sums);
+  list.dispatch(loaded.kernel, table.bind(loaded.source), declared(loaded, constants), sums);
 }
 
 }  // namespace topograd::runtime::vulkan

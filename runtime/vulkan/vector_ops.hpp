@@ -33,13 +33,15 @@ class VectorOps {
     Op op = Op::fill;
     std::uint32_t width = 1;
     bool predicated = false;
+    bool unpreconditioned = false;
+    bool decides = true;
     codegen::VectorConstants constants;
   };
   /// Records one kernel over run.constants.count elements or blocks. Returns its workgroups (one
   /// partial each).
   std::uint32_t record(CommandList& list, const Run& run, BindingTable table);
   /// Workgroups that record() uses for so many elements or blocks.
-  std::uint32_t workgroups(std::uint64_t count) const;
+  std::uint32_t workgroups(std::uint64_t count) const { return context_.grid(count); }
 
   /// scalars[first + v] = sum of `count` partials from v * stride + start on, for v < sums.
   void sum(CommandList& list, const Buffer& partials, std::uint32_t start, std::uint32_t count,
@@ -49,13 +51,14 @@ class VectorOps {
   Buffer make_partials(std::uint64_t count);
 
  private:
-  const LoadedKernel& kernel(Op op, std::uint32_t width, bool predicated);
+  const LoadedKernel& kernel(const Run& run);
 
   Context& context_;
   bool masked_;
   Buffer scalars_;
   std::array<double, codegen::kScalarCount> values_{};
-  std::map<std::tuple<Op, std::uint32_t, bool>, LoadedKernel> kernels_;
+  /// By op, width, predicated, unpreconditioned, decides.
+  std::map<std::tuple<Op, std::uint32_t, bool, bool, bool>, LoadedKernel> kernels_;
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,13 @@ class VulkanEngine final : public Engine {
   void record_sum(CommandList& list, Pass pass, const Operands& operands, const Buffer& out);
   void record_gather(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
                      bool store_terms);
+  /// Sets in the order in which they run: first those that write every owner of an array.
+  struct GatherUse {
+    std::size_t term = 0;
+    GatherSet* set = nullptr;
+    bool covers = false;
+  };
+  std::vector<GatherUse> gather_order(Pass pass);
   void record_stored_jtjp(CommandList& list, const Operands& operands, const Buffer& out);
   void record_blocks(CommandList& list, const Operands& operands);
   void record_cost(CommandList& list, const Buffer& x, Scalar result);
@@ -105,14 +113,21 @@ class VulkanEngine final : public Engine {
   void record_kind(CommandList& list, KernelKind kind);
   void record_rows(CommandList& list, Pass pass, const Operands& operands);
 
-  // step.cpp: damped least squares
-  std::uint32_t record_by_blocks(CommandList& list, VectorOp op, const BindingTable& table,
-                                 std::uint32_t first_partial, std::uint32_t out_stride);
+  // conjugate_gradients.cpp: solving for the step
   BindingTable solver_table();
+  /// One dispatch for each array; returns the workgroups. cg_update: the first one decides.
+  std::uint32_t record_by_blocks(CommandList& list, VectorOps::Run run, const BindingTable& table);
   std::uint32_t block_groups() const;
+  bool can_fuse();
+  void record_solve_start(CommandList& list, bool preconditioned);
+  void record_iterations(CommandList& list, int count, bool preconditioned);
+  /// These return the number of partial sums of the curvature.
+  std::uint32_t record_direction_and_product(CommandList& list, const BindingTable& table);
+  std::uint32_t record_fused_product(CommandList& list, const Buffer& old_direction,
+                                     const Buffer& new_direction, const Buffer& preconditioned);
+
+  // step.cpp: damped least squares
   void record_linearize(CommandList& list);
-  void record_solve_start(CommandList& list);
-  void record_iteration(CommandList& list);
   void record_trial(CommandList& list);
   int iterate(int most);
   const std::array<double, codegen::kScalarCount>& read_scalars();
@@ -131,11 +146,12 @@ class VulkanEngine final : public Engine {
   std::vector<std::uint32_t> diagonal_positions_;  // of each scalar in the packed blocks
   std::uint64_t packed_blocks_ = 0;
 
-  Buffer x_, trial_, gradient_, direction_, result_, uniforms_, fixed_;
+  Buffer x_, trial_, gradient_, direction_, next_direction_, result_, uniforms_, fixed_;
   Buffer step_, residual_, product_, preconditioned_, scale_, damping_, packed_, inverse_;
-  Buffer partials_, cost_partials_;
   LoadedKernel projection_;  // loaded when first asked for
   Buffer rotated_, eigenvectors_;
+  Buffer partials_, curvature_, decision_, cost_partials_;
+  std::optional<bool> can_fuse_;   // known once the lists are prepared
   std::vector<Buffer> jacobians_;  // by term, where J·p is computed from a stored Jacobian
   std::map<Pass, std::vector<Buffer>> row_results_;  // of timed evaluations, by term
   std::vector<Buffer> stored_;  // by term, terms of gather_store and row results

@@ -58,6 +58,8 @@ struct Options {
   bool masked = false;
   double lambda = 0.1, tolerance = 1e-9;
   int max_iterations = 200;
+  bool fused = false;
+  bool preconditioned = true;
 };
 
 struct Outcome {
@@ -96,11 +98,15 @@ class ConjugateGradients : public KernelDeviceTest {
     runner.set(BufferRole::scale, o.vectors, std::vector<double>(n, 1));
     for (const BufferRole role :
          {BufferRole::damping, BufferRole::step, BufferRole::residual, BufferRole::direction,
-          BufferRole::preconditioned, BufferRole::product, BufferRole::result}) {
+          BufferRole::next_direction, BufferRole::preconditioned, BufferRole::product,
+          BufferRole::result}) {
       runner.set(role, o.vectors, std::vector<double>(n));
     }
+    if (!o.preconditioned) runner.set_alias(BufferRole::preconditioned, BufferRole::residual);
     runner.set(BufferRole::first_operand, o.vectors, set.x);
     runner.set(BufferRole::partials, o.scalars, std::vector<double>(2 * kGroups));
+    runner.set(BufferRole::curvature, o.scalars, std::vector<double>(kGroups));
+    runner.set(BufferRole::decision, o.scalars, std::vector<double>(codegen::kScalarCount));
     auto scalars = codegen::initial_scalars();
     scalars[slot(Scalar::lambda)] = o.lambda;
     scalars[slot(Scalar::min_diagonal)] = 1e-6;
@@ -116,29 +122,39 @@ class ConjugateGradients : public KernelDeviceTest {
     fill(runner, set, normal, o);
     const auto n = static_cast<std::uint32_t>(set.x.size());
     const auto run = [&](VectorOp op, std::uint32_t count, std::uint32_t groups) {
-      runner.run_vector(generate({.op = op,
-                                  .vectors = o.vectors,
-                                  .scalars = o.scalars,
-                                  .width = 3,
-                                  .masked = o.masked}),
-                        {.count = count, .out_stride = kGroups}, groups);
+      runner.run_vector(
+          generate({.op = op,
+                    .vectors = o.vectors,
+                    .scalars = o.scalars,
+                    .width = 3,
+                    .masked = o.masked,
+                    .unpreconditioned = !o.preconditioned}),
+          {.count = count, .out_stride = kGroups, .sums_count = kGroups, .sums_stride = kGroups},
+          groups);
     };
     codegen::KernelRequest product = springs_jtjp_gather(o.vectors);
-    product.predicated = true;
+    product.fusion = o.fused ? codegen::Fusion::decides : codegen::Fusion::none;
     product.scalars = o.scalars;
     run(VectorOp::precondition, set.vertices, kGroups);
     run(VectorOp::cg_init, set.vertices, kGroups);
     run(VectorOp::cg_start, kGroups, 1);
     for (int k = 0; k < o.max_iterations + 5; ++k) {
       runner.set_alias(BufferRole::out, BufferRole::product);
+      if (!o.fused) run(VectorOp::cg_direction, n, kGroups);
       runner.run(generate(product),
-                 {.count = set.vertices, .stride = 2 * set.count, .overwrite = 1},
-                 groups_of(set.vertices, 128));
-      run(VectorOp::cg_curvature, n, kGroups);
-      run(VectorOp::cg_alpha, kGroups, 1);
+                 {.count = set.vertices,
+                  .stride = 2 * set.count,
+                  .overwrite = 1,
+                  .sums_count = kGroups,
+                  .sums_stride = kGroups},
+                 o.fused ? kGroups : groups_of(set.vertices, 128));
+      if (o.fused) {
+        runner.swap(BufferRole::direction, BufferRole::next_direction);
+      } else {
+        run(VectorOp::cg_curvature, n, kGroups);
+      }
       run(VectorOp::cg_update, set.vertices, kGroups);
-      run(VectorOp::cg_beta, kGroups, 1);
-      run(VectorOp::cg_direction, n, kGroups);
+      run(VectorOp::cg_finish, kGroups, 1);
       if (k % 16 == 15 && runner.numbers(BufferRole::scalars, o.scalars)[0] != 0) break;
     }
     run(VectorOp::trial_point, n, kGroups);
@@ -158,11 +174,20 @@ class ConjugateGradients : public KernelDeviceTest {
 
   std::vector<Options> options() const {
     std::vector<Options> out;
-    for (const bool masked : {false, true}) {
-      out.push_back({Precision::f32, Precision::f32, masked, 0.1, 1e-5});
+    for (int k = 0; k < 8; ++k) {
+      const bool masked = (k & 1) != 0, fused = (k & 2) != 0, preconditioned = (k & 4) == 0;
+      const auto add = [&](Precision vectors, Precision scalars, double tolerance) {
+        out.push_back({.vectors = vectors,
+                       .scalars = scalars,
+                       .masked = masked,
+                       .tolerance = tolerance,
+                       .fused = fused,
+                       .preconditioned = preconditioned});
+      };
+      add(Precision::f32, Precision::f32, 1e-5);
       if (!device_->features().float64) continue;
-      out.push_back({Precision::f32, Precision::f64, masked, 0.1, 1e-5});
-      out.push_back({Precision::f64, Precision::f64, masked});
+      add(Precision::f32, Precision::f64, 1e-5);
+      add(Precision::f64, Precision::f64, 1e-9);
     }
     return out;
   }
@@ -187,7 +212,9 @@ TEST_F(ConjugateGradients, AgreeWithADenseSolve) {
     const double close = o.vectors == Precision::f32 ? 1e-3 : 1e-7;
     EXPECT_EQ(got.state, SolverState::converged);
     EXPECT_GT(got.iterations, 3);
-    EXPECT_LT((got.step - want).norm(), close * want.norm()) << "masked " << o.masked;
+    EXPECT_LT((got.step - want).norm(), close * want.norm())
+        << "masked " << o.masked << ", fused " << o.fused << ", preconditioned "
+        << o.preconditioned;
     const double decrease = -normal.gradient.dot(want) - 0.5 * want.dot(normal.hessian * want);
     EXPECT_NEAR(got.model_decrease / decrease, 1, close);
     EXPECT_NEAR(got.step_squared / want.squaredNorm(), 1, close);
@@ -210,10 +237,13 @@ TEST_F(ConjugateGradients, StopWhereTheyMust) {
                              SolverState::breakdown, 0}}) {
     Normal normal(set);
     normal.gradient *= row.gradient;
-    const Outcome got = solve(
-        set, normal, {Precision::f32, Precision::f32, false, row.lambda, 1e-5, row.max_iterations});
-    EXPECT_EQ(got.state, row.state) << row.what;
-    EXPECT_EQ(got.iterations, row.iterations) << row.what;
+    for (const bool fused : {false, true}) {
+      const Outcome got = solve(
+          set, normal,
+          {Precision::f32, Precision::f32, false, row.lambda, 1e-5, row.max_iterations, fused});
+      EXPECT_EQ(got.state, row.state) << row.what << ", fused " << fused;
+      EXPECT_EQ(got.iterations, row.iterations) << row.what << ", fused " << fused;
+    }
   }
 }
 

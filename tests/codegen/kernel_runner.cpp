@@ -40,6 +40,8 @@ void KernelRunner::set_alias(BufferRole alias, BufferRole role) {
   buffers_[alias] = buffers_.at(role);
 }
 
+void KernelRunner::swap(BufferRole a, BufferRole b) { std::swap(buffers_.at(a), buffers_.at(b)); }
+
 std::vector<double> KernelRunner::numbers(BufferRole role, Precision precision) {
   const Buffer& buffer = *buffers_.at(role);
   if (precision == Precision::f64) {
@@ -61,17 +63,17 @@ std::vector<std::uint32_t> KernelRunner::words(BufferRole role) {
 
 void KernelRunner::run(const codegen::KernelSource& source, const codegen::PushConstants& push,
                        std::uint32_t groups) {
-  dispatch(source, push_bytes(push), groups);
+  dispatch(source, push_bytes(push).first(4 * source.push_constants.size()), groups);
 }
 
 void KernelRunner::run_vector(const codegen::KernelSource& source,
                               const codegen::VectorConstants& push, std::uint32_t groups) {
-  dispatch(source, push_bytes(push), groups);
+  dispatch(source, push_bytes(push).first(4 * source.push_constants.size()), groups);
 }
 
 void KernelRunner::run_projection(const codegen::KernelSource& source,
                                   const codegen::ProjectionConstants& push, std::uint32_t groups) {
-  dispatch(source, push_bytes(push), groups);
+  dispatch(source, push_bytes(push).first(4 * source.push_constants.size()), groups);
 }
 
 void KernelRunner::dispatch(const codegen::KernelSource& source, std::span<const std::byte> push,

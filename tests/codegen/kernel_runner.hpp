@@ -26,6 +26,7 @@ class KernelRunner {
   void set(codegen::BufferRole role, std::span<const std::uint32_t> values);
   /// What is bound as `role` is from now on also bound as `alias`.
   void set_alias(codegen::BufferRole alias, codegen::BufferRole role);
+  void swap(codegen::BufferRole a, codegen::BufferRole b);
   std::vector<double> numbers(codegen::BufferRole role, codegen::Precision precision);
   std::vector<std::uint32_t> words(codegen::BufferRole role);
 

@@ -44,6 +44,8 @@ std::vector<Golden> goldens() {
   cost_subgroups.use_subgroups = true;
   KernelRequest predicated = springs_jtjp_gather(Precision::f32);
   predicated.predicated = true;
+  KernelRequest fused = springs_jtjp_gather(Precision::f32);
+  fused.fusion = codegen::Fusion::decides;
   return {
       {"project_blocks_f64", generate(ProjectionRequest{})},
       {"springs_residual_f32", generate(springs_residual(Precision::f32))},
@@ -64,8 +66,10 @@ std::vector<Golden> goldens() {
       {"affine_residual_f32", generate(affine_residual(Precision::f32))},
       {"affine_gradient_cas_f32", generate(affine_gradient_scatter(Precision::f32))},
       {"vector_cg_update_f64_w3", generate({.op = VectorOp::cg_update, .width = 3})},
-      {"vector_cg_beta_f32",
-       generate({.op = VectorOp::cg_beta, .vectors = Precision::f32, .scalars = Precision::f32})},
+      {"vector_cg_direction_f32",
+       generate(
+           {.op = VectorOp::cg_direction, .vectors = Precision::f32, .scalars = Precision::f32})},
+      {"springs_jtjp_fused_f32", generate(fused)},
       {"vector_precondition_f64_w3_masked",
        generate({.op = VectorOp::precondition, .width = 3, .masked = true})},
   };

@@ -12,18 +12,40 @@ layout(push_constant) uniform PushConstants {
   uint slot_a;        // place in scalars
   uint slot_b;        // place in scalars
   uint overwrite;     // 1: store sums, 0: add them
+  uint sums_first;    // position of the first partial sum that is read
+  uint sums_count;    // how many there are
+  uint sums_stride;   // between kinds of them
 };
 
 layout(std430, binding = 0) restrict readonly buffer DirectionBuffer { double direction[]; };
-layout(std430, binding = 1) restrict readonly buffer ScalarsBuffer { double scalars[]; };
+layout(std430, binding = 1) restrict buffer ScalarsBuffer { double scalars[]; };
 layout(std430, binding = 2) restrict writeonly buffer PartialsBuffer { double partials[]; };
 layout(std430, binding = 3) restrict buffer DeltaBuffer { double delta[]; };
 layout(std430, binding = 4) restrict buffer ResidualBuffer { double residual[]; };
 layout(std430, binding = 5) restrict readonly buffer ProductBuffer { double product[]; };
 layout(std430, binding = 6) restrict writeonly buffer PreconditionedBuffer { double preconditioned[]; };
 layout(std430, binding = 7) restrict readonly buffer InverseBlocksBuffer { double inverse_blocks[]; };
+layout(std430, binding = 8) restrict readonly buffer DecisionBuffer { double decision[]; };
+layout(std430, binding = 9) restrict readonly buffer CurvatureBuffer { double curvature[]; };
 
-const uint ALPHA = 14u;
+// True for both infinities, decided on the bits.
+bool tg_is_inf_f64(double x) {
+  uvec2 bits = unpackDouble2x32(x);
+  return (bits.y & 0x7fffffffu) == 0x7ff00000u && bits.x == 0u;
+}
+
+// True for NaN, decided on the bits.
+bool tg_is_nan_f64(double x) {
+  uvec2 bits = unpackDouble2x32(x);
+  uint magnitude = bits.y & 0x7fffffffu;
+  return magnitude > 0x7ff00000u || (magnitude == 0x7ff00000u && bits.x != 0u);
+}
+
+const uint STATE = 0u;
+const uint RZ = 10u;
+const uint NEXT_STATE = 20u;
+const uint ITERATIONS = 9u;
+const uint PREVIOUS_RZ = 21u;
 
 shared double partial_sums[128];
 
@@ -42,20 +64,44 @@ double workgroup_sum(double value) {
   return partial_sums[self];
 }
 
+shared double workgroup_value;
+
+// What invocation 0 has, in every invocation.
+double workgroup_broadcast(double value) {
+  barrier();
+  if (gl_LocalInvocationIndex == 0u) workgroup_value = value;
+  barrier();
+  return workgroup_value;
+}
+
 void main() {
-  if (scalars[0] != 0.0lf) return;  // the solver is done
-  double alpha = double(scalars[ALPHA]);
+  double next_state = decision[STATE];
+  if (next_state != 0.0lf && gl_GlobalInvocationID.x == 0u) scalars[NEXT_STATE] = next_state;
+  if (next_state != 0.0lf) return;
+  precise double pq_sum = 0.0lf;
+  for (uint k = gl_LocalInvocationIndex; k < sums_count; k += 128u) {
+    pq_sum += curvature[sums_first + k];
+  }
+  double pq = workgroup_broadcast(workgroup_sum(pq_sum));
+  if (!(pq > double(0)) || tg_is_inf_f64(pq)) next_state = 2.0lf;
+  if (gl_GlobalInvocationID.x == 0u) {
+    scalars[NEXT_STATE] = next_state;
+    scalars[PREVIOUS_RZ] = decision[RZ];
+    if (next_state == 0.0lf) scalars[ITERATIONS] += double(1);
+  }
+  if (next_state != 0.0lf) return;
+  precise double alpha = decision[RZ] / pq;
   precise double rz = 0.0lf;
   precise double rr = 0.0lf;
   uint grid = gl_NumWorkGroups.x * 128u;
   for (uint b = gl_GlobalInvocationID.x; b < count; b += grid) {
     uint k = first + b * 3u;
-    precise double d_0 = delta[k] + alpha * direction[k];
-    precise double d_1 = delta[k + 1u] + alpha * direction[k + 1u];
-    precise double d_2 = delta[k + 2u] + alpha * direction[k + 2u];
-    precise double r_0 = residual[k] - alpha * product[k];
-    precise double r_1 = residual[k + 1u] - alpha * product[k + 1u];
-    precise double r_2 = residual[k + 2u] - alpha * product[k + 2u];
+    precise double d_0 = delta[k] + double(alpha) * direction[k];
+    precise double d_1 = delta[k + 1u] + double(alpha) * direction[k + 1u];
+    precise double d_2 = delta[k + 2u] + double(alpha) * direction[k + 2u];
+    precise double r_0 = residual[k] - double(alpha) * product[k];
+    precise double r_1 = residual[k + 1u] - double(alpha) * product[k + 1u];
+    precise double r_2 = residual[k + 2u] - double(alpha) * product[k + 2u];
     double m_0 = inverse_blocks[blocks_first + b];
     double m_1 = inverse_blocks[blocks_first + count + b];
     double m_2 = inverse_blocks[blocks_first + 2u * count + b];

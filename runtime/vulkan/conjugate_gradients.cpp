@@ -1,0 +1,152 @@
+// Conjugate gradients on the device: an iteration is a direction, a product with JᵀJ + Λ, an
+// update.
+#include <topograd/runtime/vulkan/hazards.hpp>
+#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+
+#include <algorithm>
+
+namespace topograd::runtime::vulkan {
+
+using codegen::BufferRole;
+using codegen::Fusion;
+
+BindingTable VulkanEngine::solver_table() {
+  BindingTable table;
+  table.set(BufferRole::fixed, fixed_);
+  table.set(BufferRole::gradient, gradient_);
+  table.set(BufferRole::direction, direction_);
+  table.set(BufferRole::step, step_);
+  table.set(BufferRole::residual, residual_);
+  table.set(BufferRole::product, product_);
+  table.set(BufferRole::preconditioned, preconditioned_);
+  table.set(BufferRole::scale, scale_);
+  table.set(BufferRole::damping, damping_);
+  table.set(BufferRole::blocks, packed_);
+  table.set(BufferRole::inverse, inverse_);
+  table.set(BufferRole::partials, partials_);
+  table.set(BufferRole::curvature, curvature_);
+  table.set(BufferRole::decision, decision_);
+  return table;
+}
+
+std::uint32_t VulkanEngine::block_groups() const {
+  std::uint32_t groups = 0;
+  for (const BlockRange& range : blocks_) groups += vectors_->workgroups(range.count);
+  return groups;
+}
+
+std::uint32_t VulkanEngine::record_by_blocks(CommandList& list, VectorOps::Run run,
+                                             const BindingTable& table) {
+  std::uint32_t groups = 0;
+  for (const BlockRange& range : blocks_) {
+    if (range.count == 0) continue;
+    run.width = range.width;
+    run.decides = run.op != VectorOp::cg_update || groups == 0;
+    run.constants.count = range.count;
+    run.constants.first = range.x_first;
+    run.constants.out_first = groups;
+    run.constants.blocks_first = range.blocks_first;
+    groups += vectors_->record(list, run, table);
+  }
+  return groups;
+}
+
+/// Where every owner is written by one work item of one dispatch, the product can bring the
+/// direction up to date as it reads it.
+bool VulkanEngine::can_fuse() {
+  if (can_fuse_) return *can_fuse_;
+  bool possible = context_.rung.accumulation == Accumulation::gather_recompute &&
+                  !use_stored_jacobian() && options_.max_instances_per_dispatch == 0;
+  std::size_t covered = 0;
+  for (const GatherUse& use : possible ? gather_order(Pass::jtjp) : std::vector<GatherUse>()) {
+    possible = possible && use.set->array() != kScalars && use.set->can_fuse();
+    covered += use.covers ? 1 : 0;
+  }
+  can_fuse_ = possible && covered == model_.arrays.size();
+  return *can_fuse_;
+}
+
+void VulkanEngine::record_solve_start(CommandList& list, bool preconditioned) {
+  const std::uint32_t groups = block_groups();
+  record_by_blocks(list, {.op = VectorOp::precondition}, solver_table());
+  list.barrier();
+  record_by_blocks(list,
+                   {.op = VectorOp::cg_init,
+                    .unpreconditioned = !preconditioned,
+                    .constants = {.out_stride = groups}},
+                   solver_table());
+  list.barrier();
+  vectors_->record(
+      list, {.op = VectorOp::cg_start, .constants = {.sums_count = groups, .sums_stride = groups}},
+      solver_table());
+}
+
+void VulkanEngine::record_iterations(CommandList& list, int count, bool preconditioned) {
+  const bool fused = can_fuse();
+  const std::uint32_t groups = block_groups();
+  const Buffer& z = preconditioned ? preconditioned_ : residual_;
+  BindingTable table = solver_table();
+  table.set(BufferRole::preconditioned, z);
+  for (int k = 0; k < count; ++k) {
+    const Buffer& before = k % 2 == 0 ? direction_ : next_direction_;
+    const Buffer& now = k % 2 == 0 ? next_direction_ : direction_;
+    table.set(BufferRole::direction, fused ? now : direction_);
+    list.barrier();
+    const std::uint32_t sums = fused ? record_fused_product(list, before, now, z)
+                                     : record_direction_and_product(list, table);
+    list.barrier();
+    record_by_blocks(list,
+                     {.op = VectorOp::cg_update,
+                      .unpreconditioned = !preconditioned,
+                      .constants = {.out_stride = groups, .sums_count = sums}},
+                     table);
+  }
+  list.barrier();
+  vectors_->record(
+      list, {.op = VectorOp::cg_finish, .constants = {.sums_count = groups, .sums_stride = groups}},
+      table);
+}
+
+std::uint32_t VulkanEngine::record_direction_and_product(CommandList& list,
+                                                         const BindingTable& table) {
+  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  const std::uint32_t groups = block_groups();
+  vectors_->record(list,
+                   {.op = VectorOp::cg_direction,
+                    .constants = {.count = n, .sums_count = groups, .sums_stride = groups}},
+                   table);
+  list.barrier();
+  Operands predicated = operands(x_, &direction_);
+  predicated.scalars = &decision_;
+  record_product(list, predicated, product_);
+  list.barrier();
+  return vectors_->record(list, {.op = VectorOp::cg_curvature, .constants = {.count = n}}, table);
+}
+
+std::uint32_t VulkanEngine::record_fused_product(CommandList& list, const Buffer& old_direction,
+                                                 const Buffer& new_direction,
+                                                 const Buffer& preconditioned) {
+  Operands with = operands(x_, &old_direction);
+  with.scalars = &vectors_->scalars();
+  FusedOperands fused{.preconditioned = &preconditioned,
+                      .damping = &damping_,
+                      .next_direction = &new_direction,
+                      .decision = &decision_,
+                      .partials = &partials_,
+                      .sums_count = block_groups(),
+                      .curvature = &curvature_};
+  Hazards hazards(list);
+  bool first = true;
+  for (const GatherUse& use : gather_order(Pass::jtjp)) {
+    hazards.write(use.set->array());
+    const Fusion fusion = !use.covers ? Fusion::adds : first ? Fusion::decides : Fusion::begins;
+    first = false;
+    fused.curvature_first += use.set->record_fused(
+        list, fusion, with, fused,
+        {.out = &product_, .first = use.set->x_first(), .overwrite = use.covers});
+    terms_[use.term]->count(1);
+  }
+  return fused.curvature_first;
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,116 @@
+// vector_cg_direction_f32: vectors f32, scalars f32, blocks of 1
+#version 450
+
+layout(local_size_x = 128) in;
+
+layout(push_constant) uniform PushConstants {
+  uint count;         // elements, blocks or partials
+  uint first;         // position of element 0 in vectors
+  uint out_first;     // position of the first partial
+  uint out_stride;    // between sums of a workgroup
+  uint blocks_first;  // position of block 0
+  uint slot_a;        // place in scalars
+  uint slot_b;        // place in scalars
+  uint overwrite;     // 1: store sums, 0: add them
+  uint sums_first;    // position of the first partial sum that is read
+  uint sums_count;    // how many there are
+  uint sums_stride;   // between kinds of them
+};
+
+layout(std430, binding = 0) restrict buffer DirectionBuffer { float direction[]; };
+layout(std430, binding = 1) restrict readonly buffer ScalarsBuffer { float scalars[]; };
+layout(std430, binding = 2) restrict readonly buffer PartialsBuffer { float partials[]; };
+layout(std430, binding = 3) restrict readonly buffer PreconditionedBuffer { float preconditioned[]; };
+layout(std430, binding = 4) restrict writeonly buffer DecisionBuffer { float decision[]; };
+
+// True for both infinities, decided on the bits.
+bool tg_is_inf_f32(float x) { return (floatBitsToUint(x) & 0x7fffffffu) == 0x7f800000u; }
+
+// True for NaN, decided on the bits.
+bool tg_is_nan_f32(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
+
+const uint NEXT_STATE = 20u;
+const uint ITERATIONS = 9u;
+const uint THRESHOLD = 12u;
+const uint MAX_ITERATIONS = 8u;
+const uint PREVIOUS_RZ = 21u;
+const uint STATE = 0u;
+const uint RZ = 10u;
+const uint RR = 11u;
+
+// A sum and the rounding error that it has gathered. Source: Knuth, TAOCP 2, 4.2.2, theorem B.
+vec2 compensated_add(vec2 a, vec2 b) {
+  precise float sum = a.x + b.x;
+  precise float shift = sum - a.x;
+  precise float rest = sum - shift;
+  precise float left = a.x - rest;
+  precise float right = b.x - shift;
+  precise float rounding = left + right;
+  precise float errors = a.y + b.y;
+  precise float error = errors + rounding;
+  return vec2(sum, error);
+}
+
+shared vec2 partial_sums[128];
+
+// Sum over the workgroup by a tree of fixed order; valid in invocation 0.
+float workgroup_sum(vec2 value) {
+  uint self = gl_LocalInvocationIndex;
+  barrier();
+  partial_sums[self] = value;
+  for (uint width = 64u; width > 0u; width >>= 1u) {
+    barrier();
+    if (self < width) {
+      partial_sums[self] = compensated_add(partial_sums[self], partial_sums[self + width]);
+    }
+  }
+  vec2 total = partial_sums[self];
+  precise float sum = total.x + total.y;
+  return tg_is_nan_f32(sum) ? total.x : sum;  // the error of an infinite sum is no number
+}
+
+shared float workgroup_value;
+
+// What invocation 0 has, in every invocation.
+float workgroup_broadcast(float value) {
+  barrier();
+  if (gl_LocalInvocationIndex == 0u) workgroup_value = value;
+  barrier();
+  return workgroup_value;
+}
+
+void main() {
+  float state = scalars[NEXT_STATE];
+  if (state != 0.0 && gl_GlobalInvocationID.x == 0u) decision[STATE] = state;
+  if (state != 0.0) return;
+  vec2 rz_sum = vec2(0.0);
+  vec2 rr_sum = vec2(0.0);
+  for (uint k = gl_LocalInvocationIndex; k < sums_count; k += 128u) {
+    rz_sum = compensated_add(rz_sum, vec2(partials[sums_first + k], 0.0));
+    rr_sum = compensated_add(rr_sum, vec2(partials[sums_first + sums_stride + k], 0.0));
+  }
+  float rz = workgroup_broadcast(workgroup_sum(rz_sum));
+  float rr = workgroup_broadcast(workgroup_sum(rr_sum));
+  float iterations = scalars[ITERATIONS];
+  if (rr <= scalars[THRESHOLD]) {
+    state = 1.0;
+  } else if (!(rz > float(0)) || tg_is_inf_f32(rz) || tg_is_nan_f32(rr)) {
+    state = 2.0;
+  } else if (iterations >= scalars[MAX_ITERATIONS]) {
+    state = 3.0;
+  }
+  if (gl_GlobalInvocationID.x == 0u) {
+    decision[STATE] = state;
+    decision[RZ] = rz;
+    decision[RR] = rr;
+  }
+  if (state != 0.0) return;
+  precise float quotient = rz / scalars[PREVIOUS_RZ];
+  precise float beta = iterations == float(0) ? float(0) : quotient;
+  uint grid = gl_NumWorkGroups.x * 128u;
+  for (uint i = gl_GlobalInvocationID.x; i < count; i += grid) {
+    uint k = first + i;
+    precise float p = preconditioned[k] + float(beta) * direction[k];
+    direction[k] = p;
+  }
+}
