@@ -73,6 +73,44 @@ Mat3 smallest_projector(const Mat3& a, const Value& one) {
   return select_matrix(d.spread <= tolerance, diagonal(Vec3{third, third, third}), distinct);
 }
 
+/// x, held constant in derivatives, with an error below 2^-61. round has derivative 0, and entries
+/// of a projector are multiples of 2^-60 but for less than their own rounding error.
+Value constant(const Value& x) { return round(x * literal(0x1p60)) * literal(0x1p-60); }
+Mat3 constant(const Mat3& m) {
+  return detail::fill<3>([&](int i, int j) { return constant(m(i, j)); });
+}
+
+/// The column of a projector to one vector that is the longest, over its length: that vector.
+Vec3 vector_of(const Mat3& p) {
+  const Bool first = p(0, 0) >= p(1, 1) && p(0, 0) >= p(2, 2);
+  const Bool second = p(1, 1) >= p(2, 2);
+  const auto pick = [&](const Value& a, const Value& b, const Value& c) {
+    return select(first, a, select(second, b, c));
+  };
+  const Value length = sqrt(pick(p(0, 0), p(1, 1), p(2, 2)));
+  return Vec3{pick(p(0, 0), p(0, 1), p(0, 2)), pick(p(0, 1), p(1, 1), p(1, 2)),
+              pick(p(0, 2), p(1, 2), p(2, 2))} /
+         length;
+}
+
+/// What the eigenvalue of A / scale = B with projector P loses to second order when A moves:
+/// wᵀ (B − λ)⁺ w / scale, w = A v − λ scale v, with all but A held constant. Its value and first
+/// derivative are 0, its second derivative is that of the eigenvalue through the turning of v. 0
+/// where the eigenvalue is repeated: there is no v. Source: Magnus (1985), theorem 1.
+Value loss_by_turning(const Mat3& a, const Mat3& b, const Mat3& p, const Value& scale) {
+  const Value lambda = dot(p, b), zero = literal(0.0);
+  // The pseudo-inverse: P has the eigenvalue 1 in both matrices.
+  const Mat3 shifted = b - diagonal(Vec3{lambda, lambda, lambda}) + p;
+  // A power of two near the scale is constant in derivatives at any magnitude.
+  const Value unit = exp2(floor(log2(scale)));
+  const Mat3 inverse_part = constant((inverse(shifted) - p) * (unit / scale));
+  const Bool simple = dot(p, p) > literal(0.75);  // 1/2 or 1/3 where it is repeated
+  const Vec3 v = vector_of(constant(p));
+  // 0 but for rounding, so that errors of the pseudo-inverse have nothing to act on.
+  const Vec3 moved = (a * v) / unit - v * constant(lambda * (scale / unit));
+  return select(simple, unit * dot(moved, inverse_part * moved), zero);
+}
+
 }  // namespace
 
 Value smallest_eigenvalue(const Mat3& a) {
@@ -81,12 +119,10 @@ Value smallest_eigenvalue(const Mat3& a) {
   for (int i = 0; i < 3; ++i)
     for (int j = i == 0 ? 1 : i; j < 3; ++j) largest = max(largest, abs(symmetric(i, j)));
   const Value scale = select(largest == literal(0.0), literal(1.0), largest);
-  const Mat3 p = smallest_projector(symmetric / scale, sign(scale));
-  // round has derivative 0, and entries of a projector are multiples of 2^-60 but for less than
-  // their own rounding error: this holds P constant in the derivative of P : A.
-  const Mat3 constant = detail::fill<3>(
-      [&](int i, int j) { return round(p(i, j) * literal(0x1p60)) * literal(0x1p-60); });
-  return dot(constant, symmetric);
+  const Mat3 scaled = symmetric / scale;
+  const Mat3 p = smallest_projector(scaled, sign(scale));
+  // The derivative of P : A is P only while P is held constant.
+  return dot(constant(p), symmetric) - loss_by_turning(symmetric, scaled, p, scale);
 }
 
 }  // namespace topograd

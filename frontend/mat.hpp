@@ -196,10 +196,11 @@ Mat3 rotation_matrix(const Vec4& q);
 /// mean over the eigenspace, P / dim with its projector P, for a repeated one, so that it does not
 /// depend on rounding. Eigenvalues count as equal if they are no further apart than 64 units of
 /// rounding of the kernel's precision (64 x 2^-52 or 64 x 2^-23) times the largest magnitude of an
-/// entry; then the value is their mean. The derivative is constant to further differentiation:
-/// second derivatives are 0. NaN and infinite entries give NaN.
+/// entry; then the value is their mean. The second derivative is exact too for a simple eigenvalue,
+/// and 0 for a repeated one; third ones are not those of the eigenvalue. NaN and infinite entries
+/// give NaN.
 ///
-/// Cost: about 300 operations, value and all nine derivatives.
+/// Cost: about 450 operations, value and all nine derivatives.
 /// Source: Smith, Eigenvalues of a symmetric 3 x 3 matrix, CACM 4 (1961); Eberly, A robust
 /// eigensolver for 3 x 3 symmetric matrices, 2014; Magnus, On differentiating eigenvalues and
 /// eigenvectors, Econometric Theory 1 (1985).

@@ -14,6 +14,9 @@ namespace {
 
 using Vector = std::vector<double>;
 
+// A change of the cost below so many units of rounding of the cost at the start cannot be seen.
+constexpr double kRounding = 64;
+
 double dot(const Vector& a, const Vector& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
@@ -108,7 +111,9 @@ class Descent {
   /// `promised` is the decrease of the cost along the first step, were the function linear.
   void give_up(IterationSummary& iteration, double promised) {
     iteration.step_is_nonfinite = nonfinite_;
-    const double resolution = options_.function_tolerance * std::abs(cost_);
+    const double unit = options_.precision == Precision::f32 ? 0x1p-23 : 0x1p-52;
+    const double resolution = std::max(options_.function_tolerance * std::abs(cost_),
+                                       kRounding * unit * std::abs(summary_.initial_cost));
     const bool again = !failed_before_ && search_.reset();
     failed_before_ = true;
     control_.rejected(iteration, gradient_);

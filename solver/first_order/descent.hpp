@@ -35,8 +35,8 @@ class SearchDirection {
 /// that has a history already is gone on with.
 ///
 /// Where a line search finds nothing, the direction is reset once; after that the minimisation has
-/// converged, if the decrease that the slope promised is below the function tolerance, and failed
-/// otherwise.
+/// converged, if the decrease that the slope promised is below the function tolerance or the
+/// rounding of the cost at the start, and failed otherwise.
 ///
 /// Throws Error{NonFinite} if value or gradient are not finite at the start, and what the objective
 /// throws.

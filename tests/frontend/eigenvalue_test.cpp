@@ -1,6 +1,9 @@
 // The smallest eigenvalue against Eigen's solver, differences, and projectors of repeated ones.
 #include <gtest/gtest.h>
+#include <topograd/autodiff/second_order.hpp>
 #include <topograd/frontend/mat.hpp>
+#include <topograd/frontend/problem.hpp>
+#include <topograd/ir/evaluate.hpp>
 
 #include <Eigen/Eigenvalues>
 #include <Eigen/Geometry>
@@ -87,6 +90,59 @@ TEST(SmallestEigenvalue, DerivativeIsThatOfDifferences) {
       const double expected = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
       EXPECT_NEAR(e.jacobian[k], expected, 2e-11);
     }
+  }
+}
+
+/// E : H : E of the smallest eigenvalue at `a` by the Hessian of its expression.
+double second_derivative(const Numbers& a, const Numbers& along) {
+  Numbers values = a;
+  Problem problem;
+  problem.add_energy(smallest(problem.add_parameters(values))[0]);
+  const ir::Program& f = problem.topology(0).program;
+  const ir::Program hvp = autodiff::hvp(f, autodiff::all_slots(f));
+  const ir::Batch& batch = problem.batch(0);
+  Numbers x, p;
+  for (std::uint32_t k = 0; k < batch.parameter_columns(); ++k) {
+    x.push_back(a[batch.index(0, k)]);
+    p.push_back(along[batch.index(0, k)]);
+  }
+  const Numbers product = ir::evaluate<double>(
+      hvp, {.parameters = x, .data = {}, .uniforms = {}, .tangents = p, .seeds = {}});
+  double sum = 0;
+  for (std::size_t k = 0; k < p.size(); ++k) sum += product[k] * p[k];
+  return sum;
+}
+
+// λ″ along E is −2 Σ (v_kᵀ E v)² / (λ_k − λ), v of the smallest and v_k of the other eigenvalues.
+TEST(SmallestEigenvalue, SecondDerivativeIsThatOfPerturbationTheory) {
+  std::mt19937_64 random(4);
+  std::uniform_real_distribution<double> number(-1, 1);
+  const Vector3d rows[] = {{1, 2, 3},       {-5, 0, 1},         {1, 1.01, 5}, {2, 5, 5},
+                           {1e6, 3e6, 4e6}, {1e-9, 3e-9, 7e-9}, {-3, -2, -1}, {0, 1e-3, 1}};
+  for (const Vector3d& values : rows) {
+    for (int k = 0; k < 10; ++k) {
+      SCOPED_TRACE(testing::Message() << values.transpose());
+      const Matrix3d a = with_eigenvalues(values, random_rotation(random));
+      Matrix3d e;
+      for (double& v : e.reshaped()) v = number(random);
+      const Eigen::SelfAdjointEigenSolver<Matrix3d> reference(a);
+      const Matrix3d in_basis = reference.eigenvectors().transpose() * ((e + e.transpose()) / 2) *
+                                reference.eigenvectors();
+      double expected = 0;
+      for (int j = 1; j < 3; ++j)
+        expected -= 2 * in_basis(j, 0) * in_basis(j, 0) /
+                    (reference.eigenvalues()[j] - reference.eigenvalues()[0]);
+      EXPECT_NEAR(second_derivative(entries(a), entries(e)), expected,
+                  1e-8 * std::abs(expected) + 1e-11 / values.cwiseAbs().maxCoeff());
+    }
+  }
+}
+
+TEST(SmallestEigenvalue, SecondDerivativeOfARepeatedOneIsZero) {
+  std::mt19937_64 random(5);
+  for (const Vector3d& values : {Vector3d(1, 1, 3), Vector3d(2, 2, 2), Vector3d(0, 0, 0)}) {
+    const Matrix3d a = with_eigenvalues(values, random_rotation(random));
+    EXPECT_EQ(second_derivative(entries(a), {1, 2, 3, 4, 5, 6, 7, 8, 9}), 0);
   }
 }
 

@@ -160,6 +160,17 @@ TEST(Developable, EveryDescentHalvesBothEnergies) {
   }
 }
 
+// The projected Hessians are exact, so that the covariance energy vanishes: the sphere is unrolled.
+TEST(Developable, NewtonReachesZero) {
+  const auto made = problems::developable(perturbed(1));
+  const Summary summary = solve(made->problem, {.backend = Backend::cpu,
+                                                .method = Method::newton,
+                                                .max_iterations = 80,
+                                                .function_tolerance = 1e-9});
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+  EXPECT_LT(summary.final_cost, 1e-9 * summary.initial_cost);
+}
+
 TEST(Multi, WeightsMoveTheMinimumWithoutNewTopologies) {
   const auto made = problems::multi(perturbed(1));
   const std::size_t topologies = made->problem.topology_count();
