@@ -130,7 +130,7 @@ std::string Lexer::coordinate() {
   while (last < text_.size() && is_digit(text_[last])) ++last;
   if (last == at_ + 1 || last == text_.size() || text_[last] != ']')
     fail(at_, "expected a coordinate [0], [1], ...");
-  const std::string out(text_.substr(at_, last + 1 - at_));
+  std::string out(text_.substr(at_, last + 1 - at_));
   at_ = last + 1;
   return out;
 }

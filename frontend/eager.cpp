@@ -155,7 +155,7 @@ class Expression {
 }  // namespace
 
 Value variable(double number) {
-  const Value value =
+  Value value =
       Value::adopt(detail::append_leaf(detail::head(Op::Parameter, detail::kEager), 0, 0, 0));
   const std::uint64_t node = value.bits() - detail::tape.tag;
   while (!variables.empty() && variables.back().node >= node) variables.pop_back();

@@ -28,6 +28,10 @@ class SharedLibrary {
   std::string error_;
 };
 
+/// Keeps every library that is loaded now until the process ends: drivers, which their loader would
+/// unload with its last instance, have threads, thread-local objects and exit handlers too.
+void keep_loaded_libraries();
+
 /// File names under which the system's Vulkan loader is looked for, in order.
 std::vector<std::string> vulkan_loader_names();
 

@@ -15,7 +15,11 @@ namespace {
 
 using ir::Op;
 
+#ifdef __clang__
+#define TG_IVDEP _Pragma("clang loop vectorize(enable)")
+#else
 #define TG_IVDEP _Pragma("GCC ivdep")
+#endif
 
 // out[i] = f(a[i], b[i], c[i]), written so that the compiler makes vector code of it.
 template <class T, class F>
@@ -180,8 +184,8 @@ typename TileOps<T>::Map map_of(Op op) {
     case Op::Le: return TG_ELEMENTWISE(a <= b ? T(1) : T(0));
     case Op::Gt: return TG_ELEMENTWISE(a > b ? T(1) : T(0));
     case Op::Ge: return TG_ELEMENTWISE(a >= b ? T(1) : T(0));
-    case Op::And: return TG_ELEMENTWISE((a != 0) & (b != 0) ? T(1) : T(0));
-    case Op::Or: return TG_ELEMENTWISE((a != 0) | (b != 0) ? T(1) : T(0));
+    case Op::And: return TG_ELEMENTWISE(((a != 0) & (b != 0)) ? T(1) : T(0));
+    case Op::Or: return TG_ELEMENTWISE(((a != 0) | (b != 0)) ? T(1) : T(0));
     case Op::Not: return TG_ELEMENTWISE(a == 0 ? T(1) : T(0));
     case Op::Select: return TG_ELEMENTWISE(a != 0 ? b : c);
     case Op::Fract:

@@ -119,6 +119,7 @@ std::vector<vk::raii::PhysicalDevice> Instance::physical_devices() {
   try {
     found = driver_.call("vkEnumeratePhysicalDevices",
                          [&] { return instance_.enumeratePhysicalDevices(); });
+    platform::keep_loaded_libraries();
   } catch (const Error& error) {
     // A driver without a device of its own may say so this way.
     if (error.code() != ErrorCode::Unsupported) throw;

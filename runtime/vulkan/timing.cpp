@@ -41,7 +41,7 @@ void VulkanEngine::record_kind(CommandList& list, KernelKind kind) {
       return record_rows(list, Pass::jacobian, operands(x_));
     case KernelKind::jvp: return record_rows(list, Pass::jvp, with_direction);
     case KernelKind::cost: return record_cost(list, x_, Scalar::user);
-    case KernelKind::gradient: return record_sum(list, Pass::gradient, operands(x_), result_);
+    case KernelKind::gradient:
     case KernelKind::vjp: return record_sum(list, Pass::gradient, operands(x_), result_);
     case KernelKind::jtjp: return record_product(list, with_direction, result_);
     case KernelKind::blocks: return record_blocks(list, operands(x_));

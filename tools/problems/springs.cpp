@@ -43,8 +43,9 @@ void place_vertices(std::uint32_t w, const std::vector<std::uint32_t>& position,
                     std::vector<double>& x) {
   for (std::uint32_t k = 0; k < w * w; ++k) {
     double* vertex = &x[std::size_t{3} * position[k]];
-    vertex[0] = k % w + 0.1 * std::sin(static_cast<double>(k));
-    vertex[1] = k / w + 0.1 * std::cos(3.0 * k);
+    const std::uint32_t i = k % w, j = k / w;
+    vertex[0] = i + 0.1 * std::sin(static_cast<double>(k));
+    vertex[1] = j + 0.1 * std::cos(3.0 * k);
     vertex[2] = 0.1 * std::sin(7.0 * k);
   }
 }
@@ -73,7 +74,8 @@ std::unique_ptr<Springs> springs(std::uint32_t width, std::optional<std::uint64_
   for (const Spring& s : all) {
     const Vec3 a = x.vec3(position[s.a]);
     if (s.b == kAnchor) {
-      const Vec3 corner = {1.1 * (s.a % width), 1.1 * (s.a / width), 0.0};
+      const std::uint32_t i = s.a % width, j = s.a / width;
+      const Vec3 corner = {1.1 * i, 1.1 * j, 0.0};
       out->problem.add_residual(a - corner, {.label = "anchor"});
     } else {
       out->problem.add_residual(norm(a - x.vec3(position[s.b])) - s.rest, {.label = "spring"});
