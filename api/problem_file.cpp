@@ -92,6 +92,14 @@ class Builder {
       for (std::size_t b = 0; b < array.blocks(); ++b) file_.problem.set_constant(arrays_[k], b);
     }
     for (const std::uint32_t b : array.constant) file_.problem.set_constant(arrays_[k], b);
+    if (array.manifold) file_.problem.set_manifold(arrays_[k], *array.manifold);
+    for (std::size_t s = 0; s < array.values.size(); ++s) {
+      const auto coordinate = static_cast<int>(s % array.width);
+      if (!array.lower.empty())
+        file_.problem.set_lower_bound(arrays_[k], s / array.width, coordinate, array.lower[s]);
+      if (!array.upper.empty())
+        file_.problem.set_upper_bound(arrays_[k], s / array.width, coordinate, array.upper[s]);
+    }
   }
 
   Bound bind(const Binding& binding, const std::vector<ArrayDescription>& arrays) const {
@@ -211,8 +219,9 @@ class Builder {
       if (made.weighted) numbers.back() = root_of_weight(block, i, numbers.back());
     }
     try {
-      file_.problem.add_residuals(count, [&](Element e) { return trace(made, e); },
-                                  {.indices = indices, .data = numbers, .label = block.label});
+      file_.problem.add_residuals(
+          count, [&](Element e) { return trace(made, e); },
+          {.indices = indices, .data = numbers, .loss = block.loss, .label = block.label});
     } catch (const Error& error) {
       fail(block.pointer, error.what());
     }

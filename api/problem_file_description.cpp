@@ -37,6 +37,7 @@ class Item {
   bool is_number() const { return json_.is_number(); }
   bool is_bool() const { return json_.is_boolean(); }
   bool is_object() const { return json_.is_object(); }
+  bool is_null() const { return json_.is_null(); }
   bool boolean() const { return json_.get<bool>(); }
   std::size_t size() const { return json_.size(); }
 
@@ -136,8 +137,89 @@ void each(const Item& root, const std::string& key, Read read) {
   for (std::size_t k = 0; k < list->size(); ++k) read(list->at(k));
 }
 
+/// What `make` gives; its error, of a number out of range, with the place in the file.
+template <class Make>
+auto made_from(const Item& item, const Make& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::Parse) throw;
+    item.fail(error.what());
+  }
+}
+
+/// A number for all scalars, or a list with one for each, where null is `open`.
+std::vector<double> read_bounds(const Item& item, std::size_t scalars, double open) {
+  if (item.is_number()) return std::vector<double>(scalars, item.number());
+  item.array("a number or a list of them");
+  if (item.size() != scalars)
+    item.fail("expected one bound a scalar, " + std::to_string(scalars) + ", got " +
+              std::to_string(item.size()));
+  std::vector<double> out;
+  for (std::size_t k = 0; k < scalars; ++k)
+    out.push_back(item.at(k).is_null() ? open : item.at(k).number());
+  return out;
+}
+
+Manifold read_manifold(const Item& item, std::uint32_t width) {
+  const auto named = [&](const std::string& name) -> Manifold {
+    if (name == "quaternion") return Manifold::quaternion();
+    if (name == "eigen_quaternion") return Manifold::eigen_quaternion();
+    if (name == "so3_axis_angle") return Manifold::so3_axis_angle();
+    if (name == "sphere") return Manifold::sphere(static_cast<int>(width));
+    item.fail_expected(
+        "quaternion, eigen_quaternion, so3_axis_angle, sphere or {\"subset\": [...]}");
+  };
+  const Manifold manifold = made_from(item, [&] {
+    if (!item.is_object()) return named(item.string("the name of a manifold"));
+    std::vector<int> constant;
+    for (const std::uint32_t k : item.object({"subset"}).get("subset").blocks())
+      constant.push_back(static_cast<int>(k));
+    return Manifold::subset(static_cast<int>(width), constant);
+  });
+  if (manifold.ambient_size() != static_cast<int>(width))
+    item.fail("expected a manifold of blocks of " + std::to_string(width) + ", got " +
+              manifold.name() + " of " + std::to_string(manifold.ambient_size()));
+  return manifold;
+}
+
+/// "trivial", {"huber": a}, {"tolerant": [a, b]}, {"scaled": [loss, s]}, {"composed": [f, g]}.
+Loss read_loss(const Item& item) {
+  using Maker = Loss (*)(double);
+  constexpr std::pair<const char*, Maker> kLosses[] = {{"huber", Loss::huber},
+                                                       {"soft_l1", Loss::soft_l1},
+                                                       {"cauchy", Loss::cauchy},
+                                                       {"arctan", Loss::arctan},
+                                                       {"tukey", Loss::tukey}};
+  if (item.is_string()) {
+    if (item.string("a loss") != "trivial") item.fail_expected("\"trivial\" or an object");
+    return {};
+  }
+  item.object({"huber", "soft_l1", "cauchy", "arctan", "tukey", "tolerant", "scaled", "composed"});
+  if (item.size() != 1) item.fail("expected one loss, got " + std::to_string(item.size()));
+  const std::string key = item.keys().front();
+  const Item value = item.get(key);
+  const auto pair = [&](const char* what) {
+    if (value.array(what).size() != 2) value.fail_expected(what);
+  };
+  return made_from(value, [&] {
+    for (const auto& [name, make] : kLosses)
+      if (key == name) return make(value.number());
+    if (key == "tolerant") {
+      pair("a list of two numbers");
+      return Loss::tolerant(value.at(0).number(), value.at(1).number());
+    }
+    if (key == "scaled") {
+      pair("a list of a loss and a number");
+      return Loss::scaled(read_loss(value.at(0)), value.at(1).number());
+    }
+    pair("a list of two losses");
+    return Loss::composed(read_loss(value.at(0)), read_loss(value.at(1)));
+  });
+}
+
 ArrayDescription read_array(const Item& item, bool parameters) {
-  parameters ? item.object({"name", "width", "values", "constant"})
+  parameters ? item.object({"name", "width", "values", "constant", "lower", "upper", "manifold"})
              : item.object({"name", "width", "values"});
   ArrayDescription out;
   out.pointer = item.pointer();
@@ -149,6 +231,13 @@ ArrayDescription read_array(const Item& item, bool parameters) {
     values.fail("expected blocks of " + std::to_string(out.width) + ", got " +
                 std::to_string(out.values.size()) + " numbers");
   }
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (const auto lower = item.find("lower"))
+    out.lower = read_bounds(*lower, out.values.size(), -kInfinity);
+  if (const auto upper = item.find("upper"))
+    out.upper = read_bounds(*upper, out.values.size(), kInfinity);
+  if (const auto manifold = item.find("manifold"))
+    out.manifold = read_manifold(*manifold, out.width);
   const auto constant = item.find("constant");
   if (constant && constant->is_bool()) {
     out.all_constant = constant->boolean();
@@ -211,7 +300,7 @@ std::vector<Binding> read_bindings(const Item& block, const std::string& key, bo
 }
 
 BlockDescription read_block(const Item& item) {
-  item.object({"label", "count", "expressions", "parameters", "data", "weight"});
+  item.object({"label", "count", "expressions", "parameters", "data", "weight", "loss"});
   BlockDescription out;
   out.pointer = item.pointer();
   if (const auto label = item.find("label")) out.label = label->string("a text");
@@ -223,6 +312,7 @@ BlockDescription read_block(const Item& item) {
   if (out.expressions.empty()) expressions.fail_expected("at least one expression");
   out.parameters = read_bindings(item, "parameters", false);
   out.data = read_bindings(item, "data", true);
+  if (const auto loss = item.find("loss")) out.loss = read_loss(*loss);
   if (const auto weight = item.find("weight")) out.weight = read_binding(*weight, "weight", true);
   return out;
 }
@@ -257,6 +347,15 @@ constexpr Option kOptions[] = {
     {"linear_tolerance", [](SolverOptions& o, const Item& v) { o.linear_tolerance = v.number(); }},
     {"initial_trust_region_radius",
      [](SolverOptions& o, const Item& v) { o.initial_trust_region_radius = v.number(); }},
+    {"dogleg_type", [](SolverOptions& o,
+                       const Item& v) { o.dogleg_type = parse_dogleg_type(v.string("a text")); }},
+    {"use_nonmonotonic_steps",
+     [](SolverOptions& o, const Item& v) {
+       if (!v.is_bool()) v.fail_expected("true or false");
+       o.use_nonmonotonic_steps = v.boolean();
+     }},
+    {"max_consecutive_nonmonotonic_steps",
+     [](SolverOptions& o, const Item& v) { o.max_consecutive_nonmonotonic_steps = v.count(); }},
     {"threads", [](SolverOptions& o, const Item& v) { o.threads = v.count(); }},
 };
 

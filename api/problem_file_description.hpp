@@ -2,6 +2,8 @@
 #pragma once
 
 #include <topograd/api/problem_file_place.hpp>
+#include <topograd/frontend/loss.hpp>
+#include <topograd/frontend/manifold.hpp>
 #include <topograd/solver/options.hpp>
 
 #include <cstdint>
@@ -18,6 +20,8 @@ struct ArrayDescription {
   std::vector<double> values;           ///< a multiple of width of them, at least one block
   bool all_constant = false;            ///< parameters
   std::vector<std::uint32_t> constant;  ///< parameters: blocks that are held at their values
+  std::vector<double> lower, upper;     ///< parameters: one a scalar; empty: none
+  std::optional<Manifold> manifold;     ///< parameters: of every block
   std::string pointer;
 
   std::size_t blocks() const { return values.size() / width; }
@@ -48,6 +52,7 @@ struct BlockDescription {
   std::vector<Binding> parameters, data;
   std::optional<Binding> weight;
   std::optional<std::uint32_t> count;
+  Loss loss;
   std::string pointer;
 };
 

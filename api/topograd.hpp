@@ -15,6 +15,7 @@
 #include <topograd/frontend/value.hpp>
 #include <topograd/frontend/vec.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/solver/covariance.hpp>
 #include <topograd/solver/evaluator.hpp>
 #include <topograd/solver/options.hpp>
 #include <topograd/solver/solve.hpp>

@@ -291,6 +291,8 @@ class Problem {
   const Manifold* manifold(std::size_t array, std::size_t block) const;
   bool has_manifolds() const;
   std::span<const HostBlock> host_blocks() const;
+  /// Index in x of a block's first scalar. Throws Error{WrongProblem}, Error{InvalidArgument}.
+  std::uint32_t offset_of(const char* call, const ParameterBlock& block) const;
   std::string_view host_label(std::size_t block) const;
   Versions versions() const;
 

@@ -60,6 +60,10 @@ std::size_t Problem::scalar_of(const char* call, const Parameters& x, std::size_
   return x.offset_ + block * x.width_ + static_cast<std::size_t>(coordinate);
 }
 
+std::uint32_t Problem::offset_of(const char* call, const ParameterBlock& block) const {
+  return static_cast<std::uint32_t>(scalar_of(call, block.array, block.block, 0));
+}
+
 void Problem::set_bounds(const Parameters& x, std::size_t block, int coordinate, double lower,
                          double upper) {
   set_lower_bound(x, block, coordinate, lower);
@@ -128,7 +132,7 @@ Residual Problem::add_residual(std::shared_ptr<const HostResidual> f,
   HostBlock added{.function = std::move(f), .offsets = {}, .widths = {}, .loss = options.loss};
   added.rows = static_cast<std::uint32_t>(added.function->rows());
   for (const ParameterBlock& block : blocks) {
-    const auto offset = static_cast<std::uint32_t>(scalar_of(call, block.array, block.block, 0));
+    const std::uint32_t offset = offset_of(call, block);
     if (std::ranges::find(added.offsets, offset) != added.offsets.end())
       fail(ErrorCode::InvalidArgument, call,
            "block " + std::to_string(block.block) + " is named twice");

@@ -54,8 +54,9 @@ struct StepRequest {
 struct StepReport {
   double model_decrease =
       0;  ///< cost(x) minus the linear model's ½‖r + Jδ‖²; positive for a useful step
-  double step_norm = 0;   ///< ‖δ‖
-  double trial_cost = 0;  ///< at x + δ; may be NaN or infinite
+  double step_norm = 0;         ///< ‖δ‖
+  double scaled_step_norm = 0;  ///< in the norm of the trust region; of steps by dogleg alone
+  double trial_cost = 0;        ///< at x + δ; may be NaN or infinite
   int linear_iterations = 0;
   double linear_seconds = 0;  ///< part of the call that solved the linear system, wall time
 };

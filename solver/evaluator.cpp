@@ -4,6 +4,7 @@
 #include <topograd/autodiff/derivatives.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/runtime/passes.hpp>
+#include <topograd/solver/host/host_engine.hpp>
 #include <topograd/solver/linear/normal_equations.hpp>
 #include <topograd/solver/session.hpp>
 
@@ -51,11 +52,14 @@ struct Evaluator::Impl {
         options(resolved(given)),
         losses(which),
         model(make()),
-        session(open_session(model, options)),
+        session(session_for(open_session(model, options))),
         versions(p.versions()) {}
 
   ProblemModel make() const { return make_model("evaluator", problem, losses == Losses::applied); }
   runtime::Engine& engine() { return *session.engine; }
+  Session session_for(Session made) const {
+    return problem.host_blocks().empty() ? std::move(made) : on_host(std::move(made), model);
+  }
 
   /// Follows changes of the problem since the last call: data, uniforms and flags in place,
   /// anything else with a new engine, whose kernels are in the caches.
@@ -64,7 +68,7 @@ struct Evaluator::Impl {
     if (same(now, versions)) return;
     model = make();
     if (now.structure != versions.structure) {
-      session = open_session(model, options);
+      session = session_for(open_session(model, options));
     } else {
       engine().refresh(model.model);
     }
@@ -123,7 +127,7 @@ struct Evaluator::Impl {
       return f(engine());
     } catch (const Error& error) {
       if (!session.may_leave || !is_device_failure(error.code())) throw;
-      session = take_over(model, options, error);
+      session = session_for(take_over(model, options, error));
       move_to(x);
       return f(engine());
     }
@@ -188,8 +192,19 @@ struct Evaluator::Impl {
           append_entries(term, i, std::span(values).subspan(i * size, size), entries);
         }
       }
+      append_host_entries(e, entries);
       out.setFromTriplets(entries.begin(), entries.end());
       return out;
+    });
+  }
+
+  void append_host_entries(runtime::Engine& e, std::vector<Eigen::Triplet<double>>& entries) const {
+    if (problem.host_blocks().empty()) return;
+    auto& host = dynamic_cast<HostEngine&>(e);
+    host.evaluate_host();
+    host.host().for_entries([&](std::uint64_t row, std::uint32_t scalar, double entry) {
+      if (!constant(scalar))
+        entries.emplace_back(static_cast<int>(row), static_cast<int>(scalar), entry);
     });
   }
 
@@ -209,6 +224,10 @@ struct Evaluator::Impl {
   }
 
   SparseMatrix jtj(std::optional<Numbers> x) {
+    if (!problem.host_blocks().empty()) {
+      const SparseMatrix J = jacobian(x);
+      return SparseMatrix(J.transpose()) * J;
+    }
     at(x, [&](runtime::Engine& e) {
       if (!normal) normal.emplace(model.model);
       normal->refresh(e);

@@ -32,7 +32,9 @@ Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Su
     : options_(options),
       model_(model),
       summary_(summary),
-      region_(options.initial_trust_region_radius, options.max_trust_region_radius),
+      region_(options.initial_trust_region_radius, options.max_trust_region_radius,
+              options.method == Method::dogleg),
+      gain_(options.max_consecutive_nonmonotonic_steps),
       undamped_(options.method == Method::gauss_newton) {}
 
 void Minimizer::run(runtime::Engine& engine, StepSolver& solver) {
@@ -42,6 +44,7 @@ void Minimizer::run(runtime::Engine& engine, StepSolver& solver) {
     step(engine, solver);
     check_bounds();
   }
+  return_to_best(engine);
 }
 
 void Minimizer::start(runtime::Engine& engine, StepSolver& solver) {
@@ -52,6 +55,7 @@ void Minimizer::start(runtime::Engine& engine, StepSolver& solver) {
   summary_.final_cost = point_.cost;
   if (!summary_.iterations.empty()) return;  // a second engine takes over
   summary_.initial_cost = point_.cost;
+  gain_.start(point_.cost);
   record({.cost = point_.cost});
 }
 
@@ -91,8 +95,10 @@ void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
   if (!std::isfinite(report.model_decrease)) iteration.cost_change = 0;  // there was no trial
   if (iteration.step_is_valid) {
     iteration.step_is_nonfinite = !std::isfinite(report.trial_cost);
-    iteration.relative_decrease =
-        iteration.step_is_nonfinite ? 0 : iteration.cost_change / report.model_decrease;
+    iteration.relative_decrease = iteration.step_is_nonfinite ? 0
+                                  : options_.use_nonmonotonic_steps
+                                      ? gain_.ratio(report.trial_cost, report.model_decrease)
+                                      : iteration.cost_change / report.model_decrease;
   }
   if (iteration.relative_decrease > options_.min_relative_decrease) {
     take(engine, solver, report, iteration);
@@ -106,12 +112,14 @@ void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
 void Minimizer::take(runtime::Engine& engine, StepSolver& solver, const StepReport& report,
                      IterationSummary& iteration) {
   const double x_norm = point_.x_norm;
+  keep_best(engine, report.trial_cost);
   engine.accept();
   iteration.step_is_successful = true;
   ++summary_.num_successful_steps;
-  summary_.final_cost = report.trial_cost;
+  gain_.accepted(report.trial_cost, report.model_decrease);
+  summary_.final_cost = options_.use_nonmonotonic_steps ? gain_.minimum() : report.trial_cost;
   invalid_in_a_row_ = 0;
-  if (!undamped_) region_.accepted(iteration.relative_decrease);
+  if (!undamped_) region_.accepted(iteration.relative_decrease, report.scaled_step_norm);
   undamped_ = options_.method == Method::gauss_newton;
   check_accepted(iteration, x_norm);
   linearize(engine, solver);
@@ -120,6 +128,19 @@ void Minimizer::take(runtime::Engine& engine, StepSolver& solver, const StepRepo
     finish(Termination::FAILURE, "derivatives are not finite at an accepted point: " +
                                      describe_nonfinite(engine, model_));
   }
+}
+
+/// Remembers the current point if it is the best one and the next is not better.
+void Minimizer::keep_best(runtime::Engine& engine, double trial_cost) {
+  if (!options_.use_nonmonotonic_steps) return;
+  if (trial_cost < gain_.minimum()) return best_.clear();
+  if (!best_.empty()) return;
+  best_.resize(model_.model.scalars);
+  engine.point(best_);
+}
+
+void Minimizer::return_to_best(runtime::Engine& engine) {
+  if (!best_.empty()) engine.set_point(best_);
 }
 
 void Minimizer::refuse(const StepReport& report, IterationSummary& iteration) {
@@ -148,7 +169,7 @@ void Minimizer::refuse(const StepReport& report, IterationSummary& iteration) {
 void Minimizer::check_accepted(const IterationSummary& iteration, double x_norm) {
   const double cost_bound = options_.function_tolerance * point_.cost;
   const double step_bound = options_.parameter_tolerance * (x_norm + options_.parameter_tolerance);
-  if (iteration.cost_change <= cost_bound) {
+  if (std::fabs(iteration.cost_change) <= cost_bound) {
     finish(Termination::CONVERGENCE,
            compare("function tolerance reached: cost change", iteration.cost_change, cost_bound));
   } else if (iteration.step_norm <= step_bound) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/runtime/engine.hpp>
+#include <topograd/solver/gain.hpp>
 #include <topograd/solver/linear/step_solver.hpp>
 #include <topograd/solver/model.hpp>
 #include <topograd/solver/options.hpp>
@@ -9,6 +10,7 @@
 #include <topograd/solver/trust_region.hpp>
 
 #include <chrono>
+#include <vector>
 
 namespace topograd {
 
@@ -43,6 +45,8 @@ class Minimizer {
             IterationSummary& iteration);
   void refuse(const runtime::StepReport& report, IterationSummary& iteration);
   void linearize(runtime::Engine& engine, StepSolver& solver);
+  void keep_best(runtime::Engine& engine, double trial_cost);
+  void return_to_best(runtime::Engine& engine);
   runtime::StepRequest request() const;
   void check_bounds();
   void call_back();
@@ -55,6 +59,8 @@ class Minimizer {
   const ProblemModel& model_;
   Summary& summary_;
   TrustRegion region_;
+  Gain gain_;
+  std::vector<double> best_;  // the point of least cost, while steps may raise it
   runtime::PointReport point_;
   Clock::time_point started_ = Clock::now();
   double last_record_ = 0;

@@ -37,12 +37,9 @@ ProblemModel make_model(const char* call, const Problem& problem, bool with_loss
   if (problem.residual_count() == 0 && problem.energy_count() == 0) {
     throw Error(ErrorCode::EmptyProblem, std::string(call) + ": the problem has no residuals");
   }
-  if (!problem.host_blocks().empty()) {
-    throw Error(ErrorCode::Unsupported,
-                std::string(call) + ": residuals on the host have no solver here");
-  }
   ProblemModel out;
   out.problem = &problem;
+  out.with_losses = with_losses;
   for (const ParameterArray& array : problem.arrays()) {
     out.model.arrays.push_back(
         {.offset = array.offset, .width = array.width, .blocks = array.blocks});

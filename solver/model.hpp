@@ -17,6 +17,7 @@ struct ProblemModel {
   runtime::Model model;
   std::vector<std::size_t> topologies;  ///< by term: number of its topology in the problem
   const Problem* problem = nullptr;
+  bool with_losses = true;  ///< as make_model was told
 
   std::uint64_t instances() const;
   /// "residual "edge" #7 (topology ...)": label, place in the batch, hash.

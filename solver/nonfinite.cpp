@@ -4,6 +4,7 @@
 #include <topograd/autodiff/second_order.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/evaluate.hpp>
+#include <topograd/solver/host/host_terms.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -155,6 +156,12 @@ std::optional<std::string> describe_energy(const ProblemModel& model, std::span<
 }  // namespace
 
 std::string describe_nonfinite(runtime::Engine& engine, const ProblemModel& model) {
+  if (model.problem != nullptr && !model.problem->host_blocks().empty()) {
+    std::vector<double> x(model.model.scalars);
+    engine.point(x);
+    HostTerms host(*model.problem, model.with_losses);
+    if (const std::optional<std::string> text = host.describe_nonfinite(x)) return *text;
+  }
   std::vector<double> x(model.model.scalars);
   engine.point(x);
   std::vector<double> residuals(model.model.rows);

@@ -33,6 +33,7 @@ constexpr std::array kMethods = {
     Name<Method>{"adam", Method::adam},
     Name<Method>{"adamw", Method::adamw},
     Name<Method>{"sgd", Method::sgd},
+    Name<Method>{"dogleg", Method::dogleg},
     Name<Method>{"lm", Method::levenberg_marquardt},
     Name<Method>{"gn", Method::gauss_newton},
 };
@@ -40,7 +41,12 @@ constexpr std::array kLinearSolvers = {
     Name<LinearSolver>{"automatic", LinearSolver::automatic},
     Name<LinearSolver>{"pcg", LinearSolver::pcg},
     Name<LinearSolver>{"cholesky", LinearSolver::cholesky},
+    Name<LinearSolver>{"dense", LinearSolver::dense},
     Name<LinearSolver>{"auto", LinearSolver::automatic},
+};
+constexpr std::array kDoglegTypes = {
+    Name<DoglegType>{"traditional", DoglegType::traditional},
+    Name<DoglegType>{"subspace", DoglegType::subspace},
 };
 constexpr std::array kPrecisions = {
     Name<Precision>{"f32", Precision::f32},
@@ -154,6 +160,7 @@ void check_ranges(const SolverOptions& o) {
   check_at_least("min_lm_diagonal", o.min_lm_diagonal, 0);
   check(o.max_lm_diagonal >= o.min_lm_diagonal, "max_lm_diagonal", ">= min_lm_diagonal",
         o.max_lm_diagonal);
+  check_at_least("max_consecutive_nonmonotonic_steps", o.max_consecutive_nonmonotonic_steps, 1);
   check_at_least("max_consecutive_invalid_steps", o.max_consecutive_invalid_steps, 0);
   check(o.linear_tolerance > 0 && o.linear_tolerance < 1, "linear_tolerance", "in (0, 1)",
         o.linear_tolerance);
@@ -169,6 +176,11 @@ Backend parse_backend(std::string_view text) { return parse_in(kBackends, "backe
 
 std::string_view name(Method method) { return name_in(kMethods, method); }
 Method parse_method(std::string_view text) { return parse_in(kMethods, "method", text); }
+
+std::string_view name(DoglegType type) { return name_in(kDoglegTypes, type); }
+DoglegType parse_dogleg_type(std::string_view text) {
+  return parse_in(kDoglegTypes, "type of dogleg", text);
+}
 
 std::string_view name(LinearSolver solver) { return name_in(kLinearSolvers, solver); }
 LinearSolver parse_linear_solver(std::string_view text) {

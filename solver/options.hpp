@@ -22,18 +22,27 @@ std::string_view name(Backend backend);
 /// the names.
 Backend parse_backend(std::string_view text);
 
-/// How steps are found. levenberg_marquardt and gauss_newton minimise sums of squares and control
-/// their steps by the gain ratio; gauss_newton tries the undamped step first at every point and
-/// damps only what was rejected. The others take any cost, energies too: lbfgs and newton (with
+/// How steps are found. levenberg_marquardt, gauss_newton and dogleg minimise sums of squares and
+/// control their steps by the gain ratio; gauss_newton tries the undamped step first at every point
+/// and damps only what was rejected; dogleg solves once a point, on the host, and cuts the step
+/// to the trust region. The others take any cost, energies too: lbfgs and newton (with
 /// projected Hessians) by a line search, adam, adamw and sgd by steps of given size.
-enum class Method { levenberg_marquardt, gauss_newton, lbfgs, newton, adam, adamw, sgd };
+enum class Method { levenberg_marquardt, gauss_newton, lbfgs, newton, adam, adamw, sgd, dogleg };
 std::string_view name(Method method);
 /// Takes also "lm" and "gn". Throws Error{InvalidArgument}.
 Method parse_method(std::string_view text);
 
+/// Which step dogleg takes: on the path over the steepest descent's minimum to the Gauss–Newton
+/// point, or the best one in the plane of the two.
+enum class DoglegType { traditional, subspace };
+std::string_view name(DoglegType type);
+/// Throws Error{InvalidArgument}.
+DoglegType parse_dogleg_type(std::string_view text);
+
 /// What solves the damped normal equations. `automatic`: pcg where kernels run on a device and for
-/// large problems, cholesky for small ones on the CPU (linear/choose.hpp).
-enum class LinearSolver { automatic, pcg, cholesky };
+/// large problems, cholesky for small ones on the CPU (linear/choose.hpp). `dense`: QR of the whole
+/// Jacobian on the host, for small problems that lack rank.
+enum class LinearSolver { automatic, pcg, cholesky, dense };
 std::string_view name(LinearSolver solver);
 /// Throws Error{InvalidArgument}.
 LinearSolver parse_linear_solver(std::string_view text);
@@ -98,6 +107,11 @@ struct SolverOptions {
   double min_lm_diagonal = 1e-6;  ///< clamps of diag(JᵀJ) in the damping, in the scaled space
   double max_lm_diagonal = 1e32;
   bool jacobi_scaling = true;  ///< columns scaled by 1 / (1 + ‖column‖ at the start)
+  DoglegType dogleg_type = DoglegType::traditional;
+  /// Steps may raise the cost for a while, measured against the highest of the last ones, as Ceres
+  /// does; the result is the best point seen.
+  bool use_nonmonotonic_steps = false;
+  int max_consecutive_nonmonotonic_steps = 5;  ///< >= 1
   int max_consecutive_invalid_steps =
       5;  ///< steps that the model does not expect to help, before FAILURE
 

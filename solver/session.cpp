@@ -3,6 +3,7 @@
 
 #include <topograd/runtime/cpu/engine.hpp>
 #include <topograd/solver/device_engine.hpp>
+#include <topograd/solver/host/host_engine.hpp>
 
 namespace topograd {
 namespace {
@@ -32,6 +33,8 @@ Session cpu_session(const ProblemModel& model, const SolverOptions& options, std
 }  // namespace
 
 Session open_session(const ProblemModel& model, const SolverOptions& options) {
+  if (model.model.terms.empty())
+    return cpu_session(model, options, "cpu: every residual runs on the host");
   Placement placement = place(options, model.instances(), names_device(options), probe_device);
   if (placement.backend == Backend::cpu) return cpu_session(model, options, placement.why);
   try {
@@ -46,6 +49,12 @@ Session open_session(const ProblemModel& model, const SolverOptions& options) {
 
 Session take_over(const ProblemModel& model, const SolverOptions& options, const Error& failure) {
   return cpu_session(model, options, std::string("cpu: the device failed: ") + failure.what());
+}
+
+Session on_host(Session session, const ProblemModel& model) {
+  session.engine = std::make_unique<HostEngine>(std::move(session.engine), *model.problem,
+                                                model.model, model.with_losses);
+  return session;
 }
 
 bool is_device_failure(ErrorCode code) {

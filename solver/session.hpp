@@ -26,6 +26,11 @@ Session open_session(const ProblemModel& model, const SolverOptions& options);
 /// The interpreter in the place of a device that failed.
 Session take_over(const ProblemModel& model, const SolverOptions& options, const Error& failure);
 
+/// Puts what only the host can do around the session's engine (host/host_engine.hpp).
+///
+///   model  what the engine was made from; outlives the session
+Session on_host(Session session, const ProblemModel& model);
+
 /// True for failures of devices and their drivers, as opposed to mistakes of the caller.
 bool is_device_failure(ErrorCode code);
 

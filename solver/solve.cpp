@@ -3,6 +3,7 @@
 
 #include <topograd/ir/error.hpp>
 #include <topograd/solver/first_order/minimize.hpp>
+#include <topograd/solver/host/host_step.hpp>
 #include <topograd/solver/levenberg_marquardt.hpp>
 #include <topograd/solver/linear/choose.hpp>
 #include <topograd/solver/nonfinite.hpp>
@@ -66,27 +67,48 @@ class Solve {
   }
 
  private:
-  void check_modelling() const {
-    if (problem_.lower_bounds().empty() && problem_.upper_bounds().empty() &&
-        !problem_.has_manifolds())
-      return;
-    throw Error(ErrorCode::Unsupported, "solve: bounds and manifolds have no solver here");
+  /// Finds out whether steps are made on the host, and refuses what cannot be done.
+  void check_modelling() {
+    on_host_ = needs_host(problem_, why_host_);
+    if (takes_energies(options_.method)) {
+      if (problem_.lower_bounds().empty() && problem_.upper_bounds().empty() &&
+          !problem_.has_manifolds())
+        return;
+      throw Error(ErrorCode::Unsupported, "solve: " + std::string(name(options_.method)) +
+                                              " knows no " + why_host_ +
+                                              "; use levenberg_marquardt, gauss_newton or dogleg");
+    }
+    const TangentSpace space(problem_);
+    space.check_bounds("solve", x_);
+    if (space.size() == 0) on_host_ = !problem_.host_blocks().empty();
+    const auto add = [&](bool there, const std::string& what) {
+      if (!there || space.size() == 0) return;
+      on_host_ = true;
+      why_host_ += (why_host_.empty() ? "" : ", ") + what;
+    };
+    add(options_.method == Method::dogleg, "dogleg");
+    add(options_.linear_solver == LinearSolver::dense, "dense");
+    if (on_host_) summary_.unknowns = space.size();
   }
 
   /// Until a rule ends it; once more on the CPU if a device fails that `automatic` had chosen.
   void minimize() {
-    open(open_session(model_, options_));
+    open(session_for(open_session(model_, options_)));
     try {
       run_method();
     } catch (const Error& error) {
       if (!session_.may_leave || !is_device_failure(error.code())) throw;
       keep_best();
       add_stats(summary_, session_.engine->stats());
-      open(take_over(model_, options_, error));
+      open(session_for(take_over(model_, options_, error)));
       run_method();
     }
     keep_best();
     add_stats(summary_, session_.engine->stats());
+  }
+
+  Session session_for(Session session) const {
+    return on_host_ ? on_host(std::move(session), model_) : std::move(session);
   }
 
   void run_method() {
@@ -109,12 +131,22 @@ class Solve {
       }
       return;
     }
+    if (on_host_) return choose_host_steps();
     const Clock::time_point begin = Clock::now();
     LinearChoice choice = choose_linear_solver(model_.model, options_, backend);
     summary_.times.plan_seconds += seconds_since(begin);
     steps_ = std::move(choice.solver);
     summary_.linear_solver = steps_->kind();
     summary_.linear_solver_note = std::move(choice.why);
+  }
+
+  void choose_host_steps() {
+    host_options_ = options_;
+    if (host_options_.linear_solver == LinearSolver::automatic)
+      host_options_.linear_solver = LinearSolver::cholesky;
+    steps_ = std::make_unique<HostStep>(model_.model, host_options_);
+    summary_.linear_solver = steps_->kind();
+    summary_.linear_solver_note = "steps on the host: " + why_host_;
   }
 
   void open(Session session) {
@@ -159,8 +191,11 @@ class Solve {
     summary_.method = options_.method;
     summary_.parameters = model.scalars;
     summary_.residuals = model.rows;
-    summary_.unknowns = model.scalars;
-    for (const std::uint8_t constant : model.constant) summary_.unknowns -= constant ? 1 : 0;
+    if (!on_host_) {
+      summary_.unknowns = model.scalars;
+      for (const std::uint8_t constant : model.constant) summary_.unknowns -= constant ? 1 : 0;
+    }
+    summary_.host_residuals = problem_.host_blocks().size();
     for (const runtime::Term& term : model.terms) {
       if (term.energy) summary_.energies += term.batch->size();
       summary_.topologies.push_back(
@@ -179,6 +214,9 @@ class Solve {
   Minimizer minimizer_;
   Session session_;
   std::unique_ptr<StepSolver> steps_;
+  bool on_host_ = false;  // steps are made there, for these reasons:
+  std::string why_host_;
+  SolverOptions host_options_;
 };
 
 }  // namespace

@@ -35,6 +35,7 @@ std::string problem_part(const Summary& s) {
       row("Parameters", s.parameters) + row("Unknowns", s.unknowns) + row("Residuals", s.residuals);
   if (s.energies > 0) out += row("Energies", s.energies);
   out += row("Topologies", s.topologies.size());
+  if (s.host_residuals > 0) out += row("Residual blocks on the host", s.host_residuals);
   for (const TopologySummary& t : s.topologies) {
     out += format("  %s  %-20s %12llu x %u\n", t.hash.c_str(), t.name.c_str(), wide(t.instances),
                   t.outputs);

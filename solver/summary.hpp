@@ -78,9 +78,10 @@ struct Summary {
   std::string linear_solver_note;                  ///< why it, and what it took from the device
   std::string accumulation;                        ///< rung of the ladder for gradients
 
-  std::uint64_t unknowns = 0;    ///< scalars that are not held constant
-  std::uint64_t parameters = 0;  ///< scalars
-  std::uint64_t residuals = 0;   ///< scalar rows
+  std::uint64_t unknowns = 0;        ///< scalars that are not held constant
+  std::uint64_t parameters = 0;      ///< scalars
+  std::uint64_t residuals = 0;       ///< scalar rows
+  std::uint64_t host_residuals = 0;  ///< blocks of opaque code, which ran on the host
   std::uint64_t energies = 0;
   std::vector<TopologySummary> topologies;
 

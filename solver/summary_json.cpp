@@ -61,6 +61,7 @@ void add_place(Json& json, const Summary& s) {
   json["unknowns"] = s.unknowns;
   json["parameters"] = s.parameters;
   json["residuals"] = s.residuals;
+  json["host_residuals"] = s.host_residuals;
   json["energies"] = s.energies;
   json["topologies"] = topologies(s);
 }

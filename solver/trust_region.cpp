@@ -6,10 +6,15 @@
 
 namespace topograd {
 
-TrustRegion::TrustRegion(double radius, double largest)
-    : radius_(std::min(radius, largest)), largest_(largest) {}
+TrustRegion::TrustRegion(double radius, double largest, bool dogleg)
+    : radius_(std::min(radius, largest)), largest_(largest), dogleg_(dogleg) {}
 
-void TrustRegion::accepted(double gain) {
+void TrustRegion::accepted(double gain, double step) {
+  if (dogleg_) {
+    if (gain < 0.25) radius_ /= 2;
+    if (gain > 0.75) radius_ = std::min(largest_, std::max(radius_, 3 * step));
+    return;
+  }
   const double growth = 1 / std::max(1.0 / 3, 1 - std::pow(2 * gain - 1, 3));
   radius_ = std::min(largest_, radius_ * growth);
   shrink_ = 2;
@@ -17,9 +22,12 @@ void TrustRegion::accepted(double gain) {
 
 void TrustRegion::rejected() {
   radius_ /= shrink_;
-  shrink_ *= 2;
+  if (!dogleg_) shrink_ *= 2;
 }
 
-void TrustRegion::invalid() { radius_ /= 2; }
+void TrustRegion::invalid() {
+  // The dogleg's strategy damps its Gauss–Newton step more instead.
+  if (!dogleg_) radius_ /= 2;
+}
 
 }  // namespace topograd

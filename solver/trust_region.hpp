@@ -5,18 +5,20 @@ namespace topograd {
 
 /// Grows after steps that the model predicted well, shrinks ever faster after rejected ones.
 ///
-/// Source: Ceres Solver's LevenbergMarquardtStrategy; Madsen, Nielsen, Tingleff, Methods for
-/// Non-linear Least Squares Problems, 2nd ed. (2004), section 3.2.
+/// Source: Ceres Solver's LevenbergMarquardtStrategy and DoglegStrategy; Madsen, Nielsen, Tingleff,
+/// Methods for Non-linear Least Squares Problems, 2nd ed. (2004), section 3.2.
 class TrustRegion {
  public:
   ///   radius   > 0, the first one
   ///   largest  >= radius
-  TrustRegion(double radius, double largest);
+  ///   dogleg   the radius is that of the step itself, not the inverse of a damping
+  TrustRegion(double radius, double largest, bool dogleg = false);
 
   double radius() const { return radius_; }
-  /// The step was taken; `gain` is actual over predicted decrease.
-  void accepted(double gain);
-  /// The trial point was worse than the model promised: radius /= 2, then 4, 8, ...
+  /// The step was taken; `gain` is actual over predicted decrease. `step` is its norm, read for the
+  /// dogleg: a good step makes room for one three times as long, a poor one halves the radius.
+  void accepted(double gain, double step = 0);
+  /// The trial point was worse than the model promised: radius /= 2, then 4, 8, ... (dogleg: 2).
   void rejected();
   /// The model itself expected nothing of the step: radius /= 2.
   void invalid();
@@ -25,6 +27,7 @@ class TrustRegion {
   double radius_;
   double largest_;
   double shrink_ = 2;
+  bool dogleg_;
 };
 
 }  // namespace topograd

@@ -99,7 +99,7 @@ PointReport CpuEngine<T>::linearize() {
         for (std::size_t i = begin; i < end; ++i) {
           const double g = double{gradient_[i]}, x = double{x_[i]};
           // Written so that a NaN is kept.
-          max = std::fabs(g) <= max ? max : std::fabs(g);
+          max = std::isnan(max) || std::fabs(g) <= max ? max : std::fabs(g);
           sums[0] += g * g;
           if (constant_.empty() || constant_[i] == 0) sums[1] += x * x;
         }
@@ -107,7 +107,7 @@ PointReport CpuEngine<T>::linearize() {
         return sums;
       });
   double max = 0;
-  for (double m : largest) max = m <= max ? max : m;
+  for (double m : largest) max = std::isnan(max) || m <= max ? max : m;
   return {.cost = square / 2,
           .gradient_max_norm = max,
           .gradient_norm = std::sqrt(squares[0]),

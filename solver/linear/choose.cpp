@@ -9,6 +9,7 @@ namespace topograd {
 
 LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptions& options,
                                   std::string_view backend) {
+  // dense is for the host's steps (host/host_step.hpp); with nothing to solve it comes here.
   const std::uint64_t unknowns =
       model.scalars -
       static_cast<std::uint64_t>(std::count(model.constant.begin(), model.constant.end(), 1));

@@ -137,6 +137,78 @@ TEST(ProblemFile, ColumnsMeanWhatTheySay) {
   }
 }
 
+TEST(ProblemFile, TakesLossesBoundsAndManifolds) {
+  // ½ Σ ρ of r = 3 by the formulas.
+  const struct {
+    const char* loss;
+    double cost;
+  } losses[] = {{R"("trivial")", 4.5},
+                {R"({"huber": 0.5})", (2 * 0.5 * 3 - 0.25) / 2},
+                {R"({"cauchy": 2})", 2 * std::log(1 + 9.0 / 4)},
+                {R"({"scaled": [{"tukey": 1}, 6]})", 1.0},
+                {R"({"composed": [{"arctan": 2}, {"huber": 1}]})", std::atan(5.0 / 2)},
+                {R"({"tolerant": [4, 0.5]})",
+                 0.25 * (std::log1p(std::exp(10.0)) - std::log1p(std::exp(-8.0)))}};
+  for (const auto& row : losses) {
+    const auto file = parse_problem_file(
+        R"({"parameters": [{"name": "v", "values": [3]}],
+            "residuals": [{"expressions": ["v"], "parameters": ["v"], "loss": )" +
+            std::string(row.loss) + "}]}",
+        "f.json");
+    EXPECT_NEAR(initial_cost(*file), row.cost, 1e-12) << row.loss;
+  }
+  const auto file = parse_problem_file(
+      R"({"parameters": [{"name": "v", "width": 2, "values": [0, 0, 1, 1], "lower": -2,
+                          "upper": [1, null, null, 3]},
+                         {"name": "q", "width": 3, "values": [2, 0, 0], "manifold": "sphere"},
+                         {"name": "s", "width": 2, "values": [0, 7], "manifold": {"subset": [1]}}],
+          "residuals": [{"expressions": ["v.x - 5; v.y + 5"], "parameters": ["v"]},
+                        {"expressions": ["q.x; q.y - 5; q.z"], "parameters": ["q"]},
+                        {"expressions": ["s.x - 1; s.y - 1"], "parameters": ["s"]}],
+          "solver": {"backend": "cpu", "method": "dogleg", "dogleg_type": "subspace",
+                     "function_tolerance": 1e-14, "use_nonmonotonic_steps": true}})",
+      "f.json");
+  solve(file->problem, file->options);
+  const std::vector<std::vector<double>> expected = {{1, -2, 5, -2}, {0, 2, 0}, {1, 7}};
+  for (std::size_t a = 0; a < expected.size(); ++a)
+    for (std::size_t k = 0; k < expected[a].size(); ++k)
+      EXPECT_NEAR(file->parameters[a].values[k], expected[a][k], 1e-6) << a << ", " << k;
+}
+
+TEST(ProblemFile, ErrorsOfLossesBoundsAndManifoldsHaveTheirPlace) {
+  const struct {
+    const char *parameter, *residual, *text;
+  } rows[] = {
+      {"", R"(, "loss": {"huber": -1})",
+       "f.json:2:80: /residuals/0/loss/huber: huber loss: scale a must be a finite number > 0, got "
+       "-1"},
+      {"", R"(, "loss": {"huber": 1, "tukey": 1})",
+       "f.json:2:70: /residuals/0/loss: expected one loss, got 2"},
+      {"", R"(, "loss": "quadratic")",
+       "f.json:2:70: /residuals/0/loss: expected \"trivial\" or an object, got \"quadratic\""},
+      {R"(, "lower": [1])", "",
+       "f.json:1:70: /parameters/0/lower: expected one bound a scalar, 2, got 1"},
+      {R"(, "manifold": "quaternion")", "",
+       "f.json:1:73: /parameters/0/manifold: expected a manifold of blocks of 2, got quaternion of "
+       "4"},
+      {R"(, "manifold": {"subset": [2]})", "",
+       "f.json:1:73: /parameters/0/manifold: manifold: subset: coordinate 2 is out of range (size "
+       "is 2)"}};
+  for (const auto& row : rows) {
+    const std::string text =
+        R"({"parameters": [{"name": "v", "width": 2, "values": [1, 2])" +
+        std::string(row.parameter) +
+        "}],\n \"residuals\": [{\"expressions\": [\"v.x\"], \"parameters\": [\"v\"]" +
+        row.residual + "}]}";
+    try {
+      parse_problem_file(text, "f.json");
+      FAIL() << "no error: " << row.text;
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), row.text);
+    }
+  }
+}
+
 TEST(ProblemFile, HoldsBlocksConstant) {
   const auto file = parse_problem_file(
       R"({"parameters": [{"name": "v", "values": [1, 2, 3], "constant": [1]},
@@ -231,7 +303,7 @@ TEST(ProblemFile, SaysWhereABlockIsWrong) {
        "residual #0"},
       {R"({"expressions": ["v"], "parameters": ["v"], "losses": 1})",
        "f.json:4:55: /residuals/0/losses: expected one of the keys label, count, expressions, "
-       "parameters, data, weight, got \"losses\""},
+       "parameters, data, weight, loss, got \"losses\""},
       {R"({"expressions": ["v"], "parameters": {"2v": "v"}})",
        "f.json:4:18: /residuals/0/expressions/0: names: \"2v\" is no name (a letter, then letters, "
        "digits and "
@@ -251,7 +323,8 @@ TEST(ProblemFile, SaysWhichOptionIsWrong) {
        "f.json:5:25: /solver/iterations: expected one of the keys backend, precision, method, "
        "linear_solver, max_iterations, max_linear_iterations, time_limit_seconds, "
        "function_tolerance, gradient_tolerance, parameter_tolerance, linear_tolerance, "
-       "initial_trust_region_radius, threads, got \"iterations\""},
+       "initial_trust_region_radius, dogleg_type, use_nonmonotonic_steps, "
+       "max_consecutive_nonmonotonic_steps, threads, got \"iterations\""},
   };
   for (const Mistake& row : rows) {
     std::string text = around(R"({"expressions": ["v"], "parameters": ["v"]})");

@@ -45,5 +45,24 @@ TEST(TrustRegion, InvalidStepsHalveIt) {
   EXPECT_EQ(region.radius(), 2.5);
 }
 
+TEST(TrustRegion, OfTheDoglegFollowsTheStep) {
+  TrustRegion region(4, 20, true);
+  region.accepted(0.9, 3);  // good: three times the step
+  EXPECT_EQ(region.radius(), 9);
+  region.accepted(0.9, 1);  // never smaller than it was
+  EXPECT_EQ(region.radius(), 9);
+  region.accepted(0.5, 9);  // neither good nor poor
+  EXPECT_EQ(region.radius(), 9);
+  region.accepted(0.1, 9);  // poor
+  EXPECT_EQ(region.radius(), 4.5);
+  region.rejected();
+  region.rejected();
+  EXPECT_EQ(region.radius(), 1.125);
+  region.invalid();  // the Gauss–Newton step is damped instead
+  EXPECT_EQ(region.radius(), 1.125);
+  region.accepted(1, 10);
+  EXPECT_EQ(region.radius(), 20) << "the largest";
+}
+
 }  // namespace
 }  // namespace topograd

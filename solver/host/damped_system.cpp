@@ -1,0 +1,111 @@
+// Solving damped normal equations on the host.
+#include <topograd/solver/host/damped_system.hpp>
+
+#include <Eigen/IterativeLinearSolvers>
+#include <Eigen/QR>
+#include <Eigen/SparseCholesky>
+
+namespace topograd {
+namespace {
+
+using Matrix = Eigen::SparseMatrix<double>;
+using Vector = Eigen::VectorXd;
+
+}  // namespace
+
+struct DampedSystem::Impl {
+  explicit Impl(LinearSolver which) : kind(which) {}
+
+  std::optional<Vector> cholesky(const Vector& damping) {
+    if (!analysed) factor.analyzePattern(scaled);
+    analysed = true;
+    add_damping(damping);
+    factor.factorize(damped);
+    if (factor.info() != Eigen::Success) return std::nullopt;
+    return factor.solve(right);
+  }
+
+  std::optional<Vector> conjugate_gradients(const Vector& damping, const DampedRequest& request) {
+    add_damping(damping);
+    Eigen::ConjugateGradient<Matrix, Eigen::Lower> solver;
+    solver.setTolerance(request.tolerance);
+    solver.setMaxIterations(request.max_iterations);
+    solver.compute(damped);
+    if (solver.info() != Eigen::Success) return std::nullopt;
+    Vector y = solver.solve(right);
+    iterations = static_cast<int>(solver.iterations());
+    return y;
+  }
+
+  /// [J S; √d] y = [−r; 0] by a QR decomposition that finds its rank: least squares of least effort
+  /// on the normal equations' precision.
+  std::optional<Vector> dense(const Vector& damping) const {
+    const Eigen::Index m = J.rows(), n = J.cols();
+    Eigen::MatrixXd stacked(m + n, n);
+    stacked.topRows(m) = J;
+    stacked.bottomRows(n) = damping.cwiseSqrt().asDiagonal();
+    Vector r = Vector::Zero(m + n);
+    r.head(m) = -residuals;
+    return Eigen::ColPivHouseholderQR<Eigen::MatrixXd>(stacked).solve(r);
+  }
+
+  void add_damping(const Vector& damping) {
+    damped = scaled;
+    for (Eigen::Index k = 0; k < damping.size(); ++k)
+      damped.valuePtr()[damped.outerIndexPtr()[k]] += damping[k];
+  }
+
+  LinearSolver kind;
+  bool analysed = false;
+  int iterations = 0;
+  Matrix scaled, damped;  // lower triangles of S JᵀJ S, and of the same with damping
+  Eigen::MatrixXd J;      // dense: J S
+  Vector right, residuals, diagonal;
+  Eigen::SimplicialLLT<Matrix, Eigen::Lower, Eigen::AMDOrdering<int> > factor;
+};
+
+DampedSystem::DampedSystem(LinearSolver kind) : impl_(std::make_unique<Impl>(kind)) {}
+DampedSystem::~DampedSystem() = default;
+
+LinearSolver DampedSystem::kind() const { return impl_->kind; }
+const Vector& DampedSystem::diagonal() const { return impl_->diagonal; }
+int DampedSystem::iterations() const { return impl_->iterations; }
+
+void DampedSystem::set(TangentJacobian& jacobian, const Vector& scale, const Vector& gradient,
+                       const Vector& residuals) {
+  Impl& s = *impl_;
+  s.right = -scale.cwiseProduct(gradient);
+  if (s.kind == LinearSolver::dense) {
+    s.J = jacobian.dense() * scale.asDiagonal();
+    s.residuals = residuals;
+    s.diagonal = s.J.colwise().squaredNorm();
+    return;
+  }
+  s.scaled = jacobian.normal();
+  for (Eigen::Index c = 0; c < s.scaled.cols(); ++c)
+    for (Matrix::InnerIterator it(s.scaled, c); it; ++it)
+      it.valueRef() *= scale[c] * scale[it.row()];
+  // Rows ascend and the triangle is the lower one: the diagonal comes first.
+  s.diagonal.resize(s.scaled.cols());
+  for (Eigen::Index c = 0; c < s.scaled.cols(); ++c)
+    s.diagonal[c] = s.scaled.valuePtr()[s.scaled.outerIndexPtr()[c]];
+}
+
+std::optional<Vector> DampedSystem::solve(const Vector& damping, const DampedRequest& request) {
+  impl_->iterations = 0;
+  std::optional<Vector> y;
+  switch (impl_->kind) {
+    case LinearSolver::dense: y = impl_->dense(damping); break;
+    case LinearSolver::pcg: y = impl_->conjugate_gradients(damping, request); break;
+    default: y = impl_->cholesky(damping); break;
+  }
+  if (y && !y->allFinite()) y.reset();
+  return y;
+}
+
+double DampedSystem::quadratic(const Vector& v) const {
+  if (impl_->kind == LinearSolver::dense) return (impl_->J * v).squaredNorm();
+  return v.dot(impl_->scaled.selfadjointView<Eigen::Lower>() * v);
+}
+
+}  // namespace topograd

@@ -1,0 +1,52 @@
+// Solving damped normal equations on the host: sparse Cholesky, dense QR or conjugate gradients.
+#pragma once
+
+#include <topograd/solver/host/tangent_jacobian.hpp>
+#include <topograd/solver/options.hpp>
+
+#include <Eigen/Core>
+
+#include <memory>
+#include <optional>
+
+namespace topograd {
+
+/// What one solve is asked for.
+struct DampedRequest {
+  double tolerance = 1e-5;   ///< conjugate gradients: ‖residual‖ / ‖right side‖
+  int max_iterations = 500;  ///< likewise
+};
+
+/// Solves (S JᵀJ S + diag(d)) y = −S g for the Jacobian that it was last given, S a column scaling.
+class DampedSystem {
+ public:
+  ///   kind  cholesky, dense or pcg
+  explicit DampedSystem(LinearSolver kind);
+  ~DampedSystem();
+
+  LinearSolver kind() const;
+  /// A new point.
+  ///
+  ///   scale      by column, > 0
+  ///   gradient   Jᵀr
+  ///   residuals  r of the whole problem; read by dense
+  void set(TangentJacobian& jacobian, const Eigen::VectorXd& scale, const Eigen::VectorXd& gradient,
+           const Eigen::VectorXd& residuals);
+  /// Nothing if the matrix is singular in working precision.
+  ///
+  ///   damping  by column, >= 0
+  std::optional<Eigen::VectorXd> solve(const Eigen::VectorXd& damping,
+                                       const DampedRequest& request);
+  /// vᵀ S JᵀJ S v.
+  double quadratic(const Eigen::VectorXd& v) const;
+  /// Diagonal of S JᵀJ S.
+  const Eigen::VectorXd& diagonal() const;
+  /// Iterations of conjugate gradients in the last solve.
+  int iterations() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace topograd

@@ -1,0 +1,236 @@
+// An engine with what only the host can do beside it.
+#include <topograd/solver/host/host_engine.hpp>
+
+#include <topograd/ir/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace topograd {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+}  // namespace
+
+HostEngine::HostEngine(std::unique_ptr<runtime::Engine> inner, const Problem& problem,
+                       const runtime::Model& model, bool with_losses)
+    : inner_(std::move(inner)),
+      problem_(problem),
+      model_(&model),
+      with_losses_(with_losses),
+      space_(std::make_unique<TangentSpace>(problem)),
+      host_(std::make_unique<HostTerms>(problem, with_losses)),
+      x_(model.scalars),
+      trial_(model.scalars),
+      rows_(model.rows) {}
+
+void HostEngine::refresh(const runtime::Model& model) {
+  model_ = &model;
+  inner_->refresh(model);
+  space_ = std::make_unique<TangentSpace>(problem_);
+  host_ = std::make_unique<HostTerms>(problem_, with_losses_);
+  rows_.resize(model.rows);
+  host_is_current_ = basis_is_current_ = gradient_is_current_ = false;
+}
+
+void HostEngine::set_point(std::span<const double> x) {
+  x_.assign(x.begin(), x.end());
+  inner_->set_point(x);
+  inner_at_trial_ = host_is_current_ = basis_is_current_ = gradient_is_current_ = false;
+}
+
+void HostEngine::point(std::span<double> x) { std::ranges::copy(x_, x.begin()); }
+
+bool HostEngine::last_known_point(std::span<double> x) {
+  point(x);
+  return true;
+}
+
+void HostEngine::move_inner(const std::vector<double>& x, bool trial) {
+  if (!trial && !inner_at_trial_) return;
+  inner_->set_point(x);
+  inner_at_trial_ = trial;
+}
+
+void HostEngine::evaluate_host() {
+  if (host_is_current_) return;
+  host_has_value_ = !std::isnan(host_->linearize(x_, rows_));
+  host_is_current_ = true;
+}
+
+double HostEngine::cost() {
+  move_inner(x_, false);
+  const double inner = inner_->cost();
+  return host_->empty() ? inner : inner + host_->cost(x_);
+}
+
+void HostEngine::residuals(std::span<double> out) {
+  move_inner(x_, false);
+  inner_->residuals(out);
+  evaluate_host();
+  for (const HostBlock& block : host_->blocks())
+    for (std::uint64_t r = block.row; r < block.row + block.rows; ++r)
+      out[r] = host_has_value_ ? rows_[r] : kNaN;
+}
+
+void HostEngine::gradient(std::span<double> out) {
+  move_inner(x_, false);
+  inner_->gradient(out);
+  evaluate_host();
+  add_host_transposed(rows_, out);
+  if (!host_has_value_) std::ranges::fill(out, kNaN);
+}
+
+void HostEngine::jacobian(std::size_t term, std::span<double> values) {
+  move_inner(x_, false);
+  inner_->jacobian(term, values);
+}
+
+void HostEngine::add_host_products(std::span<const double> p, std::span<double> rows) const {
+  host_->for_entries([&](std::uint64_t row, std::uint32_t scalar, double entry) {
+    rows[row] += entry * p[scalar];
+  });
+}
+
+void HostEngine::add_host_transposed(std::span<const double> rows, std::span<double> out) const {
+  host_->for_entries([&](std::uint64_t row, std::uint32_t scalar, double entry) {
+    out[scalar] += entry * rows[row];
+  });
+}
+
+void HostEngine::jvp(std::span<const double> p, std::span<double> out) {
+  move_inner(x_, false);
+  inner_->jvp(p, out);
+  evaluate_host();
+  for (const HostBlock& block : host_->blocks())
+    std::fill_n(out.begin() + static_cast<std::ptrdiff_t>(block.row), block.rows, 0.0);
+  add_host_products(p, out);
+}
+
+void HostEngine::vjp(std::span<const double> seeds, std::span<double> out) {
+  move_inner(x_, false);
+  inner_->vjp(seeds, out);
+  evaluate_host();
+  add_host_transposed(seeds, out);
+}
+
+void HostEngine::jtjp(std::span<const double> p, std::span<double> out) {
+  move_inner(x_, false);
+  inner_->jtjp(p, out);
+  evaluate_host();
+  std::vector<double> rows(rows_.size(), 0.0);
+  add_host_products(p, rows);
+  add_host_transposed(rows, out);
+}
+
+void HostEngine::refuse_second_order() const {
+  if (host_->empty()) return;
+  throw Error(ErrorCode::Unsupported, "residuals on the host have no second derivatives");
+}
+
+void HostEngine::hvp(std::span<const double> p, std::span<double> out) {
+  refuse_second_order();
+  move_inner(x_, false);
+  inner_->hvp(p, out);
+}
+
+void HostEngine::hessian(std::size_t term, bool project, std::span<double> values) {
+  refuse_second_order();
+  move_inner(x_, false);
+  inner_->hessian(term, project, values);
+}
+
+std::span<const double> HostEngine::basis() {
+  if (!basis_is_current_) basis_is_there_ = space_->basis(x_, basis_);
+  basis_is_current_ = true;
+  return basis_;
+}
+
+std::span<const double> HostEngine::tangent_gradient() {
+  if (gradient_is_current_) return gradient_;
+  std::vector<double> ambient(x_.size());
+  gradient(ambient);
+  gradient_.assign(space_->size(), 0.0);
+  space_->project(basis(), ambient, gradient_);
+  if (!basis_is_there_) std::ranges::fill(gradient_, kNaN);
+  gradient_is_current_ = true;
+  return gradient_;
+}
+
+runtime::PointReport HostEngine::linearize() {
+  runtime::PointReport report{.cost = cost()};
+  const std::span<const double> g = tangent_gradient();
+  std::vector<double> minus(g.size()), moved(x_.size());
+  std::ranges::transform(g, minus.begin(), [](double v) { return -v; });
+  const bool there = space_->plus(x_, minus, moved) &&
+                     std::ranges::all_of(g, [](double v) { return std::isfinite(v); });
+  double square = 0;
+  for (std::size_t k = 0; k < x_.size(); ++k) {
+    const double v = x_[k] - moved[k];
+    report.gradient_max_norm = std::max(report.gradient_max_norm, std::fabs(v));
+    square += v * v;
+  }
+  report.gradient_norm = there ? std::sqrt(square) : kNaN;
+  if (!there) report.gradient_max_norm = kNaN;
+  double x_square = 0;
+  for (std::uint32_t k = 0; k < x_.size(); ++k)
+    if (space_->column(k) != TangentSpace::kNone) x_square += x_[k] * x_[k];
+  report.x_norm = std::sqrt(x_square);
+  return report;
+}
+
+runtime::StepReport HostEngine::try_step(const runtime::StepRequest&) {
+  throw Error(ErrorCode::Internal, "host engine: steps are solved for on the host");
+}
+
+runtime::StepReport HostEngine::try_step(std::span<const double> delta) {
+  std::vector<double> tangent(space_->size(), 0.0);
+  space_->project(basis(), delta, tangent);
+  return try_tangent(tangent);
+}
+
+runtime::StepReport HostEngine::try_tangent(std::span<const double> delta, double scale) {
+  runtime::StepReport report{.trial_cost = kNaN};
+  if (scale != 1) {
+    scaled_.assign(delta.begin(), delta.end());
+    for (double& v : scaled_) v *= scale;
+    delta = scaled_;
+  }
+  if (!space_->plus(x_, delta, trial_)) return report;
+  double square = 0;
+  for (std::size_t k = 0; k < x_.size(); ++k) square += (trial_[k] - x_[k]) * (trial_[k] - x_[k]);
+  report.step_norm = std::sqrt(square);
+  move_inner(trial_, true);
+  report.trial_cost = inner_->cost();
+  if (!host_->empty()) report.trial_cost += host_->cost(trial_);
+  return report;
+}
+
+void HostEngine::accept() {
+  std::swap(x_, trial_);
+  inner_at_trial_ = !inner_at_trial_;
+  host_is_current_ = basis_is_current_ = gradient_is_current_ = false;
+}
+
+runtime::Timing HostEngine::time(runtime::KernelKind kind, int warm_ups, int samples) {
+  return inner_->time(kind, warm_ups, samples);
+}
+
+runtime::Timing HostEngine::time_step(int iterations, double damping, int samples) {
+  return inner_->time_step(iterations, damping, samples);
+}
+
+bool needs_host(const Problem& problem, std::string& why) {
+  why.clear();
+  const auto add = [&](bool there, const char* what) {
+    if (there) why += (why.empty() ? "" : ", ") + std::string(what);
+  };
+  add(!problem.lower_bounds().empty() || !problem.upper_bounds().empty(), "bounds");
+  add(problem.has_manifolds(), "manifolds");
+  add(!problem.host_blocks().empty(), "residuals on the host");
+  return !why.empty();
+}
+
+}  // namespace topograd

@@ -1,0 +1,87 @@
+// An engine with what only the host can do beside it: opaque blocks, manifolds, bounds.
+#pragma once
+
+#include <topograd/runtime/engine.hpp>
+#include <topograd/solver/host/host_terms.hpp>
+#include <topograd/solver/host/tangent_space.hpp>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace topograd {
+
+/// Adds the problem's host blocks to what another engine evaluates, keeps the point on the host in
+/// double, and moves it within manifolds and bounds.
+///
+/// linearize() reports the gradient's norms as Ceres does: of x less the projection of x − g.
+class HostEngine final : public runtime::Engine {
+ public:
+  ///   inner  holds the traced residuals of the same problem
+  ///   model  that it was made from; both it and the problem outlive the engine
+  HostEngine(std::unique_ptr<runtime::Engine> inner, const Problem& problem,
+             const runtime::Model& model, bool with_losses);
+
+  std::string backend() const override { return inner_->backend(); }
+  std::string device() const override { return inner_->device(); }
+  runtime::EngineStats stats() const override { return inner_->stats(); }
+  std::string accumulation() const override { return inner_->accumulation(); }
+  /// Data, uniforms and flags; host blocks and manifolds are read again as well.
+  void refresh(const runtime::Model& model) override;
+
+  void set_point(std::span<const double> x) override;
+  void point(std::span<double> x) override;
+  bool last_known_point(std::span<double> x) override;
+  double cost() override;
+  void residuals(std::span<double> out) override;
+  void gradient(std::span<double> out) override;
+  void jacobian(std::size_t term, std::span<double> values) override;
+  void jvp(std::span<const double> p, std::span<double> out) override;
+  void vjp(std::span<const double> seeds, std::span<double> out) override;
+  void jtjp(std::span<const double> p, std::span<double> out) override;
+
+  /// Throws Error{Unsupported} if there are host blocks, which have no second derivatives.
+  void hvp(std::span<const double> p, std::span<double> out) override;
+  void hessian(std::size_t term, bool project, std::span<double> values) override;
+
+  runtime::PointReport linearize() override;
+  /// Steps in ambient coordinates; steps on the host are made with try_tangent().
+  runtime::StepReport try_step(const runtime::StepRequest& request) override;
+  runtime::StepReport try_step(std::span<const double> delta) override;
+  void accept() override;
+  runtime::Timing time(runtime::KernelKind kind, int warm_ups, int samples) override;
+  runtime::Timing time_step(int iterations, double damping, int samples) override;
+
+  const TangentSpace& space() const { return *space_; }
+  const HostTerms& host() const { return *host_; }
+  /// Evaluates the host blocks' Jacobians at the point.
+  void evaluate_host();
+  /// Bases of the tangent spaces at the point.
+  std::span<const double> basis();
+  /// The gradient in tangent coordinates.
+  std::span<const double> tangent_gradient();
+  /// Moves to x ⊞ scale δ, δ in tangent coordinates; model_decrease is not set. A point that
+  /// manifold or block refuse has a cost of NaN.
+  runtime::StepReport try_tangent(std::span<const double> delta, double scale = 1);
+
+ private:
+  void refuse_second_order() const;
+  void move_inner(const std::vector<double>& x, bool trial);
+  void add_host_products(std::span<const double> p, std::span<double> rows) const;
+  void add_host_transposed(std::span<const double> rows, std::span<double> out) const;
+
+  std::unique_ptr<runtime::Engine> inner_;
+  const Problem& problem_;
+  const runtime::Model* model_;
+  bool with_losses_;
+  std::unique_ptr<TangentSpace> space_;
+  std::unique_ptr<HostTerms> host_;
+  std::vector<double> x_, trial_, rows_, basis_, gradient_, scaled_;
+  bool inner_at_trial_ = false, host_is_current_ = false, host_has_value_ = false;
+  bool basis_is_current_ = false, basis_is_there_ = false, gradient_is_current_ = false;
+};
+
+/// True if a solve of the problem keeps its steps on the host; says why in `why`.
+bool needs_host(const Problem& problem, std::string& why);
+
+}  // namespace topograd

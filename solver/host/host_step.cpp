@@ -1,0 +1,147 @@
+// Steps found on the host.
+#include <topograd/solver/host/host_step.hpp>
+
+#include <topograd/solver/host/dogleg.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+namespace topograd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Vector = Eigen::VectorXd;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kLeastMu = 1e-8, kLargestMu = 1, kMuFactor = 10;
+// Armijo's constant, bounds of one contraction, and trials: Ceres' defaults.
+constexpr double kSufficientDecrease = 1e-4, kLeastContraction = 1e-3, kLargestContraction = 0.6;
+constexpr int kMaxTrials = 20;
+
+std::span<const double> span_of(const Vector& v) {
+  return {v.data(), static_cast<std::size_t>(v.size())};
+}
+
+}  // namespace
+
+HostStep::HostStep(const runtime::Model& model, const SolverOptions& options)
+    : model_(model), options_(options), system_(options.linear_solver) {}
+HostStep::~HostStep() = default;
+
+void HostStep::linearized(runtime::Engine& engine) {
+  auto& host = dynamic_cast<HostEngine&>(engine);
+  if (!jacobian_) jacobian_ = std::make_unique<TangentJacobian>(model_, host.space(), host.host());
+  host.evaluate_host();
+  jacobian_->refresh(host, host.basis());
+  const std::span<const double> g = host.tangent_gradient();
+  const Vector gradient = Eigen::Map<const Vector>(g.data(), static_cast<Eigen::Index>(g.size()));
+  if (scale_.size() != gradient.size()) {
+    scale_ = Vector::Ones(gradient.size());
+    if (options_.jacobi_scaling) {
+      const Vector squares = jacobian_->normal().diagonal();
+      scale_ = (1 + squares.array().sqrt()).inverse();
+    }
+  }
+  Vector residuals;
+  if (system_.kind() == LinearSolver::dense) {
+    residuals.resize(static_cast<Eigen::Index>(model_.rows));
+    host.residuals({residuals.data(), static_cast<std::size_t>(residuals.size())});
+  }
+  free_scale_ = scale_;
+  if (host.space().bounded()) {
+    std::vector<double> x(model_.scalars);
+    host.point(x);
+    for (std::uint32_t k = 0; k < x.size(); ++k)
+      if (host.space().is_active(k, x, g)) free_scale_[host.space().column(k)] = 0;
+  }
+  system_.set(*jacobian_, free_scale_, gradient, residuals);
+  gradient_ = free_scale_.cwiseProduct(gradient);
+  cost_ = host.cost();
+  have_gauss_newton_ = false;
+}
+
+/// (S JᵀJ S + λ clamp(diag)) y = −S g.
+std::optional<Vector> HostStep::damped(const runtime::StepRequest& request) {
+  const Vector diagonal =
+      system_.diagonal().cwiseMax(request.min_diagonal).cwiseMin(request.max_diagonal);
+  return system_.solve(request.lambda * diagonal,
+                       {request.linear_tolerance, request.max_linear_iterations});
+}
+
+/// The Gauss–Newton step; where the matrix is singular, one that is damped just enough.
+bool HostStep::find_gauss_newton(const runtime::StepRequest& request) {
+  if (have_gauss_newton_) return true;
+  radius_scale_ =
+      system_.diagonal().cwiseMax(request.min_diagonal).cwiseMin(request.max_diagonal).cwiseSqrt();
+  steepest_ = gradient_.cwiseQuotient(radius_scale_);
+  for (; mu_ <= kLargestMu; mu_ *= kMuFactor) {
+    const std::optional<Vector> y = system_.solve(
+        mu_ * radius_scale_.cwiseAbs2(), {request.linear_tolerance, request.max_linear_iterations});
+    if (!y) continue;
+    gauss_newton_ = radius_scale_.cwiseProduct(*y);
+    mu_ = std::max(kLeastMu, 2 * mu_ / kMuFactor);
+    return have_gauss_newton_ = true;
+  }
+  mu_ = kLargestMu;
+  return false;
+}
+
+std::optional<Vector> HostStep::dogleg(const runtime::StepRequest& request) {
+  if (!find_gauss_newton(request)) return std::nullopt;
+  const Quadratic quadratic = [this](const Vector& v) {
+    return system_.quadratic(v.cwiseQuotient(radius_scale_));
+  };
+  const auto step = options_.dogleg_type == DoglegType::subspace ? subspace_step : dogleg_step;
+  return step(steepest_, gauss_newton_, 1 / request.lambda, quadratic);
+}
+
+runtime::StepReport HostStep::try_step(runtime::Engine& engine,
+                                       const runtime::StepRequest& request) {
+  const Clock::time_point begin = Clock::now();
+  const bool by_dogleg = options_.method == Method::dogleg;
+  std::optional<Vector> y = by_dogleg ? dogleg(request) : damped(request);
+  runtime::StepReport report{.model_decrease = kNaN};
+  double scaled_norm = 0;
+  double decrease = kNaN;
+  if (y) {
+    scaled_norm = y->norm();
+    if (by_dogleg) y = y->cwiseQuotient(radius_scale_);
+    decrease = -gradient_.dot(*y) - system_.quadratic(*y) / 2;
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  auto& host = dynamic_cast<HostEngine&>(engine);
+  if (by_dogleg && !(decrease > 0)) {
+    // Nothing is expected of the step: the Gauss–Newton step wants more damping.
+    mu_ *= kMuFactor;
+    have_gauss_newton_ = false;
+  }
+  if (y && std::isfinite(decrease))
+    report = search(host, free_scale_.cwiseProduct(*y), gradient_.dot(*y));
+  report.model_decrease = decrease;
+  report.scaled_step_norm = scaled_norm;
+  report.linear_iterations = system_.iterations();
+  report.linear_seconds = seconds;
+  return report;
+}
+
+/// The trial point of a step: all of it, or under bounds as much as Armijo's condition asks for.
+runtime::StepReport HostStep::search(HostEngine& engine, const Vector& delta, double slope) {
+  const runtime::StepReport full = engine.try_tangent(span_of(delta));
+  if (!engine.space().bounded()) return full;
+  runtime::StepReport report = full;
+  double length = 1;
+  for (int k = 0; k < kMaxTrials; ++k) {
+    if (report.trial_cost <= cost_ + kSufficientDecrease * slope * length) return report;
+    // The minimum of the parabola through cost, slope and trial; halves where there is no value.
+    const double bend = report.trial_cost - cost_ - slope * length;
+    const double wanted =
+        std::isfinite(bend) && bend > 0 ? -slope * length * length / (2 * bend) : length / 2;
+    length = std::clamp(wanted, kLeastContraction * length, kLargestContraction * length);
+    report = engine.try_tangent(span_of(delta), length);
+  }
+  return engine.try_tangent(span_of(delta));
+}
+
+}  // namespace topograd

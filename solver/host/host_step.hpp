@@ -1,0 +1,52 @@
+// Steps found on the host, in tangent coordinates: damped, or by the dogleg; projected on bounds.
+#pragma once
+
+#include <topograd/runtime/model.hpp>
+#include <topograd/solver/host/damped_system.hpp>
+#include <topograd/solver/host/host_engine.hpp>
+#include <topograd/solver/linear/step_solver.hpp>
+
+#include <memory>
+#include <optional>
+
+namespace topograd {
+
+/// Works beside a HostEngine alone. Jacobian and gradient of each accepted point come to the host.
+///
+/// Under bounds a trial point is the projection of the step, shortened until the cost there meets
+/// Armijo's condition (Nocedal & Wright, eq. 3.4), as Ceres' trust region minimiser does; and
+/// coordinates on a bound that the gradient holds them to take no part in the step (Bertsekas,
+/// Projected Newton Methods, 1982), without which steps along a bound are short.
+class HostStep final : public StepSolver {
+ public:
+  ///   options  resolved; linear_solver is not automatic
+  ///   model    the engine's
+  HostStep(const runtime::Model& model, const SolverOptions& options);
+  ~HostStep() override;
+
+  LinearSolver kind() const override { return system_.kind(); }
+  void linearized(runtime::Engine& engine) override;
+  runtime::StepReport try_step(runtime::Engine& engine,
+                               const runtime::StepRequest& request) override;
+
+ private:
+  std::optional<Eigen::VectorXd> damped(const runtime::StepRequest& request);
+  std::optional<Eigen::VectorXd> dogleg(const runtime::StepRequest& request);
+  bool find_gauss_newton(const runtime::StepRequest& request);
+  runtime::StepReport search(HostEngine& engine, const Eigen::VectorXd& delta, double slope);
+
+  const runtime::Model& model_;
+  const SolverOptions& options_;
+  DampedSystem system_;
+  std::unique_ptr<TangentJacobian> jacobian_;
+  Eigen::VectorXd scale_;       // S; empty before the first point
+  Eigen::VectorXd free_scale_;  // S, 0 where a coordinate is held by its bound
+  Eigen::VectorXd gradient_;    // S g
+  double cost_ = 0;
+  // Of the dogleg, in coordinates scaled by √(clamped diagonal):
+  Eigen::VectorXd radius_scale_, steepest_, gauss_newton_;
+  bool have_gauss_newton_ = false;
+  double mu_ = 1e-8;  // damping of the Gauss–Newton step, raised where the matrix is singular
+};
+
+}  // namespace topograd

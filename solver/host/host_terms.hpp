@@ -1,0 +1,69 @@
+// The blocks of opaque code: values and derivatives, corrected for their losses.
+#pragma once
+
+#include <topograd/frontend/problem.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd {
+
+/// Evaluates a problem's host blocks one after the other on the calling thread.
+///
+/// The problem outlives it and keeps its host blocks meanwhile.
+class HostTerms {
+ public:
+  ///   with_losses  false: as if there were no robust losses
+  HostTerms(const Problem& problem, bool with_losses);
+
+  bool empty() const { return blocks_.empty(); }
+  std::span<const HostBlock> blocks() const { return blocks_; }
+  /// Where the Jacobian of block k begins in `jacobian()`: (rows, width) row by row for each of its
+  /// parameter blocks in turn.
+  std::size_t first_entry(std::size_t k) const { return first_entry_[k]; }
+
+  /// ½ Σ ρ; NaN if a block has no value.
+  double cost(std::span<const double> x);
+  /// Corrected residuals, into the blocks' rows of `residuals`, and Jacobians, into jacobian().
+  /// Returns the cost; NaN if a block has no value. Parameter blocks without a free coordinate get
+  /// zeros.
+  ///
+  ///   residuals  of the whole problem
+  double linearize(std::span<const double> x, std::span<double> residuals);
+  std::span<const double> jacobian() const { return jacobian_; }
+
+  /// f(row, scalar, entry) for the entries of jacobian().
+  template <class F>
+  void for_entries(const F& f) const {
+    const double* entry = jacobian_.data();
+    for (const HostBlock& block : blocks_)
+      for (std::size_t b = 0; b < block.offsets.size(); ++b)
+        for (std::uint32_t r = 0; r < block.rows; ++r)
+          for (std::uint32_t c = 0; c < block.widths[b]; ++c)
+            f(block.row + r, block.offsets[b] + c, *entry++);
+  }
+
+  /// Says which block has no value, or one that is not finite, at x; nothing if all are well.
+  std::optional<std::string> describe_nonfinite(std::span<const double> x);
+
+ private:
+  bool evaluate(const HostBlock& block, std::span<const double> x, double* residuals,
+                double* jacobian);
+  double cost_of(const HostBlock& block, std::span<const double> residuals) const;
+  void correct(const HostBlock& block, double* residuals, double* jacobian) const;
+  bool is_constant(std::uint32_t offset, std::uint32_t width) const;
+
+  const Problem& problem_;
+  std::span<const HostBlock> blocks_;
+  bool with_losses_;
+  std::vector<std::uint8_t> constant_;
+  std::vector<std::size_t> first_entry_;
+  std::vector<double> jacobian_, rows_;
+  std::vector<const double*> arguments_;
+  std::vector<double*> derivatives_;
+};
+
+}  // namespace topograd
