@@ -39,5 +39,23 @@ TEST_F(VulkanRobust, ChangingLossesNeverCompiles) {
   EXPECT_EQ(solve(problem, options).shaders_compiled, 0u) << "one has a trivial loss now";
 }
 
+TEST_F(VulkanRobust, StepsOnTheHostStandBesideTheDevice) {
+  // Rosenbrock with x0 <= 0.5, whose minimum is (0.5, 0.25).
+  for (const Precision precision : {Precision::f64, Precision::f32}) {
+    std::vector<double> values = {-1.2, 1};
+    Problem problem;
+    const Parameters x = problem.add_parameters(values);
+    problem.add_residual(10.0 * (x[1] - x[0] * x[0]));
+    problem.add_residual(1.0 - x[0]);
+    problem.set_upper_bound(x, 0, 0, 0.5);
+    const Summary summary = solve(problem, {.backend = Backend::vulkan, .precision = precision});
+    EXPECT_EQ(summary.backend, "vulkan");
+    EXPECT_EQ(summary.kernels_on_cpu, 0u);
+    EXPECT_EQ(summary.linear_solver_note, "steps on the host: bounds");
+    EXPECT_NEAR(values[0], 0.5, 1e-6);
+    EXPECT_NEAR(values[1], 0.25, precision == Precision::f64 ? 1e-6 : 1e-3);
+  }
+}
+
 }  // namespace
 }  // namespace topograd::test
