@@ -102,6 +102,18 @@ inline void by_vector1_within(T* out, const T* a, std::size_t n, T limit, F f, S
   }
 }
 
+// `scalar` takes the place of `f` where the result is infinite: f overflows a little too early.
+template <class T, class F, class S>
+inline void by_vector2_overflowing(T* out, const T* a, const T* b, std::size_t n, F f, S scalar) {
+  alignas(64) T results[kTile];
+  by_vector2(results, a, b, n, f);
+  for (std::size_t i = 0; i < n; ++i) {
+    const bool infinite =
+        magnitude(results[i]) > (sizeof(T) == sizeof(double) ? T(__DBL_MAX__) : T(__FLT_MAX__));
+    out[i] = infinite ? scalar(a[i], b[i]) : results[i];
+  }
+}
+
 #define TG_ELEMENTWISE(expression)                                                   \
   [](T* out, const T* pa, const T* pb, const T* pc, std::size_t n) {                 \
     each(out, pa, pb, pc, n,                                                         \
@@ -124,6 +136,13 @@ inline void by_vector1_within(T* out, const T* a, std::size_t n, T limit, F f, S
     by_vector2(out, a, b, n, [](auto u, auto v) { return vector_##name(u, v); }); \
   }
 
+#define TG_FUNCTION2_OVERFLOWING(name)                                    \
+  [](T* out, const T* a, const T* b, const T*, std::size_t n) {           \
+    by_vector2_overflowing(                                               \
+        out, a, b, n, [](auto u, auto v) { return vector_##name(u, v); }, \
+        [](T x, T y) { return std::name(x, y); });                        \
+  }
+
 template <class T>
 typename TileOps<T>::Map map_of(Op op) {
   switch (op) {
@@ -143,7 +162,7 @@ typename TileOps<T>::Map map_of(Op op) {
     case Op::Cube: return TG_ELEMENTWISE(a * a * a);
     case Op::Reciprocal: return TG_ELEMENTWISE(T(1) / a);
     case Op::Zmul: return TG_ELEMENTWISE(a == 0 ? T(0) : a * b);
-    case Op::Pow: return TG_FUNCTION2(pow);
+    case Op::Pow: return TG_FUNCTION2_OVERFLOWING(pow);
     case Op::Sqrt: return TG_ELEMENTWISE(std::sqrt(a));
     case Op::Rsqrt: return TG_ELEMENTWISE(T(1) / std::sqrt(a));
     case Op::Cbrt: return TG_FUNCTION1(cbrt);
@@ -237,6 +256,7 @@ TileOps<T> make_tile_ops() {
 #undef TG_FUNCTION1
 #undef TG_FUNCTION1_WITHIN
 #undef TG_FUNCTION2
+#undef TG_FUNCTION2_OVERFLOWING
 #undef TG_IVDEP
 
 }  // namespace
