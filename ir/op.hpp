@@ -36,6 +36,12 @@ struct OpInfo {
   Domain domain = {};              ///< of the first operand
   std::string_view spelling = {};  ///< GLSL expression, operands as {0} {1} {2}, type as {T}
   std::string_view function = {};  ///< function of the GLSL library, where there is no spelling
+  // How far any backend may be from the exact value, in units in the last place; 0: the evaluator's
+  // bits (a NaN is a NaN). Composite ops are as exact as their parts.
+  double ulp_f32 = 0;
+  double ulp_f64 = 0;
+  bool rounds_product = false;  ///< a device may round the product before it adds
+  bool steps = false;           ///< piecewise constant, or jumps where another op would round
 };
 
 inline constexpr OpInfo kOps[] = {

@@ -32,6 +32,17 @@ Program schedule(const Program& program);
 /// stand, outputs to the end, literals never.
 std::size_t max_live(const Program& program);
 
+/// Keeps operands inside the domains of their ops: with the ends [l, u] of the op table's domain of
+/// the first operand, op(x) becomes op(min(max(x, l + epsilon), u - epsilon)), and a / b divides by
+/// b or, where |b| < epsilon, by epsilon with b's sign. Derivatives are those of what it writes.
+Program guard_domains(const Program& program, double epsilon);
+
+/// A program with one output: the id in `program` of the first node whose operands lie outside of
+/// its domain, -1 where there is none. Outside: beyond the op table's domain, a divisor of 0, a
+/// negative base with an exponent that is no whole number. Sides of selects that are not taken do
+/// not count. `program` has no composite ops and no node that nothing needs.
+Program domain_errors(const Program& program);
+
 /// expand, then fold and simplify until nothing changes (bounded); nothing dead is left. What
 /// derivatives are taken of.
 Program optimize(const Program& program);

@@ -92,9 +92,16 @@ std::string at(const ir::OpInfo& op, const Point& point) {
   return place + ": " + list(ir::evaluate<double>(f, in)) + "; " + list(slopes);
 }
 
+/// How far a backend may be from the exact value, in ulp.
+std::string bound(const ir::OpInfo& op, double ulp) {
+  if (op.composite) return "parts";
+  return text(ulp) + (op.rounds_product ? " + product" : "");
+}
+
 std::string table() {
   std::string result =
-      "| op | in C++ | domain | at a point: value; derivatives |\n|---|---|---|---|\n";
+      "| op | in C++ | domain | at a point: value; derivatives | f32 | f64 |\n"
+      "|---|---|---|---|---|---|\n";
   for (const ir::OpInfo& op : ir::kOps) {
     if (op.leaf || op.op == ir::Op::Zmul) continue;  // zmul is written by derivatives alone
     std::string written = call(op);
@@ -104,7 +111,7 @@ std::string table() {
     std::string places;
     for (const Point& point : points(op)) places += (places.empty() ? "" : " · ") + at(op, point);
     result += "| " + std::string(op.name) + " | `" + written + "` | " + domain(op.domain) + " | " +
-              places + " |\n";
+              places + " | " + bound(op, op.ulp_f32) + " | " + bound(op, op.ulp_f64) + " |\n";
   }
   return result;
 }

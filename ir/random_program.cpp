@@ -1,18 +1,17 @@
 // Making, feeding and shrinking random programs.
-#include "support/random_program.hpp"
+#include <topograd/ir/random_program.hpp>
 
+#include <topograd/ir/error_bound.hpp>
 #include <topograd/ir/graph.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <random>
 
-namespace topograd::test {
+namespace topograd::ir {
 namespace {
-
-using ir::Id;
-using ir::Op;
 
 // Not the standard distributions: their numbers differ between libraries.
 class Random {
@@ -33,7 +32,7 @@ class Maker {
  public:
   Maker(std::uint64_t seed, const RandomProgramOptions& options)
       : random_(seed), options_(options), ops_(options.ops.empty() ? all_ops() : options.ops) {
-    const ir::LeafCounts& n = options.leaves;
+    const LeafCounts& n = options.leaves;
     const auto all = [&](Op op, std::uint32_t count) {
       for (std::uint32_t k = 0; k < count; ++k) leaves_.push_back(graph_.leaf(op, k));
     };
@@ -43,13 +42,8 @@ class Maker {
     all(Op::Seed, n.seeds);
   }
 
-  ir::Program make() {
-    for (std::size_t k = 0; k < options_.operations; ++k) {
-      const Op op = random_.pick(ops_);
-      Id args[3] = {};
-      for (int a = 0; a < ir::arity(op); ++a) args[a] = operand();
-      note(graph_.add(op, args[0], args[1], args[2]));
-    }
+  Program make() {
+    for (std::size_t k = 0; k < options_.operations; ++k) note(operation());
     join_sinks();
     std::vector<Id> outputs(sinks_.end() - std::min(sinks_.size(), options_.outputs), sinks_.end());
     if (outputs.empty()) outputs.push_back(leaf());
@@ -63,6 +57,50 @@ class Maker {
       return graph_.literal(random_.pick(kLiterals));
     }
     return random_.pick(leaves_);
+  }
+
+  Id operation() {
+    constexpr int kMostDraws = 12;
+    for (int draw = 1;; ++draw) {
+      const Op op = random_.pick(ops_);
+      const std::vector<Id> sinks = sinks_;
+      Id args[3] = {};
+      for (int a = 0; a < arity(op); ++a) args[a] = operand();
+      const Id id = graph_.add(op, args[0], args[1], args[2]);
+      if (options_.ordinary_at == nullptr || draw == kMostDraws || ordinary(value(id))) return id;
+      sinks_ = sinks;
+    }
+  }
+
+  static bool ordinary(const Carried& carried) {
+    constexpr long double kLeast = 1e-3L, kMost = 100;
+    const long double size = std::fabs(carried.enclosure.value);
+    return carried.decided && carried.enclosure.known() &&
+           (size == 0 || (size >= kLeast && size <= kMost));
+  }
+
+  // Nodes that were drawn in vain are dropped at the end.
+  Carried value(Id id) {
+    while (values_.size() <= id) {
+      const Node& node = graph_[static_cast<Id>(values_.size())];
+      const Carried carried = is_leaf(node.op)
+                                  ? Carried{{static_cast<float>(leaf_value(node)), 0}, true}
+                                  : carry<float>(node, values_);
+      values_.push_back(carried.enclosure);
+      decided_.push_back(carried.decided);
+    }
+    return {values_[id], decided_[id]};
+  }
+
+  double leaf_value(const Node& node) const {
+    const Point& point = *options_.ordinary_at;
+    switch (node.op) {
+      case Op::Parameter: return point.parameters[node.slot()];
+      case Op::Data: return point.data[node.slot()];
+      case Op::Uniform: return point.uniforms[node.slot()];
+      case Op::Seed: return point.seeds[node.slot()];
+      default: return node.literal();
+    }
   }
 
   Id operand() {
@@ -94,8 +132,8 @@ class Maker {
     }
   }
 
-  std::vector<ir::Guard> guards() {
-    std::vector<ir::Guard> guards;
+  std::vector<Guard> guards() {
+    std::vector<Guard> guards;
     for (std::size_t k = 0; k < options_.guards && !made_.empty(); ++k) {
       guards.push_back({random_.pick(made_), random_.below(2) == 1});
     }
@@ -105,34 +143,36 @@ class Maker {
   Random random_;
   const RandomProgramOptions& options_;
   std::vector<Op> ops_;
-  ir::Graph graph_;
+  Graph graph_;
   std::vector<Id> leaves_, made_, sinks_;
+  std::vector<Enclosure> values_;  // by node, at the ordinary point
+  std::vector<bool> decided_;      // by node
 };
 
 // The program with node `id` replaced by `by`, an earlier one; dead nodes left out.
-ir::Program without(const ir::Program& program, Id id, Id by) {
-  ir::Graph graph;
+Program without(const Program& program, Id id, Id by) {
+  Graph graph;
   std::vector<Id> map(program.nodes.size());
   for (Id k = 0; k < map.size(); ++k)
     map[k] = k == id ? map[by] : graph.copy(program.nodes[k], map);
   std::vector<Id> outputs;
   for (Id output : program.outputs) outputs.push_back(map[output]);
-  std::vector<ir::Guard> guards;
-  for (const ir::Guard& g : program.guards) guards.push_back({map[g.condition], g.expected});
+  std::vector<Guard> guards;
+  for (const Guard& g : program.guards) guards.push_back({map[g.condition], g.expected});
   return graph.extract(outputs, program.leaves, guards);
 }
 
 // Smaller programs to try, in order of promise.
-std::vector<ir::Program> candidates(const ir::Program& program) {
-  std::vector<ir::Program> all;
+std::vector<Program> candidates(const Program& program) {
+  std::vector<Program> all;
   const auto none = static_cast<Id>(program.nodes.size());
   for (std::size_t k = 0; k < program.outputs.size() && program.outputs.size() > 1; ++k) {
-    ir::Program smaller = program;
+    Program smaller = program;
     smaller.outputs.erase(smaller.outputs.begin() + static_cast<std::ptrdiff_t>(k));
     all.push_back(without(smaller, none, 0));
   }
   for (std::size_t k = 0; k < program.guards.size(); ++k) {
-    ir::Program smaller = program;
+    Program smaller = program;
     smaller.guards.erase(smaller.guards.begin() + static_cast<std::ptrdiff_t>(k));
     all.push_back(without(smaller, none, 0));
   }
@@ -144,13 +184,13 @@ std::vector<ir::Program> candidates(const ir::Program& program) {
 
 }  // namespace
 
-ir::Program random_program(std::uint64_t seed, const RandomProgramOptions& options) {
+Program random_program(std::uint64_t seed, const RandomProgramOptions& options) {
   return Maker(seed, options).make();
 }
 
 std::vector<Op> all_ops() {
   std::vector<Op> ops;
-  for (const ir::OpInfo& row : ir::kOps) {
+  for (const OpInfo& row : kOps) {
     if (!row.leaf) ops.push_back(row.op);
   }
   return ops;
@@ -164,7 +204,7 @@ std::vector<Op> smooth_ops() {
           Op::Acosh, Op::Erf,   Op::Atanh, Op::Log1p, Op::Log10, Op::Hypot, Op::Reciprocal};
 }
 
-Point random_point(std::uint64_t seed, const ir::LeafCounts& leaves, double special) {
+Point random_point(std::uint64_t seed, const LeafCounts& leaves, double special) {
   Random random(seed);
   const auto numbers = [&](std::uint32_t count) {
     std::vector<double> out(count);
@@ -225,13 +265,13 @@ bool same_bits(float a, float b) {
          std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }
 
-ir::Program shrink(ir::Program program, const std::function<bool(const ir::Program&)>& fails) {
+Program shrink(Program program, const std::function<bool(const Program&)>& fails) {
   for (bool smaller = true; smaller;) {
     smaller = false;
-    const auto size = [](const ir::Program& p) {
+    const auto size = [](const Program& p) {
       return p.nodes.size() + p.outputs.size() + p.guards.size();
     };
-    for (ir::Program& candidate : candidates(program)) {
+    for (Program& candidate : candidates(program)) {
       if (size(candidate) >= size(program) || !fails(candidate)) continue;
       program = std::move(candidate);
       smaller = true;
@@ -241,4 +281,4 @@ ir::Program shrink(ir::Program program, const std::function<bool(const ir::Progr
   return program;
 }
 
-}  // namespace topograd::test
+}  // namespace topograd::ir
