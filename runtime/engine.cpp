@@ -1,6 +1,8 @@
 // Names of the kinds of evaluation, and what an engine need not have.
 #include <topograd/runtime/engine.hpp>
 
+#include <topograd/runtime/cpu/rows.hpp>
+
 #include <topograd/ir/error.hpp>
 
 namespace topograd::runtime {
@@ -31,6 +33,14 @@ std::string_view name(KernelKind kind) {
     case KernelKind::hessian: return "hessian";
   }
   return "";
+}
+
+void Engine::trial_point(std::span<double>) {
+  throw Error(ErrorCode::Unsupported, "engine " + backend() + ": it cannot show its trial point");
+}
+
+std::unique_ptr<RowRunner> Engine::row_runner() const {
+  return cpu::make_row_runner(Precision::f64);
 }
 
 }  // namespace topograd::runtime

@@ -6,6 +6,7 @@
 #include <topograd/runtime/model.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -82,6 +83,8 @@ struct Timing {
 enum class KernelKind { residual, cost, gradient, jacobian, jtjp, blocks, jvp, vjp, hvp, hessian };
 std::string_view name(KernelKind kind);
 
+class RowRunner;
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -91,6 +94,10 @@ class Engine {
   virtual EngineStats stats() const = 0;
   /// The rung in use for gradients, by name ("gather_recompute"), for the report.
   virtual std::string accumulation() const = 0;
+
+  /// Runs any program over rows of numbers (rows.hpp) where this engine's kernels run, in its
+  /// precision: for debug variants of them. By default on the interpreter, in f64.
+  virtual std::unique_ptr<RowRunner> row_runner() const;
 
   /// Re-reads what changed, by the versions of the model's batches; uniforms and constant flags are
   /// taken as they are in `model`, which is the same problem.
@@ -130,6 +137,8 @@ class Engine {
   virtual StepReport try_step(const StepRequest& request) = 0;
   /// Takes δ from the host (direct solvers); model_decrease is not set.
   virtual StepReport try_step(std::span<const double> delta) = 0;
+  /// The point that the last try_step() moved to. Throws Error{Unsupported} by default.
+  virtual void trial_point(std::span<double> x);
   virtual void accept() = 0;  ///< the trial point becomes the current point
 
   /// Runs one kind of evaluation `warm_ups` + `samples` times with x resident; medians.

@@ -3,6 +3,7 @@
 
 #include <topograd/runtime/vulkan/device.hpp>
 #include <topograd/runtime/vulkan/engine.hpp>
+#include <topograd/runtime/vulkan/rows.hpp>
 
 #include <vector>
 
@@ -44,6 +45,10 @@ DeviceFacts probe_device(const SolverOptions& options) {
 std::unique_ptr<runtime::Engine> make_device_engine(const runtime::Model& model,
                                                     const runtime::EngineOptions& options) {
   return vk::make_vulkan_engine(model, options);
+}
+
+std::unique_ptr<runtime::RowRunner> make_device_rows(const runtime::EngineOptions& options) {
+  return vk::make_row_runner(options);
 }
 
 }  // namespace topograd

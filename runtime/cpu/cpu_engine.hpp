@@ -3,6 +3,7 @@
 
 #include <topograd/runtime/cpu/block_jacobi.hpp>
 #include <topograd/runtime/cpu/conjugate_gradients.hpp>
+#include <topograd/runtime/cpu/rows.hpp>
 #include <topograd/runtime/cpu/term.hpp>
 #include <topograd/runtime/engine.hpp>
 
@@ -21,6 +22,9 @@ class CpuEngine final : public Engine {
   std::string device() const override;
   EngineStats stats() const override { return stats_; }
   std::string accumulation() const override;
+  std::unique_ptr<RowRunner> row_runner() const override {
+    return make_row_runner(sizeof(T) == sizeof(float) ? Precision::f32 : Precision::f64);
+  }
   void refresh(const Model& model) override;
 
   void set_point(std::span<const double> x) override;
@@ -39,6 +43,7 @@ class CpuEngine final : public Engine {
   PointReport linearize() override;
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
+  void trial_point(std::span<double> x) override { write(trial_, x); }
   void accept() override;
 
   Timing time(KernelKind kind, int warm_ups, int samples) override;

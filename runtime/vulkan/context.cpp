@@ -8,6 +8,43 @@
 #include <limits>
 
 namespace topograd::runtime::vulkan {
+namespace {
+
+DeviceOptions device_options(const EngineOptions& options) {
+  DeviceOptions made;
+  made.device = options.device;
+  made.mask = options.mask;
+  made.limits.max_storage_buffer_range = options.max_storage_buffer_range;
+  made.limits.max_allocation_size = options.max_allocation_size;
+  made.limits.max_workgroup_invocations = options.max_workgroup_invocations;
+  made.limits.shared_memory_bytes = options.shared_memory_bytes;
+  made.validation = options.validation;
+  return made;
+}
+
+std::uint32_t workgroup_size(const Limits& limits) {
+  std::uint32_t size = 128;
+  while (size > limits.max_workgroup_invocations || size > limits.max_workgroup_size_x) size /= 2;
+  return size;
+}
+
+}  // namespace
+
+Context open_context(const EngineOptions& options) {
+  Context context;
+  context.device = open(device_options(options));
+  context.cache = kernel_cache(context.device);
+  context.options = options;
+  const DeviceInfo& info = context.device->info();
+  if (context.wide() && !info.features.float64) {
+    throw Error(ErrorCode::Unsupported,
+                "vulkan: precision f64 expects a device with float64, got \"" + info.name +
+                    "\" without it; ask for f32");
+  }
+  context.rung = resolve_rung(options.accumulation, options.precision, info.features);
+  context.workgroup_size = workgroup_size(info.limits);
+  return context;
+}
 
 std::uint64_t Context::max_invocations() const {
   const std::uint64_t device_limit =

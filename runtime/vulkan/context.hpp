@@ -39,6 +39,12 @@ struct Context {
   std::uint64_t max_range() const { return device->limits().max_storage_buffer_range; }
 };
 
+/// Opens the device that the options name and chooses the rung and the size of workgroups there.
+///
+/// Throws Error{NoLoader, NoDriver, NoDevice} if there is none, Error{Unsupported} if the device
+/// lacks float64 for f64.
+Context open_context(const EngineOptions& options);
+
 /// A kernel and the interface of its source.
 struct LoadedKernel {
   Kernel kernel;

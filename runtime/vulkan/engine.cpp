@@ -8,41 +8,8 @@
 #include <chrono>
 
 namespace topograd::runtime::vulkan {
-namespace {
-
-DeviceOptions device_options(const EngineOptions& options) {
-  DeviceOptions made;
-  made.device = options.device;
-  made.mask = options.mask;
-  made.limits.max_storage_buffer_range = options.max_storage_buffer_range;
-  made.limits.max_allocation_size = options.max_allocation_size;
-  made.limits.max_workgroup_invocations = options.max_workgroup_invocations;
-  made.limits.shared_memory_bytes = options.shared_memory_bytes;
-  made.validation = options.validation;
-  return made;
-}
-
-std::uint32_t workgroup_size(const Limits& limits) {
-  std::uint32_t size = 128;
-  while (size > limits.max_workgroup_invocations || size > limits.max_workgroup_size_x) size /= 2;
-  return size;
-}
-
-}  // namespace
-
 VulkanEngine::VulkanEngine(const Model& model, const EngineOptions& options)
-    : source_(model), options_(options) {
-  context_.device = open(device_options(options));
-  context_.cache = kernel_cache(context_.device);
-  context_.options = options;
-  const DeviceInfo& info = context_.device->info();
-  if (context_.wide() && !info.features.float64) {
-    throw Error(ErrorCode::Unsupported,
-                "vulkan: precision f64 expects a device with float64, got \"" + info.name +
-                    "\" without it; ask for f32");
-  }
-  context_.rung = resolve_rung(options.accumulation, options.precision, info.features);
-  context_.workgroup_size = workgroup_size(info.limits);
+    : source_(model), options_(options), context_(open_context(options)) {
   compile_before_ = context_.cache->stats();
   counters_before_ = context_.device->counters();
   build();

@@ -3,6 +3,7 @@
 
 #include <topograd/runtime/order.hpp>
 #include <topograd/runtime/vulkan/device_term.hpp>
+#include <topograd/runtime/vulkan/rows.hpp>
 #include <topograd/runtime/vulkan/vector_ops.hpp>
 
 #include <array>
@@ -33,6 +34,7 @@ class VulkanEngine final : public Engine {
   std::string device() const override { return context_.device->info().name; }
   EngineStats stats() const override;
   std::string accumulation() const override;
+  std::unique_ptr<RowRunner> row_runner() const override { return make_row_runner(options_); }
   void refresh(const Model& model) override;
 
   void set_point(std::span<const double> x) override;
@@ -50,6 +52,7 @@ class VulkanEngine final : public Engine {
   PointReport linearize() override;
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
+  void trial_point(std::span<double> x) override { read_vector(trial_, x); }
   void accept() override;
   bool last_known_point(std::span<double> x) override;
 

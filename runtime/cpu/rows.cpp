@@ -1,0 +1,77 @@
+// The interpreter on rows of numbers.
+#include <topograd/runtime/cpu/rows.hpp>
+
+#include <topograd/runtime/cpu/interpreter.hpp>
+
+#include <algorithm>
+
+namespace topograd::runtime::cpu {
+namespace {
+
+const Columns& space_of(ir::Op op, const Rows& rows) {
+  switch (op) {
+    case ir::Op::Parameter: return rows.parameters;
+    case ir::Op::Tangent: return rows.tangents;
+    case ir::Op::Uniform: return rows.uniforms;
+    case ir::Op::Seed: return rows.seeds;
+    default: return rows.data;
+  }
+}
+
+template <class T>
+class CpuRows final : public RowRunner {
+ public:
+  std::string backend() const override { return "cpu"; }
+  std::string device() const override { return tile_ops<T>().name; }
+  Precision precision() const override {
+    return sizeof(T) == sizeof(float) ? Precision::f32 : Precision::f64;
+  }
+
+  Columns run(const ir::Program& program, const Rows& rows) override {
+    check_rows(program, rows);
+    const TileKernel<T> kernel(program);
+    const std::size_t padded = whole_tiles(rows.count);
+    Column<std::uint32_t> identity(padded);
+    for (std::size_t i = 0; i < padded; ++i) identity[i] = static_cast<std::uint32_t>(i);
+    std::vector<Column<T>> leaves, results;
+    Binding<T> binding;
+    for (const LeafUse& leaf : kernel.program().columns) {
+      leaves.push_back(padded_column(space_of(leaf.op, rows)[leaf.slot], rows.count));
+      binding.columns.push_back(leaves.back().data());
+    }
+    for (const LeafUse& leaf : kernel.program().gathers) {
+      leaves.push_back(padded_column(space_of(leaf.op, rows)[leaf.slot], rows.count));
+      binding.gathers.push_back({leaves.back().data(), identity.data()});
+    }
+    for (std::size_t k = 0; k < program.outputs.size(); ++k) {
+      results.emplace_back(padded);
+      binding.outputs.push_back(results.back().data());
+    }
+    for (std::size_t first = 0; first < rows.count; first += kTile) {
+      worker_.run(kernel, binding, first, std::min(kTile, rows.count - first));
+    }
+    Columns out;
+    for (const Column<T>& c : results) out.emplace_back(c.data(), c.data() + rows.count);
+    return out;
+  }
+
+ private:
+  static Column<T> padded_column(const std::vector<double>& from, std::size_t count) {
+    Column<T> column(whole_tiles(count));
+    for (std::size_t i = 0; i < column.size(); ++i) {
+      column[i] = i < count ? static_cast<T>(from[i]) : T(0);
+    }
+    return column;
+  }
+
+  Worker<T> worker_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowRunner> make_row_runner(Precision precision) {
+  if (precision == Precision::f32) return std::make_unique<CpuRows<float>>();
+  return std::make_unique<CpuRows<double>>();
+}
+
+}  // namespace topograd::runtime::cpu
