@@ -6,6 +6,7 @@
 #include <topograd/api/source.hpp>
 #include <topograd/api/version.hpp>
 #include <topograd/frontend/eager.hpp>
+#include <topograd/frontend/functor.hpp>
 #include <topograd/frontend/geometry.hpp>
 #include <topograd/frontend/mat.hpp>
 #include <topograd/frontend/math.hpp>

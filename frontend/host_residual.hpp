@@ -1,6 +1,8 @@
 // Residual blocks of opaque code, which run on the host.
 #pragma once
 
+#include <span>
+
 namespace topograd {
 
 /// A residual block that is a function of the user's with derivatives of its own, for what cannot
@@ -21,6 +23,13 @@ class HostResidual {
   /// False says that there is no value: a trial point is then refused, a start is an error.
   virtual bool evaluate(const double* const* blocks, double* residuals,
                         double** jacobians) const = 0;
+
+  /// Hears of each point before the blocks of a problem are evaluated there: for work that they
+  /// share. Called on the first of them alone.
+  ///
+  ///   x            all unknowns, as the problem orders them
+  ///   derivatives  Jacobians are wanted, too
+  virtual void prepare(std::span<const double> /*x*/, bool /*derivatives*/) const {}
 };
 
 }  // namespace topograd

@@ -10,6 +10,7 @@
 namespace topograd {
 
 class Problem;
+struct ParameterBlock;
 
 namespace detail {
 
@@ -56,6 +57,9 @@ class Parameters {
 
   std::size_t size() const { return blocks_; }
   int width() const { return static_cast<int>(width_); }
+
+  /// Block i as a whole, for functors and opaque code.
+  ParameterBlock block(std::size_t i) const;
 
   /// The unknown of block i; the width must be 1.
   Value scalar(std::size_t i) const {

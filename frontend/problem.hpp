@@ -78,6 +78,10 @@ struct ParameterBlock {
   Parameters array;
   std::size_t block = 0;
 };
+inline ParameterBlock Parameters::block(std::size_t i) const {
+  if (i >= blocks_) detail::bad_block("block", i, blocks_);
+  return {*this, i};
+}
 
 /// A block of opaque code and what it reads.
 struct HostBlock {

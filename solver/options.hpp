@@ -74,7 +74,7 @@ struct IterationSummary;
 /// What an iteration callback answers.
 enum class CallbackReturn { SOLVER_CONTINUE, SOLVER_ABORT, SOLVER_TERMINATE_SUCCESSFULLY };
 /// Runs on the calling thread after each iteration; the caller's parameters do not change before
-/// the end.
+/// the end unless SolverOptions::update_state_every_iteration says so.
 using IterationCallback = std::function<CallbackReturn(const IterationSummary&)>;
 
 /// Bounds that lower a device's limits (0 leaves a limit) and features that are hidden from us, so
@@ -135,6 +135,9 @@ struct SolverOptions {
   bool deterministic = false;  ///< layouts and kernels from rules alone, no measuring
 
   IterationCallback callback;
+  /// The caller's parameters hold the best accepted point before each callback, not only after the
+  /// solve; costs a read-back an iteration.
+  bool update_state_every_iteration = false;
 };
 
 /// What options that leave a field empty mean in this process.

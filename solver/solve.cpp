@@ -66,6 +66,12 @@ class Solve {
     return std::move(summary_);
   }
 
+  /// Brings the best point of a running solve to the caller's memory.
+  void show_state() {
+    keep_best();
+    write_back();
+  }
+
  private:
   /// Finds out whether steps are made on the host, and refuses what cannot be done.
   void check_modelling() {
@@ -239,9 +245,18 @@ void refuse_energies(const Problem& problem, Method method) {
 }  // namespace
 
 Summary solve(Problem& problem, const SolverOptions& options) {
-  const SolverOptions settled = resolved(options);
+  SolverOptions settled = resolved(options);
   refuse_energies(problem, settled.method);
-  return Solve(problem, settled).run();
+  Solve* running = nullptr;
+  if (settled.callback && settled.update_state_every_iteration) {
+    settled.callback = [&running, callback = options.callback](const IterationSummary& iteration) {
+      running->show_state();
+      return callback(iteration);
+    };
+  }
+  Solve solve(problem, settled);
+  running = &solve;
+  return solve.run();
 }
 
 }  // namespace topograd

@@ -3,6 +3,7 @@
 
 #include <topograd/api/ceres/cost_function.hpp>
 #include <topograd/api/ceres/loss_function.hpp>
+#include <topograd/frontend/functor.hpp>
 #include <topograd/frontend/tape.hpp>
 #include <topograd/ir/error.hpp>
 
@@ -19,14 +20,20 @@ using topograd::ErrorCode;
 /// A cost function as opaque code.
 class HostCost final : public topograd::HostResidual {
  public:
-  explicit HostCost(const CostFunction& cost) : cost_(cost) {}
+  ///   preparation  nullptr, or what is told of each point
+  HostCost(const CostFunction& cost, Preparation* preparation)
+      : cost_(cost), preparation_(preparation) {}
   int rows() const override { return cost_.num_residuals(); }
   bool evaluate(const double* const* blocks, double* residuals, double** jacobians) const override {
     return cost_.Evaluate(blocks, residuals, jacobians);
   }
+  void prepare(std::span<const double> x, bool derivatives) const override {
+    if (preparation_ != nullptr) preparation_->Run(x, derivatives);
+  }
 
  private:
   const CostFunction& cost_;
+  Preparation* preparation_;
 };
 
 /// Parameter blocks that share memory would move against each other.
@@ -51,12 +58,21 @@ bool MeansOpaque(ErrorCode code) {
 
 }  // namespace
 
-LoweredProblem::LoweredProblem(const ProblemImpl& problem)
-    : evaluation_callback_(problem.options().evaluation_callback) {
+void Preparation::Run(std::span<const double> x, bool derivatives) {
+  const bool is_new = !std::ranges::equal(x, last_);
+  last_.assign(x.begin(), x.end());
+  problem_.Write(x);
+  callback_.PrepareForEvaluation(derivatives, is_new);
+}
+
+LoweredProblem::LoweredProblem(const ProblemImpl& problem) {
+  if (EvaluationCallback* callback = problem.options().evaluation_callback)
+    preparation_ = std::make_unique<Preparation>(*this, *callback);
   if (!problem.options().disable_all_safety_checks) CheckOverlaps(problem);
   Gather(problem);
   Read();
   for (const auto& residual : problem.residuals()) Add(*residual);
+  leaves_.clear();
 }
 
 void LoweredProblem::Gather(const ProblemImpl& problem) {
@@ -137,14 +153,13 @@ void LoweredProblem::Add(const ResidualBlock& residual) {
   std::string reason;
   if (residual.traceable == nullptr) {
     reason = "the cost function is not one with automatic derivatives";
-  } else if (evaluation_callback_ != nullptr) {
+  } else if (preparation_ != nullptr) {
     reason = "the problem has an evaluation callback";
   } else if (!loss) {
     reason = "the loss function is a class of the user's";
   } else {
     try {
-      if (Trace(residual, *loss)) return;
-      reason = "the functor returned false while it was traced";
+      return Trace(residual, *loss);
     } catch (const Error& error) {
       if (!MeansOpaque(error.code())) throw;
       reason = error.what();
@@ -152,14 +167,19 @@ void LoweredProblem::Add(const ResidualBlock& residual) {
       reason.resize(std::min(reason.size(), reason.rfind(", in residual ")));
     }
     leaves_.clear();
-    rows_.clear();
     topograd::detail::finish_residual();
   }
   ++host_reasons_[reason];
   AddHost(residual, loss);
 }
 
-bool LoweredProblem::Trace(const ResidualBlock& residual, const topograd::Loss& loss) {
+void LoweredProblem::Trace(const ResidualBlock& residual, const topograd::Loss& loss) {
+  const auto rows = [this, &residual] { return Rows(residual); };
+  topograd::detail::add_rows_of(problem_, rows, {.loss = loss});
+}
+
+std::vector<topograd::Value> LoweredProblem::Rows(const ResidualBlock& residual) {
+  // Without handles the nodes of the last residual are recycled.
   leaves_.clear();
   pointers_.clear();
   std::size_t scalars = 0;
@@ -171,14 +191,10 @@ bool LoweredProblem::Trace(const ResidualBlock& residual, const topograd::Loss& 
     pointers_.push_back(leaves_.data() + leaves_.size());
     for (int k = 0; k < block->size; ++k) leaves_.push_back(at.array->handle(at.block, k));
   }
-  rows_.clear();
-  rows_.resize(static_cast<std::size_t>(residual.cost->num_residuals()));
-  if (!residual.traceable->Trace(pointers_.data(), rows_.data())) return false;
-  problem_.add_residual(rows_, {.loss = loss});
-  // Without handles the nodes are recycled before the next residual is traced.
-  leaves_.clear();
-  rows_.clear();
-  return true;
+  std::vector<topograd::Value> rows(static_cast<std::size_t>(residual.cost->num_residuals()));
+  if (!residual.traceable->Trace(pointers_.data(), rows.data()))
+    throw Error(ErrorCode::Unsupported, "the functor returned false while it was traced");
+  return rows;
 }
 
 void LoweredProblem::AddHost(const ResidualBlock& residual,
@@ -192,7 +208,7 @@ void LoweredProblem::AddHost(const ResidualBlock& residual,
   options.loss = loss ? *loss : topograd::Loss::host([rho = residual.loss](double s, double* out) {
     rho->Evaluate(s, out);
   });
-  problem_.add_residual(std::make_shared<HostCost>(*residual.cost),
+  problem_.add_residual(std::make_shared<HostCost>(*residual.cost, preparation_.get()),
                         std::span<const topograd::ParameterBlock>(blocks), options);
 }
 

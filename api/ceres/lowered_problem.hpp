@@ -6,12 +6,28 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 namespace ceres::internal {
+
+class LoweredProblem;
+
+/// Tells an evaluation callback of each point, after it has been written to the user's memory.
+class Preparation {
+ public:
+  Preparation(const LoweredProblem& problem, EvaluationCallback& callback)
+      : problem_(problem), callback_(callback) {}
+  void Run(std::span<const double> x, bool derivatives);
+
+ private:
+  const LoweredProblem& problem_;
+  EvaluationCallback& callback_;
+  std::vector<double> last_;
+};
 
 /// Parameter blocks of one size lie in one array, in the order of adding; blocks that no residual
 /// reads are left out. Functors are traced; what cannot be is evaluated by CostFunction::Evaluate
@@ -47,7 +63,8 @@ class LoweredProblem {
   void Gather(const ProblemImpl& problem);
   void Constrain(const BlockArray& array, std::size_t block);
   void Add(const ResidualBlock& residual);
-  bool Trace(const ResidualBlock& residual, const topograd::Loss& loss);
+  void Trace(const ResidualBlock& residual, const topograd::Loss& loss);
+  std::vector<topograd::Value> Rows(const ResidualBlock& residual);
   void AddHost(const ResidualBlock& residual, const std::optional<topograd::Loss>& loss);
   const std::optional<topograd::Loss>& LossOf(const LossFunction* loss);
 
@@ -55,12 +72,12 @@ class LoweredProblem {
   std::map<int, BlockArray> arrays_;  ///< by size of block
   std::vector<Position> positions_;   ///< by ParameterBlock::position
   std::size_t variable_blocks_ = 0;
-  EvaluationCallback* evaluation_callback_;
+  std::unique_ptr<Preparation> preparation_;  ///< null without an evaluation callback
   std::map<std::string, std::size_t> host_reasons_;
   std::unordered_map<const LossFunction*, std::optional<topograd::Loss>> losses_;
   std::unordered_map<const Manifold*, topograd::Manifold> manifolds_;
   // Reused from residual to residual.
-  std::vector<topograd::Value> leaves_, rows_;
+  std::vector<topograd::Value> leaves_;
   std::vector<const topograd::Value*> pointers_;
 };
 

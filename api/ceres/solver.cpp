@@ -130,9 +130,16 @@ class Solve {
     summary_.preprocessor_time_in_seconds = SecondsSince(begin);
     summary_.host_notes = lowered.host_notes();
     if (lowered.variable_blocks() == 0) return NothingToDo();
-    topograd::SolverOptions options = Lower(options_);
+    topograd::SolverOptions options =
+        Lower(options_, static_cast<double>(summary_.num_residuals_reduced) *
+                            summary_.num_effective_parameters_reduced);
     const bool logs = options_.minimizer_progress_to_stdout && options_.logging_type != SILENT;
     options.callback = ForwardCallbacks(options_.callbacks, logs);
+    if (options.callback && options.update_state_every_iteration)
+      options.callback = [&lowered, forward = options.callback](const auto& iteration) {
+        lowered.Write();
+        return forward(iteration);
+      };
     try {
       summary_.topograd = topograd::solve(lowered.problem(), options);
     } catch (...) {

@@ -10,18 +10,31 @@ namespace ceres {
 namespace internal {
 namespace {
 
-topograd::LinearSolver Lower(LinearSolverType type) {
-  return type == CGNR || type == ITERATIVE_SCHUR ? topograd::LinearSolver::pcg
-                                                 : topograd::LinearSolver::cholesky;
+topograd::LinearSolver Lower(LinearSolverType type, double entries) {
+  // Beyond so many entries of a dense Jacobian its QR is for nobody; normal equations are.
+  constexpr double kMostDense = 1e6;
+  if (type == CGNR || type == ITERATIVE_SCHUR) return topograd::LinearSolver::pcg;
+  if (type == DENSE_QR && entries <= kMostDense) return topograd::LinearSolver::dense;
+  return topograd::LinearSolver::cholesky;
+}
+
+topograd::Method LowerMethod(const Solver::Options& options) {
+  if (options.minimizer_type == LINE_SEARCH) return topograd::Method::lbfgs;
+  return options.trust_region_strategy_type == DOGLEG ? topograd::Method::dogleg
+                                                      : topograd::Method::levenberg_marquardt;
 }
 
 }  // namespace
 
-topograd::SolverOptions Lower(const Solver::Options& options) {
+topograd::SolverOptions Lower(const Solver::Options& options, double entries) {
   topograd::SolverOptions out = options.topograd;
-  out.method = options.minimizer_type == LINE_SEARCH ? topograd::Method::lbfgs
-                                                     : topograd::Method::levenberg_marquardt;
-  out.linear_solver = Lower(options.linear_solver_type);
+  out.method = LowerMethod(options);
+  out.dogleg_type = options.dogleg_type == SUBSPACE_DOGLEG ? topograd::DoglegType::subspace
+                                                           : topograd::DoglegType::traditional;
+  out.use_nonmonotonic_steps = options.use_nonmonotonic_steps;
+  out.max_consecutive_nonmonotonic_steps = options.max_consecutive_nonmonotonic_steps;
+  out.update_state_every_iteration = options.update_state_every_iteration;
+  out.linear_solver = Lower(options.linear_solver_type, entries);
   out.max_iterations = options.max_num_iterations;
   out.time_limit_seconds = options.max_solver_time_in_seconds;
   out.function_tolerance = options.function_tolerance;
@@ -47,8 +60,6 @@ std::vector<std::string> OptionsWithoutEffect(const Solver::Options& options) {
   std::vector<std::string> names;
 #define TG_WITHOUT_EFFECT(field) \
   if (options.field != defaults.field) names.push_back(#field)
-  TG_WITHOUT_EFFECT(use_nonmonotonic_steps);
-  if (options.use_nonmonotonic_steps) TG_WITHOUT_EFFECT(max_consecutive_nonmonotonic_steps);
   TG_WITHOUT_EFFECT(preconditioner_type);
   TG_WITHOUT_EFFECT(visibility_clustering_type);
   TG_WITHOUT_EFFECT(residual_blocks_for_subset_preconditioner);
@@ -75,8 +86,6 @@ std::vector<std::string> OptionsWithoutEffect(const Solver::Options& options) {
   TG_WITHOUT_EFFECT(check_gradients);
   TG_WITHOUT_EFFECT(gradient_check_relative_precision);
   TG_WITHOUT_EFFECT(gradient_check_numeric_derivative_relative_step_size);
-  TG_WITHOUT_EFFECT(dogleg_type);
-  TG_WITHOUT_EFFECT(trust_region_strategy_type);
   if (options.minimizer_type == TRUST_REGION) {
     TG_WITHOUT_EFFECT(max_lbfgs_rank);
     TG_WITHOUT_EFFECT(min_line_search_step_size);
@@ -84,7 +93,10 @@ std::vector<std::string> OptionsWithoutEffect(const Solver::Options& options) {
     TG_WITHOUT_EFFECT(max_num_line_search_step_size_iterations);
     TG_WITHOUT_EFFECT(line_search_sufficient_curvature_decrease);
     TG_WITHOUT_EFFECT(max_line_search_step_expansion);
+    if (options.trust_region_strategy_type != DOGLEG) TG_WITHOUT_EFFECT(dogleg_type);
   } else {
+    TG_WITHOUT_EFFECT(trust_region_strategy_type);
+    TG_WITHOUT_EFFECT(use_nonmonotonic_steps);
     TG_WITHOUT_EFFECT(linear_solver_type);
   }
   for (const std::string& name : LineSearchOptionsWithoutEffect(options)) names.push_back(name);
@@ -93,8 +105,11 @@ std::vector<std::string> OptionsWithoutEffect(const Solver::Options& options) {
 }
 
 LinearSolverType UsedLinearSolver(LinearSolverType given, topograd::LinearSolver used) {
-  if (Lower(given) == used && given != ITERATIVE_SCHUR && !IsSchurType(given)) return given;
-  return used == topograd::LinearSolver::pcg ? CGNR : SPARSE_NORMAL_CHOLESKY;
+  switch (used) {
+    case topograd::LinearSolver::pcg: return CGNR;
+    case topograd::LinearSolver::dense: return DENSE_QR;
+    default: return given == DENSE_NORMAL_CHOLESKY ? given : SPARSE_NORMAL_CHOLESKY;
+  }
 }
 
 }  // namespace internal
@@ -121,6 +136,7 @@ bool Solver::Options::IsValid(std::string* error) const {
   TG_ABOVE(eta, 0);
   TG_AT_LEAST(min_linear_solver_iterations, 0);
   TG_AT_LEAST(max_linear_solver_iterations, 1);
+  TG_AT_LEAST(max_consecutive_nonmonotonic_steps, 1);
   TG_ABOVE(max_lbfgs_rank, 0);
 #undef TG_AT_LEAST
 #undef TG_ABOVE

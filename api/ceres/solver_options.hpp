@@ -9,7 +9,9 @@
 namespace ceres::internal {
 
 /// Everything but callbacks.
-topograd::SolverOptions Lower(const Solver::Options& options);
+///
+///   entries  of a dense Jacobian: rows times columns
+topograd::SolverOptions Lower(const Solver::Options& options, double entries);
 
 /// Names of options that differ from their default and have no effect.
 std::vector<std::string> OptionsWithoutEffect(const Solver::Options& options);

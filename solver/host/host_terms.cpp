@@ -86,7 +86,12 @@ void HostTerms::correct(const HostBlock& block, double* r, double* jacobian) con
   for (std::uint32_t k = 0; k < block.rows; ++k) r[k] *= root / (1 - alpha);
 }
 
+void HostTerms::prepare(std::span<const double> x, bool derivatives) const {
+  if (!blocks_.empty()) blocks_.front().function->prepare(x, derivatives);
+}
+
 double HostTerms::cost(std::span<const double> x) {
+  prepare(x, false);
   double sum = 0;
   for (const HostBlock& block : blocks_) {
     if (!evaluate(block, x, rows_.data(), nullptr)) return kNaN;
@@ -96,6 +101,7 @@ double HostTerms::cost(std::span<const double> x) {
 }
 
 double HostTerms::linearize(std::span<const double> x, std::span<double> residuals) {
+  prepare(x, true);
   double sum = 0;
   for (std::size_t k = 0; k < blocks_.size(); ++k) {
     const HostBlock& block = blocks_[k];
@@ -109,6 +115,7 @@ double HostTerms::linearize(std::span<const double> x, std::span<double> residua
 }
 
 std::optional<std::string> HostTerms::describe_nonfinite(std::span<const double> x) {
+  prepare(x, true);
   const auto finite = [](double v) { return std::isfinite(v); };
   for (std::size_t k = 0; k < blocks_.size(); ++k) {
     const std::string_view label = problem_.host_label(k);

@@ -50,6 +50,7 @@ class HostTerms {
   std::optional<std::string> describe_nonfinite(std::span<const double> x);
 
  private:
+  void prepare(std::span<const double> x, bool derivatives) const;
   bool evaluate(const HostBlock& block, std::span<const double> x, double* residuals,
                 double* jacobian);
   double cost_of(const HostBlock& block, std::span<const double> residuals) const;
