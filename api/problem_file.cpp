@@ -2,6 +2,7 @@
 #include <topograd/api/problem_file.hpp>
 
 #include <topograd/api/expression.hpp>
+#include <topograd/api/expression_values.hpp>
 #include <topograd/api/problem_file_description.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/text.hpp>
@@ -16,8 +17,6 @@
 namespace topograd {
 namespace {
 
-using ir::Id;
-using ir::Op;
 using problem_file::ArrayDescription;
 using problem_file::Binding;
 using problem_file::BlockDescription;
@@ -244,38 +243,15 @@ class Builder {
     for (int k = 0; k < e.data_count(); ++k) data.push_back(e.data(k));
     for (const Uniform& uniform : uniforms_) uniforms.push_back(uniform);
     std::vector<Value> rows;
-    for (const ir::Program& program : block.programs)
-      replay(program, parameters, data, uniforms, rows);
+    for (const ir::Program& program : block.programs) {
+      for (Value& row : to_values(program, {parameters, data, uniforms}))
+        rows.push_back(std::move(row));
+    }
     for (Value& row : rows) {
       if (block.weighted) row *= data.back();
       if (block.weight_uniform) row *= sqrt(uniforms[*block.weight_uniform]);
     }
     return rows;
-  }
-
-  static void replay(const ir::Program& program, const std::vector<Value>& parameters,
-                     const std::vector<Value>& data, const std::vector<Value>& uniforms,
-                     std::vector<Value>& rows) {
-    std::vector<Value> values;
-    for (const ir::Node& node : program.nodes) {
-      const auto operand = [&](int k) { return values[node.args[static_cast<std::size_t>(k)]]; };
-      if (node.op == Op::Parameter) {
-        values.push_back(parameters[node.slot()]);
-      } else if (node.op == Op::Data) {
-        values.push_back(data[node.slot()]);
-      } else if (node.op == Op::Uniform) {
-        values.push_back(uniforms[node.slot()]);
-      } else if (node.op == Op::Literal) {
-        values.push_back(literal(node.literal()));
-      } else if (ir::arity(node.op) == 1) {
-        values.push_back(Value::make(node.op, operand(0)));
-      } else if (ir::arity(node.op) == 2) {
-        values.push_back(Value::make(node.op, operand(0), operand(1)));
-      } else {
-        values.push_back(Value::make(node.op, operand(0), operand(1), operand(2)));
-      }
-    }
-    for (const Id output : program.outputs) rows.push_back(values[output]);
   }
 
   const Document& document_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/api/expression.hpp>
+#include <topograd/api/expression_values.hpp>
 #include <topograd/api/problem_file.hpp>
 #include <topograd/api/source.hpp>
 #include <topograd/api/version.hpp>
