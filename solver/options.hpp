@@ -40,8 +40,9 @@ std::string_view name(DoglegType type);
 DoglegType parse_dogleg_type(std::string_view text);
 
 /// What solves the damped normal equations. `automatic`: pcg where kernels run on a device and for
-/// large problems, cholesky for small ones on the CPU (linear/choose.hpp). `dense`: QR of the whole
-/// Jacobian on the host, for small problems that lack rank.
+/// large problems, cholesky for small ones on the CPU and for a few unknowns anywhere
+/// (linear/choose.hpp). `dense`: QR of the whole Jacobian on the host, for small problems that lack
+/// rank.
 enum class LinearSolver { automatic, pcg, cholesky, dense };
 std::string_view name(LinearSolver solver);
 /// Throws Error{InvalidArgument}.

@@ -22,6 +22,10 @@ LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptio
             on_device ? "asked for; Jacobian and gradient are read back at each accepted point"
                       : "asked for"};
   }
+  if (on_device && unknowns <= kLargestReadBack && model.rows * unknowns <= kLargestJacobian) {
+    return {std::make_unique<CholeskyStep>(model),
+            size + ": fewer than iterations are worth; the Jacobian is read back"};
+  }
   if (on_device) return {std::make_unique<PcgStep>(), "the data are on the device"};
   if (unknowns <= kLargestFactorised) return {std::make_unique<CholeskyStep>(model), size};
   return {std::make_unique<PcgStep>(), size};

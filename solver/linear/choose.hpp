@@ -18,8 +18,13 @@ struct LinearChoice {
 /// Unknowns up to which `automatic` factorises on the CPU.
 inline constexpr std::uint64_t kLargestFactorised = 2000;
 
-/// `automatic`: pcg on a device, because nothing has to leave it; on the CPU cholesky up to
-/// kLargestFactorised unknowns, else pcg.
+/// Problems whose Jacobian `automatic` reads back from a device: fits of a few unknowns, which are
+/// often too badly conditioned for conjugate gradients (NIST's MGH17 fails with them).
+inline constexpr std::uint64_t kLargestReadBack = 32;         ///< unknowns
+inline constexpr std::uint64_t kLargestJacobian = 1'000'000;  ///< rows × unknowns, 8 MB
+
+/// `automatic`: pcg on a device, because nothing has to leave it, but cholesky for the smallest
+/// problems; on the CPU cholesky up to kLargestFactorised unknowns, else pcg.
 ///
 ///   backend  of the engine: "cpu" or "vulkan"
 ///
