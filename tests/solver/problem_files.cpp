@@ -37,30 +37,4 @@ problems::TriangleMesh read_obj(const std::filesystem::path& path) {
   return mesh;
 }
 
-NistSet read_nist(const std::filesystem::path& path) {
-  constexpr int kFirstDataLine = 61;
-  std::ifstream file = open(path);
-  NistSet set;
-  int number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    std::istringstream in(line);
-    std::string name, equals;
-    double values[3];
-    if (number >= kFirstDataLine) {
-      if (!(in >> values[0] >> values[1])) continue;
-      set.y.push_back(values[0]);
-      set.x.push_back(values[1]);
-    } else if (in >> name >> equals >> values[0] >> values[1] >> values[2] && name[0] == 'b' &&
-               equals == "=") {
-      set.starts[0].push_back(values[0]);
-      set.starts[1].push_back(values[1]);
-      set.certified.push_back(values[2]);
-    } else if (line.starts_with("Residual Sum of Squares:")) {
-      set.certified_cost = std::stod(line.substr(line.find(':') + 1));
-    }
-  }
-  return set;
-}
-
 }  // namespace topograd::test

@@ -47,9 +47,22 @@ const Row kRows[] = {
      "topograd: dump: expected --kernel cost, gradient, hvp or hessian for a problem of energies, "
      "got \"residual\"\n"},
     {"unknown problem", nullptr, "solve nothing",
-     "topograd: expected the problem arap, smooth, developable, multi, springs or a file that ends "
-     "in .json, got "
+     "topograd: expected the problem arap, smooth, developable, multi, springs, nist, mgh or a "
+     "file "
+     "that ends in .json, got "
      "\"nothing\"\n"},
+    {"no data", nullptr, "solve nist", "topograd: nist: expected --data FOLDER\n"},
+    {"no sets", nullptr, "solve nist --data MESH",
+     "topograd: MESH: expected a file or a folder with files *.dat\n"},
+    {"no set", "v 0 0 0\n", "solve nist --data MESH",
+     "topograd: MESH: expected a set of NIST's StRD, there is no line \"Model:\"\n"},
+    {"many problems to measure", nullptr, "bench mgh --set nothing",
+     "topograd: mgh: expected --set to be one of rosenbrock, freudenstein_roth, "
+     "powell_badly_scaled, brown_badly_scaled, beale, jennrich_sampson, helical_valley, bard, "
+     "gaussian, meyer, gulf, box_3d, powell_singular, wood, kowalik_osborne, brown_dennis, "
+     "osborne_1, biggs_exp6, osborne_2, got \"nothing\"\n"},
+    {"mesh of a set", nullptr, "solve mgh --out a.obj",
+     "topograd: mgh: --out expects a problem that has a mesh\n"},
     {"unknown kernel", nullptr, "dump springs --kernel hessean",
      "topograd: dump: expected --kernel residual, cost, gradient, jacobian, jtjp, blocks, jvp, "
      "vjp, hvp, hessian, got "

@@ -24,6 +24,19 @@ class CommandVulkan : public VulkanTest {
   }
 };
 
+TEST_F(CommandVulkan, CertifiedFitsWithEveryKernelOnTheDevice) {
+  const TemporaryDir folder;
+  const std::string json = folder.path() / "report.json", data = source_dir() / "tests/data/nist";
+  const CommandResult result =
+      topograd("solve nist --data '" + data + "' --backend vulkan --quiet --json '" + json + "'");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = read_json(json);
+  EXPECT_EQ(report["backend"], "vulkan");
+  EXPECT_EQ(report["kernels_on_cpu"], 0);
+  EXPECT_EQ(report["runs"].size(), 4u);
+  for (const auto& run : report["runs"]) EXPECT_GE(run["digits"], 6) << run["name"];
+}
+
 constexpr double kMinimum = 0.0762447949443;  // Ceres, sparse Cholesky
 
 TEST_F(CommandVulkan, ArapReachesTheMinimumWithDefaultTolerances) {

@@ -18,6 +18,7 @@ void add_bench(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("bench", "Times the evaluations of a problem");
   add_problem_options(*command, arguments->bench.problem);
+  add_data_option(*command, arguments->bench.problem);
   add_place_options(*command, arguments->bench.solver);
   command->add_option("--json", arguments->json, "file for the report, - for standard output");
   command->callback([arguments] {

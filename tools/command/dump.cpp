@@ -9,6 +9,7 @@
 #include <topograd/solver/options.hpp>
 
 #include <memory>
+#include <utility>
 
 namespace topograd::command {
 namespace {
@@ -69,6 +70,11 @@ void add_dump(CLI::App& app) {
   command->add_option("--out", arguments->out, "file, - for standard output");
   command->add_flag("--list", arguments->list, "list topologies instead");
   command->callback([arguments, command] {
+    // --data names a set's files for nist, and the data of an expression otherwise.
+    if (arguments->problem.name == "nist") {
+      for (const std::string& part : std::exchange(arguments->expression.names.data, {}))
+        arguments->problem.data += (arguments->problem.data.empty() ? "" : ",") + part;
+    }
     const auto given = [&](const char* option) { return command->count(option) > 0; };
     check(*arguments, given("--mesh") || given("--width") || given("--shuffle"));
     dump(*arguments);

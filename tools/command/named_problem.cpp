@@ -30,15 +30,21 @@ class MeshProblem final : public NamedProblem {
   std::unique_ptr<Made> made_;
 };
 
-class SpringsProblem final : public NamedProblem {
+/// A problem of its own: Made has `problem`.
+template <class Made>
+class PlainProblem final : public NamedProblem {
  public:
-  explicit SpringsProblem(const ProblemArguments& arguments)
-      : springs_(problems::springs(arguments.width, arguments.shuffle)) {}
-  Problem& problem() override { return springs_->problem; }
+  explicit PlainProblem(std::unique_ptr<Made> made) : made_(std::move(made)) {}
+  Problem& problem() override { return made_->problem; }
 
  private:
-  std::unique_ptr<problems::Springs> springs_;
+  std::unique_ptr<Made> made_;
 };
+
+template <class Made>
+std::unique_ptr<NamedProblem> plain(std::unique_ptr<Made> made) {
+  return std::make_unique<PlainProblem<Made>>(std::move(made));
+}
 
 class FileProblem final : public NamedProblem {
  public:
@@ -95,13 +101,52 @@ std::unique_ptr<NamedProblem> make_on_mesh(const ProblemArguments& arguments) {
   });
 }
 
+template <class T>
+std::string names_of(const std::vector<T>& items) {
+  std::string names;
+  for (const T& item : items) names += (names.empty() ? "" : ", ") + item.name;
+  return names;
+}
+
+/// The one problem of a set that was asked for.
+template <class T>
+T only(const std::string& name, std::vector<T> all) {
+  if (all.size() == 1) return std::move(all.front());
+  throw Error(ErrorCode::InvalidArgument, name + ": expected --set NAME, one of " + names_of(all));
+}
+
+/// `all`, or the one of this name.
+template <class T>
+std::vector<T> choose(std::vector<T> all, const ProblemArguments& arguments) {
+  if (arguments.set.empty()) return all;
+  for (T& item : all) {
+    if (item.name == arguments.set) return {std::move(item)};
+  }
+  throw Error(ErrorCode::InvalidArgument, arguments.name + ": expected --set to be one of " +
+                                              names_of(all) + ", got \"" + arguments.set + "\"");
+}
+
 }  // namespace
+
+std::vector<problems::NistSet> read_nist_sets(const ProblemArguments& arguments) {
+  if (arguments.data.empty())
+    throw Error(ErrorCode::InvalidArgument, "nist: expected --data FOLDER");
+  std::vector<problems::NistSet> sets;
+  for (const std::string& file : problems::nist_files(arguments.data))
+    sets.push_back(problems::read_nist(file));
+  return choose(std::move(sets), arguments);
+}
+
+std::vector<problems::MghProblem> mgh_rows(const ProblemArguments& arguments) {
+  return choose(problems::mgh_problems(), arguments);
+}
 
 void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool required) {
   app.add_option("problem", arguments.name,
-                 "arap, smooth, developable, multi, springs or a problem file that ends in .json")
+                 "arap, smooth, developable, multi, springs, nist, mgh or a problem file that ends "
+                 "in .json")
       ->required(required);
-  app.add_option("--mesh", arguments.mesh, "OBJ file (all but springs)");
+  app.add_option("--mesh", arguments.mesh, "OBJ file (arap, smooth, developable, multi)");
   app.add_option("--icosphere", arguments.icosphere,
                  "subdivisions of an icosahedron, instead of --mesh");
   app.add_option("--subdivide", arguments.subdivide,
@@ -113,11 +158,24 @@ void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool requir
   app.add_option("--width", arguments.width, "vertices along a side (springs)");
   app.add_option("--shuffle", arguments.shuffle,
                  "seed of a permutation of vertices and residuals (springs)");
+  app.add_option("--set", arguments.set, "one problem of many, by name (nist, mgh)");
+}
+
+void add_data_option(CLI::App& app, ProblemArguments& arguments) {
+  app.add_option("--data", arguments.data, "folder of files *.dat, or one of them (nist)");
 }
 
 std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
   if (arguments.name == "springs") {
-    return timed([&] { return std::make_unique<SpringsProblem>(arguments); });
+    return timed([&] { return plain(problems::springs(arguments.width, arguments.shuffle)); });
+  }
+  if (arguments.name == "nist") {
+    const problems::NistSet set = only("nist", read_nist_sets(arguments));
+    return timed([&] { return plain(problems::nist(set)); });
+  }
+  if (arguments.name == "mgh") {
+    const problems::MghProblem row = only("mgh", mgh_rows(arguments));
+    return timed([&] { return plain(problems::mgh(row)); });
   }
   if (is_on_mesh(arguments.name)) return make_on_mesh(arguments);
   if (arguments.name.ends_with(".json")) {
@@ -125,8 +183,8 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
   }
   throw Error(
       ErrorCode::InvalidArgument,
-      "expected the problem arap, smooth, developable, multi, springs or a file that ends in "
-      ".json, got \"" +
+      "expected the problem arap, smooth, developable, multi, springs, nist, mgh or a file that "
+      "ends in .json, got \"" +
           arguments.name + "\"");
 }
 

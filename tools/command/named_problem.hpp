@@ -2,6 +2,8 @@
 #pragma once
 
 #include "problems/mesh.hpp"
+#include "problems/mgh.hpp"
+#include "problems/nist.hpp"
 
 #include <topograd/api/problem_file.hpp>
 #include <topograd/frontend/problem.hpp>
@@ -12,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace topograd::command {
 
@@ -25,9 +28,13 @@ struct ProblemArguments {
   std::string energy = "covariance";       ///< developable
   std::uint32_t width = 100;               ///< springs
   std::optional<std::uint64_t> shuffle;    ///< springs
+  std::string data;                        ///< nist: a file or a folder of files *.dat
+  std::string set;                         ///< nist, mgh: one problem of the set, by name
 };
 /// Adds the options that name a problem; `name` is the first positional argument.
 void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool required = true);
+/// --data, where it does not mean the data of an expression.
+void add_data_option(CLI::App& app, ProblemArguments& arguments);
 
 /// A problem, the memory that it works on, and the mesh that it came from.
 class NamedProblem {
@@ -42,7 +49,16 @@ class NamedProblem {
 };
 
 /// Builds it, with the time that tracing took. Throws Error{InvalidArgument} for an unknown name or
-/// a missing option, and what reading a mesh or a problem file throws.
+/// a missing option, and what reading a mesh or a problem file throws. Of nist and mgh it is the
+/// one problem that --set names, from its first start.
 std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments);
+
+/// The sets that --data and --set name: all of the folder where --set is empty. Throws
+/// Error{InvalidArgument} without --data or for a name that is not there, and what
+/// problems::read_nist throws.
+std::vector<problems::NistSet> read_nist_sets(const ProblemArguments& arguments);
+/// The rows that --set names, all nineteen where it is empty. Throws Error{InvalidArgument} that
+/// lists the names.
+std::vector<problems::MghProblem> mgh_rows(const ProblemArguments& arguments);
 
 }  // namespace topograd::command

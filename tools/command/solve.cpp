@@ -3,6 +3,7 @@
 #include "command/mesh_file.hpp"
 #include "command/named_problem.hpp"
 #include "command/output.hpp"
+#include "command/solve_sets.hpp"
 #include "command/solver_arguments.hpp"
 
 #include <topograd/api/problem_file.hpp>
@@ -25,7 +26,21 @@ struct Arguments {
   bool quiet = false;
 };
 
+[[noreturn]] void refuse_out(const Arguments& arguments) {
+  throw Error(ErrorCode::InvalidArgument,
+              arguments.problem.name + ": --out expects a problem that has a mesh");
+}
+
+void solve_many(const Arguments& arguments) {
+  if (!arguments.out.empty()) refuse_out(arguments);
+  const bool quiet = arguments.quiet || arguments.json == "-";
+  const SetReport report = solve_set(arguments.problem, arguments.solver, quiet);
+  if (!quiet) std::cout << report.verdict() << std::endl;
+  write_json(arguments.json, report.json());
+}
+
 void solve_problem(const Arguments& arguments) {
+  if (is_set(arguments.problem.name)) return solve_many(arguments);
   SolverOptions options = to_options(arguments.solver);
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
   const ProblemFile* file = named->file();
@@ -39,10 +54,7 @@ void solve_problem(const Arguments& arguments) {
       named->problem().energy_count() > 0) {
     options.method = Method::lbfgs;
   }
-  if (!arguments.out.empty() && named->mesh().positions.empty()) {
-    throw Error(ErrorCode::InvalidArgument,
-                arguments.problem.name + ": --out expects a problem that has a mesh");
-  }
+  if (!arguments.out.empty() && named->mesh().positions.empty()) refuse_out(arguments);
   Summary summary = solve(named->problem(), options);
   summary.times.build_seconds = named->build_seconds;
   if (!arguments.quiet && arguments.json != "-") std::cout << summary.full_report() << std::flush;
@@ -64,6 +76,7 @@ void add_solve(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("solve", "Minimises a problem or what a JSON file describes");
   add_problem_options(*command, arguments->problem);
+  add_data_option(*command, arguments->problem);
   add_place_options(*command, arguments->solver);
   add_solve_options(*command, arguments->solver);
   command->add_option("--out", arguments->out, "OBJ file for the mesh at the end");

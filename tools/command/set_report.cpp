@@ -1,0 +1,112 @@
+// Report of a set of solves.
+#include "command/set_report.hpp"
+
+#include <topograd/solver/summary_json.hpp>
+
+#include <cmath>
+#include <cstdio>
+
+namespace topograd::command {
+namespace {
+
+nlohmann::ordered_json finite_or_null(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+}
+
+void add_times(PhaseTimes& total, const PhaseTimes& t) {
+  total.plan_seconds += t.plan_seconds;
+  total.glsl_ms += t.glsl_ms;
+  total.spirv_ms += t.spirv_ms;
+  total.pipeline_ms += t.pipeline_ms;
+  total.evaluation_seconds += t.evaluation_seconds;
+  total.linear_solver_seconds += t.linear_solver_seconds;
+  total.total_seconds += t.total_seconds;
+}
+
+void add_summary(Summary& total, const Summary& s) {
+  if (total.termination == Termination::CONVERGENCE) total.termination = s.termination;
+  if (total.backend.empty()) {  // the runs so far did not get as far as that
+    total.backend = s.backend;
+    total.device = s.device;
+    total.why = s.why;
+    total.accumulation = s.accumulation;
+    total.linear_solver = s.linear_solver;
+    total.linear_solver_note = s.linear_solver_note;
+  }
+  total.initial_cost += s.initial_cost;
+  total.final_cost += s.final_cost;
+  total.num_successful_steps += s.num_successful_steps;
+  total.num_unsuccessful_steps += s.num_unsuccessful_steps;
+  total.num_nonfinite_steps += s.num_nonfinite_steps;
+  total.num_linear_iterations += s.num_linear_iterations;
+  total.unknowns += s.unknowns;
+  total.parameters += s.parameters;
+  total.residuals += s.residuals;
+  total.topologies.insert(total.topologies.end(), s.topologies.begin(), s.topologies.end());
+  add_times(total.times, s.times);
+  total.kernels_on_cpu += s.kernels_on_cpu;
+  total.kernels_on_device += s.kernels_on_device;
+  total.submissions += s.submissions;
+  total.readbacks += s.readbacks;
+  total.bytes_up += s.bytes_up;
+  total.bytes_down += s.bytes_down;
+  total.shaders_compiled += s.shaders_compiled;
+  total.shader_cache_hits += s.shader_cache_hits;
+}
+
+void print_row(const Run& run, const Summary& summary) {
+  char digits[24] = "";
+  if (run.digits) std::snprintf(digits, sizeof digits, "%5.2f digits  ", *run.digits);
+  std::printf("%-22s %3d  cost %.10e  %s%5d iterations  %s%s\n", run.name.c_str(), run.start,
+              summary.final_cost, digits, summary.num_iterations(),
+              std::string(name(summary.termination)).c_str(), run.solved ? "" : "  NOT SOLVED");
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+void SetReport::add(const Run& run, const Summary& summary, std::span<const double> parameters,
+                    bool quiet) {
+  if (count_ == 0) {
+    total_ = summary;
+    total_.iterations.clear();
+  } else {
+    add_summary(total_, summary);
+  }
+  total_.times.build_seconds += run.build_seconds;
+  ++count_;
+  solved_ += run.solved ? 1 : 0;
+  if (!run.solved)
+    short_ += (short_.empty() ? "" : ", ") + run.name + " from start " + std::to_string(run.start);
+  nlohmann::ordered_json row = {{"name", run.name},
+                                {"start", run.start},
+                                {"solved", run.solved},
+                                {"cost", finite_or_null(summary.final_cost)}};
+  if (run.digits) row["digits"] = *run.digits;
+  row["iterations"] = summary.num_iterations();
+  row["termination"] = name(summary.termination);
+  row["message"] = summary.message;
+  row["linear_iterations"] = summary.num_linear_iterations;
+  row["solve_s"] = summary.times.total_seconds;
+  constexpr std::size_t kLongest = 64;
+  if (parameters.size() <= kLongest) row["parameters"] = parameters;
+  runs_.push_back(std::move(row));
+  if (!quiet) print_row(run, summary);
+}
+
+std::string SetReport::verdict() const {
+  return std::to_string(solved_) + " of " + std::to_string(count_) + " runs solved" +
+         (short_.empty() ? "" : "; short: " + short_);
+}
+
+nlohmann::ordered_json SetReport::json() const {
+  Summary total = total_;
+  total.message = verdict();
+  auto report = nlohmann::ordered_json::parse(to_json(total));
+  report.erase("history");
+  report["solved"] = solved_;
+  report["runs"] = runs_;
+  return report;
+}
+
+}  // namespace topograd::command

@@ -1,0 +1,45 @@
+// Report of a set of solves: one row a run, and the totals.
+#pragma once
+
+#include <topograd/solver/summary.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <span>
+#include <string>
+
+namespace topograd::command {
+
+/// How one solve of a set went.
+struct Run {
+  std::string name;  ///< of the problem
+  int start = 1;     ///< its number, or the factor of the standard start
+  bool solved = false;
+  std::optional<double> digits;  ///< that agree with certified parameters
+  double build_seconds = 0;
+};
+
+/// Collects runs, each under the same options.
+class SetReport {
+ public:
+  /// Counts the run and prints its line unless `quiet`.
+  ///
+  ///   parameters  at the end
+  void add(const Run& run, const Summary& summary, std::span<const double> parameters, bool quiet);
+
+  /// "35 of 36 runs solved; short: BoxBOD from start 1".
+  std::string verdict() const;
+  /// The keys of one solve's report as sums over the runs (termination: the first that is not
+  /// CONVERGENCE), without history; solved; and runs [{name, start, solved, cost, digits,
+  /// iterations, termination, message, linear_iterations, solve_s, parameters}].
+  nlohmann::ordered_json json() const;
+
+ private:
+  Summary total_;
+  int count_ = 0, solved_ = 0;
+  std::string short_;  // the runs that were not solved
+  nlohmann::ordered_json runs_ = nlohmann::ordered_json::array();
+};
+
+}  // namespace topograd::command

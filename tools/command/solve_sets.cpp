@@ -1,0 +1,88 @@
+// Solving the sets of problems that the command knows.
+#include "command/solve_sets.hpp"
+
+#include "problems/mgh.hpp"
+#include "problems/nist.hpp"
+
+#include <topograd/ir/error.hpp>
+#include <topograd/solver/solve.hpp>
+
+#include <chrono>
+#include <limits>
+
+namespace topograd::command {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+SolverOptions set_options(const SolverArguments& arguments) {
+  SolverOptions options = to_options(arguments);
+  if (!arguments.tolerance) {
+    options.function_tolerance = options.gradient_tolerance = options.parameter_tolerance =
+        std::numeric_limits<double>::epsilon();
+  }
+  if (!arguments.max_iterations) options.max_iterations = 10'000;
+  return options;
+}
+
+/// A start at which cost or derivatives are not finite is a run that failed, not the end of the
+/// set.
+Summary solve_or_fail(Problem& problem, const SolverOptions& options) {
+  try {
+    return solve(problem, options);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::NonFinite) throw;
+    Summary summary;
+    summary.message = error.what();
+    summary.final_cost = std::numeric_limits<double>::quiet_NaN();
+    return summary;
+  }
+}
+
+void solve_nist(const ProblemArguments& arguments, const SolverOptions& options, bool quiet,
+                SetReport& report) {
+  constexpr double kDigits = 6;
+  for (const problems::NistSet& set : read_nist_sets(arguments)) {
+    for (std::size_t start = 0; start < set.starts.size(); ++start) {
+      const Clock::time_point begin = Clock::now();
+      const std::unique_ptr<problems::Nist> nist = problems::nist(set, start);
+      Run run{.name = set.name,
+              .start = static_cast<int>(start) + 1,
+              .build_seconds = seconds_since(begin)};
+      const Summary summary = solve_or_fail(nist->problem, options);
+      run.digits = problems::matching_digits(nist->b, set.certified);
+      run.solved = *run.digits >= kDigits;
+      report.add(run, summary, nist->b, quiet);
+    }
+  }
+}
+
+void solve_mgh(const ProblemArguments& arguments, const SolverOptions& options, bool quiet,
+               SetReport& report) {
+  for (const problems::MghProblem& row : mgh_rows(arguments)) {
+    for (const int factor : {1, 10, 100}) {
+      const Clock::time_point begin = Clock::now();
+      const std::unique_ptr<problems::Mgh> mgh = problems::mgh(row, factor);
+      Run run{.name = row.name, .start = factor, .build_seconds = seconds_since(begin)};
+      const Summary summary = solve_or_fail(mgh->problem, options);
+      run.solved = problems::is_mgh_minimum(summary.final_cost, row.minima);
+      report.add(run, summary, mgh->x, quiet);
+    }
+  }
+}
+
+}  // namespace
+
+SetReport solve_set(const ProblemArguments& problem, const SolverArguments& solver, bool quiet) {
+  const SolverOptions options = set_options(solver);
+  SetReport report;
+  if (problem.name == "nist") solve_nist(problem, options, quiet, report);
+  if (problem.name == "mgh") solve_mgh(problem, options, quiet, report);
+  return report;
+}
+
+}  // namespace topograd::command

@@ -1,0 +1,23 @@
+// Solving the sets of problems that the command knows: nist and mgh.
+#pragma once
+
+#include "command/named_problem.hpp"
+#include "command/set_report.hpp"
+#include "command/solver_arguments.hpp"
+
+namespace topograd::command {
+
+/// True for a name that stands for many problems.
+inline bool is_set(const std::string& name) { return name == "nist" || name == "mgh"; }
+
+/// Solves every problem of a set from each of its starts under one set of options: those given, and
+/// where they say nothing tolerances of 2.2·10⁻¹⁶ and 10,000 iterations.
+///
+/// nist: the files *.dat of --data, both starts; solved = 6 digits in every parameter. mgh: 1 ×,
+/// 10 × and 100 × the standard start, or with --count the large problems of that many unknowns;
+/// solved = a published minimum to 10⁻⁴.
+///
+///   quiet  print no line a run
+SetReport solve_set(const ProblemArguments& problem, const SolverArguments& solver, bool quiet);
+
+}  // namespace topograd::command

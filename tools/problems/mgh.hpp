@@ -1,0 +1,37 @@
+// The small problems of Moré, Garbow and Hillstrom, ACM TOMS 7(1), 1981, as scalar code.
+#pragma once
+
+#include <topograd/frontend/problem.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace topograd::problems {
+
+/// One of them.
+struct MghProblem {
+  std::string name;
+  std::vector<double> start;   ///< the standard one
+  std::vector<double> minima;  ///< published Σ r² that count as solved
+  std::function<void(Problem&, const Parameters&)> build;
+};
+
+/// The table of nineteen: standard starts and published minima.
+const std::vector<MghProblem>& mgh_problems();
+
+/// One of them and the memory that it works on.
+struct Mgh {
+  std::vector<double> x;
+  Problem problem;
+};
+
+///   factor  of the standard start
+std::unique_ptr<Mgh> mgh(const MghProblem& row, double factor = 1);
+
+/// True if the cost ½ Σ r² is one of these sums of squares f: |2 cost − f| / f <= 10⁻⁴, or
+/// |2 cost| <= 10⁻⁴ where f = 0.
+bool is_mgh_minimum(double cost, const std::vector<double>& minima);
+
+}  // namespace topograd::problems

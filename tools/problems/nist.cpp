@@ -1,0 +1,216 @@
+// NIST's reference sets for nonlinear regression.
+#include "problems/nist.hpp"
+
+#include "problems/nist_model.hpp"
+
+#include <topograd/api/expression_values.hpp>
+#include <topograd/ir/error.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+namespace topograd::problems {
+namespace {
+
+constexpr double kCertifiedDigits = 11;
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  std::istringstream in{std::string(text)};
+  for (std::string line; std::getline(in, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::vector<std::string> words_of(const std::string& line) {
+  std::istringstream in(line);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(std::move(word));
+  return words;
+}
+
+/// A whole word as a number, with Fortran's exponents (1.5D-3) too.
+std::optional<double> number(std::string word) {
+  for (char& c : word) {
+    if (c == 'D' || c == 'd') c = 'e';
+  }
+  char* end = nullptr;
+  const double value = std::strtod(word.c_str(), &end);
+  if (word.empty() || *end != '\0' || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+class Reader {
+ public:
+  Reader(std::string_view text, const std::string& name) : lines_(lines_of(text)), name_(name) {}
+
+  NistSet read() {
+    set_.name = std::filesystem::path(name_).stem().string();
+    const auto titled = [](const char* title) {
+      return [title](const std::string& line) { return line.starts_with(title); };
+    };
+    const std::size_t model = find("Model:", 0, titled("Model:"));
+    const std::size_t starts = find("Starting values", model, [](const std::string& line) {
+      return line.find("Starting ") != line.npos;
+    });
+    std::size_t data = find("Data:", 0, titled("Data:"));
+    for (std::size_t k = data; k < lines_.size(); ++k) {
+      if (lines_[k].starts_with("Data:")) data = k;
+    }
+    for (std::size_t k = starts; k < data; ++k) read_header_line(k);
+    if (set_.certified.empty()) fail(starts, "expected starting values \"b1 = ...\" below it");
+    if (!has_sum_) fail(starts, "expected \"Residual Sum of Squares:\" below it");
+    read_columns(data);
+    try {
+      set_.residual =
+          parse_nist_model({&lines_[model], starts - model}, set_.certified.size(), set_.columns);
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      fail(model, message.substr(0, message.find('\n')));
+    }
+    for (std::size_t k = data + 1; k < lines_.size(); ++k) read_observation(k);
+    if (set_.data.empty()) fail(data, "expected observations below it, got none");
+    if (expected_ && *expected_ != static_cast<double>(set_.observations())) {
+      fail(lines_.size() - 1, "expected " + std::to_string(static_cast<long>(*expected_)) +
+                                  " observations, as the header says, got " +
+                                  std::to_string(set_.observations()));
+    }
+    return std::move(set_);
+  }
+
+ private:
+  [[noreturn]] void fail(std::size_t line, const std::string& message) const {
+    throw Error(ErrorCode::Parse, name_ + ":" + std::to_string(line + 1) + ": " + message);
+  }
+
+  template <class Is>
+  std::size_t find(const std::string& title, std::size_t from, Is is) const {
+    for (std::size_t k = from; k < lines_.size(); ++k) {
+      if (is(lines_[k])) return k;
+    }
+    throw Error(ErrorCode::Parse,
+                name_ + ": expected a set of NIST's StRD, there is no line \"" + title + "\"");
+  }
+
+  /// A line below the title of the starting values: "b1 = start start certified deviation", or what
+  /// follows a colon.
+  void read_header_line(std::size_t k) {
+    const std::string& line = lines_[k];
+    const std::vector<std::string> words = words_of(line);
+    if (words.size() >= 5 && words[0][0] == 'b' && words[1] == "=") return read_parameter(k, words);
+    const auto after_colon = [&] { return number(words.back()); };
+    if (line.starts_with("Residual Sum of Squares:")) {
+      const std::optional<double> sum = after_colon();
+      if (!sum) fail(k, "expected a number, got \"" + words.back() + "\"");
+      set_.certified_sum = *sum;
+      has_sum_ = true;
+    } else if (line.starts_with("Number of Observations:")) {
+      expected_ = after_colon();
+    }
+  }
+
+  void read_parameter(std::size_t k, const std::vector<std::string>& words) {
+    const std::string expected = "b" + std::to_string(set_.certified.size() + 1);
+    if (words[0] != expected) fail(k, "expected " + expected + " = ..., got " + words[0]);
+    for (const std::size_t column : {2u, 3u, 4u}) {
+      const std::optional<double> value = number(words[column]);
+      if (!value) fail(k, "expected a number, got \"" + words[column] + "\"");
+      (column == 4 ? set_.certified : set_.starts[column - 2]).push_back(*value);
+    }
+  }
+
+  void read_columns(std::size_t k) {
+    set_.columns = words_of(lines_[k].substr(std::string_view("Data:").size()));
+    for (std::string& column : set_.columns) {
+      for (char& c : column) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    if (set_.columns.size() < 2) fail(k, "expected names of columns as in \"Data: y x\"");
+  }
+
+  void read_observation(std::size_t k) {
+    const std::vector<std::string> words = words_of(lines_[k]);
+    if (words.empty()) return;
+    if (words.size() != set_.columns.size()) {
+      fail(k, "expected " + std::to_string(set_.columns.size()) + " numbers, got " +
+                  std::to_string(words.size()) + " words");
+    }
+    for (const std::string& word : words) {
+      const std::optional<double> value = number(word);
+      if (!value) fail(k, "expected a number, got \"" + word + "\"");
+      set_.data.push_back(*value);
+    }
+  }
+
+  std::vector<std::string> lines_;
+  const std::string& name_;
+  NistSet set_;
+  bool has_sum_ = false;
+  std::optional<double> expected_;  // observations
+};
+
+}  // namespace
+
+NistSet parse_nist(std::string_view text, const std::string& name) {
+  return Reader(text, name).read();
+}
+
+NistSet read_nist(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || std::filesystem::is_directory(path) || !(text << file.rdbuf()))
+    throw Error(ErrorCode::File, path + ": cannot be read");
+  return parse_nist(text.str(), path);
+}
+
+std::vector<std::string> nist_files(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (fs::is_regular_file(path)) return {path};
+  std::vector<std::string> files;
+  if (fs::is_directory(path)) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+      if (entry.is_regular_file() && entry.path().extension() == ".dat")
+        files.push_back(entry.path().string());
+    }
+  }
+  if (files.empty())
+    throw Error(ErrorCode::File, path + ": expected a file or a folder with files *.dat");
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::unique_ptr<Nist> nist(const NistSet& set, std::size_t start) {
+  auto out = std::make_unique<Nist>();
+  out->b = set.starts[start];
+  const Parameters b = out->problem.add_parameters(out->b);
+  std::vector<Value> parameters;
+  for (std::size_t k = 0; k < out->b.size(); ++k) parameters.push_back(b[k]);
+  const auto residual = [&](Element e) {
+    std::vector<Value> columns;
+    for (int k = 0; k < e.data_count(); ++k) columns.push_back(e.data(k));
+    return to_values(set.residual, {.parameters = parameters, .data = columns, .uniforms = {}});
+  };
+  out->problem.add_residuals(set.observations(), residual, {.data = set.data, .label = set.name});
+  return out;
+}
+
+double matching_digits(std::span<const double> b, std::span<const double> certified) {
+  double digits = kCertifiedDigits;
+  for (std::size_t k = 0; k < certified.size(); ++k) {
+    const double scale = certified[k] == 0 ? 1 : std::abs(certified[k]);
+    const double error = std::abs(b[k] - certified[k]) / scale;
+    // Written so that NaN counts as no digit.
+    digits = error < 1 ? std::min(digits, -std::log10(error)) : 0;
+    if (digits == 0) break;
+  }
+  return digits;
+}
+
+}  // namespace topograd::problems
