@@ -47,7 +47,8 @@ const Row kRows[] = {
      "topograd: dump: expected --kernel cost, gradient, hvp or hessian for a problem of energies, "
      "got \"residual\"\n"},
     {"unknown problem", nullptr, "solve nothing",
-     "topograd: expected the problem arap, smooth, developable, multi, springs, nist, mgh or a "
+     "topograd: expected the problem arap, smooth, developable, multi, springs, bundle, nist, mgh "
+     "or a "
      "file "
      "that ends in .json, got "
      "\"nothing\"\n"},
@@ -61,6 +62,11 @@ const Row kRows[] = {
      "powell_badly_scaled, brown_badly_scaled, beale, jennrich_sampson, helical_valley, bard, "
      "gaussian, meyer, gulf, box_3d, powell_singular, wood, kowalik_osborne, brown_dennis, "
      "osborne_1, biggs_exp6, osborne_2, got \"nothing\"\n"},
+    {"odd count", nullptr, "solve mgh --count 10",
+     "topograd: mgh: expected a --count for extended_rosenbrock that is a multiple of 4 in 4 .. "
+     "100000000, got 10\n"},
+    {"too few observations", nullptr, "solve bundle --cameras 4 --points 20 --observations 40",
+     "topograd: bundle: expected observations in 48 .. 80, got 40\n"},
     {"mesh of a set", nullptr, "solve mgh --out a.obj",
      "topograd: mgh: --out expects a problem that has a mesh\n"},
     {"unknown kernel", nullptr, "dump springs --kernel hessean",

@@ -71,6 +71,23 @@ TEST(SetsCommand, MghFromThreeStarts) {
   EXPECT_TRUE(far["cost"].is_null());
 }
 
+TEST(SetsCommand, LargeProblemsOfMgh) {
+  const nlohmann::json report = report_of("solve mgh --backend cpu --count 2000 --quiet");
+  EXPECT_EQ(report["runs"].size(), 5u);  // variably_dimensioned stays small
+  EXPECT_EQ(report["solved"], 5);
+  EXPECT_EQ(report["unknowns"], 5 * 2000);
+}
+
+TEST(SetsCommand, BundleReportsItsErrors) {
+  const nlohmann::json report =
+      report_of("solve bundle --cameras 8 --points 100 --observations 500 --backend cpu --quiet");
+  EXPECT_LE(report["final_cost"], 1e-16 * report["initial_cost"].get<double>());
+  EXPECT_EQ(report["unknowns"], 9 * 8 + 3 * 100);
+  EXPECT_EQ(report["residuals"], 2 * 500);
+  for (const char* key : {"point_rms", "point_max", "center_rms", "center_max", "focal_max"})
+    EXPECT_LE(report["errors"][key], 1e-6) << key;
+}
+
 TEST(SetsCommand, OneProblemOfASetServesTheOtherCommands) {
   const CommandResult list = topograd("dump nist --set Thurber --list" + data());
   EXPECT_EQ(list.status, 0) << list.err;

@@ -4,11 +4,14 @@
 #include "command/mesh_file.hpp"
 #include "problems/arap.hpp"
 #include "problems/developable.hpp"
+#include "problems/mgh_large.hpp"
 #include "problems/multi.hpp"
 #include "problems/smooth.hpp"
 #include "problems/springs.hpp"
 
 #include <topograd/ir/error.hpp>
+
+#include <nlohmann/json.hpp>
 
 #include <chrono>
 
@@ -45,6 +48,24 @@ template <class Made>
 std::unique_ptr<NamedProblem> plain(std::unique_ptr<Made> made) {
   return std::make_unique<PlainProblem<Made>>(std::move(made));
 }
+
+class BundleProblem final : public NamedProblem {
+ public:
+  explicit BundleProblem(const problems::BundleOptions& options)
+      : bundle_(problems::bundle(options)) {}
+  Problem& problem() override { return bundle_->problem; }
+  void describe_answer(nlohmann::ordered_json& report) const override {
+    const problems::BundleErrors errors = problems::bundle_errors(*bundle_);
+    report["errors"] = {{"point_rms", errors.point_rms},
+                        {"point_max", errors.point_max},
+                        {"center_rms", errors.center_rms},
+                        {"center_max", errors.center_max},
+                        {"focal_max", errors.focal_max}};
+  }
+
+ private:
+  std::unique_ptr<problems::Bundle> bundle_;
+};
 
 class FileProblem final : public NamedProblem {
  public:
@@ -101,10 +122,16 @@ std::unique_ptr<NamedProblem> make_on_mesh(const ProblemArguments& arguments) {
   });
 }
 
+const std::string& name_of(const std::string& name) { return name; }
+template <class T>
+const std::string& name_of(const T& item) {
+  return item.name;
+}
+
 template <class T>
 std::string names_of(const std::vector<T>& items) {
   std::string names;
-  for (const T& item : items) names += (names.empty() ? "" : ", ") + item.name;
+  for (const T& item : items) names += (names.empty() ? "" : ", ") + name_of(item);
   return names;
 }
 
@@ -120,7 +147,7 @@ template <class T>
 std::vector<T> choose(std::vector<T> all, const ProblemArguments& arguments) {
   if (arguments.set.empty()) return all;
   for (T& item : all) {
-    if (item.name == arguments.set) return {std::move(item)};
+    if (name_of(item) == arguments.set) return {std::move(item)};
   }
   throw Error(ErrorCode::InvalidArgument, arguments.name + ": expected --set to be one of " +
                                               names_of(all) + ", got \"" + arguments.set + "\"");
@@ -141,10 +168,21 @@ std::vector<problems::MghProblem> mgh_rows(const ProblemArguments& arguments) {
   return choose(problems::mgh_problems(), arguments);
 }
 
+std::vector<std::string> large_mgh_rows(const ProblemArguments& arguments) {
+  std::vector<std::string> names = choose(problems::large_mgh_names(), arguments);
+  if (arguments.set.empty()) {
+    std::erase_if(names, [&](const std::string& name) {
+      return problems::largest_mgh(name) < *arguments.count;
+    });
+  }
+  return names;
+}
+
 void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool required) {
-  app.add_option("problem", arguments.name,
-                 "arap, smooth, developable, multi, springs, nist, mgh or a problem file that ends "
-                 "in .json")
+  app.add_option(
+         "problem", arguments.name,
+         "arap, smooth, developable, multi, springs, bundle, nist, mgh or a problem file that ends "
+         "in .json")
       ->required(required);
   app.add_option("--mesh", arguments.mesh, "OBJ file (arap, smooth, developable, multi)");
   app.add_option("--icosphere", arguments.icosphere,
@@ -159,6 +197,13 @@ void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool requir
   app.add_option("--shuffle", arguments.shuffle,
                  "seed of a permutation of vertices and residuals (springs)");
   app.add_option("--set", arguments.set, "one problem of many, by name (nist, mgh)");
+  app.add_option("--count", arguments.count,
+                 "unknowns: the problems that have any number of them (mgh)");
+  app.add_option("--cameras", arguments.bundle.cameras, "(bundle)");
+  app.add_option("--points", arguments.bundle.points, "(bundle)");
+  app.add_option("--observations", arguments.bundle.observations, "(bundle)");
+  app.add_option("--noise", arguments.bundle.noise, "of observations, in pixels (bundle)");
+  app.add_option("--seed", arguments.bundle.seed, "of what is drawn at random (bundle)");
 }
 
 void add_data_option(CLI::App& app, ProblemArguments& arguments) {
@@ -173,6 +218,13 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
     const problems::NistSet set = only("nist", read_nist_sets(arguments));
     return timed([&] { return plain(problems::nist(set)); });
   }
+  if (arguments.name == "bundle") {
+    return timed([&] { return std::make_unique<BundleProblem>(arguments.bundle); });
+  }
+  if (arguments.name == "mgh" && arguments.count) {
+    const std::string name = only("mgh", large_mgh_rows(arguments));
+    return timed([&] { return plain(problems::large_mgh(name, *arguments.count)); });
+  }
   if (arguments.name == "mgh") {
     const problems::MghProblem row = only("mgh", mgh_rows(arguments));
     return timed([&] { return plain(problems::mgh(row)); });
@@ -181,11 +233,11 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
   if (arguments.name.ends_with(".json")) {
     return timed([&] { return std::make_unique<FileProblem>(arguments.name); });
   }
-  throw Error(
-      ErrorCode::InvalidArgument,
-      "expected the problem arap, smooth, developable, multi, springs, nist, mgh or a file that "
-      "ends in .json, got \"" +
-          arguments.name + "\"");
+  throw Error(ErrorCode::InvalidArgument,
+              "expected the problem arap, smooth, developable, multi, springs, bundle, nist, mgh "
+              "or a file that "
+              "ends in .json, got \"" +
+                  arguments.name + "\"");
 }
 
 }  // namespace topograd::command

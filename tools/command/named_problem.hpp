@@ -1,6 +1,7 @@
 // The problems that the command knows by name.
 #pragma once
 
+#include "problems/bundle.hpp"
 #include "problems/mesh.hpp"
 #include "problems/mgh.hpp"
 #include "problems/nist.hpp"
@@ -9,6 +10,7 @@
 #include <topograd/frontend/problem.hpp>
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -30,6 +32,8 @@ struct ProblemArguments {
   std::optional<std::uint64_t> shuffle;    ///< springs
   std::string data;                        ///< nist: a file or a folder of files *.dat
   std::string set;                         ///< nist, mgh: one problem of the set, by name
+  std::optional<std::uint32_t> count;      ///< mgh: unknowns of the problems that have any number
+  problems::BundleOptions bundle;
 };
 /// Adds the options that name a problem; `name` is the first positional argument.
 void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool required = true);
@@ -45,6 +49,8 @@ class NamedProblem {
   virtual problems::TriangleMesh mesh() const { return {}; }
   /// The file that it was read from; null for a problem that has a name.
   virtual const ProblemFile* file() const { return nullptr; }
+  /// Adds what is known of the answer to a solve's report.
+  virtual void describe_answer(nlohmann::ordered_json& /*report*/) const {}
   double build_seconds = 0;
 };
 
@@ -60,5 +66,8 @@ std::vector<problems::NistSet> read_nist_sets(const ProblemArguments& arguments)
 /// The rows that --set names, all nineteen where it is empty. Throws Error{InvalidArgument} that
 /// lists the names.
 std::vector<problems::MghProblem> mgh_rows(const ProblemArguments& arguments);
+/// Names of the large problems that can have --count unknowns, or the one that --set names. Throws
+/// Error{InvalidArgument} likewise.
+std::vector<std::string> large_mgh_rows(const ProblemArguments& arguments);
 
 }  // namespace topograd::command

@@ -49,6 +49,10 @@ void solve_problem(const Arguments& arguments) {
   } else if (!arguments.solver.max_iterations) {
     options.max_iterations = 100;
   }
+  // Conjugate gradients with block-Jacobi take thousands of iterations on cameras and points; a
+  // sparse factorisation eliminates the points first.
+  if (arguments.problem.name == "bundle" && arguments.solver.linear.empty())
+    options.linear_solver = LinearSolver::cholesky;
   // Least squares is the rule; what is no sum of squares needs another method.
   if (arguments.solver.method.empty() && options.method == Method::levenberg_marquardt &&
       named->problem().energy_count() > 0) {
@@ -66,6 +70,7 @@ void solve_problem(const Arguments& arguments) {
     for (const ProblemFile::Array& array : file->parameters)
       report["parameters"][array.name] = array.values;
   }
+  named->describe_answer(report);
   write_json(arguments.json, report);
 }
 

@@ -2,6 +2,7 @@
 #include "command/solve_sets.hpp"
 
 #include "problems/mgh.hpp"
+#include "problems/mgh_large.hpp"
 #include "problems/nist.hpp"
 
 #include <topograd/ir/error.hpp>
@@ -19,9 +20,9 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-SolverOptions set_options(const SolverArguments& arguments) {
+SolverOptions set_options(const SolverArguments& arguments, bool tight) {
   SolverOptions options = to_options(arguments);
-  if (!arguments.tolerance) {
+  if (tight && !arguments.tolerance) {
     options.function_tolerance = options.gradient_tolerance = options.parameter_tolerance =
         std::numeric_limits<double>::epsilon();
   }
@@ -75,13 +76,26 @@ void solve_mgh(const ProblemArguments& arguments, const SolverOptions& options, 
   }
 }
 
+void solve_large_mgh(const ProblemArguments& arguments, const SolverOptions& options, bool quiet,
+                     SetReport& report) {
+  for (const std::string& name : large_mgh_rows(arguments)) {
+    const Clock::time_point begin = Clock::now();
+    const std::unique_ptr<problems::Mgh> mgh = problems::large_mgh(name, *arguments.count);
+    Run run{.name = name, .build_seconds = seconds_since(begin)};
+    const Summary summary = solve_or_fail(mgh->problem, options);
+    run.solved = problems::is_mgh_minimum(summary.final_cost, {0});
+    report.add(run, summary, mgh->x, quiet);
+  }
+}
+
 }  // namespace
 
 SetReport solve_set(const ProblemArguments& problem, const SolverArguments& solver, bool quiet) {
-  const SolverOptions options = set_options(solver);
+  const SolverOptions options = set_options(solver, !problem.count);
   SetReport report;
   if (problem.name == "nist") solve_nist(problem, options, quiet, report);
-  if (problem.name == "mgh") solve_mgh(problem, options, quiet, report);
+  if (problem.name == "mgh" && problem.count) solve_large_mgh(problem, options, quiet, report);
+  if (problem.name == "mgh" && !problem.count) solve_mgh(problem, options, quiet, report);
   return report;
 }
 

@@ -11,7 +11,7 @@ namespace topograd::command {
 inline bool is_set(const std::string& name) { return name == "nist" || name == "mgh"; }
 
 /// Solves every problem of a set from each of its starts under one set of options: those given, and
-/// where they say nothing tolerances of 2.2·10⁻¹⁶ and 10,000 iterations.
+/// where they say nothing 10,000 iterations and, but with --count, tolerances of 2.2·10⁻¹⁶.
 ///
 /// nist: the files *.dat of --data, both starts; solved = 6 digits in every parameter. mgh: 1 ×,
 /// 10 × and 100 × the standard start, or with --count the large problems of that many unknowns;

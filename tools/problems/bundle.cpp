@@ -1,0 +1,206 @@
+// bundle(cameras, points): synthetic bundle adjustment with a known answer.
+#include "problems/bundle.hpp"
+
+#include <topograd/frontend/mat.hpp>
+#include <topograd/ir/error.hpp>
+
+#include <Eigen/Geometry>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <string>
+
+namespace topograd::problems {
+namespace {
+
+constexpr std::size_t kCamera = 9;
+
+/// Numbers that are the same everywhere: splitmix64 (Steele, Lea, Flood 2014).
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() {
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+  double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }  ///< [0, 1)
+  double both() { return 2 * unit() - 1; }                               ///< [−1, 1)
+
+ private:
+  std::uint64_t state_;
+};
+
+void check(const BundleOptions& o) {
+  const auto refuse = [](const std::string& expected, std::uint64_t got) {
+    throw Error(ErrorCode::InvalidArgument,
+                "bundle: expected " + expected + ", got " + std::to_string(got));
+  };
+  if (o.cameras < 2) refuse("2 cameras or more", o.cameras);
+  if (o.points < 4) refuse("4 points or more", o.points);
+  const std::uint64_t cameras = o.cameras, points = o.points;
+  const std::uint64_t least = std::max(2 * points, (kCamera * cameras + 3 * points) / 2);
+  if (o.observations < least || o.observations > cameras * points)
+    refuse("observations in " + std::to_string(least) + " .. " + std::to_string(cameras * points),
+           o.observations);
+  if (!(o.noise >= 0 && std::isfinite(o.noise)))
+    throw Error(ErrorCode::InvalidArgument, "bundle: expected noise >= 0");
+}
+
+Eigen::Matrix3d rotation(const double* axis_angle) {
+  const Eigen::Vector3d a(axis_angle[0], axis_angle[1], axis_angle[2]);
+  const double angle = a.norm();
+  if (angle == 0) return Eigen::Matrix3d::Identity();
+  return Eigen::AngleAxisd(angle, a / angle).toRotationMatrix();
+}
+
+Eigen::Vector3d center(const double* camera) {
+  return -rotation(camera).transpose() * Eigen::Vector3d(camera[3], camera[4], camera[5]);
+}
+
+std::array<double, 2> project(const double* camera, const double* point) {
+  const Eigen::Vector3d P = rotation(camera) * Eigen::Vector3d(point[0], point[1], point[2]) +
+                            Eigen::Vector3d(camera[3], camera[4], camera[5]);
+  const double u = -P.x() / P.z(), v = -P.y() / P.z(), s = u * u + v * v;
+  const double scale = camera[6] * (1 + camera[7] * s + camera[8] * s * s);
+  return {scale * u, scale * v};
+}
+
+std::array<Value, 2> reprojection(const Parameters& cameras, std::size_t c, const Vec3& point,
+                                  const std::array<double, 2>& seen) {
+  const auto unknown = [&](int k) { return cameras(c, k); };
+  const Vec3 P = rotate(Vec3{unknown(0), unknown(1), unknown(2)}, point) +
+                 Vec3{unknown(3), unknown(4), unknown(5)};
+  const Value u = -P.x / P.z, v = -P.y / P.z, s = u * u + v * v;
+  const Value scale = unknown(6) * (literal(1) + s * (unknown(7) + unknown(8) * s));
+  return {scale * u - seen[0], scale * v - seen[1]};
+}
+
+void place_cameras(Bundle& out, std::uint32_t count, Random& random) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const double phi = 2 * std::numbers::pi * i / count - std::numbers::pi;
+    std::array<double, kCamera> camera{};
+    for (std::size_t k = 0; k < 3; ++k) camera[k] = 0.05 * random.both();
+    camera[1] -= phi;
+    Eigen::Vector3d c(5 * std::sin(phi), 0.5 * std::sin(3 * phi), 5 * std::cos(phi));
+    for (Eigen::Index k = 0; k < 3; ++k) c[k] += 0.2 * random.both();
+    const Eigen::Vector3d t = -rotation(camera.data()) * c;
+    for (Eigen::Index k = 0; k < 3; ++k) camera[static_cast<std::size_t>(3 + k)] = t[k];
+    camera[6] = 1000 * (1 + 0.1 * random.both());
+    camera[7] = 0.05 * random.both();
+    camera[8] = 0.01 * random.both();
+    out.true_cameras.insert(out.true_cameras.end(), camera.begin(), camera.end());
+  }
+}
+
+void perturb(Bundle& out, Random& random) {
+  constexpr std::array kAmounts = {0.01, 0.01, 0.01, 0.05, 0.05, 0.05};
+  out.cameras = out.true_cameras;
+  for (std::size_t i = 0; i < out.cameras.size(); i += kCamera) {
+    for (std::size_t k = 0; k < kAmounts.size(); ++k)
+      out.cameras[i + k] += kAmounts[k] * random.both();
+    out.cameras[i + 6] *= 1 + 0.02 * random.both();
+    out.cameras[i + 7] = out.cameras[i + 8] = 0;
+  }
+  out.points = out.true_points;
+  for (double& x : out.points) x += 0.05 * random.both();
+}
+
+/// Two numbers of standard normal distribution (Box and Muller 1958).
+std::array<double, 2> normal(Random& random) {
+  const double radius = std::sqrt(-2 * std::log(1 - random.unit()));
+  const double angle = 2 * std::numbers::pi * random.unit();
+  return {radius * std::cos(angle), radius * std::sin(angle)};
+}
+
+/// Which cameras see a point: (first + r step) mod cameras for r = 0, 1, ...
+struct Visibility {
+  std::uint32_t first = 0, step = 1;
+};
+
+std::vector<Visibility> choose_views(const BundleOptions& o, Random& random) {
+  const std::uint32_t views = (o.observations + o.points - 1) / o.points;
+  const std::uint32_t steps = std::max(1u, o.cameras / views);
+  std::vector<Visibility> out(o.points);
+  for (Visibility& v : out) {
+    v.first = static_cast<std::uint32_t>(random.next() % o.cameras);
+    v.step = 1 + static_cast<std::uint32_t>(random.next() % steps);
+  }
+  return out;
+}
+
+struct Rms {
+  double sum = 0, largest = 0;
+  void add(double distance) {
+    sum += distance * distance;
+    largest = std::max(largest, distance);
+  }
+  double mean(std::size_t count) const { return std::sqrt(sum / static_cast<double>(count)); }
+};
+
+}  // namespace
+
+std::unique_ptr<Bundle> bundle(const BundleOptions& o) {
+  check(o);
+  Random random(o.seed);
+  auto out = std::make_unique<Bundle>();
+  place_cameras(*out, o.cameras, random);
+  for (std::size_t k = 0; k < 3 * std::size_t{o.points}; ++k)
+    out->true_points.push_back(random.both());
+  const std::vector<Visibility> views = choose_views(o, random);
+  perturb(*out, random);
+  const Parameters cameras = out->problem.add_parameters(out->cameras, static_cast<int>(kCamera));
+  const Parameters points = out->problem.add_parameters(out->points, 3);
+  for (std::uint32_t k = 0; k < o.observations; ++k) {
+    const std::uint32_t j = k % o.points, round = k / o.points;
+    const auto c = static_cast<std::size_t>(
+        (views[j].first + std::uint64_t{round} * views[j].step) % o.cameras);
+    std::array<double, 2> seen =
+        project(&out->true_cameras[kCamera * c], &out->true_points[3 * std::size_t{j}]);
+    if (o.noise > 0) {
+      const std::array<double, 2> n = normal(random);
+      for (std::size_t d = 0; d < 2; ++d) seen[d] += o.noise * n[d];
+    }
+    out->problem.add_residual(reprojection(cameras, c, points.vec3(j), seen),
+                              {.label = "observation"});
+  }
+  return out;
+}
+
+BundleErrors bundle_errors(const Bundle& bundle) {
+  const std::size_t points = bundle.points.size() / 3, cameras = bundle.cameras.size() / kCamera;
+  const auto positions = [&](const std::vector<double>& x, const std::vector<double>& c) {
+    Eigen::Matrix3Xd out(3, static_cast<Eigen::Index>(points + cameras));
+    for (std::size_t j = 0; j < points; ++j)
+      out.col(static_cast<Eigen::Index>(j)) = Eigen::Map<const Eigen::Vector3d>(&x[3 * j]);
+    for (std::size_t i = 0; i < cameras; ++i)
+      out.col(static_cast<Eigen::Index>(points + i)) = center(&c[kCamera * i]);
+    return out;
+  };
+  const Eigen::Matrix3Xd found = positions(bundle.points, bundle.cameras);
+  const Eigen::Matrix3Xd truth = positions(bundle.true_points, bundle.true_cameras);
+  const Eigen::Matrix4d map = Eigen::umeyama(found, truth, true);
+  const Eigen::Matrix3Xd aligned =
+      (map.topLeftCorner<3, 3>() * found).colwise() + Eigen::Vector3d(map.topRightCorner<3, 1>());
+  Rms point, camera;
+  BundleErrors errors;
+  for (std::size_t k = 0; k < points + cameras; ++k) {
+    const auto column = static_cast<Eigen::Index>(k);
+    (k < points ? point : camera).add((aligned.col(column) - truth.col(column)).norm());
+  }
+  for (std::size_t i = 0; i < cameras; ++i) {
+    const double f = bundle.true_cameras[kCamera * i + 6];
+    errors.focal_max =
+        std::max(errors.focal_max, std::abs(bundle.cameras[kCamera * i + 6] - f) / f);
+  }
+  errors.point_rms = point.mean(points);
+  errors.point_max = point.largest;
+  errors.center_rms = camera.mean(cameras);
+  errors.center_max = camera.largest;
+  return errors;
+}
+
+}  // namespace topograd::problems

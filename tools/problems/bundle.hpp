@@ -1,0 +1,47 @@
+// bundle(cameras, points): synthetic bundle adjustment with a known answer.
+#pragma once
+
+#include <topograd/frontend/problem.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace topograd::problems {
+
+struct BundleOptions {
+  std::uint32_t cameras = 49;    ///< >= 2
+  std::uint32_t points = 7'776;  ///< >= 4
+  std::uint32_t observations =
+      31'843;        ///< 2 points .. cameras * points, and enough for the unknowns
+  double noise = 0;  ///< standard deviation of each observed coordinate, pixels
+  std::uint64_t seed = 1;
+};
+
+/// The problem, the memory that it works on, and the answer.
+///
+/// A camera is Snavely's, nine numbers: axis-angle a, translation t, focal length f, distortion k1,
+/// k2. It sees the point X at f (1 + k1 s + k2 s²) p, s = |p|², p = −(P.x, P.y) / P.z, P = R(a) X +
+/// t, in pixels.
+struct Bundle {
+  std::vector<double> cameras, points;            ///< the start, later the solution
+  std::vector<double> true_cameras, true_points;  ///< that the observations were made from
+  Problem problem;
+};
+
+/// Cameras on a ring of radius 5 around points in the cube [−1, 1]³, as docs/reference-problems.md
+/// writes down, number by number.
+///
+/// Throws Error{InvalidArgument} for sizes out of range.
+std::unique_ptr<Bundle> bundle(const BundleOptions& options);
+
+/// Distances to the answer after the similarity that brings points and camera centres closest to
+/// it (least squares; Umeyama 1991), in units in which the points fill a cube of side 2.
+struct BundleErrors {
+  double point_rms = 0, point_max = 0;
+  double center_rms = 0, center_max = 0;  ///< of cameras: −R(a)ᵀ t
+  double focal_max = 0;                   ///< relative
+};
+BundleErrors bundle_errors(const Bundle& bundle);
+
+}  // namespace topograd::problems
