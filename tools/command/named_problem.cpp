@@ -197,17 +197,20 @@ void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool requir
   app.add_option("--shuffle", arguments.shuffle,
                  "seed of a permutation of vertices and residuals (springs)");
   app.add_option("--set", arguments.set, "one problem of many, by name (nist, mgh)");
-  app.add_option("--count", arguments.count,
-                 "unknowns: the problems that have any number of them (mgh)");
   app.add_option("--cameras", arguments.bundle.cameras, "(bundle)");
   app.add_option("--points", arguments.bundle.points, "(bundle)");
   app.add_option("--observations", arguments.bundle.observations, "(bundle)");
   app.add_option("--noise", arguments.bundle.noise, "of observations, in pixels (bundle)");
-  app.add_option("--seed", arguments.bundle.seed, "of what is drawn at random (bundle)");
 }
 
 void add_data_option(CLI::App& app, ProblemArguments& arguments) {
   app.add_option("--data", arguments.data, "folder of files *.dat, or one of them (nist)");
+}
+
+void add_generator_options(CLI::App& app, ProblemArguments& arguments) {
+  app.add_option("--count", arguments.count,
+                 "unknowns: the problems that have any number of them (mgh)");
+  app.add_option("--seed", arguments.bundle.seed, "of what is drawn at random (bundle)");
 }
 
 std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {

@@ -39,6 +39,8 @@ struct ProblemArguments {
 void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool required = true);
 /// --data, where it does not mean the data of an expression.
 void add_data_option(CLI::App& app, ProblemArguments& arguments);
+/// --count and --seed, where they do not mean something else.
+void add_generator_options(CLI::App& app, ProblemArguments& arguments);
 
 /// A problem, the memory that it works on, and the mesh that it came from.
 class NamedProblem {

@@ -82,6 +82,7 @@ void add_solve(CLI::App& app) {
       app.add_subcommand("solve", "Minimises a problem or what a JSON file describes");
   add_problem_options(*command, arguments->problem);
   add_data_option(*command, arguments->problem);
+  add_generator_options(*command, arguments->problem);
   add_place_options(*command, arguments->solver);
   add_solve_options(*command, arguments->solver);
   command->add_option("--out", arguments->out, "OBJ file for the mesh at the end");
