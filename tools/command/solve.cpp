@@ -49,10 +49,12 @@ void solve_problem(const Arguments& arguments) {
   } else if (!arguments.solver.max_iterations) {
     options.max_iterations = 100;
   }
-  // Conjugate gradients with block-Jacobi take thousands of iterations on cameras and points; a
-  // sparse factorisation eliminates the points first.
-  if (arguments.problem.name == "bundle" && arguments.solver.linear.empty())
+  // A sparse factorisation eliminates the points first: on the CPU 0.6 s where conjugate gradients
+  // take 0.75 (49 cameras), 5.4 s where they take 12 (138).
+  if (arguments.problem.name == "bundle" && arguments.solver.linear.empty() &&
+      options.backend == Backend::cpu) {
     options.linear_solver = LinearSolver::cholesky;
+  }
   // Least squares is the rule; what is no sum of squares needs another method.
   if (arguments.solver.method.empty() && options.method == Method::levenberg_marquardt &&
       named->problem().energy_count() > 0) {
