@@ -154,6 +154,8 @@ class Expression {
 
 }  // namespace
 
+double detail::eager_number(std::uint32_t variable) { return variables[variable].number; }
+
 Value variable(double number) {
   Value value =
       Value::adopt(detail::append_leaf(detail::head(Op::Parameter, detail::kEager), 0, 0, 0));

@@ -10,8 +10,8 @@ namespace Eigen {
 
 /// A Value is a real scalar with the precision of double. Numbers that Eigen makes itself (the 1 of
 /// AngleAxis::toRotationMatrix, the 0 of setZero) are data, as every converted number is; functions
-/// of Eigen that branch on a scalar (normalized, stableNorm, pivoting decompositions) need a branch
-/// that can be traced: topograd::normalize and topograd::inverse need none.
+/// of Eigen that branch on a scalar (normalized, stableNorm, pivoting decompositions) leave guards:
+/// topograd::normalize and topograd::inverse need none.
 template <>
 struct NumTraits<topograd::Value> : GenericNumTraits<topograd::Value> {
   using Real = topograd::Value;

@@ -104,10 +104,14 @@ ir::Program build(const RawTape& raw, const Leaves& leaves) {
   }
   std::vector<ir::Id> outputs;
   for (const std::uint32_t row : raw.rows) outputs.push_back(renamed[row]);
+  std::vector<ir::Guard> guards;
+  for (const RawGuard& guard : raw.guards)
+    guards.push_back({renamed[guard.condition], guard.expected});
   return graph.extract(outputs,
                        {.parameters = static_cast<std::uint32_t>(leaves.parameters.sorted.size()),
                         .data = static_cast<std::uint32_t>(leaves.data.size()),
-                        .uniforms = static_cast<std::uint32_t>(leaves.uniforms.sorted.size())});
+                        .uniforms = static_cast<std::uint32_t>(leaves.uniforms.sorted.size())},
+                       guards);
 }
 
 /// Distributes leaves to canonical slots: the first of a slot stands for it, the others are

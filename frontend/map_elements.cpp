@@ -56,15 +56,15 @@ std::vector<ElementShape> MapElements::shapes() const {
   return shapes;
 }
 
-void MapElements::check_ranges(const MapTrace& trace, const ElementShape& shape,
-                               const Caller& caller) const {
+void MapElements::check_ranges(std::span<const AddressForm> read,
+                               std::span<const std::size_t> elements, const Caller& caller) const {
   std::vector<AddressForm> forms;  // one for each column, array and shift
-  for (const AddressForm& f : trace.forms) {
+  for (const AddressForm& f : read) {
     const auto key = [](const AddressForm& g) { return std::tuple(g.column, g.shift, g.blocks); };
     const bool known = std::ranges::any_of(forms, [&](const auto& g) { return key(g) == key(f); });
     if (!f.direct && !known) forms.push_back(f);
   }
-  for (const std::size_t e : shape.elements) {
+  for (const std::size_t e : elements) {
     for (const AddressForm& f : forms) {
       const std::int64_t block = f.block(index(e, f.column));
       if (block >= 0 && block < std::int64_t{f.blocks}) continue;

@@ -61,10 +61,17 @@ class MapElements {
   std::uint32_t entry(const AddressForm& form, std::size_t element) const {
     return form.entry(index(element, form.column));
   }
+  std::span<const std::uint32_t> indices(std::size_t element) const {
+    return options_.indices.subspan(indices_[element].first, indices_[element].size);
+  }
+  std::span<const double> data(std::size_t element) const {
+    return options_.data.subspan(data_[element].first, data_[element].size);
+  }
 
   /// Throws Error{InvalidArgument} that names the first element whose index is out of an array's
   /// range.
-  void check_ranges(const MapTrace& trace, const ElementShape& shape, const Caller& caller) const;
+  void check_ranges(std::span<const AddressForm> read, std::span<const std::size_t> elements,
+                    const Caller& caller) const;
 
  private:
   std::size_t count_;

@@ -37,9 +37,7 @@ std::uint32_t narrow(std::size_t n) { return static_cast<std::uint32_t>(n); }
 
 }  // namespace
 
-Problem::Problem() : state_(std::make_unique<detail::ProblemState>()) {
-  state_->serial = detail::next_serial();
-}
+Problem::Problem() : state_(std::make_unique<detail::ProblemState>()) {}
 Problem::~Problem() = default;
 Problem::Problem(Problem&&) noexcept = default;
 Problem& Problem::operator=(Problem&&) noexcept = default;
@@ -109,6 +107,8 @@ Term Problem::add_energy(const Value& energy, const ResidualOptions& options) {
   detail::check_energy(1, options.loss, state_->caller("add_energy", options.label, true));
   return {state_->serial, detail::trace_block(*state_, {&energy, 1}, options, true)};
 }
+
+Residual Problem::handle(std::uint64_t id) const { return {state_->serial, id}; }
 
 Residual Problem::add_residual(const Vec2& v, const ResidualOptions& options) {
   return add_residual({v.x, v.y}, options);

@@ -9,11 +9,14 @@
 #include <topograd/ir/topology.hpp>
 
 #include <array>
+#include <concepts>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace topograd {
@@ -127,6 +130,8 @@ struct Place {
   std::string_view label;    ///< empty if none was given
 };
 
+class Branches;
+
 /// What is minimised over the parameters: half the sum of squares of the residuals, and the sum of
 /// the energies if there are any.
 ///
@@ -189,13 +194,25 @@ class Problem {
   ///
   /// `f` takes an Element and gives a Value, a Vec, or a container of Values. It is called once for
   /// each valence and number of data, whatever `count` is; Values and numbers that it captures are
-  /// the same in all elements. Elements in which two reads meet in one unknown get a topology of
-  /// their own. Throws Error{Shape} if the options' sizes do not fit, Error{InvalidArgument} for an
-  /// index out of range (with its element), and what add_residual throws; the problem is unchanged
-  /// then.
+  /// the same in all elements. Where it branches on Values it is called once for each path that an
+  /// element takes, copied, and called again when elements change sides: what it refers to must
+  /// live as long as the problem does. The indices and data are copied then, too. Elements in which
+  /// two reads meet in one unknown get a topology of their own. Throws Error{Shape} if the options'
+  /// sizes do not fit, Error{InvalidArgument} for an index out of range (with its element), and
+  /// what add_residual throws; the problem is unchanged then.
   template <class F>
   Residuals add_residuals(std::size_t count, F&& f, const MapOptions& options = {}) {
     return add_map(count, Callable::of(f), options);
+  }
+
+  /// Adds one residual block that `f()` gives: a Value, a Vec or a container of Values.
+  ///
+  /// Where `f` branches on Values it is copied and called again when a branch changes sides, so
+  /// what it refers to must live as long as the problem does, and it must give as many rows each
+  /// time. Without branches it is called once, and this is add_residual(f()).
+  template <class F>
+  requires std::invocable<F&> Residual add_residual(F&& f, const ResidualOptions& options = {}) {
+    return handle(add_callable(RowsCallable::of(f), options, false));
   }
 
   /// Adds one energy: a number that contributes itself, not its square, to what is minimised.
@@ -203,6 +220,12 @@ class Problem {
   /// Only methods for scalar objectives take it (Method). Throws as add_residual, and
   /// Error{InvalidArgument} for a loss, which belongs to residuals.
   Term add_energy(const Value& energy, const ResidualOptions& options = {});
+  /// The energy that `f()` gives, traced again as the rows of add_residual(f) are.
+  template <class F>
+  requires std::invocable<F&> Term add_energy(F&& f, const ResidualOptions& options = {}) {
+    const Residual added = handle(add_callable(RowsCallable::of(f), options, true));
+    return {added.problem, added.id};
+  }
 
   /// Adds one energy for each of `count` elements: `f` gives one Value. Errors are those of
   /// add_residuals, and Error{Shape} where `f` gives more than one number.
@@ -312,19 +335,36 @@ class Problem {
   std::size_t bytes() const;
 
  private:
-  /// A reference to a callable and how to call it.
-  struct Callable {
+  friend class Branches;
+
+  /// A reference to a callable, how to call it, and how to copy it; null if it cannot be.
+  template <class... Arguments>
+  struct CallableOf {
+    using Kept = std::function<void(Arguments..., std::vector<Value>& rows)>;
     void* object;
-    void (*call)(void* object, Element element, std::vector<Value>& rows);
+    void (*call)(void* object, Arguments... arguments, std::vector<Value>& rows);
+    Kept (*keep)(void* object);
 
     template <class F>
-    static Callable of(F& f) {
-      return {const_cast<void*>(static_cast<const void*>(&f)),
-              [](void* object, Element element, std::vector<Value>& rows) {
-                append_rows((*static_cast<F*>(object))(element), rows);
-              }};
+    static CallableOf of(F& f) {
+      CallableOf out{const_cast<void*>(static_cast<const void*>(&f)),
+                     [](void* object, Arguments... arguments, std::vector<Value>& rows) {
+                       append_rows((*static_cast<F*>(object))(arguments...), rows);
+                     },
+                     nullptr};
+      if constexpr (std::is_copy_constructible_v<std::decay_t<F>>) {
+        out.keep = [](void* object) -> Kept {
+          return [kept = std::decay_t<F>(*static_cast<F*>(object))](
+                     Arguments... arguments, std::vector<Value>& rows) mutable {
+            append_rows(kept(arguments...), rows);
+          };
+        };
+      }
+      return out;
     }
   };
+  using Callable = CallableOf<Element>;
+  using RowsCallable = CallableOf<>;
 
   static void append_rows(const Value& row, std::vector<Value>& rows) { rows.push_back(row); }
   static void append_rows(const Vec2& v, std::vector<Value>& rows) {
@@ -350,6 +390,8 @@ class Problem {
                         int coordinate) const;
   Residuals add_map(std::size_t count, const Callable& f, const MapOptions& options,
                     bool energy = false);
+  std::uint64_t add_callable(const RowsCallable& f, const ResidualOptions& options, bool energy);
+  Residual handle(std::uint64_t id) const;
 
   std::unique_ptr<detail::ProblemState> state_;
 };

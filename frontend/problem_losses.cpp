@@ -137,21 +137,45 @@ void ProblemState::move_instance(std::uint64_t id, std::uint32_t to) {
     if (to != kTrivialLoss) ++losses[to].users;
     return;
   }
+  move_block(id, variant(at.group, losses[to].program), row_of(at), to);
+}
+
+Location ProblemState::locate(std::uint64_t id, bool energy) {
+  index_blocks(energy);
+  return ledger(energy).locations[id];
+}
+
+Row ProblemState::row_of(const Location& at) const {
+  const Group& group = groups[at.group];
+  const std::uint32_t columns = group.batch.index_columns() - group.loss_uniforms;
+  const std::size_t numbers = group.batch.data_columns();
   Row values;
   for (std::uint32_t k = 0; k < columns; ++k)
-    values.indices.push_back(from.batch.index(at.instance, k));
-  const std::size_t numbers = from.batch.data_columns();
+    values.indices.push_back(group.batch.index(at.instance, k));
   for (std::uint32_t k = 0; k < numbers; ++k) {
-    values.data.push_back(from.batch.data(at.instance, k));
-    if (!from.sources.empty()) values.sources.push_back(from.sources[at.instance * numbers + k]);
+    values.data.push_back(group.batch.data(at.instance, k));
+    if (!group.sources.empty()) values.sources.push_back(group.sources[at.instance * numbers + k]);
   }
-  const std::uint64_t first_row = from.batch.residual_row(at.instance);
-  const std::uint32_t label = label_at(from, id);
-  const std::uint32_t target = variant(at.group, losses[to].program);
+  return values;
+}
+
+void ProblemState::move(std::uint64_t id, std::uint32_t group, const Row& values) {
+  const Location at = locate(id, groups[group].energy);
+  const std::uint32_t loss = loss_of(groups[at.group], at.instance);
+  move_block(id, variant(group, losses[loss].program), values, loss);
+  ++versions.structure;
+}
+
+void ProblemState::move_block(std::uint64_t id, std::uint32_t target, const Row& values,
+                              std::uint32_t loss) {
+  Ledger& kind = ledger(groups[target].energy);
+  const Location at = kind.locations[id];
+  const std::uint64_t first_row = groups[at.group].batch.residual_row(at.instance);
+  const std::uint32_t label = label_at(groups[at.group], id);
   take_out(kind, id);
   // append() numbers a new block; this one keeps its id, its row and its label.
   const std::uint64_t ids = kind.next_id, all_rows = kind.rows;
-  append(target, values, label_at(groups[target], kind.next_id), to);
+  append(target, values, label_at(groups[target], kind.next_id), loss);
   Group& group = groups[target];
   const std::size_t instance = group.batch.size() - 1;
   kind.next_id = ids;

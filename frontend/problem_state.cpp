@@ -1,9 +1,20 @@
 // Instances of a problem: appending, finding and removing them.
+#include <topograd/frontend/branch.hpp>
+#include <topograd/frontend/callables.hpp>
 #include <topograd/frontend/problem_state.hpp>
 
 #include <algorithm>
 
 namespace topograd::detail {
+
+ProblemState::ProblemState() : serial(next_serial()) { enter_problem(*this); }
+ProblemState::~ProblemState() { leave_problem(*this); }
+
+Callables& ProblemState::callables_of(bool energy) {
+  std::unique_ptr<Callables>& kept = callables[energy ? 1 : 0];
+  if (kept == nullptr) kept = std::make_unique<Callables>();
+  return *kept;
+}
 
 Caller ProblemState::caller(std::string_view call, std::string_view label, bool energy) const {
   return {.call = call,

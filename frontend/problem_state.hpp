@@ -66,8 +66,15 @@ struct Ledger {
   bool rows_moved = false;          ///< rows are to be numbered again before they are read
   std::vector<Location> locations;  ///< by id
 };
+struct Callables;
 
 struct ProblemState {
+  /// Takes a serial; branches on this problem's Values find it by that while it lives.
+  ProblemState();
+  ~ProblemState();
+  ProblemState(const ProblemState&) = delete;
+  ProblemState& operator=(const ProblemState&) = delete;
+
   std::uint32_t serial = 0;
   std::vector<ParameterArray> arrays;
   std::uint32_t scalars = 0;  ///< in x
@@ -101,9 +108,12 @@ struct ProblemState {
   Row row;
   std::vector<std::uint32_t> scratch;
   std::vector<std::uint32_t> raw_rows;
+  std::vector<RawGuard> raw_guards;
   CompactTape compact;
   Versions versions;
   TraceStatistics statistics;
+  /// Of residuals and of energies that have branches; null if none has.
+  std::unique_ptr<Callables> callables[2];
 
   /// For the texts of errors about the next residual block or energy.
   Caller caller(std::string_view call, std::string_view label, bool energy = false) const;
@@ -130,6 +140,14 @@ struct ProblemState {
   std::uint64_t append(HostBlock block);
 
   void remove(std::uint64_t id, bool energy);
+  /// The instance that an id stands for, and what its row holds but for the loss's uniforms.
+  Location locate(std::uint64_t id, bool energy);
+  Row row_of(const Location& at) const;
+  /// Makes a block an instance of another topology with as many rows; id, place among the rows,
+  /// label and loss stay.
+  void move(std::uint64_t id, std::uint32_t group, const Row& values);
+  /// Kept callables of that kind of block, to add to.
+  Callables& callables_of(bool energy);
   /// Numbers the rows in the order of ids, if a removal has moved them.
   void number_rows();
   std::uint64_t id_of(const Group& group, std::size_t instance) const;
@@ -145,11 +163,21 @@ struct ProblemState {
   void remove_host_block(std::uint32_t number);
   void set_traced_loss(std::span<const std::uint64_t> ids, const Loss& loss);
   void move_instance(std::uint64_t id, std::uint32_t loss);
+  /// Makes a block an instance of another group; id, place among the rows and label stay.
+  void move_block(std::uint64_t id, std::uint32_t group, const Row& values, std::uint32_t loss);
   void take_out(Ledger& kind, std::uint64_t id);
 };
 
 /// Nodes of this thread's tape that the rows are. Throws Error{Shape} and Error{StaleValue}.
 std::vector<std::uint64_t> row_nodes(std::span<const Value> rows, const Caller& caller);
+
+/// The group of a tape that needs no others, with `state.row` filled: by its raw shape, or in
+/// canonical form.
+///
+///   loss_program  of the group, if it is a new one
+///   leaves        if not null, which nodes the slots stand for
+std::uint32_t match_tape(ProblemState& state, const RawTape& raw, const Caller& caller,
+                         std::uint32_t loss_program, LeafMap* leaves = nullptr);
 
 /// Adds the residual block that `rows` are, or the energy that its one row is: by its raw shape, or
 /// in canonical form. Returns its id.

@@ -1,4 +1,5 @@
 // Problem: what a solver reads.
+#include <topograd/frontend/callables.hpp>
 #include <topograd/frontend/problem.hpp>
 #include <topograd/frontend/problem_state.hpp>
 #include <topograd/ir/error.hpp>
@@ -117,6 +118,9 @@ std::size_t Problem::bytes() const {
   std::size_t total = s.residual_shapes.bytes() + s.energy_shapes.bytes() +
                       (s.data.capacity() + s.uniforms.capacity()) * 8 + s.constants.capacity() +
                       locations * sizeof(detail::Location);
+  for (const auto& callables : s.callables)
+    if (callables != nullptr)
+      for (const auto& [id, map] : callables->maps) total += map->bytes();
   for (const detail::Group& g : s.groups) {
     total += g.batch.bytes() + g.runs.capacity() * sizeof(detail::Run) +
              g.sources.capacity() * sizeof(std::uint32_t) + g.ids.capacity() * 8;

@@ -48,6 +48,7 @@ std::uint64_t hash_of(const RawTape& raw) {
     hash = ir::mix64(hash ^ (low * 0x9e3779b97f4a7c15ULL) ^ (high * 0xc2b2ae3d27d4eb4fULL));
   }
   for (const std::uint32_t row : raw.rows) hash = ir::mix64(hash ^ row);
+  for (const RawGuard& g : raw.guards) hash = ir::mix64(hash ^ (2ULL * g.condition + g.expected));
   return hash;
 }
 
@@ -87,7 +88,10 @@ bool read_shared(const TapeNode* nodes, const std::vector<std::uint32_t>& slots,
 }  // namespace
 
 RawShape::RawShape(const RawTape& raw, LeafMap leaves, std::uint32_t topology)
-    : rows_(raw.rows.begin(), raw.rows.end()), leaves_(std::move(leaves)), topology_(topology) {
+    : rows_(raw.rows.begin(), raw.rows.end()),
+      guards_(raw.guards.begin(), raw.guards.end()),
+      leaves_(std::move(leaves)),
+      topology_(topology) {
   for (const TapeNode& node : raw.nodes) {
     mask_.push_back(mask_of(node));
     pattern_.push_back(masked(node, mask_.back()));
@@ -99,6 +103,7 @@ RawShape::RawShape(const RawTape& raw, LeafMap leaves, std::uint32_t topology)
 bool RawShape::same_structure(const RawTape& raw) const {
   const std::size_t count = pattern_.size();
   if (raw.nodes.size() != count || raw.rows.size() != rows_.size()) return false;
+  if (!std::ranges::equal(raw.guards, guards_)) return false;
   for (std::size_t k = 0; k < rows_.size(); ++k)
     if (raw.rows[k] != rows_[k]) return false;
   const TapeNode* node = raw.nodes.data();
@@ -140,6 +145,7 @@ std::size_t RawShape::bytes() const {
   const LeafMap& l = leaves_;
   return sizeof(*this) + pattern_.capacity() * 2 * sizeof(TapeNode) +
          (l.parameter_aliases.capacity() + l.uniform_aliases.capacity()) * sizeof(Alias) +
+         guards_.capacity() * sizeof(RawGuard) +
          (rows_.capacity() + l.parameters.capacity() + l.uniforms.capacity() + l.data.capacity()) *
              sizeof(std::uint32_t);
 }

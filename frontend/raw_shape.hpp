@@ -48,6 +48,7 @@ class RawShape {
  private:
   std::vector<TapeNode> pattern_, mask_;
   std::vector<std::uint32_t> rows_;
+  std::vector<RawGuard> guards_;
   LeafMap leaves_;
   bool bound_ = false;  // some data come from arrays
   std::uint32_t topology_;

@@ -9,10 +9,12 @@ std::uint32_t CompactTape::position(std::uint64_t id) const {
   return static_cast<std::uint32_t>(std::lower_bound(ids_.begin(), ids_.end(), id) - ids_.begin());
 }
 
-void CompactTape::assign(std::span<const std::uint64_t> rows) {
+/// The ids of all nodes that rows and conditions need, ascending.
+void CompactTape::collect(std::span<const std::uint64_t> rows) {
   // A heap of what is still to be visited: from the last node down none is seen twice.
   ids_.clear();
   open_.assign(rows.begin(), rows.end());
+  for (const BranchMark& branch : branches_) open_.push_back(branch.condition);
   std::make_heap(open_.begin(), open_.end());
   while (!open_.empty()) {
     const std::uint64_t id = open_.front();
@@ -28,6 +30,18 @@ void CompactTape::assign(std::span<const std::uint64_t> rows) {
     }
   }
   std::reverse(ids_.begin(), ids_.end());
+}
+
+void CompactTape::assign(std::span<const std::uint64_t> rows) {
+  branches_.clear();
+  collect(rows);
+  // A condition may depend on earlier branches.
+  while (tape.branches != 0) {
+    std::vector<BranchMark> found = branches_of(ids_);
+    if (found.size() == branches_.size()) break;
+    branches_ = std::move(found);
+    collect(rows);
+  }
 
   nodes_.clear();
   for (std::uint32_t at = 0; at < ids_.size(); ++at) {
@@ -40,6 +54,9 @@ void CompactTape::assign(std::span<const std::uint64_t> rows) {
   }
   rows_.clear();
   for (const std::uint64_t row : rows) rows_.push_back(position(row));
+  guards_.clear();
+  for (const BranchMark& branch : branches_)
+    guards_.push_back({position(branch.condition), branch.taken});
 }
 
 }  // namespace topograd::detail

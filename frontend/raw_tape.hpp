@@ -9,10 +9,18 @@
 
 namespace topograd::detail {
 
-/// Nodes that need no others, and which of them are residual rows.
+/// A branch of a residual: which way the condition went.
+struct RawGuard {
+  std::uint32_t condition = 0;  ///< position in the tape's nodes
+  bool expected = false;
+  friend bool operator==(const RawGuard&, const RawGuard&) = default;
+};
+
+/// Nodes that need no others, which of them are residual rows, and the branches taken.
 struct RawTape {
   std::span<const TapeNode> nodes;
   std::span<const std::uint32_t> rows;  ///< positions in `nodes`
+  std::span<const RawGuard> guards = {};
 };
 
 /// The nodes that rows need, wherever they lie on the tape, moved next to each other in their
@@ -21,18 +29,24 @@ class CompactTape {
  public:
   /// Takes the place of what was there. `rows` are nodes of this thread's tape. Cost: n log n in
   /// the nodes that the rows need, however far apart they are.
+  /// The branches on which these nodes depend come with them, and what their conditions need.
   void assign(std::span<const std::uint64_t> rows);
 
-  RawTape view() const { return {nodes_, rows_}; }
+  RawTape view() const { return {nodes_, rows_, guards_}; }
+  /// The branches, as `guards` of the view.
+  std::span<const BranchMark> branches() const { return branches_; }
   /// Where each node lies on the thread's tape, ascending.
   std::span<const std::uint64_t> ids() const { return ids_; }
 
  private:
   std::uint32_t position(std::uint64_t id) const;
+  void collect(std::span<const std::uint64_t> rows);
 
   std::vector<std::uint64_t> ids_, open_;
   std::vector<TapeNode> nodes_;
   std::vector<std::uint32_t> rows_;
+  std::vector<BranchMark> branches_;
+  std::vector<RawGuard> guards_;
 };
 
 }  // namespace topograd::detail

@@ -18,7 +18,18 @@ constexpr std::uint64_t kTagMask = ~std::uint64_t{0} << 32;
 struct Segment {
   std::uint64_t begin;
   std::int64_t live;
-  bool constant;  ///< made between begin_constants() and end_constants()
+  bool constant;           ///< made between begin_constants() and end_constants()
+  std::size_t first_mark;  ///< of its branches; the next segment's ends them
+  /// Branches of later segments that decided which of this segment's nodes a Value refers to. Their
+  /// conditions are kept as handles are.
+  std::vector<BranchMark> inherited = {};
+};
+
+/// An old segment of which a handle was copied after a branch in the open segment.
+struct Touched {
+  std::size_t segment;
+  std::int64_t live;  ///< before
+  bool replaced;      ///< since then a handle was replaced in the Value that held it
 };
 
 /// What the thread's tape owns; closes it at the end of the thread.
@@ -26,6 +37,9 @@ struct Storage {
   std::unique_ptr<TapeNode[]> nodes;
   std::uint64_t capacity = 0;
   std::vector<Segment> old;
+  std::vector<BranchMark> marks;    // of all segments, in their order
+  std::size_t first_open_mark = 0;  // of the open segment
+  std::vector<Touched> touched;
   int constant_depth = 0;
 
   ~Storage() { tape = Tape{}; }
@@ -46,14 +60,25 @@ std::int64_t live_in_open_segment() {
   return appended + tape.balance;
 }
 
+bool has_open_marks() { return storage.marks.size() > storage.first_open_mark; }
+
+void forget_marks(std::size_t first) {
+  storage.marks.resize(first);
+  storage.first_open_mark = first;
+  tape.branches = first;
+}
+
 /// Takes back the open segment and every old one behind which nothing is alive.
 void recycle() {
   tape.size = tape.mark - tape.tag;
   tape.balance = 0;
+  ++tape.generation;
+  forget_marks(storage.first_open_mark);
   if (tape.old == 0) return;
   std::vector<Segment>& old = storage.old;
   while (!old.empty() && old.back().live == 0) {
     tape.size = old.back().begin;
+    forget_marks(old.back().first_mark);
     old.pop_back();
   }
   tape.mark = tape.tag + tape.size;
@@ -61,7 +86,10 @@ void recycle() {
 }
 
 void close_segment() {
-  storage.old.push_back({tape.mark - tape.tag, live_in_open_segment(), storage.constant_depth > 0});
+  storage.old.push_back({tape.mark - tape.tag, live_in_open_segment(), storage.constant_depth > 0,
+                         storage.first_open_mark});
+  storage.first_open_mark = storage.marks.size();
+  ++tape.generation;
   tape.old = storage.old.size();
   tape.mark = tape.tag + tape.size;
   tape.balance = 0;
@@ -90,11 +118,31 @@ Segment* old_segment_of(std::uint64_t bits) {
 /// What is made from now on is not in one segment with what was made before.
 void split_segment() {
   if (tape.tag == 0) return;
-  if (live_in_open_segment() == 0) {
+  if (live_in_open_segment() == 0 && !has_open_marks()) {
     recycle();
   } else {
     close_segment();
   }
+}
+
+/// Hands the open segment's branches to the old segments among whose nodes they may have chosen:
+/// where a Value refers to one that did not, or to another one, than before the branch.
+void pass_marks_on() {
+  const std::vector<Touched> touched = std::move(storage.touched);
+  for (const Touched& t : touched) {
+    Segment& segment = storage.old[t.segment];
+    if (segment.live <= t.live && !(t.replaced && segment.live > 0)) continue;
+    for (std::size_t k = storage.first_open_mark; k < storage.marks.size(); ++k) {
+      segment.inherited.push_back(storage.marks[k]);
+      retain(tape.tag + storage.marks[k].condition);
+    }
+  }
+  storage.touched.clear();
+}
+
+std::size_t end_of_marks(std::size_t segment) {
+  return segment + 1 < storage.old.size() ? storage.old[segment + 1].first_mark
+                                          : storage.first_open_mark;
 }
 
 }  // namespace
@@ -102,8 +150,9 @@ void split_segment() {
 void make_room() {
   if (tape.tag == 0) open_tape();
   const bool finished = tape.limit == 0;
+  if (finished && !storage.touched.empty()) pass_marks_on();
   if (finished || tape.size >= storage.capacity) {
-    if (live_in_open_segment() == 0) {
+    if (live_in_open_segment() == 0 && (finished || !has_open_marks())) {
       recycle();
     } else if (finished) {
       close_segment();
@@ -132,11 +181,64 @@ bool is_made_constant(std::uint64_t id) {
 }
 
 void retain_old(std::uint64_t bits) {
-  if (Segment* segment = old_segment_of(bits)) ++segment->live;
+  Segment* segment = old_segment_of(bits);
+  if (segment == nullptr) return;
+  if (has_open_marks()) {
+    const auto number = static_cast<std::size_t>(segment - storage.old.data());
+    const auto same = [&](const Touched& t) { return t.segment == number; };
+    if (std::none_of(storage.touched.begin(), storage.touched.end(), same))
+      storage.touched.push_back({number, segment->live, false});
+  }
+  ++segment->live;
 }
 
 void release_old(std::uint64_t bits) {
-  if (Segment* segment = old_segment_of(bits)) --segment->live;
+  Segment* segment = old_segment_of(bits);
+  if (segment == nullptr || --segment->live > 0 || segment->inherited.empty()) return;
+  const std::vector<BranchMark> inherited = std::move(segment->inherited);
+  segment->inherited.clear();
+  for (const BranchMark& mark : inherited) release(tape.tag + mark.condition);
+}
+
+void release_replaced_old(std::uint64_t bits) {
+  for (Touched& t : storage.touched) t.replaced = true;
+  release_old(bits);
+}
+
+void begin_segment() {
+  finish_residual();
+  make_room();
+}
+
+void mark_branch(std::uint64_t condition_bits, bool taken) {
+  if (tape.size >= tape.limit) make_room();
+  storage.marks.push_back({condition_bits - tape.tag, tape.size, taken});
+  tape.branches = storage.marks.size();
+}
+
+std::span<const BranchMark> open_branches() {
+  return std::span<const BranchMark>(storage.marks).subspan(storage.first_open_mark);
+}
+
+std::vector<BranchMark> branches_of(std::span<const std::uint64_t> nodes) {
+  std::vector<BranchMark> out;
+  const std::uint64_t open = tape.mark - tape.tag;
+  std::size_t k = 0;
+  while (k < nodes.size() && nodes[k] < open) {
+    const Segment* segment = old_segment_of(tape.tag + nodes[k]);
+    const auto number = static_cast<std::size_t>(segment - storage.old.data());
+    const std::uint64_t end =
+        number + 1 < storage.old.size() ? storage.old[number + 1].begin : open;
+    for (std::size_t m = segment->first_mark; m < end_of_marks(number); ++m)
+      out.push_back(storage.marks[m]);
+    out.insert(out.end(), segment->inherited.begin(), segment->inherited.end());
+    while (k < nodes.size() && nodes[k] < end) ++k;
+  }
+  if (k < nodes.size() || tape.limit != 0) {
+    const std::span<const BranchMark> marks = open_branches();
+    out.insert(out.end(), marks.begin(), marks.end());
+  }
+  return out;
 }
 
 void bad_operand(std::uint64_t bits) {

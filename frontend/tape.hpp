@@ -5,6 +5,8 @@
 
 #include <bit>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace topograd::detail {
 
@@ -36,6 +38,13 @@ constexpr std::uint32_t head(ir::Op op, std::uint32_t flags = 0) {
   return static_cast<std::uint32_t>(op) | flags;
 }
 
+/// A branch that was taken while an expression was built.
+struct BranchMark {
+  std::uint64_t condition = 0;  ///< its node
+  std::uint64_t at = 0;         ///< size of the tape when it was taken
+  bool taken = false;           ///< the condition was true
+};
+
 /// Nodes of the expressions that this thread is building.
 ///
 /// Handles are counted: every append makes one, `balance` counts copies up and destructions down.
@@ -48,8 +57,10 @@ struct Tape {
   std::uint64_t limit = 0;  ///< below it an append needs no look at anything else
   std::uint64_t tag = 0;    ///< names this tape, in the upper half; even in units of 2^32
   std::uint64_t mark = std::uint64_t{1} << 63;  ///< tag plus the first node of the open segment
-  std::int64_t balance = 0;  ///< copied less destroyed handles of the open segment
-  std::uint64_t old = 0;     ///< number of old segments
+  std::int64_t balance = 0;      ///< copied less destroyed handles of the open segment
+  std::uint64_t old = 0;         ///< number of old segments
+  std::uint64_t branches = 0;    ///< marks that are kept
+  std::uint64_t generation = 0;  ///< moves on when nodes may have been recycled
 };
 
 // Constant initialisation and no destructor: access costs one instruction, and handles that outlive
@@ -76,6 +87,20 @@ void end_constants();
 /// Whether a node was made so. Cost: logarithmic in the number of old segments.
 bool is_made_constant(std::uint64_t id);
 
+/// Records a branch for the residual under construction. Marks live as long as their segment.
+void mark_branch(std::uint64_t condition_bits, bool taken);
+/// The marks of the open segment, in the order in which they were made.
+std::span<const BranchMark> open_branches();
+/// The marks on which an expression of these nodes (ascending) depends: all of the segments in
+/// which they lie and, until its residual is finished, of the open one. Older segments first.
+std::vector<BranchMark> branches_of(std::span<const std::uint64_t> nodes);
+/// The number that a variable of the eager mode has now.
+double eager_number(std::uint32_t variable);
+/// Ends the open segment; what is made from now on lies in a new one.
+void begin_segment();
+/// The handle of an old node was replaced in the Value that held it.
+void release_replaced_old(std::uint64_t bits);
+
 /// Whether the handle points into the open segment of this thread's tape.
 inline bool in_open_segment(std::uint64_t bits) {
   return bits - tape.mark < (std::uint64_t{1} << 32);
@@ -94,6 +119,15 @@ inline void release(std::uint64_t bits) {
     --tape.balance;
   } else if (bits != 0) {
     release_old(bits);
+  }
+}
+
+/// release() of what an assignment replaces: a branch may have decided about it.
+inline void release_replaced(std::uint64_t bits) {
+  if (in_open_segment(bits)) {
+    --tape.balance;
+  } else if (bits != 0) {
+    release_replaced_old(bits);
   }
 }
 

@@ -16,11 +16,19 @@ bool rows_in_open_segment(ProblemState& state, std::span<const Value> rows) {
     if (position >= size) return false;
     state.raw_rows[k] = static_cast<std::uint32_t>(position);
   }
+  state.raw_guards.clear();
+  if (tape.branches == 0) return true;
+  for (const BranchMark& branch : open_branches()) {
+    if (branch.condition < open_segment()) return false;
+    state.raw_guards.push_back(
+        {static_cast<std::uint32_t>(branch.condition - open_segment()), branch.taken});
+  }
   return true;
 }
 
 RawTape open_tape(const ProblemState& state) {
-  return {{tape.nodes + open_segment(), tape.size - open_segment()}, state.raw_rows};
+  return {
+      {tape.nodes + open_segment(), tape.size - open_segment()}, state.raw_rows, state.raw_guards};
 }
 
 /// Remembers the open segment as another way to trace what `leaves` (of the compact tape) stand
@@ -37,26 +45,34 @@ void remember_open_tape(ProblemState& state, std::span<const Value> rows, const 
 /// Matches without the nodes that the rows do not need and with those from before the open segment.
 std::uint32_t match_slowly(ProblemState& state, std::span<const Value> rows, const Caller& caller,
                            std::uint32_t loss_program) {
-  const bool energy = caller.energy;
   state.compact.assign(row_nodes(rows, caller));
-  const RawTape raw = state.compact.view();
   ++state.statistics.slow_matches;
-  state.statistics.nodes_traced += raw.nodes.size();
-  if (const RawShape* known = state.shapes(energy).match(raw, state.data, state.row)) {
-    remember_open_tape(state, rows, known->leaves(), known->topology(), energy);
-    return known->topology();
-  }
-  const Extraction extraction = extract(
-      raw, [](const TapeNode& node) { return node.a; }, caller);
-  const std::uint32_t group = state.group_of(extraction.canonical, energy, loss_program);
-  ++state.statistics.canonical_forms;
-  state.shapes(energy).add(raw, extraction.leaves, group);
-  RawShape(raw, extraction.leaves, group).read(raw, state.data, state.row);
-  remember_open_tape(state, rows, extraction.leaves, group, energy);
+  state.statistics.nodes_traced += state.compact.view().nodes.size();
+  LeafMap leaves;
+  const std::uint32_t group =
+      match_tape(state, state.compact.view(), caller, loss_program, &leaves);
+  remember_open_tape(state, rows, leaves, group, caller.energy);
   return group;
 }
 
 }  // namespace
+
+std::uint32_t match_tape(ProblemState& state, const RawTape& raw, const Caller& caller,
+                         std::uint32_t loss_program, LeafMap* leaves) {
+  RawShapes& shapes = state.shapes(caller.energy);
+  if (const RawShape* known = shapes.match(raw, state.data, state.row)) {
+    if (leaves != nullptr) *leaves = known->leaves();
+    return known->topology();
+  }
+  Extraction extraction = extract(
+      raw, [](const TapeNode& node) { return node.a; }, caller);
+  const std::uint32_t group = state.group_of(extraction.canonical, caller.energy, loss_program);
+  ++state.statistics.canonical_forms;
+  shapes.add(raw, extraction.leaves, group);
+  RawShape(raw, extraction.leaves, group).read(raw, state.data, state.row);
+  if (leaves != nullptr) *leaves = std::move(extraction.leaves);
+  return group;
+}
 
 std::vector<std::uint64_t> row_nodes(std::span<const Value> rows, const Caller& caller) {
   if (rows.empty()) caller.fail(ErrorCode::Shape, "expected at least one row, got none");

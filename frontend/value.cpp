@@ -1,6 +1,5 @@
-// Branches on Values and powers with exponents that are part of the structure.
+// Powers with exponents that are part of the structure.
 #include <topograd/frontend/value.hpp>
-#include <topograd/ir/error.hpp>
 
 #include <cmath>
 #include <cstdlib>
@@ -24,11 +23,6 @@ Value literal_power(const Value& base, double exponent) {
 }
 
 }  // namespace
-
-Bool::operator bool() const {
-  throw Error(ErrorCode::Unsupported,
-              "if: a branch on a Value cannot be traced; use select(condition, a, b)");
-}
 
 Value pow(const Value& base, int exponent) {
   if (exponent == 0) return literal(1.0);

@@ -8,6 +8,11 @@
 
 namespace topograd {
 
+namespace detail {
+/// The answer to a branch on the condition of this handle (frontend/branch.hpp).
+bool take_branch(std::uint64_t condition_bits);
+}  // namespace detail
+
 /// Handle to one scalar node of the expression that the calling thread is building.
 ///
 /// A C++ number that becomes a Value is *data*: one leaf for each conversion, never folded, never
@@ -29,14 +34,14 @@ class Value {
   Value(Value&& other) noexcept : bits_(other.bits_) { other.bits_ = 0; }
   Value& operator=(const Value& other) {
     detail::retain(other.bits_);
-    detail::release(bits_);
+    detail::release_replaced(bits_);
     bits_ = other.bits_;
     return *this;
   }
   Value& operator=(Value&& other) noexcept {
     const std::uint64_t taken = other.bits_;
     other.bits_ = 0;
-    detail::release(bits_);
+    detail::release_replaced(bits_);
     bits_ = taken;
     return *this;
   }
@@ -104,9 +109,13 @@ class Bool {
   /// 1 for true, 0 for false.
   const Value& value() const { return value_; }
 
-  /// A branch on a Value. Throws Error{Unsupported}: while a residual is traced there is no number
-  /// to branch on; select(condition, a, b) takes both sides into the expression.
-  explicit operator bool() const;
+  /// A branch: what the condition is at the present values of parameters, data and uniforms (in
+  /// eager mode: of variables), recorded as a guard of the residual under construction. A residual
+  /// whose guard holds no longer is traced again where there is a callable (Problem::add_residuals,
+  /// Problem::add_residual(F)), and is Error{StaleBranch} where there is none. Throws
+  /// Error{StaleValue} or Error{WrongProblem} if the condition reads what has no number here.
+  /// Cost: linear in the condition's expression.
+  explicit operator bool() const { return detail::take_branch(value_.bits()); }
 
   friend Bool operator&&(const Bool& a, const Bool& b) { return make(ir::Op::And, a, b); }
   friend Bool operator||(const Bool& a, const Bool& b) { return make(ir::Op::Or, a, b); }

@@ -11,6 +11,7 @@ const char* name(ErrorCode code) {
     case ErrorCode::StaleValue: return "stale_value";
     case ErrorCode::EmptyProblem: return "empty_problem";
     case ErrorCode::NoParameters: return "no_parameters";
+    case ErrorCode::StaleBranch: return "stale_branch";
     case ErrorCode::NonFinite: return "non_finite";
     case ErrorCode::Parse: return "parse";
     case ErrorCode::File: return "file";

@@ -14,6 +14,7 @@ enum class ErrorCode {
   StaleValue,         ///< a Value kept after its graph was recycled
   EmptyProblem,       ///< nothing to evaluate or minimise
   NoParameters,       ///< a residual that does not depend on a parameter
+  StaleBranch,        ///< an `if` on a Value that holds no longer, and nothing to trace it again
   NonFinite,          ///< NaN or infinity where a finite number is needed
   Parse,              ///< malformed text (IR, expression, JSON, mesh)
   File,               ///< a file that cannot be read or written

@@ -130,6 +130,21 @@ class Engine {
   /// instance's matrix are replaced by 0.
   virtual void hessian(std::size_t term, bool project, std::span<double> values);
 
+  // Branches: a topology with guards holds only where its conditions are what they were when its
+  // residuals were traced. An engine counts and names what fails; who calls it sees to the rest
+  // (solver/retrace.hpp).
+  /// Instances that failed a guard in the last cost(), linearize(), try_step() or trial_cost().
+  virtual std::uint64_t failed_guards() { return 0; }
+  enum class At { point, trial };
+  /// The instances of one term that fail a guard there, ascending; evaluated by the backend, in its
+  /// precision.
+  virtual std::vector<std::uint32_t> failed_instances(std::size_t /*term*/, At /*at*/) {
+    return {};
+  }
+  /// Cost at the trial point, evaluated again; accept() takes it after this. refresh() keeps point
+  /// and trial point where the unknowns are the same.
+  virtual double trial_cost() { return 0; }
+
   // Damped least-squares steps.
   /// Cost, gradient, diagonal blocks at the current point; kept for try_step.
   virtual PointReport linearize() = 0;

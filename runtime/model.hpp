@@ -38,6 +38,7 @@ struct Model {
   std::vector<Term> terms;
   std::vector<double> uniforms;
   std::vector<std::uint8_t> constant;  ///< by scalar: 1 = held fixed; empty = none
+  std::uint64_t revision = 0;          ///< moves on where terms or instances change during a solve
 };
 
 }  // namespace topograd::runtime

@@ -4,6 +4,7 @@
 #include <topograd/autodiff/robust.hpp>
 #include <topograd/autodiff/second_order.hpp>
 #include <topograd/ir/graph.hpp>
+#include <topograd/ir/guards.hpp>
 #include <topograd/ir/passes/passes.hpp>
 
 #include <algorithm>
@@ -72,6 +73,7 @@ ir::Program robust_program(Pass pass, const autodiff::Robust& f,
     case Pass::hvp: return autodiff::hvp(autodiff::cost(f), slots);
     case Pass::hessian:
       return autodiff::hessian(autodiff::cost(f), autodiff::all_slots(f.residual));
+    case Pass::guards: return ir::guard_failure(f.residual);
   }
   return {};
 }
@@ -92,6 +94,7 @@ std::string_view name(Pass pass) {
     case Pass::blocks: return "blocks";
     case Pass::hvp: return "hvp";
     case Pass::hessian: return "hessian";
+    case Pass::guards: return "guards";
   }
   return "";
 }
@@ -101,7 +104,8 @@ bool energies_take_part(Pass pass) {
     case Pass::cost:
     case Pass::gradient:
     case Pass::hvp:
-    case Pass::hessian: return true;
+    case Pass::hessian:
+    case Pass::guards: return true;
     case Pass::residual:
     case Pass::jacobian:
     case Pass::jvp:
@@ -133,6 +137,7 @@ ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::u
     case Pass::hvp: return autodiff::hvp(energy ? f : autodiff::cost(f), slots);
     case Pass::hessian:
       return autodiff::hessian(energy ? f : autodiff::cost(f), autodiff::all_slots(f));
+    case Pass::guards: return ir::guard_failure(f);
   }
   return {};
 }

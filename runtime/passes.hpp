@@ -23,13 +23,14 @@ enum class Pass {
   diagonal,     ///< diagonal of JᵀJ, by slot
   blocks,       ///< upper triangle of JᵀJ over the slots of a group, by owner
   hvp,          ///< ∇²E·direction, by slot; E is ½ Σ r², or the energy
-  hessian       ///< upper triangle of ∇²E over all slots, packed by rows
+  hessian,      ///< upper triangle of ∇²E over all slots, packed by rows
+  guards        ///< one number: 1 where a guard fails, else 0
 };
 std::string_view name(Pass pass);
 
 /// Outputs of `pass` of the residual program `f` with respect to `slots` (ignored by the first
-/// four). An energy has residual (the energy itself), cost, gradient, hvp and hessian: those of its
-/// one output.
+/// four and by guards). An energy has residual (the energy itself), cost, gradient, hvp, hessian
+/// and guards: those of its one output.
 ///
 ///   loss  of the block (Term::loss), or null; residual and Jacobian are the corrected ones then
 ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::uint32_t> slots,

@@ -42,6 +42,7 @@ bool accumulates(Pass pass) {
     case Pass::cost:
     case Pass::jacobian:
     case Pass::jvp:
+    case Pass::guards:
     case Pass::hessian: return false;
     case Pass::hvp:
     case Pass::gradient:
@@ -64,10 +65,15 @@ std::string identifier(std::string_view label) {
 }
 
 TermShape shape_of(const Term& term, std::span<const ParameterArray> arrays) {
+  // Instances come and go where there are branches: a layout that holds for any of them spares the
+  // compiler.
+  const ir::Program& f = term.topology->program;
   return {.topology = term.topology,
           .name = identifier(term.name),
-          .layout = find_layout(*term.batch, false,
-                                term.loss == nullptr ? 0 : term.loss->leaves.uniforms),
+          .layout = f.guards.empty()
+                        ? find_layout(*term.batch, false,
+                                      term.loss == nullptr ? 0 : term.loss->leaves.uniforms)
+                        : codegen::general_layout(f.leaves),
           .groups = find_groups(*term.batch, arrays),
           .energy = term.energy,
           .loss = term.loss};

@@ -15,6 +15,18 @@ tg::Value rope(const tg::Vec3& a, const tg::Vec3& b, double length) {
   return select(stretch > tg::literal(0.0), stretch, tg::literal(0.0));
 }
 
+// A floor: what is below it is pushed up, what is just above it is held, the rest is free.
+struct Floor {
+  tg::Parameters height;
+
+  tg::Value operator()(tg::Element e) const {
+    tg::Value h = e.scalar(height, 0);
+    if (h < 0.0) return 10.0 * h;
+    if (h < 1.0) return square(h);
+    return 0.5 * (h - 1.0) + 1.0;
+  }
+};
+
 // How far the triangles around a vertex are from being part of a developable surface.
 tg::Value curvature(const tg::Vec3& center, const std::vector<tg::Vec3>& ring) {
   std::vector<tg::Value> areas;
@@ -66,6 +78,19 @@ bool find_an_angle() {
   return std::abs(angle[0] - std::acos(0.0)) < 1e-6;
 }
 
+bool fall_to_the_floor() {
+  std::vector<double> heights = {-0.3, 0.4, 2.0};
+  std::vector<std::uint32_t> all = {0, 1, 2};
+  tg::Problem problem;
+  tg::Parameters x = problem.add_parameters(heights);
+  problem.add_residuals(3, Floor{x}, {.indices = all, .label = "floor"});
+  tg::Summary summary = tg::solve(problem, {.backend = tg::Backend::cpu, .max_iterations = 200});
+  std::cout << summary.num_flips << " flips, " << summary.num_retraces << " traced again\n";
+  for (double h : heights)
+    if (std::abs(h) > 0.05) return false;
+  return summary.num_retraces > 0;
+}
+
 bool learn_by_doing() {
   tg::Value x = tg::variable(2.0), y = tg::variable(3.0);
   tg::Value z = x * x * y + sin(y);
@@ -82,4 +107,6 @@ bool learn_by_doing() {
   return std::abs(x.value() * x.value() - y.value()) < 1e-3;
 }
 
-int main() { return fold_a_star() && find_an_angle() && learn_by_doing() ? 0 : 1; }
+int main() {
+  return fold_a_star() && find_an_angle() && fall_to_the_floor() && learn_by_doing() ? 0 : 1;
+}

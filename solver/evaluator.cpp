@@ -6,6 +6,7 @@
 #include <topograd/runtime/passes.hpp>
 #include <topograd/solver/host/host_engine.hpp>
 #include <topograd/solver/linear/normal_equations.hpp>
+#include <topograd/solver/retrace.hpp>
 #include <topograd/solver/session.hpp>
 
 #include <algorithm>
@@ -48,17 +49,17 @@ KernelInfo describe(const runtime::Term& term, const std::string& backend) {
 
 struct Evaluator::Impl {
   Impl(Problem& p, const SolverOptions& given, Losses which)
-      : problem(p),
-        options(resolved(given)),
-        losses(which),
-        model(make()),
-        session(session_for(open_session(model, options))),
-        versions(p.versions()) {}
+      : problem(p), options(resolved(given)), losses(which), model(make()), versions(p.versions()) {
+    open(open_session(model, options));
+  }
 
   ProblemModel make() const { return make_model("evaluator", problem, losses == Losses::applied); }
   runtime::Engine& engine() { return *session.engine; }
-  Session session_for(Session made) const {
-    return problem.host_blocks().empty() ? std::move(made) : on_host(std::move(made), model);
+  void open(Session opened) {
+    session = std::move(opened);
+    follow_branches(session, "evaluator", problem, model, options, counts,
+                    losses == Losses::applied);
+    if (!problem.host_blocks().empty()) session = on_host(std::move(session), model);
   }
 
   /// Follows changes of the problem since the last call: data, uniforms and flags in place,
@@ -68,7 +69,7 @@ struct Evaluator::Impl {
     if (same(now, versions)) return;
     model = make();
     if (now.structure != versions.structure) {
-      session = session_for(open_session(model, options));
+      open(open_session(model, options));
     } else {
       engine().refresh(model.model);
     }
@@ -82,11 +83,22 @@ struct Evaluator::Impl {
     if (x) {
       check_size("x", x->size(), model.model.scalars);
       engine().set_point(*x);
-      return;
+    } else {
+      current.resize(model.model.scalars);
+      problem.read_x(current);
+      engine().set_point(current);
     }
-    current.resize(model.model.scalars);
-    problem.read_x(current);
-    engine().set_point(current);
+    if (session.follows_branches) settle();
+  }
+
+  /// Brings branches to the engine's point, before terms are read by the model.
+  void settle() {
+    const std::uint64_t revision = model.model.revision;
+    engine().cost();
+    if (model.model.revision == revision) return;
+    versions = problem.versions();
+    normal.reset();
+    second.reset();
   }
 
   void check_size(const char* what, std::size_t size, std::size_t expected) const {
@@ -127,7 +139,7 @@ struct Evaluator::Impl {
       return f(engine());
     } catch (const Error& error) {
       if (!session.may_leave || !is_device_failure(error.code())) throw;
-      session = session_for(take_over(model, options, error));
+      open(take_over(model, options, error));
       move_to(x);
       return f(engine());
     }
@@ -272,6 +284,7 @@ struct Evaluator::Impl {
   SolverOptions options;
   Losses losses;
   ProblemModel model;
+  RetraceCounts counts;
   Session session;
   Versions versions;
   std::vector<double> current;                    // scratch: one number a scalar

@@ -11,8 +11,9 @@ namespace topograd {
 
 struct Session {
   std::unique_ptr<runtime::Engine> engine;
-  std::string why;         ///< why it runs there
-  bool may_leave = false;  ///< on a device under `automatic`: the CPU takes over if it fails
+  std::string why;                ///< why it runs there
+  bool follows_branches = false;  ///< the engine does, and changes the model for it (retrace.hpp)
+  bool may_leave = false;         ///< on a device under `automatic`: the CPU takes over if it fails
 };
 
 /// Chooses the place (place()) and makes the engine there. Under `automatic` a device that cannot

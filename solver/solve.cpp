@@ -7,6 +7,7 @@
 #include <topograd/solver/levenberg_marquardt.hpp>
 #include <topograd/solver/linear/choose.hpp>
 #include <topograd/solver/nonfinite.hpp>
+#include <topograd/solver/retrace.hpp>
 #include <topograd/solver/session.hpp>
 
 #include <chrono>
@@ -62,6 +63,7 @@ class Solve {
       throw;
     }
     write_back();
+    describe_branches();
     summary_.times.total_seconds = seconds_since(begin);
     return std::move(summary_);
   }
@@ -99,22 +101,18 @@ class Solve {
 
   /// Until a rule ends it; once more on the CPU if a device fails that `automatic` had chosen.
   void minimize() {
-    open(session_for(open_session(model_, options_)));
+    open(open_session(model_, options_));
     try {
       run_method();
     } catch (const Error& error) {
       if (!session_.may_leave || !is_device_failure(error.code())) throw;
       keep_best();
       add_stats(summary_, session_.engine->stats());
-      open(session_for(take_over(model_, options_, error)));
+      open(take_over(model_, options_, error));
       run_method();
     }
     keep_best();
     add_stats(summary_, session_.engine->stats());
-  }
-
-  Session session_for(Session session) const {
-    return on_host_ ? on_host(std::move(session), model_) : std::move(session);
   }
 
   void run_method() {
@@ -157,6 +155,8 @@ class Solve {
 
   void open(Session session) {
     session_ = std::move(session);
+    follow_branches(session_, "solve", problem_, model_, options_, counts_);
+    if (on_host_) session_ = on_host(std::move(session_), model_);
     const runtime::Engine& engine = *session_.engine;
     choose_steps(engine.backend());
     summary_.backend = engine.backend();
@@ -204,6 +204,22 @@ class Solve {
     summary_.host_residuals = problem_.host_blocks().size();
     for (const runtime::Term& term : model.terms) {
       if (term.energy) summary_.energies += term.batch->size();
+    }
+    describe_topologies();
+  }
+
+  /// As the solve left them: branches may have brought new ones.
+  void describe_branches() {
+    std::vector<double> x(model_.model.scalars);
+    if (session_.follows_branches) session_.engine->point(x);  // after a rejected trial, too
+    summary_.num_retraces = counts_.retraces;
+    summary_.num_flips = counts_.flips;
+    describe_topologies();
+  }
+
+  void describe_topologies() {
+    summary_.topologies.clear();
+    for (const runtime::Term& term : model_.model.terms) {
       summary_.topologies.push_back(
           {.hash = to_string(term.topology->hash),
            .name = term.name,
@@ -217,6 +233,7 @@ class Solve {
   ProblemModel model_;
   std::vector<double> x_;  // the start, later the best accepted point known to the host
   Summary summary_;
+  RetraceCounts counts_;
   Minimizer minimizer_;
   Session session_;
   std::unique_ptr<StepSolver> steps_;

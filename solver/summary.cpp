@@ -63,7 +63,11 @@ std::string cost_part(const Summary& s) {
   if (s.num_nonfinite_steps > 0) {
     out += row("  with a non-finite cost", static_cast<std::uint64_t>(s.num_nonfinite_steps));
   }
-  return out + row("Linear iterations", static_cast<std::uint64_t>(s.num_linear_iterations));
+  out += row("Linear iterations", static_cast<std::uint64_t>(s.num_linear_iterations));
+  if (s.num_flips > 0) {
+    out += row("Branches that flipped", s.num_flips) + row("  traced again", s.num_retraces);
+  }
+  return out;
 }
 
 std::string time_part(const Summary& s) {

@@ -67,6 +67,10 @@ struct Summary {
   int num_unsuccessful_steps = 0;  ///< rejected or invalid
   int num_nonfinite_steps = 0;     ///< of the unsuccessful ones: the trial cost was not finite
   int num_linear_iterations = 0;   ///< of CG, in all steps
+  /// Instances whose `if` went another way than they were traced, over all evaluations that were
+  /// repeated for it; and those of them that were traced again and stayed so (not for a rejected
+  /// step).
+  std::uint64_t num_flips = 0, num_retraces = 0;
   std::vector<IterationSummary> iterations;
 
   std::string backend;  ///< what ran the kernels: "cpu" or "vulkan"

@@ -45,6 +45,8 @@ void add_result(Json& json, const Summary& s) {
   json["unsuccessful_steps"] = s.num_unsuccessful_steps;
   json["nonfinite_steps"] = s.num_nonfinite_steps;
   json["linear_iterations"] = s.num_linear_iterations;
+  json["flips"] = s.num_flips;
+  json["retraces"] = s.num_retraces;
   json["termination"] = name(s.termination);
   json["message"] = s.message;
 }

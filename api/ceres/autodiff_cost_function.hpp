@@ -47,10 +47,10 @@ bool AutoDifferentiate(const Functor& functor, BlockSizes<Ns...> sizes,
 /// Residuals that a functor computes by
 /// `template <typename T> bool operator()(const T* block0, ..., T* residuals) const`.
 ///
-/// A solve calls it once with T = topograd::Value, so that equal functors become one kernel on any
-/// backend; numbers that the functor holds become data of its residual at that moment. A functor
-/// that cannot be traced (it returns false, or looks numbers up by a parameter's value) runs on the
-/// CPU with T = Jet, as Evaluate does.
+/// A solve calls it with T = topograd::Value: once, and again where an `if` of it changes sides, so
+/// that equal functors become one kernel on any backend; numbers that the functor holds become data
+/// of its residual at that moment. A functor that cannot be traced (it returns false, or looks
+/// numbers up by a parameter's value) runs on the CPU with T = Jet, as Evaluate does.
 template <typename CostFunctor, int kNumResiduals, int... Ns>
 class AutoDiffCostFunction final : public SizedCostFunction<kNumResiduals, Ns...>,
                                    public internal::Traceable {

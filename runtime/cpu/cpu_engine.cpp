@@ -72,20 +72,23 @@ void CpuEngine<T>::resize(std::uint64_t scalars) {
   scaled_ = false;
 }
 
-// Terms whose batch kept its structure keep their columns and kernels.
+// Terms whose batch kept its structure keep their columns, topologies keep their kernels.
 template <class T>
 void CpuEngine<T>::rebuild_terms(const Model& model, bool all) {
-  Terms old = std::move(terms_);
+  std::map<const ir::Batch*, std::unique_ptr<TermState<T>>> old;
+  for (auto& term : terms_) old.emplace(term->term().batch, std::move(term));
   terms_.clear();
-  for (std::size_t k = 0; k < model.terms.size(); ++k) {
-    const Term& term = model.terms[k];
-    if (!all && k < old.size() && old[k]->is_current(term)) {
-      terms_.push_back(std::move(old[k]));
+  for (const Term& term : model.terms) {
+    const auto known = old.find(term.batch);
+    if (!all && known != old.end() && known->second != nullptr && known->second->is_current(term)) {
+      terms_.push_back(std::move(known->second));
       terms_.back()->refresh_data();
-    } else {
-      terms_.push_back(
-          std::make_unique<TermState<T>>(term, layout_, model.scalars, model.uniforms.size()));
+      continue;
     }
+    auto& kernels = kernels_[{term.topology, term.loss}];
+    if (kernels == nullptr) kernels = std::make_shared<typename TermState<T>::Kernels>();
+    terms_.push_back(std::make_unique<TermState<T>>(term, layout_, model.scalars,
+                                                    model.uniforms.size(), kernels));
   }
 }
 

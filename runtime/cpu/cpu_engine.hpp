@@ -8,7 +8,9 @@
 #include <topograd/runtime/engine.hpp>
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace topograd::runtime::cpu {
@@ -40,10 +42,14 @@ class CpuEngine final : public Engine {
   void hvp(std::span<const double> p, std::span<double> out) override;
   void hessian(std::size_t term, bool project, std::span<double> values) override;
 
+  std::uint64_t failed_guards() override { return failed_guards_; }
+  std::vector<std::uint32_t> failed_instances(std::size_t term, At at) override;
+  void trial_point(std::span<double> x) override;
+  double trial_cost() override;
+
   PointReport linearize() override;
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
-  void trial_point(std::span<double> x) override { write(trial_, x); }
   void accept() override;
 
   Timing time(KernelKind kind, int warm_ups, int samples) override;
@@ -58,6 +64,7 @@ class CpuEngine final : public Engine {
 
   // Values into the engine's own vectors; counted.
   double cost_at(const Column<T>& x);
+  void count_failed_guards(const Column<T>& x);
   void rows_of(Part part, const Vectors<T>& v, std::span<double> out);
   void sum_terms(Part part, const Vectors<T>& v, Column<T>& out);
   void zero(Column<T>& v);
@@ -88,6 +95,10 @@ class CpuEngine final : public Engine {
   Pool pool_;
   Workers<T> workers_;
   Terms terms_;
+  /// By topology and loss, also of terms that are gone: instances may come back to them.
+  std::map<std::pair<const ir::Topology*, const ir::Program*>,
+           std::shared_ptr<typename TermState<T>::Kernels>>
+      kernels_;
   Column<T> uniforms_;
   EngineStats stats_;
 
@@ -96,6 +107,7 @@ class CpuEngine final : public Engine {
   Column<T>
       scale_;  // squares of the Jacobi scaling, from the first linearisation since set_point()
   Column<T> damping_;  // what is added to the diagonal
+  std::uint64_t failed_guards_ = 0;
   BlockJacobi<T> preconditioner_;
   CgVectors<T> cg_;
   bool linear_ = false, scaled_ = false, trial_ready_ = false;

@@ -85,6 +85,7 @@ PointReport CpuEngine<T>::linearize() {
   for (const auto& term : terms_) {
     if (!term->energy()) square += term->linear_residual_square(pool_, workers_, vectors(x_));
   }
+  count_failed_guards(x_);
   sum_linear_gradient();
   sum_linear_blocks();
   if (!scaled_) set_scale();
@@ -205,6 +206,18 @@ StepReport CpuEngine<T>::finish_step() {
       });
   trial_ready_ = true;
   return {.step_norm = std::sqrt(square), .trial_cost = cost_at(trial_)};
+}
+
+template <class T>
+void CpuEngine<T>::trial_point(std::span<double> x) {
+  check_size("trial_point", "scalars", scalars_, x.size());
+  write(trial_, x);
+}
+
+template <class T>
+double CpuEngine<T>::trial_cost() {
+  trial_ready_ = true;
+  return cost_at(trial_);
 }
 
 template <class T>

@@ -14,7 +14,23 @@ double CpuEngine<T>::cost_at(const Column<T>& x) {
     }
     ++stats_.kernels_on_cpu;
   }
+  count_failed_guards(x);
   return square / 2 + energy;
+}
+
+template <class T>
+void CpuEngine<T>::count_failed_guards(const Column<T>& x) {
+  failed_guards_ = 0;
+  for (const auto& term : terms_) {
+    if (term->has_guards()) failed_guards_ += term->failed(pool_, workers_, vectors(x)).size();
+  }
+}
+
+template <class T>
+std::vector<std::uint32_t> CpuEngine<T>::failed_instances(std::size_t k, At at) {
+  TermState<T>& term = *terms_.at(k);
+  if (!term.has_guards()) return {};
+  return term.failed(pool_, workers_, vectors(at == At::point ? x_ : trial_));
 }
 
 template <class T>

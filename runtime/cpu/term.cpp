@@ -3,6 +3,10 @@
 
 #include <topograd/autodiff/robust.hpp>
 #include <topograd/autodiff/second_order.hpp>
+#include <topograd/ir/guards.hpp>
+
+#include <algorithm>
+#include <mutex>
 
 namespace topograd::runtime::cpu {
 namespace {
@@ -30,6 +34,7 @@ ir::Program program_of(Part part, const ir::Program& f, bool energy) {
     case Part::Hvp: return autodiff::hvp(energy ? f : autodiff::cost(f), slots);
     case Part::Hessian: return autodiff::hessian(energy ? f : autodiff::cost(f), slots);
     case Part::Cost: return autodiff::cost(f);
+    case Part::Guards: return ir::guard_failure(f);
   }
   return f;
 }
@@ -48,6 +53,7 @@ ir::Program program_of(Part part, const autodiff::Robust& f) {
     case Part::Hvp: return autodiff::hvp(autodiff::cost(f), slots);
     case Part::Hessian: return autodiff::hessian(autodiff::cost(f), slots);
     case Part::Cost: return autodiff::cost(f);
+    case Part::Guards: return ir::guard_failure(f.residual);
   }
   return f.residual;
 }
@@ -62,10 +68,11 @@ ir::Program program_of(Part part, const Term& term) {
 
 template <class T>
 TermState<T>::TermState(const Term& term, const BlockLayout& layout, std::uint64_t scalars,
-                        std::size_t uniforms)
+                        std::size_t uniforms, std::shared_ptr<Kernels> kernels)
     : term_(term),
       structure_version_(term.batch->structure_version()),
-      index_(build_index(*term.batch, layout, scalars, uniforms)) {
+      index_(build_index(*term.batch, layout, scalars, uniforms)),
+      kernels_(std::move(kernels)) {
   data_.resize(term.batch->data_columns());
   data_version_ = term.batch->data_version() - 1;
   refresh_data();
@@ -88,7 +95,7 @@ void TermState<T>::refresh_data() {
 
 template <class T>
 const typename TermState<T>::Kernel& TermState<T>::kernel(Part part) {
-  std::unique_ptr<const Kernel>& kernel = kernels_[static_cast<std::size_t>(part)];
+  std::unique_ptr<const Kernel>& kernel = (*kernels_)[static_cast<std::size_t>(part)];
   if (kernel == nullptr) kernel = std::make_unique<const Kernel>(make_kernel(part));
   return *kernel;
 }
@@ -194,6 +201,24 @@ void TermState<T>::add_terms(Pool& pool, Workers<T>& workers, Part part, const V
     }
   }
   add_to_vector(pool, index_, layout, products, out);
+}
+
+template <class T>
+std::vector<std::uint32_t> TermState<T>::failed(Pool& pool, Workers<T>& workers,
+                                                const Vectors<T>& v) {
+  std::vector<std::uint32_t> out;
+  std::mutex mutex;
+  for_tiles(pool, workers, Part::Guards, v,
+            [&](const Worker<T>& worker, std::size_t first, std::size_t n) {
+              const T* fails = worker.output(0);
+              for (std::size_t i = 0; i < n; ++i) {
+                if (fails[i] == 0) continue;
+                const std::lock_guard lock(mutex);
+                out.push_back(static_cast<std::uint32_t>(first + i));
+              }
+            });
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
 template class TermState<float>;

@@ -39,14 +39,23 @@ enum class Part : std::uint8_t {
   Hvp,          ///< terms of ∇²E·p by slot; E is ½ Σ r², or the energy
   Hessian,      ///< ∇²E by the slots, packed upper triangle
   Cost,         ///< one number
+  Guards,       ///< 1 where a guard fails
 };
-inline constexpr std::size_t kParts = 11;
+inline constexpr std::size_t kParts = 12;
 
 template <class T>
 class TermState {
  public:
+  /// What is generated of a topology; made when first asked for.
+  struct Kernel {
+    TileKernel<T> tile;
+    std::vector<OutputSource> sources;  // of outputs that are stored
+  };
+  using Kernels = std::array<std::unique_ptr<const Kernel>, kParts>;
+
+  /// `kernels` are the topology's, shared by all terms that it has in turn.
   TermState(const Term& term, const BlockLayout& layout, std::uint64_t scalars,
-            std::size_t uniforms);
+            std::size_t uniforms, std::shared_ptr<Kernels> kernels);
 
   const Term& term() const { return term_; }
   const TermIndex& index() const { return index_; }
@@ -86,20 +95,21 @@ class TermState {
   double linear_residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
   double applied_square(Pool& pool) const;
 
+  bool has_guards() const { return !term_.topology->program.guards.empty(); }
+  /// The instances that fail a guard at v.x, ascending.
+  std::vector<std::uint32_t> failed(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
+
   /// Evaluates a part into columns that nobody reads, for its time.
   void store(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v) {
     run_to_columns(pool, workers, kernel(part), v, terms_);
   }
 
  private:
-  struct Kernel {
-    TileKernel<T> tile;
-    std::vector<OutputSource> sources;  // of outputs that are stored
-  };
-
   const Kernel& kernel(Part part);
   Kernel make_kernel(Part part);
-  const Kernel& linear_kernel() const { return *kernels_[static_cast<std::size_t>(Part::Linear)]; }
+  const Kernel& linear_kernel() const {
+    return *(*kernels_)[static_cast<std::size_t>(Part::Linear)];
+  }
   Binding<T> bind(const TileKernel<T>& kernel, const Vectors<T>& v) const;
   const T* column_of(const LeafUse& leaf) const;
   void run_to_columns(Pool& pool, Workers<T>& workers, const Kernel& kernel, const Vectors<T>& v,
@@ -116,10 +126,10 @@ class TermState {
   std::uint64_t structure_version_ = 0, data_version_ = 0;
   TermIndex index_;
   std::vector<Column<T>> data_;
-  std::array<std::unique_ptr<const Kernel>, kParts> kernels_;  // null until asked for
-  std::vector<Column<T>> terms_;                               // of gradient, vjp, jtjp, hvp
-  std::vector<Column<T>> linear_;                              // rows and J
-  std::vector<Column<T>> applied_;                             // J·p
+  std::shared_ptr<Kernels> kernels_;
+  std::vector<Column<T>> terms_;    // of gradient, vjp, jtjp, hvp
+  std::vector<Column<T>> linear_;   // rows and J
+  std::vector<Column<T>> applied_;  // J·p
   std::vector<Column<T>> seeds_;
 };
 

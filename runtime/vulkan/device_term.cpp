@@ -101,7 +101,8 @@ std::uint32_t DeviceTerm::width(Pass pass) const {
   switch (pass) {
     case Pass::residual:
     case Pass::jvp: return rows_;
-    case Pass::cost: return 1;
+    case Pass::cost:
+    case Pass::guards: return 1;
     case Pass::jacobian: return rows_ * slots_;
     case Pass::hessian: return slots_ * (slots_ + 1) / 2;
     default: return slots_;

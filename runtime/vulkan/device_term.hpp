@@ -47,6 +47,7 @@ class DeviceTerm {
   std::uint32_t record_cost(CommandList& list, const Operands& operands, const Buffer& partials,
                             std::uint32_t first);
   std::uint32_t cost_partials() const;
+  bool has_guards() const { return !view_.shape.topology->program.guards.empty(); }
 
   /// The sets that a gather pass runs, one for each array this term touches.
   std::vector<std::unique_ptr<GatherSet>>& gather_sets();

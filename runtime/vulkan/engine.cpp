@@ -104,6 +104,9 @@ void VulkanEngine::make_vectors() {
   std::uint64_t cost_partials = 0;
   for (const auto& term : terms_) cost_partials += term ? term->cost_partials() : 0;
   cost_partials_ = vectors_->make_partials(cost_partials);
+  const bool guards =
+      std::ranges::any_of(terms_, [](const auto& term) { return term && term->has_guards(); });
+  failures_ = guards ? make_buffer(context_, std::vector<std::uint32_t>{0}, "failures") : Buffer();
 }
 
 void VulkanEngine::write_constants() {
@@ -133,8 +136,9 @@ void VulkanEngine::lay_out_blocks() {
 }
 
 void VulkanEngine::refresh(const Model& model) {
-  bool rebuild = model.terms.size() != source_.terms.size() || model.scalars != source_.scalars ||
-                 model.arrays.size() != source_.arrays.size() ||
+  const bool same_unknowns =
+      model.scalars == source_.scalars && model.arrays.size() == source_.arrays.size();
+  bool rebuild = model.terms.size() != source_.terms.size() || !same_unknowns ||
                  model.uniforms.size() != source_.uniforms.size();
   for (std::size_t k = 0; !rebuild && k < model.terms.size(); ++k) {
     rebuild = model.terms[k].batch != source_.terms[k].batch ||
@@ -144,7 +148,7 @@ void VulkanEngine::refresh(const Model& model) {
   const bool constants = model.constant != source_.constant;
   const bool uniforms = model.uniforms != source_.uniforms;
   source_ = model;
-  if (rebuild || constants) return build();
+  if (rebuild || constants) return same_unknowns ? this->rebuild() : build();
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     const ir::Batch& batch = *model.terms[k].batch;
     if (batch.data_version() == data_versions_[k]) continue;

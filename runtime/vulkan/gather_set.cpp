@@ -79,6 +79,7 @@ BindingTable bind_operands(const Operands& operands, const BatchView& view) {
   set(BufferRole::seeds, operands.seeds);
   set(BufferRole::uniforms, operands.uniforms);
   set(BufferRole::scalars, operands.scalars);
+  set(BufferRole::failures, operands.failures);
   set(BufferRole::index_constants, view.index_constants);
   set(BufferRole::data_constants, view.data_constants);
   return made;

@@ -20,8 +20,9 @@ struct Operands {
   const Buffer* direction = nullptr;
   const Buffer* seeds = nullptr;
   const Buffer* uniforms = nullptr;
-  const Buffer* scalars = nullptr;  ///< if set, kernels return at once unless Scalar::state is 0
-  std::uint32_t seeds_stride = 0;   ///< gather: between rows of seeds
+  const Buffer* scalars = nullptr;   ///< if set, kernels return at once unless Scalar::state is 0
+  std::uint32_t seeds_stride = 0;    ///< gather: between rows of seeds
+  const Buffer* failures = nullptr;  ///< cost: a u32 that counts instances that fail a guard
 };
 
 /// Where the sums of an accumulating pass go.

@@ -154,8 +154,14 @@ void VulkanEngine::record_blocks(CommandList& list, const Operands& operands) {
 
 void VulkanEngine::record_cost(CommandList& list, const Buffer& x, Scalar result) {
   std::uint32_t partials = 0;
+  Operands counted = operands(x);
+  if (failures_) {
+    counted.failures = &failures_;
+    list.fill(failures_, 0, sizeof(std::uint32_t), 0);
+    list.barrier();
+  }
   for (auto& term : terms_) {
-    if (term) partials += term->record_cost(list, operands(x), cost_partials_, partials);
+    if (term) partials += term->record_cost(list, counted, cost_partials_, partials);
   }
   list.barrier();
   vectors_->sum(list, cost_partials_, 0, partials, partials, result, 1);

@@ -49,6 +49,10 @@ class VulkanEngine final : public Engine {
   void hvp(std::span<const double> p, std::span<double> out) override;
   void hessian(std::size_t term, bool project, std::span<double> values) override;
 
+  std::uint64_t failed_guards() override;
+  std::vector<std::uint32_t> failed_instances(std::size_t term, At at) override;
+  double trial_cost() override;
+
   PointReport linearize() override;
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
@@ -65,6 +69,7 @@ class VulkanEngine final : public Engine {
 
   // engine.cpp: making and following a model
   void build();
+  void rebuild();
   void order_model();
   void make_vectors();
   /// Vectors of scalars to and from the device, in the caller's order.
@@ -155,6 +160,7 @@ class VulkanEngine final : public Engine {
   Buffer rotated_, eigenvectors_;
   Buffer partials_, curvature_, decision_, cost_partials_;
   std::optional<bool> can_fuse_;   // known once the lists are prepared
+  Buffer failures_;                // one u32, where a term has guards
   std::vector<Buffer> jacobians_;  // by term, where J·p is computed from a stored Jacobian
   std::map<Pass, std::vector<Buffer>> row_results_;  // of timed evaluations, by term
   std::vector<Buffer> stored_;  // by term, terms of gather_store and row results

@@ -29,12 +29,20 @@ bool is_constant(const runtime::Model& model, std::size_t k) {
   return !model.constant.empty() && model.constant[k] != 0;
 }
 
+bool has_branches(const runtime::Model& model) {
+  return std::any_of(model.terms.begin(), model.terms.end(), [](const runtime::Term& term) {
+    return !term.topology->program.guards.empty();
+  });
+}
+
 }  // namespace
 
 struct ProjectedNewton::Impl {
-  Impl(runtime::Engine& e, const runtime::Model& model)
+  Impl(runtime::Engine& e, const runtime::Model& of)
       : engine(e),
-        hessian(model, true),
+        model(of),
+        revision(of.revision),
+        hessian(of, true),
         shifted(Eigen::Map<const Matrix>(
             size(), size(), static_cast<Eigen::Index>(hessian.values().size()),
             hessian.starts().data(), hessian.rows().data(), hessian.values().data())) {
@@ -60,6 +68,8 @@ struct ProjectedNewton::Impl {
   }
 
   runtime::Engine& engine;
+  const runtime::Model& model;
+  std::uint64_t revision;  // of the model that `hessian` describes
   NormalEquations hessian;
   Matrix shifted;
   Eigen::SimplicialLLT<Matrix, Eigen::Lower, Eigen::AMDOrdering<int> > factor;
@@ -73,6 +83,12 @@ ProjectedNewton::~ProjectedNewton() = default;
 void ProjectedNewton::compute(std::span<const double> x, std::span<const double> g,
                               std::span<double> direction) {
   impl_->engine.set_point(x);
+  if (has_branches(impl_->model)) impl_->engine.cost();  // they may change the model's terms
+  if (impl_->revision != impl_->model.revision) {
+    const double shift = impl_->shift;
+    impl_ = std::make_unique<Impl>(impl_->engine, impl_->model);
+    impl_->shift = shift;
+  }
   impl_->hessian.refresh_hessian(impl_->engine, true);
   std::fill(direction.begin(), direction.end(), 0.0);
   const std::span<const std::uint32_t> free = impl_->hessian.free_scalars();

@@ -66,6 +66,7 @@ struct DampedSystem::Impl {
 
 DampedSystem::DampedSystem(LinearSolver kind) : impl_(std::make_unique<Impl>(kind)) {}
 DampedSystem::~DampedSystem() = default;
+DampedSystem& DampedSystem::operator=(DampedSystem&&) noexcept = default;
 
 LinearSolver DampedSystem::kind() const { return impl_->kind; }
 const Vector& DampedSystem::diagonal() const { return impl_->diagonal; }

@@ -23,6 +23,7 @@ class DampedSystem {
   ///   kind  cholesky, dense or pcg
   explicit DampedSystem(LinearSolver kind);
   ~DampedSystem();
+  DampedSystem& operator=(DampedSystem&&) noexcept;
 
   LinearSolver kind() const;
   /// A new point.

@@ -32,7 +32,11 @@ HostStep::~HostStep() = default;
 
 void HostStep::linearized(runtime::Engine& engine) {
   auto& host = dynamic_cast<HostEngine&>(engine);
-  if (!jacobian_) jacobian_ = std::make_unique<TangentJacobian>(model_, host.space(), host.host());
+  if (!jacobian_ || revision_ != model_.revision) {  // branches may have changed the terms
+    jacobian_ = std::make_unique<TangentJacobian>(model_, host.space(), host.host());
+    system_ = DampedSystem(options_.linear_solver);
+    revision_ = model_.revision;
+  }
   host.evaluate_host();
   jacobian_->refresh(host, host.basis());
   const std::span<const double> g = host.tangent_gradient();

@@ -39,6 +39,7 @@ class HostStep final : public StepSolver {
   const SolverOptions& options_;
   DampedSystem system_;
   std::unique_ptr<TangentJacobian> jacobian_;
+  std::uint64_t revision_ = 0;  // of the model that jacobian_ describes
   Eigen::VectorXd scale_;       // S; empty before the first point
   Eigen::VectorXd free_scale_;  // S, 0 where a coordinate is held by its bound
   Eigen::VectorXd gradient_;    // S g

@@ -35,10 +35,12 @@ double seconds_since(Clock::time_point begin) {
 }  // namespace
 
 struct CholeskyStep::Impl {
-  explicit Impl(const runtime::Model& model)
-      : normal(model),
-        gradient(model.scalars),
-        delta(model.scalars),
+  explicit Impl(const runtime::Model& of)
+      : model(of),
+        revision(of.revision),
+        normal(of),
+        gradient(of.scalars),
+        delta(of.scalars),
         reduced(static_cast<Eigen::Index>(normal.size())),
         damped(view()) {
     factor.analyzePattern(damped);
@@ -94,6 +96,8 @@ struct CholeskyStep::Impl {
     return true;
   }
 
+  const runtime::Model& model;
+  std::uint64_t revision;  // of the model that `normal` describes
   NormalEquations normal;
   std::vector<double> gradient, delta;  // all scalars
   std::vector<double> scale;            // free scalars; empty before the first point
@@ -106,6 +110,11 @@ CholeskyStep::CholeskyStep(const runtime::Model& model) : impl_(std::make_unique
 CholeskyStep::~CholeskyStep() = default;
 
 void CholeskyStep::linearized(runtime::Engine& engine) {
+  if (impl_->revision != impl_->model.revision) {
+    std::vector<double> scale = std::move(impl_->scale);
+    impl_ = std::make_unique<Impl>(impl_->model);
+    impl_->scale = std::move(scale);
+  }
   impl_->normal.refresh(engine);
   engine.gradient(impl_->gradient);
   if (impl_->scale.empty()) impl_->scale_by_first_point();

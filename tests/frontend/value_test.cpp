@@ -189,14 +189,6 @@ TEST(Value, SelectTakesOneSide) {
   EXPECT_EQ(residuals(single.problem), (std::vector<double>{2.0, 3.0}));
 }
 
-TEST(Value, AnIfOnAValueSaysToUseSelect) {
-  Single single;
-  EXPECT_EQ(error_of([&] {
-              if (single.p[0] > 0.0) return;
-            }),
-            "unsupported: if: a branch on a Value cannot be traced; use select(condition, a, b)");
-}
-
 TEST(Value, UseWithoutAnExpressionIsAnError) {
   Single single;
   const Value empty;

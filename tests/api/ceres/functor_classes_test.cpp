@@ -141,6 +141,30 @@ TEST(CeresFunctors, CheckersFindWrongJacobians) {
                   .Probe(both, 1e-9, &results));
 }
 
+/// Steep beyond 1, flat below: a solve from 4 crosses.
+struct Kinked {
+  template <typename T>
+  bool operator()(const T* x, T* r) const {
+    if (x[0] > T(1)) {
+      r[0] = x[0] * x[0] + T(0.1);
+    } else {
+      r[0] = x[0] + T(0.1);
+    }
+    return true;
+  }
+};
+
+TEST(CeresFunctors, BranchesAreTracedAgainWhereTheyFlip) {
+  double x = 4;
+  ceres::Problem problem;
+  problem.AddResidualBlock(new ceres::AutoDiffCostFunction<Kinked, 1, 1>(new Kinked), nullptr, &x);
+  ceres::Solver::Summary summary;
+  ceres::Solve({}, &problem, &summary);
+  EXPECT_TRUE(summary.host_notes.empty());
+  EXPECT_EQ(summary.termination_type, ceres::CONVERGENCE) << summary.message;
+  EXPECT_NEAR(x, -0.1, 1e-6);
+}
+
 TEST(CeresFunctors, InterpolationReproducesQuadratics) {
   std::vector<double> line, plane;
   const auto f = [](double r, double c) { return 2 + r - c + r * c - 0.5 * c * c; };

@@ -1,0 +1,55 @@
+// Branches on the device: what fails a guard, and trial points that outlive a change of terms.
+#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+
+#include <algorithm>
+
+namespace topograd::runtime::vulkan {
+
+std::uint64_t VulkanEngine::failed_guards() {
+  if (!failures_) return 0;
+  std::uint32_t count = 0;
+  context_.device->download<std::uint32_t>(failures_, {&count, 1});
+  return count;
+}
+
+std::vector<std::uint32_t> VulkanEngine::failed_instances(std::size_t term, At at) {
+  DeviceTerm* device_term = terms_.at(term).get();
+  if (device_term == nullptr || !device_term->has_guards()) return {};
+  const std::uint64_t size = device_term->stored_size(Pass::guards);
+  Buffer flags = make_numbers(context_, size, "failed_guards");
+  run_once("failed_guards", [&](CommandList& list) {
+    device_term->record_store(list, Pass::guards, operands(at == At::point ? x_ : trial_), flags);
+  });
+  std::vector<double> stored(size), fails(size);
+  read_numbers(context_, flags, stored);
+  device_term->from_device_order(stored, fails, 1);
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t i = 0; i < fails.size(); ++i) {
+    if (fails[i] == 0) continue;
+    out.push_back(order_.identity() ? i : order_.rows[term][i]);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+double VulkanEngine::trial_cost() {
+  prepare_lists();
+  run_once("trial_cost", [&](CommandList& list) { record_cost(list, trial_, Scalar::trial_cost); });
+  return read_scalars()[codegen::slot(Scalar::trial_cost)];
+}
+
+void VulkanEngine::rebuild() {
+  const std::vector<double> none(model_.scalars);
+  std::vector<double> x = none, trial = none, scale = none;
+  read_vector(x_, x);
+  read_vector(trial_, trial);
+  read_vector(scale_, scale);
+  const bool scaled = scale_is_set_;
+  build();
+  write_vector(x_, x);
+  write_vector(trial_, trial);
+  write_vector(scale_, scale);
+  scale_is_set_ = scaled;
+}
+
+}  // namespace topograd::runtime::vulkan
