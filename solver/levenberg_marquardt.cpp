@@ -32,6 +32,7 @@ Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Su
     : options_(options),
       model_(model),
       summary_(summary),
+      inspector_(options, model, summary),
       region_(options.initial_trust_region_radius, options.max_trust_region_radius,
               options.method == Method::dogleg),
       gain_(options.max_consecutive_nonmonotonic_steps),
@@ -48,6 +49,7 @@ void Minimizer::run(runtime::Engine& engine, StepSolver& solver) {
 }
 
 void Minimizer::start(runtime::Engine& engine, StepSolver& solver) {
+  inspector_.check_point(engine, "at the start");
   linearize(engine, solver);
   if (!finite(point_)) {
     throw Error(ErrorCode::NonFinite, "solve: " + describe_nonfinite(engine, model_));
@@ -65,6 +67,7 @@ void Minimizer::linearize(runtime::Engine& engine, StepSolver& solver) {
   const double evaluated = elapsed();
   summary_.times.evaluation_seconds += evaluated - begin;
   if (finite(point_)) solver.linearized(engine);
+  inspector_.cross_check(engine);
   summary_.times.linear_solver_seconds += elapsed() - evaluated;
   first_trial_ = true;
 }
@@ -81,6 +84,7 @@ runtime::StepRequest Minimizer::request() const {
 void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
   const double begin = elapsed();
   const StepReport report = solver.try_step(engine, request());
+  if (std::isfinite(report.model_decrease)) inspector_.check_trial(engine);
   summary_.times.linear_solver_seconds += report.linear_seconds;
   summary_.times.evaluation_seconds += std::max(0.0, elapsed() - begin - report.linear_seconds);
   summary_.num_linear_iterations += report.linear_iterations;

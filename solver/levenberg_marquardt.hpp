@@ -3,6 +3,7 @@
 
 #include <topograd/runtime/engine.hpp>
 #include <topograd/solver/gain.hpp>
+#include <topograd/solver/inspect.hpp>
 #include <topograd/solver/linear/step_solver.hpp>
 #include <topograd/solver/model.hpp>
 #include <topograd/solver/options.hpp>
@@ -58,6 +59,7 @@ class Minimizer {
   const SolverOptions& options_;
   const ProblemModel& model_;
   Summary& summary_;
+  Inspector inspector_;
   TrustRegion region_;
   Gain gain_;
   std::vector<double> best_;  // the point of least cost, while steps may raise it

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct ProblemModel {
   std::vector<std::size_t> topologies;  ///< by term: number of its topology in the problem
   const Problem* problem = nullptr;
   bool with_losses = true;  ///< as make_model was told
+  std::vector<std::unique_ptr<ir::Topology>> own_topologies;  ///< of terms that were rewritten
 
   std::uint64_t instances() const;
   /// "residual "edge" #7 (topology ...)": label, place in the batch, hash.

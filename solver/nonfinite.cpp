@@ -1,30 +1,29 @@
 // Finding the residual, the op and the operands behind a NaN or an infinity.
 #include <topograd/solver/nonfinite.hpp>
 
-#include <topograd/autodiff/second_order.hpp>
+#include <topograd/autodiff/derivatives.hpp>
 #include <topograd/ir/error.hpp>
-#include <topograd/ir/evaluate.hpp>
+#include <topograd/ir/passes/passes.hpp>
+#include <topograd/runtime/passes.hpp>
+#include <topograd/runtime/term_rows.hpp>
 #include <topograd/solver/host/host_terms.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <vector>
 
 namespace topograd {
 namespace {
 
+using runtime::Pass;
+
 struct InstancePlace {
   std::size_t term = 0;
   std::size_t instance = 0;
 };
-
-std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  return std::isnan(value) ? "nan" : text;
-}
 
 bool is_constant(const runtime::Model& model, std::uint32_t scalar) {
   return !model.constant.empty() && model.constant[scalar] != 0;
@@ -64,52 +63,60 @@ std::optional<InstancePlace> instance_of_row(const runtime::Model& model, std::u
   return std::nullopt;
 }
 
-/// The values that the leaves of one instance read.
-struct InstanceInputs {
-  std::vector<double> parameters, data, uniforms;
-  ir::Inputs<double> view() const { return {parameters, data, uniforms, {}, {}}; }
+/// Where the engine's kernels run, and what they read there.
+struct Inside {
+  runtime::RowRunner& runner;
+  const ProblemModel& model;
+  std::span<const double> x;
+
+  const runtime::Term& term(std::size_t t) const { return model.model.terms[t]; }
+  runtime::Rows rows(std::size_t t, std::size_t first, std::size_t count) const {
+    return rows_of(model.model, term(t), x, first, count);
+  }
+  ir::Program program(Pass pass, std::size_t t) const {
+    const runtime::Term& at = term(t);
+    const ir::Program& f = at.topology->program;
+    return ir::expand(pass_program(pass, f, autodiff::all_slots(f), at.energy, at.loss));
+  }
 };
 
-InstanceInputs inputs_of(const runtime::Model& model, const runtime::Term& term,
-                         std::size_t instance, std::span<const double> x) {
-  const ir::Batch& batch = *term.batch;
-  const auto row = static_cast<std::uint32_t>(instance);
-  InstanceInputs in;
-  for (std::uint32_t c = 0; c < batch.parameter_columns(); ++c) {
-    in.parameters.push_back(x[batch.index(row, c)]);
+/// ": sqrt(-1) is nan": the first op of the pass that gives no finite number, by the debug variant
+/// of the kernel; "" where every node of it is finite.
+std::string first_bad_op(const Inside& inside, Pass pass, const InstancePlace& place) {
+  const ir::Program program = inside.program(pass, place.term);
+  std::vector<double> values;
+  for (const auto& column :
+       inside.runner.run(runtime::all_nodes(program), inside.rows(place.term, place.instance, 1))) {
+    values.push_back(column[0]);
   }
-  for (std::uint32_t c = 0; c < batch.uniform_columns(); ++c) {
-    in.uniforms.push_back(model.uniforms[batch.index(row, batch.parameter_columns() + c)]);
-  }
-  for (std::uint32_t c = 0; c < batch.data_columns(); ++c) in.data.push_back(batch.data(row, c));
-  return in;
-}
-
-/// ": sqrt(-1) is nan", or "" where the scalar evaluator sees nothing wrong.
-std::string first_bad_op(const ir::Program& program, const ir::Inputs<double>& inputs) {
-  const std::vector<double> values = ir::evaluate_nodes(program, inputs);
   const std::optional<std::size_t> bad = first_nonfinite(values);
   if (!bad) return "";
   const ir::Node& node = program.nodes[*bad];
   std::string text = std::string(ir::info(node.op).name) + "(";
   if (ir::is_leaf(node.op)) text += "#" + std::to_string(node.slot());
   for (const ir::Id operand : node.operands()) {
-    text += (text.back() == '(' ? "" : ", ") + number(values[operand]);
+    text += (text.back() == '(' ? "" : ", ") + number_text(values[operand]);
   }
-  return ": " + text + ") is " + number(values[*bad]);
+  return ": " + text + ") is " + number_text(values[*bad]);
 }
 
-std::string describe_residual(const ProblemModel& model, const InstancePlace& place, double value,
-                              std::span<const double> x) {
-  const runtime::Term& term = model.model.terms[place.term];
-  const InstanceInputs inputs = inputs_of(model.model, term, place.instance, x);
-  return model.describe(place.term, place.instance) + " is " + number(value) +
-         first_bad_op(term.topology->program, inputs.view());
+std::string describe_value(const Inside& inside, const InstancePlace& place, double value) {
+  return inside.model.describe(place.term, place.instance) + " is " + number_text(value) +
+         first_bad_op(inside, Pass::residual, place);
 }
 
-std::optional<std::string> describe_derivative(runtime::Engine& engine, const ProblemModel& model) {
-  for (std::size_t t = 0; t < model.model.terms.size(); ++t) {
-    const runtime::Term& term = model.model.terms[t];
+std::string describe_slope(const Inside& inside, Pass pass, const InstancePlace& place,
+                           std::uint32_t slot, double value) {
+  const runtime::Model& model = inside.model.model;
+  const std::uint32_t scalar = inside.term(place.term).batch->index(place.instance, slot);
+  return "the derivative of " + inside.model.describe(place.term, place.instance) + " by " +
+         describe_scalar(model, scalar) + " is " + number_text(value) +
+         first_bad_op(inside, pass, place);
+}
+
+std::optional<std::string> describe_derivative(runtime::Engine& engine, const Inside& inside) {
+  for (std::size_t t = 0; t < inside.model.model.terms.size(); ++t) {
+    const runtime::Term& term = inside.term(t);
     if (term.energy) continue;
     const std::size_t columns = term.batch->parameter_columns();
     const std::size_t rows = term.topology->program.outputs.size();
@@ -117,36 +124,29 @@ std::optional<std::string> describe_derivative(runtime::Engine& engine, const Pr
     engine.jacobian(t, values);
     for (std::size_t k = 0; k < values.size(); ++k) {
       if (std::isfinite(values[k])) continue;
-      const std::size_t instance = k / (rows * columns);
-      const std::uint32_t scalar =
-          term.batch->index(instance, static_cast<std::uint32_t>(k % columns));
-      if (is_constant(model.model, scalar)) continue;
-      return "the derivative of " + model.describe(t, instance) + " by " +
-             describe_scalar(model.model, scalar) + " is " + number(values[k]);
+      const InstancePlace place{t, k / (rows * columns)};
+      const auto slot = static_cast<std::uint32_t>(k % columns);
+      if (is_constant(inside.model.model, term.batch->index(place.instance, slot))) continue;
+      return describe_slope(inside, Pass::jacobian, place, slot, values[k]);
     }
   }
   return std::nullopt;
 }
 
-/// The first energy, or derivative of one, that is not finite, as the scalar evaluator sees it.
-std::optional<std::string> describe_energy(const ProblemModel& model, std::span<const double> x) {
-  for (std::size_t t = 0; t < model.model.terms.size(); ++t) {
-    const runtime::Term& term = model.model.terms[t];
+/// The first energy, or derivative of one, that is not finite.
+std::optional<std::string> describe_energy(const Inside& inside) {
+  for (std::size_t t = 0; t < inside.model.model.terms.size(); ++t) {
+    const runtime::Term& term = inside.term(t);
     if (!term.energy) continue;
-    const ir::Program& energy = term.topology->program;
-    const ir::Program gradient = autodiff::scalar_gradient(energy, autodiff::all_slots(energy));
-    for (std::size_t i = 0; i < term.batch->size(); ++i) {
-      const InstanceInputs inputs = inputs_of(model.model, term, i, x);
-      const double value = ir::evaluate(energy, inputs.view())[0];
-      if (!std::isfinite(value)) {
-        return model.describe(t, i) + " is " + number(value) + first_bad_op(energy, inputs.view());
-      }
-      const std::vector<double> g = ir::evaluate(gradient, inputs.view());
-      for (std::uint32_t k = 0; k < g.size(); ++k) {
-        const std::uint32_t scalar = term.batch->index(i, k);
-        if (std::isfinite(g[k]) || is_constant(model.model, scalar)) continue;
-        return "the derivative of " + model.describe(t, i) + " by " +
-               describe_scalar(model.model, scalar) + " is " + number(g[k]);
+    const runtime::Rows all = inside.rows(t, 0, term.batch->size());
+    const runtime::Columns energy = inside.runner.run(inside.program(Pass::residual, t), all);
+    const runtime::Columns slopes = inside.runner.run(inside.program(Pass::gradient, t), all);
+    for (std::size_t i = 0; i < all.count; ++i) {
+      if (!std::isfinite(energy[0][i])) return describe_value(inside, {t, i}, energy[0][i]);
+      for (std::uint32_t k = 0; k < slopes.size(); ++k) {
+        if (std::isfinite(slopes[k][i])) continue;
+        if (is_constant(inside.model.model, term.batch->index(i, k))) continue;
+        return describe_slope(inside, Pass::gradient, {t, i}, k, slopes[k][i]);
       }
     }
   }
@@ -164,24 +164,32 @@ std::string describe_nonfinite(runtime::Engine& engine, const ProblemModel& mode
   }
   std::vector<double> x(model.model.scalars);
   engine.point(x);
+  const std::unique_ptr<runtime::RowRunner> runner = engine.row_runner();
+  const Inside inside{*runner, model, x};
   std::vector<double> residuals(model.model.rows);
   engine.residuals(residuals);
   if (const std::optional<std::size_t> row = first_nonfinite(residuals)) {
     if (const std::optional<InstancePlace> place = instance_of_row(model.model, *row)) {
-      return describe_residual(model, *place, residuals[*row], x);
+      return describe_value(inside, *place, residuals[*row]);
     }
   }
-  if (const std::optional<std::string> text = describe_derivative(engine, model)) return *text;
-  if (const std::optional<std::string> text = describe_energy(model, x)) return *text;
+  if (const std::optional<std::string> text = describe_derivative(engine, inside)) return *text;
+  if (const std::optional<std::string> text = describe_energy(inside)) return *text;
   return "cost or gradient are not finite, although every residual and derivative is: sums "
          "overflow";
+}
+
+std::string number_text(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return std::isnan(value) ? "nan" : text;
 }
 
 void check_start(const char* call, const runtime::Model& model, std::span<const double> x) {
   const std::optional<std::size_t> bad = first_nonfinite(x);
   if (!bad) return;
   throw Error(ErrorCode::NonFinite, std::string(call) + ": " + describe_scalar(model, *bad) +
-                                        " is " + number(x[*bad]) +
+                                        " is " + number_text(x[*bad]) +
                                         " at the start; expected a finite number");
 }
 

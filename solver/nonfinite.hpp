@@ -10,11 +10,15 @@
 namespace topograd {
 
 /// Says which residual (label, instance, topology), or which derivative of it, is not finite at the
-/// engine's point, and the first op that made it so with its operands, as the scalar evaluator sees
-/// it.
+/// engine's point, and the first op that made it so with its operands: the values of the debug
+/// variant of the kernel, run where the engine's kernels run, on the point as it is there.
 ///
-/// Reads residuals, and Jacobians if the residuals are finite. Cost: one evaluation, one read-back.
+/// Reads residuals, and Jacobians and energies if these are finite. Cost: an evaluation and a
+/// read-back of each, and one shader.
 std::string describe_nonfinite(runtime::Engine& engine, const ProblemModel& model);
+
+/// A number for a message, with all of its digits.
+std::string number_text(double value);
 
 /// Throws Error{NonFinite} that names array, block and coordinate of the first value that is not
 /// finite.

@@ -48,6 +48,11 @@ constexpr std::array kDoglegTypes = {
     Name<DoglegType>{"traditional", DoglegType::traditional},
     Name<DoglegType>{"subspace", DoglegType::subspace},
 };
+constexpr std::array kDomainPolicies = {
+    Name<DomainPolicy>{"mathematical", DomainPolicy::mathematical},
+    Name<DomainPolicy>{"guarded", DomainPolicy::guarded},
+    Name<DomainPolicy>{"strict", DomainPolicy::strict},
+};
 constexpr std::array kPrecisions = {
     Name<Precision>{"f32", Precision::f32},
     Name<Precision>{"f64", Precision::f64},
@@ -166,6 +171,8 @@ void check_ranges(const SolverOptions& o) {
         o.linear_tolerance);
   check_at_least("max_linear_iterations", o.max_linear_iterations, 1);
   check_at_least("threads", o.threads, 0);
+  check(o.domain_epsilon > 0 && o.domain_epsilon < 1, "domain_epsilon", "in (0, 1)",
+        o.domain_epsilon);
   check_descent(o);
 }
 
@@ -180,6 +187,11 @@ Method parse_method(std::string_view text) { return parse_in(kMethods, "method",
 std::string_view name(DoglegType type) { return name_in(kDoglegTypes, type); }
 DoglegType parse_dogleg_type(std::string_view text) {
   return parse_in(kDoglegTypes, "type of dogleg", text);
+}
+
+std::string_view name(DomainPolicy policy) { return name_in(kDomainPolicies, policy); }
+DomainPolicy parse_domain_policy(std::string_view text) {
+  return parse_in(kDomainPolicies, "domain", text);
 }
 
 std::string_view name(LinearSolver solver) { return name_in(kLinearSolvers, solver); }

@@ -48,6 +48,20 @@ std::string_view name(LinearSolver solver);
 /// Throws Error{InvalidArgument}.
 LinearSolver parse_linear_solver(std::string_view text);
 
+/// What becomes of operands outside of the domains of their ops (sqrt, log, acos, ... by the op
+/// table, divisors of 0).
+enum class DomainPolicy {
+  mathematical,  ///< NaN or infinity, as mathematics has it
+  guarded,       ///< they are moved into the domain: ir::guard_domains() with domain_epsilon
+  strict         ///< the first, at the start or at a trial, stops the solve with its place
+};
+std::string_view name(DomainPolicy policy);
+/// Throws Error{InvalidArgument}.
+DomainPolicy parse_domain_policy(std::string_view text);
+
+/// SolverOptions::cross_check: every instance, and the gradient.
+inline constexpr std::uint64_t kCrossCheckAll = ~std::uint64_t{0};
+
 /// "f32" or "f64". Throws Error{InvalidArgument}.
 Precision parse_precision(std::string_view text);
 
@@ -134,6 +148,12 @@ struct SolverOptions {
   DeviceRestrictions restrictions;
   bool validation = false;     ///< Vulkan: with the validation layer
   bool deterministic = false;  ///< layouts and kernels from rules alone, no measuring
+
+  DomainPolicy domain = DomainPolicy::mathematical;
+  double domain_epsilon = 1e-6;  ///< of guarded: distance from the ends of domains and from 0
+  /// Instances of each topology whose residuals and Jacobians are compared with the interpreter's
+  /// at every accepted point of least squares, kCrossCheckAll for all of them and the gradient.
+  std::uint64_t cross_check = 0;
 
   IterationCallback callback;
   /// The caller's parameters hold the best accepted point before each callback, not only after the

@@ -47,6 +47,7 @@ class Solve {
         model_(make_model("solve", problem)),
         x_(model_.model.scalars),
         minimizer_(options_, model_, summary_) {
+    if (options_.domain == DomainPolicy::guarded) guard_domains(model_, options_.domain_epsilon);
     problem_.read_x(x_);
     check_start("solve", model_.model, x_);
     check_modelling();

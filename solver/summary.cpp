@@ -116,9 +116,22 @@ std::string Summary::brief_report() const {
       num_iterations(), initial_cost, final_cost, backend.c_str(), name(termination).data());
 }
 
+namespace {
+
+std::string cross_check_part(const CrossCheck& c) {
+  if (c.compared == 0) return "";
+  std::string text = format("\nCross-check: %llu outputs compared, %llu differences\n",
+                            static_cast<unsigned long long>(c.compared),
+                            static_cast<unsigned long long>(c.differences));
+  for (const std::string& message : c.messages) text += "  " + message + "\n";
+  return text;
+}
+
+}  // namespace
+
 std::string Summary::full_report() const {
   return "Topograd solver report\n\n" + problem_part(*this) + "\n" + backend_part(*this) +
-         cost_part(*this) + time_part(*this) + counter_part(*this) +
+         cost_part(*this) + time_part(*this) + counter_part(*this) + cross_check_part(cross_check) +
          "\nTermination: " + format("%32s (%s)\n", name(termination).data(), message.c_str());
 }
 

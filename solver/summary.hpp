@@ -58,6 +58,13 @@ struct PhaseTimes {
   double total_seconds = 0;  ///< of solve(), without build
 };
 
+/// What SolverOptions::cross_check found.
+struct CrossCheck {
+  std::uint64_t compared = 0;         ///< outputs
+  std::uint64_t differences = 0;      ///< beyond the running error bounds of the kernels
+  std::vector<std::string> messages;  ///< kernel, instance, output and values of the first of them
+};
+
 struct Summary {
   Termination termination = Termination::FAILURE;
   std::string message;      ///< why it ended, one line
@@ -88,6 +95,8 @@ struct Summary {
   std::uint64_t host_residuals = 0;  ///< blocks of opaque code, which ran on the host
   std::uint64_t energies = 0;
   std::vector<TopologySummary> topologies;
+
+  CrossCheck cross_check;
 
   PhaseTimes times;
   std::uint64_t kernels_on_cpu = 0, kernels_on_device = 0;

@@ -99,6 +99,11 @@ std::string to_json(const Summary& summary, int indent) {
   add_place(json, summary);
   add_times(json, summary.times);
   add_counters(json, summary);
+  if (summary.cross_check.compared > 0) {
+    json["cross_check"] = {{"compared", summary.cross_check.compared},
+                           {"differences", summary.cross_check.differences},
+                           {"messages", summary.cross_check.messages}};
+  }
   json["history"] = history(summary);
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }

@@ -5,6 +5,7 @@
 #include <topograd/solver/first_order/adam.hpp>
 #include <topograd/solver/first_order/lbfgs.hpp>
 #include <topograd/solver/first_order/newton.hpp>
+#include <topograd/solver/inspect.hpp>
 #include <topograd/solver/nonfinite.hpp>
 
 namespace topograd {
@@ -21,9 +22,14 @@ void minimize_newton(runtime::Engine& engine, const runtime::Model& model,
   descend(objective, direction, x, options, summary);
 }
 
-void run_method(runtime::Engine& engine, const runtime::Model& model, std::span<double> x,
-                const SolverOptions& options, Summary& summary) {
-  const Objective objective = cost_of(engine, model);
+void run_method(runtime::Engine& engine, const runtime::Model& model, const Inspector& inspector,
+                std::span<double> x, const SolverOptions& options, Summary& summary) {
+  Objective objective = cost_of(engine, model);
+  objective.evaluate = [&engine, &inspector, &summary, inner = objective.evaluate](
+                           std::span<const double> at, std::span<double> gradient) {
+    inspector.check_domains(engine, at, summary.iterations.empty() ? "at the start" : "at a trial");
+    return inner(at, gradient);
+  };
   switch (options.method) {
     case Method::lbfgs: return minimize_lbfgs(objective, x, options, summary);
     case Method::newton: return minimize_newton(engine, model, objective, x, options, summary);
@@ -71,8 +77,9 @@ void minimize_cost(runtime::Engine& engine, const ProblemModel& model, std::span
     throw Error(ErrorCode::Unsupported, "solve: " + std::string(name(options.method)) +
                                             " knows neither bounds nor manifolds");
   }
+  const Inspector inspector(options, model, summary);
   try {
-    run_method(engine, model.model, x, options, summary);
+    run_method(engine, model.model, inspector, x, options, summary);
   } catch (const Error& error) {
     // What the minimiser cannot know: where the number came from.
     if (error.code() != ErrorCode::NonFinite || summary.num_iterations() > 0) throw;

@@ -79,7 +79,7 @@ TEST(Solve, NonfiniteDerivativeIsNamed) {
   for (std::size_t k = 0; k < x.size(); ++k) problem.add_residual(sqrt(p[k]) + 1.0);
   expect_error([&] { solve(problem, kCpu); }, ErrorCode::NonFinite,
                "solve: the derivative of residual \"residual0\" #1 \\(topology [0-9a-f]{32}\\) by "
-               "parameter array 0, block 1, coordinate 0 is inf");
+               "parameter array 0, block 1, coordinate 0 is inf: div\\(0.5, 0\\) is inf");
 }
 
 TEST(Solve, OptionsOutOfRange) {

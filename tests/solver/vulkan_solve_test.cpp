@@ -12,6 +12,7 @@
 
 #include "problems/arap.hpp"
 #include "problems/springs.hpp"
+#include "solver/inspect.hpp"
 #include "support/validation.hpp"
 
 namespace topograd {
@@ -218,22 +219,23 @@ TEST_F(VulkanSolve, AForcedDeviceThatFailsIsAnError) {
   runtime::vulkan::release_devices();
 }
 
-TEST_F(VulkanSolve, NonfiniteStartIsNamed) {
-  std::vector<double> x = {1.5, 0, 2};
-  Problem problem;
-  const Parameters p = problem.add_parameters(x);
-  for (std::size_t k = 0; k < x.size(); ++k) {
-    problem.add_residual(1.0 / p[k], {.label = "inverse"});
+TEST_F(VulkanSolve, NonfinitePlacesAndDomainPolicies) {
+  for (const Precision precision : {Precision::f64, Precision::f32}) {
+    if (precision == Precision::f64 && !device_->features().float64) continue;
+    options_.precision = precision;
+    test::expect_nonfinite_places(options_);
+    test::expect_domain_policies(options_);
   }
-  try {
-    solve(problem, options_);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::NonFinite);
-    EXPECT_NE(std::string(error.what()).find("residual \"inverse\" #1"), std::string::npos)
-        << error.what();
-  }
-  EXPECT_EQ(x, (std::vector<double>{1.5, 0, 2}));
+}
+
+TEST_F(VulkanSolve, CrossCheckFindsNoDifference) {
+  const auto arap = problems::arap(strip(12));
+  SolverOptions options = options_;
+  options.max_iterations = 3;
+  options.cross_check = kCrossCheckAll;
+  const Summary summary = solve(arap->problem, options);
+  EXPECT_GT(summary.cross_check.compared, 1000u);
+  EXPECT_EQ(summary.cross_check.differences, 0u) << summary.full_report();
 }
 
 }  // namespace
