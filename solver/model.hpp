@@ -18,7 +18,7 @@ struct ProblemModel {
   runtime::Model model;
   std::vector<std::size_t> topologies;  ///< by term: number of its topology in the problem
   const Problem* problem = nullptr;
-  bool with_losses = true;  ///< as make_model was told
+  bool with_losses = true;                                    ///< as make_model was told
   std::vector<std::unique_ptr<ir::Topology>> own_topologies;  ///< of terms that were rewritten
 
   std::uint64_t instances() const;

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <topograd/runtime/engine.hpp>
+#include <topograd/runtime/rows.hpp>
 #include <topograd/solver/host/host_terms.hpp>
 #include <topograd/solver/host/tangent_space.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -26,6 +28,7 @@ class HostEngine final : public runtime::Engine {
   std::string device() const override { return inner_->device(); }
   runtime::EngineStats stats() const override { return inner_->stats(); }
   std::string accumulation() const override { return inner_->accumulation(); }
+  std::unique_ptr<runtime::RowRunner> row_runner() const override { return inner_->row_runner(); }
   /// Data, uniforms and flags; host blocks and manifolds are read again as well.
   void refresh(const runtime::Model& model) override;
 
@@ -48,6 +51,9 @@ class HostEngine final : public runtime::Engine {
   /// Steps in ambient coordinates; steps on the host are made with try_tangent().
   runtime::StepReport try_step(const runtime::StepRequest& request) override;
   runtime::StepReport try_step(std::span<const double> delta) override;
+  void trial_point(std::span<double> x) override {
+    std::copy(trial_.begin(), trial_.end(), x.begin());
+  }
   void accept() override;
   runtime::Timing time(runtime::KernelKind kind, int warm_ups, int samples) override;
   runtime::Timing time_step(int iterations, double damping, int samples) override;

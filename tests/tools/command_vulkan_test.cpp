@@ -147,6 +147,18 @@ TEST_F(CommandVulkan, AutomaticTakesANamedDeviceFromTheThresholdOn) {
   }
 }
 
+TEST_F(CommandVulkan, EachTopologyIsOneShader) {
+  const TemporaryDir cache;
+  const CommandResult result = topograd("bench topologies --count 5 --backend vulkan --json -",
+                                        "TOPOGRAD_CACHE_DIR='" + cache.path().string() + "'");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["topologies"], 5);
+  EXPECT_GE(report["shaders_compiled"], 5);
+  EXPECT_GT(report["spirv_ms"], 0);
+  EXPECT_GT(report["pipeline_ms"], 0);
+}
+
 TEST_F(CommandVulkan, DoctorIsContent) {
   const CommandResult result = topograd("doctor");
   EXPECT_EQ(result.status, 0) << result.out;

@@ -1,10 +1,8 @@
 // Measuring one problem on one backend.
 #include "command/bench_report.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/evaluate.hpp>
+#include <topograd/api/check/gradients.hpp>
 #include <topograd/runtime/content_hash.hpp>
-#include <topograd/runtime/passes.hpp>
 #include <topograd/solver/model.hpp>
 #include <topograd/solver/session.hpp>
 
@@ -12,7 +10,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <span>
 #include <vector>
 
@@ -26,49 +23,6 @@ constexpr int kWarmUps = 3;
 constexpr int kSamples = 20;
 constexpr int kStepIterations = 100;
 constexpr double kStepDamping = 1e-3;
-
-/// Rounds numbers to what the kernels store.
-double rounded(double value, Precision precision) {
-  return precision == Precision::f32 ? static_cast<double>(static_cast<float>(value)) : value;
-}
-
-/// Gradient by the scalar evaluator in f64 at rounded x and data.
-std::vector<double> reference_gradient(const runtime::Model& model, const std::vector<double>& x,
-                                       Precision precision) {
-  std::vector<double> gradient(model.scalars, 0.0);
-  for (const runtime::Term& term : model.terms) {
-    const ir::Program& f = term.topology->program;
-    const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
-    const ir::Program program =
-        runtime::pass_program(runtime::Pass::gradient, f, slots, term.energy, term.loss);
-    std::vector<double> p(f.leaves.parameters), d(f.leaves.data), u(f.leaves.uniforms);
-    for (std::size_t i = 0; i < term.batch->size(); ++i) {
-      for (std::uint32_t k = 0; k < p.size(); ++k)
-        p[k] = rounded(x[term.batch->index(i, k)], precision);
-      for (std::uint32_t k = 0; k < d.size(); ++k)
-        d[k] = rounded(term.batch->data(i, k), precision);
-      for (std::uint32_t k = 0; k < u.size(); ++k) {
-        u[k] = rounded(model.uniforms[term.batch->index(i, f.leaves.parameters + k)], precision);
-      }
-      const std::vector<double> g =
-          ir::evaluate<double>(program, {.parameters = p, .data = d, .uniforms = u});
-      for (std::uint32_t k = 0; k < p.size(); ++k) gradient[term.batch->index(i, k)] += g[k];
-    }
-  }
-  for (std::size_t k = 0; k < model.constant.size(); ++k) {
-    if (model.constant[k] != 0) gradient[k] = 0;
-  }
-  return gradient;
-}
-
-double relative_error(const std::vector<double>& got, const std::vector<double>& want) {
-  double error = 0, norm = 0;
-  for (std::size_t k = 0; k < got.size(); ++k) {
-    error += (got[k] - want[k]) * (got[k] - want[k]);
-    norm += want[k] * want[k];
-  }
-  return std::sqrt(error / norm);
-}
 
 void add_time(ordered_json& report, const std::string& name, const runtime::Timing& timing) {
   report[name + "_us"] = timing.device_us;
@@ -123,8 +77,8 @@ ordered_json run_bench(const BenchArguments& arguments) {
   report["precision"] = name(options.precision);
   report["accumulation"] = engine.accumulation();
   report["initial_cost"] = cost;
-  report["gradient_relative_error"] =
-      relative_error(gradient, reference_gradient(model.model, x, options.precision));
+  report["gradient_relative_error"] = check::relative_difference(
+      gradient, check::reference_gradient(model.model, x, options.precision));
   report["gradient_hash"] = runtime::hex(runtime::hash_bytes(std::as_bytes(std::span(gradient))));
   measure(report, engine, model.model);
   const runtime::EngineStats stats = engine.stats();

@@ -11,6 +11,7 @@ void add_solve(CLI::App& app);
 void add_dump(CLI::App& app);
 void add_grad(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_check(CLI::App& app);
 
 /// Runs the command. Exit status: 0; 1 where a bound was broken (doctor: something needed is
 /// missing); 2 for an error, with one line on standard error.

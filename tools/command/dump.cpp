@@ -4,12 +4,14 @@
 #include "command/named_problem.hpp"
 #include "command/output.hpp"
 
+#include <topograd/api/node_values.hpp>
 #include <topograd/api/source.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/solver/options.hpp>
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace topograd::command {
 namespace {
@@ -20,10 +22,26 @@ struct Arguments {
   std::string kernel = "gradient", accumulate = "gather_recompute", precision = "f64",
               emit = "glsl", out = "-";
   bool list = false;
+  bool values = false;
+  std::size_t instance = 0;
+  std::vector<double> at;
+  std::string backend, device;
 };
 
+/// --values: every node of one instance on the evaluator, the interpreter and the device.
+std::string values(const Arguments& arguments, bool precision_given) {
+  check::Options places{.device = arguments.device};
+  if (!arguments.backend.empty()) places.backend = parse_backend(arguments.backend);
+  if (precision_given) places.precision = parse_precision(arguments.precision);
+  const NodeValuesOptions options{.kernel = arguments.kernel, .instance = arguments.instance};
+  const std::vector<check::Place> opened = check::open_places(places);
+  if (!arguments.expression.text.empty())
+    return node_values(parse_expression(arguments.expression), arguments.at, options, opened);
+  return node_values(make_problem(arguments.problem)->problem(), options, opened);
+}
+
 /// One of a problem and an expression is asked for.
-void check(const Arguments& arguments, bool problem_options) {
+void check_source(const Arguments& arguments, bool problem_options) {
   const auto refuse = [](const std::string& message) {
     throw Error(ErrorCode::InvalidArgument, "dump: " + message);
   };
@@ -69,6 +87,15 @@ void add_dump(CLI::App& app) {
   command->add_option("--emit", arguments->emit, "ir, dot, glsl, spirv, hlsl, msl, essl or c");
   command->add_option("--out", arguments->out, "file, - for standard output");
   command->add_flag("--list", arguments->list, "list topologies instead");
+  command->add_flag("--values", arguments->values,
+                    "every node's value on the evaluator, the interpreter and the device");
+  command->add_option("--instance", arguments->instance, "with --values: of each topology (0)");
+  command
+      ->add_option("--at", arguments->at,
+                   "with --values and --expr: parameters, data and uniforms, separated by commas")
+      ->delimiter(',');
+  command->add_option("--backend", arguments->backend, "with --values: cpu or vulkan alone");
+  command->add_option("--device", arguments->device, "with --values: index or name of a device");
   command->callback([arguments, command] {
     // --data names a set's files for nist, and the data of an expression otherwise.
     if (arguments->problem.name == "nist") {
@@ -76,8 +103,9 @@ void add_dump(CLI::App& app) {
         arguments->problem.data += (arguments->problem.data.empty() ? "" : ",") + part;
     }
     const auto given = [&](const char* option) { return command->count(option) > 0; };
-    check(*arguments, given("--mesh") || given("--width") || given("--shuffle"));
-    dump(*arguments);
+    check_source(*arguments, given("--mesh") || given("--width") || given("--shuffle"));
+    if (!arguments->values) return dump(*arguments);
+    write_text(arguments->out, values(*arguments, given("--precision")));
   });
 }
 

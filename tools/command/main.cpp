@@ -33,6 +33,7 @@ int run(int argc, const char* const* argv) {
   add_dump(app);
   add_grad(app);
   add_bench(app);
+  add_check(app);
   try {
     app.parse(argc, argv);
     const std::string messages = validation_report();

@@ -178,6 +178,18 @@ std::vector<std::string> large_mgh_rows(const ProblemArguments& arguments) {
   return names;
 }
 
+const std::vector<ProblemKind>& problem_kinds() {
+  static const std::vector<ProblemKind> kinds = [] {
+    std::vector<ProblemKind> all;
+    for (const char* name : {"arap", "bundle", "developable", "multi", "smooth", "springs"})
+      all.push_back({name, is_on_mesh(name), {}});
+    for (const problems::MghProblem& row : problems::mgh_problems())
+      all.push_back({"mgh", false, row.name});
+    return all;
+  }();
+  return kinds;
+}
+
 void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool required) {
   app.add_option(
          "problem", arguments.name,

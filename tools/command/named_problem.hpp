@@ -56,6 +56,15 @@ class NamedProblem {
   double build_seconds = 0;
 };
 
+/// A problem that has a name of its own.
+struct ProblemKind {
+  std::string name;
+  bool needs_mesh = false;
+  std::string set;  ///< mgh: one of its problems
+};
+/// All of them, in alphabetical order, then the rows of mgh.
+const std::vector<ProblemKind>& problem_kinds();
+
 /// Builds it, with the time that tracing took. Throws Error{InvalidArgument} for an unknown name or
 /// a missing option, and what reading a mesh or a problem file throws. Of nist and mgh it is the
 /// one problem that --set names, from its first start.

@@ -3,7 +3,11 @@
 
 #include <topograd/solver/options.hpp>
 
+#include <topograd/ir/error.hpp>
+
 #include <CLI/CLI.hpp>
+
+#include <charconv>
 
 #include <optional>
 #include <string>
@@ -12,6 +16,7 @@ namespace topograd::command {
 
 /// Text of the options as given; to_options() reads it.
 struct SolverArguments {
+  std::string domain, cross_check;
   std::string backend, precision, method, linear, accumulate, device;
   std::optional<int> max_iterations, max_linear_iterations, threads;
   std::optional<double> tolerance, time_limit;
@@ -32,9 +37,23 @@ inline void add_solve_options(CLI::App& app, SolverArguments& a) {
   app.add_option("--max-linear-iterations", a.max_linear_iterations, "of CG in one step");
   app.add_option("--tolerance", a.tolerance, "function, gradient and parameter tolerance at once");
   app.add_option("--time-limit", a.time_limit, "seconds");
+  app.add_option("--domain", a.domain, "mathematical, guarded or strict");
+  app.add_option(
+      "--cross-check", a.cross_check,
+      "instances of each topology to compare with the CPU at each accepted point, or all");
   app.add_option("--method", a.method,
                  "lm (lbfgs where there are energies), gn, lbfgs, newton, adam, adamw or sgd");
   app.add_option("--linear", a.linear, "pcg, cholesky or automatic");
+}
+
+/// A number of instances, or "all". Throws Error{InvalidArgument}.
+inline std::uint64_t parse_cross_check(const std::string& text) {
+  if (text == "all") return kCrossCheckAll;
+  std::uint64_t count = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (code == std::errc() && end == text.data() + text.size()) return count;
+  throw Error(ErrorCode::InvalidArgument,
+              "expected --cross-check all or a number of instances, got \"" + text + "\"");
 }
 
 /// `options` with what was given in their place. Throws Error{InvalidArgument} for text that is
@@ -44,6 +63,8 @@ inline SolverOptions to_options(const SolverArguments& a, SolverOptions options 
   if (!a.precision.empty()) options.precision = parse_precision(a.precision);
   if (!a.device.empty()) options.device = a.device;
   if (!a.accumulate.empty()) options.accumulation = codegen::parse_accumulation(a.accumulate);
+  if (!a.domain.empty()) options.domain = parse_domain_policy(a.domain);
+  if (!a.cross_check.empty()) options.cross_check = parse_cross_check(a.cross_check);
   if (!a.method.empty()) options.method = parse_method(a.method);
   if (!a.linear.empty()) options.linear_solver = parse_linear_solver(a.linear);
   if (a.max_iterations) options.max_iterations = *a.max_iterations;

@@ -1,0 +1,169 @@
+// Self-test of the ops.
+#include <topograd/api/check/ops.hpp>
+
+#include <topograd/autodiff/derivatives.hpp>
+#include <topograd/ir/error_bound.hpp>
+#include <topograd/ir/passes/passes.hpp>
+#include <topograd/ir/random_program.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace topograd::check {
+namespace {
+
+constexpr std::uint64_t kDefaultPoints = 2000;
+
+/// May be lost where subnormal numbers are flushed, also by flushing before rounding.
+template <class T>
+bool tiny(T x) {
+  return x != 0 && std::fabs(x) <= std::numeric_limits<T>::min();
+}
+
+/// What one output of a program may be at one point.
+struct Answer {
+  ir::Enclosure enclosure;
+  bool compare = true;  ///< decided, and known
+  bool tiny = false;    ///< a number on the way may be flushed
+};
+
+/// An op with everything that is the same on all backends: points, and what is expected there.
+template <class T>
+class Sweep {
+ public:
+  Sweep(ir::Op op, const Options& options)
+      : op_(op),
+        value_(single_op(op)),
+        derivative_(ir::expand(autodiff::jacobian(value_, slots(op)))) {
+    constexpr auto kPrecision = sizeof(T) == sizeof(float) ? Precision::f32 : Precision::f64;
+    rows_.parameters = op_points(op, kPrecision,
+                                 options.count == 0 ? kDefaultPoints : options.count, options.seed);
+    rows_.count = rows_.parameters[0].size();
+    if (ir::info(op).composite) values_ = answers(value_);
+    derivatives_ = answers(derivative_);
+  }
+
+  OpResult run(const Place& place) const {
+    OpResult result{
+        .op = std::string(ir::info(op_).name),
+        .backend = place.runner->backend(),
+        .device = place.runner->device(),
+        .precision = place.runner->precision(),
+        .points = rows_.count,
+        .bound = sizeof(T) == sizeof(float) ? ir::info(op_).ulp_f32 : ir::info(op_).ulp_f64};
+    const runtime::Columns values = place.runner->run(value_, rows_);
+    for (std::size_t i = 0; i < rows_.count; ++i) {
+      const T got = static_cast<T>(values[0][i]);
+      const ir::Deviation deviation =
+          values_.empty() ? ir::deviation<T>(op_, point(i), got) : against(values_[i], got);
+      note(result.value, deviation, got, i, place);
+    }
+    const runtime::Columns slopes = place.runner->run(derivative_, rows_);
+    for (std::size_t i = 0; i < rows_.count; ++i) {
+      for (std::size_t k = 0; k < slopes.size(); ++k) {
+        const T got = static_cast<T>(slopes[k][i]);
+        const Answer& answer = derivatives_[i * slopes.size() + k];
+        if (answer.tiny && !place.keeps_subnormals) continue;
+        note(result.derivative, against(answer, got), got, i, place);
+      }
+    }
+    return result;
+  }
+
+ private:
+  static std::vector<std::uint32_t> slots(ir::Op op) {
+    std::vector<std::uint32_t> all;
+    for (int k = 0; k < ir::arity(op); ++k) all.push_back(static_cast<std::uint32_t>(k));
+    return all;
+  }
+
+  std::array<T, 3> point(std::size_t i) const {
+    std::array<T, 3> x;
+    for (std::size_t k = 0; k < 3; ++k) x[k] = static_cast<T>(rows_.parameters[k][i]);
+    return x;
+  }
+
+  /// By point and output.
+  std::vector<Answer> answers(const ir::Program& program) const {
+    std::vector<Answer> all;
+    for (std::size_t i = 0; i < rows_.count; ++i) {
+      const std::array<T, 3> x = point(i);
+      const ir::RunningError error = ir::running_error<T>(program, {.parameters = x});
+      const bool lost = std::ranges::any_of(error.nodes, [](const ir::Enclosure& e) {
+        return tiny(static_cast<T>(e.value)) || (e.value != 0 && static_cast<T>(e.value) == 0);
+      });
+      for (const ir::Id output : program.outputs) {
+        const ir::Enclosure& enclosure = error.nodes[output];
+        all.push_back({enclosure, error.decided && enclosure.known(), lost});
+      }
+    }
+    return all;
+  }
+
+  static ir::Deviation against(const Answer& answer, T got) {
+    if (!answer.compare) return {answer.enclosure.value, 0, true};
+    const bool within = answer.enclosure.contains(got);
+    const long double expected = answer.enclosure.value;
+    double far = within ? 0 : std::numeric_limits<double>::infinity();
+    if (std::isfinite(expected) && std::isfinite(got)) {
+      far = static_cast<double>(std::fabs(got - expected) / ir::ulp<T>(expected));
+    }
+    return {expected, far, within};
+  }
+
+  void note(Worst& worst, const ir::Deviation& deviation, T got, std::size_t row,
+            const Place& place) const {
+    const std::array<T, 3> x = point(row);
+    const bool lost = tiny(static_cast<T>(deviation.expected)) ||
+                      std::ranges::any_of(x, [](T v) { return tiny(v); });
+    if (!place.keeps_subnormals && lost) return;
+    if (!deviation.within && worst.broken++ > 0) return;
+    if (deviation.within && (worst.broken > 0 || deviation.ulp <= worst.ulp)) return;
+    worst.ulp = deviation.ulp;
+    worst.at.assign(x.begin(), x.begin() + ir::arity(op_));
+    worst.got = got;
+    worst.expected = static_cast<double>(deviation.expected);
+  }
+
+  ir::Op op_;
+  ir::Program value_, derivative_;
+  runtime::Rows rows_;
+  std::vector<Answer> values_;  // of composite ops
+  std::vector<Answer> derivatives_;
+};
+
+template <class T>
+void sweep(ir::Op op, const Options& options, std::span<const Place> places, OpsReport& report) {
+  constexpr auto kPrecision = sizeof(T) == sizeof(float) ? Precision::f32 : Precision::f64;
+  const Sweep<T> made(op, options);
+  for (const Place& place : places) {
+    if (place.runner->precision() != kPrecision) continue;
+    report.results.push_back(made.run(place));
+    report.broken += report.results.back().value.broken + report.results.back().derivative.broken;
+  }
+}
+
+}  // namespace
+
+OpsReport check_ops(const Options& options) {
+  const std::vector<Place> places = open_places(options);
+  return check_ops(options, places);
+}
+
+OpsReport check_ops(const Options& options, std::span<const Place> places) {
+  OpsReport report;
+  for (const ir::Op op : ir::all_ops()) {
+    for (const Precision precision : precisions_of(places)) {
+      if (precision == Precision::f32) {
+        sweep<float>(op, options, places, report);
+      } else {
+        sweep<double>(op, options, places, report);
+      }
+    }
+  }
+  return report;
+}
+
+}  // namespace topograd::check

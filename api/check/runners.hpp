@@ -1,0 +1,62 @@
+// What the self-tests run on, and the numbers they draw.
+#pragma once
+
+#include <topograd/ir/program.hpp>
+#include <topograd/runtime/rows.hpp>
+#include <topograd/solver/options.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd::check {
+
+/// What to check, and how much of it.
+struct Options {
+  Backend backend = Backend::automatic;  ///< automatic: the interpreter, and a device if there is
+  std::optional<Precision> precision;    ///< empty: f64 (where the device has it) and f32
+  std::string device;                    ///< Vulkan: index or name
+  std::uint64_t count = 0;               ///< random points an op, programs; 0 = the check's default
+  std::uint64_t seed = 1;
+};
+
+/// One backend in one precision.
+struct Place {
+  std::unique_ptr<runtime::RowRunner> runner;
+  bool keeps_subnormals = true;  ///< found by running a sum of them
+};
+
+/// All places that the options ask for. Throws what a forced device throws.
+std::vector<Place> open_places(const Options& options);
+
+/// The precisions among `places`, each once.
+std::vector<Precision> precisions_of(std::span<const Place> places);
+
+/// y = op(p0, p1, p2), composite ops written with others.
+ir::Program single_op(ir::Op op);
+
+/// Numbers that are the same on every machine.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(engine_() % n); }
+  double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
+  double between(double low, double high) { return low + (high - low) * uniform(); }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+/// Numbers as T, for calls that take spans of them.
+template <class T>
+std::vector<T> narrowed(std::span<const double> values) {
+  std::vector<T> out;
+  for (const double v : values) out.push_back(static_cast<T>(v));
+  return out;
+}
+
+}  // namespace topograd::check

@@ -1,0 +1,192 @@
+// Node values side by side.
+#include <topograd/api/node_values.hpp>
+
+#include <topograd/autodiff/derivatives.hpp>
+#include <topograd/ir/error.hpp>
+#include <topograd/ir/error_bound.hpp>
+#include <topograd/ir/passes/passes.hpp>
+#include <topograd/ir/text.hpp>
+#include <topograd/runtime/passes.hpp>
+#include <topograd/runtime/term_rows.hpp>
+#include <topograd/solver/model.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace topograd {
+namespace {
+
+using runtime::Columns;
+using runtime::Pass;
+using runtime::Rows;
+
+constexpr std::array kPasses = {Pass::residual, Pass::cost, Pass::gradient, Pass::jacobian,
+                                Pass::hessian};
+
+Pass parse_pass(const std::string& text) {
+  std::string names;
+  for (const Pass pass : kPasses) {
+    if (text == name(pass)) return pass;
+    names += (names.empty() ? "" : ", ") + std::string(name(pass));
+  }
+  throw Error(ErrorCode::InvalidArgument,
+              "dump: --values expects --kernel " + names + ", got \"" + text + "\"");
+}
+
+template <class T>
+std::vector<T> row_of(const Columns& columns) {
+  std::vector<T> out;
+  for (const std::vector<double>& column : columns) out.push_back(static_cast<T>(column[0]));
+  return out;
+}
+
+/// What a place made of the nodes, and the first that is not what its op says.
+struct Column {
+  std::string title;
+  std::vector<double> values;
+  std::size_t first_off = ir::kNone;
+  ir::Deviation deviation;
+};
+
+template <class T>
+Column column_of(const ir::Program& program, const check::Place& place, const Rows& row) {
+  Column out{.title = place.runner->backend(), .values = {}, .deviation = {}};
+  for (const auto& c : place.runner->run(runtime::all_nodes(program), row))
+    out.values.push_back(c[0]);
+  for (ir::Id id = 0; id < program.nodes.size(); ++id) {
+    const ir::Node& node = program.nodes[id];
+    if (ir::is_leaf(node.op)) continue;
+    std::array<T, 3> x = {};
+    for (std::size_t k = 0; k < node.operands().size(); ++k)
+      x[k] = static_cast<T>(out.values[node.args[k]]);
+    out.deviation = ir::deviation<T>(node.op, x, static_cast<T>(out.values[id]));
+    if (out.deviation.within) continue;
+    out.first_off = id;
+    break;
+  }
+  return out;
+}
+
+std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(width, text.size() + 1), ' ');
+  return text;
+}
+
+std::string number(double value, Precision precision) {
+  char text[40];
+  std::snprintf(text, sizeof text, precision == Precision::f32 ? "%.9g" : "%.17g", value);
+  return text;
+}
+
+constexpr std::size_t kNodeWidth = 34, kNumberWidth = 26;
+
+/// One table: the evaluator's column, then those of the places of that precision.
+template <class T>
+std::string table(const ir::Program& program, const Rows& row, Precision precision,
+                  std::span<const check::Place> places) {
+  const auto p = row_of<T>(row.parameters), d = row_of<T>(row.data), u = row_of<T>(row.uniforms);
+  const std::vector<T> reference = ir::evaluate_nodes<T>(program, {p, d, u, {}, {}});
+  std::vector<Column> columns;
+  for (const check::Place& place : places) {
+    if (place.runner->precision() == precision)
+      columns.push_back(column_of<T>(program, place, row));
+  }
+  std::string text =
+      padded(std::string(name(precision)), kNodeWidth) + padded("evaluator", kNumberWidth);
+  for (const Column& c : columns) text += padded(c.title, kNumberWidth);
+  const auto end_line = [&] {
+    while (text.ends_with(' ')) text.pop_back();
+    text += '\n';
+  };
+  end_line();
+  for (ir::Id id = 0; id < program.nodes.size(); ++id) {
+    text += padded(ir::print_node(id, program.nodes[id]), kNodeWidth);
+    text += padded(number(static_cast<double>(reference[id]), precision), kNumberWidth);
+    for (const Column& c : columns) {
+      text +=
+          padded(number(c.values[id], precision) + (c.first_off == id ? " <<" : ""), kNumberWidth);
+    }
+    end_line();
+  }
+  bool same = true;
+  for (const Column& c : columns) {
+    if (c.first_off == ir::kNone) continue;
+    same = false;
+    const ir::Op op = program.nodes[c.first_off].op;
+    const double bound = precision == Precision::f32 ? ir::info(op).ulp_f32 : ir::info(op).ulp_f64;
+    char line[160];
+    std::snprintf(line, sizeof line,
+                  "first difference: %%%zu, %s on %s is %.3g ulp off its operands' value %.17g, "
+                  "bound %g\n",
+                  c.first_off, std::string(ir::info(op).name).c_str(), c.title.c_str(),
+                  c.deviation.ulp, static_cast<double>(c.deviation.expected), bound);
+    text += line;
+  }
+  return text + (same ? "no difference beyond the ops' bounds\n" : "");
+}
+
+std::string tables(const ir::Program& program, const Rows& row,
+                   std::span<const check::Place> places) {
+  std::string text;
+  for (const Precision precision : check::precisions_of(places)) {
+    if (!text.empty()) text += '\n';
+    text += precision == Precision::f32 ? table<float>(program, row, precision, places)
+                                        : table<double>(program, row, precision, places);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string node_values(const Problem& problem, const NodeValuesOptions& options,
+                        std::span<const check::Place> places) {
+  const Pass pass = parse_pass(options.kernel);
+  const ProblemModel model = make_model("dump", problem);
+  std::vector<double> x(model.model.scalars);
+  problem.read_x(x);
+  std::string text;
+  for (std::size_t t = 0; t < model.model.terms.size(); ++t) {
+    const runtime::Term& term = model.model.terms[t];
+    if (options.instance >= term.batch->size()) continue;
+    if (term.energy && pass == Pass::jacobian) continue;
+    const ir::Program& f = term.topology->program;
+    const ir::Program program =
+        ir::expand(pass_program(pass, f, autodiff::all_slots(f), term.energy, term.loss));
+    text += (text.empty() ? "" : "\n") + std::string(name(pass)) + " of " +
+            model.describe(t, options.instance) + "\n";
+    text += tables(program, rows_of(model.model, term, x, options.instance, 1), places);
+  }
+  if (!text.empty()) return text;
+  throw Error(ErrorCode::InvalidArgument, "dump: no topology has an instance " +
+                                              std::to_string(options.instance) + " with a " +
+                                              options.kernel);
+}
+
+std::string node_values(const ir::Program& residual, std::span<const double> at,
+                        const NodeValuesOptions& options, std::span<const check::Place> places) {
+  const Pass pass = parse_pass(options.kernel);
+  const std::size_t p = residual.leaves.parameters, d = residual.leaves.data,
+                    u = residual.leaves.uniforms;
+  if (at.size() != p + d + u) {
+    throw Error(ErrorCode::Shape, "dump: expected --at with " + std::to_string(p + d + u) +
+                                      " numbers (parameters, data, uniforms), got " +
+                                      std::to_string(at.size()));
+  }
+  const auto columns = [&](std::size_t first, std::size_t count) {
+    Columns out;
+    for (std::size_t k = 0; k < count; ++k) out.push_back({at[first + k]});
+    return out;
+  };
+  const Rows row = {.count = 1,
+                    .parameters = columns(0, p),
+                    .data = columns(p, d),
+                    .uniforms = columns(p + d, u),
+                    .tangents = {},
+                    .seeds = {}};
+  const ir::Program program =
+      ir::expand(pass_program(pass, residual, autodiff::all_slots(residual)));
+  return tables(program, row, places);
+}
+
+}  // namespace topograd

@@ -1,0 +1,40 @@
+// The self-tests on a Vulkan device: what CI runs of them.
+#include <gtest/gtest.h>
+
+#include <topograd/api/check/ops.hpp>
+#include <topograd/api/check/random.hpp>
+
+#include "api/kinks.hpp"
+#include "support/validation.hpp"
+
+namespace topograd::test {
+namespace {
+
+class CheckVulkan : public VulkanTest {};
+
+TEST_F(CheckVulkan, OpsHoldTheirBounds) {
+  const check::OpsReport report = check::check_ops({.backend = Backend::vulkan, .count = 300});
+  for (const check::OpResult& r : report.results) {
+    EXPECT_EQ(r.value.broken, 0u) << r.op << " " << name(r.precision) << ": " << r.value.ulp
+                                  << " ulp, got " << r.value.got;
+    EXPECT_EQ(r.derivative.broken, 0u) << r.op << " " << name(r.precision);
+  }
+}
+
+TEST_F(CheckVulkan, TwoHundredRandomProgramsHold) {
+  const check::RandomReport report =
+      check::check_random({.backend = Backend::vulkan, .count = 200});
+  EXPECT_LE(report.undecided_share, check::kMostUndecided);
+  for (const check::Failure& f : report.failures) {
+    ADD_FAILURE() << f.kind << " " << name(f.precision) << " seed " << f.seed << ": " << f.message
+                  << "\n"
+                  << f.program;
+  }
+}
+
+TEST_F(CheckVulkan, KinksAreTheDocumentedOnes) {
+  expect_documented_kinks(check::open_places({.backend = Backend::vulkan}));
+}
+
+}  // namespace
+}  // namespace topograd::test

@@ -1,0 +1,97 @@
+// What the manual says of kinks, as rows; the same answer is expected of every backend.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <topograd/api/check/runners.hpp>
+#include <topograd/api/expression.hpp>
+#include <topograd/autodiff/derivatives.hpp>
+#include <topograd/frontend/problem.hpp>
+#include <topograd/frontend/vec.hpp>
+#include <topograd/ir/evaluate.hpp>
+
+#include <cmath>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd::test {
+
+struct KinkRow {
+  std::string name;
+  ir::Program program;
+  std::vector<double> at;
+  std::vector<double> expected;  ///< rows, then the Jacobian row by row
+};
+
+inline std::vector<KinkRow> kink_rows() {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  std::vector<KinkRow> rows;
+  const auto add = [&](const std::string& text, std::vector<std::string> names,
+                       std::vector<double> at, std::vector<double> expected) {
+    rows.push_back({text, parse(text, {.parameters = std::move(names), .data = {}, .uniforms = {}}),
+                    std::move(at), std::move(expected)});
+  };
+  add("select(x > 0, sqrt(x), 0)", {"x"}, {-1}, {0, 0});
+  add("select(x > 0, sqrt(x), 0)", {"x"}, {0}, {0, 0});
+  add("select(x > 0, sqrt(x), 0)", {"x"}, {4}, {2, 0.25});
+  add("acos(x)", {"x"}, {1}, {0, -kInf});
+  add("sqrt(x)", {"x"}, {0}, {0, kInf});
+  add("abs(x)", {"x"}, {0}, {0, 0});
+  add("atan2(y, x)", {"y", "x"}, {0, 0}, {0, 0, 0});
+  add("min(a, b)", {"a", "b"}, {3, 3}, {3, 1, 0});
+  add("max(a, b)", {"a", "b"}, {3, 3}, {3, 1, 0});
+  add("min(a, b)", {"a", "b"}, {kNan, 1}, {kNan, 0, 1});
+  add("min(a, b)", {"a", "b"}, {1, kNan}, {kNan, 0, 1});
+  add("max(a, b)", {"a", "b"}, {kNan, 1}, {kNan, 0, 1});
+  add("max(a, b)", {"a", "b"}, {1, kNan}, {kNan, 0, 1});
+  std::vector<double> x = {0, 0, 0};
+  Problem norms, directions;
+  norms.add_residual(norm(norms.add_parameters(x, 3).vec3(0)));
+  rows.push_back({"norm(0)", norms.topology(0).program, x, {0, 0, 0, 0}});
+  directions.add_residual(normalize(directions.add_parameters(x, 3).vec3(0)));
+  rows.push_back({"normalize(0)", directions.topology(0).program, x, std::vector<double>(12)});
+  return rows;
+}
+
+/// `got` is the documented answer; the sign of a zero says nothing.
+inline void expect_kink(const KinkRow& row, std::span<const double> got, const std::string& where) {
+  ASSERT_EQ(got.size(), row.expected.size()) << row.name << where;
+  for (std::size_t k = 0; k < got.size(); ++k) {
+    if (std::isnan(row.expected[k])) {
+      EXPECT_TRUE(std::isnan(got[k])) << row.name << " output " << k << where << ": " << got[k];
+    } else {
+      EXPECT_EQ(got[k], row.expected[k]) << row.name << " output " << k << where;
+    }
+  }
+}
+
+template <class T>
+void expect_kink_of_evaluator(const KinkRow& row, const ir::Program& program) {
+  const std::vector<T> at(row.at.begin(), row.at.end());
+  const std::vector<T> values = ir::evaluate<T>(program, {.parameters = at});
+  expect_kink(row, std::vector<double>(values.begin(), values.end()), " by the evaluator");
+}
+
+/// Every row on the evaluator and on each place.
+inline void expect_documented_kinks(std::span<const check::Place> places) {
+  for (const KinkRow& row : kink_rows()) {
+    const ir::Program program =
+        autodiff::residual_and_jacobian(row.program, autodiff::all_slots(row.program));
+    expect_kink_of_evaluator<float>(row, program);
+    expect_kink_of_evaluator<double>(row, program);
+    runtime::Rows rows{.count = 1};
+    for (const double x : row.at) rows.parameters.push_back({x});
+    for (const check::Place& place : places) {
+      std::vector<double> got;
+      for (const auto& column : place.runner->run(program, rows)) got.push_back(column[0]);
+      expect_kink(row, got,
+                  " on " + place.runner->backend() + " " +
+                      std::string(codegen::name(place.runner->precision())));
+    }
+  }
+}
+
+}  // namespace topograd::test

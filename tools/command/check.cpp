@@ -1,0 +1,182 @@
+// topograd check: self-tests of ops, random programs and gradients on this machine's devices.
+#include "command/commands.hpp"
+#include "command/named_problem.hpp"
+#include "command/output.hpp"
+
+#include <topograd/api/check/gradients.hpp>
+#include <topograd/api/check/ops.hpp>
+#include <topograd/api/check/random.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <string>
+
+namespace topograd::command {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Arguments {
+  std::string backend, precision, json, mesh;
+  check::Options options;
+
+  check::Options parsed() const {
+    check::Options out = options;
+    if (!backend.empty()) out.backend = parse_backend(backend);
+    if (!precision.empty()) out.precision = parse_precision(precision);
+    return out;
+  }
+};
+
+/// JSON has no infinities: these are texts.
+ordered_json number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+ordered_json describe(const check::Worst& worst) {
+  ordered_json json;
+  json["ulp"] = number(worst.ulp);
+  json["at"] = ordered_json::array();
+  for (const double operand : worst.at) json["at"].push_back(number(operand));
+  json["got"] = number(worst.got);
+  json["expected"] = number(worst.expected);
+  json["broken"] = worst.broken;
+  return json;
+}
+
+/// Writes the report, and ends with status 1 if something is broken.
+void finish(const Arguments& arguments, const std::string& text, const ordered_json& report) {
+  if (arguments.json != "-") std::cout << text << std::flush;
+  write_json(arguments.json, report);
+  if (report["broken"].get<bool>()) throw BoundBroken{};
+}
+
+ordered_json head(const char* check, const Arguments& arguments, bool broken) {
+  ordered_json report;
+  report["check"] = check;
+  report["broken"] = broken;
+  report["seed"] = arguments.options.seed;
+  return report;
+}
+
+void check_ops(const Arguments& arguments) {
+  const check::OpsReport found = check::check_ops(arguments.parsed());
+  ordered_json report = head("ops", arguments, found.broken > 0);
+  std::string text = "op           backend prec    bound     value derivative  (ulp, largest)\n";
+  for (const check::OpResult& r : found.results) {
+    report["results"].push_back({{"op", r.op},
+                                 {"backend", r.backend},
+                                 {"device", r.device},
+                                 {"precision", name(r.precision)},
+                                 {"points", r.points},
+                                 {"bound_ulp", r.bound},
+                                 {"value", describe(r.value)},
+                                 {"derivative", describe(r.derivative)}});
+    char line[160];
+    std::snprintf(line, sizeof line, "%-12s %-7s %-4s %8.3g  %8.3g   %8.3g%s\n", r.op.c_str(),
+                  r.backend.c_str(), name(r.precision).data(), r.bound, r.value.ulp,
+                  r.derivative.ulp, r.value.broken + r.derivative.broken > 0 ? "  BROKEN" : "");
+    text += line;
+  }
+  finish(arguments, text, report);
+}
+
+void check_random(const Arguments& arguments) {
+  const check::RandomReport found = check::check_random(arguments.parsed());
+  ordered_json report = head("random", arguments, found.broken());
+  report["programs"] = found.programs;
+  report["nodes"] = found.nodes;
+  report["end_to_end"] = found.end_to_end;
+  report["undecided"] = found.undecided;
+  report["undecided_share"] = found.undecided_share;
+  report["rarest_op"] = found.rarest_op;
+  report["rarest_op_share"] = found.rarest_op_share;
+  report["rarest_special_share"] = found.rarest_special_share;
+  report["failures"] = found.failures_in_all;
+  report["shown"] = ordered_json::array();
+  std::string text = std::to_string(found.programs) + " programs, " + std::to_string(found.nodes) +
+                     " nodes compared, " + std::to_string(found.undecided) + " undecided, " +
+                     std::to_string(found.failures_in_all) + " failures\n";
+  for (const check::Failure& f : found.failures) {
+    report["shown"].push_back({{"seed", f.seed},
+                               {"kind", f.kind},
+                               {"backend", f.backend},
+                               {"device", f.device},
+                               {"precision", name(f.precision)},
+                               {"message", f.message},
+                               {"program", f.program}});
+    text += "\nseed " + std::to_string(f.seed) + ", " + f.kind + ", " + f.backend + " " +
+            std::string(name(f.precision)) + ": " + f.message + "\n" + f.program;
+  }
+  finish(arguments, text, report);
+}
+
+void check_gradients(const Arguments& arguments) {
+  const check::Options options = arguments.parsed();
+  std::vector<check::GradientResult> results;
+  for (const ProblemKind& kind : problem_kinds()) {
+    constexpr std::uint32_t kWidth = 12, kSubdivisions = 2;
+    ProblemArguments problem{.name = kind.name, .width = kWidth};
+    problem.bundle = {.cameras = 6, .points = 60, .observations = 300};
+    problem.set = kind.set;
+    if (kind.needs_mesh && arguments.mesh.empty()) problem.icosphere = kSubdivisions;
+    if (kind.needs_mesh) problem.mesh = arguments.mesh;
+    const auto named = make_problem(problem);
+    const std::string label = kind.set.empty() ? kind.name : kind.name + " " + kind.set;
+    for (check::GradientResult& result : check_gradient(label, named->problem(), options))
+      results.push_back(std::move(result));
+  }
+  const auto broken = [](const check::GradientResult& r) { return r.broken(); };
+  ordered_json report = head("gradients", arguments, std::ranges::any_of(results, broken));
+  std::string text = "problem                     backend prec  difference     bound\n";
+  for (const check::GradientResult& r : results) {
+    report["results"].push_back({{"problem", r.problem},
+                                 {"backend", r.backend},
+                                 {"device", r.device},
+                                 {"precision", name(r.precision)},
+                                 {"unknowns", r.unknowns},
+                                 {"relative_difference", number(r.relative_difference)},
+                                 {"bound", r.bound}});
+    char line[160];
+    std::snprintf(line, sizeof line, "%-27s %-7s %-4s  %10.3g  %8.3g%s\n", r.problem.c_str(),
+                  r.backend.c_str(), name(r.precision).data(), r.relative_difference, r.bound,
+                  r.broken() ? "  BROKEN" : "");
+    text += line;
+  }
+  finish(arguments, text, report);
+}
+
+void add_one(CLI::App& check, const char* name, const char* what,
+             void (*run)(const Arguments& arguments)) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = check.add_subcommand(name, what);
+  command->add_option("--backend", arguments->backend,
+                      "cpu or vulkan; otherwise the CPU, and the device if there is one");
+  command->add_option("--precision", arguments->precision, "f32 or f64; otherwise both");
+  command->add_option("--device", arguments->options.device, "index or name of a Vulkan device");
+  command->add_option("--count", arguments->options.count,
+                      "random points an op (2000), random programs (200)");
+  command->add_option("--seed", arguments->options.seed, "of what is random (1)");
+  command->add_option("--mesh", arguments->mesh, "gradients: OBJ file; otherwise an icosphere");
+  command->add_option("--json", arguments->json, "file for the report, - for standard output");
+  command->callback([arguments, run] { run(*arguments); });
+}
+
+}  // namespace
+
+void add_check(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("check", "Self-tests on this machine's devices");
+  command->require_subcommand(1);
+  add_one(*command, "ops", "Largest error of each op, value and derivative", check_ops);
+  add_one(*command, "random", "Random programs against the evaluator", check_random);
+  add_one(*command, "gradients", "Gradients of whole problems against the evaluator",
+          check_gradients);
+}
+
+}  // namespace topograd::command
