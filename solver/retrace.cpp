@@ -3,10 +3,14 @@
 
 #include <topograd/frontend/branches.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/runtime/rows.hpp>
+#include <topograd/solver/inspect.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +29,7 @@ struct Following {
   const char* call;
   bool narrow;  ///< the engine computes in float
   bool with_losses;
+  std::optional<double> guarded_by;  ///< epsilon of DomainPolicy::guarded
 };
 
 class FollowingEngine final : public runtime::Engine {
@@ -208,10 +213,12 @@ class FollowingEngine final : public runtime::Engine {
 
   /// Makes the model of the problem as it is now, and brings the engine to it.
   void follow() {
-    const std::uint64_t revision = model_.model.revision + 1;
-    model_ = make_model(settings_.call, problem_, settings_.with_losses);
-    model_.model.revision = revision;
-    inner_->refresh(model_.model);
+    ProblemModel next = make_model(settings_.call, problem_, settings_.with_losses);
+    if (settings_.guarded_by) guard_domains(next, *settings_.guarded_by);
+    next.model.revision = model_.model.revision + 1;
+    inner_->refresh(next.model);
+    std::swap(model_, next);  // what the engine refers to keeps its address
+    std::ranges::move(next.own_topologies, std::back_inserter(old_topologies_));
     linear_ = false;
   }
 
@@ -221,6 +228,7 @@ class FollowingEngine final : public runtime::Engine {
   ProblemModel& model_;
   RetraceCounts& counts_;
   Branches branches_;
+  std::vector<std::unique_ptr<ir::Topology>> old_topologies_;  // terms that stayed refer to them
   std::vector<double> known_;  // the last accepted point, when branches were last traced again
   bool settled_ = false;       // all branches are right at the engine's point
   bool linear_ = false;        // the engine was linearised there, and refreshed no more since
@@ -232,8 +240,11 @@ void follow_branches(Session& session, const char* call, Problem& problem, Probl
                      const SolverOptions& options, RetraceCounts& counts, bool with_losses) {
   session.follows_branches = Branches(problem).any();
   if (!session.follows_branches) return;
-  const Following settings{
-      .call = call, .narrow = options.precision == Precision::f32, .with_losses = with_losses};
+  Following settings{.call = call,
+                     .narrow = options.precision == Precision::f32,
+                     .with_losses = with_losses,
+                     .guarded_by = {}};
+  if (options.domain == DomainPolicy::guarded) settings.guarded_by = options.domain_epsilon;
   session.engine = std::make_unique<FollowingEngine>(std::move(session.engine), settings, problem,
                                                      model, counts);
 }
