@@ -5,6 +5,7 @@
 #include <topograd/ir/passes/passes.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace topograd::codegen {
 namespace {
@@ -81,8 +82,21 @@ class Writer {
     return reads_condition(node.op, k) ? conditions_[node.args[k]] : numbers_[node.args[k]];
   }
 
+  /// A division whose divisor may be larger than f32 divisions are good for.
+  bool divides_by_any(const Node& node) const {
+    if (node.op != Op::Div && node.op != Op::Reciprocal) return false;
+    const Node& divisor = prepared_.program.nodes[node.args[node.op == Op::Div ? 1 : 0]];
+    return divisor.op != Op::Literal || !(std::abs(divisor.literal()) <= 0x1p125);
+  }
+
   std::string expression(const Node& node) {
     const ir::OpInfo& info = ir::info(node.op);
+    if (precision_ == Precision::f32 && divides_by_any(node)) {
+      const bool reciprocal = node.op == Op::Reciprocal;
+      return text(shader_.math_function("quotient", precision_), "(",
+                  reciprocal ? literal(1, precision_) : operand(node, 0), ", ",
+                  operand(node, reciprocal ? 0 : 1), ")");
+    }
     if (!info.spelling.empty()) {
       const auto argument = [&](std::size_t k) {
         return k < node.operands().size() ? operand(node, k) : std::string();
