@@ -89,17 +89,42 @@ class Writer {
     return divisor.op != Op::Literal || !(std::abs(divisor.literal()) <= 0x1p125);
   }
 
+  /// a <= 0 ? 0 : a and the like, which drivers make a maximum of, whatever that does to NaN.
+  bool is_maximum(const Node& node) const {
+    if (node.op != Op::Select) return false;
+    const Node& condition = prepared_.program.nodes[node.args[0]];
+    if (!ir::info(condition.op).boolean || ir::info(condition.op).arity != 2) return false;
+    const auto compared = [&](Id id) { return id == condition.args[0] || id == condition.args[1]; };
+    return compared(node.args[1]) && compared(node.args[2]);
+  }
+
+  /// The operand, with zeros that the driver's compiler does not know: told of a zero, the software
+  /// device takes x * 0 for 0 and 0 - x for -x, whatever x is.
+  std::string arithmetic_operand(const Node& node, std::size_t k) {
+    const Node& from = prepared_.program.nodes[node.args[k]];
+    const bool computes = !ir::info(node.op).boolean && !ir::info(node.op).logical &&
+                          (node.op != Op::Select || (k > 0 && is_maximum(node)));
+    if (!computes || from.op != Op::Literal || from.literal() != 0) return operand(node, k);
+    if (!has_zero_) {
+      shader_.body().line("precise ", scalar_type(precision_),
+                          " zero = ", precision_ == Precision::f64 ? "double(" : "(",
+                          "uintBitsToFloat(zero_bits));");
+      has_zero_ = true;
+    }
+    return std::signbit(from.literal()) ? "(-zero)" : "zero";
+  }
+
   std::string expression(const Node& node) {
     const ir::OpInfo& info = ir::info(node.op);
     if (precision_ == Precision::f32 && divides_by_any(node)) {
       const bool reciprocal = node.op == Op::Reciprocal;
       return text(shader_.math_function("quotient", precision_), "(",
-                  reciprocal ? literal(1, precision_) : operand(node, 0), ", ",
-                  operand(node, reciprocal ? 0 : 1), ")");
+                  reciprocal ? literal(1, precision_) : arithmetic_operand(node, 0), ", ",
+                  arithmetic_operand(node, reciprocal ? 0 : 1), ")");
     }
     if (!info.spelling.empty()) {
       const auto argument = [&](std::size_t k) {
-        return k < node.operands().size() ? operand(node, k) : std::string();
+        return k < node.operands().size() ? arithmetic_operand(node, k) : std::string();
       };
       return substitute(info.spelling, {{"0", argument(0)},
                                         {"1", argument(1)},
@@ -109,7 +134,7 @@ class Writer {
     }
     std::string call = shader_.math_function(info.function, precision_) + "(";
     for (std::size_t k = 0; k < node.operands().size(); ++k) {
-      call += (k > 0 ? ", " : "") + operand(node, k);
+      call += (k > 0 ? ", " : "") + arithmetic_operand(node, k);
     }
     return call + ")";
   }
@@ -121,6 +146,7 @@ class Writer {
   std::vector<std::string> numbers_;
   std::vector<std::string> conditions_;
   std::uint32_t next_ = 0;
+  bool has_zero_ = false;
 };
 
 void find_uses(Prepared& out, bool with_guards) {

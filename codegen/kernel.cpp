@@ -24,7 +24,7 @@ constexpr std::array<PushMember, 12> kPushMembers = {{
     {"out_first", "position of the first result"},
     {"x_first", "position of owner 0 in x"},
     {"overwrite", "1: store sums, 0: add them"},
-    {"reserved", "unused"},
+    {"zero_bits", "0, which compilers do not know"},
     {"sums_first", "position of the first partial sum that is read"},
     {"sums_count", "how many there are"},
     {"sums_stride", "between kinds of them"},

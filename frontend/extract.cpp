@@ -21,7 +21,8 @@ void check_owner(const TapeNode& node, const char* kind, std::size_t count, cons
   if (node.b == caller.problem) return;
   caller.fail(ErrorCode::WrongProblem, kind + (symbolic ? "" : " " + std::to_string(node.a)) +
                                            " is not part of this problem (problem has " +
-                                           std::to_string(count) + ")");
+                                           std::to_string(count) +
+                                           "), but of another one or of one that is gone");
 }
 
 /// Leaves that read something shared: one slot for each distinct key, ascending.

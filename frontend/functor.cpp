@@ -1,5 +1,6 @@
 // Functors in Ceres' style as residual blocks: sizes and rows checked.
 #include <topograd/frontend/functor.hpp>
+#include <topograd/frontend/refused.hpp>
 
 #include <algorithm>
 
@@ -41,7 +42,8 @@ std::vector<Value> FunctorCall::rows(const FunctorBody& functor) const {
   std::vector<Value> rows(count + kMargin);
   try {
     if (!functor(arguments.data(), rows.data()))
-      fail(ErrorCode::Unsupported, "the functor returned false while it was traced");
+      throw PointRefused("add_residual_block: the functor returned false while it was traced" +
+                         place_);
   } catch (const Error& error) {
     finish_residual();
     if (error.code() != ErrorCode::StaleValue) throw;

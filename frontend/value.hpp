@@ -114,8 +114,8 @@ class Bool {
   /// whose guard holds no longer is traced again where there is a callable (Problem::add_residuals,
   /// Problem::add_residual(F)), and is Error{StaleBranch} where there is none. Throws
   /// Error{StaleValue} or Error{WrongProblem} if the condition reads what has no number here.
-  /// Cost: linear in the condition's expression.
-  explicit operator bool() const { return detail::take_branch(value_.bits()); }
+  /// Cost: linear in the condition's expression. Implicit, as a comparison of numbers is a bool.
+  operator bool() const { return detail::take_branch(value_.bits()); }
 
   friend Bool operator&&(const Bool& a, const Bool& b) { return make(ir::Op::And, a, b); }
   friend Bool operator||(const Bool& a, const Bool& b) { return make(ir::Op::Or, a, b); }

@@ -2,6 +2,7 @@
 #include <topograd/solver/retrace.hpp>
 
 #include <topograd/frontend/branches.hpp>
+#include <topograd/frontend/refused.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/runtime/rows.hpp>
 #include <topograd/solver/inspect.hpp>
@@ -70,7 +71,11 @@ class FollowingEngine final : public runtime::Engine {
   }
 
   double cost() override {
-    settle();
+    try {
+      settle();
+    } catch (const PointRefused&) {
+      return std::numeric_limits<double>::quiet_NaN();
+    }
     return inner_->cost();
   }
   void residuals(std::span<double> out) override { settled().residuals(out); }
@@ -142,9 +147,13 @@ class FollowingEngine final : public runtime::Engine {
       report.trial_cost = std::numeric_limits<double>::quiet_NaN();
       return report;
     }
-    for (int tries = 0; inner_->failed_guards() > 0; ++tries) {
-      retake(At::trial, tries);
-      report.trial_cost = inner_->trial_cost();
+    try {
+      for (int tries = 0; inner_->failed_guards() > 0; ++tries) {
+        retake(At::trial, tries);
+        report.trial_cost = inner_->trial_cost();
+      }
+    } catch (const PointRefused&) {
+      report.trial_cost = std::numeric_limits<double>::quiet_NaN();
     }
     return report;
   }
@@ -179,6 +188,9 @@ class FollowingEngine final : public runtime::Engine {
     counts_.retraces += failures.size();
     try {
       branches_.retake(failures, x, settings_.narrow, describe);
+    } catch (const PointRefused&) {
+      give_up();
+      throw;
     } catch (const Error& error) {
       give_up();
       throw Error(error.code(), std::string(settings_.call) + ": " + error.what());

@@ -24,6 +24,8 @@ struct RetraceCounts {
 /// evaluation, or point(), comes without an accept(). Where residuals or Jacobians are read by the
 /// model's terms, cost() comes first.
 ///
+/// A callable that refuses a point (PointRefused) makes cost and trial cost there NaN.
+///
 /// Calls throw what the engine throws, Error{StaleBranch} that names the residual where it cannot
 /// be traced again, and what its callable throws; branches are those of the last accepted point
 /// then.

@@ -5,7 +5,7 @@
 
 #include <Eigen/Core>
 
-#include <ostream>
+#include <iostream>  // as in Ceres, whose users rely on it
 #include <type_traits>
 
 namespace ceres {

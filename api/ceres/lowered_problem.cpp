@@ -4,6 +4,7 @@
 #include <topograd/api/ceres/cost_function.hpp>
 #include <topograd/api/ceres/loss_function.hpp>
 #include <topograd/frontend/functor.hpp>
+#include <topograd/frontend/refused.hpp>
 #include <topograd/frontend/tape.hpp>
 #include <topograd/ir/error.hpp>
 
@@ -193,7 +194,7 @@ std::vector<topograd::Value> LoweredProblem::Rows(const ResidualBlock& residual)
   }
   std::vector<topograd::Value> rows(static_cast<std::size_t>(residual.cost->num_residuals()));
   if (!residual.traceable->Trace(pointers_.data(), rows.data()))
-    throw Error(ErrorCode::Unsupported, "the functor returned false while it was traced");
+    throw topograd::PointRefused("the functor returned false while it was traced");
   return rows;
 }
 

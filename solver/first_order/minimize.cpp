@@ -8,6 +8,9 @@
 #include <topograd/solver/inspect.hpp>
 #include <topograd/solver/nonfinite.hpp>
 
+#include <algorithm>
+#include <cmath>
+
 namespace topograd {
 namespace {
 
@@ -60,6 +63,10 @@ Objective cost_of(runtime::Engine& engine, const runtime::Model& model) {
     engine.set_point(x);
     const double cost = engine.cost();
     if (gradient.empty()) return cost;
+    if (std::isnan(cost)) {  // a callable may have refused the point
+      std::ranges::fill(gradient, cost);
+      return cost;
+    }
     engine.gradient(gradient);
     for (std::size_t k = 0; k < model.constant.size(); ++k) {
       if (model.constant[k] != 0) gradient[k] = 0;

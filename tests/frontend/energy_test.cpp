@@ -118,7 +118,8 @@ TEST(Energies, EachMistakeHasItsTextAndChangesNothing) {
       {"no_parameters: add_energy: the energy does not depend on any parameter, in energy "
        "\"flat\" #1",
        [&] { problem.add_energy(literal(1.0) + literal(2.0), {.label = "flat"}); }},
-      {"wrong_problem: add_energy: parameter 0 is not part of this problem (problem has 2), in "
+      {"wrong_problem: add_energy: parameter 0 is not part of this problem (problem has 2), but of "
+       "another one or of one that is gone, in "
        "energy #1",
        [&] { problem.add_energy(foreign[0] * foreign[0]); }},
       {"invalid_argument: add_energy: a robust loss belongs to a residual, not to an energy, in "

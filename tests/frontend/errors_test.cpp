@@ -73,23 +73,28 @@ const Mistake kMistakes[] = {
     // Residuals.
     {"no_parameters: add_residual: the residual does not depend on any parameter, in residual #1",
      [](Setting& t) { t.problem.add_residual(Value(2.0) * t.uniform); }},
-    {"wrong_problem: add_residual: parameter 17 is not part of this problem (problem has 15), "
+    {"wrong_problem: add_residual: parameter 17 is not part of this problem (problem has 15), but "
+     "of another one or of one that is gone, "
      "in residual \"edge_length\" #1",
      [](Setting& t) { t.problem.add_residual(t.s[0] - t.foreign[17], {.label = "edge_length"}); }},
-    {"wrong_problem: add_residual: parameter 2 is not part of this problem (problem has 15), "
+    {"wrong_problem: add_residual: parameter 2 is not part of this problem (problem has 15), but "
+     "of another one or of one that is gone, "
      "in residual #1",
      [](Setting& t) { t.problem.add_residual(t.foreign[2]); }},
-    {"wrong_problem: add_residual: uniform 0 is not part of this problem (problem has 1), "
+    {"wrong_problem: add_residual: uniform 0 is not part of this problem (problem has 1), but of "
+     "another one or of one that is gone, "
      "in residual #1",
      [](Setting& t) { t.problem.add_residual(t.s[0] * t.foreign_uniform); }},
-    {"wrong_problem: add_residual: data 2 is not part of this problem (problem has 4), "
+    {"wrong_problem: add_residual: data 2 is not part of this problem (problem has 4), but of "
+     "another one or of one that is gone, "
      "in residual #1",
      [](Setting& t) { t.problem.add_residual(t.s[0] * t.foreign_data[2]); }},
     {"shape: add_residual: expected at least one row, got none, in residual #1",
      [](Setting& t) { t.problem.add_residual(std::span<const Value>()); }},
     {"shape: vec3: expected blocks of 3, got an array with blocks of 1",
      [](Setting&) { (void)Parameters().vec3(0); }},
-    {"wrong_problem: add_residual: uniform 0 is not part of this problem (problem has 1), in "
+    {"wrong_problem: add_residual: uniform 0 is not part of this problem (problem has 1), but of "
+     "another one or of one that is gone, in "
      "residual #1",
      [](Setting& t) { t.problem.add_residual(t.s[0] * Uniform()); }},
     // Maps.
@@ -98,7 +103,8 @@ const Mistake kMistakes[] = {
      [](Setting& t) {
        t.problem.add_residuals(2, [](Element) { return literal(1.0); }, {.label = "map"});
      }},
-    {"wrong_problem: add_residuals: parameter is not part of this problem (problem has 15), "
+    {"wrong_problem: add_residuals: parameter is not part of this problem (problem has 15), but of "
+     "another one or of one that is gone, "
      "in residual #1",
      [](Setting& t) {
        t.problem.add_residuals(3, [&](Element e) { return e.scalar(t.foreign, 0); },

@@ -1,6 +1,7 @@
 // Branches on Values in solves and evaluations: same answers as with select(), nothing stale.
 #include <gtest/gtest.h>
 
+#include <topograd/frontend/functor.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/solver/evaluator.hpp>
 #include <topograd/solver/solve.hpp>
@@ -55,6 +56,33 @@ TEST(Branches, InstancesThatChangeSidesEndWhereSelectDoes) {
       EXPECT_NE(actual.full_report().find("Branches that flipped"), std::string::npos);
       EXPECT_NE(to_json(actual).find("\"retraces\""), std::string::npos);
       EXPECT_EQ(expected.num_flips, 0u);
+    }
+  }
+}
+
+/// log(x) = 1, and no value where x is not positive, as functors for Ceres say it.
+struct LogOfPositive {
+  template <class T>
+  bool operator()(const T* x, T* r) const {
+    const bool refused = x[0] <= T(0.0);
+    if (refused) return false;
+    r[0] = log(x[0]) - T(1.0);
+    return true;
+  }
+};
+
+TEST(Branches, AFunctorThatReturnsFalseAtATrialPointRefusesIt) {
+  for (const Method method : {Method::levenberg_marquardt, Method::dogleg, Method::lbfgs}) {
+    SCOPED_TRACE(name(method));
+    std::vector<double> x = {9.0};
+    Problem problem;
+    const Parameters p = problem.add_parameters(x);
+    add_residual_block<1>(problem, LogOfPositive{}, {p.block(0)});
+    const Summary summary = solve(problem, {.backend = Backend::cpu, .method = method});
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.full_report();
+    EXPECT_NEAR(x[0], std::exp(1.0), 1e-5);
+    if (method == Method::levenberg_marquardt) {
+      EXPECT_GT(summary.num_nonfinite_steps, 0);
     }
   }
 }

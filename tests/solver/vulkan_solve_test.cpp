@@ -8,6 +8,7 @@
 #include <topograd/solver/solve.hpp>
 
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "problems/arap.hpp"
@@ -140,6 +141,43 @@ TEST_F(VulkanSolve, EvaluatorAgreesWithTheInterpreter) {
   EXPECT_LT((device.jtj() - cpu.jtj()).norm(), 1e-10 * cpu.jtj().norm());
   EXPECT_LT((device.jtjp(g) - cpu.jtjp(g)).norm(), 1e-10 * cpu.jtjp(g).norm());
   EXPECT_LT((device.vjp(r) - g).norm(), 1e-10 * g.norm());
+}
+
+// Compilers of drivers take x * 0 for 0 and 0 - x for -x if they are told of the zero.
+TEST_F(VulkanSolve, ZerosOfTheStructureAreZerosLikeOthers) {
+  struct Row {
+    const char* what;
+    Value (*f)(const Value&);
+    double x;
+  };
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const Row rows[] = {
+      {"0 * inf", [](const Value& x) { return literal(0) * x; }, kInf},
+      {"0 / 0", [](const Value& x) { return literal(0) / x; }, 0},
+      {"1 / (0 - 0)", [](const Value& x) { return literal(1) / (literal(0) - x); }, 0},
+      {"1 / (-0 + 0)", [](const Value& x) { return literal(1) / (x + literal(0)); }, -0.0},
+      {"1 / (x * 0 * -1)",
+       [](const Value& x) { return literal(1) / (x * literal(0) * literal(-1)); }, 3},
+      {"1 / (0 * -x)", [](const Value& x) { return literal(1) / (literal(0) * -x); }, 3},
+      {"atan2(0 - 0, -3)", [](const Value& x) { return atan2(literal(0) - x, literal(-3)); }, 0},
+      {"relu(nan)", [](const Value& x) { return relu(x); }, std::nan("")},
+  };
+  for (const Precision precision : {Precision::f64, Precision::f32}) {
+    for (const Row& row : rows) {
+      std::vector<double> x = {row.x};
+      Problem problem;
+      problem.add_residual(row.f(problem.add_parameters(x)[0]));
+      SolverOptions options = options_;
+      options.precision = precision;
+      const double got = Evaluator(problem, options).residuals()[0];
+      options.backend = Backend::cpu;
+      const double want = Evaluator(problem, options).residuals()[0];
+      EXPECT_EQ(std::isnan(got), std::isnan(want)) << row.what << ": " << got;
+      if (!std::isnan(want)) {
+        EXPECT_FLOAT_EQ(static_cast<float>(got), static_cast<float>(want)) << row.what;
+      }
+    }
+  }
 }
 
 TEST_F(VulkanSolve, EvaluatorFollowsChanges) {

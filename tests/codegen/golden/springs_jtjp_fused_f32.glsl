@@ -18,7 +18,7 @@ layout(push_constant) uniform PushConstants {
   uint out_first;        // position of the first result
   uint x_first;          // position of owner 0 in x
   uint overwrite;        // 1: store sums, 0: add them
-  uint reserved;         // unused
+  uint zero_bits;        // 0, which compilers do not know
   uint sums_first;       // position of the first partial sum that is read
   uint sums_count;       // how many there are
   uint sums_stride;      // between kinds of them
