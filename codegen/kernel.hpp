@@ -185,7 +185,7 @@ struct PushConstants {
   std::uint32_t x_first = 0;  ///< gather: x index of owner 0's first scalar
   std::uint32_t overwrite =
       0;  ///< gather, sum_terms: 1 stores the sums, 0 adds them to what is there
-  std::uint32_t zero_bits = 0;        ///< always 0
+  std::uint32_t zero_bits = 0;  ///< always 0
   // fused kernels: partial sums of r·z and r·r, and where those of p·q begin
   std::uint32_t sums_first = 0, sums_count = 0, sums_stride = 0, curvature_first = 0;
 };
