@@ -129,7 +129,6 @@ class Writer {
       return substitute(info.spelling, {{"0", argument(0)},
                                         {"1", argument(1)},
                                         {"2", argument(2)},
-                                        {"T}(0.0)", literal(0, precision_)},
                                         {"T", std::string(scalar_type(precision_))}});
     }
     std::string call = shader_.math_function(info.function, precision_) + "(";

@@ -38,17 +38,6 @@ class FunctorCall {
   std::string place_;  ///< of the residual, for messages
 };
 
-/// Adds the rows that a callable gives; a problem that takes callables traces it again where a
-/// branch changes sides.
-template <class Rows>
-Residual add_rows_of(Problem& problem, const Rows& rows, const ResidualOptions& options) {
-  if constexpr (requires { problem.add_residual(rows, options); }) {
-    return problem.add_residual(rows, options);
-  } else {
-    return problem.add_residual(rows(), options);
-  }
-}
-
 template <class Functor, std::size_t... I>
 bool call_functor(const Functor& functor, const Value* const* blocks, Value* rows,
                   std::index_sequence<I...>) {
@@ -82,7 +71,7 @@ Residual add_residual_block(Problem& problem, const Functor& functor,
       return detail::call_functor(functor, arguments, out, std::make_index_sequence<N>());
     });
   };
-  return detail::add_rows_of(problem, rows, options);
+  return problem.add_residual(rows, options);  // traced again where it branches
 }
 
 }  // namespace topograd

@@ -176,7 +176,7 @@ void LoweredProblem::Add(const ResidualBlock& residual) {
 
 void LoweredProblem::Trace(const ResidualBlock& residual, const topograd::Loss& loss) {
   const auto rows = [this, &residual] { return Rows(residual); };
-  topograd::detail::add_rows_of(problem_, rows, {.loss = loss});
+  problem_.add_residual(rows, {.loss = loss});
 }
 
 std::vector<topograd::Value> LoweredProblem::Rows(const ResidualBlock& residual) {
