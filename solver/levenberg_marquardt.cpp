@@ -13,12 +13,6 @@ namespace {
 
 using runtime::StepReport;
 
-std::string compare(const char* what, double value, double bound) {
-  char text[160];
-  std::snprintf(text, sizeof text, "%s: %.6e <= %.6e", what, value, bound);
-  return text;
-}
-
 // Damping at the level of rounding: a Gauss–Newton step that a singular block cannot break.
 double undamped_lambda(Precision precision) { return precision == Precision::f32 ? 1e-7 : 1e-15; }
 
@@ -32,6 +26,7 @@ Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Su
     : options_(options),
       model_(model),
       summary_(summary),
+      control_(options, summary),
       inspector_(options, model, summary),
       region_(options.initial_trust_region_radius, options.max_trust_region_radius,
               options.method == Method::dogleg),
@@ -41,7 +36,7 @@ Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Su
 void Minimizer::run(runtime::Engine& engine, StepSolver& solver) {
   start(engine, solver);
   check_bounds();
-  while (!finished_) {
+  while (!control_.finished()) {
     step(engine, solver);
     check_bounds();
   }
@@ -62,13 +57,13 @@ void Minimizer::start(runtime::Engine& engine, StepSolver& solver) {
 }
 
 void Minimizer::linearize(runtime::Engine& engine, StepSolver& solver) {
-  const double begin = elapsed();
+  const double begin = control_.elapsed();
   point_ = engine.linearize();
-  const double evaluated = elapsed();
+  const double evaluated = control_.elapsed();
   summary_.times.evaluation_seconds += evaluated - begin;
   if (finite(point_)) solver.linearized(engine);
   inspector_.cross_check(engine);
-  summary_.times.linear_solver_seconds += elapsed() - evaluated;
+  summary_.times.linear_solver_seconds += control_.elapsed() - evaluated;
   first_trial_ = true;
 }
 
@@ -82,11 +77,12 @@ runtime::StepRequest Minimizer::request() const {
 }
 
 void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
-  const double begin = elapsed();
+  const double begin = control_.elapsed();
   const StepReport report = solver.try_step(engine, request());
   if (std::isfinite(report.model_decrease)) inspector_.check_trial(engine);
   summary_.times.linear_solver_seconds += report.linear_seconds;
-  summary_.times.evaluation_seconds += std::max(0.0, elapsed() - begin - report.linear_seconds);
+  summary_.times.evaluation_seconds +=
+      std::max(0.0, control_.elapsed() - begin - report.linear_seconds);
   summary_.num_linear_iterations += report.linear_iterations;
 
   IterationSummary iteration{
@@ -153,15 +149,15 @@ void Minimizer::refuse(const StepReport& report, IterationSummary& iteration) {
   const double resolution = options_.function_tolerance * point_.cost;
   if (first_trial_ && std::abs(report.model_decrease) <= resolution &&
       std::abs(iteration.cost_change) <= resolution) {
-    finish(Termination::CONVERGENCE, compare("function tolerance reached: |predicted cost change|",
-                                             std::abs(report.model_decrease), resolution));
+    control_.converge("function tolerance reached: |predicted cost change|",
+                      std::abs(report.model_decrease), resolution);
   }
   if (iteration.step_is_valid) {
     invalid_in_a_row_ = 0;
     if (!undamped_) region_.rejected();
   } else {
     if (!undamped_) region_.invalid();
-    if (++invalid_in_a_row_ > options_.max_consecutive_invalid_steps && !finished_) {
+    if (++invalid_in_a_row_ > options_.max_consecutive_invalid_steps && !control_.finished()) {
       finish(Termination::FAILURE, "no usable step: the linear model expected no decrease " +
                                        std::to_string(invalid_in_a_row_) + " times in a row");
     }
@@ -174,64 +170,28 @@ void Minimizer::check_accepted(const IterationSummary& iteration, double x_norm)
   const double cost_bound = options_.function_tolerance * point_.cost;
   const double step_bound = options_.parameter_tolerance * (x_norm + options_.parameter_tolerance);
   if (std::fabs(iteration.cost_change) <= cost_bound) {
-    finish(Termination::CONVERGENCE,
-           compare("function tolerance reached: cost change", iteration.cost_change, cost_bound));
+    control_.converge("function tolerance reached: cost change", iteration.cost_change, cost_bound);
   } else if (iteration.step_norm <= step_bound) {
-    finish(Termination::CONVERGENCE,
-           compare("parameter tolerance reached: step norm", iteration.step_norm, step_bound));
+    control_.converge("parameter tolerance reached: step norm", iteration.step_norm, step_bound);
   }
 }
 
 void Minimizer::check_bounds() {
-  if (finished_) return;
-  if (point_.gradient_max_norm <= options_.gradient_tolerance) {
-    finish(Termination::CONVERGENCE,
-           compare("gradient tolerance reached: max |gradient|", point_.gradient_max_norm,
-                   options_.gradient_tolerance));
-  } else if (elapsed() >= options_.time_limit_seconds) {
-    finish(Termination::NO_CONVERGENCE,
-           "time limit reached: " + std::to_string(options_.time_limit_seconds) + " s");
-  } else if (summary_.num_iterations() >= options_.max_iterations) {
-    finish(Termination::NO_CONVERGENCE,
-           "maximum number of iterations reached: " + std::to_string(options_.max_iterations));
-  } else if (region_.radius() <= options_.min_trust_region_radius) {
-    finish(Termination::CONVERGENCE, compare("minimum trust region radius reached: radius",
-                                             region_.radius(), options_.min_trust_region_radius));
-  }
-}
-
-void Minimizer::call_back() {
-  if (!options_.callback) return;
-  const CallbackReturn answer = options_.callback(summary_.iterations.back());
-  if (finished_) return;
-  switch (answer) {
-    case CallbackReturn::SOLVER_CONTINUE: return;
-    case CallbackReturn::SOLVER_ABORT:
-      return finish(Termination::USER_FAILURE, "a callback stopped the solve");
-    case CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY:
-      return finish(Termination::USER_SUCCESS, "a callback was satisfied");
-  }
+  control_.check_limits(point_.gradient_max_norm);
+  if (!control_.finished() && region_.radius() <= options_.min_trust_region_radius)
+    control_.converge("minimum trust region radius reached: radius", region_.radius(),
+                      options_.min_trust_region_radius);
 }
 
 void Minimizer::finish(Termination termination, std::string message) {
-  finished_ = true;
-  summary_.termination = termination;
-  summary_.message = std::move(message);
+  control_.finish(termination, std::move(message));
 }
 
 void Minimizer::record(IterationSummary iteration) {
   iteration.gradient_max_norm = point_.gradient_max_norm;
   iteration.gradient_norm = point_.gradient_norm;
   iteration.trust_region_radius = region_.radius();
-  iteration.cumulative_time_in_seconds = elapsed();
-  iteration.iteration_time_in_seconds = iteration.cumulative_time_in_seconds - last_record_;
-  last_record_ = iteration.cumulative_time_in_seconds;
-  summary_.iterations.push_back(iteration);
-  call_back();
-}
-
-double Minimizer::elapsed() const {
-  return std::chrono::duration<double>(Clock::now() - started_).count();
+  control_.record(iteration);
 }
 
 }  // namespace topograd

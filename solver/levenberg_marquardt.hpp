@@ -7,10 +7,10 @@
 #include <topograd/solver/linear/step_solver.hpp>
 #include <topograd/solver/model.hpp>
 #include <topograd/solver/options.hpp>
+#include <topograd/solver/solve_control.hpp>
 #include <topograd/solver/summary.hpp>
 #include <topograd/solver/trust_region.hpp>
 
-#include <chrono>
 #include <vector>
 
 namespace topograd {
@@ -38,8 +38,6 @@ class Minimizer {
   void run(runtime::Engine& engine, StepSolver& solver);
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void start(runtime::Engine& engine, StepSolver& solver);
   void step(runtime::Engine& engine, StepSolver& solver);
   void take(runtime::Engine& engine, StepSolver& solver, const runtime::StepReport& report,
@@ -50,26 +48,22 @@ class Minimizer {
   void return_to_best(runtime::Engine& engine);
   runtime::StepRequest request() const;
   void check_bounds();
-  void call_back();
   void check_accepted(const IterationSummary& iteration, double x_norm);
   void finish(Termination termination, std::string message);
   void record(IterationSummary iteration);
-  double elapsed() const;
 
   const SolverOptions& options_;
   const ProblemModel& model_;
   Summary& summary_;
+  SolveControl control_;
   Inspector inspector_;
   TrustRegion region_;
   Gain gain_;
   std::vector<double> best_;  // the point of least cost, while steps may raise it
   runtime::PointReport point_;
-  Clock::time_point started_ = Clock::now();
-  double last_record_ = 0;
   bool undamped_ = false;    // the next trial is a pure Gauss–Newton step
   bool first_trial_ = true;  // no step was refused at this point yet
   int invalid_in_a_row_ = 0;
-  bool finished_ = false;
 };
 
 }  // namespace topograd

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <topograd/solver/options.hpp>
+#include <topograd/solver/solve_control.hpp>
 #include <topograd/solver/summary.hpp>
 
-#include <chrono>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace topograd {
 
@@ -25,8 +26,10 @@ class DescentControl {
   /// Both outlive it. A summary with a history goes on where it is.
   DescentControl(const SolverOptions& options, Summary& summary);
 
-  bool finished() const { return finished_; }
-  void finish(Termination termination, std::string message);
+  bool finished() const { return control_.finished(); }
+  void finish(Termination termination, std::string message) {
+    control_.finish(termination, std::move(message));
+  }
 
   /// Notes the start. Throws Error{NonFinite} if value or gradient are not finite.
   void start(double cost, std::span<const double> gradient);
@@ -40,21 +43,14 @@ class DescentControl {
   /// Notes a step that was not taken.
   void rejected(IterationSummary iteration, std::span<const double> gradient);
 
-  double elapsed() const;
+  double elapsed() const { return control_.elapsed(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void record(IterationSummary iteration, const GradientNorms& norms);
-  void check_bounds(const GradientNorms& norms);
-  void call_back();
 
   const SolverOptions& options_;
   Summary& summary_;
-  Clock::time_point started_ = Clock::now();
-  double before_ = 0;  // seconds of the history that was there
-  double last_record_ = 0;
-  bool finished_ = false;
+  SolveControl control_;
 };
 
 }  // namespace topograd

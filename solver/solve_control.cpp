@@ -1,0 +1,66 @@
+// What all minimisers keep of a solve.
+#include <topograd/solver/solve_control.hpp>
+
+#include <cstdio>
+#include <utility>
+
+namespace topograd {
+
+SolveControl::SolveControl(const SolverOptions& options, Summary& summary)
+    : options_(options), summary_(summary) {
+  if (summary.iterations.empty()) return;
+  before_ = last_record_ = summary.iterations.back().cumulative_time_in_seconds;
+}
+
+void SolveControl::finish(Termination termination, std::string message) {
+  finished_ = true;
+  summary_.termination = termination;
+  summary_.message = std::move(message);
+}
+
+void SolveControl::converge(const char* what, double value, double bound) {
+  char text[160];
+  std::snprintf(text, sizeof text, "%s: %.6e <= %.6e", what, value, bound);
+  finish(Termination::CONVERGENCE, text);
+}
+
+double SolveControl::elapsed() const {
+  return before_ + std::chrono::duration<double>(Clock::now() - started_).count();
+}
+
+void SolveControl::record(IterationSummary iteration) {
+  iteration.cumulative_time_in_seconds = elapsed();
+  iteration.iteration_time_in_seconds = iteration.cumulative_time_in_seconds - last_record_;
+  last_record_ = iteration.cumulative_time_in_seconds;
+  summary_.iterations.push_back(iteration);
+  call_back();
+}
+
+void SolveControl::check_limits(double gradient_max) {
+  if (finished_) return;
+  if (gradient_max <= options_.gradient_tolerance) {
+    converge("gradient tolerance reached: max |gradient|", gradient_max,
+             options_.gradient_tolerance);
+  } else if (elapsed() >= options_.time_limit_seconds) {
+    finish(Termination::NO_CONVERGENCE,
+           "time limit reached: " + std::to_string(options_.time_limit_seconds) + " s");
+  } else if (summary_.num_iterations() >= options_.max_iterations) {
+    finish(Termination::NO_CONVERGENCE,
+           "maximum number of iterations reached: " + std::to_string(options_.max_iterations));
+  }
+}
+
+void SolveControl::call_back() {
+  if (!options_.callback) return;
+  const CallbackReturn answer = options_.callback(summary_.iterations.back());
+  if (finished_) return;
+  switch (answer) {
+    case CallbackReturn::SOLVER_CONTINUE: return;
+    case CallbackReturn::SOLVER_ABORT:
+      return finish(Termination::USER_FAILURE, "a callback stopped the solve");
+    case CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY:
+      return finish(Termination::USER_SUCCESS, "a callback was satisfied");
+  }
+}
+
+}  // namespace topograd
