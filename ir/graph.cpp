@@ -14,20 +14,41 @@ std::uint64_t hash_node(const Node& n) {
   return mix64(low * 0x9e3779b97f4a7c15ULL ^ mix64(high));
 }
 
+// Where the search for a node begins: beside the nodes that were made when its last operand was.
+// A sweep over a program then walks through the table as it walks through the nodes, and a program
+// too large for the caches costs no more a node than a small one. Leaves come from the other end.
+std::size_t home_of(const Node& n, std::size_t mask) {
+  if (n.op == Op::Literal) return hash_node(n) & mask;
+  if (is_leaf(n.op)) return (mask - std::size_t{2} * n.slot()) & mask;
+  return (std::size_t{2} * std::max({n.args[0], n.args[1], n.args[2]})) & mask;
+}
+
+// Places near its home that a node may take; a node that is the last operand of more of them has
+// the others spread over the table.
+constexpr std::size_t kNear = 8;
+
+// The first entry on a node's way through the table that ends the search.
+template <class Ends>
+Id& search(std::vector<Id>& table, const Node& node, Ends ends) {
+  const std::size_t mask = table.size() - 1, home = home_of(node, mask);
+  for (std::size_t k = 0; k < kNear; ++k) {
+    Id& entry = table[(home + k) & mask];
+    if (ends(entry)) return entry;
+  }
+  std::size_t at = hash_node(node) & mask;
+  while (!ends(table[at])) at = (at + 1) & mask;
+  return table[at];
+}
+
 }  // namespace
 
 Id Graph::intern(const Node& node) {
   if (nodes_.size() * 2 >= table_.size()) rehash(std::max<std::size_t>(64, table_.size() * 2));
-  const std::size_t mask = table_.size() - 1;
-  std::size_t at = hash_node(node) & mask;
-  while (table_[at] != kNone) {
-    if (nodes_[table_[at]] == node) return table_[at];
-    at = (at + 1) & mask;
-  }
-  const Id id = static_cast<Id>(nodes_.size());
+  Id& entry = search(table_, node, [&](Id at) { return at == kNone || nodes_[at] == node; });
+  if (entry != kNone) return entry;
+  entry = static_cast<Id>(nodes_.size());
   nodes_.push_back(node);
-  table_[at] = id;
-  return id;
+  return entry;
 }
 
 Id Graph::copy(const Node& node, std::span<const Id> map) {
@@ -45,12 +66,8 @@ void Graph::reserve(std::size_t nodes) {
 
 void Graph::rehash(std::size_t size) {
   table_.assign(size, kNone);
-  const std::size_t mask = table_.size() - 1;
-  for (Id id = 0; id < nodes_.size(); ++id) {
-    std::size_t at = hash_node(nodes_[id]) & mask;
-    while (table_[at] != kNone) at = (at + 1) & mask;
-    table_[at] = id;
-  }
+  for (Id id = 0; id < nodes_.size(); ++id)
+    search(table_, nodes_[id], [](Id at) { return at == kNone; }) = id;
 }
 
 Program Graph::extract(std::span<const Id> outputs, LeafCounts leaves,
@@ -65,11 +82,14 @@ Program Graph::extract(std::span<const Id> outputs, LeafCounts leaves,
   for (Id id : outputs) need(id);
   for (const Guard& g : guards) need(g.condition);
   if (outputs.empty() && guards.empty()) return {.leaves = leaves};
+  std::size_t needed = 0;
   for (Id id = last + 1; id-- > 0;) {
     if (renamed[id] != kNeeded) continue;
+    ++needed;
     for (Id operand : nodes_[id].operands()) renamed[operand] = kNeeded;
   }
   Program program{.leaves = leaves};
+  program.nodes.reserve(needed);
   for (Id id = 0; id <= last; ++id) {
     if (renamed[id] != kNeeded) continue;
     Node node = nodes_[id];

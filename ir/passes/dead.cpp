@@ -2,6 +2,8 @@
 #include <topograd/ir/passes/checked.hpp>
 #include <topograd/ir/passes/passes.hpp>
 
+#include <algorithm>
+
 namespace topograd::ir {
 namespace {
 
@@ -21,6 +23,7 @@ std::vector<bool> needed_nodes(const Program& program) {
 Program remove_dead(const Program& program) {
   const std::vector<bool> needed = needed_nodes(program);
   Program out{.leaves = program.leaves};
+  out.nodes.reserve(static_cast<std::size_t>(std::count(needed.begin(), needed.end(), true)));
   std::vector<Id> map(program.nodes.size());
   for (Id id = 0; id < program.nodes.size(); ++id) {
     if (!needed[id]) continue;

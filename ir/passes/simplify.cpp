@@ -82,7 +82,10 @@ Program simplify(const Program& program) {
     if (!rules) rules.emplace(graph);
     return rules->simplified(make_node(node.op, node.args[0], node.args[1], node.args[2]));
   });
-  out.guards = simplify_guards(out);
+  // What is left is needed, but for what only these guards asked for.
+  std::vector<Guard> guards = simplify_guards(out);
+  if (guards == out.guards) return out;
+  out.guards = std::move(guards);
   return remove_dead(out);
 }
 

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "support/linear_time.hpp"
 #include "support/random_program.hpp"
 
 namespace topograd::test {
@@ -210,6 +211,24 @@ TEST(DerivativePrograms, ChainOfAMillionNodes) {
   const Numbers at = {0.5};
   EXPECT_NEAR(ir::evaluate<double>(g, {.parameters = at})[0], value * derivative,
               1e-8 * std::fabs(value * derivative));
+}
+
+TEST(DerivativePrograms, TimeIsLinearInTheLengthOfAChain) {
+  for (const bool data : {false, true}) {
+    expect_linear_time([&](int length) {
+      ir::Graph graph;
+      ir::Id y = graph.leaf(ir::Op::Parameter, 0);
+      for (int k = 0; k < length; ++k) {
+        const auto link = static_cast<std::uint32_t>(k);
+        y = data ? graph.add(k % 2 == 0 ? ir::Op::Mul : ir::Op::Add, y,
+                             graph.leaf(ir::Op::Data, link))
+                 : graph.add(k % 2 == 0 ? ir::Op::Neg : ir::Op::Sin, y);
+      }
+      const auto leaves = data ? static_cast<std::uint32_t>(length) : 0;
+      const ir::Program f = graph.extract(std::array{y}, {.parameters = 1, .data = leaves});
+      EXPECT_EQ(autodiff::gradient(f, autodiff::all_slots(f)).outputs.size(), 1U);
+    });
+  }
 }
 
 TEST(DerivativePrograms, NameASlotThatIsNotThere) {

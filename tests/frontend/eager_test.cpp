@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "frontend/reference.hpp"
+#include "support/linear_time.hpp"
 
 namespace topograd::test {
 namespace {
@@ -120,6 +121,16 @@ TEST(Eager, ALongChainIsDifferentiated) {
   sum.backward();
   EXPECT_EQ(sum.value(), 200001.0);
   EXPECT_EQ(x.grad(), 200001.0);
+}
+
+TEST(Eager, TimeIsLinearInTheLengthOfAChain) {
+  expect_linear_time([](int length) {
+    const Value x = variable(0.5);
+    Value y = x;
+    for (int k = 0; k < length; ++k) y = k % 2 == 0 ? y * 0.999 : sin(y);
+    y.backward();
+    EXPECT_GT(x.grad(), 0);
+  });
 }
 
 TEST(Eager, OtherValuesHaveNoNumbersOrGradients) {

@@ -54,6 +54,26 @@ TEST(Graph, ExtractKeepsWhatIsNeeded) {
   EXPECT_EQ(g[dead].op, Op::Sin);
 }
 
+// Nodes that crowd together: many users of one node, from before it and after it, and each twice.
+TEST(Graph, ManyUsersOfOneNodeAreFoundInTheLongRun) {
+  constexpr std::uint32_t kUsers = 100'000;
+  Graph g;
+  std::vector<Id> leaves;
+  for (std::uint32_t k = 0; k < kUsers; ++k) leaves.push_back(g.leaf(Op::Parameter, k));
+  const Id hub = g.add(Op::Add, leaves.front(), leaves.back());
+  const std::size_t before = g.size();
+  for (int round = 0; round < 2; ++round) {
+    Id previous = hub;
+    for (std::uint32_t k = 0; k < kUsers; ++k) {
+      const Id quotient = g.add(Op::Div, leaves[k], hub);
+      EXPECT_EQ(quotient, before + 2 * k);
+      previous = g.add(Op::Sub, hub, previous == hub ? quotient : previous);
+      EXPECT_EQ(previous, before + 2 * k + 1);
+    }
+  }
+  EXPECT_EQ(g.size(), before + 2 * kUsers);
+}
+
 TEST(Graph, AppendToAnEmptyGraphIsACopy) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const ir::Program program = random_program(seed, {.operations = 30, .guards = 1});

@@ -1,0 +1,37 @@
+// Expectation that work grows in step with its size.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ctime>
+
+namespace topograd::test {
+
+/// Runs `work(n)` at two sizes, ten times apart, and expects at most three times ten times the
+/// processor time: caches that no longer hold everything cost something, a quadratic step or a
+/// cache miss at every node far more. Time of the process, so that a busy machine counts little.
+template <class Work>
+void expect_linear_time(Work work) {
+#ifdef NDEBUG
+  constexpr int kSmall = 100'000;
+#else
+  constexpr int kSmall = 5'000;
+#endif
+  const auto best_of = [&](int tries, int size) {
+    double best = 0;
+    for (int k = 0; k < tries; ++k) {
+      const std::clock_t start = std::clock();
+      work(size);
+      const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+      best = k == 0 ? seconds : std::min(best, seconds);
+    }
+    return best;
+  };
+  const double small = best_of(3, kSmall), bound = 30 * small + 0.05;
+  double large = best_of(1, 10 * kSmall);
+  if (large >= bound) large = best_of(2, 10 * kSmall);
+  EXPECT_LT(large, bound) << large << " s and " << small << " s";
+}
+
+}  // namespace topograd::test
