@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 namespace topograd {
 namespace {
@@ -160,8 +161,14 @@ class Writer {
     }
     const Infix between = infix(node.op);
     if (between.mark == nullptr) return call(node);
-    return {in_parentheses_below(between.strength, a) + between.mark +
-                in_parentheses_below(between.strength + 1, pieces_[node.args[1]]),
+    // A product of a product needs no parentheses if that stands first.
+    const Piece* first = &a;
+    const Piece* second = &pieces_[node.args[1]];
+    if (node.op == Op::Mul && second->strength == kProduct && a.strength > kProduct &&
+        !is_literal(node.args[0]))
+      std::swap(first, second);
+    return {in_parentheses_below(between.strength, *first) + between.mark +
+                in_parentheses_below(between.strength + 1, *second),
             between.strength};
   }
 

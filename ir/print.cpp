@@ -2,6 +2,7 @@
 #include <topograd/ir/text.hpp>
 
 #include <charconv>
+#include <cmath>
 
 namespace topograd::ir {
 namespace {
@@ -48,6 +49,7 @@ void print_dot_node(std::string& out, Id id, const Node& node) {
 }  // namespace
 
 std::string print_number(double value) {
+  if (std::isnan(value)) return "nan";  // whatever its sign
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, value).ptr;
   return {text, end};

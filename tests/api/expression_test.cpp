@@ -2,8 +2,11 @@
 #include "support/random_program.hpp"
 
 #include <topograd/api/expression.hpp>
+#include <topograd/api/readable.hpp>
+#include <topograd/autodiff/derivatives.hpp>
 #include <topograd/frontend/problem.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/error_bound.hpp>
 #include <topograd/ir/evaluate.hpp>
 #include <topograd/ir/passes/passes.hpp>
 #include <topograd/ir/text.hpp>
@@ -12,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numbers>
@@ -283,6 +287,73 @@ TEST(Formulas, OfRandomProgramsReadBack) {
     ++compared;
   }
   EXPECT_GT(compared, 100u);
+}
+
+struct Read {
+  const char* text;
+  const char* printed;
+};
+// What a person would write; each row is checked as numbers too.
+constexpr Read kReads[] = {
+    {"x * 1 + 0 * y", "x;\n"},
+    {"x + 0", "x;\n"},
+    {"0 - x", "-x;\n"},
+    {"-(-x)", "x;\n"},
+    {"x * y / y", "x;\n"},
+    {"x * x / y * (y / x)", "x;\n"},
+    {"0.5 / sqrt(x) * 2 * y", "y / sqrt(x);\n"},
+    {"2 * (x * 3) * y", "6 * x * y;\n"},
+    {"x * -2", "-2 * x;\n"},
+    {"x * 2 + y", "y + 2 * x;\n"},
+    {"x + x - 3 * x", "-x;\n"},
+    {"x - -2 * y", "x + 2 * y;\n"},
+    {"-x * y + L", "L - x * y;\n"},
+    {"sqrt(x) * sqrt(x) * y", "x * y;\n"},
+    {"rsqrt(x) * 4", "4 / sqrt(x);\n"},
+    {"x * x * x * x", "pow(x, 4);\n"},
+    {"1 / (1 / x)", "x;\n"},
+    {"exp(x * 1) / exp(x)", "1;\n"},
+    {"sin(-(-x)) - sin(x)", "0;\n"},
+    {"select(x > 0, y, y)", "y;\n"},
+    {"zmul(x, 3) * y", "3 * x * y;\n"},
+};
+
+TEST(Readable, IsWhatAPersonWouldWrite) {
+  for (const Read& row : kReads) {
+    SCOPED_TRACE(row.text);
+    const ir::Program program = parse(row.text, kNames), read = readable(program);
+    EXPECT_EQ(formulas(read, kNames).text(), row.printed);
+    EXPECT_FALSE(ir::find_violation(read));
+  }
+}
+
+// Of derivatives of random programs: the numbers stay, up to rounding.
+TEST(Readable, KeepsTheNumbers) {
+  std::size_t compared = 0;
+  for (std::uint64_t seed = 1; seed <= 1000; seed += kStride) {
+    const ir::Program f = random_program(
+        seed,
+        {.operations = 12,
+         .ops = {ir::Op::Add, ir::Op::Sub, ir::Op::Mul, ir::Op::Div, ir::Op::Neg, ir::Op::Sqrt,
+                 ir::Op::Square, ir::Op::Exp, ir::Op::Rsqrt, ir::Op::Cube, ir::Op::Sin}});
+    const ir::Program program = autodiff::jacobian(f, autodiff::all_slots(f));
+    const ir::Program read = readable(program);
+    ASSERT_FALSE(ir::find_violation(read));
+    const Point point = random_point(seed, program.leaves, 0);
+    const ir::RunningError bound =
+        ir::running_error<double>(program, point.inputs(), ir::Against::exact);
+    const std::vector<double> got = ir::evaluate<double>(read, point.inputs());
+    for (std::size_t k = 0; k < got.size(); ++k) {
+      const ir::Enclosure& e = bound.nodes[program.outputs[k]];
+      if (!e.known() || !std::isfinite(e.value) || !std::isfinite(got[k])) continue;
+      const double size = std::max(1.0, std::fabs(static_cast<double>(e.value)));
+      EXPECT_NEAR(got[k], static_cast<double>(e.value),
+                  1e-9 * size + 100 * static_cast<double>(e.error))
+          << ir::print(f);
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 50u);
 }
 
 }  // namespace

@@ -56,13 +56,11 @@ TEST(ExpressionCommand, GradPrintsFormulasAndNumbers) {
 
 t1 = x0 - x1
 t2 = y0 - y1
-t3 = 0.5 / sqrt(t1^2 + t2^2) * 2
-t4 = t2 * t3
-t5 = t1 * t3
-df/dx0 = t5
-df/dx1 = -t5
-df/dy0 = t4
-df/dy1 = -t4
+t3 = sqrt(t1^2 + t2^2)
+df/dx0 = t1 / t3
+df/dx1 = -t1 / t3
+df/dy0 = t2 / t3
+df/dy1 = -t2 / t3
 
 at x0 = 0, x1 = 3, y0 = 0, y1 = 4, L = 1
 f = 4
@@ -71,6 +69,11 @@ df/dx1 = 0.6000000000000001
 df/dy0 = -0.8
 df/dy1 = 0.8
 )");
+  const CommandResult computed = topograd("grad " + kDistance + " --as-computed");
+  EXPECT_NE(computed.out.find("t3 = 0.5 / sqrt(t1^2 + t2^2) * 2\n"), std::string::npos)
+      << computed.out;
+  const CommandResult outside = topograd("grad --expr 'log(a)' --params a --at=-1");
+  EXPECT_EQ(outside.out, "f = log(a)\n\ndf/da = 1 / a\n\nat a = -1\nf = nan\ndf/da = -1\n");
   const CommandResult two = topograd("grad --expr 'a*b; exp(a)' --params a,b --at 1,2 --json -");
   EXPECT_EQ(two.status, 0) << two.err;
   const nlohmann::json report = nlohmann::json::parse(two.out);

@@ -3,6 +3,7 @@
 #include "command/expression_arguments.hpp"
 #include "command/output.hpp"
 
+#include <topograd/api/readable.hpp>
 #include <topograd/autodiff/derivatives.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/evaluate.hpp>
@@ -22,6 +23,7 @@ namespace {
 struct Arguments {
   ExpressionArguments expression;
   std::vector<double> at;
+  bool as_computed = false;
   std::string json;
 };
 
@@ -42,7 +44,7 @@ std::vector<std::string> output_names(std::size_t rows,
 
 /// The residual as it was given, then what its derivatives share, then they.
 std::string formulas_text(const ir::Program& f, const ExpressionNames& names,
-                          const std::vector<std::string>& outputs) {
+                          const std::vector<std::string>& outputs, bool as_computed) {
   std::string text;
   const auto write = [&](const Formulas& lines, std::size_t first) {
     for (const auto& [name, formula] : lines.definitions) text += name + " = " + formula + "\n";
@@ -52,9 +54,10 @@ std::string formulas_text(const ir::Program& f, const ExpressionNames& names,
   };
   const Formulas residual = formulas(f, names);
   write(residual, 0);
-  write(formulas(autodiff::jacobian(f, autodiff::all_slots(f)), names,
-                 residual.definitions.size() + 1),
-        f.outputs.size());
+  const ir::Program jacobian = autodiff::jacobian(f, autodiff::all_slots(f));
+  write(
+      formulas(as_computed ? jacobian : readable(jacobian), names, residual.definitions.size() + 1),
+      f.outputs.size());
   text.pop_back();
   return text;
 }
@@ -83,7 +86,7 @@ void grad(const Arguments& arguments) {
   const ir::Program f = parse_expression(arguments.expression);
   const std::vector<std::string> outputs = output_names(f.outputs.size(), names.parameters);
   nlohmann::ordered_json report;
-  std::string text = formulas_text(f, names, outputs);
+  std::string text = formulas_text(f, names, outputs, arguments.as_computed);
   report["formulas"] = text;
   if (!arguments.at.empty()) {
     const std::vector<double> values = values_at(f, arguments.at);
@@ -113,6 +116,8 @@ void add_grad(CLI::App& app) {
       ->add_option("--at", arguments->at,
                    "numbers for parameters, data and uniforms, in this order, separated by commas")
       ->delimiter(',');
+  command->add_flag("--as-computed", arguments->as_computed,
+                    "formulas of what kernels compute, not simplified for reading");
   command->add_option("--json", arguments->json, "file for the report, - for standard output");
   command->callback([arguments] { grad(*arguments); });
 }
