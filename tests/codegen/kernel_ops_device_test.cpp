@@ -1,9 +1,11 @@
 // Every op, literal and leaf of generated kernels on a device against the evaluator.
+#include <topograd/ir/error_bound.hpp>
 #include <topograd/ir/evaluate.hpp>
 #include <topograd/ir/graph.hpp>
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -53,22 +55,18 @@ std::vector<std::vector<double>> operands(const ir::OpInfo& info, bool specials)
   return columns;
 }
 
+/// What the op table allows at one point. Composite ops may be as far off as their parts make them;
+/// where a jump could go either way nothing is said.
 template <class T>
-double reference(Op op, const std::vector<std::vector<double>>& columns, std::size_t row) {
-  return static_cast<double>(ir::apply<T>(op, static_cast<T>(columns[0][row]),
-                                          static_cast<T>(columns[1][row]),
-                                          static_cast<T>(columns[2][row])));
-}
-
-// Units in the last place that a device may be off; 0 where it must give the evaluator's bits.
-double allowance(const ir::OpInfo& info, bool correct_rounding) {
-  const bool divides = info.op == Op::Div || info.op == Op::Reciprocal || info.op == Op::Sqrt;
-  if (divides) return correct_rounding ? 0 : 3;
-  const bool exact = !info.spelling.empty() || info.function == "floor" ||
-                     info.function == "ceil" || info.function == "trunc" ||
-                     info.function == "round" || info.function == "sign" ||
-                     info.function == "min" || info.function == "max";
-  return exact ? 0 : correct_rounding ? 4 : 16;
+ir::Deviation deviation_of(const ir::OpInfo& info, const std::array<double, 3>& at, double got) {
+  const std::array<T, 3> x = {static_cast<T>(at[0]), static_cast<T>(at[1]), static_cast<T>(at[2])};
+  if (!info.composite) return ir::deviation<T>(info.op, x, static_cast<T>(got));
+  const ir::Program program = single_op(info.op);
+  const ir::RunningError error = ir::running_error<T>(program, {.parameters = x});
+  const ir::Enclosure& result = error.nodes[program.outputs[0]];
+  const double far = std::fabs(got - static_cast<double>(result.value));
+  return {result.value, far / static_cast<double>(ir::ulp<T>(result.value)),
+          !error.decided || result.contains(got)};
 }
 
 class KernelOps : public KernelDeviceTest {
@@ -104,28 +102,15 @@ class KernelOps : public KernelDeviceTest {
                const std::vector<std::vector<double>>& columns, const std::vector<double>& got) {
     int shown = 0;
     for (std::size_t i = 0; i < got.size() && shown < 5; ++i) {
-      const double want = precision == Precision::f32 ? reference<float>(info.op, columns, i)
-                                                      : reference<double>(info.op, columns, i);
-      const double unfused = columns[0][i] * columns[1][i] + columns[2][i];
-      double distance = ulps(got[i], want, precision);
-      // A device may round the product of its fma.
-      if (info.op == Op::Fma) {
-        const float narrow = static_cast<float>(columns[0][i]) * static_cast<float>(columns[1][i]) +
-                             static_cast<float>(columns[2][i]);
-        distance = std::min(
-            distance, ulps(got[i], precision == Precision::f32 ? narrow : unfused, precision));
-      }
-      // The parts of a composite op may cancel.
-      const double part = precision == Precision::f32 ? 1e-6 : 4e-15;
-      if (info.composite &&
-          std::fabs(got[i] - want) <= part * std::max(1.0, std::fabs(columns[0][i]))) {
-        continue;
-      }
-      if (distance <= allowance(info, rounds_correctly(precision))) continue;
+      const std::array<double, 3> at = {columns[0][i], columns[1][i], columns[2][i]};
+      const ir::Deviation d = precision == Precision::f32 ? deviation_of<float>(info, at, got[i])
+                                                          : deviation_of<double>(info, at, got[i]);
+      if (d.within) continue;
       ++shown;
       ADD_FAILURE() << name(precision) << " " << info.name << "(" << columns[0][i] << ", "
-                    << columns[1][i] << ", " << columns[2][i] << "): expected " << want << ", got "
-                    << got[i] << ", " << distance << " ulp";
+                    << columns[1][i] << ", " << columns[2][i] << "): expected "
+                    << static_cast<double>(d.expected) << ", got " << got[i] << ", " << d.ulp
+                    << " ulp";
     }
   }
 };
