@@ -16,6 +16,7 @@ using Partials = std::array<Partial, 3>;
 constexpr double kLn2 = std::numbers::ln2;
 constexpr double kLn10 = std::numbers::ln10;
 constexpr double kTwoOverSqrtPi = 2 * std::numbers::inv_sqrtpi;
+constexpr double kInverseSqrtTwoPi = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
 
 const Partial kZero = {};
 const Partial kOne = {Kind::One};
@@ -126,9 +127,10 @@ Partials partials(Builder& builder, ir::Id id) {
     case Op::LeakyRelu:
     case Op::Elu:
     case Op::Gelu:
-    case Op::Sigmoid:
     case Op::Softplus:
     case Op::Silu: return composite(n.op);
+    case Op::Sigmoid: return {times(y * (-a).make(Op::Sigmoid))};
+    case Op::NormalCdf: return {times(kInverseSqrtTwoPi * exp(-0.5 * square(a)))};
   }
   return composite(n.op);
 }

@@ -71,6 +71,8 @@ Grade grade_of(const ir::Node& node, std::span<const Traits> t) {
     case Op::Atan2:
     case Op::Tanh:
     case Op::Erf:
+    case Op::Sigmoid:
+    case Op::NormalCdf:
     case Op::Sign: return bounded(t);
     case Op::Asin:
     case Op::Acos: return Grade::Plain;
@@ -115,6 +117,8 @@ bool is_nonnegative(Op op, std::span<const Traits> t) {
     case Op::Exp:
     case Op::Exp2:
     case Op::Cosh:
+    case Op::Sigmoid:
+    case Op::NormalCdf:
     case Op::Hypot: return true;
     case Op::Add:
     case Op::Mul:

@@ -31,6 +31,17 @@ constexpr std::array kLibrary = {
     LibraryFunction{
         Op::Sign, "tg_sign",
         "static double tg_sign(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a; }\n"},
+    LibraryFunction{Op::Sigmoid, "tg_sigmoid",
+                    R"(static double tg_sigmoid(double a) {
+  const double power = exp(-fabs(a));
+  return (a < 0.0 ? power : 1.0) / (1.0 + power);
+}
+)"},
+    LibraryFunction{Op::NormalCdf, "tg_normal_cdf",
+                    R"(static double tg_normal_cdf(double a) {
+  return (double)(erfcl(-a * 0.707106781186547524400844362104849039L) / 2.0L);
+}
+)"},
     LibraryFunction{Op::Round, "tg_round",
                     R"(/* Half to even in any rounding mode. */
 static double tg_round(double a) {

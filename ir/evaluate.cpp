@@ -56,13 +56,37 @@ T round_even(T x) {
 template <class T>
 T smoothstep(T edge0, T edge1, T x) {
   const T t = clamp<T>((x - edge0) / (edge1 - edge0), 0, 1);
-  return t * t * (T(3) - T(2) * t);
+  // The inner product is no smaller than t: nothing but the result can fall below the normal range.
+  return t * (t * (T(3) - T(2) * t));
+}
+
+// erfc(z) / 2 at z = -x / √2, with what rounding took from z put back: in the tail the relative
+// slope of erfc is about -z - √(z² + 2).
+// Source: Abramowitz & Stegun, Handbook of Mathematical Functions, 7.1.13 (the slope's bounds).
+template <class T>
+T normal_cdf(T x) {
+  using Long = long double;
+  constexpr Long kInverseSqrt2 = 0.707106781186547524400844362104849039L, kRest = 1.89503e-20L;
+  if (std::isnan(x)) return x;
+  const Long z = -x * kInverseSqrt2;
+  const Long y = std::erfc(z) / 2;
+  if (!(z > 0) || y == 0) return static_cast<T>(y);
+  const Long rest = std::fma(static_cast<Long>(-x), kInverseSqrt2, -z) - x * kRest;
+  return static_cast<T>(y - y * rest * (z + std::sqrt(z * z + 2)));
 }
 
 template <class T>
-T gelu(T x) {
-  constexpr long double kInverseSqrt2 = 0.707106781186547524400844362104849039L;
-  return T(0.5) * x * (T(1) + std::erf(x * T(static_cast<double>(kInverseSqrt2))));
+T sigmoid(T x) {
+  const T power = std::exp(-std::fabs(x));
+  return (x < 0 ? power : T(1)) / (T(1) + power);
+}
+
+// x f(x) for a distribution function f, from its lower tail, which is 0 beyond `end`. The rectified
+// part keeps the sign of zero.
+template <class T>
+T gated(T x, T end, T (*distribution)(T)) {
+  const T magnitude = maximum(x, -x);
+  return maximum(x, T(-0.0)) - minimum(magnitude, end) * distribution(-magnitude);
 }
 
 }  // namespace
@@ -139,10 +163,11 @@ T apply(Op op, T a, T b, T c) {
     case Op::Relu: return a <= 0 ? T(0) : a;
     case Op::LeakyRelu: return a <= 0 ? b * a : a;
     case Op::Elu: return a <= 0 ? b * std::expm1(a) : a;
-    case Op::Gelu: return gelu(a);
-    case Op::Sigmoid: return T(1) / (T(1) + std::exp(-a));
+    case Op::Gelu: return gated<T>(a, 100, normal_cdf);
+    case Op::Sigmoid: return sigmoid(a);
     case Op::Softplus: return maximum(a, T(0)) + std::log1p(std::exp(-std::fabs(a)));
-    case Op::Silu: return a / (T(1) + std::exp(-a));
+    case Op::Silu: return gated<T>(a, 1000, sigmoid);
+    case Op::NormalCdf: return normal_cdf(a);
   }
   return kNan<T>;
 }

@@ -38,7 +38,8 @@ struct OpsReport {
 ///
 /// A value is compared with ir::deviation(), a derivative with the running error bound of its
 /// program in long double. Points at which a jump may go either way are left out of the
-/// derivatives. Subnormal operands and results are left out where the device does not keep them.
+/// derivatives. Where the device does not keep the sum of two subnormal numbers, subnormal operands
+/// and results are left out, and derivatives and composite ops that have one on the way.
 OpsReport check_ops(const Options& options);
 /// The same on places that the caller has opened.
 OpsReport check_ops(const Options& options, std::span<const Place> places);

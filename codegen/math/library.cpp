@@ -11,10 +11,11 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kBuiltIns = {"abs", "ceil", "floor",
                                                        "fma", "sqrt", "trunc"};
-constexpr std::array<std::string_view, 32> kFunctions = {
-    "acos", "acosh", "asin",  "asinh", "atan",   "atan2",  "atanh", "cbrt",  "cos",   "cosh", "erf",
-    "exp",  "exp2",  "expm1", "hypot", "is_inf", "is_nan", "log",   "log10", "log1p", "log2", "max",
-    "min",  "mod",   "pow",   "round", "rsqrt",  "sign",   "sin",   "sinh",  "tan",   "tanh"};
+constexpr std::array<std::string_view, 34> kFunctions = {
+    "acos",  "acosh",   "asin", "asinh", "atan",  "atan2", "atanh",      "cbrt",   "cos",
+    "cosh",  "erf",     "exp",  "exp2",  "expm1", "hypot", "is_inf",     "is_nan", "log",
+    "log10", "log1p",   "log2", "max",   "min",   "mod",   "normal_cdf", "pow",    "round",
+    "rsqrt", "sigmoid", "sign", "sin",   "sinh",  "tan",   "tanh"};
 
 const Snippet* find(std::string_view name, Precision precision) {
   for (const Snippet& s : snippets()) {

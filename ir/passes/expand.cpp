@@ -5,18 +5,22 @@
 namespace topograd::ir {
 namespace {
 
-// 1/√2, rounded to double.
-constexpr double kInverseSqrt2 = 0.70710678118654752440;
-
 struct Operands {
   Id a = 0, b = 0, c = 0;
 };
 
 Id clamp(Graph& g, Id x, Id low, Id high) { return g.add(Op::Min, g.add(Op::Max, x, low), high); }
 
-// 1 + exp(-a)
-Id logistic_denominator(Graph& g, Id a) {
-  return g.add(Op::Add, g.literal(1), g.add(Op::Exp, g.add(Op::Neg, a)));
+// |a| as a maximum, whose derivative at 0 is that of the first operand, as that of max(a, 0) beside
+// it.
+Id magnitude(Graph& g, Id a) { return g.add(Op::Max, a, g.add(Op::Neg, a)); }
+
+// a f(a) for a distribution function f with f(-a) = 1 - f(a), which is 0 below -end: only the lower
+// tail is asked for, where f has all its digits, and infinite operands meet no zeros.
+Id gated(Graph& g, Id a, double end, Op distribution) {
+  const Id size = magnitude(g, a), tail = g.add(distribution, g.add(Op::Neg, size));
+  const Id below = g.add(Op::Mul, g.add(Op::Min, size, g.literal(end)), tail);
+  return g.add(Op::Sub, g.add(Op::Max, a, g.literal(-0.0)), below);
 }
 
 // `below` where a <= 0, else a; a NaN is not below.
@@ -51,7 +55,7 @@ Id expanded<Op::Smoothstep>(Graph& g, Operands x) {
   const Id ratio = g.add(Op::Div, g.add(Op::Sub, x.c, x.a), g.add(Op::Sub, x.b, x.a));
   const Id t = clamp(g, ratio, g.literal(0), g.literal(1));
   const Id falling = g.add(Op::Sub, g.literal(3), g.add(Op::Mul, g.literal(2), t));
-  return g.add(Op::Mul, g.add(Op::Square, t), falling);
+  return g.add(Op::Mul, t, g.add(Op::Mul, t, falling));
 }
 
 template <>
@@ -77,27 +81,18 @@ Id expanded<Op::Elu>(Graph& g, Operands x) {
 
 template <>
 Id expanded<Op::Gelu>(Graph& g, Operands x) {
-  const Id erf = g.add(Op::Erf, g.add(Op::Mul, x.a, g.literal(kInverseSqrt2)));
-  return g.add(Op::Mul, g.add(Op::Mul, g.literal(0.5), x.a), g.add(Op::Add, g.literal(1), erf));
-}
-
-template <>
-Id expanded<Op::Sigmoid>(Graph& g, Operands x) {
-  return g.add(Op::Reciprocal, logistic_denominator(g, x.a));
+  return gated(g, x.a, 100, Op::NormalCdf);
 }
 
 template <>
 Id expanded<Op::Softplus>(Graph& g, Operands x) {
-  // |a| as a maximum, whose derivative at 0 is that of the first operand, as that of max(a, 0)
-  // beside it.
-  const Id magnitude = g.add(Op::Max, x.a, g.add(Op::Neg, x.a));
-  const Id tail = g.add(Op::Exp, g.add(Op::Neg, magnitude));
+  const Id tail = g.add(Op::Exp, g.add(Op::Neg, magnitude(g, x.a)));
   return g.add(Op::Add, g.add(Op::Max, x.a, g.literal(0)), g.add(Op::Log1p, tail));
 }
 
 template <>
 Id expanded<Op::Silu>(Graph& g, Operands x) {
-  return g.add(Op::Div, x.a, logistic_denominator(g, x.a));
+  return gated(g, x.a, 1000, Op::Sigmoid);
 }
 
 Id expand_node(Graph& g, const Node& node) {

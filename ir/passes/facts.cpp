@@ -32,6 +32,8 @@ Facts of_op(Op op, const Facts& a, const Facts& b, const Facts& c) {
     case Op::Exp:
     case Op::Exp2:
     case Op::Cosh:
+    case Op::Sigmoid:
+    case Op::NormalCdf:
     case Op::Hypot: return {.sign_clear = true};
     case Op::Abs: return {.sign_clear = true, .integral = a.integral};
     case Op::Neg: return {.integral = a.integral};

@@ -114,6 +114,42 @@ inline void by_vector2_overflowing(T* out, const T* a, const T* b, std::size_t n
   }
 }
 
+template <class T>
+inline void sigmoid(T* out, const T* a, const T*, const T*, std::size_t n) {
+  alignas(64) T power[kTile];
+  TG_IVDEP
+  for (std::size_t i = 0; i < n; ++i) power[i] = -magnitude(a[i]);
+  by_vector1(power, power, n, [](auto v) { return vector_exp(v); });
+  TG_IVDEP
+  for (std::size_t i = 0; i < n; ++i) {
+    // What rounding took from the sum is put back.
+    const T sum = T(1) + power[i], rest = power[i] - (sum - T(1));
+    const T quotient = (a[i] < 0 ? power[i] : T(1)) / sum;
+    out[i] = quotient - quotient * (rest / sum);
+  }
+}
+
+// erfc(z) / 2 at z = -a / √2, as the evaluator puts back what rounding took from z. Beyond the
+// limit the library's function is specified to no better than the smallest normal number.
+template <class T>
+inline void normal_cdf(T* out, const T* a, const T*, const T*, std::size_t n) {
+  constexpr double kInverseSqrt2 = 0.70710678118654752440;
+  constexpr T kFactor = static_cast<T>(kInverseSqrt2);
+  constexpr T kRest =
+      sizeof(T) == sizeof(double) ? T(-4.8336466567264567e-17) : T(kInverseSqrt2 - kFactor);
+  alignas(64) T z[kTile], y[kTile];
+  TG_IVDEP
+  for (std::size_t i = 0; i < n; ++i) z[i] = -a[i] * kFactor;
+  by_vector1_within(
+      y, z, n, sizeof(T) == sizeof(double) ? T(26) : T(9), [](auto v) { return vector_erfc(v); },
+      [](T x) { return std::erfc(x); });
+  for (std::size_t i = 0; i < n; ++i) {
+    const T rest = std::fma(-a[i], kFactor, -z[i]) - a[i] * kRest;
+    const T lost = y[i] * rest * (z[i] + std::sqrt(z[i] * z[i] + 2));
+    out[i] = T(0.5) * (z[i] > 0 && y[i] != 0 ? y[i] - lost : y[i]);
+  }
+}
+
 #define TG_ELEMENTWISE(expression)                                                   \
   [](T* out, const T* pa, const T* pb, const T* pc, std::size_t n) {                 \
     each(out, pa, pb, pc, n,                                                         \
@@ -216,9 +252,10 @@ typename TileOps<T>::Map map_of(Op op) {
     case Op::LeakyRelu:
     case Op::Elu:
     case Op::Gelu:
-    case Op::Sigmoid:
     case Op::Softplus:
     case Op::Silu: return nullptr;
+    case Op::Sigmoid: return sigmoid<T>;
+    case Op::NormalCdf: return normal_cdf<T>;
   }
   return nullptr;
 }

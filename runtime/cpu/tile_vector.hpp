@@ -100,12 +100,12 @@ struct Vector {
 #endif
 
 #if defined(__x86_64__)
-#define TG_VECTOR_FUNCTION1(name)                                     \
+#define TG_VECTOR_FUNCTION1(name, ulp)                                \
   inline Vector<double>::Type vector_##name(Vector<double>::Type a) { \
-    return TG_SLEEF_F64(name, u10)(a);                                \
+    return TG_SLEEF_F64(name, ulp)(a);                                \
   }                                                                   \
   inline Vector<float>::Type vector_##name(Vector<float>::Type a) {   \
-    return TG_SLEEF_F32(name, u10)(a);                                \
+    return TG_SLEEF_F32(name, ulp)(a);                                \
   }
 #define TG_VECTOR_FUNCTION2(name, ulp)                                                        \
   inline Vector<double>::Type vector_##name(Vector<double>::Type a, Vector<double>::Type b) { \
@@ -115,7 +115,7 @@ struct Vector {
     return TG_SLEEF_F32(name, ulp)(a, b);                                                     \
   }
 #else
-#define TG_VECTOR_FUNCTION1(name)                                \
+#define TG_VECTOR_FUNCTION1(name, ulp)                           \
   inline double vector_##name(double a) { return std::name(a); } \
   inline float vector_##name(float a) { return std::name(a); }
 #define TG_VECTOR_FUNCTION2(name, ulp)                                        \
@@ -123,27 +123,28 @@ struct Vector {
   inline float vector_##name(float a, float b) { return std::name(a, b); }
 #endif
 
-TG_VECTOR_FUNCTION1(cbrt)
-TG_VECTOR_FUNCTION1(exp)
-TG_VECTOR_FUNCTION1(exp2)
-TG_VECTOR_FUNCTION1(expm1)
-TG_VECTOR_FUNCTION1(log)
-TG_VECTOR_FUNCTION1(log2)
-TG_VECTOR_FUNCTION1(log10)
-TG_VECTOR_FUNCTION1(log1p)
-TG_VECTOR_FUNCTION1(sin)
-TG_VECTOR_FUNCTION1(cos)
-TG_VECTOR_FUNCTION1(tan)
-TG_VECTOR_FUNCTION1(asin)
-TG_VECTOR_FUNCTION1(acos)
-TG_VECTOR_FUNCTION1(atan)
-TG_VECTOR_FUNCTION1(sinh)
-TG_VECTOR_FUNCTION1(cosh)
-TG_VECTOR_FUNCTION1(tanh)
-TG_VECTOR_FUNCTION1(asinh)
-TG_VECTOR_FUNCTION1(acosh)
-TG_VECTOR_FUNCTION1(atanh)
-TG_VECTOR_FUNCTION1(erf)
+TG_VECTOR_FUNCTION1(cbrt, u10)
+TG_VECTOR_FUNCTION1(exp, u10)
+TG_VECTOR_FUNCTION1(exp2, u10)
+TG_VECTOR_FUNCTION1(expm1, u10)
+TG_VECTOR_FUNCTION1(log, u10)
+TG_VECTOR_FUNCTION1(log2, u10)
+TG_VECTOR_FUNCTION1(log10, u10)
+TG_VECTOR_FUNCTION1(log1p, u10)
+TG_VECTOR_FUNCTION1(sin, u10)
+TG_VECTOR_FUNCTION1(cos, u10)
+TG_VECTOR_FUNCTION1(tan, u10)
+TG_VECTOR_FUNCTION1(asin, u10)
+TG_VECTOR_FUNCTION1(acos, u10)
+TG_VECTOR_FUNCTION1(atan, u10)
+TG_VECTOR_FUNCTION1(sinh, u10)
+TG_VECTOR_FUNCTION1(cosh, u10)
+TG_VECTOR_FUNCTION1(tanh, u10)
+TG_VECTOR_FUNCTION1(asinh, u10)
+TG_VECTOR_FUNCTION1(acosh, u10)
+TG_VECTOR_FUNCTION1(atanh, u10)
+TG_VECTOR_FUNCTION1(erf, u10)
+TG_VECTOR_FUNCTION1(erfc, u15)
 TG_VECTOR_FUNCTION2(pow, u10)
 TG_VECTOR_FUNCTION2(atan2, u10)
 TG_VECTOR_FUNCTION2(hypot, u05)

@@ -90,6 +90,18 @@ const Row kRows[] = {
     {"%2 = softplus %0", -1000, 0, 0, 0},
     {"%2 = softplus %0", 1000, 0, 1, 0},
     {"%2 = softplus %0", 0, 0, 0.5, 0},  // the logistic function at 0
+    {"%2 = silu %0", -kInf, 0, 0, 0},
+    {"%2 = silu %0", kInf, 0, 1, 0},
+    {"%2 = silu %0", 0, 0, 0.5, 0},
+    {"%2 = silu %0", -700, 0, -6.89191390408807982884e-302, 0},  // (1 + x) exp(x), to all digits
+    {"%2 = gelu %0", -kInf, 0, 0, 0},
+    {"%2 = gelu %0", kInf, 0, 1, 0},
+    {"%2 = gelu %0", 0, 0, 0.5, 0},
+    {"%2 = gelu %0", -8, 0, -3.97960726108679598912e-14, 0},
+    {"%2 = sigmoid %0", -kInf, 0, 0, 0},
+    {"%2 = sigmoid %0", kInf, 0, 0, 0},
+    {"%2 = normal_cdf %0", -kInf, 0, 0, 0},
+    {"%2 = normal_cdf %0", 0, 0, 0.39894228040143268, 0},  // 1 / sqrt(2 pi)
     {"%2 = reciprocal %0\n%3 = atan %2", 0, 0, 0, 0},
     {"%2 = literal 2\n%3 = elu %0, %2", 1000, 0, 1, 0},
 };

@@ -24,12 +24,13 @@ struct Implementation {
   Implementation<T> { #f, CHOOSE(f) }
 #define BINARY(f) \
   Implementation<T> { #f, nullptr, CHOOSE(f) }
-#define FUNCTIONS                                                                               \
-  {                                                                                             \
-    UNARY(exp), UNARY(exp2), UNARY(expm1), UNARY(log), UNARY(log2), UNARY(log10), UNARY(log1p), \
-        UNARY(sin), UNARY(cos), UNARY(tan), UNARY(asin), UNARY(acos), UNARY(atan), UNARY(sinh), \
-        UNARY(cosh), UNARY(tanh), UNARY(asinh), UNARY(acosh), UNARY(atanh), UNARY(cbrt),        \
-        UNARY(erf), UNARY(rsqrt), BINARY(pow), BINARY(atan2), BINARY(hypot)                     \
+#define FUNCTIONS                                                                                \
+  {                                                                                              \
+    UNARY(exp), UNARY(exp2), UNARY(expm1), UNARY(log), UNARY(log2), UNARY(log10), UNARY(log1p),  \
+        UNARY(sin), UNARY(cos), UNARY(tan), UNARY(asin), UNARY(acos), UNARY(atan), UNARY(sinh),  \
+        UNARY(cosh), UNARY(tanh), UNARY(asinh), UNARY(acosh), UNARY(atanh), UNARY(cbrt),         \
+        UNARY(erf), UNARY(normal_cdf), UNARY(sigmoid), UNARY(rsqrt), BINARY(pow), BINARY(atan2), \
+        BINARY(hypot)                                                                            \
   }
 
 std::vector<Implementation<double>> implementations(double) {

@@ -123,6 +123,24 @@ std::vector<Arguments<T>> binary_points(const MathFunction& f, int count, std::m
   return out;
 }
 
+// erfc(-x / sqrt(2)) / 2; the spare digits are for what the exponential makes of x's rounding.
+int normal_cdf(mpfr_t out, mpfr_srcptr x, mpfr_rnd_t rounding) {
+  static Number root, argument;
+  mpfr_sqrt_ui(root.get(), 2, MPFR_RNDN);
+  mpfr_div(argument.get(), x, root.get(), MPFR_RNDN);
+  mpfr_neg(argument.get(), argument.get(), MPFR_RNDN);
+  mpfr_erfc(out, argument.get(), rounding);
+  return mpfr_div_2ui(out, out, 1, rounding);
+}
+
+int sigmoid(mpfr_t out, mpfr_srcptr x, mpfr_rnd_t rounding) {
+  static Number power;
+  mpfr_neg(power.get(), x, MPFR_RNDN);
+  mpfr_exp(power.get(), power.get(), MPFR_RNDN);
+  mpfr_add_ui(power.get(), power.get(), 1, MPFR_RNDN);
+  return mpfr_ui_div(out, 1, power.get(), rounding);
+}
+
 }  // namespace
 
 std::span<const MathFunction> math_functions() {
@@ -188,6 +206,18 @@ std::span<const MathFunction> math_functions() {
       {.name = "atanh", .unary = mpfr_atanh, .edges = {0, 1, -1, 0.5}, .low = -1, .high = 1},
       {.name = "cbrt", .unary = mpfr_cbrt, .edges = {0, 1, 8}, .low = -30, .high = 30},
       {.name = "erf", .unary = mpfr_erf, .edges = {0, 1, 6, 4}, .low = -4, .high = 4, .bound = 1.5},
+      {.name = "normal_cdf",
+       .unary = normal_cdf,
+       .edges = {0, 0.65, -0.65, -4.625, -3.03125, -37.5, -38.5, -12.5, -14.2},
+       .low = -10,
+       .high = 3,
+       .bound = 2},
+      {.name = "sigmoid",
+       .unary = sigmoid,
+       .edges = {0, -37, 37, -708.4, -745.1, -87.3, -103.9},
+       .low = -30,
+       .high = 10,
+       .bound = 2},
       {.name = "rsqrt", .unary = mpfr_rec_sqrt, .edges = {1}, .low = 0, .high = 30, .bound = 1.5},
       {.name = "pow", .binary = mpfr_pow, .low = -20, .high = 20},
       {.name = "atan2", .binary = mpfr_atan2, .low = -3, .high = 3},

@@ -46,6 +46,7 @@ inline void umulExtended(uint a, uint b, uint& high, uint& low) {
 }
 inline int findMSB(uint v) { return 31 - std::countl_zero(v); }
 inline int min(int a, int b) { return a < b ? a : b; }
+inline int max(int a, int b) { return a < b ? b : a; }
 inline double abs(double v) { return std::fabs(v); }
 inline float abs(float v) { return std::fabs(v); }
 inline double sqrt(double v) { return std::sqrt(v); }

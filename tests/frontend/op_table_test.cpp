@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -64,8 +65,21 @@ std::string domain(const ir::Domain& d) {
   return low + text(d.min) + ", " + text(d.max) + high;
 }
 
-/// Where ops have their kinks: zeros, ends of the domain, equal operands.
+/// Where ops have their kinks: zeros, ends of the domain, equal operands; infinities where a
+/// formula would give NaN, edges in the wrong order, and NaN where it does not simply propagate.
 std::vector<Point> points(const ir::OpInfo& op) {
+  const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
+  switch (op.op) {
+    case ir::Op::Min:
+    case ir::Op::Max: return {{0, 0}, {1, 1}, {nan, 1}, {1, nan}};
+    case ir::Op::Clamp: return {{0, 0, 1}, {1, 0, 1}, {0.5, 1, 0}, {nan, 0, 1}};
+    case ir::Op::Smoothstep: return {{0, 1, 0}, {0, 1, 1}, {1, 1, 0}, {1, 1, 1}, {1, 1, 2}};
+    case ir::Op::Gelu:
+    case ir::Op::Silu:
+    case ir::Op::NormalCdf:
+    case ir::Op::Sigmoid: return {{0}, {-infinity}, {infinity}};
+    default: break;
+  }
   if (op.arity == 2) return {{0, 0}, {1, 1}};
   if (op.arity == 3) return {{0, 0, 1}, {1, 0, 1}};
   std::vector<Point> result;

@@ -104,6 +104,7 @@ std::vector<Function> functions() {
       row(Op::Sigmoid, Unary(sigmoid)),
       row(Op::Softplus, Unary(softplus)),
       row(Op::Silu, Unary(silu)),
+      row(Op::NormalCdf, Unary(normal_cdf)),
   };
 }
 

@@ -1,13 +1,8 @@
-// The exact remainder of a / b for finite a, b > 0: long division of the significands, as many bits
-// a step as the quotient holds; a quotient that is off by one is put right.
-// needs: log_split two_prod exp2i scale mod_bits
-REAL tg_remainder_PREC(REAL a, REAL b) {
-  REAL2 dividend = tg_log_split_PREC(a);
-  REAL2 divisor = tg_log_split_PREC(b);
-  int left = int(dividend.y) - int(divisor.y);
-  if (left < 0) return a;
-  REAL m = divisor.x;
-  precise REAL rest = dividend.x;
+// The exact remainder of a 2^left / m for a and m between a half and two: long division, as many
+// bits a step as the quotient holds; a quotient that is off by one is put right.
+// needs: two_prod exp2i mod_bits
+REAL tg_remainder_PREC(REAL a, REAL m, int left) {
+  precise REAL rest = a;
   while (true) {
     precise REAL quotient = rest / m;
     REAL whole = floor(quotient);
@@ -20,5 +15,5 @@ REAL tg_remainder_PREC(REAL a, REAL b) {
     rest = rest * tg_exp2i_PREC(step);
     left -= step;
   }
-  return tg_scale_PREC(rest, int(divisor.y));
+  return rest;
 }
