@@ -16,7 +16,7 @@ Value mean(std::span<const Value> values);
 /// The smallest, the largest: NaN if any is NaN; on ties the derivative goes to the first.
 Value min(std::span<const Value> values);
 Value max(std::span<const Value> values);
-/// Root of the sum of squares, with derivative 0 where all are 0; the literal 0 if there are none.
+/// Root of the sum of squares, in norm(Vec3)'s range; derivative 0 where all are 0. Of none: 0.
 Value norm(std::span<const Value> values);
 
 inline Value sum(std::initializer_list<Value> v) { return sum(std::span(v.begin(), v.size())); }

@@ -155,8 +155,8 @@ inline Value squared_norm(const Vec4& a) {
 
 /// Euclidean length, 0 with derivative 0 at the origin.
 ///
-/// The infinite derivative of the root at 0 stays on the side that is not taken there. NaN stays
-/// NaN.
+/// All digits for lengths of 1e-154 to 1e154 (f32: 1e-19 to 1e19), whose squares are in range; 0
+/// below, infinity with derivative 0 above: hypot() has no such bounds. NaN stays NaN.
 template <VecType V>
 Value norm(const V& a) {
   const Value s = squared_norm(a);
