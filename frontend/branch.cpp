@@ -207,7 +207,7 @@ void leave_problem(const ProblemState& state) {
 }
 
 bool take_branch(std::uint64_t condition_bits) {
-  const std::uint64_t id = condition_bits - tape.tag;
+  const std::uint64_t id = node_of(condition_bits);
   if (condition_bits == 0 || id >= tape.size)
     fail(ErrorCode::StaleValue, "the condition belongs to another thread, or its thread has ended");
   std::optional<bool> taken;

@@ -27,7 +27,7 @@ thread_local std::vector<Variable> variables;
 
 /// The node of a handle. Throws Error{StaleValue}.
 std::uint64_t node_of(const char* call, const Value& value) {
-  const std::uint64_t node = value.bits() - detail::tape.tag;
+  const std::uint64_t node = detail::node_of(value.bits());
   if (value.bits() != 0 && node < detail::tape.size) return node;
   throw Error(
       ErrorCode::StaleValue,

@@ -68,6 +68,12 @@ struct Ledger {
 };
 struct Callables;
 
+/// At the end of a problem's life its Values end.
+struct EndOfValues {
+  std::uint32_t problem = 0;
+  ~EndOfValues() { end_values_of(problem); }
+};
+
 struct ProblemState {
   /// Takes a serial; branches on this problem's Values find it by that while it lives.
   ProblemState();
@@ -76,6 +82,7 @@ struct ProblemState {
   ProblemState& operator=(const ProblemState&) = delete;
 
   std::uint32_t serial = 0;
+  EndOfValues end_of_values{serial};  ///< runs after what follows, which may hold Values
   std::vector<ParameterArray> arrays;
   std::uint32_t scalars = 0;  ///< in x
   std::vector<double> data;   ///< all data arrays, one after the other

@@ -40,6 +40,7 @@ struct Storage {
   std::vector<BranchMark> marks;    // of all segments, in their order
   std::size_t first_open_mark = 0;  // of the open segment
   std::vector<Touched> touched;
+  std::vector<std::uint64_t> retired;  // tags that handles of old segments may still have
   int constant_depth = 0;
 
   ~Storage() { tape = Tape{}; }
@@ -47,10 +48,14 @@ struct Storage {
 
 thread_local Storage storage;
 
-void open_tape() {
+std::uint64_t next_tag() {
   // Even tags keep in_open_segment() one comparison: tags differ by at least 2^33.
   static std::atomic<std::uint64_t> tapes{0};
-  tape.tag = (2 * ++tapes) << 32;
+  return (2 * ++tapes) << 32;
+}
+
+void open_tape() {
+  tape.tag = next_tag();
   tape.mark = tape.tag;
   tape.balance = 0;
 }
@@ -81,6 +86,7 @@ void recycle() {
     forget_marks(old.back().first_mark);
     old.pop_back();
   }
+  if (old.empty()) storage.retired.clear();
   tape.mark = tape.tag + tape.size;
   tape.old = old.size();
 }
@@ -107,8 +113,8 @@ void grow() {
 }
 
 Segment* old_segment_of(std::uint64_t bits) {
-  if ((bits & kTagMask) != tape.tag) return nullptr;
-  const std::uint64_t id = bits - tape.tag;
+  const std::uint64_t id = node_of(bits);
+  if (id >= tape.size) return nullptr;
   const auto after =
       std::upper_bound(storage.old.begin(), storage.old.end(), id,
                        [](std::uint64_t value, const Segment& s) { return value < s.begin; });
@@ -140,6 +146,37 @@ void pass_marks_on() {
   storage.touched.clear();
 }
 
+/// Recycles the open segment if none of its handles is left; closes it if its residual is finished.
+void settle() {
+  const bool finished = tape.limit == 0;
+  if (finished && !storage.touched.empty()) pass_marks_on();
+  if (live_in_open_segment() == 0 && (finished || !has_open_marks())) {
+    recycle();
+  } else if (finished) {
+    close_segment();
+  }
+}
+
+/// Marks the nodes that depend on a problem; whether there are any.
+bool mark_gone(std::uint32_t problem) {
+  bool any = false;
+  for (std::uint64_t id = 0; id < tape.size; ++id) {
+    TapeNode& node = tape.nodes[id];
+    const int arity = ir::arity(node.op());
+    bool gone = false;
+    if (arity == 0) {
+      const bool owned = node.op() == ir::Op::Parameter || node.op() == ir::Op::Uniform ||
+                         (node.head & (kBound | kSymbolic)) != 0;
+      gone = owned && (node.head & kEager) == 0 && node.b == problem;
+    }
+    const std::uint32_t back[3] = {node.a, node.b, node.c};
+    for (int k = 0; k < arity; ++k) gone = gone || (tape.nodes[id - back[k]].head & kGone) != 0;
+    if (gone) node.head |= kGone;
+    any = any || gone;
+  }
+  return any;
+}
+
 std::size_t end_of_marks(std::size_t segment) {
   return segment + 1 < storage.old.size() ? storage.old[segment + 1].first_mark
                                           : storage.first_open_mark;
@@ -149,15 +186,7 @@ std::size_t end_of_marks(std::size_t segment) {
 
 void make_room() {
   if (tape.tag == 0) open_tape();
-  const bool finished = tape.limit == 0;
-  if (finished && !storage.touched.empty()) pass_marks_on();
-  if (finished || tape.size >= storage.capacity) {
-    if (live_in_open_segment() == 0 && (finished || !has_open_marks())) {
-      recycle();
-    } else if (finished) {
-      close_segment();
-    }
-  }
+  if (tape.limit == 0 || tape.size >= storage.capacity) settle();
   if (tape.size >= storage.capacity) grow();
   tape.limit = storage.capacity;
 }
@@ -212,7 +241,7 @@ void begin_segment() {
 
 void mark_branch(std::uint64_t condition_bits, bool taken) {
   if (tape.size >= tape.limit) make_room();
-  storage.marks.push_back({condition_bits - tape.tag, tape.size, taken});
+  storage.marks.push_back({node_of(condition_bits), tape.size, taken});
   tape.branches = storage.marks.size();
 }
 
@@ -241,11 +270,36 @@ std::vector<BranchMark> branches_of(std::span<const std::uint64_t> nodes) {
   return out;
 }
 
-void bad_operand(std::uint64_t bits) {
-  if (bits == 0)
+std::uint64_t node_of(std::uint64_t bits) {
+  const std::uint64_t tag = bits & kTagMask;
+  const std::uint64_t id = bits & ~kTagMask;
+  if (tag == tape.tag && tag != 0) return id;
+  const bool known =
+      std::find(storage.retired.begin(), storage.retired.end(), tag) != storage.retired.end();
+  return known ? id : ~std::uint64_t{0};
+}
+
+std::uint32_t distance_to_old(std::uint64_t id, std::uint64_t operand) {
+  if (operand == 0)
     throw Error(ErrorCode::StaleValue, "value: a default-constructed Value has no expression");
-  throw Error(ErrorCode::StaleValue,
-              "value: a Value belongs to another thread, or its thread has ended");
+  const std::uint64_t node = node_of(operand);
+  if (node >= id)
+    throw Error(ErrorCode::StaleValue,
+                "value: a Value belongs to another thread, or its thread has ended");
+  if ((tape.nodes[node].head & kGone) != 0)
+    throw Error(ErrorCode::StaleValue, "value: a Value belongs to a problem that is gone");
+  return static_cast<std::uint32_t>(id - node);
+}
+
+void end_values_of(std::uint32_t problem) {
+  if (tape.tag == 0) return;
+  settle();
+  if (!mark_gone(problem)) return;
+  if (!storage.touched.empty()) pass_marks_on();
+  split_segment();  // so that handles of the old tag all lie in old segments
+  storage.retired.push_back(tape.tag);
+  tape.tag = next_tag();
+  tape.mark = tape.tag + tape.size;
 }
 
 }  // namespace topograd::detail

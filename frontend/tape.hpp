@@ -34,6 +34,9 @@ inline constexpr std::uint32_t kSymbolic = 1u << 9;
 /// The parameter is a variable of the eager mode; `a` is its number among the thread's variables.
 inline constexpr std::uint32_t kEager = 1u << 10;
 
+/// The node reads, or depends on, a problem that is no more.
+inline constexpr std::uint32_t kGone = 1u << 11;
+
 constexpr std::uint32_t head(ir::Op op, std::uint32_t flags = 0) {
   return static_cast<std::uint32_t>(op) | flags;
 }
@@ -72,8 +75,17 @@ void make_room();
 /// Counts a handle of an old segment; handles of other threads' tapes are left alone.
 void retain_old(std::uint64_t bits);
 void release_old(std::uint64_t bits);
-/// Throws Error{StaleValue} that says what is wrong with an operand.
-[[noreturn]] void bad_operand(std::uint64_t bits);
+/// distance() to an operand whose handle is from before the tape took another tag. Throws
+/// Error{StaleValue} that says what is wrong with it if it is no node of this tape, or of a problem
+/// that is no more.
+std::uint32_t distance_to_old(std::uint64_t id, std::uint64_t operand);
+/// The node of a handle, if it is one of this thread's tape; else beyond the tape's size.
+std::uint64_t node_of(std::uint64_t bits);
+/// A problem is no more: from now on an append to what depends on it throws Error{StaleValue}.
+///
+/// Costs appends nothing: if there are such nodes, the tape takes another tag, and handles from
+/// before it are looked at one by one. Cost: linear in the nodes that are alive on this thread.
+void end_values_of(std::uint32_t problem);
 /// The residual is complete: its nodes are garbage once their handles are gone.
 void finish_residual();
 /// finish_residual() however a scope is left.
@@ -152,11 +164,11 @@ inline double number_of(const TapeNode& node) {
   return std::bit_cast<double>((std::uint64_t{node.c} << 32) | node.b);
 }
 
-/// Distance from node `id` back to an operand; an operand of another tape is out of reach.
+/// Distance from node `id` back to an operand; an operand of another tag is out of reach.
 inline std::uint32_t distance(std::uint64_t id, std::uint64_t operand) {
   const std::uint64_t back = tape.tag + id - operand;
   if (back > id) [[unlikely]]
-    bad_operand(operand);
+    return distance_to_old(id, operand);
   return static_cast<std::uint32_t>(back);
 }
 

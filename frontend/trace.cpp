@@ -80,7 +80,7 @@ std::vector<std::uint64_t> row_nodes(std::span<const Value> rows, const Caller& 
   for (const Value& row : rows) {
     if (row.bits() == 0)
       caller.fail(ErrorCode::StaleValue, "a default-constructed Value has no expression");
-    nodes.push_back(row.bits() - tape.tag);
+    nodes.push_back(node_of(row.bits()));
     if (nodes.back() >= tape.size)
       caller.fail(ErrorCode::StaleValue,
                   "a Value belongs to another thread, or its thread has ended");

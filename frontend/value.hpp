@@ -21,7 +21,8 @@ bool take_branch(std::uint64_t condition_bits);
 ///
 /// Handles are counted, so a sub-expression lives as long as a Value refers to it: it can be kept
 /// and used in several residuals. Values belong to the thread that made them; use on another thread
-/// throws Error{StaleValue}, as does use of a default-constructed Value. 8 bytes.
+/// throws Error{StaleValue}, as does use of a default-constructed Value, and arithmetic with one
+/// whose problem is gone. 8 bytes.
 class Value {
  public:
   Value() noexcept = default;
@@ -80,7 +81,8 @@ class Value {
   Value& operator*=(const Value& b) { return *this = make(ir::Op::Mul, *this, b); }
   Value& operator/=(const Value& b) { return *this = make(ir::Op::Div, *this, b); }
 
-  /// Appends one op. Throws Error{StaleValue} if an operand is not a Value of this thread's tape.
+  /// Appends one op. Throws Error{StaleValue} if an operand is not a Value of this thread's tape,
+  /// or depends on a problem that is gone.
   static Value make(ir::Op op, const Value& a) { return adopt(detail::append_op(op, a.bits_)); }
   static Value make(ir::Op op, const Value& a, const Value& b) {
     return adopt(detail::append_op(op, a.bits_, b.bits_));

@@ -234,12 +234,16 @@ TEST(Branch, ErrorsSayWhatHasNoNumber) {
       "stale_value: if: the condition reads a Value of a map's element outside of the callable "
       "that it was made for");
   kept.reset();
+  std::optional<Bool> condition;
   {
     std::vector<double> gone = {1.0};
     Problem other;
     kept = other.add_parameters(gone)[0];
+    condition = *kept > 0.0;
   }
   EXPECT_EQ(error_of([&] { (void)static_cast<bool>(*kept > 0.0); }),
+            "stale_value: value: a Value belongs to a problem that is gone");
+  EXPECT_EQ(error_of([&] { (void)static_cast<bool>(*condition); }),
             "wrong_problem: if: the condition reads a parameter of a problem that is no more");
   EXPECT_EQ(
       error_of([&] {

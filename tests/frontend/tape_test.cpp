@@ -1,6 +1,8 @@
 // The tape: how long handles keep their nodes, and that everything else is recycled.
 #include <gtest/gtest.h>
+#include <topograd/frontend/eager.hpp>
 
+#include <memory>
 #include <thread>
 
 #include "frontend/reference.hpp"
@@ -82,6 +84,50 @@ TEST(Tape, ThreadsTraceProblemsOfTheirOwnSideBySide) {
     const double x = 1.0 + static_cast<double>(t);
     for (int k = 0; k < kCount; ++k) ASSERT_EQ(rows[t][k], x * k + (k % 3 == 0 ? x : k % 3 + 1.0));
   }
+}
+
+TEST(Tape, AValueEndsWithItsProblem) {
+  const std::string gone = "stale_value: value: a Value belongs to a problem that is gone";
+  Single other({1, 2, 3});
+  const Value kept = other.p[1] + other.p[2], eager = variable(3.0);
+  auto single = std::make_unique<Single>();
+  const Value leaf = single->p[0], uniform = single->problem.add_uniform(2.0);
+  const Value expression = sin(leaf) + uniform, mixed = leaf + kept, number = 2.5;
+  const std::vector<double> numbers = {4, 5};
+  const Value entry = single->problem.add_data(numbers)[1];
+  single->problem.add_residual(expression * entry);
+  single.reset();
+  for (const Value& stale : {leaf, uniform, expression, mixed, entry}) {
+    EXPECT_EQ(error_of([&] { (void)(stale * 2.0); }), gone);
+    EXPECT_EQ(error_of([&] { (void)(2.0 - stale); }), gone);
+    EXPECT_EQ(error_of([&] { (void)exp(stale); }), gone);
+  }
+  // What belongs to others lives on, and is counted as before.
+  other.problem.add_residual(kept * number + other.p[0]);
+  const Value twice = kept + kept;
+  other.problem.add_residual(twice);
+  EXPECT_EQ(residuals(other.problem), (std::vector<double>{5 * 2.5 + 1, 10}));
+  EXPECT_EQ((eager * 2.0).value(), 6.0);
+  if (kept < 6.0) other.problem.add_residual(kept);
+  EXPECT_EQ(residuals(other.problem).back(), 5.0);
+}
+
+TEST(Tape, EndedProblemsLeaveNothingBehind) {
+  Single other({1, 2, 3});
+  const Value kept = other.p[0] + other.p[1];
+  for (int k = 0; k < 1000; ++k) {
+    Value stale;
+    {
+      Single single;
+      stale = single.p[0] + kept;
+      single.problem.add_residual(single.p[1] * single.p[2]);
+    }
+    EXPECT_THROW((void)(stale + 1.0), Error);
+    other.problem.add_residual(kept - k);
+  }
+  EXPECT_LT(detail::tape.size, 100u);
+  EXPECT_EQ(other.problem.topology_count(), 1u);
+  EXPECT_EQ(residuals(other.problem)[999], 3.0 - 999.0);
 }
 
 TEST(Tape, AChainOfAMillionNodesIsOneResidual) {
