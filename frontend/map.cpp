@@ -143,10 +143,18 @@ void Map::trace(const RowsOfElement& call) {
     ElementPaths known;
     std::vector<std::size_t> left = std::move(shape.elements);
     while (!left.empty()) {
-      caller_.number = state_.ledger(energy_).blocks + left.front();
+      const std::size_t first = left.front();
+      caller_.number = state_.ledger(energy_).blocks + first;
       TracedPath path = run(call, left.front(), shape);
       ++state_.statistics.map_traces;
       if (energy_) check_energy(path.rows.size(), options_.loss, caller_);
+      if (!known.paths.empty() && known.paths.front().rows.size() != path.rows.size())
+        caller_.fail(ErrorCode::Shape, "expected " +
+                                           std::to_string(known.paths.front().rows.size()) +
+                                           " rows on every path through the callable, as element " +
+                                           std::to_string(known.elements.front()) + " has, got " +
+                                           std::to_string(path.rows.size()) + " for element " +
+                                           std::to_string(first));
       caller_.number = state_.ledger(energy_).blocks;
       const std::vector<std::size_t> taken = take_holding(path, left);
       elements_.check_ranges(path.forms, taken, caller_);

@@ -225,6 +225,27 @@ TEST(Map, GivesVectorsAndContainers) {
   EXPECT_EQ(residuals(problem), (std::vector<double>{1, 2, 2, 4, 3, 6, 1, 7, 2, 7, 3, 7}));
 }
 
+TEST(Map, PathsThroughTheCallableHaveAsManyRows) {
+  std::vector<double> x = {1, 2, -3};
+  const std::vector<std::uint32_t> indices = {0, 1, 2};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  problem.add_residual(p[0]);
+  const auto uneven = [&](Element e) {
+    std::vector<Value> rows = {e.scalar(p, 0)};
+    if (rows[0] < 0.0) rows.push_back(square(rows[0]));
+    return rows;
+  };
+  EXPECT_EQ(
+      error_of([&] { problem.add_residuals(3, uneven, {.indices = indices, .label = "uneven"}); }),
+      "shape: add_residuals: expected 1 rows on every path through the callable, as element "
+      "0 has, got 2 for element 2, in residual \"uneven\" #3");
+  EXPECT_EQ(problem.residual_count(), 1u);
+  x[2] = 3;
+  problem.add_residuals(3, uneven, {.indices = indices});
+  EXPECT_EQ(problem.residual_count(), 4u);
+}
+
 TEST(Map, NoElementsAreNoResiduals) {
   std::vector<double> values = {1};
   Problem problem;
