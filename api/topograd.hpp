@@ -17,6 +17,7 @@
 #include <topograd/frontend/value.hpp>
 #include <topograd/frontend/vec.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/solver/check_gradients.hpp>
 #include <topograd/solver/covariance.hpp>
 #include <topograd/solver/evaluator.hpp>
 #include <topograd/solver/options.hpp>

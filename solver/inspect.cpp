@@ -96,6 +96,7 @@ class Comparison {
     std::vector<double> residuals(model_.model.rows);
     engine_.residuals(residuals);
     sums_.assign(model_.model.scalars, {});
+    products_.assign(model_.model.scalars, {});
     for (std::size_t t = 0; t < model_.model.terms.size(); ++t) {
       const runtime::Term& term = model_.model.terms[t];
       const std::vector<std::size_t> chosen = sample(term.batch->size());
@@ -104,8 +105,10 @@ class Comparison {
         compare_jacobians(t, chosen);
       }
       if (everything()) add_gradients(t);
+      if (everything() && !term.energy) add_products(t);
     }
     if (everything()) compare_gradient();
+    if (everything()) compare_product();
   }
 
  private:
@@ -183,22 +186,78 @@ class Comparison {
     }
   }
 
+  /// JᵀJ·p of a term's instances from the interpreter's Jacobians. Engines may multiply in any
+  /// order, or by the derivative along p: what the entries of J and the products may be off by is
+  /// counted for each.
+  void add_products(std::size_t t) {
+    const runtime::Term& term = model_.model.terms[t];
+    const ir::Program program = program_of(Pass::jacobian, term);
+    const Rows rows = rows_of(model_.model, term, x_, 0, term.batch->size());
+    const Columns J = cpu_->run(program, rows);
+    const std::size_t n = term.batch->parameter_columns();
+    const std::size_t m = term.topology->program.outputs.size();
+    const double rounding = unit() * static_cast<double>(2 * (n + m) + 8);
+    for (std::size_t i = 0; i < rows.count; ++i) {
+      const std::vector<double> bound = bounds(program, rows, i);
+      for (std::size_t r = 0; r < m; ++r) {
+        double along = 0, size = 0, off = 0;
+        for (std::size_t k = 0; k < n; ++k) {
+          const double p = direction(term.batch->index(i, static_cast<std::uint32_t>(k)));
+          along += J[r * n + k][i] * p;
+          size += std::fabs(J[r * n + k][i] * p);
+          off += 2 * bound[r * n + k] * std::fabs(p);
+        }
+        off += rounding * size;
+        for (std::size_t k = 0; k < n; ++k) {
+          Sum& sum = products_[term.batch->index(i, static_cast<std::uint32_t>(k))];
+          const double entry = J[r * n + k][i];
+          sum.value += entry * along;
+          sum.size += std::fabs(entry) * size;
+          sum.allowed +=
+              std::fabs(entry) * (off + rounding * size) + 2 * bound[r * n + k] * (size + off);
+          ++sum.terms;
+        }
+      }
+    }
+  }
+
+  /// Numbers that f32 holds, not all of one sign or size; 0 for constant scalars.
+  double direction(std::uint32_t scalar) const {
+    if (constant(scalar)) return 0;
+    return (scalar % 3 == 0 ? -1.0 : 1.0) * (1.0 + scalar % 5);
+  }
+
+  double unit() const {
+    return options_.precision == Precision::f32
+               ? static_cast<double>(std::numeric_limits<float>::epsilon())
+               : std::numeric_limits<double>::epsilon();
+  }
+
   /// The sums may be made in any order: n terms are off by n units of their size at most.
-  void compare_gradient() {
-    const double unit = options_.precision == Precision::f32
-                            ? static_cast<double>(std::numeric_limits<float>::epsilon())
-                            : std::numeric_limits<double>::epsilon();
-    std::vector<double> gradient(model_.model.scalars);
-    engine_.gradient(gradient);
-    for (std::uint32_t s = 0; s < gradient.size(); ++s) {
+  void compare_sums(const char* kernels, const std::vector<double>& got,
+                    const std::vector<Sum>& sums) {
+    for (std::uint32_t s = 0; s < got.size(); ++s) {
       if (constant(s)) continue;
-      const Sum& sum = sums_[s];
-      const double bound = sum.allowed + unit * static_cast<double>(sum.terms) * sum.size;
+      const Sum& sum = sums[s];
+      const double bound = sum.allowed + unit() * static_cast<double>(sum.terms) * sum.size;
       ++report_.compared;
-      if (agree(gradient[s], sum.value, bound)) continue;
-      report(engine_.backend() + " gradient kernels, scalar " + std::to_string(s), gradient[s],
+      if (agree(got[s], sum.value, bound)) continue;
+      report(engine_.backend() + " " + kernels + " kernels, scalar " + std::to_string(s), got[s],
              sum.value, bound);
     }
+  }
+
+  void compare_gradient() {
+    std::vector<double> gradient(model_.model.scalars);
+    engine_.gradient(gradient);
+    compare_sums("gradient", gradient, sums_);
+  }
+
+  void compare_product() {
+    std::vector<double> p(model_.model.scalars), product(model_.model.scalars);
+    for (std::uint32_t s = 0; s < p.size(); ++s) p[s] = direction(s);
+    engine_.jtjp(p, product);
+    compare_sums("jtjp", product, products_);
   }
 
   bool constant(std::uint32_t scalar) const {
@@ -232,7 +291,8 @@ class Comparison {
   CrossCheck& report_;
   std::unique_ptr<runtime::RowRunner> cpu_;
   std::vector<double> x_;
-  std::vector<Sum> sums_;  // by scalar, of the interpreter's gradients
+  // By scalar, of the interpreter's gradients and of its JᵀJ·p.
+  std::vector<Sum> sums_, products_;
 };
 
 }  // namespace

@@ -31,8 +31,9 @@ class Inspector {
   void check_trial(runtime::Engine& engine) const;
 
   /// Cross-check: residuals and Jacobians of the chosen instances at the engine's point, and with
-  /// all of them the gradient, against the interpreter. Differences beyond the running error bounds
-  /// of the kernels go to the summary. Cost: a running error bound for each chosen instance.
+  /// all of them the gradient and a product with JᵀJ, against the interpreter. Differences beyond
+  /// the running error bounds of the kernels go to the summary. Cost: a running error bound for
+  /// each chosen instance.
   void cross_check(runtime::Engine& engine);
 
  private:

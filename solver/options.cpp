@@ -34,6 +34,7 @@ constexpr std::array kMethods = {
     Name<Method>{"adamw", Method::adamw},
     Name<Method>{"sgd", Method::sgd},
     Name<Method>{"dogleg", Method::dogleg},
+    Name<Method>{"automatic", Method::automatic},
     Name<Method>{"lm", Method::levenberg_marquardt},
     Name<Method>{"gn", Method::gauss_newton},
 };

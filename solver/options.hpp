@@ -26,8 +26,19 @@ Backend parse_backend(std::string_view text);
 /// control their steps by the gain ratio; gauss_newton tries the undamped step first at every point
 /// and damps only what was rejected; dogleg solves once a point, on the host, and cuts the step
 /// to the trust region. The others take any cost, energies too: lbfgs and newton (with
-/// projected Hessians) by a line search, adam, adamw and sgd by steps of given size.
-enum class Method { levenberg_marquardt, gauss_newton, lbfgs, newton, adam, adamw, sgd, dogleg };
+/// projected Hessians) by a line search, adam, adamw and sgd by steps of given size. `automatic` is
+/// levenberg_marquardt, and lbfgs where a problem has energies.
+enum class Method {
+  levenberg_marquardt,
+  gauss_newton,
+  lbfgs,
+  newton,
+  adam,
+  adamw,
+  sgd,
+  dogleg,
+  automatic
+};
 std::string_view name(Method method);
 /// Takes also "lm" and "gn". Throws Error{InvalidArgument}.
 Method parse_method(std::string_view text);
@@ -106,7 +117,7 @@ struct DeviceRestrictions {
 struct SolverOptions {
   Backend backend = Backend::automatic;
   Precision precision = Precision::f64;
-  Method method = Method::levenberg_marquardt;
+  Method method = Method::automatic;
   LinearSolver linear_solver = LinearSolver::automatic;
 
   int max_iterations = 50;            ///< accepted and rejected steps, >= 0
@@ -152,7 +163,8 @@ struct SolverOptions {
   DomainPolicy domain = DomainPolicy::mathematical;
   double domain_epsilon = 1e-6;  ///< of guarded: distance from the ends of domains and from 0
   /// Instances of each topology whose residuals and Jacobians are compared with the interpreter's
-  /// at every accepted point of least squares, kCrossCheckAll for all of them and the gradient.
+  /// at every accepted point of least squares, kCrossCheckAll for all of them, the gradient and
+  /// JᵀJ·p for one p.
   std::uint64_t cross_check = 0;
 
   IterationCallback callback;

@@ -41,7 +41,8 @@ void add_stats(Summary& summary, const runtime::EngineStats& stats) {
 /// One call of solve().
 class Solve {
  public:
-  Solve(Problem& problem, const SolverOptions& options)
+  ///   asked  the method before it was chosen
+  Solve(Problem& problem, const SolverOptions& options, Method asked)
       : problem_(problem),
         options_(options),
         model_(make_model("solve", problem)),
@@ -52,6 +53,8 @@ class Solve {
     check_start("solve", model_.model, x_);
     check_modelling();
     describe_problem();
+    if (options_.method == Method::lbfgs && asked == Method::automatic)
+      summary_.method_note = "chosen for the energies, which are no squares";
   }
 
   Summary run() {
@@ -79,14 +82,7 @@ class Solve {
   /// Finds out whether steps are made on the host, and refuses what cannot be done.
   void check_modelling() {
     on_host_ = needs_host(problem_, why_host_);
-    if (takes_energies(options_.method)) {
-      if (problem_.lower_bounds().empty() && problem_.upper_bounds().empty() &&
-          !problem_.has_manifolds())
-        return;
-      throw Error(ErrorCode::Unsupported, "solve: " + std::string(name(options_.method)) +
-                                              " knows no " + why_host_ +
-                                              "; use levenberg_marquardt, gauss_newton or dogleg");
-    }
+    if (takes_energies(options_.method)) return check_bounds_and_manifolds();
     const TangentSpace space(problem_);
     space.check_bounds("solve", x_);
     if (space.size() == 0) on_host_ = !problem_.host_blocks().empty();
@@ -98,6 +94,19 @@ class Solve {
     add(options_.method == Method::dogleg, "dogleg");
     add(options_.linear_solver == LinearSolver::dense, "dense");
     if (on_host_) summary_.unknowns = space.size();
+  }
+
+  /// L-BFGS knows manifolds; no method for any cost knows bounds.
+  void check_bounds_and_manifolds() const {
+    const bool bounds = !problem_.lower_bounds().empty() || !problem_.upper_bounds().empty();
+    const bool manifolds = problem_.has_manifolds() && options_.method != Method::lbfgs;
+    if (!bounds && !manifolds) return;
+    throw Error(
+        ErrorCode::Unsupported,
+        "solve: " + std::string(name(options_.method)) + " knows no " +
+            (bounds ? "bounds" : "manifolds") +
+            (problem_.energy_count() > 0 ? ""
+                                         : "; use levenberg_marquardt, gauss_newton or dogleg"));
   }
 
   /// Until a rule ends it; once more on the CPU if a device fails that `automatic` had chosen.
@@ -247,7 +256,11 @@ class Solve {
 
 namespace {
 
-/// Least squares has no place for what is no square.
+/// Least squares, unless there is what is no square.
+Method chosen_method(const Problem& problem) {
+  return problem.energy_count() > 0 ? Method::lbfgs : Method::levenberg_marquardt;
+}
+
 void refuse_energies(const Problem& problem, Method method) {
   if (takes_energies(method)) return;
   for (std::size_t t = 0; t < problem.topology_count(); ++t) {
@@ -264,6 +277,7 @@ void refuse_energies(const Problem& problem, Method method) {
 
 Summary solve(Problem& problem, const SolverOptions& options) {
   SolverOptions settled = resolved(options);
+  if (settled.method == Method::automatic) settled.method = chosen_method(problem);
   refuse_energies(problem, settled.method);
   Solve* running = nullptr;
   if (settled.callback && settled.update_state_every_iteration) {
@@ -272,7 +286,7 @@ Summary solve(Problem& problem, const SolverOptions& options) {
       return callback(iteration);
     };
   }
-  Solve solve(problem, settled);
+  Solve solve(problem, settled, options.method);
   running = &solve;
   return solve.run();
 }

@@ -47,8 +47,9 @@ std::string backend_part(const Summary& s) {
   std::string out = row("Backend", s.backend) + row("Device", s.device) +
                     format("  why: %s\n", s.why.c_str()) +
                     row("Precision", std::string(codegen::name(s.precision))) +
-                    row("Method", std::string(name(s.method))) +
-                    row("Linear solver", std::string(name(s.linear_solver)));
+                    row("Method", std::string(name(s.method)));
+  if (!s.method_note.empty()) out += format("  why: %s\n", s.method_note.c_str());
+  out += row("Linear solver", std::string(name(s.linear_solver)));
   if (!s.linear_solver_note.empty()) out += format("  why: %s\n", s.linear_solver_note.c_str());
   if (!s.accumulation.empty()) out += row("Accumulation", s.accumulation);
   return out;

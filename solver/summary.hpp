@@ -84,7 +84,8 @@ struct Summary {
   std::string device;   ///< its name
   std::string why;      ///< why there, one line
   Precision precision = Precision::f64;
-  Method method = Method::levenberg_marquardt;
+  Method method = Method::levenberg_marquardt;     ///< the one that was used
+  std::string method_note;                         ///< why it, where it was chosen for energies
   LinearSolver linear_solver = LinearSolver::pcg;  ///< the one that was used
   std::string linear_solver_note;                  ///< why it, and what it took from the device
   std::string accumulation;                        ///< rung of the ladder for gradients

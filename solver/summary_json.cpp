@@ -57,6 +57,7 @@ void add_place(Json& json, const Summary& s) {
   json["why"] = s.why;
   json["precision"] = codegen::name(s.precision);
   json["method"] = name(s.method);
+  json["method_note"] = s.method_note;
   json["linear_solver"] = name(s.linear_solver);
   json["linear_solver_note"] = s.linear_solver_note;
   json["accumulation"] = s.accumulation;

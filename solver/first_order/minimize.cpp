@@ -5,11 +5,15 @@
 #include <topograd/solver/first_order/adam.hpp>
 #include <topograd/solver/first_order/lbfgs.hpp>
 #include <topograd/solver/first_order/newton.hpp>
+#include <topograd/solver/host/tangent_space.hpp>
 #include <topograd/solver/inspect.hpp>
 #include <topograd/solver/nonfinite.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
 
 namespace topograd {
 namespace {
@@ -25,9 +29,51 @@ void minimize_newton(runtime::Engine& engine, const runtime::Model& model,
   descend(objective, direction, x, options, summary);
 }
 
-void run_method(runtime::Engine& engine, const runtime::Model& model, const Inspector& inspector,
-                std::span<double> x, const SolverOptions& options, Summary& summary) {
-  Objective objective = cost_of(engine, model);
+/// The cost as a function of the coordinates of the problem's tangent spaces.
+class ManifoldCost {
+ public:
+  ManifoldCost(runtime::Engine& engine, const runtime::Model& model, const Problem& problem)
+      : inner_(cost_of(engine, model)), space_(problem), ambient_(model.scalars) {}
+
+  bool moves() const { return space_.size() > 0; }
+  /// Refers to this.
+  Objective objective() const {
+    return {.size = inner_.size,
+            .tangent_size = space_.size(),
+            .evaluate = [this](std::span<const double> x,
+                               std::span<double> gradient) { return evaluate(x, gradient); },
+            .plus =
+                [this](std::span<const double> x, std::span<const double> step,
+                       std::span<double> result) {
+                  if (!space_.plus(x, step, result)) std::ranges::fill(result, kRefused);
+                }};
+  }
+
+ private:
+  static constexpr double kRefused = std::numeric_limits<double>::quiet_NaN();
+
+  double evaluate(std::span<const double> x, std::span<double> gradient) const {
+    if (gradient.empty()) return inner_.evaluate(x, gradient);
+    const double cost = inner_.evaluate(x, ambient_);
+    if (!space_.basis(x, basis_)) return kRefused;
+    space_.project(basis_, ambient_, gradient);
+    return cost;
+  }
+
+  Objective inner_;
+  TangentSpace space_;
+  mutable std::vector<double> ambient_, basis_;
+};
+
+void run_method(runtime::Engine& engine, const ProblemModel& problem_model,
+                const Inspector& inspector, std::span<double> x, const SolverOptions& options,
+                Summary& summary) {
+  const runtime::Model& model = problem_model.model;
+  const Problem& problem = *problem_model.problem;
+  std::optional<ManifoldCost> on_manifolds;
+  if (problem.has_manifolds()) on_manifolds.emplace(engine, model, problem);
+  const bool curved = on_manifolds && on_manifolds->moves();
+  Objective objective = curved ? on_manifolds->objective() : cost_of(engine, model);
   objective.evaluate = [&engine, &inspector, &summary, inner = objective.evaluate](
                            std::span<const double> at, std::span<double> gradient) {
     inspector.check_domains(engine, at, summary.iterations.empty() ? "at the start" : "at a trial");
@@ -78,15 +124,9 @@ Objective cost_of(runtime::Engine& engine, const runtime::Model& model) {
 
 void minimize_cost(runtime::Engine& engine, const ProblemModel& model, std::span<double> x,
                    const SolverOptions& options, Summary& summary) {
-  const Problem& problem = *model.problem;
-  if (!problem.lower_bounds().empty() || !problem.upper_bounds().empty() ||
-      problem.has_manifolds()) {
-    throw Error(ErrorCode::Unsupported, "solve: " + std::string(name(options.method)) +
-                                            " knows neither bounds nor manifolds");
-  }
   const Inspector inspector(options, model, summary);
   try {
-    run_method(engine, model.model, inspector, x, options, summary);
+    run_method(engine, model, inspector, x, options, summary);
   } catch (const Error& error) {
     // What the minimiser cannot know: where the number came from.
     if (error.code() != ErrorCode::NonFinite || summary.num_iterations() > 0) throw;

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numbers>
 #include <string>
 #include <vector>
 
@@ -264,6 +265,52 @@ TEST(Solve, CallbacksStopDescent) {
   EXPECT_NE(wells.x[0], 0.3);
 }
 
+TEST(Solve, TakesLbfgsForEnergiesByItself) {
+  Wells wells, same;
+  const Summary chosen = solve(wells.problem, {.backend = Backend::cpu});
+  const Summary asked = solve(same.problem, {.backend = Backend::cpu, .method = Method::lbfgs});
+  EXPECT_EQ(chosen.method, Method::lbfgs);
+  EXPECT_EQ(chosen.method_note, "chosen for the energies, which are no squares");
+  EXPECT_NE(chosen.full_report().find("lbfgs\n  why: chosen for the energies"), std::string::npos);
+  EXPECT_EQ(asked.method_note, "");
+  EXPECT_EQ(wells.x, same.x);
+  EXPECT_LT(chosen.final_cost, chosen.initial_cost);
+
+  std::vector<double> x = {3};
+  Problem squares;
+  squares.add_residual(squares.add_parameters(x)[0] - 1.0);
+  const Summary summary = solve(squares, {.backend = Backend::cpu});
+  EXPECT_EQ(summary.method, Method::levenberg_marquardt);
+  EXPECT_EQ(summary.method_note, "");
+}
+
+// The least of xᵀA x on the sphere is A's smallest eigenvalue: for the second differences of n
+// points 2 - 2 cos(π / (n + 1)).
+TEST(Solve, LbfgsMovesOnManifolds) {
+  constexpr std::size_t kPoints = 6;
+  std::vector<double> x = {1, 0.2, -0.3, 0.4, 0.1, 0.5}, other = {2};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, kPoints), q = problem.add_parameters(other);
+  problem.set_manifold(p, Manifold::sphere(kPoints));
+  double norm = 0;
+  for (const double v : x) norm += v * v;
+  Value sum = 0.0;
+  for (int k = 0; k < static_cast<int>(kPoints); ++k) {
+    sum += 2.0 * square(p(0, k));
+    if (k > 0) sum -= 2.0 * p(0, k) * p(0, k - 1);
+  }
+  problem.add_energy(sum);
+  problem.add_energy(square(q[0] - 1.0));
+  const Summary summary =
+      solve(problem, {.backend = Backend::cpu, .max_iterations = 200, .function_tolerance = 1e-15});
+  EXPECT_EQ(summary.method, Method::lbfgs);
+  EXPECT_NEAR(summary.final_cost, norm * (2 - 2 * std::cos(std::numbers::pi / 7)), 1e-9);
+  double after = 0;
+  for (const double v : x) after += v * v;
+  EXPECT_NEAR(after, norm, 1e-12);
+  EXPECT_NEAR(other[0], 1, 1e-5);
+}
+
 TEST(Solve, EnergyMistakesHaveTheirTexts) {
   const struct {
     const char* error;
@@ -271,7 +318,9 @@ TEST(Solve, EnergyMistakesHaveTheirTexts) {
   } rows[] = {
       {"unsupported: solve: levenberg_marquardt minimises sums of squares, the energy \"well\" is "
        "none; use lbfgs, newton, adam, adamw or sgd",
-       [](Wells& w) { solve(w.problem, {.backend = Backend::cpu}); }},
+       [](Wells& w) {
+         solve(w.problem, {.backend = Backend::cpu, .method = Method::levenberg_marquardt});
+       }},
       {"unsupported: solve: gauss_newton minimises sums of squares, the energy \"well\" is none; "
        "use "
        "lbfgs, newton, adam, adamw or sgd",

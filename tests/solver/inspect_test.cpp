@@ -47,7 +47,10 @@ class Off final : public runtime::Engine {
   }
   void jvp(std::span<const double>, std::span<double>) override {}
   void vjp(std::span<const double>, std::span<double>) override {}
-  void jtjp(std::span<const double>, std::span<double>) override {}
+  void jtjp(std::span<const double> p, std::span<double> out) override {
+    inner_->jtjp(p, out);
+    out[1] *= 1 + 1e-11;
+  }
   runtime::PointReport linearize() override { return inner_->linearize(); }
   runtime::StepReport try_step(const runtime::StepRequest&) override { return {}; }
   runtime::StepReport try_step(std::span<const double>) override { return {}; }
@@ -72,8 +75,8 @@ TEST(Inspect, CrossCheckNamesKernelInstanceAndOutput) {
   Summary summary;
   Inspector(options, model, summary).cross_check(engine);
   const CrossCheck& found = summary.cross_check;
-  EXPECT_EQ(found.compared, 3u + 6u + 3u);
-  ASSERT_EQ(found.differences, 3u);
+  EXPECT_EQ(found.compared, 3u + 6u + 3u + 3u);
+  ASSERT_EQ(found.differences, 4u);
   const auto begins = [&](std::size_t k, const std::string& pattern) {
     EXPECT_TRUE(std::regex_search(found.messages[k], std::regex("^" + pattern)))
         << found.messages[k];
@@ -83,7 +86,8 @@ TEST(Inspect, CrossCheckNamesKernelInstanceAndOutput) {
          "on the interpreter .*, allowed difference [0-9.e-]+$");
   begins(1, "off jacobian kernel of residual \"wave\" #0 .*, output 1: ");
   begins(2, "off gradient kernels, scalar 0: ");
-  EXPECT_NE(summary.full_report().find("Cross-check: 12 outputs compared, 3 differences"),
+  begins(3, "off jtjp kernels, scalar 1: ");
+  EXPECT_NE(summary.full_report().find("Cross-check: 15 outputs compared, 4 differences"),
             std::string::npos);
 }
 

@@ -298,8 +298,7 @@ TEST(Modelling, ErrorsNameTheCulprit) {
   SolverOptions options = exact();
   options.method = Method::lbfgs;
   EXPECT_EQ(error_of([&] { solve(problem, options); }),
-            "solve: lbfgs knows no bounds, manifolds, residuals on the host; use "
-            "levenberg_marquardt, gauss_newton or dogleg");
+            "solve: lbfgs knows no bounds; use levenberg_marquardt, gauss_newton or dogleg");
 }
 
 }  // namespace

@@ -55,11 +55,6 @@ void solve_problem(const Arguments& arguments) {
       options.backend == Backend::cpu) {
     options.linear_solver = LinearSolver::cholesky;
   }
-  // Least squares is the rule; what is no sum of squares needs another method.
-  if (arguments.solver.method.empty() && options.method == Method::levenberg_marquardt &&
-      named->problem().energy_count() > 0) {
-    options.method = Method::lbfgs;
-  }
   if (!arguments.out.empty() && named->mesh().positions.empty()) refuse_out(arguments);
   Summary summary = solve(named->problem(), options);
   summary.times.build_seconds = named->build_seconds;

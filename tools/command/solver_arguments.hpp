@@ -41,8 +41,10 @@ inline void add_solve_options(CLI::App& app, SolverArguments& a) {
   app.add_option(
       "--cross-check", a.cross_check,
       "instances of each topology to compare with the CPU at each accepted point, or all");
-  app.add_option("--method", a.method,
-                 "lm (lbfgs where there are energies), gn, lbfgs, newton, adam, adamw or sgd");
+  app.add_option(
+      "--method", a.method,
+      "automatic (lm, or lbfgs where there are energies), lm, gn, dogleg, lbfgs, newton, "
+      "adam, adamw or sgd");
   app.add_option("--linear", a.linear, "pcg, cholesky or automatic");
 }
 
