@@ -83,8 +83,8 @@ constexpr std::size_t kNodeWidth = 34, kNumberWidth = 26;
 
 /// One table: the evaluator's column, then those of the places of that precision.
 template <class T>
-std::string table(const ir::Program& program, const Rows& row, Precision precision,
-                  std::span<const check::Place> places) {
+NodeValues table(const ir::Program& program, const Rows& row, Precision precision,
+                 std::span<const check::Place> places) {
   const auto p = row_of<T>(row.parameters), d = row_of<T>(row.data), u = row_of<T>(row.uniforms);
   const std::vector<T> reference = ir::evaluate_nodes<T>(program, {p, d, u, {}, {}});
   std::vector<Column> columns;
@@ -123,29 +123,33 @@ std::string table(const ir::Program& program, const Rows& row, Precision precisi
                   c.deviation.ulp, static_cast<double>(c.deviation.expected), bound);
     text += line;
   }
-  return text + (same ? "no difference beyond the ops' bounds\n" : "");
+  return {text + (same ? "no difference beyond the ops' bounds\n" : ""), !same};
 }
 
-std::string tables(const ir::Program& program, const Rows& row,
-                   std::span<const check::Place> places) {
-  std::string text;
+void append(NodeValues& out, const NodeValues& part) {
+  out.text += (out.text.empty() ? "" : "\n") + part.text;
+  out.differs = out.differs || part.differs;
+}
+
+NodeValues tables(const ir::Program& program, const Rows& row,
+                  std::span<const check::Place> places) {
+  NodeValues out;
   for (const Precision precision : check::precisions_of(places)) {
-    if (!text.empty()) text += '\n';
-    text += precision == Precision::f32 ? table<float>(program, row, precision, places)
-                                        : table<double>(program, row, precision, places);
+    append(out, precision == Precision::f32 ? table<float>(program, row, precision, places)
+                                            : table<double>(program, row, precision, places));
   }
-  return text;
+  return out;
 }
 
 }  // namespace
 
-std::string node_values(const Problem& problem, const NodeValuesOptions& options,
-                        std::span<const check::Place> places) {
+NodeValues node_values(const Problem& problem, const NodeValuesOptions& options,
+                       std::span<const check::Place> places) {
   const Pass pass = parse_pass(options.kernel);
   const ProblemModel model = make_model("dump", problem);
   std::vector<double> x(model.model.scalars);
   problem.read_x(x);
-  std::string text;
+  NodeValues out;
   for (std::size_t t = 0; t < model.model.terms.size(); ++t) {
     const runtime::Term& term = model.model.terms[t];
     if (options.instance >= term.batch->size()) continue;
@@ -153,18 +157,19 @@ std::string node_values(const Problem& problem, const NodeValuesOptions& options
     const ir::Program& f = term.topology->program;
     const ir::Program program =
         ir::expand(pass_program(pass, f, autodiff::all_slots(f), term.energy, term.loss));
-    text += (text.empty() ? "" : "\n") + std::string(name(pass)) + " of " +
-            model.describe(t, options.instance) + "\n";
-    text += tables(program, rows_of(model.model, term, x, options.instance, 1), places);
+    NodeValues part = tables(program, rows_of(model.model, term, x, options.instance, 1), places);
+    part.text =
+        std::string(name(pass)) + " of " + model.describe(t, options.instance) + "\n" + part.text;
+    append(out, part);
   }
-  if (!text.empty()) return text;
+  if (!out.text.empty()) return out;
   throw Error(ErrorCode::InvalidArgument, "dump: no topology has an instance " +
                                               std::to_string(options.instance) + " with a " +
                                               options.kernel);
 }
 
-std::string node_values(const ir::Program& residual, std::span<const double> at,
-                        const NodeValuesOptions& options, std::span<const check::Place> places) {
+NodeValues node_values(const ir::Program& residual, std::span<const double> at,
+                       const NodeValuesOptions& options, std::span<const check::Place> places) {
   const Pass pass = parse_pass(options.kernel);
   const std::size_t p = residual.leaves.parameters, d = residual.leaves.data,
                     u = residual.leaves.uniforms;

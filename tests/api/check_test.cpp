@@ -164,8 +164,10 @@ TEST(Kinks, AreTheDocumentedOnesOnTheInterpreter) {
 TEST(NodeValues, MarksTheFirstDifference) {
   const ir::Program program = parse("a * tanh(b) + L", {{"a", "b"}, {"L"}, {}});
   const std::vector<double> at = {2, 0.5, 1};
-  EXPECT_EQ(node_values(program, at, {},
-                        check::open_places({.backend = Backend::cpu, .precision = Precision::f32})),
+  const NodeValues same = node_values(
+      program, at, {}, check::open_places({.backend = Backend::cpu, .precision = Precision::f32}));
+  EXPECT_FALSE(same.differs);
+  EXPECT_EQ(same.text,
             R"(f32                               evaluator                 cpu
 %0 = parameter 0                  2                         2
 %1 = parameter 1                  0.5                       0.5
@@ -175,7 +177,8 @@ TEST(NodeValues, MarksTheFirstDifference) {
 %5 = add %2, %4                   1.92423439                1.92423439
 no difference beyond the ops' bounds
 )");
-  const std::string text = node_values(program, at, {}, wrong(ir::Op::Tanh, Precision::f64));
+  const auto [text, differs] = node_values(program, at, {}, wrong(ir::Op::Tanh, Precision::f64));
+  EXPECT_TRUE(differs);
   EXPECT_NE(text.find(" <<\n%4 = mul"), std::string::npos) << text;
   EXPECT_NE(text.find("\nfirst difference: %3, tanh on cpu is "), std::string::npos) << text;
   EXPECT_NE(text.find("ulp off its operands' value 0.46211715726000974, bound 2\n"),
@@ -190,7 +193,7 @@ TEST(NodeValues, OfAProblemAndItsErrors) {
   problem.add_residual(exp(p[0]), {.label = "first"});
   problem.add_residual(exp(p[1]), {.label = "second"});
   const auto places = check::open_places({.backend = Backend::cpu, .precision = Precision::f64});
-  const std::string text = node_values(problem, {.kernel = "gradient", .instance = 1}, places);
+  const std::string text = node_values(problem, {.kernel = "gradient", .instance = 1}, places).text;
   EXPECT_EQ(text.find("gradient of residual \"second\" #1 (topology "), 0u) << text;
   EXPECT_NE(text.find("= exp %0"), std::string::npos) << text;
   const auto message = [](const auto& call) -> std::string {

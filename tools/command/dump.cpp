@@ -29,7 +29,7 @@ struct Arguments {
 };
 
 /// --values: every node of one instance on the evaluator, the interpreter and the device.
-std::string values(const Arguments& arguments, bool precision_given) {
+NodeValues values(const Arguments& arguments, bool precision_given) {
   check::Options places{.device = arguments.device};
   if (!arguments.backend.empty()) places.backend = parse_backend(arguments.backend);
   if (precision_given) places.precision = parse_precision(arguments.precision);
@@ -105,7 +105,9 @@ void add_dump(CLI::App& app) {
     const auto given = [&](const char* option) { return command->count(option) > 0; };
     check_source(*arguments, given("--mesh") || given("--width") || given("--shuffle"));
     if (!arguments->values) return dump(*arguments);
-    write_text(arguments->out, values(*arguments, given("--precision")));
+    const NodeValues found = values(*arguments, given("--precision"));
+    write_text(arguments->out, found.text);
+    if (found.differs) throw BoundBroken{};
   });
 }
 
