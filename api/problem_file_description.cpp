@@ -2,6 +2,7 @@
 #include <topograd/api/problem_file_description.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/text.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -161,6 +162,18 @@ std::vector<double> read_bounds(const Item& item, std::size_t scalars, double op
   return out;
 }
 
+/// Every value lies within its bounds.
+void check_start(const Item& values, const ArrayDescription& array) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (std::size_t k = 0; k < array.values.size(); ++k) {
+    const double low = array.lower.empty() ? -kInfinity : array.lower[k];
+    const double high = array.upper.empty() ? kInfinity : array.upper[k];
+    if (array.values[k] >= low && array.values[k] <= high) continue;
+    values.at(k).fail("expected a start within its bounds [" + ir::print_number(low) + ", " +
+                      ir::print_number(high) + "], got " + ir::print_number(array.values[k]));
+  }
+}
+
 Manifold read_manifold(const Item& item, std::uint32_t width) {
   const auto named = [&](const std::string& name) -> Manifold {
     if (name == "quaternion") return Manifold::quaternion();
@@ -236,6 +249,7 @@ ArrayDescription read_array(const Item& item, bool parameters) {
     out.lower = read_bounds(*lower, out.values.size(), -kInfinity);
   if (const auto upper = item.find("upper"))
     out.upper = read_bounds(*upper, out.values.size(), kInfinity);
+  check_start(values, out);
   if (const auto manifold = item.find("manifold"))
     out.manifold = read_manifold(*manifold, out.width);
   const auto constant = item.find("constant");
@@ -412,9 +426,14 @@ Json parse_json(const Document& document) {
 
 Description read_description(const Document& document) {
   const Json json = parse_json(document);
+  if (const std::size_t at = find_repeated_key(document.text); at != std::string_view::npos) {
+    const std::string_view key = document.text.substr(at, document.text.find('"', at + 1) + 1 - at);
+    fail_at(document, at, "the key " + std::string(key) + " is there twice");
+  }
   const Item root(document, json, "");
-  root.object({"title", "parameters", "uniforms", "data", "residuals", "solver"});
+  root.object({"title", "parameters", "uniforms", "data", "residuals", "solver", "$schema"});
   if (const auto title = root.find("title")) title->string("a text");
+  if (const auto schema = root.find("$schema")) schema->string("a text");
   Description out;
   each(root, "parameters",
        [&](const Item& item) { out.parameters.push_back(read_array(item, true)); });

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <set>
+#include <vector>
 
 namespace topograd::problem_file {
 namespace {
@@ -100,6 +102,27 @@ std::size_t find_value(std::string_view text, std::string_view pointer) {
     found = cursor.at();
   }
   return found;
+}
+
+std::size_t find_repeated_key(std::string_view text) {
+  Cursor cursor(text);
+  std::vector<std::optional<std::set<std::string_view>>> open;  // keys so far; of lists none
+  bool at_key = false;
+  for (char c = cursor.peek(); c != '\0'; c = cursor.peek()) {
+    if (c == '"') {
+      const std::size_t at = cursor.at();
+      const std::string_view string = cursor.string();
+      if (at_key && !open.back()->insert(string).second) return at;
+      at_key = false;
+      continue;
+    }
+    if (c == '{') open.emplace_back(std::in_place);
+    if (c == '[') open.emplace_back();
+    if (c == '}' || c == ']') open.pop_back();
+    at_key = c == '{' || (c == ',' && open.back().has_value());
+    cursor.step();
+  }
+  return std::string_view::npos;
 }
 
 void fail_at(const Document& document, std::size_t at, const std::string& message) {

@@ -17,6 +17,10 @@ struct Document {
 /// nearest ancestor does. The text is JSON. Cost: linear in the text before it.
 std::size_t find_value(std::string_view text, std::string_view pointer);
 
+/// Byte of the first key that its object has already, or npos. The text is JSON. Cost: linear in
+/// the text, but for a logarithm in the keys of an object.
+std::size_t find_repeated_key(std::string_view text);
+
 /// Throws Error{Parse}: "name:line:column: message" for byte `at`.
 [[noreturn]] void fail_at(const Document& document, std::size_t at, const std::string& message);
 

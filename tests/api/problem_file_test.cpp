@@ -188,6 +188,11 @@ TEST(ProblemFile, ErrorsOfLossesBoundsAndManifoldsHaveTheirPlace) {
        "f.json:2:70: /residuals/0/loss: expected \"trivial\" or an object, got \"quadratic\""},
       {R"(, "lower": [1])", "",
        "f.json:1:70: /parameters/0/lower: expected one bound a scalar, 2, got 1"},
+      {R"(, "lower": [-1, null], "upper": 1.5)", "",
+       "f.json:1:57: /parameters/0/values/1: expected a start within its bounds [-inf, 1.5], got "
+       "2"},
+      {R"(, "lower": 1.5)", "",
+       "f.json:1:54: /parameters/0/values/0: expected a start within its bounds [1.5, inf], got 1"},
       {R"(, "manifold": "quaternion")", "",
        "f.json:1:73: /parameters/0/manifold: expected a manifold of blocks of 2, got quaternion of "
        "4"},
@@ -257,7 +262,12 @@ TEST(ProblemFile, SaysWhereTheFormIsWrong) {
       {"{}", "f.json:1:1: expected \"parameters\" with at least one array"},
       {"{\"parameter\": []}",
        "f.json:1:15: /parameter: expected one of the keys title, parameters, "
-       "uniforms, data, residuals, solver, got \"parameter\""},
+       "uniforms, data, residuals, solver, $schema, got \"parameter\""},
+      {"{\"title\": \"a\",\n \"parameters\": [{\"name\": \"v\",\n  \"values\": [1], \"name\": "
+       "\"w\"}]}",
+       "f.json:3:18: the key \"name\" is there twice"},
+      {"{\"title\": \"{\\\"a\\\": 1}\", \"solver\": {}, \"title\": \"\"}",
+       "f.json:1:39: the key \"title\" is there twice"},
       {"{\"parameters\": 7}", "f.json:1:16: /parameters: expected a list, got 7"},
       {"{\"parameters\": [\n{\"values\": [1]}]}",
        "f.json:2:1: /parameters/0: expected the key \"name\""},

@@ -1,0 +1,240 @@
+// The JSON Schema of problem files says what their reader says.
+#include "support/paths.hpp"
+
+#include <topograd/api/problem_file.hpp>
+#include <topograd/ir/error.hpp>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+
+namespace topograd::test {
+namespace {
+
+using Json = nlohmann::json;
+
+Json schema() { return Json::parse(read_file(source_dir() / "docs/problem-file.schema.json")); }
+
+bool has_type(const Json& value, const std::string& type) {
+  if (type == "object") return value.is_object();
+  if (type == "array") return value.is_array();
+  if (type == "string") return value.is_string();
+  if (type == "boolean") return value.is_boolean();
+  if (type == "null") return value.is_null();
+  if (type == "integer") return value.is_number_integer();
+  return type == "number" && value.is_number();
+}
+
+/// As much of JSON Schema as the file uses; the words it does not know are a failure.
+class Validator {
+ public:
+  explicit Validator(const Json& root) : root_(root) {}
+
+  bool valid(const Json& value, const Json& rule) const {
+    for (const auto& [word, says] : rule.items()) {
+      if (!holds(value, rule, word, says)) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool holds(const Json& value, const Json& rule, const std::string& word, const Json& says) const {
+    if (word == "$schema" || word == "title" || word == "description" || word == "$defs")
+      return true;
+    if (word == "$ref")
+      return valid(value, root_.at(Json::json_pointer(says.get<std::string>().substr(1))));
+    if (word == "type") return is_of(value, says);
+    if (word == "const") return value == says;
+    if (word == "enum") return std::find(says.begin(), says.end(), value) != says.end();
+    if (word == "anyOf")
+      return std::any_of(says.begin(), says.end(), [&](const Json& s) { return valid(value, s); });
+    if (word == "minimum") return !value.is_number() || value >= says;
+    if (word == "exclusiveMinimum") return !value.is_number() || value > says;
+    if (word == "minItems") return !value.is_array() || value.size() >= says;
+    if (word == "maxItems") return !value.is_array() || value.size() <= says;
+    if (word == "minProperties") return !value.is_object() || value.size() >= says;
+    if (word == "maxProperties") return !value.is_object() || value.size() <= says;
+    if (word == "items" || word == "prefixItems") return items_hold(value, word, says);
+    if (word == "required")
+      return !value.is_object() || std::all_of(says.begin(), says.end(), [&](const Json& key) {
+        return value.contains(key.get<std::string>());
+      });
+    if (word == "properties" || word == "additionalProperties")
+      return members_hold(value, rule, word, says);
+    ADD_FAILURE() << "the word " << word << " of the schema is not known here";
+    return false;
+  }
+
+  static bool is_of(const Json& value, const Json& types) {
+    if (types.is_string()) return has_type(value, types);
+    return std::any_of(types.begin(), types.end(),
+                       [&](const Json& type) { return has_type(value, type); });
+  }
+
+  bool items_hold(const Json& value, const std::string& word, const Json& says) const {
+    if (!value.is_array()) return true;
+    for (std::size_t k = 0; k < value.size(); ++k) {
+      if (word == "items" && !valid(value[k], says)) return false;
+      if (word == "prefixItems" && k < says.size() && !valid(value[k], says[k])) return false;
+    }
+    return true;
+  }
+
+  bool members_hold(const Json& value, const Json& rule, const std::string& word,
+                    const Json& says) const {
+    if (!value.is_object()) return true;
+    for (const auto& [key, member] : value.items()) {
+      const bool named = rule.contains("properties") && rule["properties"].contains(key);
+      if (word == "properties" && named && !valid(member, says[key])) return false;
+      if (word == "properties" || named) continue;
+      if (says.is_boolean() ? !says.get<bool>() : !valid(member, says)) return false;
+    }
+    return true;
+  }
+
+  const Json& root_;
+};
+
+bool reads(const std::string& text) {
+  try {
+    parse_problem_file(text, "f.json");
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+TEST(ProblemFileSchema, HoldsForTheSamples) {
+  const Json rules = schema();
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir() / "samples/data")) {
+    if (entry.path().extension() != ".json") continue;
+    ++files;
+    EXPECT_TRUE(Validator(rules).valid(Json::parse(read_file(entry.path())), rules))
+        << entry.path();
+  }
+  EXPECT_GE(files, 1);
+}
+
+/// The whole file with one piece in its place.
+std::string with(const std::string& parameters, const std::string& residual,
+                 const std::string& rest) {
+  return R"({"parameters": [{"name": "v", "width": 2, "values": [1, 2])" + parameters +
+         R"(}], "data": [{"name": "d", "values": [1]}], "residuals": [{"expressions": ["a.x"], )" +
+         R"("parameters": {"a": "v"})" + residual + "}]" + rest + "}";
+}
+
+TEST(ProblemFileSchema, TakesWhatTheReaderTakes) {
+  const std::string files[] = {
+      with("", "", ""),
+      with(R"(, "constant": true)", "", ""),
+      with(R"(, "constant": [0])", "", ""),
+      with(R"(, "constant": 0)", "", ""),
+      with(R"(, "lower": -1, "upper": [3, null])", "", ""),
+      with(R"(, "lower": "x")", "", ""),
+      with(R"(, "manifold": "sphere")", "", ""),
+      with(R"(, "manifold": {"subset": [1]})", "", ""),
+      with(R"(, "manifold": "torus")", "", ""),
+      with(R"(, "manifold": {"sphere": [1]})", "", ""),
+      with("", R"(, "label": "l", "count": 1, "weight": 2.5)", ""),
+      with("", R"(, "label": 1)", ""),
+      with("", R"(, "count": 0)", ""),
+      with("", R"(, "weight": [1])", ""),
+      with("", R"(, "weight": "d")", ""),
+      with("", R"(, "weight": true)", ""),
+      with("", R"(, "data": {"e": {"array": "d", "index": 0, "coordinate": 0}})", ""),
+      with("", R"(, "data": {"e": {"array": "d", "index": [0]}})", ""),
+      with("", R"(, "data": {"e": {"index": [0]}})", ""),
+      with("", R"(, "data": {"e": {"array": "d", "block": 0}})", ""),
+      with("", R"(, "data": ["d"])", ""),
+      with("", R"(, "data": [1])", ""),
+      with("", R"(, "loss": "trivial")", ""),
+      with("", R"(, "loss": "huber")", ""),
+      with("", R"(, "loss": {"huber": 1})", ""),
+      with("", R"(, "loss": {"huber": 1, "cauchy": 1})", ""),
+      with("", R"(, "loss": {"scaled": [{"tolerant": [1, 2]}, 3]})", ""),
+      with("", R"(, "loss": {"scaled": [3, {"tolerant": [1, 2]}]})", ""),
+      with("", R"(, "loss": {"composed": [{"tukey": 1}, "trivial"]})", ""),
+      with("", R"(, "loss": {"geman": 1})", ""),
+      with("", "", R"(, "title": "t", "$schema": "s", "uniforms": [{"name": "u", "value": 1}])"),
+      with("", "", R"(, "uniforms": [{"name": "u"}])"),
+      with("", "", R"(, "uniforms": {})"),
+      with("", "", R"(, "name": "t")"),
+      with("", "", R"(, "solver": {"threads": 2, "dogleg_type": "subspace"})"),
+      with("", "", R"(, "solver": {"threads": -2})"),
+      with("", "", R"(, "solver": {"use_nonmonotonic_steps": 1})"),
+  };
+  const Json rules = schema();
+  for (const std::string& file : files)
+    EXPECT_EQ(Validator(rules).valid(Json::parse(file), rules), reads(file)) << file;
+}
+
+/// What stands between two texts in the error of reading a file.
+std::string listed(const std::string& file, const std::string& before, const std::string& after) {
+  try {
+    parse_problem_file(file, "f.json");
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    const std::size_t first = message.find(before);
+    if (first == std::string::npos) return message;
+    const std::size_t begin = first + before.size(), end = message.find(after, begin);
+    return message.substr(begin, end == std::string::npos ? end : end - begin);
+  }
+  return "no error";
+}
+
+std::set<std::string> words(const std::string& list) {
+  std::set<std::string> out;
+  for (std::size_t at = 0; at < list.size();) {
+    const std::size_t end = std::min(list.find(", ", at), list.size());
+    out.insert(list.substr(at, end - at));
+    at = end + 2;
+  }
+  return out;
+}
+
+std::set<std::string> keys(const Json& rule) {
+  std::set<std::string> out;
+  for (const auto& [key, value] : rule.at("properties").items()) out.insert(key);
+  return out;
+}
+
+TEST(ProblemFileSchema, HasTheKeysOfTheReader) {
+  const Json rules = schema();
+  const Json& defs = rules["$defs"];
+  const struct {
+    const char* name;
+    const Json& rule;
+    std::string file;
+  } rows[] = {
+      {"root", rules, R"({"?": 0})"},
+      {"parameters", defs["parameters"], with(R"(, "?": 0)", "", "")},
+      {"data", defs["data"], R"({"data": [{"?": 0}]})"},
+      {"uniform", defs["uniform"], with("", "", R"(, "uniforms": [{"?": 0}])")},
+      {"residuals", defs["residuals"], with("", R"(, "?": 0)", "")},
+      {"selection", defs["selection"], with("", R"(, "data": {"e": {"?": 0}})", "")},
+      {"subset", defs["subset"], with(R"(, "manifold": {"?": 0})", "", "")},
+      {"robust", defs["robust"], with("", R"(, "loss": {"?": 0})", "")},
+      {"solver", defs["solver"], with("", "", R"(, "solver": {"?": 0})")},
+  };
+  for (const auto& row : rows)
+    EXPECT_EQ(keys(row.rule), words(listed(row.file, "expected one of the keys ", ", got \"?\"")))
+        << row.name;
+}
+
+TEST(ProblemFileSchema, HasTheNamesOfTheOptions) {
+  const Json options = schema()["$defs"]["solver"]["properties"];
+  for (const auto& [option, rule] : options.items()) {
+    if (!rule.contains("enum")) continue;
+    const std::string file = with("", "", R"(, "solver": {")" + option + R"(": "?"})");
+    std::set<std::string> names(rule["enum"].begin(), rule["enum"].end());
+    EXPECT_EQ(names, words(listed(file, "expected one of ", "\n"))) << option;
+  }
+}
+
+}  // namespace
+}  // namespace topograd::test
