@@ -9,6 +9,7 @@
 #include <topograd/ir/error.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -49,6 +50,14 @@ void CheckOverlaps(const ProblemImpl& problem) {
                 "Solve: parameter blocks #" + std::to_string(order[k - 1]->position) + " and #" +
                     std::to_string(order[k]->position) + " share memory");
   }
+}
+
+/// Moves a start into its bounds, as Ceres does. Bounds that nothing meets are found later.
+void Project(const ParameterBlock& block, double* values) {
+  for (std::size_t i = 0; i < block.lower.size(); ++i)
+    values[i] = std::max(values[i], block.lower[i]);
+  for (std::size_t i = 0; i < block.upper.size(); ++i)
+    values[i] = std::min(values[i], block.upper[i]);
 }
 
 /// Failures of a trace that mean: run it as it is.
@@ -101,10 +110,13 @@ void LoweredProblem::Constrain(const BlockArray& array, std::size_t k) {
     problem_.set_constant(array.handle, k);
     return;
   }
+  constexpr double kUnbounded = std::numeric_limits<double>::max();
   for (std::size_t i = 0; i < block.lower.size(); ++i)
-    problem_.set_lower_bound(array.handle, k, static_cast<int>(i), block.lower[i]);
+    if (block.lower[i] > -kUnbounded)
+      problem_.set_lower_bound(array.handle, k, static_cast<int>(i), block.lower[i]);
   for (std::size_t i = 0; i < block.upper.size(); ++i)
-    problem_.set_upper_bound(array.handle, k, static_cast<int>(i), block.upper[i]);
+    if (block.upper[i] < kUnbounded)
+      problem_.set_upper_bound(array.handle, k, static_cast<int>(i), block.upper[i]);
   if (block.manifold == nullptr) return;
   if (const auto fixed = block.manifold->HeldCoordinates()) {
     if (*fixed != 0) problem_.set_constant(array.handle, k, *fixed);
@@ -119,7 +131,11 @@ void LoweredProblem::Constrain(const BlockArray& array, std::size_t k) {
 void LoweredProblem::Read() {
   for (auto& [size, array] : arrays_) {
     double* to = array.values.data();
-    for (const ParameterBlock* block : array.blocks) to = std::copy_n(block->values, size, to);
+    for (const ParameterBlock* block : array.blocks) {
+      std::copy_n(block->values, size, to);
+      if (!block->constant) Project(*block, to);
+      to += size;
+    }
   }
 }
 

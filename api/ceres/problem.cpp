@@ -59,6 +59,7 @@ ResidualBlockId Problem::AddResidualBlock(CostFunction* cost_function, LossFunct
 
 void Problem::AddParameterBlock(double* values, int size) { impl_->AddParameters(values, size); }
 void Problem::AddParameterBlock(double* values, int size, Manifold* manifold) {
+  impl_->Own(manifold);  // before anything throws
   impl_->SetManifold(impl_->AddParameters(values, size), manifold);
 }
 void Problem::RemoveParameterBlock(const double* values) { impl_->RemoveParameters(values); }
@@ -75,6 +76,7 @@ bool Problem::IsParameterBlockConstant(const double* values) const {
 }
 
 void Problem::SetManifold(double* values, Manifold* manifold) {
+  impl_->Own(manifold);
   impl_->SetManifold(impl_->At("SetManifold", values), manifold);
 }
 const Manifold* Problem::GetManifold(const double* values) const {

@@ -61,7 +61,7 @@ class Problem {
   ///
   /// Throws Error{Shape} if number or sizes of the parameter blocks are not the cost function's,
   /// Error{InvalidArgument} for a null pointer or a block that is named twice; the problem is
-  /// unchanged then.
+  /// unchanged then, and what it owns of the arguments is deleted unless another block uses it.
   template <typename... Ts>
   ResidualBlockId AddResidualBlock(CostFunction* cost_function, LossFunction* loss_function,
                                    double* x0, Ts*... xs) {
@@ -86,7 +86,8 @@ class Problem {
   void SetParameterBlockConstant(const double* values);
   void SetParameterBlockVariable(double* values);
   bool IsParameterBlockConstant(const double* values) const;
-  /// nullptr takes the manifold away. Throws Error{Shape} if it is not the block's size.
+  /// nullptr takes the manifold away. Throws Error{Shape} if it is not the block's size; the
+  /// problem owns it nevertheless.
   void SetManifold(double* values, Manifold* manifold);
   const Manifold* GetManifold(const double* values) const;
   bool HasManifold(const double* values) const;

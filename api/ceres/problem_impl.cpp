@@ -71,6 +71,20 @@ void ProblemImpl::CheckBlocks(const CostFunction& cost, std::span<double* const>
 
 ResidualBlock* ProblemImpl::Add(CostFunction* cost, LossFunction* loss,
                                 std::span<double* const> blocks) {
+  // Whatever comes of the call, what is handed over is the problem's: errors leak nothing.
+  if (cost != nullptr && options_.cost_function_ownership == TAKE_OWNERSHIP) ++cost_users_[cost];
+  if (loss != nullptr && options_.loss_function_ownership == TAKE_OWNERSHIP) ++loss_users_[loss];
+  try {
+    return Append(cost, loss, blocks);
+  } catch (...) {
+    if (cost != nullptr) Forget(cost, cost_users_);
+    if (loss != nullptr) Forget(loss, loss_users_);
+    throw;
+  }
+}
+
+ResidualBlock* ProblemImpl::Append(CostFunction* cost, LossFunction* loss,
+                                   std::span<double* const> blocks) {
   if (cost == nullptr)
     throw Error(ErrorCode::InvalidArgument, "AddResidualBlock: the cost function is null");
   CheckBlocks(*cost, blocks);
@@ -82,8 +96,6 @@ ResidualBlock* ProblemImpl::Add(CostFunction* cost, LossFunction* loss,
   residual->parameters.reserve(blocks.size());
   for (std::size_t k = 0; k < blocks.size(); ++k)
     residual->parameters.push_back(&AddParameters(blocks[k], cost->parameter_block_sizes()[k]));
-  if (options_.cost_function_ownership == TAKE_OWNERSHIP) ++cost_users_[cost];
-  if (loss != nullptr && options_.loss_function_ownership == TAKE_OWNERSHIP) ++loss_users_[loss];
   residuals_.push_back(std::move(residual));
   return residuals_.back().get();
 }
@@ -111,11 +123,15 @@ ParameterBlock& ProblemImpl::AddParameters(double* values, int size) {
 }
 
 void ProblemImpl::SetManifold(ParameterBlock& block, Manifold* manifold) {
+  Own(manifold);
   if (manifold != nullptr && manifold->AmbientSize() != block.size)
     throw Error(ErrorCode::Shape, "SetManifold: expected a manifold in blocks of " +
                                       std::to_string(block.size) + ", got one in blocks of " +
                                       std::to_string(manifold->AmbientSize()));
   block.manifold = manifold;
+}
+
+void ProblemImpl::Own(Manifold* manifold) {
   if (manifold != nullptr && options_.manifold_ownership == TAKE_OWNERSHIP &&
       (manifolds_.empty() || manifolds_.back() != manifold))
     manifolds_.push_back(manifold);

@@ -42,6 +42,8 @@ class ProblemImpl {
   ResidualBlock* Add(CostFunction* cost, LossFunction* loss, std::span<double* const> blocks);
   ParameterBlock& AddParameters(double* values, int size);
   void SetManifold(ParameterBlock& block, Manifold* manifold);
+  /// From now on the manifold is the problem's to delete, if problems own manifolds.
+  void Own(Manifold* manifold);
   void Remove(ResidualBlock* residual);
   void RemoveParameters(const double* values);
 
@@ -55,6 +57,7 @@ class ProblemImpl {
   const Problem::Options& options() const { return options_; }
 
  private:
+  ResidualBlock* Append(CostFunction* cost, LossFunction* loss, std::span<double* const> blocks);
   void CheckBlocks(const CostFunction& cost, std::span<double* const> blocks) const;
   void Release(ResidualBlock& residual);
 

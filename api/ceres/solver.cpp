@@ -2,6 +2,7 @@
 #include <topograd/api/ceres/solver.hpp>
 
 #include <topograd/api/ceres/callbacks.hpp>
+#include <topograd/api/ceres/gradient_checks.hpp>
 #include <topograd/api/ceres/lowered_problem.hpp>
 #include <topograd/api/ceres/solver_options.hpp>
 #include <topograd/ir/error.hpp>
@@ -126,7 +127,12 @@ class Solve {
  private:
   void Minimize() {
     const Clock::time_point begin = Clock::now();
+    if (options_.minimizer_type == LINE_SEARCH && summary_.is_constrained) {
+      summary_.message = "LINE_SEARCH Minimizer does not support bounds.";
+      return;
+    }
     LoweredProblem lowered(problem_);
+    summary_.num_successful_steps = summary_.num_unsuccessful_steps = 0;
     summary_.preprocessor_time_in_seconds = SecondsSince(begin);
     summary_.host_notes = lowered.host_notes();
     if (lowered.variable_blocks() == 0) return NothingToDo();
@@ -135,6 +141,11 @@ class Solve {
                             summary_.num_effective_parameters_reduced);
     const bool logs = options_.minimizer_progress_to_stdout && options_.logging_type != SILENT;
     options.callback = ForwardCallbacks(options_.callbacks, logs);
+    GradientChecks checks(options_, problem_);
+    if (options_.check_gradients) {
+      options.update_state_every_iteration = true;
+      options.callback = checks.Before(std::move(options.callback));
+    }
     if (options.callback && options.update_state_every_iteration)
       options.callback = [&lowered, forward = options.callback](const auto& iteration) {
         lowered.Write();
@@ -148,6 +159,9 @@ class Solve {
     }
     lowered.Write();
     Report(summary_.topograd, summary_);
+    if (checks.error().empty()) return;
+    summary_.termination_type = FAILURE;
+    summary_.message = checks.error();
   }
 
   /// As Ceres ends where nothing can move: cost functions run once, for the cost.

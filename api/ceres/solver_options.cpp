@@ -83,9 +83,10 @@ std::vector<std::string> OptionsWithoutEffect(const Solver::Options& options) {
   TG_WITHOUT_EFFECT(trust_region_minimizer_iterations_to_dump);
   TG_WITHOUT_EFFECT(trust_region_problem_dump_directory);
   TG_WITHOUT_EFFECT(trust_region_problem_dump_format_type);
-  TG_WITHOUT_EFFECT(check_gradients);
-  TG_WITHOUT_EFFECT(gradient_check_relative_precision);
-  TG_WITHOUT_EFFECT(gradient_check_numeric_derivative_relative_step_size);
+  if (!options.check_gradients) {
+    TG_WITHOUT_EFFECT(gradient_check_relative_precision);
+    TG_WITHOUT_EFFECT(gradient_check_numeric_derivative_relative_step_size);
+  }
   if (options.minimizer_type == TRUST_REGION) {
     TG_WITHOUT_EFFECT(max_lbfgs_rank);
     TG_WITHOUT_EFFECT(min_line_search_step_size);

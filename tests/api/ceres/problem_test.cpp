@@ -136,6 +136,54 @@ TEST(CeresProblem, MistakesAreErrorsWithTheirPlace) {
   }
 }
 
+/// Counts those that are alive.
+struct Watched : ceres::SizedCostFunction<1, 2> {
+  Watched() { ++alive; }
+  ~Watched() override { --alive; }
+  bool Evaluate(double const* const*, double*, double**) const override { return false; }
+  static inline int alive = 0;
+};
+struct WatchedLoss : ceres::LossFunction {
+  WatchedLoss() { ++Watched::alive; }
+  ~WatchedLoss() override { --Watched::alive; }
+  void Evaluate(double, double*) const override {}
+};
+struct WatchedManifold : ceres::Manifold {
+  WatchedManifold() { ++Watched::alive; }
+  ~WatchedManifold() override { --Watched::alive; }
+  int AmbientSize() const override { return 3; }
+  int TangentSize() const override { return 3; }
+  bool Plus(const double*, const double*, double*) const override { return false; }
+  bool PlusJacobian(const double*, double*) const override { return false; }
+  bool Minus(const double*, const double*, double*) const override { return false; }
+  bool MinusJacobian(const double*, double*) const override { return false; }
+};
+
+TEST(CeresProblem, OwnsWhatItWasHandedBeforeAnError) {
+  double a[2] = {1, 2}, b[3] = {};
+  {
+    ceres::Problem problem;
+    problem.AddParameterBlock(b, 3);
+    EXPECT_THROW(problem.AddResidualBlock(new Watched, new WatchedLoss, b), topograd::Error);
+    EXPECT_THROW(problem.AddResidualBlock(nullptr, new WatchedLoss, b), topograd::Error);
+    EXPECT_EQ(Watched::alive, 0);
+    auto* shared = new Watched;
+    problem.AddResidualBlock(shared, nullptr, a);
+    EXPECT_THROW(problem.AddResidualBlock(shared, nullptr, b), topograd::Error);
+    EXPECT_EQ(Watched::alive, 1);
+    EXPECT_THROW(problem.SetManifold(a, new WatchedManifold), topograd::Error);
+    EXPECT_THROW(problem.SetManifold(b + 1, new WatchedManifold), topograd::Error);
+    EXPECT_THROW(problem.AddParameterBlock(a, 4, new WatchedManifold), topograd::Error);
+  }
+  EXPECT_EQ(Watched::alive, 0);
+  ceres::Problem::Options options;
+  options.cost_function_ownership = ceres::DO_NOT_TAKE_OWNERSHIP;
+  Watched mine;
+  ceres::Problem problem(options);
+  EXPECT_THROW(problem.AddResidualBlock(&mine, nullptr, b, b), topograd::Error);
+  EXPECT_EQ(Watched::alive, 1);
+}
+
 TEST(CeresProblem, EvaluatesAtTheUsersValues) {
   double a[2] = {1, 2}, b[1] = {3};
   ceres::Problem problem;

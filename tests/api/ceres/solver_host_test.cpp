@@ -1,6 +1,7 @@
 // ceres::Solve on residuals that cannot be traced: they run on the CPU, and the report says why.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,102 @@ struct Constant {
     return true;
   }
 };
+
+struct Squared : ceres::SizedCostFunction<1, 1> {
+  explicit Squared(double factor) : slope(factor) {}
+  bool Evaluate(double const* const* x, double* r, double** jacobians) const override {
+    r[0] = x[0][0] * x[0][0] - 2;
+    if (jacobians != nullptr && jacobians[0] != nullptr) jacobians[0][0] = slope * x[0][0];
+    return x[0][0] > -10;
+  }
+  const double slope;
+};
+
+// The figures are those that Ceres 2.1 reports.
+TEST(CeresHost, AFailedStartHasNoSteps) {
+  double x = -11;
+  ceres::Problem problem;
+  problem.AddResidualBlock(new Squared(2), nullptr, &x);
+  for (const auto minimizer : {ceres::TRUST_REGION, ceres::LINE_SEARCH}) {
+    ceres::Solver::Options options;
+    options.minimizer_type = minimizer;
+    ceres::Solver::Summary summary;
+    ceres::Solve(options, &problem, &summary);
+    EXPECT_EQ(summary.termination_type, ceres::FAILURE);
+    EXPECT_EQ(summary.num_successful_steps, 0);
+    EXPECT_EQ(summary.num_unsuccessful_steps, 0);
+    EXPECT_EQ(summary.initial_cost, -1);
+    EXPECT_NE(summary.BriefReport().find("Iterations: 0, "), std::string::npos);
+  }
+}
+
+TEST(CeresHost, StartsAreMovedIntoTheirBounds) {
+  double x = 1;
+  ceres::Problem problem;
+  problem.AddResidualBlock(new Squared(2), nullptr, &x);
+  problem.SetParameterLowerBound(&x, 0, 3);
+  ceres::Solver::Options options;
+  ceres::Solver::Summary summary;
+  ceres::Solve(options, &problem, &summary);
+  EXPECT_EQ(summary.termination_type, ceres::CONVERGENCE) << summary.message;
+  EXPECT_EQ(x, 3);
+  EXPECT_EQ(summary.initial_cost, 24.5);
+  options.minimizer_type = ceres::LINE_SEARCH;
+  ceres::Solve(options, &problem, &summary);
+  EXPECT_EQ(summary.termination_type, ceres::FAILURE);
+  EXPECT_EQ(summary.message, "LINE_SEARCH Minimizer does not support bounds.");
+}
+
+TEST(CeresHost, WrongGradientsEndTheSolveWithTheirBlock) {
+  double x = 3, y = 2;
+  ceres::Problem problem;
+  problem.AddResidualBlock(new Squared(2), nullptr, &x);
+  problem.AddResidualBlock(new ceres::AutoDiffCostFunction<Branches, 1, 1>(new Branches), nullptr,
+                           &y);
+  ceres::Solver::Options options;
+  options.check_gradients = true;
+  ceres::Solver::Summary summary;
+  ceres::Solve(options, &problem, &summary);
+  EXPECT_EQ(summary.termination_type, ceres::CONVERGENCE) << summary.message;
+  EXPECT_NEAR(x, std::sqrt(2.0), 1e-6);
+  EXPECT_TRUE(summary.options_without_effect.empty());
+
+  double z = 3;
+  problem.AddResidualBlock(new Squared(1), nullptr, &z);
+  ceres::Solve(options, &problem, &summary);
+  EXPECT_EQ(summary.termination_type, ceres::FAILURE);
+  EXPECT_FALSE(summary.IsSolutionUsable());
+  EXPECT_EQ(summary.message.find("Gradient Error detected!\nExtra info for this residual: "
+                                 "Residual block id 2; depends on parameters [0x"),
+            0u)
+      << summary.message;
+  EXPECT_NE(summary.message.find("Worst relative error was 0.5."), std::string::npos);
+  EXPECT_EQ(z, 3);
+}
+
+// The smallest eigenvalue of diag(1, 2, 4) by its root along the sphere: at (1, 0, 0).
+struct Rooted {
+  template <typename T>
+  bool operator()(const T* x, T* r) const {
+    for (int k = 0; k < 3; ++k) r[k] = std::sqrt(static_cast<double>(1 << k)) * x[k];
+    return true;
+  }
+};
+
+TEST(CeresHost, LineSearchMovesOnManifolds) {
+  double x[3] = {0.6, 0.48, 0.64};
+  ceres::Problem problem;
+  problem.AddResidualBlock(new ceres::AutoDiffCostFunction<Rooted, 3, 3>(new Rooted), nullptr, x);
+  problem.SetManifold(x, new ceres::SphereManifold<3>);
+  ceres::Solver::Options options;
+  options.minimizer_type = ceres::LINE_SEARCH;
+  options.function_tolerance = 1e-14;
+  ceres::Solver::Summary summary;
+  ceres::Solve(options, &problem, &summary);
+  EXPECT_TRUE(summary.IsSolutionUsable()) << summary.message;
+  EXPECT_NEAR(x[0], 1, 1e-6);
+  EXPECT_NEAR(summary.final_cost, 0.5, 1e-9);
+}
 
 // 2 x - 1 beyond 1, x before: continuous, with the root 2 beyond the kink.
 TEST(CeresHost, BranchesFindTheirSide) {
