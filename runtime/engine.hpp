@@ -72,6 +72,13 @@ struct EngineStats {
   std::uint64_t shaders_compiled = 0, shader_cache_hits = 0;
   double plan_seconds = 0;
   double glsl_ms = 0, spirv_ms = 0, pipeline_ms = 0;
+  std::uint64_t device_bytes = 0;  ///< that are taken from the driver now, by all of its engines
+};
+
+/// Bytes that are held for one use, on the host and on the device.
+struct MemoryUse {
+  std::string use;  ///< words for a report: "index columns"
+  std::uint64_t host = 0, device = 0;
 };
 
 /// Median time of one evaluation, in µs (device timestamps where there are any, wall time beside
@@ -161,6 +168,13 @@ class Engine {
   /// One Gauss-Newton step with exactly `iterations` CG iterations on JᵀJ + damping I; x stays
   /// where it is.
   virtual Timing time_step(int iterations, double damping, int samples) = 0;
+
+  // What times and sizes are measured against.
+  /// Bytes a second, read and written, of a copy from memory to memory where the kernels run: the
+  /// median of a few copies that fit no cache. 0 where nobody has measured it.
+  virtual double copy_rate() { return 0; }
+  /// What the engine's memory is for; uses that take none are left out.
+  virtual std::vector<MemoryUse> memory() const { return {}; }
 };
 
 }  // namespace topograd::runtime

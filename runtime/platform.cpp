@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
+#include <malloc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -97,6 +98,20 @@ std::optional<std::string> environment(const char* name) {
 
 void set_environment(const char* name, const std::string& value) {
   ::setenv(name, value.c_str(), 1);
+}
+
+std::string executable_folder() {
+  std::error_code failed;
+  return std::filesystem::read_symlink("/proc/self/exe", failed).parent_path().string();
+}
+
+std::uint64_t heap_bytes() {
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
+  const struct mallinfo2 info = ::mallinfo2();
+  return info.uordblks + info.hblkhd;
+#else
+  return 0;
+#endif
 }
 
 std::uint64_t process_id() { return static_cast<std::uint64_t>(::getpid()); }

@@ -42,6 +42,13 @@ void set_environment(const char* name, const std::string& value);
 
 std::uint64_t process_id();
 
+/// The folder that the running program's file is in; empty if the system does not say.
+std::string executable_folder();
+
+/// Bytes that this process holds from its allocator: what the main thread has, and large pieces of
+/// all threads. 0 if the C library does not say.
+std::uint64_t heap_bytes();
+
 /// $XDG_CACHE_HOME, else ~/.cache, else nothing.
 std::optional<std::string> cache_home();
 

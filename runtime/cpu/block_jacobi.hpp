@@ -32,6 +32,8 @@ class BlockJacobi {
   void apply(const BlockLayout& layout, std::uint32_t begin, std::uint32_t end, const T* r,
              T* z) const;
 
+  std::uint64_t bytes() const { return inverse_.size() * sizeof(T); }
+
  private:
   Column<T> inverse_;
 };

@@ -3,6 +3,7 @@
 
 #include <topograd/runtime/cpu/block_jacobi.hpp>
 #include <topograd/runtime/cpu/conjugate_gradients.hpp>
+#include <topograd/runtime/cpu/copy_rate.hpp>
 #include <topograd/runtime/cpu/rows.hpp>
 #include <topograd/runtime/cpu/term.hpp>
 #include <topograd/runtime/engine.hpp>
@@ -54,6 +55,8 @@ class CpuEngine final : public Engine {
 
   Timing time(KernelKind kind, int warm_ups, int samples) override;
   Timing time_step(int iterations, double damping, int samples) override;
+  double copy_rate() override { return cpu::copy_rate(pool_); }
+  std::vector<MemoryUse> memory() const override;
 
  private:
   using Terms = std::vector<std::unique_ptr<TermState<T>>>;

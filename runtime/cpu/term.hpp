@@ -95,6 +95,12 @@ class TermState {
   double linear_residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
   double applied_square(Pool& pool) const;
 
+  /// Bytes of index columns and lists, of data columns, and of what kernels have stored.
+  struct Bytes {
+    std::uint64_t index = 0, lists = 0, data = 0, stored = 0;
+  };
+  Bytes bytes() const;
+
   bool has_guards() const { return !term_.topology->program.guards.empty(); }
   /// The instances that fail a guard at v.x, ascending.
   std::vector<std::uint32_t> failed(Pool& pool, Workers<T>& workers, const Vectors<T>& v);

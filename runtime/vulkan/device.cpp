@@ -44,6 +44,9 @@ void Device::trim() {
 }
 
 MemoryStatistics Device::memory() const { return core_->memory.statistics(); }
+std::map<std::string, std::uint64_t> Device::memory_by_name() const {
+  return core_->memory.bytes_by_name();
+}
 
 Kernel Device::kernel(const KernelDesc& desc) { return {core_, core_->kernels.find_or_make(desc)}; }
 

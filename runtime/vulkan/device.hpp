@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -142,6 +143,8 @@ class Device {
   /// Returns pooled memory that no buffer uses to the driver.
   void trim();
   MemoryStatistics memory() const;
+  /// Bytes asked for by live buffers, by their names.
+  std::map<std::string, std::uint64_t> memory_by_name() const;
 
   /// Makes a pipeline, or finds the one with equal content.
   ///

@@ -49,6 +49,13 @@ class DeviceTerm {
   std::uint32_t cost_partials() const;
   bool has_guards() const { return !view_.shape.topology->program.guards.empty(); }
 
+  /// Bytes of its plans that stay on the host.
+  std::uint64_t host_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const auto& set : gather_sets_) bytes += set->host_bytes();
+    return bytes;
+  }
+
   /// The sets that a gather pass runs, one for each array this term touches.
   std::vector<std::unique_ptr<GatherSet>>& gather_sets();
   /// Adds into out[index of slot] by atomics. `out` was cleared before.

@@ -195,6 +195,7 @@ EngineStats VulkanEngine::stats() const {
   stats.glsl_ms = context_.glsl_ms;
   stats.spirv_ms = compile.spirv_ms;
   stats.pipeline_ms = compile.pipeline_ms;
+  stats.device_bytes = context_.device->memory().bytes_reserved;
   return stats;
 }
 

@@ -81,6 +81,10 @@ class GatherSet {
                      const Operands& operands, SumTarget target);
   /// Copies data columns again.
   void refresh_data();
+  /// Bytes of the plan that stay on the host.
+  std::uint64_t host_bytes() const {
+    return plan_.instances.capacity() * sizeof(plan_.instances[0]);
+  }
 
  private:
   struct Part {  // a range of work items whose columns fit into one range

@@ -139,6 +139,7 @@ std::shared_ptr<BufferState> MemoryPools::take(std::uint64_t size, MemoryKind ki
   statistics_.bytes_in_use += size;
   statistics_.bytes_padding += state->slot.size - size;
   statistics_.peak_bytes_in_use = std::max(statistics_.peak_bytes_in_use, statistics_.bytes_in_use);
+  bytes_by_name_[state->name] += size;
   core_.set_name(state->slot.buffer, state->name);
   return state;
 }
@@ -173,6 +174,9 @@ void MemoryPools::give(BufferState& state) noexcept {
   ++statistics_.frees;
   statistics_.bytes_in_use -= state.size;
   statistics_.bytes_padding -= state.slot.size - state.size;
+  const auto named = bytes_by_name_.find(state.name);
+  if (named != bytes_by_name_.end() && (named->second -= state.size) == 0)
+    bytes_by_name_.erase(named);
   // The slot came out of this list, so there is capacity unless the list was trimmed: then an
   // allocation failure drops the slot with its block's next trim.
   try {
@@ -279,6 +283,11 @@ void MemoryPools::trim_locked() {
 MemoryStatistics MemoryPools::statistics() const {
   const std::lock_guard lock(mutex_);
   return statistics_;
+}
+
+std::map<std::string, std::uint64_t> MemoryPools::bytes_by_name() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_by_name_;
 }
 
 }  // namespace topograd::runtime::vulkan

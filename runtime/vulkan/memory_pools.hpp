@@ -67,6 +67,7 @@ class MemoryPools {
   void give(BufferState& state) noexcept;
   void trim();
   MemoryStatistics statistics() const;
+  std::map<std::string, std::uint64_t> bytes_by_name() const;
 
  private:
   struct Type {
@@ -100,6 +101,7 @@ class MemoryPools {
   std::array<FreeList, 3> free_;
   std::array<std::uint64_t, VK_MAX_MEMORY_HEAPS> reserved_{};  ///< bytes of each heap
   MemoryStatistics statistics_;
+  std::map<std::string, std::uint64_t> bytes_by_name_;
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -62,6 +62,8 @@ class VulkanEngine final : public Engine {
 
   Timing time(KernelKind kind, int warm_ups, int samples) override;
   Timing time_step(int iterations, double damping, int samples) override;
+  double copy_rate() override;
+  std::vector<MemoryUse> memory() const override;
 
  private:
   using Scalar = codegen::Scalar;
@@ -115,6 +117,9 @@ class VulkanEngine final : public Engine {
   // second_order.cpp
   void record_projection(CommandList& list, std::uint32_t width, std::uint32_t count,
                          const Buffer& blocks);
+
+  // copy_rate.cpp
+  double time_copies();
 
   // timing.cpp
   Timing time_list(const Recorded& recorded, int warm_ups, int samples);

@@ -395,5 +395,22 @@ TEST_F(VulkanEngineTest, TimesEveryKind) {
   EXPECT_LE(relative_difference(gradient(*engine, m), reference_gradient(m)), 1e-13);
 }
 
+TEST_F(VulkanEngineTest, SaysWhatItHoldsAndHowFastTheDeviceCopies) {
+  const OwnedModel m = springs_model(2000, 6000);
+  const auto engine = open(m);
+  gradient(*engine, m);
+  EXPECT_GT(engine->copy_rate(), 1e8);  // gives back what tests before this one have left
+  const std::uint64_t before = engine->stats().device_bytes;
+  EXPECT_GT(engine->copy_rate(), 1e8);
+  EXPECT_EQ(engine->stats().device_bytes, before) << "the copies' buffers are still there";
+  std::uint64_t device = 0, x = 0;
+  for (const runtime::MemoryUse& use : engine->memory()) {
+    device += use.device;
+    if (use.use == "x") x = use.device;
+  }
+  EXPECT_EQ(device, before);
+  EXPECT_EQ(x, 8 * m.model.scalars);
+}
+
 }  // namespace
 }  // namespace topograd::test

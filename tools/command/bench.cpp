@@ -1,6 +1,7 @@
 // topograd bench: times of a problem's evaluations and of a step.
 #include "command/bench_report.hpp"
 #include "command/bench_topologies.hpp"
+#include "command/bench_trace.hpp"
 #include "command/commands.hpp"
 #include "command/output.hpp"
 
@@ -8,36 +9,59 @@
 
 #include <iostream>
 #include <memory>
+#include <optional>
 
 namespace topograd::command {
+namespace {
+
+constexpr std::uint64_t kDefaultTopologies = 100;
+
+struct Arguments {
+  BenchArguments bench;
+  std::string json;
+  std::optional<std::uint64_t> count;
+  std::uint64_t seed = 1;
+};
+
+nlohmann::ordered_json run(const Arguments& a) {
+  const ProblemArguments& problem = a.bench.problem;
+  if (problem.name == "topologies")
+    return run_bench_topologies(a.count.value_or(kDefaultTopologies), a.seed, a.bench.solver);
+  if (problem.name == "trace") {
+    return run_bench_trace({.width = problem.width,
+                            .shuffle = problem.shuffle,
+                            .count = a.count,
+                            .samples = a.bench.samples,
+                            .threads = a.bench.solver.threads.value_or(0)});
+  }
+  return run_bench(a.bench);
+}
+
+void print(const nlohmann::ordered_json& report) {
+  for (const auto& [key, value] : report.items()) {
+    std::cout << key << ": " << (value.is_string() ? value.get<std::string>() : value.dump())
+              << '\n';
+  }
+}
+
+}  // namespace
 
 void add_bench(CLI::App& app) {
-  struct Arguments {
-    BenchArguments bench;
-    std::string json;
-    std::uint64_t count = 100, seed = 1;
-  };
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command =
-      app.add_subcommand("bench", "Times the evaluations of a problem, or compiling of topologies");
+  CLI::App* command = app.add_subcommand(
+      "bench", "Times the evaluations of a problem, compiling of topologies, or tracing");
   add_problem_options(*command, arguments->bench.problem);
   add_data_option(*command, arguments->bench.problem);
   add_place_options(*command, arguments->bench.solver);
+  add_bench_options(*command, arguments->bench);
   command->add_option("--count", arguments->count,
-                      "bench topologies: different random trees (100)");
+                      "bench topologies: different random trees (100); bench trace: residuals, "
+                      "instead of those of --width");
   command->add_option("--seed", arguments->seed, "bench topologies: of the trees (1)");
   command->add_option("--json", arguments->json, "file for the report, - for standard output");
   command->callback([arguments] {
-    const nlohmann::ordered_json report =
-        arguments->bench.problem.name == "topologies"
-            ? run_bench_topologies(arguments->count, arguments->seed, arguments->bench.solver)
-            : run_bench(arguments->bench);
-    if (arguments->json != "-") {
-      for (const auto& [key, value] : report.items()) {
-        std::cout << key << ": " << (value.is_string() ? value.get<std::string>() : value.dump())
-                  << '\n';
-      }
-    }
+    const nlohmann::ordered_json report = run(*arguments);
+    if (arguments->json != "-") print(report);
     write_json(arguments->json, report);
   });
 }

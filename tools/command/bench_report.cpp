@@ -1,6 +1,10 @@
 // Measuring one problem on one backend.
 #include "command/bench_report.hpp"
 
+#include "command/bench_memory.hpp"
+#include "command/bench_peers.hpp"
+#include "command/bench_times.hpp"
+
 #include <topograd/api/check/gradients.hpp>
 #include <topograd/runtime/content_hash.hpp>
 #include <topograd/solver/model.hpp>
@@ -10,6 +14,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,54 +24,59 @@ namespace {
 using nlohmann::ordered_json;
 using runtime::KernelKind;
 
-constexpr int kWarmUps = 3;
-constexpr int kSamples = 20;
 constexpr int kStepIterations = 100;
 constexpr double kStepDamping = 1e-3;
 
-void add_time(ordered_json& report, const std::string& name, const runtime::Timing& timing) {
-  report[name + "_us"] = timing.device_us;
-  report[name + "_wall_us"] = timing.wall_us;
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
 }
 
 /// Residuals have Jacobians and least-squares steps; energies have products with the Hessian.
-void measure(ordered_json& report, runtime::Engine& engine, const runtime::Model& model) {
+void measure(BenchTimes& times, runtime::Engine& engine, const runtime::Model& model) {
   const auto time = [&](KernelKind kind) {
-    add_time(report, std::string(name(kind)), engine.time(kind, kWarmUps, kSamples));
+    const std::string name(runtime::name(kind));
+    if (times.wants(name))
+      times.add(name, engine.time(kind, kWarmUps, times.samples()), times.traffic().bytes(kind));
   };
   const bool rows = model.rows > 0;
   if (rows) time(KernelKind::residual);
   time(KernelKind::cost);
   if (rows) time(KernelKind::jacobian);
   time(KernelKind::gradient);
-  if (rows) {
-    time(KernelKind::jtjp);
-    add_time(report, "step100", engine.time_step(kStepIterations, kStepDamping, kSamples));
+  if (rows) time(KernelKind::jtjp);
+  if (rows && times.wants("step100")) {
+    times.add("step100", engine.time_step(kStepIterations, kStepDamping, times.samples()),
+              times.traffic().step_bytes(kStepIterations));
   }
   const auto is_energy = [](const runtime::Term& term) { return term.energy; };
   if (std::any_of(model.terms.begin(), model.terms.end(), is_energy)) time(KernelKind::hvp);
 }
 
-}  // namespace
-
-ordered_json run_bench(const BenchArguments& arguments) {
-  const SolverOptions options = resolved(to_options(arguments.solver));
-  const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
-  const ProblemModel model = make_model("bench", named->problem());
-  std::vector<double> x(model.model.scalars);
-  named->problem().read_x(x);
-
-  const Session session = open_session(model, options);
-  runtime::Engine& engine = *session.engine;
-  engine.set_point(x);
+/// Cost and gradient at a point that the host gives and for the host: what a minimiser outside of
+/// the library pays, with buffers that persist and without.
+void measure_evaluations(BenchTimes& times, runtime::Engine& engine, const ProblemModel& model,
+                         const SolverOptions& options, std::span<const double> x) {
+  constexpr int kFreshSamples = 5;
   std::vector<double> gradient(x.size());
-  const auto first = std::chrono::steady_clock::now();
-  const double cost = engine.cost();
-  engine.gradient(gradient);
-  const std::chrono::duration<double, std::milli> first_ms =
-      std::chrono::steady_clock::now() - first;
+  const auto evaluate = [&](runtime::Engine& where) {
+    where.set_point(x);
+    where.cost();
+    where.gradient(gradient);
+  };
+  const std::uint64_t bytes =
+      times.traffic().bytes(KernelKind::cost) + times.traffic().bytes(KernelKind::gradient);
+  if (times.wants("evaluation"))
+    times.add("evaluation", times.wall(times.samples(), [&] { evaluate(engine); }), bytes);
+  if (!times.wants("fresh_evaluation")) return;
+  times.add("fresh_evaluation",
+            times.wall(std::min(times.samples(), kFreshSamples),
+                       [&] { evaluate(*open_session(model, options).engine); }),
+            bytes);
+}
 
-  ordered_json report;
+void describe(ordered_json& report, const BenchArguments& arguments, const ProblemModel& model,
+              const SolverOptions& options, const runtime::Engine& engine) {
   report["problem"] = arguments.problem.name;
   report["instances"] = model.instances();
   report["topologies"] = model.model.terms.size();
@@ -76,21 +86,71 @@ ordered_json run_bench(const BenchArguments& arguments) {
   report["device"] = engine.device();
   report["precision"] = name(options.precision);
   report["accumulation"] = engine.accumulation();
-  report["initial_cost"] = cost;
-  report["gradient_relative_error"] = check::relative_difference(
-      gradient, check::reference_gradient(model.model, x, options.precision));
+}
+
+/// Evaluates once, which compiles and plans, and compares with the scalar evaluator.
+void check_first(ordered_json& report, runtime::Engine& engine, const runtime::Model& model,
+                 std::span<const double> x, std::optional<codegen::Precision> check) {
+  std::vector<double> gradient(x.size());
+  const auto start = std::chrono::steady_clock::now();
+  engine.set_point(x);
+  report["initial_cost"] = engine.cost();
+  engine.gradient(gradient);
+  report["first_evaluation_ms"] = milliseconds_since(start);
+  if (check) {
+    report["gradient_relative_error"] =
+        check::relative_difference(gradient, check::reference_gradient(model, x, *check));
+  }
   report["gradient_hash"] = runtime::hex(runtime::hash_bytes(std::as_bytes(std::span(gradient))));
-  measure(report, engine, model.model);
-  const runtime::EngineStats stats = engine.stats();
-  report["build_s"] = named->build_seconds;
+}
+
+void add_statistics(ordered_json& report, const runtime::EngineStats& stats, double build_s) {
+  report["build_s"] = build_s;
   report["plan_s"] = stats.plan_seconds;
   report["glsl_ms"] = stats.glsl_ms;
   report["spirv_ms"] = stats.spirv_ms;
   report["pipeline_ms"] = stats.pipeline_ms;
-  report["first_evaluation_ms"] = first_ms.count();
   report["kernels_on_cpu"] = stats.kernels_on_cpu;
   report["kernels_on_device"] = stats.kernels_on_device;
+}
+
+}  // namespace
+
+void add_bench_options(CLI::App& app, BenchArguments& arguments) {
+  app.add_option("--samples", arguments.samples, "of which each time is the median (20)")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--only", arguments.only,
+                 "times to take, by name: residual, cost, jacobian, gradient, jtjp, step100, hvp, "
+                 "evaluation, fresh_evaluation (all)")
+      ->delimiter(',');
+  app.add_flag("!--no-peers", arguments.peers, "leaves other solvers out");
+  app.add_flag("!--no-check", arguments.check,
+               "does not compare the gradient with the scalar evaluator's, which takes long");
+}
+
+ordered_json run_bench(const BenchArguments& arguments) {
+  const SolverOptions options = resolved(to_options(arguments.solver));
+  ordered_json report;
+  const MemoryMeter meter;
+  const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
+  const ProblemModel model = make_model("bench", named->problem());
+  const Session session = open_session(model, options);
+  runtime::Engine& engine = *session.engine;
+  describe(report, arguments, model, options, engine);
+  std::vector<double> x(model.model.scalars);
+  named->problem().read_x(x);
+  check_first(report, engine, model.model, x,
+              arguments.check ? std::optional(options.precision) : std::nullopt);
+  BenchTimes times(engine.copy_rate(), runtime::Traffic(model.model, options.precision),
+                   arguments.samples, arguments.only);
+  measure(times, engine, model.model);
+  const ordered_json memory = meter.report(*named, model.model, engine);
+  measure_evaluations(times, engine, model, options, x);
+  add_statistics(report, engine.stats(), named->build_seconds);
+  times.write(report);
   report["why"] = session.why;
+  report.update(memory);
+  report["peers"] = arguments.peers ? run_peers(arguments, model.model) : ordered_json::array();
   return report;
 }
 

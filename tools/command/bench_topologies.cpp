@@ -94,6 +94,7 @@ nlohmann::ordered_json run_bench_topologies(std::uint64_t count, std::uint64_t s
   report["spirv_ms"] = stats.spirv_ms;
   // What is left of the first evaluation is the driver's work at the first dispatch.
   report["pipeline_ms"] = std::max(stats.pipeline_ms, first_ms - stats.glsl_ms - stats.spirv_ms);
+  report["copy_gb_s"] = engine.copy_rate() * 1e-9;
   report["shaders_compiled"] = stats.shaders_compiled;
   report["shader_cache_hits"] = stats.shader_cache_hits;
   return report;

@@ -92,22 +92,8 @@ bool is_on_mesh(const std::string& name) {
   return name == "arap" || name == "smooth" || name == "developable" || name == "multi";
 }
 
-problems::TriangleMesh mesh_of(const ProblemArguments& arguments) {
-  if (arguments.mesh.empty() == !arguments.icosphere) {
-    throw Error(
-        ErrorCode::InvalidArgument,
-        arguments.name + (arguments.icosphere ? ": expected --mesh or --icosphere, got both"
-                                              : ": expected --mesh FILE.obj or --icosphere K"));
-  }
-  problems::TriangleMesh mesh =
-      arguments.icosphere ? problems::icosphere(*arguments.icosphere) : read_mesh(arguments.mesh);
-  for (std::uint32_t k = 0; k < arguments.subdivide; ++k) mesh = problems::subdivide(mesh);
-  if (arguments.perturb != 0) problems::perturb(mesh.positions, arguments.perturb, kPerturbSeed);
-  return mesh;
-}
-
 std::unique_ptr<NamedProblem> make_on_mesh(const ProblemArguments& arguments) {
-  problems::TriangleMesh mesh = mesh_of(arguments);
+  problems::TriangleMesh mesh = read_problem_mesh(arguments);
   const auto make = [&]<class Made>(std::unique_ptr<Made> (*build)(const problems::TriangleMesh&)) {
     return timed([&] { return std::make_unique<MeshProblem<Made>>(std::move(mesh), build); });
   };
@@ -117,8 +103,9 @@ std::unique_ptr<NamedProblem> make_on_mesh(const ProblemArguments& arguments) {
   const problems::Developability energy = problems::parse_developability(arguments.energy);
   return timed([&] {
     return std::make_unique<MeshProblem<problems::Developable>>(
-        std::move(mesh),
-        [energy](const problems::TriangleMesh& m) { return problems::developable(m, energy); });
+        std::move(mesh), [&](const problems::TriangleMesh& m) {
+          return problems::developable(m, energy, arguments.edges);
+        });
   });
 }
 
@@ -154,6 +141,20 @@ std::vector<T> choose(std::vector<T> all, const ProblemArguments& arguments) {
 }
 
 }  // namespace
+
+problems::TriangleMesh read_problem_mesh(const ProblemArguments& arguments) {
+  if (arguments.mesh.empty() == !arguments.icosphere) {
+    throw Error(
+        ErrorCode::InvalidArgument,
+        arguments.name + (arguments.icosphere ? ": expected --mesh or --icosphere, got both"
+                                              : ": expected --mesh FILE.obj or --icosphere K"));
+  }
+  problems::TriangleMesh mesh =
+      arguments.icosphere ? problems::icosphere(*arguments.icosphere) : read_mesh(arguments.mesh);
+  for (std::uint32_t k = 0; k < arguments.subdivide; ++k) mesh = problems::subdivide(mesh);
+  if (arguments.perturb != 0) problems::perturb(mesh.positions, arguments.perturb, kPerturbSeed);
+  return mesh;
+}
 
 std::vector<problems::NistSet> read_nist_sets(const ProblemArguments& arguments) {
   if (arguments.data.empty())
@@ -205,6 +206,7 @@ void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool requir
   app.add_option("--perturb", arguments.perturb,
                  "moves each coordinate of the mesh by a seeded number up to this");
   app.add_option("--energy", arguments.energy, "covariance or hinge (developable)");
+  app.add_flag("--edges", arguments.edges, "with the lengths of edges as residuals (developable)");
   app.add_option("--width", arguments.width, "vertices along a side (springs)");
   app.add_option("--shuffle", arguments.shuffle,
                  "seed of a permutation of vertices and residuals (springs)");

@@ -28,6 +28,7 @@ struct ProblemArguments {
   std::uint32_t subdivide = 0;             ///< times that each triangle is cut into four
   double perturb = 0;                      ///< largest seeded move of a coordinate of the mesh
   std::string energy = "covariance";       ///< developable
+  bool edges = false;                      ///< developable: edge lengths are residuals too
   std::uint32_t width = 100;               ///< springs
   std::optional<std::uint64_t> shuffle;    ///< springs
   std::string data;                        ///< nist: a file or a folder of files *.dat
@@ -69,6 +70,10 @@ const std::vector<ProblemKind>& problem_kinds();
 /// a missing option, and what reading a mesh or a problem file throws. Of nist and mgh it is the
 /// one problem that --set names, from its first start.
 std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments);
+
+/// The mesh that --mesh, --icosphere, --subdivide and --perturb name. Throws
+/// Error{InvalidArgument} for a missing option, and what reading a mesh throws.
+problems::TriangleMesh read_problem_mesh(const ProblemArguments& arguments);
 
 /// The sets that --data and --set name: all of the folder where --set is empty. Throws
 /// Error{InvalidArgument} without --data or for a name that is not there, and what

@@ -19,23 +19,24 @@ void add_edges(Arap& out, const TriangleMesh& mesh, const Parameters& p, const P
   }
 }
 
-void add_pins(Arap& out, const TriangleMesh& mesh, const Parameters& p) {
+}  // namespace
+
+std::vector<Pin> arap_pins(const TriangleMesh& mesh) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (std::size_t i = 0; i < mesh.vertex_count(); ++i) {
     low = std::min(low, mesh.positions[3 * i + 1]);
     high = std::max(high, mesh.positions[3 * i + 1]);
   }
   const double h = high - low;
+  std::vector<Pin> pins;
   for (std::size_t i = 0; i < mesh.vertex_count(); ++i) {
     const double* u = &mesh.positions[3 * i];
     const bool bottom = u[1] <= low + 0.05 * h, top = u[1] >= high - 0.05 * h;
     if (!bottom && !top) continue;
-    const Vec3 target = {u[0], u[1], u[2] + (top ? h / 2 : 0.0)};
-    out.problem.add_residual((p.vec3(i) - target) * 10.0, {.label = "pin"});
+    pins.push_back({static_cast<std::uint32_t>(i), {u[0], u[1], u[2] + (top ? h / 2 : 0.0)}});
   }
+  return pins;
 }
-
-}  // namespace
 
 std::unique_ptr<Arap> arap(const TriangleMesh& mesh) {
   if (mesh.triangles.empty()) {
@@ -47,7 +48,10 @@ std::unique_ptr<Arap> arap(const TriangleMesh& mesh) {
   const Parameters p = out->problem.add_parameters(out->positions, 3);
   const Parameters a = out->problem.add_parameters(out->rotations, 3);
   add_edges(*out, mesh, p, a);
-  add_pins(*out, mesh, p);
+  for (const auto& [vertex, c] : arap_pins(mesh)) {
+    out->problem.add_residual((p.vec3(vertex) - Vec3{c[0], c[1], c[2]}) * kPinWeight,
+                              {.label = "pin"});
+  }
   return out;
 }
 

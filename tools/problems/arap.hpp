@@ -5,10 +5,22 @@
 
 #include <topograd/frontend/problem.hpp>
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
 namespace topograd::problems {
+
+/// A vertex and the place that it is pulled to.
+struct Pin {
+  std::uint32_t vertex = 0;
+  std::array<double, 3> target = {};
+};
+/// How strongly: the residual is kPinWeight (p_i − c_i).
+inline constexpr double kPinWeight = 10;
+/// The vertices that arap() pulls, ascending.
+std::vector<Pin> arap_pins(const TriangleMesh& mesh);
 
 /// The problem and the memory that it works on.
 struct Arap {

@@ -1,6 +1,8 @@
 // developable(mesh): energies that are 0 where a triangle mesh can be unrolled.
 #include "problems/developable.hpp"
 
+#include "problems/edges.hpp"
+
 #include <topograd/frontend/geometry.hpp>
 #include <topograd/frontend/mat.hpp>
 #include <topograd/frontend/reduce.hpp>
@@ -96,7 +98,8 @@ void add_developability(Problem& problem, const Parameters& x, const TriangleMes
   add_stars(problem, x, stars, false, energy, weight);
 }
 
-std::unique_ptr<Developable> developable(const TriangleMesh& mesh, Developability energy) {
+std::unique_ptr<Developable> developable(const TriangleMesh& mesh, Developability energy,
+                                         bool edges) {
   if (mesh.triangles.empty()) {
     throw Error(ErrorCode::InvalidArgument,
                 "developable: expected a mesh with triangles, got none");
@@ -105,6 +108,7 @@ std::unique_ptr<Developable> developable(const TriangleMesh& mesh, Developabilit
   out->positions = mesh.positions;
   const Parameters x = out->problem.add_parameters(out->positions, 3);
   add_developability(out->problem, x, mesh, energy);
+  if (edges) add_edge_lengths(out->problem, x, mesh);
   return out;
 }
 

@@ -30,10 +30,11 @@ struct Developable {
   Problem problem;
 };
 
-/// The sum of the energies of all vertex stars. Throws Error{InvalidArgument} for a mesh without
-/// triangles, and as vertex_stars().
+/// The sum of the energies of all vertex stars, with `edges` also the residuals of edges.hpp.
+/// Throws Error{InvalidArgument} for a mesh without triangles, and as vertex_stars().
 std::unique_ptr<Developable> developable(const TriangleMesh& mesh,
-                                         Developability energy = Developability::covariance);
+                                         Developability energy = Developability::covariance,
+                                         bool edges = false);
 
 /// Adds these energies for the vertices `x` of a mesh, times `weight`. Stars of one or two
 /// triangles can always be unrolled and have none.

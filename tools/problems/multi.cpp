@@ -2,28 +2,16 @@
 #include "problems/multi.hpp"
 
 #include "problems/developable.hpp"
+#include "problems/edges.hpp"
 #include "problems/smooth.hpp"
 
 #include <topograd/frontend/vec.hpp>
 #include <topograd/ir/error.hpp>
 
-#include <cmath>
-
 namespace topograd::problems {
 namespace {
 
 constexpr std::uint32_t kFitEvery = 10;
-
-void add_edges(Multi& out, const Parameters& x, const TriangleMesh& mesh) {
-  const double* u = mesh.positions.data();
-  for (const auto& [a, b] : directed_edges(mesh)) {
-    if (a > b) continue;
-    const double length =
-        std::hypot(u[3 * a] - u[3 * b], u[3 * a + 1] - u[3 * b + 1], u[3 * a + 2] - u[3 * b + 2]);
-    out.problem.add_residual(out.edges.value() * (norm(x.vec3(a) - x.vec3(b)) - length),
-                             {.label = "edge"});
-  }
-}
 
 void add_fit(Multi& out, const Parameters& x, const TriangleMesh& mesh) {
   const std::vector<VertexStar> stars = vertex_stars(mesh);
@@ -49,7 +37,7 @@ std::unique_ptr<Multi> multi(const TriangleMesh& mesh) {
   for (Uniform* weight : {&out->developability, &out->edges, &out->smoothing, &out->fit})
     *weight = out->problem.add_uniform(1);
   add_developability(out->problem, x, mesh, Developability::covariance, &out->developability);
-  add_edges(*out, x, mesh);
+  add_edge_lengths(out->problem, x, mesh, &out->edges);
   add_cotangent_smoothing(out->problem, x, mesh, &out->smoothing);
   add_fit(*out, x, mesh);
   return out;

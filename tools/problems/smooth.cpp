@@ -44,6 +44,8 @@ double diagonal(const TriangleMesh& mesh) {
   return std::hypot(d[0], d[1], d[2]);
 }
 
+}  // namespace
+
 std::vector<double> noisy_positions(const TriangleMesh& mesh) {
   const std::vector<double> n = normals(mesh);
   const double size = 0.01 * diagonal(mesh);
@@ -57,8 +59,6 @@ std::vector<double> noisy_positions(const TriangleMesh& mesh) {
   }
   return out;
 }
-
-}  // namespace
 
 void add_cotangent_smoothing(Problem& problem, const Parameters& x, const TriangleMesh& mesh,
                              const Uniform* weight) {

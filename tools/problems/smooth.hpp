@@ -10,6 +10,9 @@
 
 namespace topograd::problems {
 
+/// The positions a_i that smooth() starts from and fits.
+std::vector<double> noisy_positions(const TriangleMesh& mesh);
+
 /// The problem and the memory that it works on.
 struct Smooth {
   std::vector<double> positions;  ///< x, starts at the noisy positions

@@ -11,13 +11,6 @@
 namespace topograd::problems {
 namespace {
 
-/// An edge, or an anchor where b is `kAnchor`; in grid numbering.
-struct Spring {
-  std::uint32_t a = 0, b = 0;
-  double rest = 0;
-};
-constexpr std::uint32_t kAnchor = ~std::uint32_t{0};
-
 std::vector<Spring> all_springs(std::uint32_t w) {
   std::vector<Spring> out;
   out.reserve(std::size_t{3} * w * w);
@@ -28,7 +21,8 @@ std::vector<Spring> all_springs(std::uint32_t w) {
     if (right && up) out.push_back({k, k + w + 1, std::sqrt(2.0)});
   }
   for (const std::uint32_t corner : {0u, w - 1, w * (w - 1), w * w - 1}) {
-    out.push_back({corner, kAnchor, 0});
+    const std::uint32_t i = corner % w, j = corner / w;
+    out.push_back({corner, Spring::kAnchor, 0, {1.1 * i, 1.1 * j, 0.0}});
   }
   return out;
 }
@@ -52,35 +46,46 @@ void place_vertices(std::uint32_t w, const std::vector<std::uint32_t>& position,
 
 }  // namespace
 
-std::unique_ptr<Springs> springs(std::uint32_t width, std::optional<std::uint64_t> shuffle) {
+SpringGrid spring_grid(std::uint32_t width, std::optional<std::uint64_t> shuffle) {
   constexpr std::uint32_t kLargest = 37'837;  // 3 W² scalars have 32-bit indices
   if (width < 2 || width > kLargest) {
     throw Error(ErrorCode::InvalidArgument, "springs: expected a width in 2 .. " +
                                                 std::to_string(kLargest) + ", got " +
                                                 std::to_string(width));
   }
-  std::vector<Spring> all = all_springs(width);
+  SpringGrid grid{std::vector<double>(std::size_t{3} * width * width), all_springs(width)};
   std::vector<std::uint32_t> position(width * width);
   std::iota(position.begin(), position.end(), 0u);
   if (shuffle) {
     std::mt19937_64 random(*shuffle);
     shuffle_in_place(position, random);
-    shuffle_in_place(all, random);
-  }
-  auto out = std::make_unique<Springs>();
-  out->x.resize(std::size_t{3} * width * width);
-  place_vertices(width, position, out->x);
-  const Parameters x = out->problem.add_parameters(out->x, 3);
-  for (const Spring& s : all) {
-    const Vec3 a = x.vec3(position[s.a]);
-    if (s.b == kAnchor) {
-      const std::uint32_t i = s.a % width, j = s.a / width;
-      const Vec3 corner = {1.1 * i, 1.1 * j, 0.0};
-      out->problem.add_residual(a - corner, {.label = "anchor"});
-    } else {
-      out->problem.add_residual(norm(a - x.vec3(position[s.b])) - s.rest, {.label = "spring"});
+    shuffle_in_place(grid.springs, random);
+    for (Spring& s : grid.springs) {
+      s.a = position[s.a];
+      if (s.b != Spring::kAnchor) s.b = position[s.b];
     }
   }
+  place_vertices(width, position, grid.x);
+  return grid;
+}
+
+void add_springs(Problem& problem, const Parameters& x, std::span<const Spring> springs) {
+  for (const Spring& s : springs) {
+    const Vec3 a = x.vec3(s.a);
+    if (s.b == Spring::kAnchor) {
+      const Vec3 corner = {s.target[0], s.target[1], s.target[2]};
+      problem.add_residual(a - corner, {.label = "anchor"});
+    } else {
+      problem.add_residual(norm(a - x.vec3(s.b)) - s.rest, {.label = "spring"});
+    }
+  }
+}
+
+std::unique_ptr<Springs> springs(std::uint32_t width, std::optional<std::uint64_t> shuffle) {
+  SpringGrid grid = spring_grid(width, shuffle);
+  auto out = std::make_unique<Springs>();
+  out->x = std::move(grid.x);
+  add_springs(out->problem, out->problem.add_parameters(out->x, 3), grid.springs);
   return out;
 }
 

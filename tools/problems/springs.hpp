@@ -3,12 +3,32 @@
 
 #include <topograd/frontend/problem.hpp>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace topograd::problems {
+
+/// A spring between two vertices, or an anchor of one.
+struct Spring {
+  static constexpr std::uint32_t kAnchor = ~std::uint32_t{0};
+  std::uint32_t a = 0, b = 0;  ///< vertices; b = kAnchor: x_a is pulled to `target`
+  double rest = 0;
+  std::array<double, 3> target = {};
+};
+
+/// The grid as numbers: what springs() makes a problem of.
+struct SpringGrid {
+  std::vector<double> x;  ///< three coordinates a vertex
+  std::vector<Spring> springs;
+};
+/// Arguments and errors as of springs().
+SpringGrid spring_grid(std::uint32_t width, std::optional<std::uint64_t> shuffle = {});
+/// Adds the residuals of springs, in their order.
+void add_springs(Problem& problem, const Parameters& x, std::span<const Spring> springs);
 
 /// The problem and the memory that it works on.
 struct Springs {

@@ -1,0 +1,135 @@
+// Ceres as a peer: a library of its own, which the command opens where it was built.
+#include "command/peer.hpp"
+#include "peer_functors.hpp"
+
+#include <ceres/ceres.h>
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+namespace topograd::bench {
+namespace {
+
+using command::PeerInput;
+using command::PeerReport;
+using command::PeerTerm;
+
+constexpr int kSteps = 5;
+constexpr int kStepIterations = 100;
+
+/// The file that a function of the linear algebra libraries comes from, links followed.
+std::string blas() {
+  void* library = ::dlopen("libblas.so.3", RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) library = ::dlopen("liblapack.so.3", RTLD_LAZY | RTLD_NOLOAD);
+  void* function = library == nullptr ? nullptr : ::dlsym(library, "dgemm_");
+  Dl_info info{};
+  if (function == nullptr || ::dladdr(function, &info) == 0) return "unknown BLAS";
+  const std::unique_ptr<char, decltype(&std::free)> path(::realpath(info.dli_fname, nullptr),
+                                                         &std::free);
+  return path ? path.get() : info.dli_fname;
+}
+
+/// Adds the residual blocks of one kind.
+void add_term(ceres::Problem& problem, const PeerTerm& term, std::vector<double>& x) {
+  const std::size_t width = blocks_of(term.kind), count = term.blocks.size() / width;
+  for (std::size_t k = 0; k < count; ++k) {
+    const double* n = term.numbers.data() + k * numbers_of(term.kind);
+    const auto block = [&](std::size_t i) { return &x[3 * term.blocks[k * width + i]]; };
+    using ceres::AutoDiffCostFunction;
+    switch (term.kind) {
+      case PeerTerm::Kind::spring:
+        problem.AddResidualBlock(new AutoDiffCostFunction<Spring, 1, 3, 3>(new Spring{n[0]}),
+                                 nullptr, block(0), block(1));
+        break;
+      case PeerTerm::Kind::target:
+        problem.AddResidualBlock(
+            new AutoDiffCostFunction<Target, 3, 3>(new Target{n[0], {n[1], n[2], n[3]}}), nullptr,
+            block(0));
+        break;
+      case PeerTerm::Kind::arap_edge:
+        problem.AddResidualBlock(
+            new AutoDiffCostFunction<ArapEdge, 3, 3, 3, 3>(new ArapEdge{{n[0], n[1], n[2]}}),
+            nullptr, block(0), block(1), block(2));
+        break;
+      case PeerTerm::Kind::smoothing:
+        problem.AddResidualBlock(new AutoDiffCostFunction<Smoothing, 3, 3, 3, 3, 3>(new Smoothing),
+                                 nullptr, block(0), block(1), block(2), block(3));
+        break;
+    }
+  }
+}
+
+ceres::Solver::Summary solve(ceres::Problem& problem, int threads, int steps, int iterations) {
+  ceres::Solver::Options options;
+  options.num_threads = threads;
+  options.linear_solver_type = ceres::CGNR;
+  options.max_num_iterations = steps;
+  options.min_linear_solver_iterations = options.max_linear_solver_iterations = iterations;
+  options.function_tolerance = options.gradient_tolerance = options.parameter_tolerance = 0;
+  options.logging_type = ceres::SILENT;
+  ceres::Solver::Summary summary;
+  ceres::Solve(options, &problem, &summary);
+  return summary;
+}
+
+double mean_us(double seconds, int count) { return count > 0 ? seconds / count * 1e6 : 0; }
+
+double microseconds_of(const auto& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+/// By Problem::Evaluate; the better of two, because the first one finds the structure.
+void evaluate(ceres::Problem& problem, const PeerInput& input, PeerReport& report) {
+  ceres::Problem::EvaluateOptions options;
+  options.num_threads = input.threads;
+  std::vector<double> residuals, gradient;
+  ceres::CRSMatrix jacobian;
+  double cost = 0;
+  const auto with_jacobian = [&] {
+    problem.Evaluate(options, &cost, &residuals, nullptr, &jacobian);
+  };
+  const auto with_gradient = [&] { problem.Evaluate(options, &cost, nullptr, &gradient, nullptr); };
+  report.evaluate_jacobian_us =
+      std::min(microseconds_of(with_jacobian), microseconds_of(with_jacobian));
+  report.gradient_us = std::min(microseconds_of(with_gradient), microseconds_of(with_gradient));
+  report.initial_cost = cost;
+}
+
+void run(const PeerInput& input, PeerReport& report) {
+  report.name = "Ceres";
+  report.version = CERES_VERSION_STRING;
+  report.libraries = blas();
+  std::vector<double> x = input.x;
+  ceres::Problem problem;
+  report.build_s = microseconds_of([&] {
+                     for (const PeerTerm& term : input.terms) add_term(problem, term, x);
+                   }) *
+                   1e-6;
+  evaluate(problem, input, report);
+  const ceres::Solver::Summary s = solve(problem, input.threads, kSteps, 1);
+  report.residual_us = mean_us(s.residual_evaluation_time_in_seconds, s.num_residual_evaluations);
+  report.jacobian_us = mean_us(s.jacobian_evaluation_time_in_seconds, s.num_jacobian_evaluations);
+  if (!input.step) return;
+  std::copy(input.x.begin(), input.x.end(), x.begin());
+  const ceres::Solver::Summary one = solve(problem, input.threads, 1, kStepIterations);
+  report.step100_us =
+      mean_us(one.linear_solver_time_in_seconds, one.num_linear_solves) +
+      mean_us(one.jacobian_evaluation_time_in_seconds, one.num_jacobian_evaluations) +
+      mean_us(one.residual_evaluation_time_in_seconds, one.num_residual_evaluations);
+}
+
+}  // namespace
+}  // namespace topograd::bench
+
+extern "C" void topograd_run_peer(const topograd::command::PeerInput& input,
+                                  topograd::command::PeerReport& report) {
+  topograd::bench::run(input, report);
+}

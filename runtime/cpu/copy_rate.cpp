@@ -1,0 +1,39 @@
+// Copies of large arrays, one part a thread.
+#include <topograd/runtime/cpu/copy_rate.hpp>
+
+#include <topograd/runtime/cpu/column.hpp>
+#include <topograd/runtime/cpu/median_time.hpp>
+
+#include <cstring>
+
+namespace topograd::runtime::cpu {
+namespace {
+
+constexpr std::size_t kBytes = std::size_t{64} << 20;
+constexpr int kWarmUps = 2, kSamples = 9;
+
+}  // namespace
+
+double copy_rate(Pool& pool) {
+  Column<std::byte> from(kBytes), to(kBytes);
+  // One piece a thread: the C library goes around the caches for large pieces alone.
+  const std::size_t piece = (kBytes + static_cast<std::size_t>(pool.threads()) - 1) /
+                            static_cast<std::size_t>(pool.threads());
+  const auto for_pieces = [&](const auto& f) { pool.for_ranges(kBytes, piece, f); };
+  for_pieces([&](std::size_t begin, std::size_t end) {
+    std::memset(from.data() + begin, 1, end - begin);
+  });
+  const Timing timing = median_time(kWarmUps, kSamples, [&] {
+    for_pieces([&](std::size_t begin, std::size_t end) {
+      std::memcpy(to.data() + begin, from.data() + begin, end - begin);
+    });
+  });
+  return 2 * static_cast<double>(kBytes) / (timing.wall_us * 1e-6);
+}
+
+double copy_rate(int threads) {
+  Pool pool(threads);
+  return copy_rate(pool);
+}
+
+}  // namespace topograd::runtime::cpu

@@ -1,0 +1,43 @@
+// The bytes that evaluations must move: what their times are measured against.
+#pragma once
+
+#include <topograd/runtime/engine.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace topograd::runtime {
+
+/// Bytes that one evaluation of a model moves at least, on any backend: the columns of every batch
+/// that takes part, as a plan stores them (columns at a constant offset from another and constant
+/// ones take none; other index columns 4 bytes a row), the unknowns once, a direction once, and
+/// what it gives once. Of Jacobians and Hessians the entries that are neither constant nor equal to
+/// another one of the same instance, but for the sign.
+///
+/// Kernels may move more: columns copied for each of the blocks that an instance touches, stored
+/// terms, cache lines of which they use a part.
+class Traffic {
+ public:
+  /// Cost: a few passes over the index and data columns.
+  Traffic(const Model& model, Precision precision);
+
+  std::uint64_t bytes(KernelKind kind) const;
+  /// A Gauss-Newton step with so many iterations of conjugate gradients: a gradient, then in each
+  /// iteration a product, the direction (r read, p read and written) and the update (δ and r read
+  /// and written, p and q read).
+  std::uint64_t step_bytes(int iterations) const;
+
+ private:
+  struct TermBytes {
+    Term term;
+    std::uint64_t instances = 0;
+    std::uint64_t columns = 0;  // bytes
+  };
+  std::uint64_t results(const TermBytes& term, KernelKind kind) const;
+
+  std::uint64_t number_ = 8;  // bytes of one
+  std::uint64_t scalars_ = 0, packed_blocks_ = 0;
+  std::vector<TermBytes> terms_;
+};
+
+}  // namespace topograd::runtime

@@ -1,0 +1,60 @@
+// What an engine's times and sizes are measured against: copies on the device, bytes by use.
+#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+
+#include <algorithm>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+constexpr std::uint64_t kBytes = std::uint64_t{256} << 20;
+constexpr std::uint64_t kSoftwareBytes = std::uint64_t{64} << 20;
+constexpr int kWarmUps = 2, kSamples = 9;
+
+}  // namespace
+
+double VulkanEngine::copy_rate() {
+  const double rate = time_copies();
+  context_.device->trim();  // what the copies needed is not to be taken for the engine's
+  return rate;
+}
+
+double VulkanEngine::time_copies() {
+  const std::uint64_t wanted = context_.device->info().software() ? kSoftwareBytes : kBytes;
+  const std::uint64_t bytes =
+      std::min(wanted, context_.device->limits().max_allocation_size / 4 * 4);
+  const Buffer from = context_.device->buffer(bytes, MemoryKind::Device, "copy_source");
+  const Buffer to = context_.device->buffer(bytes, MemoryKind::Device, "copy_target");
+  run_once("fill", [&](CommandList& list) { list.fill(from, 0, bytes, 1); });
+  const Recorded recorded = make_list("copy", [&](CommandList& list) {
+    list.write_timestamp("begin");
+    list.copy(from, 0, to, 0, bytes);
+    list.write_timestamp("end");
+  });
+  const Timing timing = time_list(recorded, kWarmUps, kSamples);
+  return 2 * static_cast<double>(bytes) / (timing.device_us * 1e-6);
+}
+
+std::vector<MemoryUse> VulkanEngine::memory() const {
+  std::vector<MemoryUse> uses;
+  for (const auto& [name, bytes] : context_.device->memory_by_name())
+    uses.push_back({name, 0, bytes});
+  const MemoryStatistics pools = context_.device->memory();
+  uses.push_back({"rounding up to size classes", 0, pools.bytes_padding});
+  uses.push_back(
+      {"pooled, free", 0, pools.bytes_reserved - pools.bytes_in_use - pools.bytes_padding});
+  std::uint64_t order = order_.position.capacity() * sizeof(std::uint32_t), columns = 0, plans = 0;
+  for (const auto& rows : order_.rows) order += rows.capacity() * sizeof(std::uint32_t);
+  for (const auto& batch : ordered_batches_) columns += batch ? batch->bytes() : 0;
+  for (const auto& term : terms_) plans += term ? term->host_bytes() : 0;
+  uses.push_back({"order of blocks and instances", order, 0});
+  uses.push_back({"columns in that order", columns, 0});
+  uses.push_back({"gather plans", plans, 0});
+  uses.push_back({"numbers by scalar",
+                  diagonal_positions_.capacity() * sizeof(std::uint32_t) +
+                      source_.constant.capacity() + model_.constant.capacity(),
+                  0});
+  std::erase_if(uses, [](const MemoryUse& use) { return use.host + use.device == 0; });
+  return uses;
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,113 @@
+// topograd bench as users run it: shares of the copy bandwidth, memory, tracing, peers.
+#include "support/paths.hpp"
+#include "tools/run_command.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace topograd::test {
+namespace {
+
+nlohmann::json bench(const std::string& arguments) {
+  const CommandResult result = topograd("bench " + arguments + " --json -");
+  EXPECT_EQ(result.status, 0) << result.err;
+  return result.status == 0 ? nlohmann::json::parse(result.out) : nlohmann::json();
+}
+
+TEST(BenchCommand, EveryTimeHasItsShareOfTheCopyBandwidth) {
+  const nlohmann::json report =
+      bench("springs --width 40 --backend cpu --samples 3 --no-peers --threads 1");
+  const double rate = report["copy_gb_s"];
+  EXPECT_GT(rate, 0.1);
+  int times = 0;
+  for (const char* name : {"residual", "cost", "jacobian", "gradient", "jtjp", "step100",
+                           "evaluation", "fresh_evaluation"}) {
+    const std::string key(name);
+    const double us = report[key + "_us"], bytes = report[key + "_bytes"];
+    EXPECT_GT(us, 0) << key;
+    const double share = bytes / (us * 1e-6) / (rate * 1e9);
+    EXPECT_NEAR(report[key + "_share_of_copy"].get<double>(), share, 1e-9 * share) << key;
+    EXPECT_EQ(report["share_of_copy"][key], report[key + "_share_of_copy"]);
+    ++times;
+  }
+  EXPECT_EQ(report["share_of_copy"].size(), times);
+  // 3 W² − 4 W + 1 springs with two indices and a length; four anchors in one plane; x; one number
+  // a row.
+  const int springs = 3 * 1600 - 4 * 40 + 1;
+  EXPECT_EQ(report["residual_bytes"],
+            springs * (2 * 4 + 8) + 4 * (4 + 2 * 8) + 8 * (3 * 1600 + springs + 12));
+  EXPECT_TRUE(report["peers"].empty());
+}
+
+TEST(BenchCommand, OnlyTheTimesThatAreAskedFor) {
+  const nlohmann::json report = bench(
+      "developable --icosphere 1 --edges --perturb 1e-3 --backend cpu --samples 2 --only "
+      "gradient,evaluation");
+  EXPECT_EQ(report["instances"], 42 + 120);  // energies, and an edge each
+  EXPECT_EQ(report["residuals"], 120);
+  EXPECT_TRUE(report.contains("gradient_us") && report.contains("evaluation_us"));
+  EXPECT_FALSE(report.contains("cost_us") || report.contains("fresh_evaluation_us"));
+  const CommandResult wrong = topograd("bench springs --only gradients");
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_NE(wrong.err.find("expected --only to name some of residual"), std::string::npos)
+      << wrong.err;
+}
+
+TEST(BenchCommand, MemoryIsExplained) {
+  const nlohmann::json report =
+      bench("springs --width 200 --backend cpu --samples 1 --no-peers --only jacobian,gradient");
+  double host = 0;
+  for (const nlohmann::json& use : report["memory"]) host += use["host"].get<double>();
+  EXPECT_EQ(report["host_bytes_explained"], host);
+  EXPECT_GE(host, 118'405 * 40.0);  // the problem's columns alone
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_NEAR(report["host_bytes"].get<double>(), host, 0.1 * host);
+#endif
+}
+
+TEST(BenchCommand, TracesSpringsOfAnyNumber) {
+  const nlohmann::json report = bench("trace --count 50000 --samples 2 --threads 2");
+  EXPECT_EQ(report["residuals"], 50000);
+  EXPECT_GE(report["nodes_per_residual"], 17);  // two times three unknowns, ten ops, a length
+  EXPECT_LE(report["nodes_per_residual"], 24);
+  EXPECT_GT(report["residuals_per_s"], 0);
+  EXPECT_LE(report["bytes_per_residual"], 16);
+  EXPECT_EQ(report["column_bytes_per_residual"], 6 * 4 + 8);
+  EXPECT_LE(report["slow_matches"], 1);
+  EXPECT_GT(report["map_residuals_per_s"], 0);
+  EXPECT_GT(report["share_of_copy"], 0);
+  EXPECT_EQ(bench("trace --width 30 --samples 1")["residuals"], 3 * 900 - 4 * 30 + 1 + 4);
+  EXPECT_EQ(topograd("bench trace --count 0").status, 2);
+}
+
+TEST(BenchCommand, CeresIsMeasuredBesideUs) {
+  if (!std::filesystem::exists(program_dir() / "topograd_peer_ceres.so"))
+    GTEST_SKIP() << "built without Ceres";
+  struct Row {
+    std::string arguments;
+    double cost;  // published
+  };
+  for (const Row& row : {Row{"springs --width 30", 27.0082445932},
+                         Row{"springs --width 30 --shuffle 3", 27.0082445932},
+                         Row{"arap --mesh '" + spot() + "'", 3929.13617924},
+                         Row{"smooth --mesh '" + spot() + "'", 6.25798337662}}) {
+    const nlohmann::json report =
+        bench(row.arguments + " --backend cpu --samples 1 --only jacobian");
+    ASSERT_EQ(report["peers"].size(), 1u) << row.arguments;
+    const nlohmann::json& peer = report["peers"][0];
+    EXPECT_EQ(peer["name"], "Ceres");
+    EXPECT_NEAR(peer["initial_cost"].get<double>(), row.cost, 1e-10 * row.cost) << row.arguments;
+    EXPECT_NEAR(report["initial_cost"].get<double>(), row.cost, 1e-10 * row.cost) << row.arguments;
+    EXPECT_NE(peer["libraries"].get<std::string>().find("blas"), std::string::npos);
+    for (const char* key : {"build_s", "residual_us", "jacobian_us", "evaluate_jacobian_us",
+                            "gradient_us", "jacobian_share_of_copy"})
+      EXPECT_GT(peer[key].get<double>(), 0) << row.arguments << " " << key;
+  }
+  const nlohmann::json energies =
+      bench("developable --icosphere 0 --perturb 1e-3 --backend cpu --samples 1 --only cost");
+  EXPECT_TRUE(energies["peers"].empty());
+}
+
+}  // namespace
+}  // namespace topograd::test

@@ -1,0 +1,56 @@
+// What other solvers are given and what they answer: they are libraries of their own, opened when
+// they are there, so that the command needs none of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace topograd::command {
+
+/// Residual blocks of one kind over blocks of three unknowns.
+struct PeerTerm {
+  enum class Kind : std::uint8_t {
+    spring,     ///< ‖a − b‖ − L: blocks a, b; numbers L
+    target,     ///< w (a − c), three rows: block a; numbers w, c
+    arap_edge,  ///< p − q − R(r) u, three rows: blocks p, q, r; numbers u
+    smoothing  ///< √max(w, 10⁻⁴) (a − b), three rows, w = ½ (cot at l + cot at r): blocks a, b, l,
+               ///< r
+  };
+  Kind kind = Kind::spring;
+  std::vector<std::uint32_t> blocks;
+  std::vector<double> numbers;
+};
+constexpr std::size_t blocks_of(PeerTerm::Kind kind) {
+  constexpr std::size_t kBlocks[] = {2, 1, 3, 4};
+  return kBlocks[static_cast<std::size_t>(kind)];
+}
+constexpr std::size_t numbers_of(PeerTerm::Kind kind) {
+  constexpr std::size_t kNumbers[] = {1, 4, 3, 0};
+  return kNumbers[static_cast<std::size_t>(kind)];
+}
+
+struct PeerInput {
+  std::vector<double> x;  ///< three numbers a block
+  std::vector<PeerTerm> terms;
+  int threads = 1;
+  bool step = true;  ///< time a step too
+};
+
+/// Times in µs; 0 where there is none.
+struct PeerReport {
+  std::string name, version;
+  std::string libraries;  ///< for linear algebra, as found
+  double build_s = 0, initial_cost = 0;
+  double residual_us = 0;           ///< inside of a solve
+  double jacobian_us = 0;           ///< residuals and Jacobian inside of a solve
+  double evaluate_jacobian_us = 0;  ///< the same by the call for single evaluations
+  double gradient_us = 0;           ///< by that call
+  double step100_us = 0;            ///< a Gauss-Newton step with 100 CG iterations
+};
+
+/// The one function of a peer's library.
+using RunPeer = void (*)(const PeerInput& input, PeerReport& report);
+inline constexpr const char* kRunPeer = "topograd_run_peer";
+
+}  // namespace topograd::command
