@@ -39,6 +39,10 @@ void Engine::trial_point(std::span<double>) {
   throw Error(ErrorCode::Unsupported, "engine " + backend() + ": it cannot show its trial point");
 }
 
+StepReport Engine::rescale_step(double) {
+  throw Error(ErrorCode::Unsupported, "engine " + backend() + ": its steps have one length");
+}
+
 std::unique_ptr<RowRunner> Engine::row_runner() const {
   return cpu::make_row_runner(Precision::f64);
 }

@@ -161,6 +161,10 @@ class Engine {
   virtual StepReport try_step(std::span<const double> delta) = 0;
   /// The point that the last try_step() moved to. Throws Error{Unsupported} by default.
   virtual void trial_point(std::span<double> x);
+  /// Moves the trial point to x + length δ, with the δ of the last try_step(); step_norm and
+  /// trial_cost are set. One evaluation of the cost. False by default: this engine cannot.
+  virtual bool can_rescale_step() const { return false; }
+  virtual StepReport rescale_step(double length);
   virtual void accept() = 0;  ///< the trial point becomes the current point
 
   /// Runs one kind of evaluation `warm_ups` + `samples` times with x resident; medians.

@@ -16,6 +16,9 @@ using runtime::StepReport;
 // Damping at the level of rounding: a Gauss–Newton step that a singular block cannot break.
 double undamped_lambda(Precision precision) { return precision == Precision::f32 ? 1e-7 : 1e-15; }
 
+// Steps between these gains are long enough; below the least one damping turns them as well.
+constexpr double kLeastRescaledGain = -1, kLeastChange = 0.2, kLongestStep = 2;
+
 bool finite(const runtime::PointReport& point) {
   return std::isfinite(point.cost) && std::isfinite(point.gradient_max_norm);
 }
@@ -78,7 +81,8 @@ runtime::StepRequest Minimizer::request() const {
 
 void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
   const double begin = control_.elapsed();
-  const StepReport report = solver.try_step(engine, request());
+  StepReport report = solver.try_step(engine, request());
+  rescale(engine, solver, report);
   if (std::isfinite(report.model_decrease)) inspector_.check_trial(engine);
   summary_.times.linear_solver_seconds += report.linear_seconds;
   summary_.times.evaluation_seconds +=
@@ -107,6 +111,26 @@ void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
   }
   iteration.cost = point_.cost;
   record(iteration);
+}
+
+/// Replaces a step by a better one of another length. With g·δ ≈ −2 × the model's decrease, as
+/// where the damping is small, the parabola's minimum lies at 1 / (2 − gain).
+void Minimizer::rescale(runtime::Engine& engine, StepSolver& solver, StepReport& report) {
+  if (!options_.rescale_steps || options_.use_nonmonotonic_steps || !solver.can_rescale(engine)) {
+    return;
+  }
+  const double gain = (point_.cost - report.trial_cost) / report.model_decrease;
+  if (!(report.model_decrease > 0) || !(gain > kLeastRescaledGain)) return;
+  const double length = gain < 2 - 1 / kLongestStep ? 1 / (2 - gain) : kLongestStep;
+  if (std::abs(length - 1) < kLeastChange) return;
+  const StepReport other = solver.rescale(engine, length);
+  if (other.trial_cost < report.trial_cost) {
+    if (length < 1) report.model_decrease *= length * (2 - length);
+    report.step_norm = other.step_norm;
+    report.trial_cost = other.trial_cost;
+  } else {
+    solver.rescale(engine, 1);
+  }
 }
 
 void Minimizer::take(runtime::Engine& engine, StepSolver& solver, const StepReport& report,

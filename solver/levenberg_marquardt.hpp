@@ -42,6 +42,7 @@ class Minimizer {
   void step(runtime::Engine& engine, StepSolver& solver);
   void take(runtime::Engine& engine, StepSolver& solver, const runtime::StepReport& report,
             IterationSummary& iteration);
+  void rescale(runtime::Engine& engine, StepSolver& solver, runtime::StepReport& report);
   void refuse(const runtime::StepReport& report, IterationSummary& iteration);
   void linearize(runtime::Engine& engine, StepSolver& solver);
   void keep_best(runtime::Engine& engine, double trial_cost);

@@ -106,6 +106,11 @@ class FollowingEngine final : public runtime::Engine {
   StepReport try_step(std::span<const double> delta) override {
     return settle_trial(settled().try_step(delta));
   }
+  bool can_rescale_step() const override { return inner_->can_rescale_step(); }
+  StepReport rescale_step(double length) override {
+    take_back();
+    return settle_trial(inner_->rescale_step(length));
+  }
   void accept() override {
     inner_->accept();
     branches_.keep();

@@ -97,8 +97,9 @@ class Solver {
     std::vector<IterationCallback*> callbacks;  ///< not owned
 
     /// What Ceres has no name for, an addition to its interface: backend, device, precision and so
-    /// on. Of its fields those that have a counterpart above are not read.
-    topograd::SolverOptions topograd;
+    /// on. Of its fields those that have a counterpart above are not read. Steps have the length
+    /// that Ceres gives them.
+    topograd::SolverOptions topograd{.rescale_steps = false};
   };
 
   struct Summary {

@@ -51,6 +51,8 @@ class CpuEngine final : public Engine {
   PointReport linearize() override;
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
+  bool can_rescale_step() const override { return true; }
+  StepReport rescale_step(double length) override;
   void accept() override;
 
   Timing time(KernelKind kind, int warm_ups, int samples) override;
@@ -85,7 +87,7 @@ class CpuEngine final : public Engine {
   void set_scale();
   template <class Damping>
   double multiply(const Damping& damping, const T* p, T* q);
-  StepReport finish_step();
+  StepReport finish_step(double length = 1);
 
   // What time() measures, with everything resident.
   std::function<void()> work_of(KernelKind kind);

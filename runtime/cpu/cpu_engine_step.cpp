@@ -192,15 +192,21 @@ StepReport CpuEngine<T>::try_step(std::span<const double> delta) {
   return finish_step();
 }
 
-// Moves to x + δ and looks at the cost there.
 template <class T>
-StepReport CpuEngine<T>::finish_step() {
+StepReport CpuEngine<T>::rescale_step(double length) {
+  return finish_step(length);
+}
+
+// Moves to x + length δ and looks at the cost there.
+template <class T>
+StepReport CpuEngine<T>::finish_step(double length) {
   const double square =
       pool_.sum_ranges(scalars_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
         double sum = 0;
         for (std::size_t i = begin; i < end; ++i) {
-          trial_[i] = x_[i] + delta_[i];
-          sum += double{delta_[i]} * double{delta_[i]};
+          const T step = static_cast<T>(length) * delta_[i];
+          trial_[i] = x_[i] + step;
+          sum += double{step} * double{step};
         }
         return sum;
       });

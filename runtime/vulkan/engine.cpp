@@ -60,8 +60,8 @@ void VulkanEngine::build() {
         term.batch->size() == 0 ? nullptr : std::make_unique<DeviceTerm>(context_, term, model_));
   }
   stored_.resize(terms_.size());
-  for (Recorded* recorded :
-       {&linearize_list_, &solve_start_list_, &iterations_list_, &trial_list_, &accept_list_}) {
+  for (Recorded* recorded : {&linearize_list_, &solve_start_list_, &iterations_list_, &trial_list_,
+                             &rescaled_list_, &accept_list_}) {
     *recorded = Recorded{};
   }
   staging_ = {};

@@ -40,15 +40,17 @@ double VulkanEngine::trial_cost() {
 
 void VulkanEngine::rebuild() {
   const std::vector<double> none(model_.scalars);
-  std::vector<double> x = none, trial = none, scale = none;
+  std::vector<double> x = none, trial = none, scale = none, step = none;
   read_vector(x_, x);
   read_vector(trial_, trial);
   read_vector(scale_, scale);
+  read_vector(step_, step);
   const bool scaled = scale_is_set_;
   build();
   write_vector(x_, x);
   write_vector(trial_, trial);
   write_vector(scale_, scale);
+  write_vector(step_, step);
   scale_is_set_ = scaled;
 }
 

@@ -59,6 +59,21 @@ void VulkanEngine::record_trial(CommandList& list) {
   record_cost(list, trial_, Scalar::trial_cost);
 }
 
+void VulkanEngine::record_rescaled(CommandList& list) {
+  BindingTable table;
+  table.set(BufferRole::first_operand, x_);
+  table.set(BufferRole::second_operand, step_);
+  table.set(BufferRole::result, trial_);
+  list.barrier();
+  vectors_->record(list,
+                   {.op = VectorOp::combine,
+                    .constants = {.count = static_cast<std::uint32_t>(model_.scalars),
+                                  .b = codegen::slot(Scalar::user)}},
+                   table);
+  list.barrier();
+  record_cost(list, trial_, Scalar::trial_cost);
+}
+
 void VulkanEngine::prepare_lists() {
   if (linearize_list_.list) return;
   const bool free_choice = !options_.accumulation;
@@ -86,6 +101,7 @@ void VulkanEngine::prepare_lists() {
   iterations_list_ = make_list(
       "iterations", [&](CommandList& l) { record_iterations(l, kIterationsOfList, true); });
   trial_list_ = make_list("trial", [&](CommandList& l) { record_trial(l); });
+  rescaled_list_ = make_list("rescaled_trial", [&](CommandList& l) { record_rescaled(l); });
   const std::uint64_t bytes = model_.scalars * context_.element_bytes();
   accept_list_ = make_list("accept", [&](CommandList& l) { l.copy(trial_, 0, x_, 0, bytes); });
   for (std::size_t k = 0; k < staging_.points.size(); ++k) {
@@ -138,7 +154,7 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
   report.linear_iterations = iterate(request.max_linear_iterations);
   const auto values = vectors_->last_read();
   report.model_decrease = values[codegen::slot(Scalar::model_decrease)];
-  report.step_norm = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
+  report.step_norm = step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
   report.trial_cost = values[codegen::slot(Scalar::trial_cost)];
   report.linear_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -168,7 +184,17 @@ StepReport VulkanEngine::try_step(std::span<const double> delta) {
   write_vector(step_, delta);
   submit(trial_list_, false);
   const auto values = read_scalars();
-  return {.step_norm = std::sqrt(values[codegen::slot(Scalar::step_squared)]),
+  step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
+  return {.step_norm = step_norm_, .trial_cost = values[codegen::slot(Scalar::trial_cost)]};
+}
+
+StepReport VulkanEngine::rescale_step(double length) {
+  prepare_lists();  // branches that went back may have changed the terms
+  const std::pair<Scalar, double> scalars[] = {{Scalar::user, length}};
+  vectors_->write(scalars);
+  submit(rescaled_list_, false);
+  const auto values = read_scalars();
+  return {.step_norm = length * step_norm_,
           .trial_cost = values[codegen::slot(Scalar::trial_cost)]};
 }
 

@@ -57,6 +57,8 @@ class VulkanEngine final : public Engine {
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
   void trial_point(std::span<double> x) override { read_vector(trial_, x); }
+  bool can_rescale_step() const override { return true; }
+  StepReport rescale_step(double length) override;
   void accept() override;
   bool last_known_point(std::span<double> x) override;
 
@@ -142,6 +144,7 @@ class VulkanEngine final : public Engine {
   // step.cpp: damped least squares
   void record_linearize(CommandList& list);
   void record_trial(CommandList& list);
+  void record_rescaled(CommandList& list);
   int iterate(int most);
   const std::array<double, codegen::kScalarCount>& read_scalars();
   void prepare_lists();
@@ -181,7 +184,9 @@ class VulkanEngine final : public Engine {
     std::chrono::steady_clock::time_point last;
   };
   Staging staging_;
-  Recorded linearize_list_, solve_start_list_, iterations_list_, trial_list_, accept_list_;
+  Recorded linearize_list_, solve_start_list_, iterations_list_, trial_list_, rescaled_list_,
+      accept_list_;
+  double step_norm_ = 0;  // of the last step at its full length
   CompileStats compile_before_;
   Counters counters_before_;
   std::uint64_t kernels_ = 0;

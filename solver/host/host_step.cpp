@@ -121,13 +121,24 @@ runtime::StepReport HostStep::try_step(runtime::Engine& engine,
     mu_ *= kMuFactor;
     have_gauss_newton_ = false;
   }
-  if (y && std::isfinite(decrease))
-    report = search(host, free_scale_.cwiseProduct(*y), gradient_.dot(*y));
+  if (y && std::isfinite(decrease)) {
+    delta_ = free_scale_.cwiseProduct(*y);
+    report = search(host, delta_, gradient_.dot(*y));
+  }
   report.model_decrease = decrease;
   report.scaled_step_norm = scaled_norm;
   report.linear_iterations = system_.iterations();
   report.linear_seconds = seconds;
   return report;
+}
+
+bool HostStep::can_rescale(const runtime::Engine& engine) const {
+  return options_.method != Method::dogleg &&
+         !dynamic_cast<const HostEngine&>(engine).space().bounded();
+}
+
+runtime::StepReport HostStep::rescale(runtime::Engine& engine, double length) {
+  return dynamic_cast<HostEngine&>(engine).try_tangent(span_of(delta_), length);
 }
 
 /// The trial point of a step: all of it, or under bounds as much as Armijo's condition asks for.

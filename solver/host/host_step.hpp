@@ -28,6 +28,9 @@ class HostStep final : public StepSolver {
   void linearized(runtime::Engine& engine) override;
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;
+  /// Not under bounds, where the projection has found the length, nor the dogleg, whose radius has.
+  bool can_rescale(const runtime::Engine& engine) const override;
+  runtime::StepReport rescale(runtime::Engine& engine, double length) override;
 
  private:
   std::optional<Eigen::VectorXd> damped(const runtime::StepRequest& request);
@@ -43,6 +46,7 @@ class HostStep final : public StepSolver {
   Eigen::VectorXd scale_;       // S; empty before the first point
   Eigen::VectorXd free_scale_;  // S, 0 where a coordinate is held by its bound
   Eigen::VectorXd gradient_;    // S g
+  Eigen::VectorXd delta_;       // the last step
   double cost_ = 0;
   // Of the dogleg, in coordinates scaled by √(clamped diagonal):
   Eigen::VectorXd radius_scale_, steepest_, gauss_newton_;

@@ -109,6 +109,14 @@ struct CholeskyStep::Impl {
 CholeskyStep::CholeskyStep(const runtime::Model& model) : impl_(std::make_unique<Impl>(model)) {}
 CholeskyStep::~CholeskyStep() = default;
 
+#ifdef TOPOGRAD_CHOLMOD
+double CholeskyStep::factor_entries() const { return impl_->factor.cholmod().lnz; }
+double CholeskyStep::factor_flops() const { return impl_->factor.cholmod().fl; }
+#else
+double CholeskyStep::factor_entries() const { return 0; }
+double CholeskyStep::factor_flops() const { return 0; }
+#endif
+
 void CholeskyStep::linearized(runtime::Engine& engine) {
   if (impl_->revision != impl_->model.revision) {
     std::vector<double> scale = std::move(impl_->scale);

@@ -18,6 +18,11 @@ class CholeskyStep final : public StepSolver {
   explicit CholeskyStep(const runtime::Model& model);
   ~CholeskyStep() override;
 
+  /// Entries of the factor and multiply-adds of a factorisation; 0 where the library does not say
+  /// (without CHOLMOD).
+  double factor_entries() const;
+  double factor_flops() const;
+
   LinearSolver kind() const override { return LinearSolver::cholesky; }
   void linearized(runtime::Engine& engine) override;
   /// model_decrease is NaN if the matrix is not positive definite.

@@ -4,8 +4,18 @@
 #include <topograd/solver/linear/cholesky.hpp>
 
 #include <algorithm>
+#include <cstdio>
 
 namespace topograd {
+namespace {
+
+std::string rounded(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g", number);
+  return text;
+}
+
+}  // namespace
 
 LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptions& options,
                                   std::string_view backend) {
@@ -28,7 +38,15 @@ LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptio
   }
   if (on_device) return {std::make_unique<PcgStep>(), "the data are on the device"};
   if (unknowns <= kLargestFactorised) return {std::make_unique<CholeskyStep>(model), size};
-  return {std::make_unique<PcgStep>(), size};
+  if (unknowns > kLargestAnalysed) return {std::make_unique<PcgStep>(), size};
+  auto factored = std::make_unique<CholeskyStep>(model);
+  const double entries = factored->factor_entries(), flops = factored->factor_flops();
+  if (entries == 0) return {std::make_unique<PcgStep>(), size};
+  const std::string cost = size + ": a factor has " + rounded(entries) + " entries and takes " +
+                           rounded(flops) + " operations";
+  if (entries > kLargestFactor || flops > kDearestFactor)
+    return {std::make_unique<PcgStep>(), cost + ", too many"};
+  return {std::move(factored), cost};
 }
 
 }  // namespace topograd

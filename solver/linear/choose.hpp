@@ -15,8 +15,15 @@ struct LinearChoice {
   std::string why;  ///< one line for the report
 };
 
-/// Unknowns up to which `automatic` factorises on the CPU.
+/// Unknowns up to which `automatic` factorises on the CPU without asking what the factor costs.
 inline constexpr std::uint64_t kLargestFactorised = 2000;
+/// Beyond them, where the library can tell the cost: entries (8 bytes each) and operations of a
+/// factor, some seconds of work. Conjugate gradients need the better part of their 500 iterations
+/// on a stiff mesh, and still stop far from the solution.
+inline constexpr double kLargestFactor = 2.5e8;
+inline constexpr double kDearestFactor = 3e11;
+/// Unknowns beyond which no factor is that small: the pattern is not even looked for.
+inline constexpr std::uint64_t kLargestAnalysed = 1'000'000;
 
 /// Problems whose Jacobian `automatic` reads back from a device: fits of a few unknowns, which are
 /// often too badly conditioned for conjugate gradients (NIST's MGH17 fails with them).

@@ -18,6 +18,14 @@ class StepSolver {
   /// system could not be solved; the engine has no trial point then.
   virtual runtime::StepReport try_step(runtime::Engine& engine,
                                        const runtime::StepRequest& request) = 0;
+  /// Whether steps of this solver at this engine may have other lengths.
+  virtual bool can_rescale(const runtime::Engine& engine) const {
+    return engine.can_rescale_step();
+  }
+  /// Moves the trial point to `length` times the last step; step_norm and trial_cost are set.
+  virtual runtime::StepReport rescale(runtime::Engine& engine, double length) {
+    return engine.rescale_step(length);
+  }
 };
 
 /// Conjugate gradients with block-Jacobi, where the data are.

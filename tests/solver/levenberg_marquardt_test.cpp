@@ -206,6 +206,37 @@ TEST(Minimizer, HistoryShowsHeldCosts) {
   EXPECT_EQ(summary.num_linear_iterations, 12);
 }
 
+// A step of norm 1 from cost 8 that promises 4, to `trial`; at other lengths the cost is `other`.
+struct LengthRow {
+  const char* name;
+  double trial, other;
+  std::vector<double> lengths;  // asked for
+  double cost, step_norm;       // of what is taken
+  bool rescale_steps = true;
+};
+
+TEST(Minimizer, StepsOfPoorGainAreTriedAtTheParabolasLength) {
+  const LengthRow rows[] = {
+      {"as promised", 4, 0, {}, 4, 1},
+      {"a quarter of it", 7, 6, {4.0 / 7}, 6, 4.0 / 7},
+      {"nothing gained, shorter is better", 8, 7, {0.5}, 7, 0.5},
+      {"the full step was better", 7, 7.5, {4.0 / 7, 1}, 7, 1},
+      {"more than promised", 2, 1, {2}, 1, 2},
+      {"much more than promised", -8, -9, {2}, -9, 2},
+      {"not asked for", 7, 6, {}, 7, 1, false},
+  };
+  for (const LengthRow& row : rows) {
+    SCOPED_TRACE(row.name);
+    ScriptedEngine engine({point(8), point(row.cost, 0)}, {trial(4, row.trial)});
+    engine.cost_at_length = [&](double length) { return length == 1 ? row.trial : row.other; };
+    const Summary summary = minimize(engine, {.rescale_steps = row.rescale_steps});
+    EXPECT_EQ(engine.lengths, row.lengths);
+    ASSERT_EQ(summary.iterations.size(), 2u);
+    EXPECT_EQ(summary.final_cost, row.cost);
+    EXPECT_EQ(summary.iterations[1].step_norm, row.step_norm);
+  }
+}
+
 TEST(Minimizer, GaussNewtonDampsOnlyAfterRejection) {
   ScriptedEngine engine({point(8), point(4), point(3, 0)},
                         {trial(4, 9), trial(4, 9), trial(4, 4), trial(1, 3)});

@@ -25,7 +25,8 @@ Summary minimize(runtime::Engine& engine, const ProblemModel& model, const Solve
 
 void expect_same_steps(const Problem& problem, int steps) {
   const ProblemModel model = make_model("test", problem);
-  const SolverOptions options = {.max_iterations = steps, .linear_tolerance = 1e-10};
+  const SolverOptions options = {
+      .max_iterations = steps, .rescale_steps = false, .linear_tolerance = 1e-10};
   test::ReferenceEngine reference(model.model);
   const auto cpu = runtime::cpu::make_cpu_engine(model.model, {});
   const Summary expected = minimize(reference, model, options);

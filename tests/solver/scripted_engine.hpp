@@ -4,6 +4,7 @@
 #include <topograd/runtime/engine.hpp>
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ class ScriptedEngine final : public runtime::Engine {
       : points_(std::move(points)), steps_(std::move(steps)) {}
 
   std::vector<double> lambdas;  ///< of the requests, in order
+  /// Cost of the last step at another length; where empty, steps have one length.
+  std::function<double(double)> cost_at_length;
+  std::vector<double> lengths;  ///< that were asked for
   int accepts = 0;
   int linearizations = 0;
 
@@ -41,6 +45,11 @@ class ScriptedEngine final : public runtime::Engine {
     return next(steps_, static_cast<int>(lambdas.size()) - 1);
   }
   runtime::StepReport try_step(std::span<const double>) override { return next(steps_, 0); }
+  bool can_rescale_step() const override { return static_cast<bool>(cost_at_length); }
+  runtime::StepReport rescale_step(double length) override {
+    lengths.push_back(length);
+    return {.step_norm = length, .trial_cost = cost_at_length(length)};
+  }
   void accept() override { ++accepts; }
   runtime::Timing time(runtime::KernelKind, int, int) override { return {}; }
   runtime::Timing time_step(int, double, int) override { return {}; }
