@@ -43,6 +43,7 @@ constexpr std::array kLinearSolvers = {
     Name<LinearSolver>{"pcg", LinearSolver::pcg},
     Name<LinearSolver>{"cholesky", LinearSolver::cholesky},
     Name<LinearSolver>{"dense", LinearSolver::dense},
+    Name<LinearSolver>{"schur", LinearSolver::schur},
     Name<LinearSolver>{"auto", LinearSolver::automatic},
 };
 constexpr std::array kDoglegTypes = {

@@ -52,9 +52,10 @@ DoglegType parse_dogleg_type(std::string_view text);
 
 /// What solves the damped normal equations. `automatic`: pcg where kernels run on a device and for
 /// large problems, cholesky for small ones on the CPU and for a few unknowns anywhere
-/// (linear/choose.hpp). `dense`: QR of the whole Jacobian on the host, for small problems that lack
-/// rank.
-enum class LinearSolver { automatic, pcg, cholesky, dense };
+/// (linear/choose.hpp). `schur`: blocks that do not meet, such as the points that cameras see, are
+/// found and eliminated first. `dense`: QR of the whole Jacobian on the host, for small problems
+/// that lack rank.
+enum class LinearSolver { automatic, pcg, cholesky, dense, schur };
 std::string_view name(LinearSolver solver);
 /// Throws Error{InvalidArgument}.
 LinearSolver parse_linear_solver(std::string_view text);

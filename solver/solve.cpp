@@ -123,6 +123,7 @@ class Solve {
     }
     keep_best();
     add_stats(summary_, session_.engine->stats());
+    if (steps_) summary_.linear_solver = steps_->kind();  // the host's are settled at the first
   }
 
   void run_method() {
@@ -156,8 +157,6 @@ class Solve {
 
   void choose_host_steps() {
     host_options_ = options_;
-    if (host_options_.linear_solver == LinearSolver::automatic)
-      host_options_.linear_solver = LinearSolver::cholesky;
     steps_ = std::make_unique<HostStep>(model_.model, host_options_);
     summary_.linear_solver = steps_->kind();
     summary_.linear_solver_note = "steps on the host: " + why_host_;

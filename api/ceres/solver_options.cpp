@@ -14,6 +14,7 @@ topograd::LinearSolver Lower(LinearSolverType type, double entries) {
   // Beyond so many entries of a dense Jacobian its QR is for nobody; normal equations are.
   constexpr double kMostDense = 1e6;
   if (type == CGNR || type == ITERATIVE_SCHUR) return topograd::LinearSolver::pcg;
+  if (type == DENSE_SCHUR || type == SPARSE_SCHUR) return topograd::LinearSolver::schur;
   if (type == DENSE_QR && entries <= kMostDense) return topograd::LinearSolver::dense;
   return topograd::LinearSolver::cholesky;
 }
@@ -109,6 +110,7 @@ LinearSolverType UsedLinearSolver(LinearSolverType given, topograd::LinearSolver
   switch (used) {
     case topograd::LinearSolver::pcg: return CGNR;
     case topograd::LinearSolver::dense: return DENSE_QR;
+    case topograd::LinearSolver::schur: return given == DENSE_SCHUR ? given : SPARSE_SCHUR;
     default: return given == DENSE_NORMAL_CHOLESKY ? given : SPARSE_NORMAL_CHOLESKY;
   }
 }

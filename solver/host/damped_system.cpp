@@ -1,9 +1,10 @@
 // Solving damped normal equations on the host.
 #include <topograd/solver/host/damped_system.hpp>
 
+#include <topograd/solver/linear/factorization.hpp>
+
 #include <Eigen/IterativeLinearSolvers>
 #include <Eigen/QR>
-#include <Eigen/SparseCholesky>
 
 namespace topograd {
 namespace {
@@ -14,15 +15,25 @@ using Vector = Eigen::VectorXd;
 }  // namespace
 
 struct DampedSystem::Impl {
-  explicit Impl(LinearSolver which) : kind(which) {}
+  explicit Impl(LinearSolver which)
+      : kind(which == LinearSolver::automatic ? LinearSolver::cholesky : which),
+        may_eliminate(which == LinearSolver::automatic) {}
 
   std::optional<Vector> cholesky(const Vector& damping) {
-    if (!analysed) factor.analyzePattern(scaled);
-    analysed = true;
+    if (!factor) analyse();
     add_damping(damping);
-    factor.factorize(damped);
-    if (factor.info() != Eigen::Success) return std::nullopt;
-    return factor.solve(right);
+    if (!factor->factor(damped)) return std::nullopt;
+    return factor->solve(right);
+  }
+
+  void analyse() {
+    Elimination elimination;
+    if (kind == LinearSolver::schur || may_eliminate)
+      elimination = find_elimination(scaled, block_of);
+    if (may_eliminate && elimination.pays()) kind = LinearSolver::schur;
+    may_eliminate = false;
+    factor = kind == LinearSolver::schur ? make_schur_factorization(scaled, elimination, 0)
+                                         : make_sparse_factorization(scaled);
   }
 
   std::optional<Vector> conjugate_gradients(const Vector& damping, const DampedRequest& request) {
@@ -56,12 +67,13 @@ struct DampedSystem::Impl {
   }
 
   LinearSolver kind;
-  bool analysed = false;
+  bool may_eliminate = false;  // automatic, until the pattern is known
   int iterations = 0;
   Matrix scaled, damped;  // lower triangles of S JᵀJ S, and of the same with damping
   Eigen::MatrixXd J;      // dense: J S
   Vector right, residuals, diagonal;
-  Eigen::SimplicialLLT<Matrix, Eigen::Lower, Eigen::AMDOrdering<int> > factor;
+  std::vector<std::uint32_t> block_of;  // by column
+  std::unique_ptr<Factorization> factor;
 };
 
 DampedSystem::DampedSystem(LinearSolver kind) : impl_(std::make_unique<Impl>(kind)) {}
@@ -83,6 +95,7 @@ void DampedSystem::set(TangentJacobian& jacobian, const Vector& scale, const Vec
     return;
   }
   s.scaled = jacobian.normal();
+  if (!s.factor) s.block_of = jacobian.block_of_column();
   for (Eigen::Index c = 0; c < s.scaled.cols(); ++c)
     for (Matrix::InnerIterator it(s.scaled, c); it; ++it)
       it.valueRef() *= scale[c] * scale[it.row()];

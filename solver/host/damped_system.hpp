@@ -20,7 +20,8 @@ struct DampedRequest {
 /// Solves (S JᵀJ S + diag(d)) y = −S g for the Jacobian that it was last given, S a column scaling.
 class DampedSystem {
  public:
-  ///   kind  cholesky, dense or pcg
+  ///   kind  cholesky, schur, dense, pcg, or automatic: schur where elimination pays, else
+  ///         cholesky
   explicit DampedSystem(LinearSolver kind);
   ~DampedSystem();
   DampedSystem& operator=(DampedSystem&&) noexcept;

@@ -19,7 +19,7 @@ namespace topograd {
 /// Projected Newton Methods, 1982), without which steps along a bound are short.
 class HostStep final : public StepSolver {
  public:
-  ///   options  resolved; linear_solver is not automatic
+  ///   options  resolved
   ///   model    the engine's
   HostStep(const runtime::Model& model, const SolverOptions& options);
   ~HostStep() override;

@@ -158,6 +158,23 @@ const Eigen::SparseMatrix<double>& TangentJacobian::normal() {
   return normal_;
 }
 
+std::vector<std::uint32_t> TangentJacobian::block_of_column() const {
+  std::vector<std::uint32_t> out(columns_);
+  std::uint32_t number = 0;
+  for (const runtime::ParameterArray& array : model_.arrays) {
+    for (std::uint64_t b = 0; b < array.blocks; ++b, ++number) {
+      for (std::uint32_t k = 0; k < array.width; ++k) {
+        const auto scalar = static_cast<std::uint32_t>(array.offset + b * array.width + k);
+        const TangentSpace::Block* manifold = space_.block_of(scalar);
+        const std::uint32_t first = space_.column(scalar);
+        if (first == TangentSpace::kNone) continue;
+        std::fill_n(out.begin() + first, manifold != nullptr ? manifold->tangent : 1, number);
+      }
+    }
+  }
+  return out;
+}
+
 Eigen::MatrixXd TangentJacobian::dense() const {
   Eigen::MatrixXd out =
       Eigen::MatrixXd::Zero(static_cast<Eigen::Index>(rows_), static_cast<Eigen::Index>(columns_));

@@ -1,14 +1,8 @@
-// Steps by sparse Cholesky factorisation on the host.
+// Steps by factorisation of the normal equations on the host.
 #include <topograd/solver/linear/cholesky.hpp>
 
+#include <topograd/solver/linear/factorization.hpp>
 #include <topograd/solver/linear/normal_equations.hpp>
-
-#ifdef TOPOGRAD_CHOLMOD
-#include <Eigen/CholmodSupport>
-#else
-#include <Eigen/SparseCholesky>
-#endif
-#include <Eigen/SparseCore>
 
 #include <algorithm>
 #include <chrono>
@@ -20,34 +14,49 @@
 namespace topograd {
 namespace {
 
-using Matrix = Eigen::SparseMatrix<double>;
-#ifdef TOPOGRAD_CHOLMOD
-using Factor = Eigen::CholmodSupernodalLLT<Matrix, Eigen::Lower>;
-#else
-using Factor = Eigen::SimplicialLLT<Matrix, Eigen::Lower, Eigen::AMDOrdering<int> >;
-#endif
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+/// By free scalar: number of its block.
+std::vector<std::uint32_t> blocks_of(const runtime::Model& model,
+                                     std::span<const std::uint32_t> free) {
+  std::vector<std::uint32_t> out(free.size());
+  std::uint32_t first = 0;
+  std::size_t k = 0;
+  for (const runtime::ParameterArray& array : model.arrays) {
+    const std::uint64_t end = array.offset + array.blocks * array.width;
+    for (; k < free.size() && free[k] < end; ++k)
+      out[k] = first + static_cast<std::uint32_t>((free[k] - array.offset) / array.width);
+    first += static_cast<std::uint32_t>(array.blocks);
+  }
+  return out;
+}
+
 }  // namespace
 
 struct CholeskyStep::Impl {
-  explicit Impl(const runtime::Model& of)
+  Impl(const runtime::Model& of, LinearSolver kind, int threads_of)
       : model(of),
+        asked(kind),
+        threads(threads_of),
         revision(of.revision),
         normal(of),
         gradient(of.scalars),
         delta(of.scalars),
         reduced(static_cast<Eigen::Index>(normal.size())),
         damped(view()) {
-    factor.analyzePattern(damped);
+    if (kind != LinearSolver::cholesky)
+      elimination = find_elimination(damped, blocks_of(model, normal.free_scalars()));
+    by_blocks = kind == LinearSolver::schur || elimination.pays();
+    factor = by_blocks ? make_schur_factorization(damped, elimination, threads)
+                       : make_sparse_factorization(damped);
   }
 
   /// The lower triangle of JᵀJ as Eigen sees it.
-  Eigen::Map<const Matrix> view() const {
+  Eigen::Map<const SparseMatrix> view() const {
     const auto n = static_cast<Eigen::Index>(normal.size());
     return {n,
             n,
@@ -78,14 +87,13 @@ struct CholeskyStep::Impl {
 
   /// False if the matrix is not positive definite. δ and the model's decrease otherwise.
   bool solve(double& decrease) {
-    factor.factorize(damped);
-    if (factor.info() != Eigen::Success) return false;
+    if (!factor->factor(damped)) return false;
     const std::span<const std::uint32_t> free = normal.free_scalars();
     for (std::size_t k = 0; k < free.size(); ++k) {
       reduced[static_cast<Eigen::Index>(k)] = -gradient[free[k]];
     }
     const Eigen::VectorXd minus_gradient = reduced;
-    reduced = factor.solve(minus_gradient);
+    reduced = factor->solve(minus_gradient);
     if (!reduced.allFinite()) return false;
     const Eigen::VectorXd product = view().selfadjointView<Eigen::Lower>() * reduced;
     decrease = reduced.dot(minus_gradient) - 0.5 * reduced.dot(product);
@@ -97,30 +105,40 @@ struct CholeskyStep::Impl {
   }
 
   const runtime::Model& model;
+  LinearSolver asked;
+  int threads;
   std::uint64_t revision;  // of the model that `normal` describes
   NormalEquations normal;
   std::vector<double> gradient, delta;  // all scalars
   std::vector<double> scale;            // free scalars; empty before the first point
   Eigen::VectorXd reduced;
-  Matrix damped;  // JᵀJ + λD, lower triangle
-  Factor factor;
+  SparseMatrix damped;  // JᵀJ + λD, lower triangle
+  Elimination elimination;
+  bool by_blocks = false;
+  std::unique_ptr<Factorization> factor;
 };
 
-CholeskyStep::CholeskyStep(const runtime::Model& model) : impl_(std::make_unique<Impl>(model)) {}
+CholeskyStep::CholeskyStep(const runtime::Model& model, LinearSolver kind, int threads)
+    : impl_(std::make_unique<Impl>(model, kind, threads)) {}
 CholeskyStep::~CholeskyStep() = default;
 
-#ifdef TOPOGRAD_CHOLMOD
-double CholeskyStep::factor_entries() const { return impl_->factor.cholmod().lnz; }
-double CholeskyStep::factor_flops() const { return impl_->factor.cholmod().fl; }
-#else
-double CholeskyStep::factor_entries() const { return 0; }
-double CholeskyStep::factor_flops() const { return 0; }
-#endif
+LinearSolver CholeskyStep::kind() const {
+  return impl_->by_blocks ? LinearSolver::schur : LinearSolver::cholesky;
+}
+
+std::string CholeskyStep::elimination() const {
+  if (!impl_->by_blocks) return {};
+  return std::to_string(impl_->elimination.blocks.size()) + " blocks eliminated, " +
+         std::to_string(impl_->elimination.kept) + " unknowns remain";
+}
+
+double CholeskyStep::factor_entries() const { return impl_->factor->entries(); }
+double CholeskyStep::factor_flops() const { return impl_->factor->flops(); }
 
 void CholeskyStep::linearized(runtime::Engine& engine) {
   if (impl_->revision != impl_->model.revision) {
     std::vector<double> scale = std::move(impl_->scale);
-    impl_ = std::make_unique<Impl>(impl_->model);
+    impl_ = std::make_unique<Impl>(impl_->model, impl_->asked, impl_->threads);
     impl_->scale = std::move(scale);
   }
   impl_->normal.refresh(engine);

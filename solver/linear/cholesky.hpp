@@ -1,29 +1,36 @@
-// Steps by sparse Cholesky factorisation on the host, with the symbolic part done once.
+// Steps by factorisation of the normal equations on the host, with the symbolic part done once.
 #pragma once
 
 #include <topograd/runtime/model.hpp>
 #include <topograd/solver/linear/step_solver.hpp>
 
 #include <memory>
+#include <string>
 
 namespace topograd {
 
-/// Factors JᵀJ + λD (Eigen's SimplicialLLT with approximate minimum degree ordering, or CHOLMOD
-/// where built with TOPOGRAD_CHOLMOD). Works beside either engine; Jacobian and gradient of each
-/// linearised point come to the host once.
+/// Factors JᵀJ + λD, as it is or by the Schur complement of blocks that do not meet
+/// (factorization.hpp). Works beside either engine; Jacobian and gradient of each linearised point
+/// come to the host once.
 class CholeskyStep final : public StepSolver {
  public:
-  /// Finds pattern, ordering and elimination tree. Throws Error{Unsupported} as NormalEquations
-  /// does.
-  explicit CholeskyStep(const runtime::Model& model);
+  /// Finds pattern, ordering and elimination tree.
+  ///
+  ///   kind     cholesky, schur, or automatic: schur where elimination pays
+  ///   threads  of the elimination, 0 = all
+  ///
+  /// Throws Error{Unsupported} as NormalEquations does.
+  explicit CholeskyStep(const runtime::Model& model, LinearSolver kind = LinearSolver::cholesky,
+                        int threads = 0);
   ~CholeskyStep() override;
 
-  /// Entries of the factor and multiply-adds of a factorisation; 0 where the library does not say
-  /// (without CHOLMOD).
+  /// As Factorization has them.
   double factor_entries() const;
   double factor_flops() const;
 
-  LinearSolver kind() const override { return LinearSolver::cholesky; }
+  LinearSolver kind() const override;
+  /// "7776 blocks eliminated, 441 unknowns remain", or nothing.
+  std::string elimination() const;
   void linearized(runtime::Engine& engine) override;
   /// model_decrease is NaN if the matrix is not positive definite.
   runtime::StepReport try_step(runtime::Engine& engine,

@@ -15,6 +15,22 @@ std::string rounded(double number) {
   return text;
 }
 
+LinearChoice choose_by_factor(const runtime::Model& model, const SolverOptions& options,
+                              const std::string& size) {
+  auto factored = std::make_unique<CholeskyStep>(model, LinearSolver::automatic, options.threads);
+  if (factored->kind() == LinearSolver::schur) {
+    std::string why = size + ": " + factored->elimination();
+    return {std::move(factored), std::move(why)};
+  }
+  const double entries = factored->factor_entries(), flops = factored->factor_flops();
+  if (entries == 0) return {std::make_unique<PcgStep>(), size};
+  const std::string cost = size + ": a factor has " + rounded(entries) + " entries and takes " +
+                           rounded(flops) + " operations";
+  if (entries > kLargestFactor || flops > kDearestFactor)
+    return {std::make_unique<PcgStep>(), cost + ", too many"};
+  return {std::move(factored), cost};
+}
+
 }  // namespace
 
 LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptions& options,
@@ -27,10 +43,13 @@ LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptio
   const std::string size = std::to_string(unknowns) + " unknowns";
   if (unknowns == 0) return {std::make_unique<PcgStep>(), "nothing to solve"};
   if (options.linear_solver == LinearSolver::pcg) return {std::make_unique<PcgStep>(), "asked for"};
-  if (options.linear_solver == LinearSolver::cholesky) {
-    return {std::make_unique<CholeskyStep>(model),
-            on_device ? "asked for; Jacobian and gradient are read back at each accepted point"
-                      : "asked for"};
+  if (options.linear_solver != LinearSolver::automatic) {
+    auto asked = std::make_unique<CholeskyStep>(model, options.linear_solver, options.threads);
+    std::string why = on_device
+                          ? "asked for; Jacobian and gradient are read back at each accepted point"
+                          : "asked for";
+    if (asked->kind() == LinearSolver::schur) why += "; " + asked->elimination();
+    return {std::move(asked), std::move(why)};
   }
   if (on_device && unknowns <= kLargestReadBack && model.rows * unknowns <= kLargestJacobian) {
     return {std::make_unique<CholeskyStep>(model),
@@ -39,14 +58,7 @@ LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptio
   if (on_device) return {std::make_unique<PcgStep>(), "the data are on the device"};
   if (unknowns <= kLargestFactorised) return {std::make_unique<CholeskyStep>(model), size};
   if (unknowns > kLargestAnalysed) return {std::make_unique<PcgStep>(), size};
-  auto factored = std::make_unique<CholeskyStep>(model);
-  const double entries = factored->factor_entries(), flops = factored->factor_flops();
-  if (entries == 0) return {std::make_unique<PcgStep>(), size};
-  const std::string cost = size + ": a factor has " + rounded(entries) + " entries and takes " +
-                           rounded(flops) + " operations";
-  if (entries > kLargestFactor || flops > kDearestFactor)
-    return {std::make_unique<PcgStep>(), cost + ", too many"};
-  return {std::move(factored), cost};
+  return choose_by_factor(model, options, size);
 }
 
 }  // namespace topograd

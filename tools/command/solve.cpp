@@ -49,12 +49,6 @@ void solve_problem(const Arguments& arguments) {
   } else if (!arguments.solver.max_iterations) {
     options.max_iterations = 100;
   }
-  // A sparse factorisation eliminates the points first: on the CPU 0.6 s where conjugate gradients
-  // take 0.75 (49 cameras), 5.4 s where they take 12 (138).
-  if (arguments.problem.name == "bundle" && arguments.solver.linear.empty() &&
-      options.backend == Backend::cpu) {
-    options.linear_solver = LinearSolver::cholesky;
-  }
   if (!arguments.out.empty() && named->mesh().positions.empty()) refuse_out(arguments);
   Summary summary = solve(named->problem(), options);
   summary.times.build_seconds = named->build_seconds;

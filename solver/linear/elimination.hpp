@@ -1,0 +1,42 @@
+// Which blocks of unknowns can be eliminated each by itself: points seen by cameras.
+#pragma once
+
+#include <Eigen/SparseCore>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace topograd {
+
+using SparseMatrix = Eigen::SparseMatrix<double>;
+
+/// Blocks of columns of which no two meet in an entry of the matrix.
+struct Elimination {
+  struct Block {
+    std::uint32_t first = 0, width = 0;  ///< columns
+  };
+  std::vector<Block> blocks;   ///< ascending
+  std::size_t eliminated = 0;  ///< columns in them
+  std::size_t kept = 0;        ///< the other columns
+
+  /// Whether what remains is so small beside what goes that elimination is worth it.
+  bool pays() const;
+};
+
+/// Widest block that is eliminated.
+inline constexpr std::uint32_t kWidestEliminated = 16;
+
+/// Takes blocks in the order of their neighbours' number, each unless one of its neighbours was
+/// taken.
+///
+///   lower     lower triangle of a symmetric matrix; its pattern is read
+///   block_of  by column: number of its block; the columns of a block are neighbours
+///
+/// Cost: linear in entries, but for a sort of the blocks.
+/// Source: Li, Saad, BILUM: block versions of multielimination and multilevel ILU preconditioner
+/// (1996), as Ceres Solver orders parameter blocks.
+Elimination find_elimination(const SparseMatrix& lower, std::span<const std::uint32_t> block_of);
+
+}  // namespace topograd

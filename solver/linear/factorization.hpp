@@ -1,0 +1,44 @@
+// Factorisations of symmetric positive definite matrices that share one pattern.
+#pragma once
+
+#include <topograd/solver/linear/elimination.hpp>
+
+#include <Eigen/Core>
+#include <Eigen/SparseCore>
+
+#include <memory>
+
+namespace topograd {
+
+/// Matrices are lower triangles, compressed by columns, rows ascending, every diagonal entry there.
+class Factorization {
+ public:
+  virtual ~Factorization() = default;
+
+  /// Takes other values in the pattern that it was made with. False if the matrix is not positive
+  /// definite in working precision; solve() must not follow then.
+  virtual bool factor(const SparseMatrix& lower) = 0;
+  virtual Eigen::VectorXd solve(const Eigen::VectorXd& right) const = 0;
+
+  /// Entries of the factor and operations of a factorisation; 0 where the library does not say.
+  virtual double entries() const { return 0; }
+  virtual double flops() const { return 0; }
+};
+
+/// Sparse Cholesky, LLᵀ, with a fill-reducing order found here: CHOLMOD's supernodal one where it
+/// was built in, else Eigen's with approximate minimum degree.
+std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern);
+
+/// Eliminates the blocks first, each by itself and in parallel, and factors what remains, the Schur
+/// complement B − Eᵀ C⁻¹ E: densely where it is small or full, else as above. Results do not depend
+/// on the number of threads.
+///
+///   threads  of the elimination, 0 = all
+///
+/// Source: Triggs, McLauchlan, Hartley, Fitzgibbon, Bundle Adjustment: A Modern Synthesis (2000),
+/// section 6.1.
+std::unique_ptr<Factorization> make_schur_factorization(const SparseMatrix& pattern,
+                                                        const Elimination& elimination,
+                                                        int threads);
+
+}  // namespace topograd

@@ -1,0 +1,49 @@
+// Sparse Cholesky factorisation by CHOLMOD or by Eigen.
+#include <topograd/solver/linear/factorization.hpp>
+
+#ifdef TOPOGRAD_CHOLMOD
+#include <Eigen/CholmodSupport>
+#else
+#include <Eigen/SparseCholesky>
+#endif
+
+namespace topograd {
+namespace {
+
+#ifdef TOPOGRAD_CHOLMOD
+using Factor = Eigen::CholmodSupernodalLLT<SparseMatrix, Eigen::Lower>;
+#else
+using Factor = Eigen::SimplicialLLT<SparseMatrix, Eigen::Lower, Eigen::AMDOrdering<int> >;
+#endif
+
+class Sparse final : public Factorization {
+ public:
+  explicit Sparse(const SparseMatrix& pattern) { factor_.analyzePattern(pattern); }
+
+  bool factor(const SparseMatrix& lower) override {
+    factor_.factorize(lower);
+    return factor_.info() == Eigen::Success;
+  }
+  Eigen::VectorXd solve(const Eigen::VectorXd& right) const override {
+    return factor_.solve(right);
+  }
+#ifdef TOPOGRAD_CHOLMOD
+  double entries() const override { return common().lnz; }
+  double flops() const override { return common().fl; }
+
+ private:
+  // Eigen gives no constant access to it.
+  cholmod_common& common() const { return const_cast<Factor&>(factor_).cholmod(); }
+#endif
+
+ private:
+  Factor factor_;
+};
+
+}  // namespace
+
+std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern) {
+  return std::make_unique<Sparse>(pattern);
+}
+
+}  // namespace topograd
