@@ -83,6 +83,13 @@ std::string emit_all(std::vector<KernelRequest> requests, const SourceOptions& o
   return text;
 }
 
+[[noreturn]] void refuse_energies(const SourceOptions& options) {
+  throw Error(ErrorCode::InvalidArgument,
+              "dump: expected --kernel cost, gradient, hvp or hessian for a problem of energies, "
+              "got \"" +
+                  options.kernel + "\"");
+}
+
 /// A pass over a residual as a C function; how sums over instances are made is the caller's.
 codegen::CFunction c_function(const ir::Topology& topology, const std::string& label, Pass pass,
                               bool energy = false, const ir::Program* loss = nullptr) {
@@ -153,13 +160,28 @@ std::string source(const Problem& problem, const SourceOptions& options) {
     for (KernelRequest& request : runtime::requests(term, model.arrays, pass, options.accumulation))
       requests.push_back(std::move(request));
   }
-  if (functions.empty() && requests.empty())
-    throw Error(ErrorCode::InvalidArgument,
-                "dump: expected --kernel cost, gradient, hvp or hessian for a problem of energies, "
-                "got \"" +
-                    options.kernel + "\"");
+  if (functions.empty() && requests.empty()) refuse_energies(options);
   return options.format == "c" ? codegen::c_source(functions)
                                : emit_all(std::move(requests), options);
+}
+
+std::vector<NamedSource> sources(const Problem& problem, const SourceOptions& options) {
+  const Pass pass = parse_pass(options.kernel);
+  check_format(options);
+  if (options.format == "c")
+    throw Error(ErrorCode::InvalidArgument, "sources: expected a format of kernels, got \"c\"");
+  const runtime::Model model = make_model("dump", problem).model;
+  std::vector<NamedSource> found;
+  for (const runtime::Term& term : model.terms) {
+    if (term.energy && !runtime::energies_take_part(pass)) continue;
+    for (KernelRequest& request :
+         runtime::requests(term, model.arrays, pass, options.accumulation)) {
+      request.precision = options.precision;
+      found.push_back({request.name, request.title, emit(request, options.format)});
+    }
+  }
+  if (found.empty()) refuse_energies(options);
+  return found;
 }
 
 std::string source(const ir::Program& residual, const ExpressionNames& names,

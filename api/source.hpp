@@ -6,6 +6,7 @@
 #include <topograd/frontend/problem.hpp>
 
 #include <string>
+#include <vector>
 
 namespace topograd {
 
@@ -25,6 +26,16 @@ struct SourceOptions {
 /// Throws Error{EmptyProblem}, Error{InvalidArgument} for an unknown name, Error{Unsupported} where
 /// a dialect cannot say the kernel (names both).
 std::string source(const Problem& problem, const SourceOptions& options = {});
+
+/// One kernel of those.
+struct NamedSource {
+  std::string name;   ///< as the device's objects and profilers have it
+  std::string title;  ///< what it evaluates, and of which topology
+  std::string text;
+};
+/// The same, a kernel an element. Throws what source() throws, and Error{InvalidArgument} for the
+/// format c, which is one text.
+std::vector<NamedSource> sources(const Problem& problem, const SourceOptions& options = {});
 
 /// The same for one residual block (parse() gives one) that stands alone: each parameter is an
 /// array of its own and has an index column of its own. Names appear in GLSL in lower case, with an

@@ -33,6 +33,25 @@ class MeshProblem final : public NamedProblem {
   std::unique_ptr<Made> made_;
 };
 
+/// developable: its pictures show the energies of the stars.
+class DevelopableProblem final : public NamedProblem {
+ public:
+  DevelopableProblem(problems::TriangleMesh mesh, problems::Developability energy, bool edges)
+      : mesh_(std::move(mesh)),
+        energy_(energy),
+        made_(problems::developable(mesh_, energy, edges)) {}
+  Problem& problem() override { return made_->problem; }
+  problems::TriangleMesh mesh() const override { return {made_->positions, mesh_.triangles}; }
+  std::vector<double> vertex_values() const override {
+    return problems::star_energies(mesh(), energy_);
+  }
+
+ private:
+  problems::TriangleMesh mesh_;
+  problems::Developability energy_;
+  std::unique_ptr<problems::Developable> made_;
+};
+
 /// A problem of its own: Made has `problem`.
 template <class Made>
 class PlainProblem final : public NamedProblem {
@@ -102,10 +121,7 @@ std::unique_ptr<NamedProblem> make_on_mesh(const ProblemArguments& arguments) {
   if (arguments.name == "multi") return make(&problems::multi);
   const problems::Developability energy = problems::parse_developability(arguments.energy);
   return timed([&] {
-    return std::make_unique<MeshProblem<problems::Developable>>(
-        std::move(mesh), [&](const problems::TriangleMesh& m) {
-          return problems::developable(m, energy, arguments.edges);
-        });
+    return std::make_unique<DevelopableProblem>(std::move(mesh), energy, arguments.edges);
   });
 }
 

@@ -50,6 +50,8 @@ class NamedProblem {
   virtual Problem& problem() = 0;
   /// The mesh with the present positions; empty if the problem has none.
   virtual problems::TriangleMesh mesh() const { return {}; }
+  /// A number for each vertex of mesh() that its colour in pictures shows; empty if there is none.
+  virtual std::vector<double> vertex_values() const { return {}; }
   /// The file that it was read from; null for a problem that has a name.
   virtual const ProblemFile* file() const { return nullptr; }
   /// Adds what is known of the answer to a solve's report.

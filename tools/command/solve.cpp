@@ -1,10 +1,15 @@
 // topograd solve: minimises a problem and reports.
 #include "command/commands.hpp"
+#include "command/html_report.hpp"
 #include "command/mesh_file.hpp"
 #include "command/named_problem.hpp"
 #include "command/output.hpp"
+#include "command/plot.hpp"
+#include "command/progress.hpp"
 #include "command/solve_sets.hpp"
 #include "command/solver_arguments.hpp"
+#include "draw/canvas.hpp"
+#include "draw/scene.hpp"
 
 #include <topograd/api/problem_file.hpp>
 #include <topograd/ir/error.hpp>
@@ -22,47 +27,123 @@ namespace {
 struct Arguments {
   ProblemArguments problem;
   SolverArguments solver;
-  std::string out, json;
+  std::string out, json, report;
+  std::string command;  // how this was called
   bool quiet = false;
+
+  bool silent() const { return quiet || json == "-"; }
+  bool wants_picture() const { return !out.empty() || !report.empty(); }
 };
 
-[[noreturn]] void refuse_out(const Arguments& arguments) {
-  throw Error(ErrorCode::InvalidArgument,
-              arguments.problem.name + ": --out expects a problem that has a mesh");
+[[noreturn]] void refuse(const Arguments& arguments, const std::string& option) {
+  throw Error(ErrorCode::InvalidArgument, arguments.problem.name + ": " + option);
+}
+
+PageContent page_head(const Arguments& arguments) {
+  return {.title = "topograd solve " + arguments.problem.name, .command = arguments.command};
 }
 
 void solve_many(const Arguments& arguments) {
-  if (!arguments.out.empty()) refuse_out(arguments);
-  const bool quiet = arguments.quiet || arguments.json == "-";
-  const SetReport report = solve_set(arguments.problem, arguments.solver, quiet);
-  if (!quiet) std::cout << report.verdict() << std::endl;
-  write_json(arguments.json, report.json());
+  if (!arguments.out.empty()) refuse(arguments, "--out expects a problem that has a mesh");
+  const SetReport report = solve_set(arguments.problem, arguments.solver, arguments.silent());
+  if (!arguments.silent()) std::cout << report.verdict() << std::endl;
+  const nlohmann::ordered_json json = report.json();
+  if (!arguments.report.empty())
+    write_text(arguments.report, html_set_report(json, page_head(arguments)));
+  write_json(arguments.json, json);
 }
 
-void solve_problem(const Arguments& arguments) {
-  if (is_set(arguments.problem.name)) return solve_many(arguments);
+SolverOptions options_of(const Arguments& arguments, const NamedProblem& named) {
+  if (named.file() != nullptr) return to_options(arguments.solver, named.file()->options);
   SolverOptions options = to_options(arguments.solver);
-  const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
-  const ProblemFile* file = named->file();
-  if (file != nullptr) {
-    options = to_options(arguments.solver, file->options);
-  } else if (!arguments.solver.max_iterations) {
-    options.max_iterations = 100;
-  }
-  if (!arguments.out.empty() && named->mesh().positions.empty()) refuse_out(arguments);
-  Summary summary = solve(named->problem(), options);
-  summary.times.build_seconds = named->build_seconds;
-  if (!arguments.quiet && arguments.json != "-") std::cout << summary.full_report() << std::flush;
-  if (!arguments.out.empty()) write_mesh(arguments.out, named->mesh());
-  if (arguments.json.empty()) return;
+  if (!arguments.solver.max_iterations) options.max_iterations = 100;
+  return options;
+}
+
+draw::Mesh mesh_to_draw(const NamedProblem& named) {
+  const problems::TriangleMesh mesh = named.mesh();
+  return draw::make_mesh(mesh.positions, mesh.triangles, named.vertex_values());
+}
+
+/// Before and after side by side, as a PNG; empty for a problem without a mesh.
+std::string picture(draw::Mesh before, const NamedProblem& named, const Summary& summary) {
+  if (before.positions.empty()) return "";
+  std::vector<draw::Mesh> meshes;
+  meshes.push_back(std::move(before));
+  meshes.push_back(mesh_to_draw(named));
+  const int steps = summary.num_iterations();
+  return png(draw::lay_out(std::move(meshes),
+                           {"before: cost " + short_number(summary.initial_cost, 6),
+                            "after " + std::to_string(steps) + (steps == 1 ? " step" : " steps") +
+                                ": cost " + short_number(summary.final_cost, 6)}));
+}
+
+/// F.png for F.obj.
+std::string picture_path(std::string mesh) {
+  if (mesh.ends_with(".obj")) mesh.resize(mesh.size() - 4);
+  return mesh + ".png";
+}
+
+void write_page(const Arguments& arguments, NamedProblem& named, const Summary& summary,
+                const std::string& png) {
+  PageContent content = page_head(arguments);
+  content.picture = png;
+  content.legend = named.vertex_values().empty()
+                       ? "Colour: how far a vertex has moved."
+                       : "Colour: the energy of a vertex star, as a share of the largest one "
+                         "before.";
+  content.kernels = kernels_of(named.problem(), summary);
+  write_text(arguments.report, html_report(summary, content));
+}
+
+nlohmann::ordered_json json_of(const Summary& summary, const NamedProblem& named) {
   auto report = nlohmann::ordered_json::parse(to_json(summary));
-  if (file != nullptr) {
+  if (const ProblemFile* file = named.file()) {
     report["parameters"] = nlohmann::ordered_json::object();
     for (const ProblemFile::Array& array : file->parameters)
       report["parameters"][array.name] = array.values;
   }
-  named->describe_answer(report);
-  write_json(arguments.json, report);
+  named.describe_answer(report);
+  return report;
+}
+
+Summary solve_shown(NamedProblem& named, SolverOptions options, bool silent) {
+  Progress progress(!silent);
+  progress.watch(options);
+  Summary summary = solve(named.problem(), options);
+  summary.times.build_seconds = named.build_seconds;
+  return summary;
+}
+
+void solve_problem(const Arguments& arguments) {
+  if (is_set(arguments.problem.name)) return solve_many(arguments);
+  const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
+  const SolverOptions options = options_of(arguments, *named);
+  if (!arguments.out.empty() && named->mesh().positions.empty())
+    refuse(arguments, "--out expects a problem that has a mesh");
+  draw::Mesh before;
+  if (arguments.wants_picture()) before = mesh_to_draw(*named);
+  const Summary summary = solve_shown(*named, options, arguments.silent());
+  if (!arguments.silent()) std::cout << summary.full_report() << std::flush;
+  const std::string png = picture(std::move(before), *named, summary);
+  if (!arguments.out.empty()) {
+    write_mesh(arguments.out, named->mesh());
+    write_text(picture_path(arguments.out), png);
+  }
+  if (!arguments.report.empty()) write_page(arguments, *named, summary, png);
+  if (!arguments.json.empty()) write_json(arguments.json, json_of(summary, *named));
+}
+
+/// The options that were given, as they would be typed.
+std::string line_of(const CLI::App& command) {
+  std::string line = "topograd " + command.get_name();
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() == 0) continue;
+    if (!option->get_positional()) line += " " + option->get_name();
+    if (option->get_items_expected_max() == 0) continue;
+    for (const std::string& value : option->results()) line += " " + value;
+  }
+  return line;
 }
 
 }  // namespace
@@ -76,10 +157,15 @@ void add_solve(CLI::App& app) {
   add_generator_options(*command, arguments->problem);
   add_place_options(*command, arguments->solver);
   add_solve_options(*command, arguments->solver);
-  command->add_option("--out", arguments->out, "OBJ file for the mesh at the end");
+  command->add_option("--out", arguments->out,
+                      "OBJ file for the mesh at the end; a picture goes beside it, as PNG");
+  command->add_option("--report", arguments->report, "HTML file for a page about the solve");
   command->add_option("--json", arguments->json, "file for the report, - for standard output");
   command->add_flag("--quiet", arguments->quiet, "print no summary");
-  command->callback([arguments] { solve_problem(*arguments); });
+  command->callback([arguments, command] {
+    arguments->command = line_of(*command);
+    solve_problem(*arguments);
+  });
 }
 
 }  // namespace topograd::command

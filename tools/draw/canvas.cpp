@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <stdexcept>
 #include <vector>
@@ -140,9 +141,7 @@ class Typesetter {
   FT_Face face_ = nullptr;
 };
 
-}  // namespace
-
-void write_png(const Sheet& sheet, const std::filesystem::path& path) {
+Pixels draw(const Sheet& sheet) {
   Samples samples = blank(sheet);
   for (const Panel& panel : sheet.panels) {
     for (const auto& triangle : panel.triangles) fill(samples, triangle);
@@ -152,6 +151,13 @@ void write_png(const Sheet& sheet, const std::filesystem::path& path) {
   for (const Panel& panel : sheet.panels) {
     typesetter.set_centered(pixels, panel.caption, panel.center, panel.baseline);
   }
+  return pixels;
+}
+
+}  // namespace
+
+std::string png(const Sheet& sheet) {
+  const Pixels pixels = draw(sheet);
   std::vector<png_byte> bytes;
   for (const Vec3& color : pixels.color) {
     for (const int c : to_srgb(color)) bytes.push_back(static_cast<png_byte>(c));
@@ -161,9 +167,19 @@ void write_png(const Sheet& sheet, const std::filesystem::path& path) {
   image.width = static_cast<png_uint_32>(pixels.width);
   image.height = static_cast<png_uint_32>(pixels.height);
   image.format = PNG_FORMAT_RGB;
-  if (png_image_write_to_file(&image, path.c_str(), 0, bytes.data(), 0, nullptr) == 0) {
-    throw std::runtime_error("draw_mesh: cannot write " + path.string() + ": " + image.message);
-  }
+  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
+  std::string out(size, '\0');
+  if (png_image_write_to_memory(&image, out.data(), &size, 0, bytes.data(), 0, nullptr) == 0)
+    throw std::runtime_error(std::string("a picture cannot be made: ") + image.message);
+  out.resize(size);
+  return out;
+}
+
+void write_png(const Sheet& sheet, const std::filesystem::path& path) {
+  std::ofstream file(path, std::ios::binary);
+  file << png(sheet);
+  file.close();
+  if (!file) throw std::runtime_error("draw_mesh: cannot write " + path.string());
 }
 
 }  // namespace topograd::draw

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "canvas.hpp"
+#include "load_mesh.hpp"
 #include "scene.hpp"
 #include "svg.hpp"
 

@@ -1,19 +1,17 @@
-// Two meshes placed side by side on a sheet: loading, orthographic view, shading.
+// Meshes placed side by side on a sheet: orthographic view, shading.
 #include "scene.hpp"
 
-#include <OpenMesh/Core/IO/MeshIO.hh>
-#include <OpenMesh/Core/Mesh/TriMesh_ArrayKernelT.hh>
-#include <OpenMesh/Core/System/omstream.hh>
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
-#include <stdexcept>
+#include <utility>
 
 namespace topograd::draw {
 namespace {
 
-constexpr int kPanelWidth = 640, kHeight = 680, kCaptionHeight = 56, kMargin = 36, kTextSize = 22;
+constexpr double kPanelWidth = 640, kHeight = 680, kCaptionHeight = 56, kMargin = 36,
+                 kTextSize = 22;
 
 Vec3 operator-(const Vec3& a, const Vec3& b) { return {a[0] - b[0], a[1] - b[1], a[2] - b[2]}; }
 Vec3 operator*(double s, const Vec3& a) { return {s * a[0], s * a[1], s * a[2]}; }
@@ -42,7 +40,7 @@ View three_quarter_view() {
 }
 
 /// Key light over the viewer's left shoulder, sky from above, a rim that lifts the outline.
-Vec3 shade(const Vec3& normal, double displacement, const View& view) {
+Vec3 shade(const Vec3& normal, double tint, const View& view) {
   const Vec3 key = unit(0.9 * view.toward + 0.9 * view.up + (-0.55) * view.right);
   const double diffuse = std::max(0.0, dot(normal, key));
   const double sky = 0.5 + 0.5 * normal[1];
@@ -50,7 +48,7 @@ Vec3 shade(const Vec3& normal, double displacement, const View& view) {
   const double rim = std::pow(1 - facing, 3);
   const double light = 0.10 + 0.62 * diffuse + 0.22 * sky + 0.10 * rim;
   const Vec3 still = {0.60, 0.66, 0.74}, moved = {0.93, 0.36, 0.10};
-  const Vec3 color = light * ((1 - displacement) * still + displacement * moved);
+  const Vec3 color = light * ((1 - tint) * still + tint * moved);
   return {std::min(1.0, color[0]), std::min(1.0, color[1]), std::min(1.0, color[2])};
 }
 
@@ -64,21 +62,29 @@ void compute_normals(Mesh& mesh) {
   for (Vec3& normal : mesh.normals) normal = unit(normal);
 }
 
-/// Fills the displacements of all meshes against the first one.
-void compute_displacements(std::vector<Mesh>& meshes) {
+/// How far each vertex is from where the first mesh has it; none for a mesh of another size.
+std::vector<double> displacements(const Mesh& mesh, const Mesh& first) {
+  std::vector<double> out;
+  if (mesh.positions.size() != first.positions.size()) return out;
+  for (std::size_t v = 0; v < mesh.positions.size(); ++v) {
+    const Vec3 step = mesh.positions[v] - first.positions[v];
+    out.push_back(std::sqrt(dot(step, step)));
+  }
+  return out;
+}
+
+/// Values as shares of the first mesh's largest, or displacements as shares of the largest of all.
+void compute_tints(std::vector<Mesh>& meshes) {
+  const bool values = !meshes[0].values.empty();
   double largest = 0;
   for (Mesh& mesh : meshes) {
-    const std::size_t count = mesh.positions.size();
-    mesh.displacement.assign(count, 0.0);
-    if (count != meshes[0].positions.size()) continue;
-    for (std::size_t v = 0; v < count; ++v) {
-      const Vec3 step = mesh.positions[v] - meshes[0].positions[v];
-      mesh.displacement[v] = std::sqrt(dot(step, step));
-      largest = std::max(largest, mesh.displacement[v]);
-    }
+    mesh.tint = values ? mesh.values : displacements(mesh, meshes[0]);
+    mesh.tint.resize(mesh.positions.size());
+    if (values && &mesh != &meshes[0]) continue;
+    for (const double t : mesh.tint) largest = std::max(largest, t);
   }
   for (Mesh& mesh : meshes) {
-    for (double& d : mesh.displacement) d = largest > 0 ? d / largest : 0.0;
+    for (double& t : mesh.tint) t = largest > 0 ? std::clamp(t / largest, 0.0, 1.0) : 0.0;
   }
 }
 
@@ -102,23 +108,23 @@ Range range_along(const std::vector<Mesh>& meshes, const Vec3& direction) {
 /// From mesh coordinates to pixels of a panel: every panel shows the same window.
 struct Frame {
   View view;
-  double scale, right_middle, up_middle;
+  double scale, right_middle, up_middle, middle_y;
 
   Corner corner(const Mesh& mesh, int v, double center) const {
     const Vec3& p = mesh.positions[v];
-    const double middle_y = (kHeight - kCaptionHeight) / 2.0;
     return {center + scale * (dot(p, view.right) - right_middle),
             middle_y - scale * (dot(p, view.up) - up_middle), -dot(p, view.toward),
-            shade(mesh.normals[v], mesh.displacement[v], view)};
+            shade(mesh.normals[v], mesh.tint[v], view)};
   }
 };
 
-Frame frame_of(const std::vector<Mesh>& meshes) {
+Frame frame_of(const std::vector<Mesh>& meshes, double size) {
   const View view = three_quarter_view();
   const Range x = range_along(meshes, view.right), y = range_along(meshes, view.up);
-  const double scale = std::min((kPanelWidth - 2 * kMargin) / (x.high - x.low),
-                                (kHeight - kCaptionHeight - 2 * kMargin) / (y.high - y.low));
-  return {view, scale, (x.low + x.high) / 2, (y.low + y.high) / 2};
+  const double scale = size * std::min((kPanelWidth - 2 * kMargin) / (x.high - x.low),
+                                       (kHeight - kCaptionHeight - 2 * kMargin) / (y.high - y.low));
+  return {view, scale, (x.low + x.high) / 2, (y.low + y.high) / 2,
+          size * (kHeight - kCaptionHeight) / 2};
 }
 
 double depth(const std::array<Corner, 3>& t) { return t[0].depth + t[1].depth + t[2].depth; }
@@ -127,46 +133,63 @@ bool faces_viewer(const std::array<Corner, 3>& t) {
   return (t[1].x - t[0].x) * (t[2].y - t[0].y) < (t[2].x - t[0].x) * (t[1].y - t[0].y);
 }
 
+int pixels(double length) { return static_cast<int>(std::lround(length)); }
+
+Sheet blank(int panels, double size) {
+  return {
+      panels * pixels(size * kPanelWidth), pixels(size * kHeight), pixels(size * kTextSize), {}};
+}
+
+Panel panel_of(const Mesh& mesh, const std::string& caption, const Frame& frame, double center,
+               double size) {
+  Panel panel{{}, caption, center, size * (kHeight - 0.5 * kCaptionHeight)};
+  for (const auto& [a, b, c] : mesh.triangles) {
+    const std::array<Corner, 3> triangle = {frame.corner(mesh, a, center),
+                                            frame.corner(mesh, b, center),
+                                            frame.corner(mesh, c, center)};
+    if (faces_viewer(triangle)) panel.triangles.push_back(triangle);
+  }
+  std::ranges::stable_sort(panel.triangles, std::ranges::greater{}, depth);
+  return panel;
+}
+
 }  // namespace
 
-Mesh load_mesh(const std::filesystem::path& path) {
-  omerr().disable();  // its messages would stand beside the one thrown here
-  OpenMesh::TriMesh_ArrayKernelT<> loaded;
-  if (!OpenMesh::IO::read_mesh(loaded, path.string()) || loaded.n_faces() == 0) {
-    throw std::runtime_error("draw_mesh: no readable triangle mesh in " + path.string());
-  }
+Mesh make_mesh(std::span<const double> positions,
+               std::span<const std::array<std::uint32_t, 3>> triangles,
+               std::vector<double> values) {
   Mesh mesh;
-  for (const auto vertex : loaded.vertices()) {
-    const auto& p = loaded.point(vertex);
-    mesh.positions.push_back({p[0], p[1], p[2]});
-  }
-  for (const auto face : loaded.faces()) {
-    auto corner = loaded.cfv_iter(face);
-    std::array<int, 3> triangle{};
-    for (int& v : triangle) v = (corner++)->idx();
-    mesh.triangles.push_back(triangle);
-  }
+  mesh.values = std::move(values);
+  for (std::size_t k = 0; k + 2 < positions.size(); k += 3)
+    mesh.positions.push_back({positions[k], positions[k + 1], positions[k + 2]});
+  for (const auto& [a, b, c] : triangles)
+    mesh.triangles.push_back({static_cast<int>(a), static_cast<int>(b), static_cast<int>(c)});
   compute_normals(mesh);
   return mesh;
 }
 
-Sheet lay_out(std::vector<Mesh> meshes, const std::vector<std::string>& captions) {
-  compute_displacements(meshes);
-  const Frame frame = frame_of(meshes);
-  const int count = static_cast<int>(meshes.size());
-  Sheet sheet{count * kPanelWidth, kHeight, kTextSize, {}};
-  for (int i = 0; i < count; ++i) {
-    Panel panel{{}, captions[i], (i + 0.5) * kPanelWidth, kHeight - 0.5 * kCaptionHeight};
-    for (const auto& [a, b, c] : meshes[i].triangles) {
-      const std::array<Corner, 3> triangle = {frame.corner(meshes[i], a, panel.center),
-                                              frame.corner(meshes[i], b, panel.center),
-                                              frame.corner(meshes[i], c, panel.center)};
-      if (faces_viewer(triangle)) panel.triangles.push_back(triangle);
-    }
-    std::ranges::stable_sort(panel.triangles, std::ranges::greater{}, depth);
-    sheet.panels.push_back(std::move(panel));
+Sheet lay_out(std::vector<Mesh> meshes, const std::vector<std::string>& captions, double size) {
+  compute_tints(meshes);
+  const Frame frame = frame_of(meshes, size);
+  Sheet sheet = blank(static_cast<int>(meshes.size()), size);
+  for (std::size_t i = 0; i < meshes.size(); ++i) {
+    const double center = (static_cast<double>(i) + 0.5) * size * kPanelWidth;
+    sheet.panels.push_back(panel_of(meshes[i], captions[i], frame, center, size));
   }
   return sheet;
+}
+
+std::vector<Sheet> lay_out_frames(std::vector<Mesh> meshes,
+                                  const std::vector<std::string>& captions, double size) {
+  compute_tints(meshes);
+  const Frame frame = frame_of(meshes, size);
+  std::vector<Sheet> sheets;
+  for (std::size_t i = 0; i < meshes.size(); ++i) {
+    sheets.push_back(blank(1, size));
+    sheets.back().panels.push_back(
+        panel_of(meshes[i], captions[i], frame, 0.5 * size * kPanelWidth, size));
+  }
+  return sheets;
 }
 
 std::array<int, 3> to_srgb(const Vec3& linear) {

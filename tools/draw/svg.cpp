@@ -8,19 +8,6 @@
 namespace topograd::draw {
 namespace {
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
-
 void write_triangle(std::ostream& out, const std::array<Corner, 3>& t) {
   Vec3 mean{};
   for (const Corner& corner : t) {
@@ -34,6 +21,20 @@ void write_triangle(std::ostream& out, const std::array<Corner, 3>& t) {
 }
 
 }  // namespace
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
 
 void write_svg(const Sheet& sheet, const std::filesystem::path& path) {
   std::ofstream out(path);

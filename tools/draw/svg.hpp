@@ -2,10 +2,14 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "scene.hpp"
 
 namespace topograd::draw {
+
+/// Text as it stands in SVG and HTML.
+std::string escaped(const std::string& text);
 
 /// Writes the sheet as SVG. Throws std::runtime_error with the path if the file cannot be written.
 void write_svg(const Sheet& sheet, const std::filesystem::path& path);

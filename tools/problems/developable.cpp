@@ -7,6 +7,7 @@
 #include <topograd/frontend/mat.hpp>
 #include <topograd/frontend/reduce.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/solver/evaluator.hpp>
 
 #include <string>
 
@@ -58,23 +59,37 @@ Value hinge(const Star& star) {
   return literal(2.0 * static_cast<double>(n)) - max(std::span<const Value>(spreads));
 }
 
-void add_stars(Problem& problem, const Parameters& x, const std::vector<VertexStar>& stars,
-               bool closed, Developability energy, const Uniform* weight) {
-  std::vector<std::uint32_t> indices, offsets = {0};
+Value energy_of(const Star& star, Developability energy) {
+  return energy == Developability::covariance ? covariance(star) : hinge(star);
+}
+
+/// Stars as a map's indices: the vertex, then its ring.
+struct Packed {
+  std::vector<std::uint32_t> indices, offsets = {0}, vertices;
+};
+
+Packed pack(const std::vector<VertexStar>& stars, bool closed) {
+  Packed out;
   for (const VertexStar& star : stars) {
     if (star.closed != closed || star.faces() < 3) continue;
-    indices.push_back(star.vertex);
-    indices.insert(indices.end(), star.ring.begin(), star.ring.end());
-    offsets.push_back(static_cast<std::uint32_t>(indices.size()));
+    out.vertices.push_back(star.vertex);
+    out.indices.push_back(star.vertex);
+    out.indices.insert(out.indices.end(), star.ring.begin(), star.ring.end());
+    out.offsets.push_back(static_cast<std::uint32_t>(out.indices.size()));
   }
-  problem.add_energies(offsets.size() - 1,
-                       [&](Element e) {
-                         const Star star(e, x, closed);
-                         const Value value =
-                             energy == Developability::covariance ? covariance(star) : hinge(star);
-                         return weight == nullptr ? value : weight->value() * value;
-                       },
-                       {.indices = indices, .offsets = offsets, .label = name(energy)});
+  return out;
+}
+
+void add_stars(Problem& problem, const Parameters& x, const std::vector<VertexStar>& stars,
+               bool closed, Developability energy, const Uniform* weight) {
+  const Packed packed = pack(stars, closed);
+  problem.add_energies(
+      packed.vertices.size(),
+      [&](Element e) {
+        const Value value = energy_of(Star(e, x, closed), energy);
+        return weight == nullptr ? value : weight->value() * value;
+      },
+      {.indices = packed.indices, .offsets = packed.offsets, .label = name(energy)});
 }
 
 }  // namespace
@@ -109,6 +124,26 @@ std::unique_ptr<Developable> developable(const TriangleMesh& mesh, Developabilit
   const Parameters x = out->problem.add_parameters(out->positions, 3);
   add_developability(out->problem, x, mesh, energy);
   if (edges) add_edge_lengths(out->problem, x, mesh);
+  return out;
+}
+
+std::vector<double> star_energies(const TriangleMesh& mesh, Developability energy) {
+  const std::vector<VertexStar> stars = vertex_stars(mesh);
+  std::vector<double> positions = mesh.positions, out(mesh.vertex_count());
+  std::vector<std::uint32_t> vertices;
+  Problem problem;
+  const Parameters x = problem.add_parameters(positions, 3);
+  for (const bool closed : {true, false}) {
+    const Packed packed = pack(stars, closed);
+    problem.add_residuals(packed.vertices.size(),
+                          [&](Element e) { return energy_of(Star(e, x, closed), energy); },
+                          {.indices = packed.indices, .offsets = packed.offsets});
+    vertices.insert(vertices.end(), packed.vertices.begin(), packed.vertices.end());
+  }
+  if (vertices.empty()) return out;
+  const Eigen::VectorXd values = Evaluator(problem, {.backend = Backend::cpu}).residuals();
+  for (std::size_t k = 0; k < vertices.size(); ++k)
+    out[vertices[k]] = values[static_cast<Eigen::Index>(k)];
   return out;
 }
 

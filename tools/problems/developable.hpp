@@ -41,4 +41,8 @@ std::unique_ptr<Developable> developable(const TriangleMesh& mesh,
 void add_developability(Problem& problem, const Parameters& x, const TriangleMesh& mesh,
                         Developability energy, const Uniform* weight = nullptr);
 
+/// The energies of the stars at the mesh's vertices, one a vertex; 0 where there is none. Errors as
+/// developable().
+std::vector<double> star_energies(const TriangleMesh& mesh, Developability energy);
+
 }  // namespace topograd::problems

@@ -1,0 +1,117 @@
+// What solve makes for people: the page, pictures, the progress line.
+#include "support/paths.hpp"
+#include "tools/run_command.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+namespace topograd::test {
+namespace {
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+/// The part of a page between two texts.
+std::string between(const std::string& text, const std::string& begin, const std::string& end) {
+  const std::size_t from = text.find(begin);
+  return from == text.npos ? "" : text.substr(from, text.find(end, from) - from);
+}
+
+struct Page {
+  std::string html, png;
+  nlohmann::json json;
+};
+
+Page solve(const std::string& arguments) {
+  const TemporaryDir folder;
+  const std::string base = folder.path() / "answer";
+  const bool mesh = arguments.find("icosphere") != arguments.npos;
+  const CommandResult result =
+      topograd("solve " + arguments + " --backend cpu --quiet --report '" + base +
+               ".html' --json '" + base + ".json'" + (mesh ? " --out '" + base + ".obj'" : ""));
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  return {read_file(base + ".html"), mesh ? read_file(base + ".png") : "",
+          read_json(base + ".json")};
+}
+
+TEST(SolvePage, StandsAloneAndShowsEveryStep) {
+  const struct {
+    const char* arguments;
+    std::size_t plots;  // cost, gradient, step; with a trust region its radius; with CG its steps
+    std::size_t kernels;
+  } rows[] = {{"developable --icosphere 1 --perturb 1e-3", 3, 2},
+              {"smooth --icosphere 2 --linear pcg", 5, 8},
+              {"smooth --icosphere 2 --linear cholesky", 4, 6},
+              {"springs --width 5 --linear cholesky", 4, 6}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.arguments);
+    const Page page = solve(row.arguments);
+    for (const char* outside : {"http:", "https:", "<link", " src=\"/", "@import"})
+      EXPECT_EQ(page.html.find(outside), page.html.npos) << outside;
+    EXPECT_EQ(count(page.html, "<svg"), row.plots);
+    EXPECT_EQ(count(page.html, "</svg>"), row.plots);
+    EXPECT_EQ(count(page.html, "<section>"), count(page.html, "</section>"));
+    EXPECT_EQ(count(between(page.html, "aria-label=\"Cost\"", "</svg>"), "<circle"),
+              page.json["history"].size());
+    for (const char* part : {"Where the time went", "Evaluation", "CONVERGENCE"})
+      EXPECT_NE(page.html.find(part), page.html.npos) << part;
+    EXPECT_EQ(count(page.html, "href=\"#kernel-"), count(page.html, "<details id=\"kernel-"));
+    EXPECT_GE(count(page.html, "<details id=\"kernel-"), row.kernels);
+    EXPECT_GE(count(page.html, "#version 450"), row.kernels);
+  }
+}
+
+TEST(SolvePage, PicturesOfMeshesGoBesideThem) {
+  const Page page = solve("developable --icosphere 1 --perturb 1e-3 --max-iterations 3");
+  EXPECT_TRUE(page.png.starts_with("\x89PNG\r\n"));
+  EXPECT_NE(page.html.find("src=\"data:image/png;base64,iVBOR"), page.html.npos);
+  EXPECT_NE(page.html.find("energy of a vertex star"), page.html.npos);
+  EXPECT_EQ(solve("springs --width 5").html.find("<img"), page.html.npos);
+}
+
+TEST(SolvePage, RejectedStepsAreMarked) {
+  // Rosenbrock's valley: the first steps overshoot.
+  const TemporaryDir folder;
+  const std::string file = folder.path() / "valley.json";
+  const nlohmann::json problem = {
+      {"parameters", {{{"name", "x"}, {"values", {-1.2}}}, {{"name", "y"}, {"values", {1.0}}}}},
+      {"residuals",
+       {{{"expressions", {"10 * (y - x * x)", "1 - x"}}, {"parameters", {"x", "y"}}}}}};
+  std::ofstream(file) << problem.dump();
+  const Page page = solve("'" + file + "'");
+  EXPECT_GT(page.json["unsuccessful_steps"], 0);
+  EXPECT_EQ(count(between(page.html, "aria-label=\"Cost\"", "</svg>"), "class=\"rejected\""),
+            page.json["unsuccessful_steps"].get<std::size_t>());
+}
+
+TEST(SolvePage, SetsHaveARowARun) {
+  const Page page = solve("mgh --set rosenbrock --linear cholesky");
+  EXPECT_EQ(count(between(page.html, "<h2>Runs</h2>", "</section>"), "<tr class=\"run\">"), 3u);
+  EXPECT_NE(page.html.find("3 of 3 runs solved"), page.html.npos);
+}
+
+TEST(SolvePage, ProgressIsShownOnTerminalsAlone) {
+  const TemporaryDir folder;
+  const std::string line = "'" + (program_dir() / "topograd").string() +
+                           "' solve springs --width 10 --backend cpu --max-iterations 3";
+  const auto shown = [&](const std::string& options) {
+    const std::string log = folder.path() / "terminal";
+    const std::string command =
+        "script -qec \"" + line + options + "\" /dev/null >'" + log + "' </dev/null";
+    EXPECT_EQ(std::system(command.c_str()), 0) << command;
+    return read_file(log);
+  };
+  EXPECT_NE(shown("").find("\r\033[K    0  cost 2.616145e+00"), std::string::npos);
+  for (const char* options : {" --quiet", " --json -"})
+    EXPECT_EQ(shown(options).find('\033'), std::string::npos) << options;
+  EXPECT_EQ(topograd("solve springs --width 10 --backend cpu --max-iterations 3").err, "");
+}
+
+}  // namespace
+}  // namespace topograd::test

@@ -1,0 +1,131 @@
+// Plots as SVG for pages.
+#include "command/plot.hpp"
+
+#include "draw/svg.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+namespace topograd::command {
+namespace {
+
+constexpr double kWidth = 520, kHeight = 250, kLeft = 66, kRight = 14, kTop = 34, kBottom = 34;
+
+/// Maps steps and values to the picture.
+struct Axes {
+  double steps = 1;
+  bool logarithmic = false;
+  double low = 0, high = 1;  // of the ordinate: exponents of 10 where it is logarithmic
+
+  double x(double step) const { return kLeft + (kWidth - kLeft - kRight) * step / steps; }
+  double y(double value) const {
+    const double v = logarithmic ? std::log10(value) : value;
+    return kHeight - kBottom - (kHeight - kTop - kBottom) * (v - low) / (high - low);
+  }
+  bool shows(double value) const { return std::isfinite(value) && (!logarithmic || value > 0); }
+};
+
+Axes axes_of(const Plot& plot) {
+  constexpr double kLogarithmicFrom = 20;
+  double low = std::numeric_limits<double>::infinity(), high = -low, positive = low;
+  for (const double v : plot.values) {
+    if (!std::isfinite(v)) continue;
+    low = std::min(low, v);
+    high = std::max(high, v);
+    if (v > 0) positive = std::min(positive, v);
+  }
+  Axes axes{.steps = std::max(1.0, static_cast<double>(plot.values.size()) - 1)};
+  axes.logarithmic = low >= 0 && high > kLogarithmicFrom * positive;
+  if (axes.logarithmic) {
+    axes.low = std::floor(std::log10(positive));
+    axes.high = std::ceil(std::log10(high));
+  } else {
+    axes.low = low;
+    axes.high = high > low ? high : low + std::max(std::abs(low), 1.0);
+  }
+  return axes;
+}
+
+/// 1, 2 or 5 times a power of ten: about `count` of them in `range`.
+double nice_step(double range, double count) {
+  const double rough = range / count, power = std::pow(10, std::floor(std::log10(rough)));
+  for (const double factor : {1.0, 2.0, 5.0})
+    if (factor * power >= rough) return factor * power;
+  return 10 * power;
+}
+
+std::string format(const char* text, double a, double b, double c, double d) {
+  char out[256];
+  std::snprintf(out, sizeof out, text, a, b, c, d);
+  return out;
+}
+
+std::string label(double x, double y, const char* anchor, const std::string& text) {
+  char at[96];
+  std::snprintf(at, sizeof at, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
+  return at + draw::escaped(text) + "</text>";
+}
+
+std::string line(double x1, double y1, double x2, double y2) {
+  return format("<path class=\"grid\" d=\"M%.1f %.1fL%.1f %.1f\"/>", x1, y1, x2, y2);
+}
+
+std::string grid(const Axes& axes) {
+  std::string out;
+  const auto rule = [&](double value, const std::string& text) {
+    const double y = axes.y(value);
+    out += line(kLeft, y, kWidth - kRight, y) + label(kLeft - 7, y + 4, "end", text);
+  };
+  if (axes.logarithmic) {
+    const double step = std::max(1.0, std::ceil((axes.high - axes.low) / 6));
+    for (double e = axes.low; e <= axes.high; e += step) {
+      char text[32];
+      std::snprintf(text, sizeof text, "1e%.0f", e);
+      rule(std::pow(10, e), text);
+    }
+  } else {
+    const double step = nice_step(axes.high - axes.low, 5);
+    for (double v = std::ceil(axes.low / step) * step; v <= axes.high + 1e-9 * step; v += step)
+      rule(v, short_number(std::abs(v) < 1e-9 * step ? 0 : v, 6));
+  }
+  const double step = std::max(1.0, nice_step(axes.steps, 8));
+  for (double k = 0; k <= axes.steps; k += step)
+    out += label(axes.x(k), kHeight - kBottom + 18, "middle", short_number(k, 6));
+  return out;
+}
+
+}  // namespace
+
+std::string short_number(double value, int digits) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.*g", digits, value);
+  return text;
+}
+
+std::string svg(const Plot& plot) {
+  const Axes axes = axes_of(plot);
+  std::string path, dots;
+  for (std::size_t k = 0; k < plot.values.size(); ++k) {
+    const double v = plot.values[k], x = axes.x(static_cast<double>(k));
+    if (!axes.shows(v)) continue;
+    const bool marked = k < plot.marked.size() && plot.marked[k];
+    path += format(path.empty() ? "M%.1f %.1f" : "L%.1f %.1f", x, axes.y(v), 0, 0);
+    dots += "<circle" + std::string(marked ? " class=\"rejected\"" : "") +
+            format(" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">", x, axes.y(v),
+                   plot.values.size() > 80 && !marked ? 1.3 : 2.6, 0) +
+            "<title>step " + std::to_string(k) + (marked ? " (rejected)" : "") + ": " +
+            short_number(v, 8) + "</title></circle>";
+  }
+  if (path.empty()) return "";
+  char head[160];
+  std::snprintf(head, sizeof head,
+                "<svg class=\"plot\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"", kWidth,
+                kHeight);
+  return head + draw::escaped(plot.title) + "\">" +
+         label(kLeft, 18, "start", plot.title + (axes.logarithmic ? " (logarithmic)" : "")) +
+         grid(axes) + "<path class=\"curve\" d=\"" + path + "\"/>" + dots + "</svg>\n";
+}
+
+}  // namespace topograd::command

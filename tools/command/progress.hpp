@@ -1,0 +1,33 @@
+// A line on a terminal that shows how far a solve is.
+#pragma once
+
+#include <topograd/solver/options.hpp>
+
+#include <chrono>
+
+namespace topograd::command {
+
+/// Shows the last step of a running solve on one line of standard error, at most ten times a
+/// second, and clears it at the end. Does nothing where standard error is no terminal.
+class Progress {
+ public:
+  ///   wanted  false: show nothing
+  explicit Progress(bool wanted);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// Lets the solve's callback show its steps; this object outlives the solve.
+  void watch(SolverOptions& options);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void show(const IterationSummary& step);
+
+  bool shown_;
+  bool dirty_ = false;  // there is a line to clear
+  Clock::time_point last_ = {};
+};
+
+}  // namespace topograd::command
