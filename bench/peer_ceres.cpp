@@ -60,6 +60,11 @@ void add_term(ceres::Problem& problem, const PeerTerm& term, std::vector<double>
         problem.AddResidualBlock(new AutoDiffCostFunction<Smoothing, 3, 3, 3, 3, 3>(new Smoothing),
                                  nullptr, block(0), block(1), block(2), block(3));
         break;
+      case PeerTerm::Kind::observation:
+        problem.AddResidualBlock(
+            new AutoDiffCostFunction<Observation, 2, 9, 3>(new Observation{{n[0], n[1]}}), nullptr,
+            block(0), block(1));
+        break;
     }
   }
 }
@@ -103,6 +108,39 @@ void evaluate(ceres::Problem& problem, const PeerInput& input, PeerReport& repor
   report.initial_cost = cost;
 }
 
+ceres::LinearSolverType type_of(command::PeerSolve::Linear linear) {
+  switch (linear) {
+    case command::PeerSolve::Linear::sparse: return ceres::SPARSE_NORMAL_CHOLESKY;
+    case command::PeerSolve::Linear::schur: return ceres::SPARSE_SCHUR;
+    case command::PeerSolve::Linear::conjugate_gradients: return ceres::CGNR;
+    case command::PeerSolve::Linear::dense: return ceres::DENSE_QR;
+  }
+  return ceres::SPARSE_NORMAL_CHOLESKY;
+}
+
+void minimize(ceres::Problem& problem, const PeerInput& input, PeerReport& report) {
+  const command::PeerSolve& asked = input.solve;
+  ceres::Solver::Options options;
+  options.num_threads = input.threads;
+  options.linear_solver_type = type_of(asked.linear);
+  options.trust_region_strategy_type = asked.dogleg ? ceres::DOGLEG : ceres::LEVENBERG_MARQUARDT;
+  options.max_num_iterations = asked.max_iterations;
+  options.max_linear_solver_iterations = asked.max_linear_iterations;
+  options.function_tolerance = asked.function_tolerance;
+  options.gradient_tolerance = asked.gradient_tolerance;
+  options.parameter_tolerance = asked.parameter_tolerance;
+  options.max_solver_time_in_seconds = asked.time_limit_s;
+  options.logging_type = ceres::SILENT;
+  ceres::Solver::Summary summary;
+  report.solve_s = microseconds_of([&] { ceres::Solve(options, &problem, &summary); }) * 1e-6;
+  report.initial_cost = summary.initial_cost;
+  report.final_cost = summary.final_cost;
+  report.iterations = static_cast<int>(summary.iterations.size()) - 1;  // the first is the start
+  report.linear_solver = ceres::LinearSolverTypeToString(summary.linear_solver_type_used);
+  report.termination = ceres::TerminationTypeToString(summary.termination_type);
+  report.message = summary.message;
+}
+
 void run(const PeerInput& input, PeerReport& report) {
   report.name = "Ceres";
   report.version = CERES_VERSION_STRING;
@@ -113,6 +151,7 @@ void run(const PeerInput& input, PeerReport& report) {
                      for (const PeerTerm& term : input.terms) add_term(problem, term, x);
                    }) *
                    1e-6;
+  if (input.minimize) return minimize(problem, input, report);
   evaluate(problem, input, report);
   const ceres::Solver::Summary s = solve(problem, input.threads, kSteps, 1);
   report.residual_us = mean_us(s.residual_evaluation_time_in_seconds, s.num_residual_evaluations);

@@ -63,4 +63,20 @@ struct Smoothing {
   }
 };
 
+/// f (1 + k1 s + k2 s²) p − seen, p = −(P.x, P.y) / P.z, s = |p|², P = R(a) X + t.
+struct Observation {
+  double seen[2];
+  template <class T>
+  bool operator()(const T* camera, const T* point, T* r) const {
+    T P[3];
+    ceres::AngleAxisRotatePoint(camera, point, P);
+    for (int k = 0; k < 3; ++k) P[k] += camera[3 + k];
+    const T u = -P[0] / P[2], v = -P[1] / P[2], s = u * u + v * v;
+    const T scale = camera[6] * (T(1) + s * (camera[7] + camera[8] * s));
+    r[0] = scale * u - T(seen[0]);
+    r[1] = scale * v - T(seen[1]);
+    return true;
+  }
+};
+
 }  // namespace topograd::bench

@@ -83,6 +83,10 @@ const Row kRows[] = {
      "topograd: dump: --emit essl expects a build with Vulkan (TOPOGRAD_VULKAN=ON)\n"},
 #endif
     {"a folder", nullptr, "solve arap --mesh /", "topograd: /: cannot be read\n"},
+    {"unknown peer", nullptr, "solve springs --width 4 --peer jaxls",
+     "topograd: expected --peer ceres, got \"jaxls\"\n"},
+    {"peer that is not given it", nullptr, "solve developable --icosphere 0 --peer ceres",
+     "topograd: developable: --peer ceres expects arap, bundle, smooth or springs\n"},
     {"no mesh to write", nullptr, "solve springs --width 4 --out x.obj",
      "topograd: springs: --out expects a problem that has a mesh\n"},
     {"no vertices", "f 1 2 3\n", "solve arap --mesh MESH",

@@ -14,27 +14,41 @@ struct PeerTerm {
     spring,     ///< ‖a − b‖ − L: blocks a, b; numbers L
     target,     ///< w (a − c), three rows: block a; numbers w, c
     arap_edge,  ///< p − q − R(r) u, three rows: blocks p, q, r; numbers u
-    smoothing  ///< √max(w, 10⁻⁴) (a − b), three rows, w = ½ (cot at l + cot at r): blocks a, b, l,
-               ///< r
+    smoothing,  ///< √max(w, 10⁻⁴) (a − b), three rows, w = ½ (cot at l + cot at r): blocks a, b, l,
+                ///< r
+    observation  ///< a point in Snavely's camera (problems/bundle.hpp) less (u, v), two rows:
+                 ///< blocks c, the first of the camera's three, and the point; numbers u, v
   };
   Kind kind = Kind::spring;
   std::vector<std::uint32_t> blocks;
   std::vector<double> numbers;
 };
 constexpr std::size_t blocks_of(PeerTerm::Kind kind) {
-  constexpr std::size_t kBlocks[] = {2, 1, 3, 4};
+  constexpr std::size_t kBlocks[] = {2, 1, 3, 4, 2};
   return kBlocks[static_cast<std::size_t>(kind)];
 }
 constexpr std::size_t numbers_of(PeerTerm::Kind kind) {
-  constexpr std::size_t kNumbers[] = {1, 4, 3, 0};
+  constexpr std::size_t kNumbers[] = {1, 4, 3, 0, 2};
   return kNumbers[static_cast<std::size_t>(kind)];
 }
+
+/// How a peer minimises; names and meanings are those of SolverOptions.
+struct PeerSolve {
+  int max_iterations = 50, max_linear_iterations = 500;
+  double function_tolerance = 1e-6, gradient_tolerance = 1e-10, parameter_tolerance = 1e-8;
+  double time_limit_s = 1e9;
+  enum class Linear : std::uint8_t { sparse, schur, conjugate_gradients, dense };
+  Linear linear = Linear::sparse;
+  bool dogleg = false;  ///< in place of Levenberg-Marquardt
+};
 
 struct PeerInput {
   std::vector<double> x;  ///< three numbers a block
   std::vector<PeerTerm> terms;
   int threads = 1;
-  bool step = true;  ///< time a step too
+  bool step = true;       ///< time a step too
+  bool minimize = false;  ///< from x to the end, instead of timing evaluations
+  PeerSolve solve;
 };
 
 /// Times in µs; 0 where there is none.
@@ -47,6 +61,10 @@ struct PeerReport {
   double evaluate_jacobian_us = 0;  ///< the same by the call for single evaluations
   double gradient_us = 0;           ///< by that call
   double step100_us = 0;            ///< a Gauss-Newton step with 100 CG iterations
+  // Of a minimisation:
+  double solve_s = 0, final_cost = 0;
+  int iterations = 0;  ///< accepted and rejected steps
+  std::string linear_solver, termination, message;
 };
 
 /// The one function of a peer's library.

@@ -4,8 +4,10 @@
 #include "command/mesh_file.hpp"
 #include "command/named_problem.hpp"
 #include "command/output.hpp"
+#include "command/peer_inputs.hpp"
 #include "command/plot.hpp"
 #include "command/progress.hpp"
+#include "command/solve_peers.hpp"
 #include "command/solve_sets.hpp"
 #include "command/solver_arguments.hpp"
 #include "draw/canvas.hpp"
@@ -20,6 +22,8 @@
 
 #include <iostream>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace topograd::command {
 namespace {
@@ -30,6 +34,7 @@ struct Arguments {
   std::string out, json, report;
   std::string command;  // how this was called
   bool quiet = false;
+  std::vector<std::string> peers;
 
   bool silent() const { return quiet || json == "-"; }
   bool wants_picture() const { return !out.empty() || !report.empty(); }
@@ -45,6 +50,7 @@ PageContent page_head(const Arguments& arguments) {
 
 void solve_many(const Arguments& arguments) {
   if (!arguments.out.empty()) refuse(arguments, "--out expects a problem that has a mesh");
+  check_peers(arguments.peers, arguments.problem);
   const SetReport report = solve_set(arguments.problem, arguments.solver, arguments.silent());
   if (!arguments.silent()) std::cout << report.verdict() << std::endl;
   const nlohmann::ordered_json json = report.json();
@@ -84,14 +90,28 @@ std::string picture_path(std::string mesh) {
   return mesh + ".png";
 }
 
+/// Ours, then theirs; nothing if there are none of theirs.
+std::vector<PageContent::Row> peer_rows(const Summary& s, const std::vector<PeerReport>& peers) {
+  if (peers.empty()) return {};
+  std::vector<PageContent::Row> rows = {{"Topograd", s.times.total_seconds, s.final_cost,
+                                         s.num_iterations(),
+                                         std::string(name(s.linear_solver)) + ", " + s.device}};
+  for (const PeerReport& p : peers) {
+    rows.push_back({p.name + " " + p.version, p.solve_s, p.final_cost, p.iterations,
+                    p.linear_solver + ", " + p.libraries});
+  }
+  return rows;
+}
+
 void write_page(const Arguments& arguments, NamedProblem& named, const Summary& summary,
-                const std::string& png) {
+                const std::vector<PeerReport>& peers, const std::string& png) {
   PageContent content = page_head(arguments);
   content.picture = png;
   content.legend = named.vertex_values().empty()
                        ? "Colour: how far a vertex has moved."
                        : "Colour: the energy of a vertex star, as a share of the largest one "
                          "before.";
+  content.peers = peer_rows(summary, peers);
   content.kernels = kernels_of(named.problem(), summary);
   write_text(arguments.report, html_report(summary, content));
 }
@@ -121,17 +141,25 @@ void solve_problem(const Arguments& arguments) {
   const SolverOptions options = options_of(arguments, *named);
   if (!arguments.out.empty() && named->mesh().positions.empty())
     refuse(arguments, "--out expects a problem that has a mesh");
+  check_peers(arguments.peers, arguments.problem);
   draw::Mesh before;
   if (arguments.wants_picture()) before = mesh_to_draw(*named);
   const Summary summary = solve_shown(*named, options, arguments.silent());
   if (!arguments.silent()) std::cout << summary.full_report() << std::flush;
+  const std::vector<PeerReport> peers =
+      minimize_with_peers(arguments.peers, arguments.problem, arguments.solver, options);
+  for (const PeerReport& peer : peers)
+    if (!arguments.silent()) std::cout << "Beside it: " << line_of(peer) << std::endl;
   const std::string png = picture(std::move(before), *named, summary);
   if (!arguments.out.empty()) {
     write_mesh(arguments.out, named->mesh());
     write_text(picture_path(arguments.out), png);
   }
-  if (!arguments.report.empty()) write_page(arguments, *named, summary, png);
-  if (!arguments.json.empty()) write_json(arguments.json, json_of(summary, *named));
+  if (!arguments.report.empty()) write_page(arguments, *named, summary, peers, png);
+  if (arguments.json.empty()) return;
+  nlohmann::ordered_json json = json_of(summary, *named);
+  if (!peers.empty()) json["peers"] = to_json(peers, peer_threads(arguments.solver));
+  write_json(arguments.json, json);
 }
 
 /// The options that were given, as they would be typed.
@@ -160,6 +188,9 @@ void add_solve(CLI::App& app) {
   command->add_option("--out", arguments->out,
                       "OBJ file for the mesh at the end; a picture goes beside it, as PNG");
   command->add_option("--report", arguments->report, "HTML file for a page about the solve");
+  command->add_option("--peer", arguments->peers,
+                      "another solver to run on the same problem: ceres (arap, bundle, smooth, "
+                      "springs)");
   command->add_option("--json", arguments->json, "file for the report, - for standard output");
   command->add_flag("--quiet", arguments->quiet, "print no summary");
   command->callback([arguments, command] {

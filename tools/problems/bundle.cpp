@@ -164,6 +164,7 @@ std::unique_ptr<Bundle> bundle(const BundleOptions& o) {
       const std::array<double, 2> n = normal(random);
       for (std::size_t d = 0; d < 2; ++d) seen[d] += o.noise * n[d];
     }
+    out->observations.push_back({static_cast<std::uint32_t>(c), j, seen});
     out->problem.add_residual(reprojection(cameras, c, points.vec3(j), seen),
                               {.label = "observation"});
   }

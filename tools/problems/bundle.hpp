@@ -3,6 +3,7 @@
 
 #include <topograd/frontend/problem.hpp>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -24,8 +25,14 @@ struct BundleOptions {
 /// k2. It sees the point X at f (1 + k1 s + k2 s²) p, s = |p|², p = −(P.x, P.y) / P.z, P = R(a) X +
 /// t, in pixels.
 struct Bundle {
+  /// What a camera saw of a point, in pixels.
+  struct Observation {
+    std::uint32_t camera = 0, point = 0;
+    std::array<double, 2> seen = {};
+  };
   std::vector<double> cameras, points;            ///< the start, later the solution
   std::vector<double> true_cameras, true_points;  ///< that the observations were made from
+  std::vector<Observation> observations;
   Problem problem;
 };
 

@@ -3,6 +3,7 @@
 #include "bench/peer_functors.hpp"
 
 #include "problems/arap.hpp"
+#include "problems/bundle.hpp"
 #include "problems/smooth.hpp"
 #include "problems/springs.hpp"
 
@@ -97,6 +98,20 @@ TEST(PeerFunctors, Smooth) {
     theirs.AddResidualBlock(
         new AutoDiffCostFunction<bench::Smoothing, 3, 3, 3, 3, 3>(new bench::Smoothing), nullptr,
         &x[3 * e.from], &x[3 * e.to], &x[3 * e.left], &x[3 * e.right]);
+  }
+  expect_same(theirs, ours->problem);
+}
+
+TEST(PeerFunctors, Bundle) {
+  const auto ours = problems::bundle({.cameras = 4, .points = 9, .observations = 36, .noise = 0.5});
+  std::vector<double> cameras = ours->cameras, points = ours->points;
+  ceres::Problem theirs;
+  for (std::size_t k = 0; k < cameras.size(); k += 9) theirs.AddParameterBlock(&cameras[k], 9);
+  add_blocks(theirs, points);
+  for (const problems::Bundle::Observation& o : ours->observations) {
+    theirs.AddResidualBlock(new AutoDiffCostFunction<bench::Observation, 2, 9, 3>(
+                                new bench::Observation{{o.seen[0], o.seen[1]}}),
+                            nullptr, &cameras[9 * o.camera], &points[3 * o.point]);
   }
   expect_same(theirs, ours->problem);
 }

@@ -1,0 +1,66 @@
+// topograd solve --peer: Ceres from the same start in the same run, and our minimum beside its.
+#include "support/paths.hpp"
+#include "tools/run_command.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace topograd::test {
+namespace {
+
+nlohmann::json solve(const std::string& arguments, std::string* out = nullptr) {
+  const TemporaryDir folder;
+  const std::string json = folder.path() / "report.json";
+  const CommandResult result =
+      topograd("solve " + arguments + " --backend cpu --peer ceres --json '" + json + "'");
+  EXPECT_EQ(result.status, 0) << result.err;
+  if (out != nullptr) *out = result.out;
+  return read_json(json);
+}
+
+TEST(PeerCommand, CeresHasTheSameStartAndMinimum) {
+  const struct {
+    const char* arguments;
+    const char* linear;
+    bool one_minimum = true;
+  } rows[] = {
+      {"arap --icosphere 2 --tolerance 1e-12 --max-iterations 300", "SPARSE_NORMAL_CHOLESKY"},
+      {"smooth --icosphere 2 --tolerance 1e-12", "SPARSE_NORMAL_CHOLESKY"},
+      {"smooth --icosphere 1 --tolerance 1e-12 --linear dense", "DENSE_QR"},
+      {"springs --width 4 --tolerance 1e-12 --max-iterations 300", "SPARSE_NORMAL_CHOLESKY", false},
+      // Observations with half a pixel of noise: nobody knows this minimum beforehand.
+      {"bundle --cameras 8 --points 300 --observations 1500 --noise 0.5 --tolerance 1e-14",
+       "SPARSE_SCHUR"},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.arguments);
+    const nlohmann::json report = solve(row.arguments);
+    ASSERT_EQ(report["peers"].size(), 1u);
+    const nlohmann::json& ceres = report["peers"][0];
+    EXPECT_EQ(ceres["name"], "Ceres");
+    EXPECT_EQ(ceres["linear_solver"], row.linear);
+    EXPECT_GT(ceres["time_s"], 0);
+    EXPECT_GT(ceres["iterations"], 1);
+    const double start = report["initial_cost"], cost = report["final_cost"];
+    EXPECT_NEAR(ceres["initial_cost"].get<double>(), start, 1e-12 * start);
+    if (row.one_minimum) {
+      EXPECT_NEAR(ceres["cost"].get<double>(), cost, 1e-6 * cost);
+    }
+    EXPECT_LT(ceres["cost"].get<double>(), start);
+    EXPECT_GT(cost, 0);
+    EXPECT_LT(cost, start);
+  }
+}
+
+TEST(PeerCommand, ReportsHaveTheirLine) {
+  const TemporaryDir folder;
+  const std::string page = folder.path() / "page.html";
+  std::string out;
+  solve("smooth --icosphere 1 --report '" + page + "'", &out);
+  EXPECT_NE(out.find("\nBeside it: Ceres "), std::string::npos) << out;
+  EXPECT_NE(read_file(page).find("Beside other solvers"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace topograd::test

@@ -1,0 +1,22 @@
+// Problems as other solvers take them, and where these are.
+#pragma once
+
+#include "command/named_problem.hpp"
+#include "command/peer.hpp"
+#include "command/solver_arguments.hpp"
+
+#include <optional>
+
+namespace topograd::command {
+
+/// springs, arap, smooth and bundle as numbers, from the same start; nothing for other problems.
+/// Throws what making the problem throws.
+std::optional<PeerInput> peer_input(const ProblemArguments& arguments);
+
+/// Ceres, where it was found when this program was built; null otherwise.
+RunPeer open_ceres();
+
+/// --threads, or as many as the machine has.
+int peer_threads(const SolverArguments& arguments);
+
+}  // namespace topograd::command
