@@ -1,0 +1,53 @@
+// Takes noise off a mesh: smooth MESH.obj OUT.obj [backend].
+#include <topograd/topograd.hpp>
+
+#include <OpenMesh/Core/IO/MeshIO.hh>
+#include <OpenMesh/Core/Mesh/TriMesh_ArrayKernelT.hh>
+
+#include <cmath>
+#include <iostream>
+#include <vector>
+
+namespace tg = topograd;
+using Mesh = OpenMesh::TriMesh_ArrayKernelT<>;
+
+int main(int argc, char** argv) {
+  Mesh mesh;
+  if (argc < 3 || !OpenMesh::IO::read_mesh(mesh, argv[1])) {
+    std::cerr << "usage: smooth MESH.obj OUT.obj [cpu|vulkan|automatic]\n";
+    return 2;
+  }
+  std::vector<double> positions;
+  for (const auto v : mesh.vertices()) {
+    const double noise = 0.004 * std::sin(12.9898 * v.idx());
+    for (int k = 0; k < 3; ++k) positions.push_back(mesh.point(v)[std::size_t(k)] + noise);
+  }
+
+  tg::Problem problem;
+  tg::Parameters x = problem.add_parameters(positions, 3);
+  for (std::size_t v = 0; v < mesh.n_vertices(); ++v) {
+    const double* seen = &positions[3 * v];  // stay near what was measured
+    problem.add_residual(x.vec3(v) - tg::Vec3{seen[0], seen[1], seen[2]}, {.label = "fit"});
+  }
+  const auto point = [&](OpenMesh::VertexHandle v) { return x.vec3(std::size_t(v.idx())); };
+  for (const auto e : mesh.edges()) {
+    if (e.is_boundary()) continue;
+    const auto left = e.h0(), right = e.h1();
+    const tg::Vec3 a = point(left.from()), b = point(left.to());
+    // Cotangents of the angles across the edge, from the positions as they become.
+    const tg::Value weight =
+        (cotangent(point(left.next().to()), a, b) + cotangent(point(right.next().to()), a, b)) *
+        tg::literal(0.5);
+    problem.add_residual((a - b) * sqrt(max(weight, tg::literal(1e-4))), {.label = "smoothing"});
+  }
+
+  tg::SolverOptions options;
+  if (argc > 3) options.backend = tg::parse_backend(argv[3]);
+  const tg::Summary summary = tg::solve(problem, options);
+  std::cout << summary.full_report();
+  for (const auto v : mesh.vertices()) {
+    const double* p = &positions[3 * std::size_t(v.idx())];
+    mesh.set_point(v, Mesh::Point(float(p[0]), float(p[1]), float(p[2])));
+  }
+  return OpenMesh::IO::write_mesh(mesh, argv[2]) && summary.is_solution_usable() ? 0 : 1;
+}
