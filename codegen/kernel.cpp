@@ -130,7 +130,14 @@ std::vector<std::string> header(const KernelRequest& request, const BodyFacts& f
 
 }  // namespace
 
-std::string_view name(Precision precision) { return precision == Precision::f32 ? "f32" : "f64"; }
+std::string_view name(Precision precision) {
+  switch (precision) {
+    case Precision::f32: return "f32";
+    case Precision::f64: return "f64";
+    case Precision::mixed: return "mixed";
+  }
+  return "";
+}
 
 std::string_view name(Form form) {
   switch (form) {

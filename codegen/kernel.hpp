@@ -13,7 +13,9 @@
 
 namespace topograd::codegen {
 
-enum class Precision { f32, f64 };
+/// Kernels are f32 or f64. `mixed` is for solves alone: point, residuals, cost and gradient in f64,
+/// the linear system in f32.
+enum class Precision { f32, f64, mixed };
 std::string_view name(Precision precision);
 
 /// How the outputs of all instances come together.

@@ -39,6 +39,14 @@ void Engine::trial_point(std::span<double>) {
   throw Error(ErrorCode::Unsupported, "engine " + backend() + ": it cannot show its trial point");
 }
 
+void Engine::set_gradient(std::span<const double>) {
+  throw Error(ErrorCode::Unsupported, "engine " + backend() + ": its gradient is its own");
+}
+
+void Engine::last_step(std::span<double>) {
+  throw Error(ErrorCode::Unsupported, "engine " + backend() + ": it cannot show its step");
+}
+
 StepReport Engine::rescale_step(double) {
   throw Error(ErrorCode::Unsupported, "engine " + backend() + ": its steps have one length");
 }

@@ -114,6 +114,8 @@ class Engine {
   // problem's order. Derivatives by constant scalars may be given as if these
   // were free; callers take them out.
   virtual void set_point(std::span<const double> x) = 0;
+  /// The same within one solve, whose column scaling stays.
+  virtual void follow_point(std::span<const double> x) { set_point(x); }
   virtual void point(std::span<double> x) = 0;
   /// The last accepted point that reached the host, without asking the device; for use after it
   /// failed. False, and x untouched, if there is none.
@@ -161,6 +163,13 @@ class Engine {
   virtual StepReport try_step(std::span<const double> delta) = 0;
   /// The point that the last try_step() moved to. Throws Error{Unsupported} by default.
   virtual void trial_point(std::span<double> x);
+  // For solves whose linear system is less precise than their point: solver/mixed_engine.hpp.
+  /// Takes the place of Jᵀr in the steps from the current point; between linearize() and
+  /// try_step(). Throws Error{Unsupported} by default.
+  virtual void set_gradient(std::span<const double> g);
+  /// The δ of the last try_step(). Throws Error{Unsupported} by default.
+  virtual void last_step(std::span<double> delta);
+
   /// Moves the trial point to x + length δ, with the δ of the last try_step(); step_norm and
   /// trial_cost are set. One evaluation of the cost. False by default: this engine cannot.
   virtual bool can_rescale_step() const { return false; }

@@ -55,6 +55,11 @@ constexpr std::array kDomainPolicies = {
     Name<DomainPolicy>{"guarded", DomainPolicy::guarded},
     Name<DomainPolicy>{"strict", DomainPolicy::strict},
 };
+constexpr std::array kSolvePrecisions = {
+    Name<Precision>{"f32", Precision::f32},
+    Name<Precision>{"f64", Precision::f64},
+    Name<Precision>{"mixed", Precision::mixed},
+};
 constexpr std::array kPrecisions = {
     Name<Precision>{"f32", Precision::f32},
     Name<Precision>{"f64", Precision::f64},
@@ -199,6 +204,10 @@ DomainPolicy parse_domain_policy(std::string_view text) {
 std::string_view name(LinearSolver solver) { return name_in(kLinearSolvers, solver); }
 LinearSolver parse_linear_solver(std::string_view text) {
   return parse_in(kLinearSolvers, "linear solver", text);
+}
+
+Precision parse_solve_precision(std::string_view text) {
+  return parse_in(kSolvePrecisions, "precision", text);
 }
 
 Precision parse_precision(std::string_view text) {

@@ -74,8 +74,10 @@ DomainPolicy parse_domain_policy(std::string_view text);
 /// SolverOptions::cross_check: every instance, and the gradient.
 inline constexpr std::uint64_t kCrossCheckAll = ~std::uint64_t{0};
 
-/// "f32" or "f64". Throws Error{InvalidArgument}.
+/// Of kernels: "f32" or "f64". Throws Error{InvalidArgument}.
 Precision parse_precision(std::string_view text);
+/// Of solves: "mixed" as well. Throws Error{InvalidArgument}.
+Precision parse_solve_precision(std::string_view text);
 
 /// The line search of lbfgs and newton; defaults are Ceres'.
 struct LineSearchOptions {

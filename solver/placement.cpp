@@ -6,15 +6,17 @@
 namespace topograd {
 namespace {
 
-std::string lacks_float64(const DeviceFacts& device) {
-  return "device \"" + device.name + "\" has no float64, which precision f64 needs";
+std::string lacks_float64(const DeviceFacts& device, Precision precision) {
+  return "device \"" + device.name + "\" has no float64, which precision " +
+         std::string(name(precision)) + " needs";
 }
 
 Placement forced(const SolverOptions& options, const DeviceFacts& device) {
   if (!device.usable) throw Error(device.code, "backend vulkan: " + device.problem);
-  if (options.precision == Precision::f64 && !device.float64) {
-    throw Error(ErrorCode::Unsupported, "backend vulkan: " + lacks_float64(device) +
-                                            "; use precision f32 or backend automatic");
+  if (options.precision != Precision::f32 && !device.float64) {
+    throw Error(ErrorCode::Unsupported,
+                "backend vulkan: " + lacks_float64(device, options.precision) +
+                    "; use precision f32 or backend automatic");
   }
   return {Backend::vulkan, "asked for"};
 }
@@ -42,8 +44,8 @@ Placement place(const SolverOptions& options, std::uint64_t instances, bool name
     return {Backend::cpu,
             "cpu: the only Vulkan device is software (" + device.name + ") and was not named"};
   }
-  if (options.precision == Precision::f64 && !device.float64) {
-    return {Backend::cpu, "cpu: " + lacks_float64(device)};
+  if (options.precision != Precision::f32 && !device.float64) {
+    return {Backend::cpu, "cpu: " + lacks_float64(device, options.precision)};
   }
   return {Backend::vulkan,
           "vulkan: " + size + " reach the threshold of " + std::to_string(threshold)};

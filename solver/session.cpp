@@ -4,6 +4,7 @@
 #include <topograd/runtime/cpu/engine.hpp>
 #include <topograd/solver/device_engine.hpp>
 #include <topograd/solver/host/host_engine.hpp>
+#include <topograd/solver/mixed_engine.hpp>
 
 namespace topograd {
 namespace {
@@ -25,8 +26,21 @@ runtime::EngineOptions engine_options(const SolverOptions& options) {
   return out;
 }
 
+/// Two engines where the solve is mixed.
+template <class Make>
+std::unique_ptr<runtime::Engine> make_engine(const ProblemModel& model,
+                                             const SolverOptions& options, const Make& make) {
+  runtime::EngineOptions wide = engine_options(options);
+  if (options.precision != Precision::mixed) return make(model.model, wide);
+  wide.precision = Precision::f64;
+  runtime::EngineOptions narrow = wide;
+  narrow.precision = Precision::f32;
+  return std::make_unique<MixedEngine>(make(model.model, wide), make(model.model, narrow),
+                                       model.model);
+}
+
 Session cpu_session(const ProblemModel& model, const SolverOptions& options, std::string why) {
-  return {.engine = runtime::cpu::make_cpu_engine(model.model, engine_options(options)),
+  return {.engine = make_engine(model, options, runtime::cpu::make_cpu_engine),
           .why = std::move(why)};
 }
 
@@ -38,7 +52,7 @@ Session open_session(const ProblemModel& model, const SolverOptions& options) {
   Placement placement = place(options, model.instances(), names_device(options), probe_device);
   if (placement.backend == Backend::cpu) return cpu_session(model, options, placement.why);
   try {
-    return {.engine = make_device_engine(model.model, engine_options(options)),
+    return {.engine = make_engine(model, options, make_device_engine),
             .why = std::move(placement.why),
             .may_leave = options.backend == Backend::automatic};
   } catch (const Error& error) {

@@ -137,6 +137,13 @@ void CpuEngine<T>::set_point(std::span<const double> x) {
 }
 
 template <class T>
+void CpuEngine<T>::follow_point(std::span<const double> x) {
+  const bool scaled = scaled_;
+  set_point(x);
+  scaled_ = scaled;
+}
+
+template <class T>
 void CpuEngine<T>::point(std::span<double> x) {
   check_size("point", "scalars", scalars_, x.size());
   write(x_, x);
@@ -159,6 +166,7 @@ template class CpuEngine<double>;
 std::unique_ptr<Engine> make_cpu_engine(const Model& model, const EngineOptions& options) {
   switch (options.precision) {
     case Precision::f32: return std::make_unique<CpuEngine<float>>(model, options);
+    case Precision::mixed:
     case Precision::f64: return std::make_unique<CpuEngine<double>>(model, options);
   }
   throw Error(ErrorCode::Internal, "cpu engine: unknown precision");

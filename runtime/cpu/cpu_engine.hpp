@@ -31,6 +31,7 @@ class CpuEngine final : public Engine {
   void refresh(const Model& model) override;
 
   void set_point(std::span<const double> x) override;
+  void follow_point(std::span<const double> x) override;
   void point(std::span<double> x) override;
   bool last_known_point(std::span<double> x) override;
   double cost() override { return cost_at(x_); }
@@ -51,6 +52,8 @@ class CpuEngine final : public Engine {
   PointReport linearize() override;
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
+  void set_gradient(std::span<const double> g) override;
+  void last_step(std::span<double> delta) override;
   bool can_rescale_step() const override { return true; }
   StepReport rescale_step(double length) override;
   void accept() override;

@@ -193,6 +193,20 @@ StepReport CpuEngine<T>::try_step(std::span<const double> delta) {
 }
 
 template <class T>
+void CpuEngine<T>::set_gradient(std::span<const double> g) {
+  check_size("set_gradient", "scalars", scalars_, g.size());
+  ensure_linear();
+  read(g, gradient_);
+  mask(gradient_);
+}
+
+template <class T>
+void CpuEngine<T>::last_step(std::span<double> delta) {
+  check_size("last_step", "scalars", scalars_, delta.size());
+  write(delta_, delta);
+}
+
+template <class T>
 StepReport CpuEngine<T>::rescale_step(double length) {
   return finish_step(length);
 }

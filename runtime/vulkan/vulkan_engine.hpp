@@ -57,6 +57,8 @@ class VulkanEngine final : public Engine {
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
   void trial_point(std::span<double> x) override { read_vector(trial_, x); }
+  void set_gradient(std::span<const double> g) override { write_vector(gradient_, g); }
+  void last_step(std::span<double> delta) override { read_vector(step_, delta); }
   bool can_rescale_step() const override { return true; }
   StepReport rescale_step(double length) override;
   void accept() override;

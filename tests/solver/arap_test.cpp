@@ -49,5 +49,20 @@ TEST(Arap, SpotToSixDigitsWithTightTolerances) {
   EXPECT_NEAR(evaluator.cost(), summary.final_cost, 1e-12 * summary.final_cost);
 }
 
+TEST(Arap, MixedPrecisionEndsWhereF64Does) {
+  const auto arap = spot();
+  const Summary summary = solve(arap->problem, {.backend = Backend::cpu,
+                                                .precision = Precision::mixed,
+                                                .linear_solver = LinearSolver::pcg,
+                                                .max_iterations = 300,
+                                                .function_tolerance = 1e-10,
+                                                .gradient_tolerance = 1e-10,
+                                                .parameter_tolerance = 1e-10});
+  EXPECT_NEAR(summary.final_cost, kSpotMinimum, 1e-6 * kSpotMinimum) << summary.full_report();
+  EXPECT_EQ(summary.precision, Precision::mixed);
+  Evaluator evaluator(arap->problem, {.backend = Backend::cpu});
+  EXPECT_NEAR(evaluator.cost(), summary.final_cost, 1e-12 * summary.final_cost);
+}
+
 }  // namespace
 }  // namespace topograd

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "problem_files.hpp"
+#include "problems/arap.hpp"
 #include "problems/developable.hpp"
 #include "problems/multi.hpp"
 #include "problems/smooth.hpp"
@@ -49,6 +50,24 @@ TEST_F(VulkanMeshes, GradientsOfDevelopability) {
 
 TEST_F(VulkanMeshes, GradientOfAllAtOnce) {
   expect_same_gradient(problems::multi(perturbed(1))->problem);
+}
+
+TEST_F(VulkanMeshes, MixedPrecisionEndsWhereF64Does) {
+  SolverOptions options = {.backend = Backend::cpu,
+                           .linear_solver = LinearSolver::cholesky,
+                           .max_iterations = 100,
+                           .function_tolerance = 1e-12,
+                           .gradient_tolerance = 1e-12,
+                           .parameter_tolerance = 1e-12};
+  const double minimum = solve(problems::arap(perturbed(2))->problem, options).final_cost;
+  options.backend = Backend::vulkan;
+  options.precision = Precision::mixed;
+  options.linear_solver = LinearSolver::pcg;
+  const auto arap = problems::arap(perturbed(2));
+  const Summary mixed = solve(arap->problem, options);
+  EXPECT_EQ(mixed.backend, "vulkan");
+  EXPECT_EQ(mixed.kernels_on_cpu, 0u);
+  EXPECT_NEAR(mixed.final_cost, minimum, 1e-9 * minimum) << mixed.full_report();
 }
 
 TEST_F(VulkanMeshes, DescentIsTheInterpretersForTenStepsAndHalvesTheEnergy) {

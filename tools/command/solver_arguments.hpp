@@ -25,7 +25,7 @@ struct SolverArguments {
 /// Options of every subcommand that evaluates: backend, precision, device, accumulation, threads.
 inline void add_place_options(CLI::App& app, SolverArguments& a) {
   app.add_option("--backend", a.backend, "cpu, vulkan (gpu) or automatic (auto)");
-  app.add_option("--precision", a.precision, "f32 or f64");
+  app.add_option("--precision", a.precision, "f32, f64 or mixed");
   app.add_option("--device", a.device, "index or name of a Vulkan device");
   app.add_option("--accumulate", a.accumulate,
                  "gather_store, gather_recompute, atomic_float or atomic_cas");
@@ -62,7 +62,7 @@ inline std::uint64_t parse_cross_check(const std::string& text) {
 /// none of the names.
 inline SolverOptions to_options(const SolverArguments& a, SolverOptions options = {}) {
   if (!a.backend.empty()) options.backend = parse_backend(a.backend);
-  if (!a.precision.empty()) options.precision = parse_precision(a.precision);
+  if (!a.precision.empty()) options.precision = parse_solve_precision(a.precision);
   if (!a.device.empty()) options.device = a.device;
   if (!a.accumulate.empty()) options.accumulation = codegen::parse_accumulation(a.accumulate);
   if (!a.domain.empty()) options.domain = parse_domain_policy(a.domain);

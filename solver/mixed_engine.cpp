@@ -1,0 +1,78 @@
+// An engine whose point is in f64 and whose linear system is in f32.
+#include <topograd/solver/mixed_engine.hpp>
+
+#include <utility>
+
+namespace topograd {
+
+MixedEngine::MixedEngine(std::unique_ptr<runtime::Engine> wide,
+                         std::unique_ptr<runtime::Engine> narrow, const runtime::Model& model)
+    : wide_(std::move(wide)),
+      narrow_(std::move(narrow)),
+      x_(model.scalars),
+      gradient_(model.scalars),
+      delta_(model.scalars) {}
+
+runtime::EngineStats MixedEngine::stats() const {
+  runtime::EngineStats sum = wide_->stats();
+  const runtime::EngineStats narrow = narrow_->stats();
+  sum.kernels_on_cpu += narrow.kernels_on_cpu;
+  sum.kernels_on_device += narrow.kernels_on_device;
+  sum.submissions += narrow.submissions;
+  sum.readbacks += narrow.readbacks;
+  sum.bytes_up += narrow.bytes_up;
+  sum.bytes_down += narrow.bytes_down;
+  sum.shaders_compiled += narrow.shaders_compiled;
+  sum.shader_cache_hits += narrow.shader_cache_hits;
+  sum.plan_seconds += narrow.plan_seconds;
+  sum.glsl_ms += narrow.glsl_ms;
+  sum.spirv_ms += narrow.spirv_ms;
+  sum.pipeline_ms += narrow.pipeline_ms;
+  return sum;
+}
+
+void MixedEngine::refresh(const runtime::Model& model) {
+  wide_->refresh(model);
+  narrow_->refresh(model);
+  narrow_is_linear_ = false;
+}
+
+void MixedEngine::set_point(std::span<const double> x) {
+  wide_->set_point(x);
+  narrow_->set_point(x);
+  narrow_is_linear_ = false;
+}
+
+runtime::PointReport MixedEngine::linearize() {
+  narrow_is_linear_ = false;
+  return wide_->linearize();
+}
+
+void MixedEngine::follow() {
+  if (std::exchange(narrow_is_linear_, true)) return;
+  wide_->point(x_);
+  wide_->gradient(gradient_);
+  narrow_->follow_point(x_);
+  narrow_->linearize();
+  narrow_->set_gradient(gradient_);
+}
+
+runtime::StepReport MixedEngine::try_step(const runtime::StepRequest& request) {
+  follow();
+  const runtime::StepReport solved = narrow_->try_step(request);
+  narrow_->last_step(delta_);
+  runtime::StepReport report = wide_->try_step(std::span<const double>(delta_));
+  report.model_decrease = solved.model_decrease;
+  report.linear_iterations = solved.linear_iterations;
+  report.linear_seconds = solved.linear_seconds;
+  return report;
+}
+
+runtime::Timing MixedEngine::time_step(int iterations, double damping, int samples) {
+  wide_->point(x_);
+  narrow_->set_point(x_);
+  narrow_is_linear_ = false;
+  return narrow_->time_step(iterations, damping, samples);
+}
+
+}  // namespace topograd
