@@ -339,8 +339,8 @@ struct Option {
 constexpr Option kOptions[] = {
     {"backend",
      [](SolverOptions& o, const Item& v) { o.backend = parse_backend(v.string("a text")); }},
-    {"precision",
-     [](SolverOptions& o, const Item& v) { o.precision = parse_solve_precision(v.string("a text")); }},
+    {"precision", [](SolverOptions& o,
+                     const Item& v) { o.precision = parse_solve_precision(v.string("a text")); }},
     {"method",
      [](SolverOptions& o, const Item& v) { o.method = parse_method(v.string("a text")); }},
     {"linear_solver",
