@@ -23,6 +23,7 @@ Json history(const Summary& summary) {
                    {"step_size", i.step_size},
                    {"evaluations", i.evaluations},
                    {"linear_iterations", i.linear_iterations},
+                   {"step_time_s", i.iteration_time_in_seconds},
                    {"time_s", i.cumulative_time_in_seconds}});
   }
   return out;

@@ -83,6 +83,8 @@ const Row kRows[] = {
      "topograd: dump: --emit essl expects a build with Vulkan (TOPOGRAD_VULKAN=ON)\n"},
 #endif
     {"a folder", nullptr, "solve arap --mesh /", "topograd: /: cannot be read\n"},
+    {"unknown preconditioner", nullptr, "solve springs --width 4 --preconditioner ilu",
+     "topograd: expected --preconditioner automatic or block_jacobi, got \"ilu\"\n"},
     {"unknown peer", nullptr, "solve springs --width 4 --peer jaxls",
      "topograd: expected --peer ceres, got \"jaxls\"\n"},
     {"peer that is not given it", nullptr, "solve developable --icosphere 0 --peer ceres",

@@ -47,6 +47,7 @@ TEST(SolvePage, StandsAloneAndShowsEveryStep) {
     std::size_t kernels;
   } rows[] = {{"developable --icosphere 1 --perturb 1e-3", 3, 2},
               {"smooth --icosphere 2 --linear pcg", 5, 8},
+              {"smooth --icosphere 2 --linear pcg --precision mixed", 5, 8},
               {"smooth --icosphere 2 --linear cholesky", 4, 6},
               {"springs --width 5 --linear cholesky", 4, 6}};
   for (const auto& row : rows) {
@@ -88,6 +89,21 @@ TEST(SolvePage, RejectedStepsAreMarked) {
   EXPECT_GT(page.json["unsuccessful_steps"], 0);
   EXPECT_EQ(count(between(page.html, "aria-label=\"Cost\"", "</svg>"), "class=\"rejected\""),
             page.json["unsuccessful_steps"].get<std::size_t>());
+}
+
+TEST(SolvePage, UnknownsThatNothingReadsAreNamed) {
+  const TemporaryDir folder;
+  const std::string file = folder.path() / "slip.json";
+  const nlohmann::json problem = {
+      {"parameters", {{{"name", "x"}, {"values", {3.0}}}, {{"name", "spare"}, {"values", {7.0}}}}},
+      {"residuals", {{{"expressions", {"x - 1"}}, {"parameters", {"x"}}}}}};
+  std::ofstream(file) << problem.dump();
+  const CommandResult result = topograd("solve '" + file + "' --backend cpu");
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("Nothing reads \"spare\", block 0: unchanged\n"), std::string::npos)
+      << result.out;
+  EXPECT_EQ(solve("'" + file + "'").json["unread_blocks"], 1);
+  EXPECT_EQ(solve("springs --width 5").json["unread_blocks"], 0);
 }
 
 TEST(SolvePage, SetsHaveARowARun) {

@@ -224,39 +224,6 @@ std::string page(const PageContent& content, const std::string& body) {
 
 }  // namespace
 
-std::vector<NamedSource> kernels_of(const Problem& problem, const Summary& summary) {
-  std::vector<std::string> passes = {"cost", "gradient"};
-  switch (summary.method) {
-    case Method::levenberg_marquardt:
-    case Method::gauss_newton:
-    case Method::dogleg:
-      if (summary.linear_solver == LinearSolver::pcg) {
-        passes.insert(passes.end(), {"jtjp", "blocks"});
-      } else {
-        passes.push_back("jacobian");
-      }
-      break;
-    case Method::newton:
-      passes.push_back(summary.linear_solver == LinearSolver::pcg ? "hvp" : "hessian");
-      break;
-    case Method::lbfgs:
-    case Method::adam:
-    case Method::adamw:
-    case Method::sgd:
-    case Method::automatic: break;
-  }
-  SourceOptions options{.precision = summary.precision};
-  // The rung's name comes first, and then why it is that one.
-  const std::string rung = summary.accumulation.substr(0, summary.accumulation.find_first_of(" ,"));
-  if (!rung.empty()) options.accumulation = codegen::parse_accumulation(rung);
-  std::vector<NamedSource> out;
-  for (const std::string& pass : passes) {
-    options.kernel = pass;
-    for (NamedSource& source : sources(problem, options)) out.push_back(std::move(source));
-  }
-  return out;
-}
-
 std::string html_report(const Summary& summary, const PageContent& content) {
   return page(content, result_part(summary) + section("Before and after", picture(content)) +
                            section("Iterations", plots(summary)) +
@@ -288,12 +255,12 @@ std::string html_set_report(const nlohmann::ordered_json& report, const PageCont
             escaped(run["message"].get<std::string>()) + "\">" +
             escaped(run["termination"].get<std::string>()) + "</td></tr>\n";
   }
-  return page(content, "<section>" +
-                           card(report["message"].get<std::string>(),
-                                "on " + report["backend"].get<std::string>() + ", " +
-                                    report["device"].get<std::string>() + ", in " +
-                                    seconds_text(report["solve_s"].get<double>())) +
-                           "</section>\n" + section("Runs", rows + "</table>\n"));
+  const std::string place = "on " + report["backend"].get<std::string>() + ", " +
+                            report["device"].get<std::string>() + ", in " +
+                            seconds_text(report["solve_s"].get<double>());
+  return page(content, "<section><div class=\"cards\">" +
+                           card(report["message"].get<std::string>(), place) +
+                           "</div></section>\n" + section("Runs", rows + "</table>\n"));
 }
 
 }  // namespace topograd::command

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <topograd/api/source.hpp>
-#include <topograd/frontend/problem.hpp>
 #include <topograd/solver/summary.hpp>
 
 #include <nlohmann/json_fwd.hpp>
@@ -28,9 +27,6 @@ struct PageContent {
   };
   std::vector<Row> peers;  ///< ours first; empty if no other solver ran
 };
-
-/// The kernels that a solve of this kind runs, as Vulkan compiles them. Needs no device.
-std::vector<NamedSource> kernels_of(const Problem& problem, const Summary& summary);
 
 /// The page: result, pictures, cost, gradient and step per iteration as plots, times of the phases,
 /// kernels with their source, every step, and the full report.

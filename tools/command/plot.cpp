@@ -42,7 +42,7 @@ Axes axes_of(const Plot& plot) {
     axes.low = std::floor(std::log10(positive));
     axes.high = std::ceil(std::log10(high));
   } else {
-    axes.low = low;
+    axes.low = low >= 0 && low < high / 2 ? 0 : low;
     axes.high = high > low ? high : low + std::max(std::abs(low), 1.0);
   }
   return axes;

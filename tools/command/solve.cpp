@@ -7,6 +7,7 @@
 #include "command/peer_inputs.hpp"
 #include "command/plot.hpp"
 #include "command/progress.hpp"
+#include "command/solve_kernels.hpp"
 #include "command/solve_peers.hpp"
 #include "command/solve_sets.hpp"
 #include "command/solver_arguments.hpp"
@@ -14,6 +15,7 @@
 #include "draw/scene.hpp"
 
 #include <topograd/api/problem_file.hpp>
+#include <topograd/api/unread_blocks.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/solver/solve.hpp>
 #include <topograd/solver/summary_json.hpp>
@@ -116,6 +118,18 @@ void write_page(const Arguments& arguments, NamedProblem& named, const Summary& 
   write_text(arguments.report, html_report(summary, content));
 }
 
+/// A line about blocks that nothing reads; empty if there are none.
+std::string describe(const std::vector<UnreadBlock>& unread, const NamedProblem& named) {
+  if (unread.empty()) return "";
+  const UnreadBlock& first = unread.front();
+  const std::string array = named.file() != nullptr
+                                ? "\"" + named.file()->parameters[first.array].name + "\""
+                                : "parameter array " + std::to_string(first.array);
+  const std::size_t more = unread.size() - 1;
+  return "Nothing reads " + array + ", block " + std::to_string(first.block) +
+         (more == 0 ? "" : " and " + std::to_string(more) + " more") + ": unchanged\n";
+}
+
 nlohmann::ordered_json json_of(const Summary& summary, const NamedProblem& named) {
   auto report = nlohmann::ordered_json::parse(to_json(summary));
   if (const ProblemFile* file = named.file()) {
@@ -145,7 +159,9 @@ void solve_problem(const Arguments& arguments) {
   draw::Mesh before;
   if (arguments.wants_picture()) before = mesh_to_draw(*named);
   const Summary summary = solve_shown(*named, options, arguments.silent());
-  if (!arguments.silent()) std::cout << summary.full_report() << std::flush;
+  const std::vector<UnreadBlock> unread = unread_blocks(named->problem());
+  if (!arguments.silent())
+    std::cout << summary.full_report() << describe(unread, *named) << std::flush;
   const std::vector<PeerReport> peers =
       minimize_with_peers(arguments.peers, arguments.problem, arguments.solver, options);
   for (const PeerReport& peer : peers)
@@ -158,6 +174,7 @@ void solve_problem(const Arguments& arguments) {
   if (!arguments.report.empty()) write_page(arguments, *named, summary, peers, png);
   if (arguments.json.empty()) return;
   nlohmann::ordered_json json = json_of(summary, *named);
+  json["unread_blocks"] = unread.size();
   if (!peers.empty()) json["peers"] = to_json(peers, peer_threads(arguments.solver));
   write_json(arguments.json, json);
 }

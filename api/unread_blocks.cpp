@@ -1,0 +1,46 @@
+// Unknowns that nothing reads.
+#include <topograd/api/unread_blocks.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace topograd {
+namespace {
+
+/// Marks the scalars that the instances of a topology read.
+void mark(const ir::Batch& batch, std::vector<std::uint8_t>& read) {
+  std::array<std::uint32_t, 1024> rows;
+  for (std::uint32_t column = 0; column < batch.parameter_columns(); ++column) {
+    for (std::size_t first = 0; first < batch.size(); first += rows.size()) {
+      const std::span part(rows.data(), std::min(rows.size(), batch.size() - first));
+      batch.copy_index_column(column, first, part);
+      for (const std::uint32_t scalar : part) read[scalar] = 1;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<UnreadBlock> unread_blocks(const Problem& problem) {
+  std::vector<std::uint8_t> read(problem.parameter_count());
+  for (std::size_t t = 0; t < problem.topology_count(); ++t) mark(problem.batch(t), read);
+  for (const HostBlock& host : problem.host_blocks()) {
+    for (std::size_t k = 0; k < host.offsets.size(); ++k)
+      std::fill_n(read.begin() + host.offsets[k], host.widths[k], std::uint8_t{1});
+  }
+  std::vector<UnreadBlock> found;
+  const std::span<const ParameterArray> arrays = problem.arrays();
+  for (std::size_t a = 0; a < arrays.size(); ++a) {
+    for (std::size_t b = 0; b < arrays[a].blocks; ++b) {
+      const auto begin =
+          read.begin() + static_cast<std::ptrdiff_t>(arrays[a].offset + b * arrays[a].width);
+      if (std::none_of(begin, begin + arrays[a].width, [](std::uint8_t r) { return r != 0; }))
+        found.push_back({a, b});
+    }
+  }
+  return found;
+}
+
+}  // namespace topograd

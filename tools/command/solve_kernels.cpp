@@ -1,0 +1,46 @@
+// The kernels of a solve, to be read.
+#include "command/solve_kernels.hpp"
+
+#include <string>
+#include <utility>
+
+namespace topograd::command {
+
+std::vector<NamedSource> kernels_of(const Problem& problem, const Summary& summary) {
+  std::vector<std::string> passes = {"cost", "gradient"};
+  switch (summary.method) {
+    case Method::levenberg_marquardt:
+    case Method::gauss_newton:
+    case Method::dogleg:
+      if (summary.linear_solver == LinearSolver::pcg) {
+        passes.insert(passes.end(), {"jtjp", "blocks"});
+      } else {
+        passes.push_back("jacobian");
+      }
+      break;
+    case Method::newton:
+      passes.push_back(summary.linear_solver == LinearSolver::pcg ? "hvp" : "hessian");
+      break;
+    case Method::lbfgs:
+    case Method::adam:
+    case Method::adamw:
+    case Method::sgd:
+    case Method::automatic: break;
+  }
+  SourceOptions options{.precision = summary.precision};
+  // The rung's name comes first, and then why it is that one.
+  const std::string rung = summary.accumulation.substr(0, summary.accumulation.find_first_of(" ,"));
+  if (!rung.empty()) options.accumulation = codegen::parse_accumulation(rung);
+  std::vector<NamedSource> out;
+  for (const std::string& pass : passes) {
+    options.kernel = pass;
+    // Mixed: what the linear solver runs is in f32.
+    const bool linear = pass == "jtjp" || pass == "blocks";
+    if (summary.precision == Precision::mixed)
+      options.precision = linear ? Precision::f32 : Precision::f64;
+    for (NamedSource& source : sources(problem, options)) out.push_back(std::move(source));
+  }
+  return out;
+}
+
+}  // namespace topograd::command
