@@ -4,6 +4,8 @@
 #include <topograd/frontend/map_elements.hpp>
 #include <topograd/frontend/problem_state.hpp>
 
+#include <tbb/parallel_for.h>
+
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -123,7 +125,13 @@ class Map {
     const std::int64_t first = elements_.index(element, m.first) + m.shift;
     return first == (m.second == kNoColumn ? 0 : std::int64_t{elements_.index(element, m.second)});
   }
+  std::uint32_t entry(const SlotRead& read, std::size_t element) const {
+    if (read.column == kNoColumn) return read.base;
+    return read.base + read.width * elements_.index(element, read.column);
+  }
   void fill(const Part& part, std::size_t element, Row& row) const;
+  void fill(const Part& part, std::size_t first_element, const ir::Batch::NewRows& rows) const;
+  bool append_at_once(std::uint32_t group, std::uint32_t label, std::uint32_t loss);
 
   ProblemState& state_;
   bool energy_;
@@ -233,19 +241,15 @@ std::uint32_t Map::add_part(std::size_t element, const TracedPath& path) {
 }
 
 void Map::fill(const Part& part, std::size_t element, Row& row) const {
-  const auto entry = [&](const SlotRead& read) {
-    if (read.column == kNoColumn) return read.base;
-    return read.base + read.width * elements_.index(element, read.column);
-  };
   row.indices.clear();
   row.data.clear();
   row.sources.clear();
-  for (const SlotRead& read : part.indices) row.indices.push_back(entry(read));
+  for (const SlotRead& read : part.indices) row.indices.push_back(entry(read, element));
   for (const DataRead& read : part.data) {
     std::uint32_t source = kNoSource;
     switch (read.kind) {
       case DataRead::Kind::Entry:
-        source = entry(read.entry);
+        source = entry(read.entry, element);
         row.data.push_back(state_.data[source]);
         break;
       case DataRead::Kind::Own:
@@ -257,17 +261,52 @@ void Map::fill(const Part& part, std::size_t element, Row& row) const {
   }
 }
 
+/// The same for the rows of one block and the elements from `first` on, column by column.
+void Map::fill(const Part& part, std::size_t first, const ir::Batch::NewRows& rows) const {
+  for (std::size_t c = 0; c < part.indices.size(); ++c) {
+    std::uint32_t* column = rows.index + c * rows.stride;
+    for (std::size_t i = 0; i < rows.count; ++i) column[i] = entry(part.indices[c], first + i);
+  }
+  for (std::size_t c = 0; c < part.data.size(); ++c) {
+    const DataRead& read = part.data[c];
+    double* column = rows.data + c * rows.stride;
+    for (std::size_t i = 0; i < rows.count; ++i) {
+      column[i] = read.kind == DataRead::Kind::Own ? elements_.data(first + i, read.entry.column)
+                                                   : read.number;
+    }
+  }
+}
+
+/// Appends all elements, in parallel, where they are of one part and nothing else is kept of them.
+bool Map::append_at_once(std::uint32_t group, std::uint32_t label, std::uint32_t loss) {
+  const Part& part = parts_.front();
+  if (parts_.size() > 1 || has_branches_ || part.from_arrays || !state_.takes_many(group, loss))
+    return false;
+  const std::uint64_t first_row = state_.ledger(energy_).rows;
+  const std::uint32_t outputs = state_.groups[group].outputs();
+  const std::vector<ir::Batch::NewRows> blocks = state_.append_many(group, elements_.size(), label);
+  const std::size_t first = blocks.front().first;
+  tbb::parallel_for(std::size_t{0}, blocks.size(), [&](std::size_t k) {
+    const ir::Batch::NewRows& rows = blocks[k];
+    fill(part, rows.first - first, rows);
+    for (std::size_t i = 0; i < rows.count; ++i)
+      rows.row[i] = first_row + (rows.first - first + i) * outputs;
+  });
+  return true;
+}
+
 void Map::append(std::uint32_t label, std::uint32_t loss) {
   const std::uint32_t program = state_.losses[loss].program;
   std::vector<std::uint32_t> groups;
   for (const Part& part : parts_)
     groups.push_back(state_.variant(state_.group_of(part.canonical, energy_, program), program));
+  state_.statistics.map_blocks += elements_.size();
+  if (append_at_once(groups.front(), label, loss)) return;
   for (std::size_t e = 0; e < elements_.size(); ++e) {
     fill(parts_[part_of_[e]], e, state_.row);
     const std::uint64_t id = state_.append(groups[part_of_[e]], state_.row, label, loss);
     if (has_branches_) ids_.push_back(id);
   }
-  state_.statistics.map_blocks += elements_.size();
 }
 
 void Map::keep(RowsOfElement call) {

@@ -84,12 +84,13 @@ std::uint32_t ProblemState::variant(std::uint32_t number, std::uint32_t loss_pro
 
 std::uint32_t ProblemState::label_number(std::string_view label) {
   if (label.empty()) return 0;
+  if (labels[last_label] == label) return last_label;  // most often: loops repeat their label
   const auto known = label_numbers.find(label);
-  if (known != label_numbers.end()) return known->second;
+  if (known != label_numbers.end()) return last_label = known->second;
   const auto number = static_cast<std::uint32_t>(labels.size());
   labels.emplace_back(label);
   label_numbers.emplace(labels.back(), number);
-  return number;
+  return last_label = number;
 }
 
 std::uint64_t ProblemState::append(std::uint32_t number, const Row& values, std::uint32_t label,
@@ -126,6 +127,26 @@ std::uint64_t ProblemState::append(std::uint32_t number, const Row& values, std:
     kind.locations[id] = {number, instance};
   }
   return id;
+}
+
+bool ProblemState::takes_many(std::uint32_t number, std::uint32_t loss) const {
+  const Group& group = groups[number];
+  return loss == kTrivialLoss && group.sources.empty() && !ledger(group.energy).removed_any;
+}
+
+std::vector<ir::Batch::NewRows> ProblemState::append_many(std::uint32_t number, std::size_t count,
+                                                          std::uint32_t label) {
+  Group& group = groups[number];
+  Ledger& kind = ledger(group.energy);
+  const bool plain = group.runs.empty() && label == 0;
+  if (!plain && (group.runs.empty() || group.runs.back().label != label))
+    group.runs.push_back({kind.next_id, label});
+  std::vector<ir::Batch::NewRows> added = group.batch.append_rows(count);
+  kind.next_id += count * group.outputs();
+  kind.rows += count * group.outputs();
+  kind.blocks += count;
+  versions.structure += count;
+  return added;
 }
 
 std::uint64_t ProblemState::id_of(const Group& group, std::size_t instance) const {

@@ -105,6 +105,7 @@ struct ProblemState {
   std::unordered_multimap<ir::Hash128, std::uint32_t> group_of_hash;
   std::deque<std::string> labels{std::string()};
   std::unordered_map<std::string_view, std::uint32_t> label_numbers;
+  std::uint32_t last_label = 0;  ///< number of the label asked for last
 
   Ledger residuals, energies;
   Ledger& ledger(bool energy) { return energy ? energies : residuals; }
@@ -145,6 +146,12 @@ struct ProblemState {
   std::uint64_t append(std::uint32_t group, const Row& values, std::uint32_t label,
                        std::uint32_t loss);
   std::uint64_t append(HostBlock block);
+  /// True if append_many() takes instances of a group with that loss.
+  bool takes_many(std::uint32_t group, std::uint32_t loss) const;
+  /// Appends instances of one group whose columns the caller writes at once; their rows are
+  /// numbered.
+  std::vector<ir::Batch::NewRows> append_many(std::uint32_t group, std::size_t count,
+                                              std::uint32_t label);
 
   void remove(std::uint64_t id, bool energy);
   /// The instance that an id stands for, and what its row holds but for the loss's uniforms.

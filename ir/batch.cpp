@@ -40,12 +40,13 @@ Batch::Block Batch::make_block(std::size_t rows) const {
           std::make_unique_for_overwrite<std::uint64_t[]>(rows)};
 }
 
-void Batch::make_room() {
+// For one row at least, and in the first block, which moves as it grows, for all that fit there.
+void Batch::make_room(std::size_t rows) {
   if (blocks_.empty()) {
-    blocks_.push_back(make_block(kFirstRows));
-  } else if (size_ == blocks_[0].rows && size_ < kBlockRows) {
+    blocks_.push_back(make_block(std::clamp(rows, kFirstRows, kBlockRows)));
+  } else if (size_ < kBlockRows && blocks_[0].rows < std::min(kBlockRows, size_ + rows)) {
     const Block& old = blocks_[0];
-    Block larger = make_block(std::min(kBlockRows, kGrowth * old.rows));
+    Block larger = make_block(std::min(kBlockRows, std::max(kGrowth * old.rows, size_ + rows)));
     copy_columns(old.index.get(), old.rows, larger.index.get(), larger.rows, index_columns());
     copy_columns(old.data.get(), old.rows, larger.data.get(), larger.rows, data_);
     copy_columns(old.row.get(), old.rows, larger.row.get(), larger.rows, 1);
@@ -57,7 +58,7 @@ void Batch::make_room() {
 
 void Batch::append(std::span<const std::uint32_t> indices, std::span<const double> data,
                    std::uint64_t row) {
-  make_room();
+  make_room(1);
   Block& block = blocks_[size_ / kBlockRows];
   const std::size_t at = size_ % kBlockRows;
   for (std::size_t k = 0; k < indices.size(); ++k) block.index[k * block.rows + at] = indices[k];
@@ -65,6 +66,21 @@ void Batch::append(std::span<const std::uint32_t> indices, std::span<const doubl
   block.row[at] = row;
   ++size_;
   ++structure_version_;
+}
+
+std::vector<Batch::NewRows> Batch::append_rows(std::size_t count) {
+  std::vector<NewRows> added;
+  for (const std::size_t end = size_ + count; size_ < end;) {
+    make_room(end - size_);
+    Block& block = blocks_[size_ / kBlockRows];
+    const std::size_t at = size_ % kBlockRows;
+    const std::size_t n = std::min(end - size_, block.rows - at);
+    added.push_back({size_, n, block.rows, block.index.get() + at, block.data.get() + at,
+                     block.row.get() + at});
+    size_ += n;
+  }
+  ++structure_version_;
+  return added;
 }
 
 std::uint32_t Batch::index(std::size_t row, std::uint32_t column) const {

@@ -32,6 +32,18 @@ class Batch {
   void append(std::span<const std::uint32_t> indices, std::span<const double> data,
               std::uint64_t row);
 
+  /// Rows of one block that are to be written: column c of row first + i is index[c * stride + i]
+  /// or data[c * stride + i], its residual row is row[i].
+  struct NewRows {
+    std::size_t first = 0, count = 0, stride = 0;
+    std::uint32_t* index = nullptr;
+    double* data = nullptr;
+    std::uint64_t* row = nullptr;
+  };
+  /// Appends `count` rows that the caller writes before anything else is done with the batch, on
+  /// any threads.
+  std::vector<NewRows> append_rows(std::size_t count);
+
   std::uint32_t index(std::size_t row, std::uint32_t column) const;
   double data(std::size_t row, std::uint32_t column) const;
   std::uint64_t residual_row(std::size_t row) const;
@@ -62,7 +74,7 @@ class Batch {
     std::unique_ptr<std::uint64_t[]> row;
   };
   Block make_block(std::size_t rows) const;
-  void make_room();
+  void make_room(std::size_t rows);
 
   std::uint32_t parameters_, uniforms_, data_;
   std::size_t size_ = 0;

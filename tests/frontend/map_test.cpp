@@ -62,6 +62,54 @@ TEST(Map, GivesTheSameBatchesAsPlainValues) {
   expect_same(plain, map);
 }
 
+TEST(Map, ManyElementsInSeveralCallsBetweenOtherResiduals) {
+  Springs s(60);  // 10,000 edges: the rows of three blocks of a batch
+  Problem plain, map;
+  std::vector<double> copy = s.positions;
+  const Parameters x = plain.add_parameters(s.positions, 3);
+  const Parameters y = map.add_parameters(copy, 3);
+  const EdgeColumns columns(s);
+  const auto edge = [](const Vec3& a, const Vec3& b, const Value& rest) {
+    return Vec2{norm(a - b) - rest, (a.x - b.y) * 0.25};
+  };
+  std::size_t first = 0;
+  for (const std::size_t end :
+       {std::size_t{3}, std::size_t{9}, std::size_t{5000}, s.edges.size()}) {
+    for (std::size_t k = first; k < end; ++k) {
+      const Springs::Edge& e = s.edges[k];
+      plain.add_residual(edge(x.vec3(e.a), x.vec3(e.b), e.rest), {.label = "edge"});
+    }
+    const Residuals added = map.add_residuals(
+        end - first, [&](Element e) { return edge(e.vec3(y, 0), e.vec3(y, 1), e.data(0)); },
+        {.indices = std::span(columns.indices).subspan(2 * first, 2 * (end - first)),
+         .data = std::span(columns.rest).subspan(first, end - first),
+         .label = "edge"});
+    EXPECT_EQ(added.count, end - first);
+    // Others between the calls, of the same topology and of another one.
+    for (const auto& [problem, p] : {std::pair(&plain, &x), std::pair(&map, &y)}) {
+      problem->add_residual(p->vec3(0) - p->vec3(1));
+      problem->add_residual(edge(p->vec3(0), p->vec3(1), 1.0), {.label = "edge"});
+    }
+    first = end;
+  }
+  expect_same(plain, map);
+  // What was added at once can be removed and found like the rest.
+  EXPECT_EQ(map.locate(4).label, "edge");
+  const std::size_t count = map.residual_count();
+  for (Problem* problem : {&plain, &map}) {
+    const Parameters& p = problem == &plain ? x : y;
+    const Residual last = problem->add_residual(edge(p.vec3(4), p.vec3(2), 3.0));
+    problem->remove(last);
+  }
+  EXPECT_EQ(map.residual_count(), count);
+  EXPECT_EQ(map.locate(count - 1).label, "edge");
+  map.add_residuals(2, [&](Element e) { return e.vec3(y, 0) - e.vec3(y, 1); },
+                    {.indices = std::span(columns.indices).first(4)});
+  for (std::size_t k = 0; k < 2; ++k)
+    plain.add_residual(x.vec3(columns.indices[2 * k]) - x.vec3(columns.indices[2 * k + 1]));
+  expect_same(plain, map);
+}
+
 TEST(Map, CapturedNumbersValuesAndBlocksAreTheSameInAllElements) {
   std::vector<double> values = {1, 2, 3, 4, 5};
   Problem problem;

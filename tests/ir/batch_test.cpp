@@ -40,6 +40,37 @@ struct Shape {
   std::size_t rows;
 };
 
+TEST(Batch, TakesManyRowsAtOnce) {
+  constexpr std::size_t kBlock = ir::Batch::kBlockRows;
+  const std::size_t before[] = {0, 1, 8, 100, kBlock - 1, kBlock};
+  const std::size_t added[] = {1, 7, 9, kBlock - 1, kBlock, 2 * kBlock + 5};
+  for (const std::size_t first : before) {
+    for (const std::size_t count : added) {
+      ir::Batch batch(2, 1, 2);
+      std::vector<Row> rows;
+      const auto append = [&] {
+        rows.push_back(row_of(static_cast<std::uint32_t>(rows.size()), batch));
+        batch.append(rows.back().indices, rows.back().data, rows.back().residual_row);
+      };
+      for (std::size_t k = 0; k < first; ++k) append();
+      const std::uint64_t version = batch.structure_version();
+      const std::vector<ir::Batch::NewRows> blocks = batch.append_rows(count);
+      EXPECT_GT(batch.structure_version(), version);
+      for (const ir::Batch::NewRows& block : blocks) {
+        for (std::size_t i = 0; i < block.count; ++i) {
+          const Row row = row_of(static_cast<std::uint32_t>(block.first + i), batch);
+          for (std::uint32_t c = 0; c < 3; ++c) block.index[c * block.stride + i] = row.indices[c];
+          for (std::uint32_t c = 0; c < 2; ++c) block.data[c * block.stride + i] = row.data[c];
+          block.row[i] = row.residual_row;
+          rows.push_back(row);
+        }
+      }
+      for (int k = 0; k < 10; ++k) append();
+      expect_rows(batch, rows);
+    }
+  }
+}
+
 TEST(Batch, IsAVectorOfRows) {
   constexpr std::size_t kBlock = ir::Batch::kBlockRows;
   const Shape shapes[] = {
