@@ -1,0 +1,47 @@
+// scripts/bench in its quick form: every report is there, and so are the pages that it makes of
+// them.
+#include "support/paths.hpp"
+#include "tools/run_command.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace topograd::test {
+namespace {
+
+std::size_t occurrences(const std::string& text, const std::string& word) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++count;
+  return count;
+}
+
+TEST(BenchScript, WritesOnePageWithPlots) {
+  if (std::system("python3 -c 'pass' 2>/dev/null") != 0) GTEST_SKIP() << "no python3 here";
+  const TemporaryDir folder;
+  const std::string out = folder.path() / "out", log = folder.path() / "log";
+  const std::string command =
+      "'" + (source_dir() / "scripts/bench").string() + "' --quick --backends cpu --program '" +
+      (program_dir() / "topograd").string() + "' --out '" + out + "' >'" + log + "' 2>&1";
+  ASSERT_EQ(std::system(command.c_str()), 0) << read_file(log);
+  const nlohmann::json springs = read_json(out + "/springs_30_cpu_f64.json");
+  EXPECT_NEAR(springs["initial_cost"].get<double>(), 27.0082445932, 1e-8);
+  for (const char* name : {"springs_10", "shuffled_30", "arap_spot0", "smooth_spot0",
+                           "developable_0", "developable_1"})
+    EXPECT_GT(read_json(out + "/" + name + "_cpu_f64.json")["gradient_us"], 0) << name;
+  EXPECT_EQ(read_json(out + "/trace_20000.json")["residuals"], 20000);
+  const std::string page = read_file(out + "/report.html"), text = read_file(out + "/report.md");
+  // One file: nothing is fetched. Times and shares of springs' seven kinds and developability's
+  // four.
+  EXPECT_EQ(occurrences(page, "src=") + occurrences(page, "href="), 0u);
+  EXPECT_GE(occurrences(page, "<svg"), 2u * (7 + 4));
+  EXPECT_EQ(occurrences(page, "<svg"), occurrences(page, "</svg>"));
+  for (const char* title : {"## Machine", "## springs", "## arap", "## smooth", "## developable",
+                            "## Tracing", "## Memory", "## Commands"})
+    EXPECT_NE(text.find(title), text.npos) << title;
+  EXPECT_NE(text.find("`topograd bench springs --width 30 --backend cpu"), text.npos);
+}
+
+}  // namespace
+}  // namespace topograd::test
