@@ -1,6 +1,5 @@
-// GLSL to SPIR-V through shaderc; optimisation and the text form through SPIRV-Tools.
+// GLSL to SPIR-V through shaderc; the text form through SPIRV-Tools.
 #include <spirv-tools/libspirv.hpp>
-#include <spirv-tools/optimizer.hpp>
 
 #include <charconv>
 #include <memory>
@@ -107,28 +106,9 @@ std::string explain(const ShaderSource& source, const std::string& log) {
   return message;
 }
 
-// The performance passes that shaderc would run, but with the names of things kept: reflection
-// compares them and the other dialects print them.
-std::vector<std::uint32_t> optimized(const std::vector<std::uint32_t>& module,
-                                     const std::string& name) {
-  std::string log;
-  spvtools::Optimizer optimizer(SPV_ENV_VULKAN_1_2);
-  optimizer.SetMessageConsumer(
-      [&log](spv_message_level_t level, const char*, const spv_position_t&, const char* text) {
-        if (level <= SPV_MSG_ERROR) log += std::string("\n  ") + text;
-      });
-  optimizer.RegisterPerformancePasses();
-  std::vector<std::uint32_t> out;
-  if (!optimizer.Run(module.data(), module.size(), &out)) {
-    throw Error(ErrorCode::ShaderCompile,
-                "compile: shader \"" + name + "\" could not be optimised" + log);
-  }
-  return out;
-}
-
 }  // namespace
 
-std::vector<std::uint32_t> compile(const ShaderSource& source, const CompileOptions& options) {
+std::vector<std::uint32_t> compile(const ShaderSource& source) {
   if (source.glsl.find("#version") == std::string::npos) {
     // glslang would take it for GLSL 1.10, fail on its own built-ins and print them.
     throw Error(ErrorCode::ShaderCompile,
@@ -137,6 +117,8 @@ std::vector<std::uint32_t> compile(const ShaderSource& source, const CompileOpti
   shaderc::CompileOptions settings;
   settings.SetTargetEnvironment(shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_2);
   settings.SetSourceLanguage(shaderc_source_language_glsl);
+  // Drivers optimise by themselves: kernels run as fast, and SPIRV-Tools' passes would take 97 % of
+  // the time.
   settings.SetOptimizationLevel(shaderc_optimization_level_zero);
   settings.SetIncluder(std::make_unique<MapIncluder>(source.includes));
   const shaderc::SpvCompilationResult result = shared_compiler().CompileGlslToSpv(
@@ -145,8 +127,7 @@ std::vector<std::uint32_t> compile(const ShaderSource& source, const CompileOpti
   if (result.GetCompilationStatus() != shaderc_compilation_status_success) {
     throw Error(ErrorCode::ShaderCompile, explain(source, result.GetErrorMessage()));
   }
-  std::vector<std::uint32_t> module(result.cbegin(), result.cend());
-  return options.optimize ? optimized(module, source.name) : module;
+  return {result.cbegin(), result.cend()};
 }
 
 std::string disassemble(std::span<const std::uint32_t> module) {

@@ -16,18 +16,15 @@ struct ShaderSource {
   std::map<std::string, std::string> includes;  ///< what #include "key" stands for
 };
 
-struct CompileOptions {
-  bool optimize = true;  ///< for speed; never reorders or contracts `precise` statements
-};
-
 /// Compiles a compute shader for Vulkan 1.2 (SPIR-V 1.5).
 ///
-/// The same source and options give the same words. Any thread may call it at any time: the
-/// process keeps one compiler, so that only the first call pays for setting it up.
+/// The words are what was written, not optimised, with the names of things; the same source gives
+/// the same words. Any thread may call it at any time: the process keeps one compiler, so that only
+/// the first call pays for setting it up.
 ///
 /// Throws Error{ShaderCompile} with the shader's name, the first complaints of the compiler and
 /// the source lines that they are about. Cost: a few milliseconds for a kernel of 200 lines.
-std::vector<std::uint32_t> compile(const ShaderSource& source, const CompileOptions& options = {});
+std::vector<std::uint32_t> compile(const ShaderSource& source);
 
 /// SPIR-V as text, one instruction a line, with friendly names.
 ///

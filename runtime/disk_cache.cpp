@@ -152,6 +152,14 @@ void DiskCache::evict() {
   }
 }
 
+std::size_t DiskCache::count(std::string_view kind) const {
+  std::size_t found = 0;
+  const std::string prefix = std::string(kind) + "-";
+  for (const Entry& entry : disabled_.empty() ? entries(options_.folder) : std::vector<Entry>())
+    found += entry.path.filename().string().starts_with(prefix) ? 1 : 0;
+  return found;
+}
+
 DiskCacheCounters DiskCache::counters() const {
   const std::lock_guard lock(mutex_);
   return counters_;

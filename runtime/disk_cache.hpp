@@ -49,6 +49,8 @@ class DiskCache {
   const std::string& disabled() const { return disabled_; }
   const std::string& folder() const { return options_.folder; }
   DiskCacheCounters counters() const;
+  /// Blobs of a kind in the folder, whoever wrote them. Cost: lists the folder.
+  std::size_t count(std::string_view kind) const;
   /// Path of a blob, for tests and messages.
   std::string path(std::string_view kind, Hash128 key) const;
 

@@ -12,7 +12,36 @@ namespace {
   throw Error(ErrorCode::Unsupported, backend + ": this engine has no second derivatives");
 }
 
+/// An evaluation that ran when it was begun.
+class Finished final : public Pending {
+ public:
+  bool ready() const override { return true; }
+  void finish() override {}
+};
+
 }  // namespace
+
+std::unique_ptr<Pending> Engine::begin(KernelKind kind, std::span<const double> x,
+                                       std::span<const double> p, std::span<double> out) {
+  set_point(x);
+  switch (kind) {
+    case KernelKind::cost: out[0] = cost(); break;
+    case KernelKind::residual: residuals(out); break;
+    case KernelKind::gradient: gradient(out); break;
+    case KernelKind::jvp: jvp(p, out); break;
+    case KernelKind::jtjp: jtjp(p, out); break;
+    case KernelKind::hvp: hvp(p, out); break;
+    case KernelKind::jacobian:
+    case KernelKind::blocks:
+    case KernelKind::vjp:
+    case KernelKind::hessian:
+      throw Error(ErrorCode::Unsupported,
+                  "begin: expected cost, residual, gradient, jvp, jtjp or "
+                  "hvp, got " +
+                      std::string(name(kind)));
+  }
+  return std::make_unique<Finished>();
+}
 
 void Engine::hvp(std::span<const double>, std::span<double>) {
   refuse_second_derivatives(backend());

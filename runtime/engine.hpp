@@ -4,6 +4,7 @@
 
 #include <topograd/codegen/kernel.hpp>
 #include <topograd/runtime/model.hpp>
+#include <topograd/runtime/plan_record.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -31,6 +32,8 @@ struct EngineOptions {
   std::uint32_t shared_memory_bytes = 0;        ///< Vulkan: likewise
   bool validation = false;                      ///< Vulkan: with the validation layer
   bool deterministic = false;  ///< every choice from rules alone, none from measurement
+  /// Vulkan: choices of an earlier run, taken where their topology, pass and size are the same.
+  std::shared_ptr<const PlanRecord> plan;
 };
 
 /// Cost is ½ Σ r² over all rows, and the energies. Constant scalars have zero gradient and never
@@ -71,7 +74,8 @@ struct EngineStats {
   std::uint64_t bytes_up = 0, bytes_down = 0;
   std::uint64_t shaders_compiled = 0, shader_cache_hits = 0;
   double plan_seconds = 0;
-  double glsl_ms = 0, spirv_ms = 0, pipeline_ms = 0;
+  double glsl_ms = 0, spirv_ms = 0, pipeline_ms = 0;  ///< sums over the threads that compiled
+  double compile_wall_ms = 0;                         ///< during which some thread compiled
   std::uint64_t device_bytes = 0;  ///< that are taken from the driver now, by all of its engines
 };
 
@@ -92,6 +96,15 @@ std::string_view name(KernelKind kind);
 
 class RowRunner;
 
+/// An evaluation that was begun (Engine::begin).
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  virtual bool ready() const = 0;  ///< does not wait
+  /// Waits, and writes the results to where begin() was told. Once.
+  virtual void finish() = 0;
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -101,6 +114,14 @@ class Engine {
   virtual EngineStats stats() const = 0;
   /// The rung in use for gradients, by name ("gather_recompute"), for the report.
   virtual std::string accumulation() const = 0;
+
+  /// How the batches are laid out and summed, and why. Empty where there is nothing to choose.
+  virtual PlanRecord plan() const { return {}; }
+
+  /// Begins to make the kernels of a kind of evaluation, or of a step, without waiting for them.
+  /// True once they are there, always on the interpreter. Throws what making one of them threw.
+  virtual bool prepare(KernelKind /*kind*/) { return true; }
+  virtual bool prepare_step() { return true; }
 
   /// Runs any program over rows of numbers (rows.hpp) where this engine's kernels run, in its
   /// precision: for debug variants of them. By default on the interpreter, in f64.
@@ -128,6 +149,16 @@ class Engine {
   virtual void jvp(std::span<const double> p, std::span<double> out) = 0;
   virtual void vjp(std::span<const double> seeds, std::span<double> out) = 0;
   virtual void jtjp(std::span<const double> p, std::span<double> out) = 0;
+
+  /// Begins an evaluation at x and returns, where the engine can, before it has run: of kind cost
+  /// (one number), residual, gradient, or jvp, jtjp and hvp with the direction p. x and p are read
+  /// before it returns, `out` is written by finish() and outlives the handle; x is the current
+  /// point then. Other calls may follow before finish(). Throws Error{Unsupported} for other kinds.
+  /// By default the evaluation has run when it returns.
+  virtual std::unique_ptr<Pending> begin(KernelKind kind, std::span<const double> x,
+                                         std::span<const double> p, std::span<double> out);
+  /// begin() returns before the evaluation has run.
+  virtual bool runs_asynchronously() const { return false; }
 
   // Second derivatives of the cost, residual terms and energies alike. Residuals, jvp, vjp, jtjp
   // and the steps below are those of the residual terms. An engine without second derivatives

@@ -4,11 +4,12 @@
 #include <topograd/ir/error.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 
 namespace topograd::runtime::vulkan {
 namespace {
+
+constexpr std::size_t kKernelsInPlan = 64;
 
 DeviceOptions device_options(const EngineOptions& options) {
   DeviceOptions made;
@@ -41,7 +42,13 @@ Context open_context(const EngineOptions& options) {
                 "vulkan: precision f64 expects a device with float64, got \"" + info.name +
                     "\" without it; ask for f32");
   }
-  context.rung = resolve_rung(options.accumulation, options.precision, info.features);
+  std::optional<Accumulation> wanted = options.accumulation;
+  // Atomics are never chosen for a batch alone: a record that has them has them everywhere.
+  if (!wanted && options.plan && !options.plan->empty()) {
+    const Accumulation given = options.plan->batches.front().accumulation;
+    if (given == Accumulation::atomic_float || given == Accumulation::atomic_cas) wanted = given;
+  }
+  context.rung = resolve_rung(wanted, options.precision, info.features);
   context.workgroup_size = workgroup_size(info.limits);
   return context;
 }
@@ -65,7 +72,7 @@ namespace {
 
 /// All kinds of request ask for the same float controls and take the same way to a kernel.
 template <class Request>
-LoadedKernel load(Context& context, Request& request) {
+void complete(const Context& context, Request& request) {
   const Features& features = context.device->features();
   request.workgroup_size = context.workgroup_size;
   if constexpr (requires { request.scalars; }) request.scalars = context.scalar_precision();
@@ -73,21 +80,37 @@ LoadedKernel load(Context& context, Request& request) {
       features.signed_zero_inf_nan_preserve_f32 && features.denorm_preserve_f32;
   request.float_controls_f64 =
       features.signed_zero_inf_nan_preserve_f64 && features.denorm_preserve_f64;
-  const auto start = std::chrono::steady_clock::now();
-  codegen::KernelSource source = codegen::generate(request);
-  context.glsl_ms +=
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  Kernel kernel = context.cache->kernel(source);
-  return {std::move(kernel), std::move(source)};
+}
+
+template <class Request>
+LoadedKernel load(Context& context, Request& request) {
+  complete(context, request);
+  LoadedKernel loaded{.workgroup_size = request.workgroup_size};
+  loaded.job =
+      context.cache->begin([made = std::move(request)] { return codegen::generate(made); });
+  if (context.collecting) context.begun.push_back(loaded.job);
+  if (context.loaded.size() < kKernelsInPlan) context.loaded.push_back(loaded.job);
+  return loaded;
+}
+
+void complete_sums(const Context& context, codegen::KernelRequest& request) {
+  request.precision = context.options.precision;
+  request.use_subgroups = context.device->features().subgroup_arithmetic;
 }
 
 }  // namespace
 
+ir::Hash128 source_hash(const Context& context, codegen::KernelRequest request) {
+  complete_sums(context, request);
+  complete(context, request);
+  return codegen::generate(request).hash;
+}
+
 LoadedKernel load_kernel(Context& context, codegen::KernelRequest request) {
-  request.precision = context.options.precision;
-  request.use_subgroups = context.device->features().subgroup_arithmetic;
+  complete_sums(context, request);
+  const bool reduces = request.form == codegen::Form::reduce;
   LoadedKernel loaded = load(context, request);
-  loaded.reduces = request.form == codegen::Form::reduce;
+  loaded.reduces = reduces;
   return loaded;
 }
 
@@ -161,11 +184,18 @@ std::vector<Binding> BindingTable::bind(const codegen::KernelSource& source) con
   return bindings;
 }
 
+void dispatch(Context& context, CommandList& list, const LoadedKernel& loaded,
+              const BindingTable& table, std::span<const std::byte> push, std::uint32_t groups) {
+  if (context.collecting) return;
+  const MadeKernel& made = loaded.made();
+  list.dispatch(made.kernel, table.bind(made.source),
+                push.first(4 * made.source.push_constants.size()), groups);
+}
+
 std::uint32_t dispatch_all(Context& context, CommandList& list, const LoadedKernel& loaded,
                            const BindingTable& table, codegen::PushConstants push,
                            std::uint64_t count) {
-  const std::vector<Binding> bindings = table.bind(loaded.source);
-  const std::uint32_t group = loaded.source.workgroup_size;
+  const std::uint32_t group = loaded.workgroup_size;
   const std::uint64_t most = std::max<std::uint64_t>(context.max_invocations(), 1);
   const std::uint64_t step = most < group ? most : most / group * group;
   for (std::uint64_t first = 0; first < count; first += step) {
@@ -174,7 +204,7 @@ std::uint32_t dispatch_all(Context& context, CommandList& list, const LoadedKern
     if (loaded.reduces) groups = std::min(groups, context.most_workgroups());
     push.first = static_cast<std::uint32_t>(first);
     push.count = static_cast<std::uint32_t>(first + n);
-    list.dispatch(loaded.kernel, bindings, declared(loaded, push), groups);
+    dispatch(context, list, loaded, table, push, groups);
     if (loaded.reduces) push.out_first += groups;
   }
   return push.out_first;
@@ -183,16 +213,15 @@ std::uint32_t dispatch_all(Context& context, CommandList& list, const LoadedKern
 std::uint32_t dispatch_range(Context& context, CommandList& list, const LoadedKernel& loaded,
                              const BindingTable& table, codegen::PushConstants push,
                              std::uint64_t first, std::uint64_t count) {
-  const std::vector<Binding> bindings = table.bind(loaded.source);
-  const std::uint32_t group = loaded.source.workgroup_size;
+  const std::uint32_t group = loaded.workgroup_size;
   const std::uint64_t step = std::max<std::uint64_t>(context.max_invocations(), 1);
   std::uint32_t dispatches = 0;
   for (std::uint64_t done = 0; done < count; done += step, ++dispatches) {
     const std::uint64_t n = std::min(step, count - done);
     push.first = static_cast<std::uint32_t>(first + done);
     push.count = static_cast<std::uint32_t>(first + done + n);
-    list.dispatch(loaded.kernel, bindings, declared(loaded, push),
-                  static_cast<std::uint32_t>((n + group - 1) / group));
+    dispatch(context, list, loaded, table, push,
+             static_cast<std::uint32_t>((n + group - 1) / group));
   }
   return dispatches;
 }

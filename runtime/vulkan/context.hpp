@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace topograd::runtime::vulkan {
 
@@ -20,8 +21,12 @@ struct Context {
   EngineOptions options;
   Rung rung;
   std::uint32_t workgroup_size = 128;
-  double glsl_ms = 0;
   double plan_seconds = 0;
+  /// Set while a list is recorded for the sake of its kernels: these are begun, and nothing is
+  /// dispatched, so that nobody waits for one kernel before the next is begun.
+  bool collecting = false;
+  std::vector<std::shared_ptr<KernelJob>> begun;   ///< while collecting
+  std::vector<std::shared_ptr<KernelJob>> loaded;  ///< the first kernels, for the plan record
 
   /// Workgroups of a grid-stride loop: enough to keep a large device busy, few on the software
   /// device, where a workgroup's reduction costs as much as some thousand elements.
@@ -45,22 +50,21 @@ struct Context {
 /// lacks float64 for f64.
 Context open_context(const EngineOptions& options);
 
-/// A kernel and the interface of its source.
+/// A kernel that is there or on its way. Copies share it.
 struct LoadedKernel {
-  Kernel kernel;
-  codegen::KernelSource source;
+  std::shared_ptr<KernelJob> job;
+  std::uint32_t workgroup_size = 0;
   bool reduces = false;  ///< writes one partial sum a workgroup
+
+  explicit operator bool() const { return job != nullptr; }
+  /// Waits for it. Throws what making it threw.
+  const MadeKernel& made() const { return job->get(); }
 };
 
-/// The push constants that a kernel declares, which are the first ones of its kind.
-template <class Constants>
-std::span<const std::byte> declared(const LoadedKernel& loaded, const Constants& constants) {
-  return push_bytes(constants).first(4 * loaded.source.push_constants.size());
-}
-
-/// Fills in what the device and the engine decide, generates, compiles and loads; adds to the
-/// context's times.
+/// Fills in what the device and the engine decide, and begins to generate, compile and load.
 LoadedKernel load_kernel(Context& context, codegen::KernelRequest request);
+/// Of the source that load_kernel() would make.
+ir::Hash128 source_hash(const Context& context, codegen::KernelRequest request);
 LoadedKernel load_kernel(Context& context, codegen::VectorKernelRequest request);
 LoadedKernel load_kernel(Context& context, codegen::ProjectionRequest request);
 
@@ -87,6 +91,16 @@ class BindingTable {
  private:
   Binding slots_[codegen::kBufferRoles] = {};
 };
+
+/// Records one dispatch with the push constants that the kernel declares, which are the first of
+/// its kind; waits for the kernel. Nothing happens while the context collects kernels.
+void dispatch(Context& context, CommandList& list, const LoadedKernel& loaded,
+              const BindingTable& table, std::span<const std::byte> push, std::uint32_t groups);
+template <class Constants>
+void dispatch(Context& context, CommandList& list, const LoadedKernel& loaded,
+              const BindingTable& table, const Constants& constants, std::uint32_t groups) {
+  dispatch(context, list, loaded, table, push_bytes(constants), groups);
+}
 
 /// Records as many dispatches as `count` invocations need; `push.first` and `push.count` are set by
 /// it. Returns `push.out_first`, for reductions moved past the partial sums that are written.

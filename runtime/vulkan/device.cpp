@@ -53,22 +53,36 @@ Kernel Device::kernel(const KernelDesc& desc) { return {core_, core_->kernels.fi
 CommandList Device::command_list(std::string_view name) { return {core_, make_list(*core_, name)}; }
 
 Submission Device::submit(const CommandList& list) {
-  if (!list || list.state()->core != core_.get()) {
-    throw Error(ErrorCode::InvalidArgument, "submit: expected a command list of this device");
+  const CommandList* const one = &list;
+  return submit(std::span(&one, 1));
+}
+
+Submission Device::submit(std::span<const CommandList* const> lists) {
+  std::vector<Work> works;
+  for (const CommandList* list : lists) {
+    if (!*list || list->state()->core != core_.get()) {
+      throw Error(ErrorCode::InvalidArgument, "submit: expected a command list of this device");
+    }
   }
   core_->driver.check_lost();
-  ListState& state = *list.state();
-  end_list(state);
-  const Work work{*state.commands, list.state(), state.buffers};
-  state.last_value = core_->staging.submit({&work, 1});
+  for (const CommandList* list : lists) {
+    ListState& state = *list->state();
+    end_list(state);
+    works.push_back({*state.commands, list->state(), state.buffers});
+  }
+  const std::uint64_t value = core_->staging.submit(works);
   core_->queue.reap(core_->queue.completed());
   LiveCounters& counters = core_->counters;
-  counters.dispatches += state.dispatches;
-  counters.uploads += state.uploads;
-  counters.bytes_up += state.bytes_up;
-  counters.readbacks += state.readbacks;
-  counters.bytes_down += state.bytes_down;
-  return {core_, state.last_value};
+  for (const CommandList* list : lists) {
+    ListState& state = *list->state();
+    state.last_value = value;
+    counters.dispatches += state.dispatches;
+    counters.uploads += state.uploads;
+    counters.bytes_up += state.bytes_up;
+    counters.readbacks += state.readbacks;
+    counters.bytes_down += state.bytes_down;
+  }
+  return {core_, value};
 }
 
 void Device::wait_idle() {

@@ -155,6 +155,8 @@ class Device {
   CommandList command_list(std::string_view name = {});
   /// Queues a list behind everything submitted before; does not wait.
   Submission submit(const CommandList& list);
+  /// Queues lists, in order, as one submission; a list may be there more than once.
+  Submission submit(std::span<const CommandList* const> lists);
   /// Waits until all submissions have finished; bounded as Submission::wait.
   void wait_idle();
 

@@ -15,11 +15,6 @@ using codegen::BufferRole;
 /// Chunks begin at multiples of this many instances, so that offsets into results are aligned.
 constexpr std::uint64_t kChunkAlignment = 256;
 constexpr std::uint64_t kFunctionCost = 20;
-/// A gather kernel holds the gradient once for each role. From about so many operations on, the
-/// compilers' time (14 s for stars of seven roles and 1,200 operations, 4 s with stored terms) and
-/// that of the evaluations count for more than the traffic of stored terms.
-constexpr std::uint64_t kStoreLimit = 1000;
-
 template <class Read>
 auto first_row(const std::vector<std::uint32_t>& columns, Read read) {
   std::vector<decltype(read(0u))> values;
@@ -130,7 +125,7 @@ LoadedKernel& DeviceTerm::scatter_kernel(Pass pass, bool predicated) {
 }
 
 void DeviceTerm::prepare_cost() {
-  if (cost_kernel_.kernel) return;
+  if (cost_kernel_) return;
   codegen::KernelRequest made = cost_request(view_.shape);
   made.wide_sums = context_.device->features().float64;
   cost_kernel_ = load_kernel(context_, std::move(made));
@@ -272,11 +267,6 @@ std::uint64_t DeviceTerm::cost_of(Pass pass) const {
     cost += ir::info(node.op).function.empty() ? 1 : kFunctionCost;
   }
   return cost;
-}
-
-bool DeviceTerm::prefers_stored_terms() const {
-  if (!gradient_cost_) gradient_cost_ = cost_of(Pass::gradient);
-  return *gradient_cost_ > kStoreLimit;
 }
 
 void DeviceTerm::to_device_order(std::span<const double> by_instance, std::span<double> stored,

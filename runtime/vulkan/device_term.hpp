@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,6 +22,7 @@ class DeviceTerm {
   std::uint32_t slots() const { return slots_; }
   std::size_t instances() const { return batch_->size(); }
   const ir::Batch& batch() const { return *batch_; }
+  const TermShape& shape() const { return view_.shape; }
 
   /// Numbers that a store pass writes: instances x outputs of the pass.
   std::uint64_t stored_size(Pass pass) const;
@@ -76,9 +76,6 @@ class DeviceTerm {
   /// `kFunctionCost`.
   std::uint64_t cost_of(Pass pass) const;
 
-  /// Evaluating the gradient once for each role would cost more than storing its terms.
-  bool prefers_stored_terms() const;
-
   void refresh_data();
 
   /// Dispatches of residual kernels recorded so far, for the counters.
@@ -108,7 +105,6 @@ class DeviceTerm {
   LoadedKernel cost_kernel_;
   std::vector<std::unique_ptr<GatherSet>> gather_sets_;
   std::uint64_t dispatches_ = 0;
-  mutable std::optional<std::uint64_t> gradient_cost_;  // once asked for
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -45,12 +45,22 @@ void VulkanEngine::read_vector(const Buffer& buffer, std::span<double> values) {
 }
 
 void VulkanEngine::build() {
+  finish_begun();
   order_model();
   terms_.clear();
   structure_versions_.clear();
   data_versions_.clear();
   stored_.clear();
   jacobians_.clear();
+  decisions_.clear();
+  evaluations_.clear();
+  row_landings_.clear();
+  result_landing_ = {};
+  slots_.clear();
+  preparations_.clear();
+  step_begun_ = false;
+  row_results_.clear();
+  seeds_.clear();
   for (const Term& term : source_.terms) {
     structure_versions_.push_back(term.batch->structure_version());
     data_versions_.push_back(term.batch->data_version());
@@ -169,15 +179,39 @@ VulkanEngine::Recorded VulkanEngine::make_list(std::string_view name,
   return recorded;
 }
 
-void VulkanEngine::submit(const CommandList& list, std::uint64_t kernels, bool wait) {
-  kernels_ += kernels;
-  const Submission submission = context_.device->submit(list);
-  if (wait) submission.wait();
+void VulkanEngine::submit(const Recorded& recorded) {
+  const Recorded* const one = &recorded;
+  submit(std::span(&one, 1));
+}
+
+void VulkanEngine::submit(std::span<const Recorded* const> recorded) {
+  std::vector<const CommandList*> lists;
+  for (const Recorded* one : recorded) {
+    kernels_ += one->kernels;
+    lists.push_back(&one->list);
+  }
+  last_ = context_.device->submit(lists);
 }
 
 void VulkanEngine::run_once(std::string_view name,
                             const std::function<void(CommandList&)>& record) {
-  submit(make_list(name, record), false);
+  collect(record);
+  finish_kernels();
+  submit(make_list(name, record));
+}
+
+const VulkanEngine::Recorded& VulkanEngine::evaluation(
+    const std::string& name, const std::function<void(CommandList&)>& record) {
+  const auto found = evaluations_.find(name);
+  if (found != evaluations_.end()) return found->second;
+  collect(record);
+  finish_kernels();
+  return evaluations_.emplace(name, make_list(name, record)).first->second;
+}
+
+void VulkanEngine::evaluate(const std::string& name,
+                            const std::function<void(CommandList&)>& record) {
+  submit(evaluation(name, record));
 }
 
 EngineStats VulkanEngine::stats() const {
@@ -192,19 +226,26 @@ EngineStats VulkanEngine::stats() const {
   stats.shaders_compiled = compile.compiled;
   stats.shader_cache_hits = compile.disk_hits + compile.memory_hits;
   stats.plan_seconds = context_.plan_seconds;
-  stats.glsl_ms = context_.glsl_ms;
+  stats.glsl_ms = compile.glsl_ms;
   stats.spirv_ms = compile.spirv_ms;
   stats.pipeline_ms = compile.pipeline_ms;
   stats.device_bytes = context_.device->memory().bytes_reserved;
+  stats.compile_wall_ms = compile.wall_ms;
   return stats;
 }
 
 std::string VulkanEngine::accumulation() const {
   std::string text(codegen::name(context_.rung.accumulation));
   if (!context_.rung.why.empty()) text += " (" + context_.rung.why + ")";
-  const auto is_large = [](const auto& term) { return term && term->prefers_stored_terms(); };
-  if (!options_.accumulation && std::any_of(terms_.begin(), terms_.end(), is_large))
-    text += ", gather_store for large kernels";
+  const auto stores = [&](const auto& made) {
+    return !options_.accumulation && made.second.choice.accumulation == Accumulation::gather_store;
+  };
+  const auto count = std::ranges::count_if(decisions_, stores);
+  if (count > 0) {
+    text += count == static_cast<std::ptrdiff_t>(decisions_.size())
+                ? ": gather_store in all of its batches"
+                : ", gather_store for some batches";
+  }
   return text;
 }
 
@@ -212,8 +253,11 @@ void VulkanEngine::set_point(std::span<const double> x) { write_vector(x_, x); }
 void VulkanEngine::point(std::span<double> x) { read_vector(x_, x); }
 
 double VulkanEngine::cost() {
-  run_once("cost", [&](CommandList& list) { record_cost(list, x_, Scalar::cost); });
-  return vectors_->read()[codegen::slot(Scalar::cost)];
+  evaluate("cost", [&](CommandList& list) {
+    record_cost(list, x_, Scalar::cost);
+    vectors_->record_read(list);
+  });
+  return vectors_->read(last_)[codegen::slot(Scalar::cost)];
 }
 
 void VulkanEngine::residuals(std::span<double> out) {
@@ -225,18 +269,27 @@ void VulkanEngine::jvp(std::span<const double> p, std::span<double> out) {
   read_rows(Pass::jvp, operands(x_, &direction_), out);
 }
 
-void VulkanEngine::gradient(std::span<double> out) {
-  run_once("gradient",
-           [&](CommandList& list) { record_sum(list, Pass::gradient, operands(x_), result_); });
-  read_vector(result_, out);
-}
+void VulkanEngine::gradient(std::span<double> out) { evaluate_sum(Pass::gradient, out); }
 
 void VulkanEngine::jtjp(std::span<const double> p, std::span<double> out) {
   write_vector(direction_, p);
-  run_once("jtjp", [&](CommandList& list) {
-    record_sum(list, Pass::jtjp, operands(x_, &direction_), result_);
+  evaluate_sum(Pass::jtjp, out);
+}
+
+void VulkanEngine::evaluate_sum(Pass pass, std::span<double> out) {
+  evaluate(std::string(name(pass)), [&](CommandList& list) {
+    record_sum(list, pass, operands(x_, &direction_), result_);
+    result_landing_.record(context_, list, result_);
   });
-  read_vector(result_, out);
+  read_landed(result_landing_, last_, out);
+}
+
+void VulkanEngine::read_landed(const Landing& landing, const Submission& after,
+                               std::span<double> out) {
+  if (order_.identity()) return landing.read(context_, after, result_, context_.wide(), out);
+  std::vector<double> ordered(out.size());
+  landing.read(context_, after, result_, context_.wide(), ordered);
+  order_.undo(ordered, out);
 }
 
 std::unique_ptr<Engine> make_vulkan_engine(const Model& model, const EngineOptions& options) {

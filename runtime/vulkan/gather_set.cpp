@@ -63,6 +63,13 @@ GatherSet::Kernels GatherSet::make_kernels(Pass pass, bool stored_terms, bool pr
   return kernels;
 }
 
+ir::Hash128 GatherSet::source_hash(Pass pass) {
+  codegen::KernelRequest request =
+      gather_request(view_.shape, pass, plan_.roles, plan_.owner_width);
+  request.dense_owners = dense_;
+  return vulkan::source_hash(context_, std::move(request));
+}
+
 void GatherSet::prepare(Pass pass, bool stored_terms, bool predicated) {
   const std::tuple key(pass, stored_terms, predicated);
   if (stored_terms || pass == Pass::vjp) upload_instances();
@@ -157,7 +164,6 @@ std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
     request.dense_owners = dense_;
     found = fused_kernels_.emplace(fusion, load_kernel(context_, std::move(request))).first;
   }
-  const LoadedKernel& loaded = found->second;
   const Part& part = parts_[0];
   BindingTable table = bind_operands(operands, view_);
   table.set(BufferRole::starts, part.starts);
@@ -181,7 +187,7 @@ std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
                                     .sums_stride = fused.sums_count,
                                     .curvature_first = fused.curvature_first};
   const std::uint32_t groups = context_.grid(part.items);
-  list.dispatch(loaded.kernel, table.bind(loaded.source), declared(loaded, push), groups);
+  dispatch(context_, list, found->second, table, push, groups);
   return groups;
 }
 

@@ -67,6 +67,8 @@ class GatherSet {
   bool covers_all() const { return plan_.covers_all; }
   std::uint32_t owner_width() const { return plan_.owner_width; }
 
+  /// Of the source that evaluates `pass` and sums.
+  ir::Hash128 source_hash(Pass pass);
   /// Compiles what `pass` needs. `terms` > 0: sums stored terms instead of evaluating again.
   void prepare(Pass pass, bool stored_terms, bool predicated = false);
   /// Evaluates and sums. Returns the number of dispatches of residual kernels.

@@ -2,6 +2,7 @@
 #include <topograd/runtime/vulkan/vulkan_engine.hpp>
 
 #include <algorithm>
+#include <string>
 
 namespace topograd::runtime::vulkan {
 
@@ -16,8 +17,9 @@ std::vector<std::uint32_t> VulkanEngine::failed_instances(std::size_t term, At a
   DeviceTerm* device_term = terms_.at(term).get();
   if (device_term == nullptr || !device_term->has_guards()) return {};
   const std::uint64_t size = device_term->stored_size(Pass::guards);
-  Buffer flags = make_numbers(context_, size, "failed_guards");
-  run_once("failed_guards", [&](CommandList& list) {
+  const std::string name = at == At::point ? "failed_guards_" : "failed_trial_guards_";
+  Buffer& flags = row_result(Pass::guards, term);
+  evaluate(name + std::to_string(term), [&](CommandList& list) {
     device_term->record_store(list, Pass::guards, operands(at == At::point ? x_ : trial_), flags);
   });
   std::vector<double> stored(size), fails(size);
@@ -34,7 +36,10 @@ std::vector<std::uint32_t> VulkanEngine::failed_instances(std::size_t term, At a
 
 double VulkanEngine::trial_cost() {
   prepare_lists();
-  run_once("trial_cost", [&](CommandList& list) { record_cost(list, trial_, Scalar::trial_cost); });
+  evaluate("trial_cost", [&](CommandList& list) {
+    record_cost(list, trial_, Scalar::trial_cost);
+    vectors_->record_read(list);
+  });
   return read_scalars()[codegen::slot(Scalar::trial_cost)];
 }
 

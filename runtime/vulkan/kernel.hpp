@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <topograd/runtime/plan_record.hpp>
+
 namespace topograd::runtime::vulkan {
 
 class Core;
@@ -46,6 +48,10 @@ class Kernel {
   /// Wall time that the driver took to make the pipeline, in milliseconds. The software device
   /// compiles at the first dispatch instead.
   double creation_ms() const;
+
+  /// What the driver says of the code it made; empty without
+  /// Features::pipeline_executable_properties. Cost: some calls of the driver.
+  KernelFigures figures() const;
 
   const KernelState& state() const { return *state_; }
 

@@ -8,20 +8,19 @@
 #include <topograd/runtime/disk_cache.hpp>
 
 #include <algorithm>
-#include <chrono>
+#include <atomic>
 #include <cstring>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 
 namespace topograd::runtime::vulkan {
 namespace {
 
 using codegen::KernelSource;
 
-double milliseconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
+std::atomic<std::chrono::milliseconds> compile_delay{std::chrono::milliseconds{0}};
 
 codegen::FloatControls float_controls(const KernelSource& source) {
   codegen::FloatControls controls;
@@ -64,9 +63,37 @@ std::optional<std::vector<std::uint32_t>> load(DiskCache& disk, Hash128 key) {
 }  // namespace
 
 CompileStats CompileStats::operator-(const CompileStats& earlier) const {
-  return {compiled - earlier.compiled, disk_hits - earlier.disk_hits,
-          memory_hits - earlier.memory_hits, spirv_ms - earlier.spirv_ms,
-          pipeline_ms - earlier.pipeline_ms};
+  return {compiled - earlier.compiled,       disk_hits - earlier.disk_hits,
+          memory_hits - earlier.memory_hits, glsl_ms - earlier.glsl_ms,
+          spirv_ms - earlier.spirv_ms,       pipeline_ms - earlier.pipeline_ms,
+          wall_ms - earlier.wall_ms};
+}
+
+struct KernelCache::Busy {
+  explicit Busy(KernelCache& of) : cache(of) {
+    const std::lock_guard lock(cache.mutex_);
+    if (cache.busy_++ == 0) cache.busy_since_ = Clock::now();
+  }
+  ~Busy() {
+    const std::lock_guard lock(cache.mutex_);
+    if (--cache.busy_ > 0) return;
+    cache.stats_.wall_ms +=
+        std::chrono::duration<double, std::milli>(Clock::now() - cache.busy_since_).count();
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+  KernelCache& cache;
+};
+
+void KernelCache::add(double CompileStats::*time, Clock::time_point start) {
+  const double spent = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  const std::lock_guard lock(mutex_);
+  stats_.*time += spent;
+}
+
+void KernelCache::count(std::uint64_t CompileStats::*counter) {
+  const std::lock_guard lock(mutex_);
+  ++(stats_.*counter);
 }
 
 std::vector<std::uint32_t> compile_checked(const KernelSource& source) {
@@ -81,26 +108,24 @@ std::vector<std::uint32_t> KernelCache::module(const KernelSource& source) {
   const Hash128 key = source.hash;
   DiskCache& disk = device_->disk_cache();
   if (auto words = load(disk, key)) {
-    ++stats_.disk_hits;
+    count(&CompileStats::disk_hits);
     return *words;
   }
   std::vector<std::uint32_t> words = compile_checked(source);
-  ++stats_.compiled;
+  count(&CompileStats::compiled);
   disk.store("spirv", key, std::as_bytes(std::span(words)));
   return words;
 }
 
-Kernel KernelCache::kernel(const KernelSource& source) {
-  const std::lock_guard lock(mutex_);
-  if (const auto found = kernels_.find(source.hash); found != kernels_.end()) {
-    ++stats_.memory_hits;
-    return found->second;
-  }
+void set_compile_delay(std::chrono::milliseconds delay) { compile_delay = delay; }
+
+Kernel KernelCache::make(const KernelSource& source) {
   require_features(source, device_->info());
-  const auto start = std::chrono::steady_clock::now();
+  const Clock::time_point start = Clock::now();
+  std::this_thread::sleep_for(compile_delay.load());
   const std::vector<std::uint32_t> words = module(source);
-  stats_.spirv_ms += milliseconds_since(start);
-  const auto pipeline_start = std::chrono::steady_clock::now();
+  add(&CompileStats::spirv_ms, start);
+  const Clock::time_point pipeline_start = Clock::now();
   Kernel kernel = device_->kernel(
       {.spirv = words,
        .name = source.name,
@@ -108,8 +133,49 @@ Kernel KernelCache::kernel(const KernelSource& source) {
        .push_constant_bytes = static_cast<std::uint32_t>(4 * source.push_constants.size()),
        .constants = {},
        .local_size = {source.workgroup_size, 1, 1}});
-  stats_.pipeline_ms += milliseconds_since(pipeline_start);
-  return kernels_.emplace(source.hash, std::move(kernel)).first->second;
+  add(&CompileStats::pipeline_ms, pipeline_start);
+  return kernel;
+}
+
+Kernel KernelCache::kernel(const KernelSource& source) {
+  std::promise<Kernel> promise;
+  std::shared_future<Kernel> there;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto [it, fresh] = kernels_.try_emplace(source.hash);
+    if (fresh) {
+      it->second = promise.get_future().share();
+    } else {
+      ++stats_.memory_hits;
+      there = it->second;
+    }
+  }
+  // Another thread may still be making it.
+  if (there.valid()) return there.get();
+  const Busy busy(*this);
+  try {
+    Kernel made = make(source);
+    promise.set_value(made);
+    return made;
+  } catch (...) {
+    promise.set_exception(std::current_exception());
+    const std::lock_guard lock(mutex_);
+    kernels_.erase(source.hash);
+    throw;
+  }
+}
+
+std::shared_ptr<KernelJob> KernelCache::begin(std::function<KernelSource()> generate) {
+  auto job =
+      std::make_shared<KernelJob>([self = shared_from_this(), generate = std::move(generate)] {
+        const Clock::time_point start = Clock::now();
+        KernelSource source = generate();
+        self->add(&CompileStats::glsl_ms, start);
+        Kernel kernel = self->kernel(source);
+        return MadeKernel{std::move(source), std::move(kernel)};
+      });
+  run_in_background(job);
+  return job;
 }
 
 CompileStats KernelCache::stats() const {

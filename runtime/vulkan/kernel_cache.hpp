@@ -3,8 +3,12 @@
 
 #include <topograd/codegen/kernel.hpp>
 #include <topograd/runtime/vulkan/device.hpp>
+#include <topograd/runtime/vulkan/kernel_job.hpp>
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -12,19 +16,21 @@
 
 namespace topograd::runtime::vulkan {
 
-/// What making kernels has cost so far.
+/// What making kernels has cost so far. Times are sums over the threads that were at it.
 struct CompileStats {
   std::uint64_t compiled = 0;     ///< modules that went through the compiler
   std::uint64_t disk_hits = 0;    ///< modules read from disk
   std::uint64_t memory_hits = 0;  ///< kernels that were there already
+  double glsl_ms = 0;             ///< sources
   double spirv_ms = 0;            ///< compiler, reflection and disk
   double pipeline_ms = 0;         ///< driver
+  double wall_ms = 0;             ///< during which some thread was at it
 
   CompileStats operator-(const CompileStats& earlier) const;
 };
 
 /// Kernels of one device by the hash of their source. Any thread may call.
-class KernelCache {
+class KernelCache : public std::enable_shared_from_this<KernelCache> {
  public:
   explicit KernelCache(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
@@ -34,16 +40,32 @@ class KernelCache {
   /// source.bindings, Error{Unsupported} if the device lacks what the source needs.
   Kernel kernel(const codegen::KernelSource& source);
 
+  /// Begins to make the kernel of the source that `generate` gives, on the pool; `generate` owns
+  /// all that it reads. The job throws what kernel() throws. It keeps the cache and the device.
+  std::shared_ptr<KernelJob> begin(std::function<codegen::KernelSource()> generate);
+
   CompileStats stats() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+  struct Busy;  // while one lives, the wall clock runs
+
+  Kernel make(const codegen::KernelSource& source);
   std::vector<std::uint32_t> module(const codegen::KernelSource& source);
+  /// Adds to one of the times since `start`.
+  void add(double CompileStats::*time, Clock::time_point start);
+  void count(std::uint64_t CompileStats::*counter);
 
   std::shared_ptr<Device> device_;
-  mutable std::mutex mutex_;
-  std::unordered_map<ir::Hash128, Kernel> kernels_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::unordered_map<ir::Hash128, std::shared_future<Kernel>> kernels_;
   CompileStats stats_;
+  int busy_ = 0;
+  Clock::time_point busy_since_;
 };
+
+/// Test hook: each kernel that is made takes so much longer, as if compilers were slow.
+void set_compile_delay(std::chrono::milliseconds delay);
 
 /// The cache that all engines on a device share.
 std::shared_ptr<KernelCache> kernel_cache(const std::shared_ptr<Device>& device);

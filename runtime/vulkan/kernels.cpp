@@ -1,6 +1,7 @@
 // Makes pipelines once per content and keeps the driver's pipeline cache on disk.
 #include <topograd/runtime/vulkan/kernels.hpp>
 
+#include <algorithm>
 #include <cstring>
 
 #include <topograd/runtime/vulkan/core.hpp>
@@ -13,8 +14,10 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint32_t kSpirvMagic = 0x07230203;
 constexpr std::size_t kSpirvHeaderWords = 5;
 constexpr const char* kCacheKind = "pipelines";
-// Writing the whole cache after every pipeline would cost more than it saves.
+// Writing the whole cache after every pipeline would cost more than it saves: that is done now and
+// then, and takes a twentieth of the time at most however large the cache has grown.
 constexpr auto kSaveInterval = std::chrono::seconds(2);
+constexpr int kSaveShare = 20;
 
 Hash128 content(const KernelDesc& desc) {
   std::vector<std::uint32_t> shape = {desc.storage_buffers, desc.push_constant_bytes};
@@ -79,19 +82,20 @@ void Kernels::start() {
   cache_ = core_.driver.call("vkCreatePipelineCache",
                              [&] { return core_.device.createPipelineCache(info); });
   core_.set_name(cache_, "topograd_pipeline_cache");
-  saved_at_ = Clock::now();
+  save_again_ = Clock::now() + kSaveInterval;
 }
 
 void Kernels::save() {
   const std::lock_guard lock(save_mutex_);
   if (*cache_ == vk::PipelineCache{} || core_.driver.lost()) return;
+  const Clock::time_point begin = Clock::now();
   const std::vector<std::uint8_t> blob =
       core_.driver.call("vkGetPipelineCacheData", [&] { return cache_.getData(); });
   const auto bytes = std::as_bytes(std::span(blob));
-  saved_at_ = Clock::now();
   const Hash128 hash = hash_bytes(bytes);
-  if (hash == saved_) return;
-  if (core_.disk_cache.store(kCacheKind, cache_key(), bytes)) saved_ = hash;
+  if (hash != saved_ && core_.disk_cache.store(kCacheKind, cache_key(), bytes)) saved_ = hash;
+  const Clock::duration spent = Clock::now() - begin;
+  save_again_ = Clock::now() + std::max<Clock::duration>(kSaveInterval, kSaveShare * spent);
 }
 
 const KernelState* Kernels::find_or_make(const KernelDesc& desc) {
@@ -165,7 +169,8 @@ std::shared_ptr<const KernelState> Kernels::make(const KernelDesc& desc) {
   bool due = false;
   {
     const std::lock_guard lock(save_mutex_);
-    due = Clock::now() - saved_at_ > kSaveInterval;
+    due = Clock::now() > save_again_;
+    if (due) save_again_ = Clock::time_point::max();  // by this thread alone
   }
   if (due) save();
   return state;
@@ -189,7 +194,10 @@ vk::raii::Pipeline Kernels::make_pipeline(const KernelDesc& desc, vk::PipelineLa
     core_.set_name(module, desc.name);
     const vk::PipelineShaderStageCreateInfo stage({}, vk::ShaderStageFlagBits::eCompute, *module,
                                                   "main", &specialization);
-    const vk::ComputePipelineCreateInfo info({}, stage, layout);
+    vk::PipelineCreateFlags flags;
+    if (core_.info.features.pipeline_executable_properties)
+      flags |= vk::PipelineCreateFlagBits::eCaptureStatisticsKHR;
+    const vk::ComputePipelineCreateInfo info(flags, stage, layout);
     return core_.driver.call("vkCreateComputePipelines",
                              [&] { return core_.device.createComputePipeline(cache_, info); });
   } catch (const Error& error) {

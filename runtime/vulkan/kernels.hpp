@@ -53,7 +53,7 @@ class Kernels {
   std::map<Hash128, Future> kernels_;
   std::mutex save_mutex_;  // guards what follows
   Hash128 saved_;
-  std::chrono::steady_clock::time_point saved_at_;
+  std::chrono::steady_clock::time_point save_again_;
 };
 
 }  // namespace topograd::runtime::vulkan

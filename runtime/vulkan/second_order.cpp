@@ -18,21 +18,17 @@ constexpr std::uint64_t kPieceBytes = std::uint64_t{64} << 20;
 
 void VulkanEngine::hvp(std::span<const double> p, std::span<double> out) {
   write_vector(direction_, p);
-  run_once("hvp", [&](CommandList& list) {
-    record_sum(list, Pass::hvp, operands(x_, &direction_), result_);
-  });
-  read_vector(result_, out);
+  evaluate_sum(Pass::hvp, out);
 }
 
 void VulkanEngine::record_projection(CommandList& list, std::uint32_t width, std::uint32_t count,
                                      const Buffer& blocks) {
-  if (!projection_.kernel) projection_ = load_kernel(context_, codegen::ProjectionRequest{});
+  if (!projection_) projection_ = load_kernel(context_, codegen::ProjectionRequest{});
   BindingTable table;
   table.set(BufferRole::blocks, blocks);
   table.set(BufferRole::rotated, rotated_);
   table.set(BufferRole::eigenvectors, eigenvectors_);
-  const std::vector<Binding> bindings = table.bind(projection_.source);
-  const std::uint32_t group = projection_.source.workgroup_size;
+  const std::uint32_t group = projection_.workgroup_size;
   const auto step = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(std::max<std::uint64_t>(context_.max_invocations(), 1), count));
   for (codegen::ProjectionConstants run :
@@ -41,7 +37,7 @@ void VulkanEngine::record_projection(CommandList& list, std::uint32_t width, std
     for (run.first = 0; run.first < count; run.first = run.count) {
       const std::uint32_t n = std::min(step, count - run.first);
       run.count = run.first + n;
-      list.dispatch(projection_.kernel, bindings, push_bytes(run), (n + group - 1) / group);
+      dispatch(context_, list, projection_, table, run, (n + group - 1) / group);
     }
   }
 }

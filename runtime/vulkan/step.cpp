@@ -40,6 +40,8 @@ void VulkanEngine::record_linearize(CommandList& list) {
   list.barrier();
   vectors_->sum(list, partials_, 0, groups, groups, Scalar::gradient_squared, 2);
   vectors_->sum(list, partials_, 2 * groups, groups, groups, Scalar::gradient_max, 1, true);
+  list.barrier();
+  vectors_->record_read(list);
 }
 
 void VulkanEngine::record_trial(CommandList& list) {
@@ -57,6 +59,7 @@ void VulkanEngine::record_trial(CommandList& list) {
   list.barrier();
   vectors_->sum(list, partials_, first, groups, groups, Scalar::model_decrease, 2);
   record_cost(list, trial_, Scalar::trial_cost);
+  vectors_->record_read(list);
 }
 
 void VulkanEngine::record_rescaled(CommandList& list) {
@@ -72,10 +75,10 @@ void VulkanEngine::record_rescaled(CommandList& list) {
                    table);
   list.barrier();
   record_cost(list, trial_, Scalar::trial_cost);
+  vectors_->record_read(list);
 }
 
-void VulkanEngine::prepare_lists() {
-  if (linearize_list_.list) return;
+void VulkanEngine::choose_product() {
   const bool free_choice = !options_.accumulation;
   std::uint64_t operations = 0;
   bool fits = true;
@@ -93,8 +96,21 @@ void VulkanEngine::prepare_lists() {
       if (term) stored_[k] = make_numbers(context_, term->stored_size(Pass::jtjp), "terms");
     }
   }
+}
+
+void VulkanEngine::begin_step() {
+  if (step_begun_) return;
+  step_begun_ = true;
+  choose_product();
   const std::size_t products = can_fuse() ? gather_order(Pass::jtjp).size() : 1;
   curvature_ = vectors_->make_partials(products * vectors_->workgroups(model_.scalars));
+}
+
+void VulkanEngine::prepare_lists() {
+  if (linearize_list_.list) return;
+  begin_step();
+  collect([&](CommandList& list) { record_step(list); });
+  finish_kernels();
   linearize_list_ = make_list("linearize", [&](CommandList& l) { record_linearize(l); });
   solve_start_list_ =
       make_list("solve_start", [&](CommandList& l) { record_solve_start(l, true); });
@@ -115,7 +131,7 @@ void VulkanEngine::prepare_lists() {
 
 PointReport VulkanEngine::linearize() {
   prepare_lists();
-  submit(linearize_list_, false);
+  submit(linearize_list_);
   const auto scalars = read_scalars();
   const auto at = [&](Scalar s) { return scalars[codegen::slot(s)]; };
   return {.cost = at(Scalar::cost),
@@ -124,22 +140,24 @@ PointReport VulkanEngine::linearize() {
           .x_norm = std::sqrt(at(Scalar::x_squared))};
 }
 
+void VulkanEngine::record_scale(CommandList& list, bool jacobi) {
+  if (jacobi) {
+    record_by_blocks(list, {.op = VectorOp::jacobi_scale}, solver_table());
+    return;
+  }
+  BindingTable table;
+  table.set(BufferRole::result, scale_);
+  vectors_->record(
+      list,
+      {.op = VectorOp::fill, .constants = {.count = static_cast<std::uint32_t>(model_.scalars)}},
+      table);
+}
+
 StepReport VulkanEngine::try_step(const StepRequest& request) {
   prepare_lists();
   const auto start = std::chrono::steady_clock::now();
   if (!scale_is_set_) {
-    run_once("scale", [&](CommandList& list) {
-      if (request.jacobi_scaling) {
-        record_by_blocks(list, {.op = VectorOp::jacobi_scale}, solver_table());
-        return;
-      }
-      BindingTable table;
-      table.set(BufferRole::result, scale_);
-      vectors_->record(list,
-                       {.op = VectorOp::fill,
-                        .constants = {.count = static_cast<std::uint32_t>(model_.scalars)}},
-                       table);
-    });
+    run_once("scale", [&](CommandList& list) { record_scale(list, request.jacobi_scaling); });
     scale_is_set_ = true;
   }
   const std::pair<Scalar, double> scalars[] = {
@@ -149,7 +167,6 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
       {Scalar::tolerance, request.linear_tolerance},
       {Scalar::max_iterations, static_cast<double>(request.max_linear_iterations)}};
   vectors_->write(scalars);
-  submit(solve_start_list_, false);
   StepReport report;
   report.linear_iterations = iterate(request.max_linear_iterations);
   const auto values = vectors_->last_read();
@@ -164,10 +181,13 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
 int VulkanEngine::iterate(int most) {
   // As many iterations as the last solve needed and a few more, then the trial point: most steps
   // take one read-back. Where the solver is still running after that, it goes on.
+  std::vector<const Recorded*> lists = {&solve_start_list_};
   int queued = 0, want = std::min(most, expected_iterations_ + expected_iterations_ / 8 + 1);
   for (;;) {
-    for (; queued < want; queued += kIterationsOfList) submit(iterations_list_, false);
-    submit(trial_list_, false);
+    for (; queued < want; queued += kIterationsOfList) lists.push_back(&iterations_list_);
+    lists.push_back(&trial_list_);
+    submit(lists);
+    lists.clear();
     const auto values = read_scalars();
     const auto state = static_cast<SolverState>(values[codegen::slot(Scalar::state)]);
     const int done = static_cast<int>(values[codegen::slot(Scalar::iterations)]);
@@ -182,7 +202,7 @@ int VulkanEngine::iterate(int most) {
 StepReport VulkanEngine::try_step(std::span<const double> delta) {
   prepare_lists();
   write_vector(step_, delta);
-  submit(trial_list_, false);
+  submit(trial_list_);
   const auto values = read_scalars();
   step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
   return {.step_norm = step_norm_, .trial_cost = values[codegen::slot(Scalar::trial_cost)]};
@@ -192,7 +212,7 @@ StepReport VulkanEngine::rescale_step(double length) {
   prepare_lists();  // branches that went back may have changed the terms
   const std::pair<Scalar, double> scalars[] = {{Scalar::user, length}};
   vectors_->write(scalars);
-  submit(rescaled_list_, false);
+  submit(rescaled_list_);
   const auto values = read_scalars();
   return {.step_norm = length * step_norm_,
           .trial_cost = values[codegen::slot(Scalar::trial_cost)]};
@@ -202,17 +222,17 @@ void VulkanEngine::accept() {
   const auto now = std::chrono::steady_clock::now();
   const bool small = model_.scalars * context_.element_bytes() <= kStagedEveryStep;
   if (!small && staging_.written >= 0 && now - staging_.last < kStagingInterval) {
-    submit(accept_list_, false);
+    submit(accept_list_);
     return;
   }
   const int next = staging_.arrived == 0 ? 1 : 0;
-  submit(staging_.accept_lists[static_cast<std::size_t>(next)], false);
+  submit(staging_.accept_lists[static_cast<std::size_t>(next)]);
   staging_.written = next;
   staging_.last = now;
 }
 
 const std::array<double, codegen::kScalarCount>& VulkanEngine::read_scalars() {
-  const auto& values = vectors_->read();
+  const auto& values = vectors_->read(last_);
   staging_.arrived = staging_.written;  // the read-back was queued behind it
   return values;
 }

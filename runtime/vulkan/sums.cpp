@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -39,15 +40,17 @@ Operands VulkanEngine::operands(const Buffer& x, const Buffer* direction) const 
 void VulkanEngine::record_sum(CommandList& list, Pass pass, const Operands& operands,
                               const Buffer& out) {
   switch (context_.rung.accumulation) {
-    case Accumulation::gather_recompute: return record_gather(list, pass, operands, out, false);
-    case Accumulation::gather_store: return record_gather(list, pass, operands, out, true);
+    case Accumulation::gather_recompute:
+    case Accumulation::gather_store: return record_gather(list, pass, operands, out);
     case Accumulation::atomic_float:
     case Accumulation::atomic_cas: break;
   }
   list.fill(out, 0, model_.scalars * context_.element_bytes(), 0);
   list.barrier();
-  for (auto& term : terms_) {
-    if (term && term->takes_part(pass)) term->record_scatter(list, pass, operands, out);
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!takes_part(k, pass)) continue;
+    decision(k, pass);  // for the plan record
+    terms_[k]->record_scatter(list, pass, operands, out);
   }
   list.barrier();
 }
@@ -67,7 +70,7 @@ std::vector<VulkanEngine::GatherUse> VulkanEngine::gather_order(Pass pass) {
 }
 
 void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& operands,
-                                 const Buffer& out, bool store_terms) {
+                                 const Buffer& out) {
   const std::vector<GatherUse> order = gather_order(pass);
   const auto covered = std::ranges::count_if(order, &GatherUse::covers);
   if (static_cast<std::size_t>(covered) < model_.arrays.size()) {
@@ -77,12 +80,14 @@ void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& o
   std::vector<bool> stored(terms_.size(), false);
   bool any_stored = false;
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!takes_part(k, pass) || !terms_[k]->terms_fit()) continue;
-    const bool wanted =
-        store_terms || (!options_.accumulation && terms_[k]->prefers_stored_terms());
-    if (!wanted) continue;
-    if (!stored_[k]) stored_[k] = make_numbers(context_, terms_[k]->stored_size(pass), "terms");
-    terms_[k]->record_store(list, pass, operands, stored_[k]);
+    if (!takes_part(k, pass)) continue;
+    if (context_.collecting && decision(k, pass).open) {  // either may be chosen
+      record_batch_sum(list, k, pass, operands, true);
+      record_batch_sum(list, k, pass, operands, false);
+      continue;
+    }
+    if (!stores_terms(k, pass)) continue;
+    record_terms(list, k, pass, operands);
     stored[k] = any_stored = true;
   }
   if (any_stored) list.barrier();
@@ -169,18 +174,38 @@ void VulkanEngine::record_cost(CommandList& list, const Buffer& x, Scalar result
 }
 
 void VulkanEngine::read_rows(Pass pass, const Operands& operands, std::span<double> out) {
-  std::vector<Buffer> results(terms_.size());
-  run_once(name(pass), [&](CommandList& list) {
-    for (std::size_t k = 0; k < terms_.size(); ++k) {
-      if (!takes_part(k, pass)) continue;
-      results[k] = make_numbers(context_, terms_[k]->stored_size(pass), "rows");
-      terms_[k]->record_store(list, pass, operands, results[k]);
-    }
+  std::vector<Landing>& landings = row_landings_[pass];
+  evaluate(std::string(name(pass)), [&](CommandList& list) {
+    record_rows(list, pass, operands);
+    record_row_landings(list, pass, landings, false);
   });
+  copy_rows(pass, landings, last_, out);
+}
+
+Buffer& VulkanEngine::row_result(Pass pass, std::size_t term) {
+  if (context_.collecting) return result_;  // nothing is written
+  std::vector<Buffer>& results = row_results_[pass];
+  results.resize(terms_.size());
+  Buffer& result = results[term];
+  if (!result) result = make_numbers(context_, terms_[term]->stored_size(pass), "rows");
+  return result;
+}
+
+void VulkanEngine::record_row_landings(CommandList& list, Pass pass, std::vector<Landing>& landings,
+                                       bool own) {
+  landings.resize(terms_.size());
+  list.barrier();
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (takes_part(k, pass)) landings[k].record(context_, list, row_result(pass, k), own);
+  }
+}
+
+void VulkanEngine::copy_rows(Pass pass, const std::vector<Landing>& landings,
+                             const Submission& after, std::span<double> out) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!takes_part(k, pass)) continue;
     std::vector<double> stored(terms_[k]->stored_size(pass)), values(stored.size());
-    read_numbers(context_, results[k], stored);
+    landings[k].read(context_, after, row_result(pass, k), context_.wide(), stored);
     terms_[k]->from_device_order(stored, values, terms_[k]->outputs());
     each_row(*terms_[k], [&](std::uint64_t row, std::size_t at) { out[row] = values[at]; });
   }
@@ -189,12 +214,16 @@ void VulkanEngine::read_rows(Pass pass, const Operands& operands, std::span<doub
 void VulkanEngine::jacobian(std::size_t term, std::span<double> values) {
   DeviceTerm* at = terms_.at(term).get();
   if (at == nullptr) return;
-  Buffer result = make_numbers(context_, at->stored_size(Pass::jacobian), "jacobian");
-  run_once("jacobian", [&](CommandList& list) {
+  std::vector<Landing>& landings = row_landings_[Pass::jacobian];
+  landings.resize(terms_.size());
+  const Buffer& result = row_result(Pass::jacobian, term);
+  evaluate("jacobian_" + std::to_string(term), [&](CommandList& list) {
     at->record_store(list, Pass::jacobian, operands(x_), result);
+    list.barrier();
+    landings[term].record(context_, list, result);
   });
   std::vector<double> stored(at->stored_size(Pass::jacobian));
-  read_numbers(context_, result, stored);
+  landings[term].read(context_, last_, result, context_.wide(), stored);
   const std::size_t entries = std::size_t{at->outputs()} * at->slots();
   if (order_.identity()) {
     at->from_device_order(stored, values, static_cast<std::uint32_t>(entries));
@@ -207,28 +236,47 @@ void VulkanEngine::jacobian(std::size_t term, std::span<double> values) {
   }
 }
 
+void VulkanEngine::write_seeds(std::size_t k, std::span<const double> seeds) {
+  const DeviceTerm& term = *terms_[k];
+  std::vector<double> values(term.stored_size(Pass::residual)), stored(values.size());
+  each_row(term, [&](std::uint64_t row, std::size_t at) { values[at] = seeds[row]; });
+  term.to_device_order(values, stored, term.outputs());
+  write_numbers(context_, this->seeds(k), stored);
+}
+
+Buffer& VulkanEngine::seeds(std::size_t k) {
+  if (!seeds_[k])
+    seeds_[k] = make_numbers(context_, terms_[k]->stored_size(Pass::residual), "seeds");
+  return seeds_[k];
+}
+
 void VulkanEngine::vjp(std::span<const double> seeds, std::span<double> out) {
   // Each term has seeds of its own; the terms of its slots come back and are summed in fixed order
   // here.
+  seeds_.resize(terms_.size());
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (takes_part(k, Pass::vjp)) write_seeds(k, seeds);
+  }
+  std::vector<Landing>& landings = row_landings_[Pass::vjp];
+  evaluate("vjp", [&](CommandList& list) {
+    for (std::size_t k = 0; k < terms_.size(); ++k) {
+      if (!takes_part(k, Pass::vjp)) continue;
+      Operands with_seeds = operands(x_);
+      with_seeds.seeds = &this->seeds(k);
+      terms_[k]->record_store(list, Pass::vjp, with_seeds, row_result(Pass::vjp, k));
+    }
+    record_row_landings(list, Pass::vjp, landings, false);
+  });
   std::vector<double> sums(out.size(), 0.0);
-  for (auto& term : terms_) {
-    if (!term || !term->takes_part(Pass::vjp)) continue;
-    std::vector<double> values(term->stored_size(Pass::residual)), stored(values.size());
-    each_row(*term, [&](std::uint64_t row, std::size_t at) { values[at] = seeds[row]; });
-    term->to_device_order(values, stored, term->outputs());
-    const Buffer buffer = make_buffer(context_, stored, "seeds");
-    const Buffer terms = make_numbers(context_, term->stored_size(Pass::vjp), "terms");
-    Operands with_seeds = operands(x_);
-    with_seeds.seeds = &buffer;
-    run_once("vjp",
-             [&](CommandList& list) { term->record_store(list, Pass::vjp, with_seeds, terms); });
-    stored.resize(term->stored_size(Pass::vjp));
-    values.resize(stored.size());
-    read_numbers(context_, terms, stored);
-    term->from_device_order(stored, values, term->slots());
-    for (std::size_t i = 0; i < term->instances(); ++i) {
-      for (std::uint32_t k = 0; k < term->slots(); ++k) {
-        sums[term->batch().index(i, k)] += values[i * term->slots() + k];
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!takes_part(k, Pass::vjp)) continue;
+    const DeviceTerm& term = *terms_[k];
+    std::vector<double> stored(term.stored_size(Pass::vjp)), values(stored.size());
+    landings[k].read(context_, last_, row_result(Pass::vjp, k), context_.wide(), stored);
+    term.from_device_order(stored, values, term.slots());
+    for (std::size_t i = 0; i < term.instances(); ++i) {
+      for (std::uint32_t slot = 0; slot < term.slots(); ++slot) {
+        sums[term.batch().index(i, slot)] += values[i * term.slots() + slot];
       }
     }
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -20,7 +21,8 @@ Timing VulkanEngine::time_list(const Recorded& recorded, int warm_ups, int sampl
   std::vector<double> device, wall;
   for (int k = 0; k < warm_ups + samples; ++k) {
     const auto start = std::chrono::steady_clock::now();
-    submit(recorded, true);
+    submit(recorded);
+    last_.wait();
     const std::chrono::duration<double, std::micro> elapsed =
         std::chrono::steady_clock::now() - start;
     if (k < warm_ups) continue;
@@ -51,37 +53,29 @@ void VulkanEngine::record_kind(CommandList& list, KernelKind kind) {
 }
 
 void VulkanEngine::record_rows(CommandList& list, Pass pass, const Operands& with) {
-  auto& results = row_results_[pass];
-  results.resize(terms_.size());
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!takes_part(k, pass)) continue;
-    if (!results[k]) results[k] = make_numbers(context_, terms_[k]->stored_size(pass), "rows");
-    terms_[k]->record_store(list, pass, with, results[k]);
+    if (takes_part(k, pass)) terms_[k]->record_store(list, pass, with, row_result(pass, k));
   }
 }
 
 Timing VulkanEngine::time(KernelKind kind, int warm_ups, int samples) {
   prepare_lists();
-  const Recorded recorded = make_list(name(kind), [&](CommandList& list) {
+  auto kept = std::exchange(row_results_, {});  // rows of timings are let go of
+  const auto record = [&](CommandList& list) {
     list.write_timestamp("begin");
     record_kind(list, kind);
     list.write_timestamp("end");
-  });
-  const Timing timing = time_list(recorded, warm_ups, samples);
-  row_results_.clear();
+  };
+  collect(record);
+  finish_kernels();
+  const Timing timing = time_list(make_list(name(kind), record), warm_ups, samples);
+  row_results_ = std::move(kept);
   return timing;
 }
 
 Timing VulkanEngine::time_step(int iterations, double damping, int samples) {
   prepare_lists();
-  run_once("unit_scale", [&](CommandList& list) {
-    BindingTable table;
-    table.set(codegen::BufferRole::result, scale_);
-    vectors_->record(
-        list,
-        {.op = VectorOp::fill, .constants = {.count = static_cast<std::uint32_t>(model_.scalars)}},
-        table);
-  });
+  run_once("unit_scale", [&](CommandList& list) { record_scale(list, false); });
   scale_is_set_ = false;
   const std::pair<Scalar, double> scalars[] = {{Scalar::lambda, damping},
                                                {Scalar::min_diagonal, 1.0},
@@ -89,7 +83,7 @@ Timing VulkanEngine::time_step(int iterations, double damping, int samples) {
                                                {Scalar::tolerance, 0.0},
                                                {Scalar::max_iterations, iterations}};
   vectors_->write(scalars);
-  const Recorded recorded = make_list("step", [&](CommandList& list) {
+  const auto record = [&](CommandList& list) {
     list.write_timestamp("begin");
     record_linearize(list);
     list.barrier();
@@ -97,8 +91,10 @@ Timing VulkanEngine::time_step(int iterations, double damping, int samples) {
     record_iterations(list, iterations, false);
     record_trial(list);
     list.write_timestamp("end");
-  });
-  return time_list(recorded, 3, samples);
+  };
+  collect(record);
+  finish_kernels();
+  return time_list(make_list("step", record), 3, samples);
 }
 
 }  // namespace topograd::runtime::vulkan

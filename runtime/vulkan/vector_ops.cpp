@@ -40,14 +40,9 @@ void VectorOps::write(std::span<const std::pair<Scalar, double>> values) {
   }
 }
 
-const std::array<double, codegen::kScalarCount>& VectorOps::read() {
-  if (context_.scalar_precision() == Precision::f64) {
-    context_.device->download<double>(scalars_, values_);
-  } else {
-    std::array<float, codegen::kScalarCount> narrow{};
-    context_.device->download<float>(scalars_, narrow);
-    std::copy(narrow.begin(), narrow.end(), values_.begin());
-  }
+const std::array<double, codegen::kScalarCount>& VectorOps::read(const Submission& last) {
+  const bool wide = context_.scalar_precision() == Precision::f64;
+  landing_.read(context_, last, scalars_, wide, values_);
   return values_;
 }
 
@@ -75,7 +70,7 @@ std::uint32_t VectorOps::record(CommandList& list, const Run& run, BindingTable 
   const LoadedKernel& loaded = kernel(run);
   table.set(BufferRole::scalars, scalars_);
   const std::uint32_t groups = one_workgroup(run.op) ? 1 : workgroups(run.constants.count);
-  list.dispatch(loaded.kernel, table.bind(loaded.source), declared(loaded, run.constants), groups);
+  dispatch(context_, list, loaded, table, run.constants, groups);
   return groups;
 }
 
@@ -89,7 +84,7 @@ void VectorOps::sum(CommandList& list, const Buffer& partials, std::uint32_t sta
   table.set(BufferRole::partials, partials);
   const codegen::VectorConstants constants{
       .count = count, .out_first = start, .out_stride = stride, .a = codegen::slot(first)};
-  list.dispatch(loaded.kernel, table.bind(loaded.source), declared(loaded, constants), sums);
+  dispatch(context_, list, loaded, table, constants, sums);
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -3,6 +3,7 @@
 
 #include <topograd/codegen/vector_kernels.hpp>
 #include <topograd/runtime/vulkan/context.hpp>
+#include <topograd/runtime/vulkan/landing.hpp>
 
 #include <array>
 #include <cstdint>
@@ -24,8 +25,10 @@ class VectorOps {
   Buffer& scalars() { return scalars_; }
   /// Writes scalars before the next submission.
   void write(std::span<const std::pair<Scalar, double>> values);
-  /// Reads all scalars: one read-back.
-  const std::array<double, codegen::kScalarCount>& read();
+  /// Records that the host will read all scalars after this list.
+  void record_read(CommandList& list) { landing_.record(context_, list, scalars_); }
+  /// Reads all scalars after `last`, whose list ended with record_read(): one read-back.
+  const std::array<double, codegen::kScalarCount>& read(const Submission& last);
   /// What the last read() gave.
   const std::array<double, codegen::kScalarCount>& last_read() const { return values_; }
 
@@ -56,6 +59,7 @@ class VectorOps {
   Context& context_;
   bool masked_;
   Buffer scalars_;
+  Landing landing_;
   std::array<double, codegen::kScalarCount> values_{};
   /// By op, width, predicated, unpreconditioned, decides.
   std::map<std::tuple<Op, std::uint32_t, bool, bool, bool>, LoadedKernel> kernels_;

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd::runtime::vulkan {
@@ -29,13 +30,20 @@ struct BlockRange {
 class VulkanEngine final : public Engine {
  public:
   VulkanEngine(const Model& model, const EngineOptions& options);
+  ~VulkanEngine() override;
 
   std::string backend() const override { return "vulkan"; }
   std::string device() const override { return context_.device->info().name; }
   EngineStats stats() const override;
   std::string accumulation() const override;
+  PlanRecord plan() const override;
   std::unique_ptr<RowRunner> row_runner() const override { return make_row_runner(options_); }
+  bool prepare(KernelKind kind) override;
+  bool prepare_step() override;
   void refresh(const Model& model) override;
+  std::unique_ptr<Pending> begin(KernelKind kind, std::span<const double> x,
+                                 std::span<const double> p, std::span<double> out) override;
+  bool runs_asynchronously() const override { return true; }
 
   void set_point(std::span<const double> x) override;
   void point(std::span<double> x) override;
@@ -83,7 +91,6 @@ class VulkanEngine final : public Engine {
   void read_vector(const Buffer& buffer, std::span<double> values);
   void lay_out_blocks();
   void write_constants();
-  void submit(const CommandList& list, std::uint64_t kernels, bool wait);
   /// Records with `record`, which returns nothing; counts kernels of residuals.
   struct Recorded {
     CommandList list;
@@ -91,17 +98,24 @@ class VulkanEngine final : public Engine {
   };
   Recorded make_list(std::string_view name, const std::function<void(CommandList&)>& record);
   void run_once(std::string_view name, const std::function<void(CommandList&)>& record);
-  void submit(const Recorded& recorded, bool wait) {
-    submit(recorded.list, recorded.kernels, wait);
-  }
+  /// One submission of all of them; last_ is its end.
+  void submit(std::span<const Recorded* const> recorded);
+  void submit(const Recorded& recorded);
+  /// The list of that name: recorded once, until the model changes.
+  const Recorded& evaluation(const std::string& name,
+                             const std::function<void(CommandList&)>& record);
+  /// Submits it.
+  void evaluate(const std::string& name, const std::function<void(CommandList&)>& record);
+  void evaluate_sum(Pass pass, std::span<double> out);
+  /// result_ in the caller's order.
+  void read_landed(const Landing& landing, const Submission& after, std::span<double> out);
 
   // sums.cpp: passes over all terms
   /// Term k has instances, and the pass is for its kind.
   bool takes_part(std::size_t k, Pass pass) const;
   Operands operands(const Buffer& x, const Buffer* direction = nullptr) const;
   void record_sum(CommandList& list, Pass pass, const Operands& operands, const Buffer& out);
-  void record_gather(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
-                     bool store_terms);
+  void record_gather(CommandList& list, Pass pass, const Operands& operands, const Buffer& out);
   /// Sets in the order in which they run: first those that write every owner of an array.
   struct GatherUse {
     std::size_t term = 0;
@@ -116,7 +130,56 @@ class VulkanEngine final : public Engine {
   bool use_stored_jacobian() const { return !jacobians_.empty(); }
   void record_jacobians(CommandList& list);
   void read_rows(Pass pass, const Operands& operands, std::span<double> out);
+  /// Where a store pass over one term writes; made when first asked for.
+  Buffer& row_result(Pass pass, std::size_t term);
+  void record_row_landings(CommandList& list, Pass pass, std::vector<Landing>& landings, bool own);
+  void copy_rows(Pass pass, const std::vector<Landing>& landings, const Submission& after,
+                 std::span<double> out);
+  Buffer& seeds(std::size_t term);
+  void write_seeds(std::size_t term, std::span<const double> seeds);
   std::uint64_t term_dispatches() const;
+
+  // accumulation.cpp
+  struct Decision {
+    PlanChoice choice;
+    bool open = false;  // to be measured before the first evaluation
+    ir::Hash128 key;    // of what is remembered
+  };
+  /// How the sums of a batch are made; by rule where nothing better is known yet.
+  Decision& decision(std::size_t k, Pass pass);
+  ir::Hash128 tuning_key(std::size_t k, Pass pass);
+  bool stores_terms(std::size_t k, Pass pass);
+  void measure(std::size_t k, Pass pass, Decision& made);
+  void record_batch_sum(CommandList& list, std::size_t k, Pass pass, const Operands& with,
+                        bool store);
+  void record_terms(CommandList& list, std::size_t k, Pass pass, const Operands& with);
+
+  // prepare.cpp
+  /// Kernels of a kind of evaluation on their way.
+  struct Preparation {
+    enum class Stage { none, compiling, rehearsing, done } stage = Stage::none;
+    std::vector<std::shared_ptr<KernelJob>> jobs;
+    Submission rehearsal;
+  };
+  /// Begins to make every kernel that `record` needs: it records for that sake alone.
+  void collect(const std::function<void(CommandList&)>& record);
+  /// Makes those of the collected kernels that nobody has begun.
+  void finish_kernels();
+  /// Goes on as far as it can without waiting; true at the end.
+  bool advance(Preparation& preparation, const std::function<void(CommandList&)>& record);
+
+  // asynchronous.cpp
+  class InFlight;
+  /// Host memory of one evaluation, and who is to read it.
+  struct Slot {
+    Landing result;             // of a vector, or of the scalars
+    std::vector<Landing> rows;  // by term
+    InFlight* owner = nullptr;
+  };
+  void record_slot(CommandList& list, KernelKind kind, Slot& slot);
+  void read_slot(const Slot& slot, KernelKind kind, const Submission& after, std::span<double> out);
+  /// Reads what was begun, before the buffers that it reads go away.
+  void finish_begun();
 
   // second_order.cpp
   void record_projection(CommandList& list, std::uint32_t width, std::uint32_t count,
@@ -149,6 +212,12 @@ class VulkanEngine final : public Engine {
   void record_rescaled(CommandList& list);
   int iterate(int most);
   const std::array<double, codegen::kScalarCount>& read_scalars();
+  void record_scale(CommandList& list, bool jacobi);
+  /// How products with JᵀJ are made, and buffers for it.
+  void choose_product();
+  /// Buffers of a step; its kernels are not yet needed.
+  void begin_step();
+  void record_step(CommandList& list);
   void prepare_lists();
 
   Model source_;  // as the caller knows it
@@ -172,7 +241,20 @@ class VulkanEngine final : public Engine {
   std::optional<bool> can_fuse_;   // known once the lists are prepared
   Buffer failures_;                // one u32, where a term has guards
   std::vector<Buffer> jacobians_;  // by term, where J·p is computed from a stored Jacobian
-  std::map<Pass, std::vector<Buffer>> row_results_;  // of timed evaluations, by term
+  std::map<std::pair<std::size_t, Pass>, Decision> decisions_;
+  std::map<std::string, Recorded> evaluations_;      // by name
+  std::map<Pass, std::vector<Buffer>> row_results_;  // by term
+  std::map<Pass, std::vector<Landing>> row_landings_;
+  std::vector<Buffer> seeds_;  // by term
+  Landing result_landing_;
+  Submission last_;
+  bool step_begun_ = false;
+  Preparation step_preparation_;
+  std::map<KernelKind, Preparation> preparations_;
+  /// One evaluation of a kind runs while the results of the one before are still to be read.
+  static constexpr std::size_t kSlots = 2;
+  std::map<std::pair<KernelKind, std::size_t>, std::unique_ptr<Slot>> slots_;
+  std::map<KernelKind, std::size_t> turns_;
   std::vector<Buffer> stored_;  // by term, terms of gather_store and row results
   bool scale_is_set_ = false;
   int expected_iterations_ = 16;

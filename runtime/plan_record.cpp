@@ -1,0 +1,37 @@
+// Names of choices.
+#include <topograd/runtime/plan_record.hpp>
+
+#include <topograd/ir/error.hpp>
+
+#include <array>
+#include <bit>
+
+namespace topograd::runtime {
+
+std::string_view name(ChosenBy by) {
+  switch (by) {
+    case ChosenBy::rule: return "rule";
+    case ChosenBy::measured: return "measured";
+    case ChosenBy::remembered: return "remembered";
+    case ChosenBy::given: return "given";
+    case ChosenBy::forced: return "forced";
+  }
+  return "";
+}
+
+ChosenBy parse_chosen_by(std::string_view text) {
+  std::string names;
+  for (const ChosenBy by : std::array{ChosenBy::rule, ChosenBy::measured, ChosenBy::remembered,
+                                      ChosenBy::given, ChosenBy::forced}) {
+    if (text == name(by)) return by;
+    names += (names.empty() ? "" : ", ") + std::string(name(by));
+  }
+  throw Error(ErrorCode::InvalidArgument, "plan: expected chosen_by to be one of " + names +
+                                              ", got \"" + std::string(text) + "\"");
+}
+
+std::uint32_t size_class(std::uint64_t instances) {
+  return instances == 0 ? 0 : static_cast<std::uint32_t>(std::bit_width(instances) - 1);
+}
+
+}  // namespace topograd::runtime

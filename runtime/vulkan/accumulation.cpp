@@ -1,0 +1,171 @@
+// Which batches store their terms before they are summed: rule, plan record, memory, measurement.
+#include <topograd/runtime/accumulation_rule.hpp>
+#include <topograd/runtime/disk_cache.hpp>
+#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+
+#include <topograd/ir/error.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+constexpr const char* kTuningKind = "accumulation";
+constexpr int kWarmUps = 2, kSamples = 5;
+
+/// What a measurement leaves on disk.
+struct Remembered {
+  double recompute_us = 0, store_us = 0;
+};
+
+std::optional<Remembered> recall(DiskCache& disk, Hash128 key) {
+  const auto blob = disk.load(kTuningKind, key);
+  Remembered found;
+  if (!blob || blob->size() != sizeof found) return std::nullopt;
+  std::memcpy(&found, blob->data(), sizeof found);
+  if (!(found.recompute_us > 0) || !(found.store_us > 0)) return std::nullopt;
+  return found;
+}
+
+void take(PlanChoice& choice, const Remembered& times, ChosenBy by) {
+  choice.by = by;
+  choice.candidates[0].measured_us = times.recompute_us;
+  choice.candidates[1].measured_us = times.store_us;
+  choice.accumulation = times.store_us < times.recompute_us ? Accumulation::gather_store
+                                                            : Accumulation::gather_recompute;
+}
+
+/// The choice that a record has for the same topology, pass and size.
+const PlanChoice* find(const PlanRecord* record, const PlanChoice& wanted) {
+  if (record == nullptr) return nullptr;
+  const auto same = [&](const PlanChoice& choice) {
+    return choice.topology == wanted.topology && choice.pass == wanted.pass &&
+           choice.name == wanted.name &&
+           size_class(choice.instances) == size_class(wanted.instances);
+  };
+  const auto found = std::ranges::find_if(record->batches, same);
+  return found == record->batches.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+VulkanEngine::Decision& VulkanEngine::decision(std::size_t k, Pass pass) {
+  const auto [it, fresh] = decisions_.try_emplace({k, pass});
+  Decision& decision = it->second;
+  if (!fresh) return decision;
+  const DeviceTerm& term = *terms_[k];
+  PlanChoice& choice = decision.choice;
+  choice.topology = to_string(term.shape().topology->hash);
+  choice.name = term.shape().name;
+  choice.pass = name(pass);
+  choice.instances = term.instances();
+  const Accumulation rung = context_.rung.accumulation;
+  const bool atomic = rung == Accumulation::atomic_float || rung == Accumulation::atomic_cas;
+  if (options_.accumulation || atomic) {
+    choice.accumulation = rung;
+    choice.by = options_.accumulation ? ChosenBy::forced : ChosenBy::given;
+    return decision;
+  }
+  const AccumulationEstimate estimate =
+      estimate_accumulation(term.shape(), pass, context_.options.precision);
+  choice.candidates = {{Accumulation::gather_recompute, estimate.recompute},
+                       {Accumulation::gather_store, estimate.store}};
+  choice.accumulation = choose_accumulation(estimate);
+  if (const PlanChoice* given = find(options_.plan.get(), choice)) {
+    choice.accumulation = given->accumulation;
+    choice.by = ChosenBy::given;
+  } else if (!options_.deterministic && term.terms_fit() &&
+             worth_measuring(estimate, term.instances())) {
+    decision.key = tuning_key(k, pass);
+    const auto remembered = recall(context_.device->disk_cache(), decision.key);
+    decision.open = !remembered;
+    if (remembered) take(choice, *remembered, ChosenBy::remembered);
+  }
+  return decision;
+}
+
+/// Of the kernels' code and the size class; the disk cache knows the device.
+ir::Hash128 VulkanEngine::tuning_key(std::size_t k, Pass pass) {
+  std::vector<std::uint64_t> words = {size_class(terms_[k]->instances())};
+  for (auto& set : terms_[k]->gather_sets()) {
+    const ir::Hash128 hash = set->source_hash(pass);
+    words.insert(words.end(), {hash.high, hash.low});
+  }
+  return hash_bytes(std::as_bytes(std::span(words)), hash_text(kTuningKind));
+}
+
+bool VulkanEngine::stores_terms(std::size_t k, Pass pass) {
+  if (!terms_[k]->terms_fit()) return false;
+  Decision& made = decision(k, pass);
+  if (made.open && !context_.collecting) {
+    made.open = false;
+    measure(k, pass, made);
+  }
+  return made.choice.accumulation == Accumulation::gather_store;
+}
+
+void VulkanEngine::measure(std::size_t k, Pass pass, Decision& made) {
+  const auto timed = [&](bool store) {
+    const auto record = [&](CommandList& list) {
+      list.write_timestamp("begin");
+      record_batch_sum(list, k, pass, operands(x_, &direction_), store);
+      list.write_timestamp("end");
+    };
+    collect(record);
+    finish_kernels();
+    return time_list(make_list("choice", record), kWarmUps, kSamples).device_us;
+  };
+  const bool there = static_cast<bool>(stored_[k]);
+  const Remembered times{.recompute_us = timed(false), .store_us = timed(true)};
+  if (!(times.recompute_us > 0) || !(times.store_us > 0)) return;  // a clock too coarse for it
+  take(made.choice, times, ChosenBy::measured);
+  if (!there && made.choice.accumulation == Accumulation::gather_recompute) stored_[k] = Buffer();
+  context_.device->disk_cache().store(kTuningKind, made.key, std::as_bytes(std::span(&times, 1)));
+}
+
+/// Sums of one batch into scratch.
+void VulkanEngine::record_batch_sum(CommandList& list, std::size_t k, Pass pass,
+                                    const Operands& with, bool store) {
+  if (store) {
+    record_terms(list, k, pass, with);
+    list.barrier();
+  }
+  for (auto& set : terms_[k]->gather_sets()) {
+    const SumTarget target{.out = &product_, .first = set->x_first(), .overwrite = true};
+    if (store) {
+      set->record_stored(list, pass, context_.collecting ? result_ : stored_[k],
+                         terms_[k]->store_stride(), with, target);
+    } else {
+      set->record(list, pass, with, target);
+    }
+    list.barrier();
+  }
+}
+
+void VulkanEngine::record_terms(CommandList& list, std::size_t k, Pass pass, const Operands& with) {
+  const bool make = !stored_[k] && !context_.collecting;
+  if (make) stored_[k] = make_numbers(context_, terms_[k]->stored_size(pass), "terms");
+  terms_[k]->record_store(list, pass, with, context_.collecting ? result_ : stored_[k]);
+}
+
+PlanRecord VulkanEngine::plan() const {
+  PlanRecord record{.device = device(),
+                    .precision = std::string(codegen::name(options_.precision)),
+                    .workgroup_size = context_.workgroup_size,
+                    .product = use_stored_jacobian() ? "stored_jacobian" : "recompute"};
+  for (const auto& [key, made] : decisions_) record.batches.push_back(made.choice);
+  if (!context_.device->features().pipeline_executable_properties) return record;
+  for (const auto& job : context_.loaded) {
+    if (!job->ready()) continue;
+    try {
+      record.kernels.push_back(job->get().kernel.figures());
+    } catch (const Error&) {
+      continue;  // whoever needs that kernel is told
+    }
+  }
+  return record;
+}
+
+}  // namespace topograd::runtime::vulkan

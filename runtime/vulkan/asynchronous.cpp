@@ -1,0 +1,103 @@
+// Evaluations that are begun now and read later.
+#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+
+#include <topograd/ir/error.hpp>
+
+#include <array>
+#include <string>
+
+namespace topograd::runtime::vulkan {
+
+/// An evaluation in flight. The engine outlives it.
+class VulkanEngine::InFlight final : public Pending {
+ public:
+  InFlight(VulkanEngine& engine, Slot& slot, KernelKind kind, std::span<double> out)
+      : engine_(engine), slot_(slot), kind_(kind), out_(out), submission_(engine.last_) {
+    slot_.owner = this;
+  }
+  ~InFlight() override {
+    if (!finished_) slot_.owner = nullptr;
+  }
+  InFlight(const InFlight&) = delete;
+  InFlight& operator=(const InFlight&) = delete;
+
+  bool ready() const override { return finished_ || submission_.done(); }
+
+  void finish() override {
+    if (finished_) return;
+    engine_.read_slot(slot_, kind_, submission_, out_);
+    finished_ = true;
+    slot_.owner = nullptr;
+  }
+
+ private:
+  VulkanEngine& engine_;
+  Slot& slot_;
+  KernelKind kind_;
+  std::span<double> out_;
+  Submission submission_;
+  bool finished_ = false;
+};
+
+VulkanEngine::~VulkanEngine() = default;
+
+void VulkanEngine::record_slot(CommandList& list, KernelKind kind, Slot& slot) {
+  const Operands with = operands(x_, &direction_);
+  const auto rows = [&](Pass pass) {
+    record_rows(list, pass, with);
+    record_row_landings(list, pass, slot.rows, true);
+  };
+  const auto sum = [&](Pass pass) {
+    record_sum(list, pass, with, result_);
+    slot.result.record(context_, list, result_, true);
+  };
+  switch (kind) {
+    case KernelKind::residual: return rows(Pass::residual);
+    case KernelKind::jvp: return rows(Pass::jvp);
+    case KernelKind::gradient: return sum(Pass::gradient);
+    case KernelKind::jtjp: return sum(Pass::jtjp);
+    case KernelKind::hvp: return sum(Pass::hvp);
+    case KernelKind::cost:
+      record_cost(list, x_, Scalar::cost);
+      return slot.result.record(context_, list, vectors_->scalars(), true);
+    case KernelKind::jacobian:
+    case KernelKind::blocks:
+    case KernelKind::vjp:
+    case KernelKind::hessian: break;
+  }
+  throw Error(
+      ErrorCode::Unsupported,
+      "begin: expected cost, residual, gradient, jvp, jtjp or hvp, got " + std::string(name(kind)));
+}
+
+void VulkanEngine::read_slot(const Slot& slot, KernelKind kind, const Submission& after,
+                             std::span<double> out) {
+  if (kind == KernelKind::residual) return copy_rows(Pass::residual, slot.rows, after, out);
+  if (kind == KernelKind::jvp) return copy_rows(Pass::jvp, slot.rows, after, out);
+  if (kind != KernelKind::cost) return read_landed(slot.result, after, out);
+  std::array<double, codegen::kScalarCount> scalars{};
+  slot.result.read(context_, after, vectors_->scalars(),
+                   context_.scalar_precision() == Precision::f64, scalars);
+  out[0] = scalars[codegen::slot(Scalar::cost)];
+}
+
+std::unique_ptr<Pending> VulkanEngine::begin(KernelKind kind, std::span<const double> x,
+                                             std::span<const double> p, std::span<double> out) {
+  const std::size_t turn = turns_[kind]++ % kSlots;
+  std::unique_ptr<Slot>& slot = slots_[{kind, turn}];
+  if (!slot) slot = std::make_unique<Slot>();
+  if (slot->owner != nullptr) slot->owner->finish();
+  write_vector(x_, x);
+  if (!p.empty()) write_vector(direction_, p);
+  evaluate(std::string(name(kind)) + "_" + std::to_string(turn),
+           [&](CommandList& list) { record_slot(list, kind, *slot); });
+  return std::make_unique<InFlight>(*this, *slot, kind, out);
+}
+
+void VulkanEngine::finish_begun() {
+  for (auto& [key, slot] : slots_) {
+    if (slot->owner != nullptr) slot->owner->finish();
+  }
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,31 @@
+// Numbers on their way to the host.
+#pragma once
+
+#include <topograd/runtime/vulkan/context.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace topograd::runtime::vulkan {
+
+/// Where the results of recorded lists arrive on the host. Where the host cannot read device memory
+/// fast, lists copy them to host memory themselves, so that an evaluation is one submission; large
+/// results go through the staging ring instead, in submissions of its own.
+class Landing {
+ public:
+  Landing() = default;
+
+  /// Records the copy behind a barrier after what writes `source`, if there is to be one. `own`:
+  /// also where the host could read `source`, so that it may be written again before the results
+  /// are read.
+  void record(Context& context, CommandList& list, const Buffer& source, bool own = false);
+  /// Waits for `last`, the submission that wrote `source`, and reads numbers of `bytes` each.
+  void read(Context& context, const Submission& last, const Buffer& source, bool wide,
+            std::span<double> values) const;
+
+ private:
+  Buffer host_;
+};
+
+}  // namespace topograd::runtime::vulkan

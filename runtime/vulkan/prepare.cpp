@@ -1,0 +1,81 @@
+// Kernels of an evaluation or a step, made while something else runs.
+#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace topograd::runtime::vulkan {
+
+void VulkanEngine::collect(const std::function<void(CommandList&)>& record) {
+  struct Collecting {
+    Context& context;
+    explicit Collecting(Context& of) : context(of) { context.collecting = true; }
+    ~Collecting() { context.collecting = false; }
+  } const collecting(context_);
+  CommandList scratch = context_.device->command_list("kernels");
+  record(scratch);
+}
+
+void VulkanEngine::finish_kernels() {
+  // This thread takes what the pool has not begun.
+  for (const auto& job : context_.begun) job->run();
+  context_.begun.clear();
+}
+
+bool VulkanEngine::advance(Preparation& preparation,
+                           const std::function<void(CommandList&)>& record) {
+  using Stage = Preparation::Stage;
+  if (preparation.stage == Stage::none) {
+    collect(record);
+    preparation.jobs = std::exchange(context_.begun, {});
+    preparation.stage = Stage::compiling;
+  }
+  if (preparation.stage == Stage::compiling) {
+    const auto ready = [](const auto& job) { return job->ready(); };
+    if (!std::ranges::all_of(preparation.jobs, ready)) return false;
+    for (const auto& job : std::exchange(preparation.jobs, {})) job->get();
+    preparation.stage = Stage::done;
+    if (context_.device->info().software()) {
+      // It compiles when a kernel first runs: let it, where nobody waits.
+      run_once("rehearsal", record);
+      preparation.rehearsal = last_;
+      preparation.stage = Stage::rehearsing;
+    }
+  }
+  if (preparation.stage == Stage::rehearsing && preparation.rehearsal.done())
+    preparation.stage = Stage::done;
+  return preparation.stage == Stage::done;
+}
+
+bool VulkanEngine::prepare(KernelKind kind) {
+  return advance(preparations_[kind], [&](CommandList& list) {
+    if (kind != KernelKind::vjp) return record_kind(list, kind);
+    seeds_.resize(terms_.size());
+    for (std::size_t k = 0; k < terms_.size(); ++k) {
+      if (!takes_part(k, Pass::vjp)) continue;
+      Operands with_seeds = operands(x_);
+      with_seeds.seeds = &seeds(k);
+      terms_[k]->record_store(list, Pass::vjp, with_seeds, row_result(Pass::vjp, k));
+    }
+  });
+}
+
+bool VulkanEngine::prepare_step() {
+  if (!step_begun_) {
+    begin_step();
+    step_preparation_ = {};
+  }
+  return advance(step_preparation_, [&](CommandList& list) { record_step(list); });
+}
+
+void VulkanEngine::record_step(CommandList& list) {
+  record_scale(list, true);
+  record_linearize(list);
+  list.barrier();
+  record_solve_start(list, true);
+  record_iterations(list, 2, true);
+  record_trial(list);
+  record_rescaled(list);
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,235 @@
+// How sums are made: rule, measurement, memory, plan records; and a block that all instances share.
+#include "runtime/engine_models.hpp"
+#include "support/validation.hpp"
+
+#include <topograd/runtime/accumulation_rule.hpp>
+#include <topograd/runtime/vulkan/engine.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace topograd::test {
+namespace {
+
+using codegen::Accumulation;
+using runtime::ChosenBy;
+using runtime::Engine;
+using runtime::EngineOptions;
+using runtime::KernelKind;
+using runtime::PlanChoice;
+using runtime::PlanRecord;
+
+/// sin(p0 p1) cos(p2 p3) of four neighbouring scalars, which are blocks of their own.
+constexpr const char* kFour = R"(program parameters=4 data=0 uniforms=0 seeds=0 {
+  %0 = parameter 0
+  %1 = parameter 1
+  %2 = parameter 2
+  %3 = parameter 3
+  %4 = mul %0, %1
+  %5 = mul %2, %3
+  %6 = square %4
+  %7 = add %6, %5
+  %8 = mul %7, %4
+  return %8
+}
+)";
+
+OwnedModel fours_model(std::uint32_t instances) {
+  OwnedModel m;
+  m.model.arrays = {{.offset = 0, .width = 1, .blocks = instances + 3ull}};
+  m.model.scalars = instances + 3ull;
+  for (std::uint32_t k = 0; k < instances + 3; ++k) m.x.push_back(0.5 + 0.001 * (k % 700));
+  m.add_term("four", kFour);
+  for (std::uint32_t k = 0; k < instances; ++k) m.add_row(0, {k, k + 1, k + 2, k + 3}, {});
+  return m;
+}
+
+/// a p0 + sin(p1) b - p2 c of one block of three that all instances share.
+constexpr const char* kFit = R"(program parameters=3 data=3 uniforms=0 seeds=0 {
+  %0 = parameter 0
+  %1 = parameter 1
+  %2 = parameter 2
+  %3 = data 0
+  %4 = data 1
+  %5 = data 2
+  %6 = mul %0, %3
+  %7 = sin %1
+  %8 = mul %7, %4
+  %9 = add %6, %8
+  %10 = mul %2, %5
+  %11 = sub %9, %10
+  return %11
+}
+)";
+
+OwnedModel fit_model(std::uint32_t instances) {
+  OwnedModel m;
+  m.model.arrays = {{.offset = 0, .width = 3, .blocks = 1}};
+  m.model.scalars = 3;
+  m.x = {0.75, 0.5, -1.25};
+  m.add_term("fit", kFit);
+  for (std::uint32_t k = 0; k < instances; ++k)
+    m.add_row(0, {0, 1, 2}, {0.25 * (k % 17), 0.125 * (k % 5), 0.5 - 0.0625 * (k % 11)});
+  return m;
+}
+
+TEST(AccumulationRule, LongProgramsAndManyRolesStoreTheirTerms) {
+  const struct {
+    double recompute, store;
+    std::uint64_t operations;
+    Accumulation chosen;
+    bool measured;  // of a large batch
+  } rows[] = {{40, 90, 30, Accumulation::gather_recompute, false},
+              {100, 90, 30, Accumulation::gather_recompute, true},
+              {200, 90, 300, Accumulation::gather_store, true},
+              {400, 90, 300, Accumulation::gather_store, false},
+              {100, 90, 1001, Accumulation::gather_store, false}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(std::to_string(row.recompute) + ", " + std::to_string(row.operations));
+    const runtime::AccumulationEstimate estimate{row.recompute, row.store, row.operations};
+    EXPECT_EQ(choose_accumulation(estimate), row.chosen);
+    EXPECT_EQ(worth_measuring(estimate, 1u << 20), row.measured);
+    EXPECT_FALSE(worth_measuring(estimate, 1000));
+  }
+  const OwnedModel springs = springs_model(10, 30);
+  const auto shape = runtime::shape_of(springs.model.terms[0], springs.model.arrays);
+  const auto estimate =
+      estimate_accumulation(shape, runtime::Pass::gradient, codegen::Precision::f32);
+  EXPECT_EQ(choose_accumulation(estimate), Accumulation::gather_recompute);
+  EXPECT_GT(estimate.operations, 10u);
+}
+
+TEST(PlanRecord, SizeClassesAreFactorsOfTwo) {
+  EXPECT_EQ(runtime::size_class(0), 0u);
+  EXPECT_EQ(runtime::size_class(1), 0u);
+  EXPECT_EQ(runtime::size_class(1023), 9u);
+  EXPECT_EQ(runtime::size_class(1024), 10u);
+}
+
+class VulkanAccumulation : public VulkanTest {
+ protected:
+  void SetUp() override {
+    VulkanTest::SetUp();
+    const char* set = std::getenv("TOPOGRAD_CACHE_DIR");
+    before_ = set ? set : "";
+    folder_ = std::filesystem::temp_directory_path() /
+              ("topograd_accumulation_" + std::to_string(getpid()));
+    use_cache(folder_.string());
+  }
+  void TearDown() override {
+    use_cache(before_);
+    std::filesystem::remove_all(folder_);
+    VulkanTest::TearDown();
+  }
+  void use_cache(const std::string& folder) {
+    device_ = nullptr;
+    runtime::vulkan::release_devices();
+    folder.empty() ? unsetenv("TOPOGRAD_CACHE_DIR")
+                   : setenv("TOPOGRAD_CACHE_DIR", folder.c_str(), 1);
+  }
+
+  /// The gradient and how it was made.
+  static PlanChoice choice(const OwnedModel& m, std::vector<double>& gradient,
+                           const EngineOptions& options = {}) {
+    const auto engine = runtime::vulkan::make_vulkan_engine(m.model, options);
+    engine->set_point(m.x);
+    gradient.resize(m.x.size());
+    engine->gradient(gradient);
+    const PlanRecord plan = engine->plan();
+    EXPECT_EQ(plan.device, engine->device());
+    EXPECT_EQ(plan.batches.size(), 1u);
+    return plan.batches.at(0);
+  }
+
+  std::filesystem::path folder_;
+  std::string before_;
+};
+
+TEST_F(VulkanAccumulation, MeasuredOnceRememberedGivenForced) {
+  const OwnedModel m = fours_model(20000);
+  const std::vector<double> want = reference_gradient(m);
+  std::vector<double> gradient;
+  const auto check = [&](const EngineOptions& options, ChosenBy by) {
+    const PlanChoice made = choice(m, gradient, options);
+    EXPECT_EQ(made.by, by) << name(made.by);
+    EXPECT_EQ(made.name, "four");
+    EXPECT_EQ(made.pass, "gradient");
+    EXPECT_EQ(made.instances, 20000u);
+    EXPECT_LE(relative_difference(gradient, want), 1e-13);
+    return made;
+  };
+  EXPECT_EQ(check({.deterministic = true}, ChosenBy::rule).accumulation,
+            Accumulation::gather_recompute);
+  const PlanChoice measured = check({}, ChosenBy::measured);
+  ASSERT_EQ(measured.candidates.size(), 2u);
+  for (const auto& candidate : measured.candidates) {
+    EXPECT_GT(candidate.estimate, 0);
+    EXPECT_GT(candidate.measured_us, 0);
+  }
+  const bool stores = measured.candidates[1].measured_us < measured.candidates[0].measured_us;
+  EXPECT_EQ(measured.accumulation,
+            stores ? Accumulation::gather_store : Accumulation::gather_recompute);
+  const PlanChoice remembered = check({}, ChosenBy::remembered);
+  EXPECT_EQ(remembered.accumulation, measured.accumulation);
+  EXPECT_EQ(remembered.candidates[0].measured_us, measured.candidates[0].measured_us);
+
+  for (const Accumulation wanted : {Accumulation::gather_store, Accumulation::gather_recompute,
+                                    Accumulation::atomic_float, Accumulation::atomic_cas}) {
+    SCOPED_TRACE(name(wanted));
+    const PlanChoice forced = check({.accumulation = wanted}, ChosenBy::forced);
+    auto given = std::make_shared<PlanRecord>();
+    given->batches = {forced};
+    EXPECT_EQ(check({.deterministic = true, .plan = given}, ChosenBy::given).accumulation,
+              forced.accumulation);
+  }
+  auto other = std::make_shared<PlanRecord>();
+  other->batches = {measured};
+  other->batches[0].instances = 200;  // of another size class
+  check({.plan = other}, ChosenBy::remembered);
+}
+
+TEST_F(VulkanAccumulation, StoredAndRecomputedTermsMayMeetInOnePass) {
+  OwnedModel m = springs_model(300, 900);
+  const std::vector<double> want = reference_gradient(m);
+  const auto engine = runtime::vulkan::make_vulkan_engine(m.model, {});
+  engine->set_point(m.x);
+  std::vector<double> gradient(m.x.size());
+  engine->gradient(gradient);
+  auto given = std::make_shared<PlanRecord>(engine->plan());
+  ASSERT_EQ(given->batches.size(), 2u);
+  for (PlanChoice& made : given->batches) EXPECT_EQ(made.by, ChosenBy::rule);
+  given->batches[0].accumulation = Accumulation::gather_store;
+  const auto mixed = runtime::vulkan::make_vulkan_engine(m.model, {.plan = given});
+  mixed->set_point(m.x);
+  mixed->gradient(gradient);
+  EXPECT_LE(relative_difference(gradient, want), 1e-13);
+  EXPECT_EQ(mixed->accumulation(), "gather_recompute, gather_store for some batches");
+}
+
+// A hardware device: no more than twice the residual pass. The software device only agrees.
+TEST_F(VulkanAccumulation, ABlockThatAMillionResidualsShare) {
+  const bool software = runtime::vulkan::open()->info().software();
+  const OwnedModel m = fit_model(software ? 20000 : 1000000);
+  const auto engine = runtime::vulkan::make_vulkan_engine(m.model, {});
+  engine->set_point(m.x);
+  std::vector<double> gradient(3);
+  engine->gradient(gradient);
+  EXPECT_LE(relative_difference(gradient, reference_gradient(m)), 1e-12);
+  const double residual = engine->time(KernelKind::residual, 3, 20).device_us;
+  const double summed = engine->time(KernelKind::gradient, 3, 20).device_us;
+  std::printf("%zu residuals: %.1f us, gradient %.1f us\n", m.model.terms[0].batch->size(),
+              residual, summed);
+  if (!software) {
+    EXPECT_LE(summed, 2 * residual);
+  }
+}
+
+}  // namespace
+}  // namespace topograd::test
