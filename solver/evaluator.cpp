@@ -4,6 +4,7 @@
 #include <topograd/autodiff/derivatives.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/runtime/passes.hpp>
+#include <topograd/solver/asynchronous_state.hpp>
 #include <topograd/solver/host/host_engine.hpp>
 #include <topograd/solver/linear/normal_equations.hpp>
 #include <topograd/solver/retrace.hpp>
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace topograd {
 namespace {
@@ -53,9 +55,12 @@ struct Evaluator::Impl {
     open(open_session(model, options));
   }
 
+  ~Impl() { settle_begun(); }
+
   ProblemModel make() const { return make_model("evaluator", problem, losses == Losses::applied); }
   runtime::Engine& engine() { return *session.engine; }
   void open(Session opened) {
+    settle_begun();
     session = std::move(opened);
     follow_branches(session, "evaluator", problem, model, options, counts,
                     losses == Losses::applied);
@@ -79,6 +84,7 @@ struct Evaluator::Impl {
   }
 
   void move_to(std::optional<Numbers> x) {
+    wait_for_pool();
     follow();
     if (x) {
       check_size("x", x->size(), model.model.scalars);
@@ -263,6 +269,75 @@ struct Evaluator::Impl {
     });
   }
 
+  /// Finishes evaluations whose results nobody has asked for yet.
+  void settle_begun() {
+    for (const auto& held : std::exchange(begun, {})) {
+      if (const auto state = held.lock()) state->finish();
+    }
+  }
+  /// An engine that does not run asynchronously is used by one thread at a time.
+  void wait_for_pool() {
+    if (const auto state = on_pool.lock()) state->finish();
+  }
+
+  std::shared_ptr<AsyncState> begin(runtime::KernelKind kind, Numbers x, Numbers p) {
+    wait_for_pool();
+    follow();
+    check_size("x", x.size(), model.model.scalars);
+    const bool directed = kind == runtime::KernelKind::jvp || kind == runtime::KernelKind::jtjp ||
+                          kind == runtime::KernelKind::hvp;
+    if (directed) check_size("p", p.size(), model.model.scalars);
+    auto state = std::make_shared<AsyncState>();
+    state->kind = kind;
+    state->x.assign(x.begin(), x.end());
+    const std::span<const double> free = directed ? free_part(p) : std::span<const double>();
+    state->p.assign(free.begin(), free.end());
+    const bool rows_out = kind == runtime::KernelKind::residual || kind == runtime::KernelKind::jvp;
+    state->out = kind == runtime::KernelKind::cost ? Vector(1) : rows_out ? rows() : scalars();
+    state->figures = figures;
+    state->complete = [this](AsyncState& done) { complete(done); };
+    start(state);
+    std::erase_if(begun, [](const auto& held) { return held.expired(); });
+    begun.push_back(state);
+    return state;
+  }
+
+  void start(const std::shared_ptr<AsyncState>& state) {
+    state->since = AsyncState::Clock::now();
+    const bool here = session.follows_branches || !problem.host_blocks().empty();
+    if (here || engine().runs_asynchronously()) {
+      try {
+        state->begun = engine().begin(state->kind, state->x, state->p, span_of(state->out));
+      } catch (...) {
+        state->error = std::current_exception();
+      }
+      return;
+    }
+    state->running = run_on_pool([state, &on = engine()] {
+      on.begin(state->kind, state->x, state->p, span_of(state->out))->finish();
+    });
+    on_pool = state;
+  }
+
+  /// Results as the synchronous calls give them; evaluates again on the CPU where a device failed
+  /// that `automatic` had chosen.
+  void complete(AsyncState& state) {
+    if (state.error) {
+      try {
+        std::rethrow_exception(state.error);
+      } catch (const Error& error) {
+        if (!session.may_leave || !is_device_failure(error.code())) throw;
+        state.error = nullptr;
+        if (session.engine->backend() != "cpu") open(take_over(model, options, error));
+        engine().begin(state.kind, state.x, state.p, span_of(state.out))->finish();
+      }
+    }
+    const bool by_scalar = state.kind == runtime::KernelKind::gradient ||
+                           state.kind == runtime::KernelKind::jtjp ||
+                           state.kind == runtime::KernelKind::hvp;
+    if (by_scalar) state.out = masked(std::move(state.out));
+  }
+
   SparseMatrix both_triangles(const NormalEquations& lower) const {
     std::vector<Eigen::Triplet<double>> entries;
     entries.reserve(2 * lower.values().size());
@@ -286,8 +361,12 @@ struct Evaluator::Impl {
   ProblemModel model;
   RetraceCounts counts;
   Session session;
+  std::string reason;  // as last asked for
   Versions versions;
-  std::vector<double> current;                    // scratch: one number a scalar
+  std::vector<double> current;                   // scratch: one number a scalar
+  std::vector<std::weak_ptr<AsyncState>> begun;  // perhaps not finished
+  std::weak_ptr<AsyncState> on_pool;             // the last one that ran there
+  std::shared_ptr<AsyncFigures> figures = std::make_shared<AsyncFigures>();
   std::optional<NormalEquations> normal, second;  // JᵀJ and the Hessian, once asked for
 };
 
@@ -322,6 +401,47 @@ Vector Evaluator::vjp(Numbers x, Numbers seeds) { return impl_->vjp(x, seeds); }
 Vector Evaluator::jtjp(Numbers p) { return impl_->jtjp({}, p); }
 Vector Evaluator::jtjp(Numbers x, Numbers p) { return impl_->jtjp(x, p); }
 
+Async<double> Evaluator::cost_async(Numbers x) {
+  return Async<double>(impl_->begin(runtime::KernelKind::cost, x, x));
+}
+Async<Vector> Evaluator::residuals_async(Numbers x) {
+  return Async<Vector>(impl_->begin(runtime::KernelKind::residual, x, x));
+}
+Async<Vector> Evaluator::gradient_async(Numbers x) {
+  return Async<Vector>(impl_->begin(runtime::KernelKind::gradient, x, x));
+}
+Async<Vector> Evaluator::jvp_async(Numbers x, Numbers p) {
+  return Async<Vector>(impl_->begin(runtime::KernelKind::jvp, x, p));
+}
+Async<Vector> Evaluator::jtjp_async(Numbers x, Numbers p) {
+  return Async<Vector>(impl_->begin(runtime::KernelKind::jtjp, x, p));
+}
+Async<Vector> Evaluator::hvp_async(Numbers x, Numbers p) {
+  return Async<Vector>(impl_->begin(runtime::KernelKind::hvp, x, p));
+}
+
+EvaluatorReport Evaluator::report() const {
+  const runtime::EngineStats stats = impl_->session.engine->stats();
+  return {.backend = backend(),
+          .device = device(),
+          .why = why(),
+          .kernels_on_cpu = stats.kernels_on_cpu,
+          .kernels_on_device = stats.kernels_on_device,
+          .submissions = stats.submissions,
+          .readbacks = stats.readbacks,
+          .bytes_up = stats.bytes_up,
+          .bytes_down = stats.bytes_down,
+          .shaders_compiled = stats.shaders_compiled,
+          .shader_cache_hits = stats.shader_cache_hits,
+          .plan_seconds = stats.plan_seconds,
+          .glsl_ms = stats.glsl_ms,
+          .spirv_ms = stats.spirv_ms,
+          .pipeline_ms = stats.pipeline_ms,
+          .compile_wall_ms = stats.compile_wall_ms,
+          .asynchronous = *impl_->figures,
+          .plan = impl_->session.engine->plan()};
+}
+
 std::vector<KernelInfo> Evaluator::kernels() const {
   std::vector<KernelInfo> out;
   for (const runtime::Term& term : impl_->model.model.terms) {
@@ -331,6 +451,9 @@ std::vector<KernelInfo> Evaluator::kernels() const {
 }
 std::string Evaluator::backend() const { return impl_->session.engine->backend(); }
 std::string Evaluator::device() const { return impl_->session.engine->device(); }
-const std::string& Evaluator::why() const { return impl_->session.why; }
+const std::string& Evaluator::why() const {
+  impl_->reason = impl_->session.reason();
+  return impl_->reason;
+}
 
 }  // namespace topograd

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <topograd/frontend/problem.hpp>
+#include <topograd/runtime/plan_record.hpp>
+#include <topograd/solver/asynchronous.hpp>
 #include <topograd/solver/options.hpp>
 
 #include <Eigen/Core>
@@ -45,6 +47,20 @@ struct HessianOptions {
   /// Each residual's or energy's matrix loses its negative eigenvalues before they are summed: what
   /// is left is positive semidefinite.
   bool project_psd = false;
+};
+
+/// What an Evaluator did so far.
+struct EvaluatorReport {
+  std::string backend, device;  ///< what serves now
+  std::string why;              ///< one line
+  std::uint64_t kernels_on_cpu = 0, kernels_on_device = 0;
+  std::uint64_t submissions = 0, readbacks = 0, bytes_up = 0, bytes_down = 0;
+  std::uint64_t shaders_compiled = 0, shader_cache_hits = 0;
+  double plan_seconds = 0;
+  double glsl_ms = 0, spirv_ms = 0, pipeline_ms = 0;  ///< sums over the threads that compiled
+  double compile_wall_ms = 0;                         ///< during which some thread compiled
+  AsyncFigures asynchronous;
+  runtime::PlanRecord plan;
 };
 
 /// Whether an Evaluator's residuals and derivatives know the robust losses of their blocks.
@@ -103,6 +119,19 @@ class Evaluator {
   Eigen::VectorXd jtjp(Numbers p);  ///< JᵀJ p
   Eigen::VectorXd jtjp(Numbers x, Numbers p);
 
+  // The same at x, without waiting: the call returns once the evaluation is under way, so that the
+  // caller can prepare the next while this one runs; results come from get(). x and p are read
+  // before it returns. Until the result is there the problem must not change. Each other call of
+  // this Evaluator waits for what it needs; on a device two evaluations of a kind are under way at
+  // most. Problems with branches or with blocks that run on the host are evaluated at once.
+  Async<double> cost_async(Numbers x);
+  Async<Eigen::VectorXd> residuals_async(Numbers x);
+  Async<Eigen::VectorXd> gradient_async(Numbers x);
+  Async<Eigen::VectorXd> jvp_async(Numbers x, Numbers p);
+  Async<Eigen::VectorXd> jtjp_async(Numbers x, Numbers p);
+  Async<Eigen::VectorXd> hvp_async(Numbers x, Numbers p);
+
+  EvaluatorReport report() const;
   std::vector<KernelInfo> kernels() const;
   std::string backend() const;
   std::string device() const;

@@ -25,6 +25,12 @@ class MixedEngine final : public runtime::Engine {
   std::string device() const override { return wide_->device(); }
   runtime::EngineStats stats() const override;
   std::string accumulation() const override { return wide_->accumulation(); }
+  runtime::PlanRecord plan() const override { return wide_->plan(); }
+  bool prepare(runtime::KernelKind kind) override { return wide_->prepare(kind); }
+  bool prepare_step() override {
+    const bool wide = wide_->prepare_step();
+    return narrow_->prepare_step() && wide;  // both begin
+  }
   std::unique_ptr<runtime::RowRunner> row_runner() const override { return wide_->row_runner(); }
   void refresh(const runtime::Model& model) override;
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <topograd/codegen/kernel.hpp>
+#include <topograd/runtime/plan_record.hpp>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -160,6 +162,9 @@ struct SolverOptions {
   int threads = 0;     ///< of the CPU interpreter; 0 = all
   std::string device;  ///< Vulkan: index or name; empty = TOPOGRAD_DEVICE, else the best
   std::optional<Accumulation> accumulation;  ///< forced rung of the ladder; otherwise chosen
+  /// Choices of an earlier run (Summary::plan, plan_json.hpp), taken where topology, pass and size
+  /// are the same.
+  std::shared_ptr<const runtime::PlanRecord> plan;
   /// Instances below which `automatic` stays on the CPU. Empty = process_defaults().
   std::optional<std::uint64_t> fallback_threshold;
   /// Instances of one dispatch; 0 = the device's limit. Empty = process_defaults().

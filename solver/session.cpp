@@ -23,6 +23,7 @@ runtime::EngineOptions engine_options(const SolverOptions& options) {
   out.shared_memory_bytes = options.restrictions.shared_memory_bytes;
   out.validation = options.validation;
   out.deterministic = options.deterministic;
+  out.plan = options.plan;
   return out;
 }
 
@@ -44,17 +45,34 @@ Session cpu_session(const ProblemModel& model, const SolverOptions& options, std
           .why = std::move(why)};
 }
 
+/// `model` and `options` outlive the session.
+Session device_session(const ProblemModel& model, const SolverOptions& options, std::string why,
+                       bool tiers) {
+  const bool automatic = options.backend == Backend::automatic;
+  Session session{.engine = make_engine(model, options, make_device_engine),
+                  .why = std::move(why),
+                  .may_leave = automatic};
+  if (!automatic || !tiers || options.deterministic) return session;
+  auto tiered = std::make_unique<TieredEngine>(
+      std::move(session.engine),
+      [&model, &options] { return make_engine(model, options, runtime::cpu::make_cpu_engine); },
+      [](const Error& error) { return is_device_failure(error.code()); });
+  session.tiers = tiered.get();
+  session.engine = std::move(tiered);
+  return session;
+}
+
 }  // namespace
 
-Session open_session(const ProblemModel& model, const SolverOptions& options) {
+std::string Session::reason() const { return tiers ? tiers->reason(why) : why; }
+
+Session open_session(const ProblemModel& model, const SolverOptions& options, bool tiers) {
   if (model.model.terms.empty())
     return cpu_session(model, options, "cpu: every residual runs on the host");
   Placement placement = place(options, model.instances(), names_device(options), probe_device);
   if (placement.backend == Backend::cpu) return cpu_session(model, options, placement.why);
   try {
-    return {.engine = make_engine(model, options, make_device_engine),
-            .why = std::move(placement.why),
-            .may_leave = options.backend == Backend::automatic};
+    return device_session(model, options, std::move(placement.why), tiers);
   } catch (const Error& error) {
     if (options.backend != Backend::automatic || !is_device_failure(error.code())) throw;
     return take_over(model, options, error);

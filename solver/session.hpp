@@ -4,6 +4,7 @@
 #include <topograd/runtime/engine.hpp>
 #include <topograd/solver/model.hpp>
 #include <topograd/solver/placement.hpp>
+#include <topograd/solver/tiered_engine.hpp>
 
 #include <memory>
 
@@ -14,15 +15,24 @@ struct Session {
   std::string why;                ///< why it runs there
   bool follows_branches = false;  ///< the engine does, and changes the model for it (retrace.hpp)
   bool may_leave = false;         ///< on a device under `automatic`: the CPU takes over if it fails
+  const TieredEngine* tiers = nullptr;  ///< inside of `engine`, where the interpreter serves first
+
+  /// What kernels run on in the long run: "cpu" or "vulkan".
+  std::string planned_backend() const { return tiers ? "vulkan" : engine->backend(); }
+  /// Why it runs where it does now.
+  std::string reason() const;
 };
 
 /// Chooses the place (place()) and makes the engine there. Under `automatic` a device that cannot
-/// be opened, or that refuses the kernels, means the CPU, and `why` says so.
+/// be opened, or that refuses the kernels, means the CPU, and `why` says so; and unless
+/// `deterministic` is set the interpreter serves while the device's kernels are made
+/// (tiered_engine.hpp).
 ///
-///   options  resolved
+///   model, options  outlive the session; options are resolved
+///   tiers           false: the device serves from the start, and its first evaluations wait
 ///
 /// Throws what place() and a forced engine throw.
-Session open_session(const ProblemModel& model, const SolverOptions& options);
+Session open_session(const ProblemModel& model, const SolverOptions& options, bool tiers = true);
 
 /// The interpreter in the place of a device that failed.
 Session take_over(const ProblemModel& model, const SolverOptions& options, const Error& failure);

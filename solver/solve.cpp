@@ -36,6 +36,7 @@ void add_stats(Summary& summary, const runtime::EngineStats& stats) {
   summary.times.glsl_ms += stats.glsl_ms;
   summary.times.spirv_ms += stats.spirv_ms;
   summary.times.pipeline_ms += stats.pipeline_ms;
+  summary.times.compile_wall_ms += stats.compile_wall_ms;
 }
 
 /// One call of solve().
@@ -122,6 +123,7 @@ class Solve {
       run_method();
     }
     keep_best();
+    describe_place(*session_.engine);
     add_stats(summary_, session_.engine->stats());
     if (steps_) summary_.linear_solver = steps_->kind();  // the host's are settled at the first
   }
@@ -167,12 +169,17 @@ class Solve {
     follow_branches(session_, "solve", problem_, model_, options_, counts_);
     if (on_host_) session_ = on_host(std::move(session_), model_);
     const runtime::Engine& engine = *session_.engine;
-    choose_steps(engine.backend());
+    choose_steps(session_.planned_backend());
+    session_.engine->set_point(x_);
+    describe_place(engine);
+  }
+
+  void describe_place(const runtime::Engine& engine) {
+    summary_.plan = engine.plan();
     summary_.backend = engine.backend();
     summary_.device = engine.device();
     summary_.accumulation = engine.accumulation();
-    summary_.why = session_.why;
-    session_.engine->set_point(x_);
+    summary_.why = session_.reason();
   }
 
   /// Brings the best accepted point to x_, as far as the engine still has it.

@@ -20,6 +20,8 @@ namespace {
   return out;
 }
 
+constexpr std::size_t kMostChoices = 12;  // of a plan record, in the report
+
 unsigned long long wide(std::uint64_t value) { return value; }
 
 std::string row(const char* label, const std::string& value) {
@@ -71,13 +73,36 @@ std::string cost_part(const Summary& s) {
   return out;
 }
 
+std::string plan_part(const Summary& s) {
+  if (s.plan.empty()) return {};
+  std::string out = "\nPlan (workgroups of " + std::to_string(s.plan.workgroup_size) + "):\n";
+  std::size_t shown = 0;
+  for (const runtime::PlanChoice& made : s.plan.batches) {
+    if (++shown > kMostChoices) {
+      out += format("  and %llu more\n", wide(s.plan.batches.size() - kMostChoices));
+      break;
+    }
+    out += "  " + made.name + ", " + made.pass + ": " +
+           std::string(codegen::name(made.accumulation)) + " (" +
+           std::string(runtime::name(made.by));
+    for (const runtime::PlanCandidate& one : made.candidates) {
+      if (one.measured_us > 0)
+        out += ", " + std::string(codegen::name(one.accumulation)) +
+               format(" %.1f us", one.measured_us);
+    }
+    out += ")\n";
+  }
+  return out;
+}
+
 std::string time_part(const Summary& s) {
   const PhaseTimes& t = s.times;
   std::string out = "\nTime (in seconds):\n";
   if (t.build_seconds > 0) out += seconds("Build", t.build_seconds);
   out += seconds("Plan", t.plan_seconds);
-  if (s.backend != "cpu") {
-    out += seconds("Compile: GLSL", t.glsl_ms * 1e-3) +
+  if (s.backend != "cpu" || t.compile_wall_ms > 0) {
+    out += seconds("Compile", t.compile_wall_ms * 1e-3) +
+           seconds("Compile: GLSL", t.glsl_ms * 1e-3) +
            seconds("Compile: SPIR-V", t.spirv_ms * 1e-3) +
            seconds("Compile: pipelines", t.pipeline_ms * 1e-3);
   }
@@ -132,7 +157,8 @@ std::string cross_check_part(const CrossCheck& c) {
 
 std::string Summary::full_report() const {
   return "Topograd solver report\n\n" + problem_part(*this) + "\n" + backend_part(*this) +
-         cost_part(*this) + time_part(*this) + counter_part(*this) + cross_check_part(cross_check) +
+         cost_part(*this) + plan_part(*this) + time_part(*this) + counter_part(*this) +
+         cross_check_part(cross_check) +
          "\nTermination: " + format("%32s (%s)\n", name(termination).data(), message.c_str());
 }
 

@@ -52,8 +52,9 @@ struct TopologySummary {
 struct PhaseTimes {
   double build_seconds = 0;  ///< tracing and matching residuals; set by callers who timed it
   double plan_seconds = 0;   ///< layouts, inversion, transfers at the start
-  double glsl_ms = 0, spirv_ms = 0, pipeline_ms = 0;
-  double evaluation_seconds = 0;  ///< residuals, costs, derivatives
+  double glsl_ms = 0, spirv_ms = 0, pipeline_ms = 0;  ///< sums over the threads that compiled
+  double compile_wall_ms = 0;                         ///< during which some thread compiled
+  double evaluation_seconds = 0;                      ///< residuals, costs, derivatives
   double linear_solver_seconds = 0;
   double total_seconds = 0;  ///< of solve(), without build
 };
@@ -89,6 +90,7 @@ struct Summary {
   LinearSolver linear_solver = LinearSolver::pcg;  ///< the one that was used
   std::string linear_solver_note;                  ///< why it, and what it took from the device
   std::string accumulation;                        ///< rung of the ladder for gradients
+  runtime::PlanRecord plan;                        ///< how batches are summed, and why
 
   std::uint64_t unknowns = 0;        ///< scalars that are not held constant
   std::uint64_t parameters = 0;      ///< scalars

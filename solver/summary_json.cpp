@@ -1,6 +1,8 @@
 // The summary of a solve as JSON.
 #include <topograd/solver/summary_json.hpp>
 
+#include <topograd/solver/plan_json_value.hpp>
+
 #include <nlohmann/json.hpp>
 
 namespace topograd {
@@ -56,6 +58,7 @@ void add_place(Json& json, const Summary& s) {
   json["backend"] = s.backend;
   json["device"] = s.device;
   json["why"] = s.why;
+  if (!s.plan.empty()) json["plan"] = plan_value(s.plan);
   json["precision"] = codegen::name(s.precision);
   json["method"] = name(s.method);
   json["method_note"] = s.method_note;
@@ -77,6 +80,7 @@ void add_times(Json& json, const PhaseTimes& t) {
   json["spirv_ms"] = t.spirv_ms;
   json["pipeline_ms"] = t.pipeline_ms;
   json["compile_ms"] = t.glsl_ms + t.spirv_ms + t.pipeline_ms;
+  json["compile_wall_ms"] = t.compile_wall_ms;
   json["evaluation_s"] = t.evaluation_seconds;
   json["linear_solver_s"] = t.linear_solver_seconds;
   json["solve_s"] = t.total_seconds;

@@ -28,6 +28,7 @@ class HostEngine final : public runtime::Engine {
   std::string device() const override { return inner_->device(); }
   runtime::EngineStats stats() const override { return inner_->stats(); }
   std::string accumulation() const override { return inner_->accumulation(); }
+  runtime::PlanRecord plan() const override { return inner_->plan(); }
   std::unique_ptr<runtime::RowRunner> row_runner() const override { return inner_->row_runner(); }
   /// Data, uniforms and flags; host blocks and manifolds are read again as well.
   void refresh(const runtime::Model& model) override;

@@ -101,8 +101,10 @@ TEST_F(VulkanSolve, AutomaticGoesByTheThreshold) {
     SCOPED_TRACE(row.threshold);
     const auto springs = problems::springs(10);
     const Summary summary =
-        solve(springs->problem,
-              {.max_iterations = 3, .device = device_index(), .fallback_threshold = row.threshold});
+        solve(springs->problem, {.max_iterations = 3,
+                                 .device = device_index(),
+                                 .fallback_threshold = row.threshold,
+                                 .deterministic = true});  // else the interpreter serves first
     EXPECT_EQ(summary.backend, row.backend) << summary.why;
     EXPECT_EQ(summary.kernels_on_cpu > 0, summary.backend == "cpu");
     EXPECT_EQ(summary.kernels_on_device > 0, summary.backend == "vulkan");
@@ -207,6 +209,7 @@ SolverOptions failing(Backend backend) {
   SolverOptions options = {
       .backend = backend, .linear_solver = LinearSolver::pcg, .device = device_index()};
   options.fallback_threshold = 0;
+  options.deterministic = true;  // the device serves from the start
   options.callback = [](const IterationSummary& i) {
     constexpr std::int32_t kDeviceLost = -4;  // VK_ERROR_DEVICE_LOST
     if (i.iteration == 2) {
@@ -233,7 +236,8 @@ TEST_F(VulkanSolve, TheCpuTakesOverFromADeviceThatFails) {
 
 TEST_F(VulkanSolve, AnEvaluatorOutlivesItsDevice) {
   const auto springs = problems::springs(10);
-  Evaluator e(springs->problem, {.device = device_index(), .fallback_threshold = 0});
+  Evaluator e(springs->problem,
+              {.device = device_index(), .fallback_threshold = 0, .deterministic = true});
   EXPECT_EQ(e.backend(), "vulkan");
   const double cost = e.cost();
   runtime::vulkan::open({.device = device_index()})->inject_fault("vkQueueSubmit", 0, -4);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 
 namespace topograd::test {
 namespace {
@@ -138,13 +139,35 @@ TEST_F(CommandVulkan, AutomaticTakesANamedDeviceFromTheThresholdOn) {
        {Row{"TOPOGRAD_DEVICE=0", "17", "cpu"}, Row{"TOPOGRAD_DEVICE=0", "20", "vulkan"},
         Row{"TOPOGRAD_DEVICE=0 TOPOGRAD_FALLBACK_THRESHOLD=500", "17", "vulkan"}}) {
     const CommandResult result =
-        topograd(std::string("solve springs --json - --width ") + row.width, row.environment);
+        topograd(std::string("solve springs --deterministic --json - --width ") + row.width,
+                 row.environment);  // else the interpreter serves until kernels are compiled
     ASSERT_EQ(result.status, 0) << result.err;
     const nlohmann::json report = nlohmann::json::parse(result.out);
     EXPECT_EQ(report["backend"], row.backend) << report["why"];
     EXPECT_EQ(report["kernels_on_device"] == 0, std::string(row.backend) == "cpu");
     EXPECT_EQ(report["kernels_on_cpu"] == 0, std::string(row.backend) == "vulkan");
   }
+}
+
+TEST_F(CommandVulkan, PlanRecordsAreKeptAndGivenBack) {
+  const TemporaryDir folder;
+  const std::string kept = (folder.path() / "plan.json").string();
+  const std::string solve =
+      "solve springs --width 12 --max-iterations 2 --backend vulkan --json - ";
+  const CommandResult first = topograd(solve + "--plan-out '" + kept + "'");
+  ASSERT_EQ(first.status, 0) << first.err;
+  const nlohmann::json plan = nlohmann::json::parse(first.out)["plan"];
+  ASSERT_GE(plan["batches"].size(), 2u);
+  EXPECT_EQ(plan["batches"][0]["chosen_by"], "rule");
+  std::ifstream file(kept);
+  EXPECT_EQ(nlohmann::json::parse(file), plan);
+  const CommandResult second = topograd(solve + "--plan '" + kept + "'");
+  ASSERT_EQ(second.status, 0) << second.err;
+  for (const nlohmann::json& made : nlohmann::json::parse(second.out)["plan"]["batches"])
+    EXPECT_EQ(made["chosen_by"], "given");
+  const CommandResult missing = topograd(solve + "--plan /nowhere/plan.json");
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_NE(missing.err.find("/nowhere/plan.json: cannot be read"), std::string::npos);
 }
 
 TEST_F(CommandVulkan, EachTopologyIsOneShader) {

@@ -4,6 +4,7 @@
 #include "command/bench_memory.hpp"
 #include "command/bench_peers.hpp"
 #include "command/bench_times.hpp"
+#include "command/output.hpp"
 
 #include <topograd/api/check/gradients.hpp>
 #include <topograd/runtime/content_hash.hpp>
@@ -71,7 +72,7 @@ void measure_evaluations(BenchTimes& times, runtime::Engine& engine, const Probl
   if (!times.wants("fresh_evaluation")) return;
   times.add("fresh_evaluation",
             times.wall(std::min(times.samples(), kFreshSamples),
-                       [&] { evaluate(*open_session(model, options).engine); }),
+                       [&] { evaluate(*open_session(model, options, false).engine); }),
             bytes);
 }
 
@@ -110,6 +111,7 @@ void add_statistics(ordered_json& report, const runtime::EngineStats& stats, dou
   report["glsl_ms"] = stats.glsl_ms;
   report["spirv_ms"] = stats.spirv_ms;
   report["pipeline_ms"] = stats.pipeline_ms;
+  report["compile_wall_ms"] = stats.compile_wall_ms;
   report["kernels_on_cpu"] = stats.kernels_on_cpu;
   report["kernels_on_device"] = stats.kernels_on_device;
 }
@@ -134,7 +136,7 @@ ordered_json run_bench(const BenchArguments& arguments) {
   const MemoryMeter meter;
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
   const ProblemModel model = make_model("bench", named->problem());
-  const Session session = open_session(model, options);
+  const Session session = open_session(model, options, false);
   runtime::Engine& engine = *session.engine;
   describe(report, arguments, model, options, engine);
   std::vector<double> x(model.model.scalars);
@@ -149,6 +151,9 @@ ordered_json run_bench(const BenchArguments& arguments) {
   add_statistics(report, engine.stats(), named->build_seconds);
   times.write(report);
   report["why"] = session.why;
+  report["plan"] = ordered_json::parse(to_json(engine.plan()));
+  if (!arguments.solver.plan_out.empty())
+    write_text(arguments.solver.plan_out, to_json(engine.plan()));
   report.update(memory);
   report["peers"] = arguments.peers ? run_peers(arguments, model.model) : ordered_json::array();
   return report;

@@ -45,6 +45,7 @@ ordered_json describe() {
   json["ops"] = ir::kOpCount;
   json["cpu_threads"] = std::thread::hardware_concurrency();
   json["devices"] = describe_devices();
+  json["cache"] = describe_cache();
   return json;
 }
 

@@ -11,6 +11,9 @@ namespace topograd::command {
 /// with "error" where Vulkan cannot be used.
 nlohmann::ordered_json describe_devices();
 
+/// Folder of the disk cache and what it holds: shaders, pipeline caches, measured accumulations.
+nlohmann::ordered_json describe_cache();
+
 /// The checks of `topograd doctor` as lines; `ok` says whether everything needed is there.
 std::string run_doctor(const std::string& device, bool& ok);
 

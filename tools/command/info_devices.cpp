@@ -3,6 +3,7 @@
 
 #include <topograd/codegen/shader_compiler.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/runtime/disk_cache.hpp>
 #include <topograd/runtime/vulkan/device.hpp>
 #include <topograd/runtime/vulkan/doctor.hpp>
 #include <topograd/runtime/vulkan/ladder.hpp>
@@ -86,6 +87,15 @@ ordered_json describe_device(const vk::DeviceInfo& info) {
 }
 
 }  // namespace
+
+ordered_json describe_cache() {
+  const runtime::DiskCache cache(runtime::DiskCacheOptions{});
+  if (!cache.disabled().empty()) return {{"off", cache.disabled()}};
+  return {{"folder", cache.folder()},
+          {"shaders", cache.count("spirv")},
+          {"pipeline_caches", cache.count("pipelines")},
+          {"measured_accumulations", cache.count("accumulation")}};
+}
 
 ordered_json describe_devices() {
   try {

@@ -7,6 +7,7 @@
 
 #include <fstream>
 #include <iostream>
+#include <iterator>
 
 namespace topograd::command {
 
@@ -19,6 +20,13 @@ void write_text(const std::string& path, const std::string& text) {
   file << text;
   file.flush();
   if (!file) throw Error(ErrorCode::File, path + ": cannot be written");
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  if (!file.is_open() || file.bad()) throw Error(ErrorCode::File, path + ": cannot be read");
+  return text;
 }
 
 void write_json(const std::string& path, const nlohmann::ordered_json& json) {

@@ -9,6 +9,8 @@ namespace topograd::command {
 
 /// Writes text to a file, or to standard output for "-". Throws Error{File}.
 void write_text(const std::string& path, const std::string& text);
+/// The text of a file. Throws Error{File}.
+std::string read_text(const std::string& path);
 /// Does nothing for an empty path.
 void write_json(const std::string& path, const nlohmann::ordered_json& json);
 

@@ -166,6 +166,8 @@ void solve_problem(const Arguments& arguments) {
       minimize_with_peers(arguments.peers, arguments.problem, arguments.solver, options);
   for (const PeerReport& peer : peers)
     if (!arguments.silent()) std::cout << "Beside it: " << line_of(peer) << std::endl;
+  if (!arguments.solver.plan_out.empty())
+    write_text(arguments.solver.plan_out, topograd::to_json(summary.plan));
   const std::string png = picture(std::move(before), *named, summary);
   if (!arguments.out.empty()) {
     write_mesh(arguments.out, named->mesh());

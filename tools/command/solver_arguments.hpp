@@ -1,7 +1,10 @@
 // Options of the command that become SolverOptions.
 #pragma once
 
+#include "command/output.hpp"
+
 #include <topograd/solver/options.hpp>
+#include <topograd/solver/plan_json.hpp>
 
 #include <topograd/ir/error.hpp>
 
@@ -9,6 +12,7 @@
 
 #include <charconv>
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -18,6 +22,8 @@ namespace topograd::command {
 struct SolverArguments {
   std::string domain, cross_check;
   std::string backend, precision, method, linear, preconditioner, accumulate, device;
+  std::string plan, plan_out;
+  bool deterministic = false;
   std::optional<int> max_iterations, max_linear_iterations, threads;
   std::optional<double> tolerance, time_limit;
 };
@@ -30,6 +36,10 @@ inline void add_place_options(CLI::App& app, SolverArguments& a) {
   app.add_option("--accumulate", a.accumulate,
                  "gather_store, gather_recompute, atomic_float or atomic_cas");
   app.add_option("--threads", a.threads, "of the CPU backend; 0 = all");
+  app.add_flag("--deterministic", a.deterministic,
+               "choices from rules alone, and one place from the start");
+  app.add_option("--plan", a.plan, "file with a plan record, whose choices are taken");
+  app.add_option("--plan-out", a.plan_out, "file for the plan record, - for standard output");
 }
 
 inline void add_solve_options(CLI::App& app, SolverArguments& a) {
@@ -73,6 +83,9 @@ inline SolverOptions to_options(const SolverArguments& a, SolverOptions options 
   if (!a.precision.empty()) options.precision = parse_solve_precision(a.precision);
   if (!a.device.empty()) options.device = a.device;
   if (!a.accumulate.empty()) options.accumulation = codegen::parse_accumulation(a.accumulate);
+  if (a.deterministic) options.deterministic = true;
+  if (!a.plan.empty())
+    options.plan = std::make_shared<const runtime::PlanRecord>(parse_plan(read_text(a.plan)));
   if (!a.domain.empty()) options.domain = parse_domain_policy(a.domain);
   if (!a.cross_check.empty()) options.cross_check = parse_cross_check(a.cross_check);
   if (!a.method.empty()) options.method = parse_method(a.method);

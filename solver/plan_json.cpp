@@ -1,0 +1,88 @@
+// The plan record as JSON.
+#include <topograd/solver/plan_json.hpp>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/solver/plan_json_value.hpp>
+
+namespace topograd {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using runtime::PlanCandidate;
+using runtime::PlanChoice;
+using runtime::PlanRecord;
+
+PlanCandidate candidate(const Json& json) {
+  return {.accumulation = codegen::parse_accumulation(json.at("accumulation").get<std::string>()),
+          .estimate = json.value("estimate", 0.0),
+          .measured_us = json.value("measured_us", 0.0)};
+}
+
+PlanChoice choice(const Json& json) {
+  PlanChoice made{
+      .topology = json.at("topology").get<std::string>(),
+      .name = json.value("name", std::string()),
+      .pass = json.at("pass").get<std::string>(),
+      .instances = json.at("instances").get<std::uint64_t>(),
+      .accumulation = codegen::parse_accumulation(json.at("accumulation").get<std::string>()),
+      .by = runtime::parse_chosen_by(json.value("chosen_by", std::string("given"))),
+      .candidates = {}};
+  if (json.contains("candidates")) {
+    for (const Json& one : json.at("candidates")) made.candidates.push_back(candidate(one));
+  }
+  return made;
+}
+
+}  // namespace
+
+Json plan_value(const PlanRecord& plan) {
+  Json batches = Json::array();
+  for (const PlanChoice& made : plan.batches) {
+    Json candidates = Json::array();
+    for (const PlanCandidate& one : made.candidates) {
+      candidates.push_back({{"accumulation", codegen::name(one.accumulation)},
+                            {"estimate", one.estimate},
+                            {"measured_us", one.measured_us}});
+    }
+    batches.push_back({{"topology", made.topology},
+                       {"name", made.name},
+                       {"pass", made.pass},
+                       {"instances", made.instances},
+                       {"accumulation", codegen::name(made.accumulation)},
+                       {"chosen_by", runtime::name(made.by)},
+                       {"candidates", std::move(candidates)}});
+  }
+  Json value = {{"device", plan.device},
+                {"precision", plan.precision},
+                {"workgroup_size", plan.workgroup_size},
+                {"product", plan.product},
+                {"batches", std::move(batches)}};
+  for (const runtime::KernelFigures& kernel : plan.kernels) {
+    Json figures = Json::object();
+    for (const auto& figure : kernel.figures) figures[figure.name] = figure.value;
+    value["kernels"].push_back({{"name", kernel.name},
+                                {"workgroup_size", kernel.workgroup_size},
+                                {"figures", std::move(figures)}});
+  }
+  return value;
+}
+
+std::string to_json(const PlanRecord& plan) { return plan_value(plan).dump(2) + "\n"; }
+
+PlanRecord parse_plan(std::string_view text) {
+  try {
+    const Json json = Json::parse(text);
+    PlanRecord plan{.device = json.value("device", std::string()),
+                    .precision = json.value("precision", std::string()),
+                    .workgroup_size = json.value("workgroup_size", 0u),
+                    .product = json.value("product", std::string()),
+                    .batches = {}};
+    for (const Json& one : json.at("batches")) plan.batches.push_back(choice(one));
+    return plan;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ErrorCode::Parse,
+                std::string("plan: expected a plan record in JSON: ") + error.what());
+  }
+}
+
+}  // namespace topograd

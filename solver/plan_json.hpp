@@ -1,0 +1,23 @@
+// The plan record as JSON, to be kept and given back.
+#pragma once
+
+#include <topograd/runtime/plan_record.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace topograd {
+
+/// {"device", "precision", "workgroup_size", "product", "batches": [{"topology", "name", "pass",
+/// "instances", "accumulation", "chosen_by", "candidates": [{"accumulation", "estimate",
+/// "measured_us"}]}], "kernels": [{"name", "workgroup_size", "figures"}] where the driver gives
+/// figures}, indented.
+std::string to_json(const runtime::PlanRecord& plan);
+
+/// Reads what to_json() writes; what it does not know is skipped, candidates may be left out.
+///
+/// Throws Error{Parse} for text that is no JSON (with its place), or where a key is missing or of
+/// another type; Error{InvalidArgument} for an unknown name.
+runtime::PlanRecord parse_plan(std::string_view text);
+
+}  // namespace topograd

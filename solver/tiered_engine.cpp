@@ -1,0 +1,180 @@
+// An engine that starts on the interpreter and goes on on a device.
+#include <topograd/solver/tiered_engine.hpp>
+
+#include <utility>
+
+namespace topograd {
+namespace {
+
+using runtime::Engine;
+using runtime::EngineStats;
+using runtime::KernelKind;
+
+constexpr int kStep = -1;  // beside the kinds of evaluations
+
+EngineStats operator+(EngineStats a, const EngineStats& b) {
+  a.kernels_on_cpu += b.kernels_on_cpu;
+  a.kernels_on_device += b.kernels_on_device;
+  a.submissions += b.submissions;
+  a.readbacks += b.readbacks;
+  a.bytes_up += b.bytes_up;
+  a.bytes_down += b.bytes_down;
+  a.shaders_compiled += b.shaders_compiled;
+  a.shader_cache_hits += b.shader_cache_hits;
+  a.plan_seconds += b.plan_seconds;
+  a.glsl_ms += b.glsl_ms;
+  a.spirv_ms += b.spirv_ms;
+  a.pipeline_ms += b.pipeline_ms;
+  a.compile_wall_ms += b.compile_wall_ms;
+  a.device_bytes += b.device_bytes;
+  return a;
+}
+
+}  // namespace
+
+TieredEngine::TieredEngine(std::unique_ptr<Engine> device, Make make,
+                           std::function<bool(const Error&)> is_device_error)
+    : device_(std::move(device)),
+      make_cpu_(std::move(make)),
+      is_device_error_(std::move(is_device_error)) {
+  make_cpu();
+}
+
+void TieredEngine::make_cpu() {
+  if (!cpu_) cpu_ = make_cpu_();
+}
+
+void TieredEngine::drop_cpu() {
+  if (!cpu_) return;
+  before_ = before_ + cpu_->stats();
+  cpu_ = nullptr;
+}
+
+std::string TieredEngine::reason(const std::string& why) const {
+  if (!failure_.empty()) return "cpu: the device could not make its kernels: " + failure_;
+  if (!on_device_) return "cpu: serves until the device's kernels are compiled (" + why + ")";
+  if (stats().kernels_on_cpu == 0) return why;
+  return why + "; the interpreter served until the kernels were compiled";
+}
+
+EngineStats TieredEngine::stats() const {
+  EngineStats sum = before_;
+  if (cpu_) sum = sum + cpu_->stats();
+  if (device_) sum = sum + device_->stats();
+  return sum;
+}
+
+runtime::PlanRecord TieredEngine::plan() const {
+  return device_ ? device_->plan() : runtime::PlanRecord{};
+}
+
+void TieredEngine::refresh(const runtime::Model& model) {
+  if (cpu_) cpu_->refresh(model);
+  if (device_) device_->refresh(model);
+}
+
+/// True if the device serves `what`. Nothing waits.
+template <class Prepare>
+bool TieredEngine::ready(int what, const Prepare& prepare) {
+  if (!device_) return false;
+  try {
+    if (prepare(*device_)) {
+      waiting_.erase(what);
+      return true;
+    }
+    waiting_.insert(what);
+    return false;
+  } catch (const Error& error) {
+    if (on_device_ || !is_device_error_(error)) throw;
+    failure_ = error.what();
+    before_ = before_ + device_->stats();
+    device_ = nullptr;
+    return false;
+  }
+}
+
+Engine& TieredEngine::move(bool to_device) {
+  if (to_device == on_device_) return current();
+  if (!to_device) make_cpu();
+  if (!x_.empty()) {
+    current().point(x_);
+    (to_device ? *device_ : *cpu_).set_point(x_);
+  }
+  on_device_ = to_device;
+  if (on_device_ && waiting_.empty()) drop_cpu();
+  return current();
+}
+
+Engine& TieredEngine::serve(KernelKind kind) {
+  const bool device =
+      ready(static_cast<int>(kind), [&](Engine& engine) { return engine.prepare(kind); });
+  return stepping_ ? current() : move(device);
+}
+
+void TieredEngine::set_point(std::span<const double> x) {
+  stepping_ = false;
+  x_.assign(x.begin(), x.end());
+  current().set_point(x);
+}
+void TieredEngine::point(std::span<double> x) { current().point(x); }
+bool TieredEngine::last_known_point(std::span<double> x) { return current().last_known_point(x); }
+
+double TieredEngine::cost() { return serve(KernelKind::cost).cost(); }
+void TieredEngine::residuals(std::span<double> out) { serve(KernelKind::residual).residuals(out); }
+void TieredEngine::gradient(std::span<double> out) { serve(KernelKind::gradient).gradient(out); }
+void TieredEngine::jacobian(std::size_t term, std::span<double> values) {
+  serve(KernelKind::jacobian).jacobian(term, values);
+}
+void TieredEngine::jvp(std::span<const double> p, std::span<double> out) {
+  serve(KernelKind::jvp).jvp(p, out);
+}
+void TieredEngine::vjp(std::span<const double> seeds, std::span<double> out) {
+  serve(KernelKind::vjp).vjp(seeds, out);
+}
+void TieredEngine::jtjp(std::span<const double> p, std::span<double> out) {
+  serve(KernelKind::jtjp).jtjp(p, out);
+}
+void TieredEngine::hvp(std::span<const double> p, std::span<double> out) {
+  serve(KernelKind::hvp).hvp(p, out);
+}
+void TieredEngine::hessian(std::size_t term, bool project, std::span<double> values) {
+  serve(KernelKind::hessian).hessian(term, project, values);
+}
+
+std::unique_ptr<runtime::Pending> TieredEngine::begin(KernelKind kind, std::span<const double> x,
+                                                      std::span<const double> p,
+                                                      std::span<double> out) {
+  stepping_ = false;
+  x_.assign(x.begin(), x.end());
+  return serve(kind).begin(kind, x, p, out);
+}
+
+runtime::PointReport TieredEngine::linearize() {
+  bool device = ready(kStep, [](Engine& engine) { return engine.prepare_step(); });
+  // What was asked for between linearisations is needed there, too.
+  for (const int kind : std::set<int>(waiting_)) {
+    if (kind == kStep) continue;
+    device &=
+        ready(kind, [&](Engine& engine) { return engine.prepare(static_cast<KernelKind>(kind)); });
+  }
+  move(device);
+  stepping_ = true;
+  return current().linearize();
+}
+runtime::StepReport TieredEngine::try_step(const runtime::StepRequest& request) {
+  return current().try_step(request);
+}
+runtime::StepReport TieredEngine::try_step(std::span<const double> delta) {
+  stepping_ = true;
+  return current().try_step(delta);
+}
+void TieredEngine::accept() { current().accept(); }
+
+runtime::Timing TieredEngine::time(KernelKind kind, int warm_ups, int samples) {
+  return move(device_ != nullptr).time(kind, warm_ups, samples);
+}
+runtime::Timing TieredEngine::time_step(int iterations, double damping, int samples) {
+  return move(device_ != nullptr).time_step(iterations, damping, samples);
+}
+
+}  // namespace topograd

@@ -1,0 +1,139 @@
+// Under `automatic` the interpreter serves while the device's kernels are made.
+#include "support/validation.hpp"
+
+#include <topograd/ir/error.hpp>
+#include <topograd/runtime/vulkan/device.hpp>
+#include <topograd/runtime/vulkan/kernel_cache.hpp>
+#include <topograd/solver/evaluator.hpp>
+#include <topograd/solver/solve.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "problems/springs.hpp"
+
+namespace topograd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kDelay{700};
+
+/// Compilers take as long as they do for large kernels.
+class VulkanTiers : public test::VulkanTest {
+ protected:
+  void SetUp() override {
+    test::VulkanTest::SetUp();
+    if (!device_) return;
+    const std::vector<runtime::vulkan::DeviceInfo> list = runtime::vulkan::devices();
+    options_.device = std::to_string(runtime::vulkan::choose_device(list, {}));
+    options_.fallback_threshold = 0;
+    device_ = nullptr;
+    runtime::vulkan::release_devices();  // and with them the kernels that are there
+    runtime::vulkan::set_compile_delay(kDelay);
+  }
+  void TearDown() override {
+    runtime::vulkan::set_compile_delay(milliseconds(0));
+    test::VulkanTest::TearDown();
+  }
+  SolverOptions options_;
+};
+
+TEST_F(VulkanTiers, TheFirstEvaluationNeverWaitsForACompiler) {
+  const auto springs = problems::springs(12);
+  const Eigen::VectorXd want = Evaluator(springs->problem, {.backend = Backend::cpu}).gradient();
+  Evaluator e(springs->problem, options_);
+  const Clock::time_point begin = Clock::now();
+  EXPECT_LE((e.gradient() - want).norm(), 1e-12 * want.norm());
+  EXPECT_LT(Clock::now() - begin, kDelay);
+  EXPECT_EQ(e.backend(), "cpu");
+  EXPECT_EQ(e.why().find("cpu: serves until the device's kernels are compiled (vulkan: "), 0u)
+      << e.why();
+
+  double compiled = e.report().compile_wall_ms;
+  Clock::time_point changed = Clock::now();
+  while (e.backend() == "cpu" && Clock::now() - begin < std::chrono::seconds(60)) {
+    EXPECT_LE((e.gradient() - want).norm(), 1e-12 * want.norm());
+    const double now = e.report().compile_wall_ms;
+    if (now != compiled) changed = Clock::now();
+    compiled = now;
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  EXPECT_EQ(e.backend(), "vulkan");
+  EXPECT_LT(Clock::now() - changed, std::chrono::seconds(1));  // since the last kernel was made
+  EXPECT_LE((e.gradient() - want).norm(), 1e-12 * want.norm());
+  EXPECT_NE(e.why().find("the interpreter served until the kernels were compiled"),
+            std::string::npos)
+      << e.why();
+  const EvaluatorReport report = e.report();
+  EXPECT_GT(report.kernels_on_cpu, 0u);
+  EXPECT_GT(report.kernels_on_device, 0u);
+
+  // Another kind of evaluation does not wait either.
+  const Clock::time_point again = Clock::now();
+  e.residuals();
+  EXPECT_LT(Clock::now() - again, kDelay);
+  EXPECT_EQ(e.backend(), "cpu");
+}
+
+TEST_F(VulkanTiers, ASolveMovesToTheDeviceBetweenSteps) {
+  const auto springs = problems::springs(12), peer = problems::springs(12);
+  options_.linear_solver = LinearSolver::pcg;
+  options_.max_iterations = 80;
+  runtime::vulkan::set_compile_delay(milliseconds(60));
+  options_.function_tolerance = 0;  // does not end before the device is there
+  options_.gradient_tolerance = 0;
+  options_.parameter_tolerance = 0;
+  SolverOptions on_cpu = options_;
+  on_cpu.backend = Backend::cpu;
+  const Summary want = solve(peer->problem, on_cpu);
+  options_.callback = [](const IterationSummary&) {
+    std::this_thread::sleep_for(milliseconds(80));
+    return CallbackReturn::SOLVER_CONTINUE;
+  };
+  const Summary got = solve(springs->problem, options_);
+  EXPECT_EQ(got.backend, "vulkan") << got.full_report();
+  EXPECT_GT(got.kernels_on_cpu, 0u);
+  EXPECT_GT(got.kernels_on_device, 0u);
+  EXPECT_NE(got.why.find("the interpreter served until"), std::string::npos) << got.why;
+  EXPECT_NEAR(got.final_cost, want.final_cost, 1e-6 * want.initial_cost);
+}
+
+TEST_F(VulkanTiers, ForcedAndDeterministicSolvesHaveOnePlace) {
+  runtime::vulkan::set_compile_delay(milliseconds(20));
+  for (const bool forced : {true, false}) {
+    const auto springs = problems::springs(6);
+    SolverOptions options = options_;
+    options.linear_solver = LinearSolver::pcg;
+    options.max_iterations = 1;
+    if (forced) options.backend = Backend::vulkan;
+    options.deterministic = !forced;
+    const Summary summary = solve(springs->problem, options);
+    EXPECT_EQ(summary.backend, "vulkan");
+    EXPECT_EQ(summary.kernels_on_cpu, 0u) << summary.why;
+  }
+}
+
+TEST_F(VulkanTiers, ADeviceThatRefusesItsKernelsIsLetGo) {
+  const auto springs = problems::springs(12);
+  Evaluator e(springs->problem, options_);
+  runtime::vulkan::open({.device = options_.device})
+      ->inject_fault("vkCreateComputePipelines", 0, -13, 1000);  // VK_ERROR_UNKNOWN
+  const double cost = Evaluator(springs->problem, {.backend = Backend::cpu}).cost();
+  for (int k = 0; k < 200; ++k) {
+    EXPECT_NEAR(e.cost(), cost, 1e-12 * cost);
+    if (e.why().find("could not make its kernels") != std::string::npos) break;
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  EXPECT_EQ(e.why().find("cpu: the device could not make its kernels: "), 0u) << e.why();
+  EXPECT_EQ(e.backend(), "cpu");
+  runtime::vulkan::release_devices();
+}
+
+}  // namespace
+}  // namespace topograd
