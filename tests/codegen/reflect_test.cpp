@@ -4,6 +4,7 @@
 #include <functional>
 #include <topograd/codegen/reflect.hpp>
 #include <topograd/codegen/shader_compiler.hpp>
+#include <topograd/codegen/spirv_words.hpp>
 #include <topograd/ir/error.hpp>
 
 #include "test_shaders.hpp"
@@ -80,7 +81,12 @@ TEST(Reflect, RefusesWhatIsNoModule) {
   const std::vector<std::uint32_t> nonsense = {1, 2, 3, 4, 5, 6};
   EXPECT_THROW(reflect(nonsense), Error);
   auto words = compile({.name = "scale", .glsl = kScaleShader, .includes = {}});
-  words.resize(words.size() / 2);
+  std::size_t cut = 0;  // inside of an instruction
+  for_each_instruction(words, [&](const SpirvInstruction& op, std::size_t at) {
+    if (cut == 0 && at > words.size() / 2 && op.words.size() > 2) cut = at + 1;
+  });
+  ASSERT_GT(cut, words.size() / 2);
+  words.resize(cut);
   try {
     reflect(words);
     FAIL() << "a truncated module was read";
