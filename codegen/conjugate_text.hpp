@@ -19,10 +19,11 @@ void use_scalars(Shader& shader, BufferRole role, Precision precision,
 /// same for all invocations of a dispatch.
 class ConjugateText {
  public:
-  ConjugateText(Shader& shader, Precision scalars, std::uint32_t workgroup_size)
+  ConjugateText(Shader& shader, Precision scalars, std::uint32_t workgroup_size,
+                bool use_subgroups = false)
       : shader_(shader),
         scalars_(scalars),
-        sums_(scalars, workgroup_size),
+        sums_(scalars, workgroup_size, use_subgroups),
         group_(workgroup_size) {}
 
   /// Declares rz, rr, state and beta; returns where state is not running. One invocation of the

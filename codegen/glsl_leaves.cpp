@@ -115,8 +115,8 @@ class Loader {
     for (const std::uint32_t slot : needed_.data) {
       const DataSource& source = data_source(place_, slot);
       if (source.kind == DataSource::Kind::column) {
-        number(Op::Data, slot, BufferRole::data_columns,
-               column_position(source.column, "stride", place_.row));
+        number(Op::Data, slot, place_.data_columns,
+               column_position(source.column, place_.stride, place_.row));
       } else {
         number(Op::Data, slot, BufferRole::data_constants, unsigned_literal(source.column));
       }
@@ -130,9 +130,9 @@ class Loader {
  private:
   void indices() {
     for (const std::uint32_t column : needed_.index_columns) {
-      const auto name = shader_.use(BufferRole::index_columns, Element::u32);
+      const auto name = shader_.use(place_.index_columns, Element::u32);
       shader_.body().line("uint c", column, " = ", name, "[",
-                          column_position(column, "stride", place_.row), "];");
+                          column_position(column, place_.stride, place_.row), "];");
     }
     for (const std::uint32_t constant : needed_.index_constants) {
       const auto name = shader_.use(BufferRole::index_constants, Element::u32);
@@ -188,8 +188,8 @@ bool usable(const std::string& name) {
   const std::size_t underscore = name.find('_');
   if (!is_identifier(name) || underscore == 0 || underscore == std::string::npos) return false;
   if (name.find("__") != std::string::npos || kTaken.contains(name)) return false;
-  for (const std::string_view prefix :
-       {"gl_", "tg_", "own_", "sum_", "workgroup_", "compensated_", "sums_", "rz_", "rr_", "pq_"}) {
+  for (const std::string_view prefix : {"gl_", "tg_", "own_", "sum_", "workgroup_", "compensated_",
+                                        "sums_", "rz_", "rr_", "pq_", "rider_"}) {
     if (name.starts_with(prefix)) return false;
   }
   return std::ranges::none_of(name, [](char c) { return c >= 'A' && c <= 'Z'; });

@@ -26,6 +26,10 @@ struct LeafPlace {
   std::string_view seed_row;  ///< variable that counts rows of the seeds
   std::vector<OwnSlot> own;
   bool fused = false;  ///< tangents are preconditioned + beta * direction
+  // where columns are, and how far from each other
+  BufferRole index_columns = BufferRole::index_columns;
+  BufferRole data_columns = BufferRole::data_columns;
+  std::string_view stride = "stride";
 };
 
 /// Entry `position` of the direction of a fused kernel.

@@ -86,6 +86,7 @@ class Writer {
   bool divides_by_any(const Node& node) const {
     if (node.op != Op::Div && node.op != Op::Reciprocal) return false;
     const Node& divisor = prepared_.program.nodes[node.args[node.op == Op::Div ? 1 : 0]];
+    if (divisor.op == Op::Sqrt) return false;  // at most 2^64, or infinite
     return divisor.op != Op::Literal || !(std::abs(divisor.literal()) <= 0x1p125);
   }
 

@@ -58,6 +58,10 @@ std::string_view array_name(BufferRole role) {
     case BufferRole::next_direction: return "next_direction";
     case BufferRole::decision: return "decision";
     case BufferRole::curvature: return "curvature";
+    case BufferRole::rider_owners: return "rider_owners";
+    case BufferRole::rider_starts: return "rider_starts";
+    case BufferRole::rider_index_columns: return "rider_index_columns";
+    case BufferRole::rider_data_columns: return "rider_data_columns";
   }
   return "";
 }

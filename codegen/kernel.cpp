@@ -5,6 +5,7 @@
 #include <topograd/codegen/kernel_forms.hpp>
 #include <topograd/ir/error.hpp>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <numeric>
@@ -16,7 +17,7 @@ constexpr std::array<Accumulation, 4> kLadder = {
     Accumulation::gather_store, Accumulation::gather_recompute, Accumulation::atomic_float,
     Accumulation::atomic_cas};
 
-constexpr std::array<PushMember, 12> kPushMembers = {{
+constexpr std::array<PushMember, 13> kPushMembers = {{
     {"count", "end of the rows of this dispatch"},
     {"first", "row of invocation 0"},
     {"stride", "between columns"},
@@ -29,6 +30,7 @@ constexpr std::array<PushMember, 12> kPushMembers = {{
     {"sums_count", "how many there are"},
     {"sums_stride", "between kinds of them"},
     {"curvature_first", "position of workgroup 0's sum"},
+    {"rider_stride", "between columns of riders"},
 }};
 constexpr std::size_t kUnfusedMembers = 8;
 static_assert(sizeof(PushConstants) == 4 * kPushMembers.size());
@@ -55,6 +57,12 @@ void check(const KernelRequest& request) {
   if (request.fusion != Fusion::none && (request.form != Form::gather || request.predicated ||
                                          request.owner_width != request.out_width)) {
     refuse(request, "expected a fused kernel to be an unpredicated gather of vectors");
+  }
+  const auto rides = std::ranges::find_if(request.roles, &GatherRole::rides);
+  if (rides != request.roles.end() &&
+      (request.fusion == Fusion::none || rides == request.roles.begin() ||
+       !std::all_of(rides, request.roles.end(), [](auto& role) { return role.rides; }))) {
+    refuse(request, "expected roles that ride behind others in a fused kernel");
   }
   if (!by_owner && request.program.outputs.empty()) refuse(request, "expected outputs, got none");
 }

@@ -74,6 +74,9 @@ struct GatherRole {
   ir::Program program;                     ///< what is summed; its outputs go to `targets`
   std::vector<std::uint32_t> targets;      ///< position in the owner's `out_width` sums, by output
   ColumnLayout layout;                     ///< columns of an entry; own slots' sources are not read
+  /// A fused kernel only, behind all other roles: a role of another batch, in which few owners have
+  /// entries. Its columns are the rider buffers.
+  bool rides = false;
 };
 
 /// Form::gather of the JᵀJ·p of a conjugate-gradient iteration with what comes before and after it
@@ -164,8 +167,14 @@ enum class BufferRole {
   next_direction,  ///< p of this iteration, where `direction` is that of the one before
   decision,        ///< scalars that a direction leaves to the rest of its iteration
   curvature,       ///< partial sums of p·q
+  // roles that ride in a fused kernel:
+  rider_owners,  ///< u32, two for each 32 owners: a bit for each that has entries; how many before
+  rider_starts,  ///< u32, as `starts`, counted over the owners that have entries
+  rider_index_columns,  ///< u32, column c of entry e at c * rider_stride + e
+  rider_data_columns,   ///< numbers, likewise
 };
-inline constexpr std::size_t kBufferRoles = static_cast<std::size_t>(BufferRole::curvature) + 1;
+inline constexpr std::size_t kBufferRoles =
+    static_cast<std::size_t>(BufferRole::rider_data_columns) + 1;
 
 struct BindingInfo {
   BufferRole role;
@@ -190,6 +199,7 @@ struct PushConstants {
   std::uint32_t zero_bits = 0;  ///< always 0
   // fused kernels: partial sums of r·z and r·r, and where those of p·q begin
   std::uint32_t sums_first = 0, sums_count = 0, sums_stride = 0, curvature_first = 0;
+  std::uint32_t rider_stride = 0;  ///< of rider columns
 };
 
 struct KernelSource {

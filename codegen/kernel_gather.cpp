@@ -105,11 +105,19 @@ void write_sums(const KernelRequest& request, Shader& shader) {
   }
 }
 
+std::size_t count_hosts(const KernelRequest& request) {
+  return static_cast<std::size_t>(std::ranges::count(request.roles, false, &GatherRole::rides));
+}
+
 void open_entries(const KernelRequest& request, std::size_t role, Shader& shader) {
-  const auto starts = shader.use(BufferRole::starts, Element::u32);
-  const std::string base = times("w", request.roles.size());
+  const bool rides = request.roles[role].rides;
+  const std::size_t hosts = count_hosts(request);
+  const auto starts =
+      shader.use(rides ? BufferRole::rider_starts : BufferRole::starts, Element::u32);
+  const std::string base =
+      rides ? times("rider_item", request.roles.size() - hosts) : times("w", hosts);
   const auto position = [&](std::size_t r) {
-    return offset_from(base, static_cast<std::uint32_t>(r));
+    return offset_from(base, static_cast<std::uint32_t>(rides ? r - hosts : r));
   };
   shader.body().line("uint end_", role, " = ", starts, "[", position(role + 1), "];");
   shader.body().open("for (uint e = ", starts, "[", position(role), "]; e < end_", role, "; ++e)");
@@ -177,6 +185,11 @@ void write_role(const KernelRequest& request, std::size_t index, const Prepared&
   LeafNames names = leaf_names(request, role.program.leaves);
   LeafPlace place{
       .layout = role.layout, .row = "e", .seed_row = "i", .own = {}, .fused = fused(request)};
+  if (role.rides) {
+    place.index_columns = BufferRole::rider_index_columns;
+    place.data_columns = BufferRole::rider_data_columns;
+    place.stride = "rider_stride";
+  }
   for (std::size_t k = 0; k < role.slots.size(); ++k) {
     place.own.push_back(
         {role.slots[k], own_value(role.coordinates[k]), own_direction(role.coordinates[k])});
@@ -199,9 +212,22 @@ void write_role(const KernelRequest& request, std::size_t index, const Prepared&
   facts.bytes += column_bytes(prepared, place, {}, request.precision) + (seeds ? 4u : 0u);
 }
 
+// Looks up whether the owner has entries in the roles that ride, and where they begin.
+void open_riders(const KernelRequest& request, Shader& shader) {
+  const auto owners = shader.use(BufferRole::rider_owners, Element::u32);
+  Lines& body = shader.body();
+  body.line();
+  body.line("uint rider_owner = ", owner(request, BufferRole::owners, shader), ";");
+  body.line("uint rider_bits = ", owners, "[2u * (rider_owner >> 5u)];");
+  body.line("uint rider_bit = 1u << (rider_owner & 31u);");
+  body.open("if ((rider_bits & rider_bit) != 0u)");
+  body.line("uint rider_before = ", owners, "[2u * (rider_owner >> 5u) + 1u];");
+  body.line("uint rider_item = rider_before + uint(bitCount(rider_bits & (rider_bit - 1u)));");
+}
+
 // A fused kernel runs few workgroups, each of which sums the partial sums that it needs itself.
 void open_fused(const KernelRequest& request, const Summation& sums, Shader& shader) {
-  ConjugateText(shader, request.scalars, request.workgroup_size)
+  ConjugateText(shader, request.scalars, request.workgroup_size, request.use_subgroups)
       .open_direction(request.fusion == Fusion::decides);
   sums.begin(shader, "pq");
   shader.body().line("uint grid = gl_NumWorkGroups.x * ", unsigned_literal(request.workgroup_size),
@@ -231,9 +257,12 @@ BodyFacts write_gather(const KernelRequest& request, Shader& shader) {
   write_own(request, prepared, shader);
   write_sums(request, shader);
   BodyFacts facts;
+  const std::size_t hosts = count_hosts(request);
   for (std::size_t r = 0; r < request.roles.size(); ++r) {
+    if (r == hosts) open_riders(request, shader);
     write_role(request, r, prepared[r], shader, facts);
   }
+  if (hosts < request.roles.size()) shader.body().close();
   if (fused(request)) write_fused(request, products, shader);
   write_results(request, shader);
   if (fused(request)) {

@@ -117,23 +117,27 @@ std::uint32_t entry_column_count(const TermShape& shape, std::span<const std::ui
   return most;
 }
 
+codegen::GatherRole gather_role(const TermShape& shape, Pass pass, std::uint32_t index,
+                                std::uint32_t owner_width) {
+  const SlotGroup& group = shape.groups[index];
+  codegen::GatherRole role;
+  role.slots = group.slots;
+  role.coordinates = group.coordinates;
+  role.program = pass_program(pass, shape.topology->program, group.slots, shape.energy, shape.loss);
+  role.targets = targets(pass, group, owner_width);
+  role.layout = entry_columns(shape.layout, group).layout;
+  return role;
+}
+
 KernelRequest gather_request(const TermShape& shape, Pass pass,
                              std::span<const std::uint32_t> roles, std::uint32_t owner_width) {
   KernelRequest request = over_owners(shape, pass, owner_width);
   request.form = Form::gather;
   request.accumulation = Accumulation::gather_recompute;
   const std::uint32_t columns = entry_column_count(shape, roles);
-  for (std::uint32_t index : roles) {
-    const SlotGroup& group = shape.groups[index];
-    codegen::GatherRole role;
-    role.slots = group.slots;
-    role.coordinates = group.coordinates;
-    role.program =
-        pass_program(pass, shape.topology->program, group.slots, shape.energy, shape.loss);
-    role.targets = targets(pass, group, owner_width);
-    role.layout = entry_columns(shape.layout, group).layout;
-    role.layout.index_columns = columns;
-    request.roles.push_back(std::move(role));
+  for (std::uint32_t group : roles) {
+    request.roles.push_back(gather_role(shape, pass, group, owner_width));
+    request.roles.back().layout.index_columns = columns;
   }
   return request;
 }

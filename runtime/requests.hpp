@@ -41,6 +41,9 @@ codegen::KernelRequest scatter_request(const TermShape& shape, Pass pass,
 codegen::KernelRequest gather_request(const TermShape& shape, Pass pass,
                                       std::span<const std::uint32_t> roles,
                                       std::uint32_t owner_width);
+/// One of its roles; the layout is that of the group's entries.
+codegen::GatherRole gather_role(const TermShape& shape, Pass pass, std::uint32_t group,
+                                std::uint32_t owner_width);
 /// Sums by owner of terms that a store pass wrote.
 codegen::KernelRequest sum_terms_request(const TermShape& shape, Pass pass,
                                          std::span<const std::uint32_t> roles,

@@ -4,6 +4,7 @@
 #include <topograd/runtime/vulkan/vulkan_engine.hpp>
 
 #include <algorithm>
+#include <map>
 
 namespace topograd::runtime::vulkan {
 
@@ -31,7 +32,7 @@ BindingTable VulkanEngine::solver_table() {
 
 std::uint32_t VulkanEngine::block_groups() const {
   std::uint32_t groups = 0;
-  for (const BlockRange& range : blocks_) groups += vectors_->workgroups(range.count);
+  for (const BlockRange& range : blocks_) groups += context_.update_grid(range.count);
   return groups;
 }
 
@@ -63,7 +64,31 @@ bool VulkanEngine::can_fuse() {
     covered += use.covers ? 1 : 0;
   }
   can_fuse_ = possible && covered == model_.arrays.size();
+  if (*can_fuse_) fused_order_ = fused_order();
   return *can_fuse_;
+}
+
+std::vector<VulkanEngine::FusedProduct> VulkanEngine::fused_order() {
+  std::vector<FusedProduct> order;
+  std::map<std::uint32_t, std::vector<const GatherSet*>> riding;  // by array
+  std::map<std::uint32_t, std::size_t> roles;
+  for (const GatherUse& use : gather_order(Pass::jtjp)) {
+    const std::uint32_t array = use.set->array();
+    const bool rides = !use.covers && Riders::can_ride(*use.set, model_) &&
+                       roles[array] + use.set->roles() <= Riders::kMostRoles;
+    if (rides) {
+      roles[array] += use.set->roles();
+      riding[array].push_back(use.set);
+    } else {
+      order.push_back({use, nullptr});
+    }
+  }
+  for (FusedProduct& product : order) {
+    const auto found = riding.find(product.use.set->array());
+    if (!product.use.covers || found == riding.end()) continue;
+    product.riders = std::make_unique<Riders>(context_, found->second, model_);
+  }
+  return order;
 }
 
 void VulkanEngine::record_solve_start(CommandList& list, bool preconditioned) {
@@ -137,10 +162,11 @@ std::uint32_t VulkanEngine::record_fused_product(CommandList& list, const Buffer
                       .curvature = &curvature_};
   Hazards hazards(list);
   bool first = true;
-  for (const GatherUse& use : gather_order(Pass::jtjp)) {
+  for (const auto& [use, riders] : fused_order_) {
     hazards.write(use.set->array());
     const Fusion fusion = !use.covers ? Fusion::adds : first ? Fusion::decides : Fusion::begins;
     first = false;
+    fused.riders = riders.get();
     fused.curvature_first += use.set->record_fused(
         list, fusion, with, fused,
         {.out = &product_, .first = use.set->x_first(), .overwrite = use.covers});

@@ -3,8 +3,11 @@
 
 #include <topograd/ir/error.hpp>
 
+#include <tbb/parallel_for.h>
+
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -23,8 +26,8 @@ DeviceOptions device_options(const EngineOptions& options) {
   return made;
 }
 
-std::uint32_t workgroup_size(const Limits& limits) {
-  std::uint32_t size = 128;
+std::uint32_t workgroup_size(const Limits& limits, std::uint32_t wanted) {
+  std::uint32_t size = wanted;
   while (size > limits.max_workgroup_invocations || size > limits.max_workgroup_size_x) size /= 2;
   return size;
 }
@@ -49,7 +52,8 @@ Context open_context(const EngineOptions& options) {
     if (given == Accumulation::atomic_float || given == Accumulation::atomic_cas) wanted = given;
   }
   context.rung = resolve_rung(wanted, options.precision, info.features);
-  context.workgroup_size = workgroup_size(info.limits);
+  context.workgroup_size = workgroup_size(info.limits, 128);
+  context.update_workgroup_size = workgroup_size(info.limits, info.software() ? 128 : 512);
   return context;
 }
 
@@ -61,11 +65,29 @@ std::uint64_t Context::max_invocations() const {
   return std::min<std::uint64_t>(limit, std::numeric_limits<std::int32_t>::max());
 }
 
-std::uint32_t Context::grid(std::uint64_t count) const {
-  const std::uint64_t groups = (count + workgroup_size - 1) / workgroup_size;
-  const std::uint64_t most =
-      std::min<std::uint64_t>(most_workgroups(), device->limits().max_workgroups_x);
+namespace {
+
+std::uint32_t groups_for(const Context& context, std::uint64_t count, std::uint32_t size,
+                         std::uint64_t most) {
+  const std::uint64_t groups = (count + size - 1) / size;
+  most = std::min<std::uint64_t>(most, context.device->limits().max_workgroups_x);
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(groups, 1, most));
+}
+
+}  // namespace
+
+std::uint32_t Context::grid(std::uint64_t count) const {
+  return groups_for(*this, count, workgroup_size, most_workgroups());
+}
+
+std::uint32_t Context::update_grid(std::uint64_t count) const {
+  const std::uint32_t most = device->info().software() ? 16 : 264;
+  return groups_for(*this, count, update_workgroup_size, most);
+}
+
+std::uint32_t Context::product_grid(std::uint64_t count) const {
+  const std::uint32_t most = device->info().software() ? 16 : 1584;
+  return groups_for(*this, count, workgroup_size, most);
 }
 
 namespace {
@@ -75,6 +97,9 @@ template <class Request>
 void complete(const Context& context, Request& request) {
   const Features& features = context.device->features();
   request.workgroup_size = context.workgroup_size;
+  if constexpr (std::is_same_v<Request, codegen::VectorKernelRequest>) {
+    if (sums_for_products(request.op)) request.workgroup_size = context.update_workgroup_size;
+  }
   if constexpr (requires { request.scalars; }) request.scalars = context.scalar_precision();
   request.float_controls_f32 =
       features.signed_zero_inf_nan_preserve_f32 && features.denorm_preserve_f32;
@@ -151,7 +176,11 @@ void write_numbers(Context& context, const Buffer& buffer, std::span<const doubl
     context.device->upload<double>(buffer, values, first * sizeof(double));
     return;
   }
-  const std::vector<float> narrow(values.begin(), values.end());
+  std::vector<float> narrow(values.size());
+  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, values.size(), 1 << 16), [&](auto& range) {
+    std::copy(values.begin() + range.begin(), values.begin() + range.end(),
+              narrow.begin() + range.begin());
+  });
   context.device->upload<float>(buffer, narrow, first * sizeof(float));
 }
 

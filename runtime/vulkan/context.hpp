@@ -15,12 +15,20 @@
 
 namespace topograd::runtime::vulkan {
 
+/// cg_init, cg_update.
+inline bool sums_for_products(codegen::VectorOp op) {
+  return op == codegen::VectorOp::cg_init || op == codegen::VectorOp::cg_update;
+}
+
 struct Context {
   std::shared_ptr<Device> device;
   std::shared_ptr<KernelCache> cache;
   EngineOptions options;
   Rung rung;
   std::uint32_t workgroup_size = 128;
+  /// Of cg_init and cg_update: every workgroup of the next product reads all of their partial sums,
+  /// so these are few and large.
+  std::uint32_t update_workgroup_size = 128;
   double plan_seconds = 0;
   /// Set while a list is recorded for the sake of its kernels: these are begun, and nothing is
   /// dispatched, so that nobody waits for one kernel before the next is begun.
@@ -33,6 +41,11 @@ struct Context {
   std::uint32_t most_workgroups() const { return device->info().software() ? 16 : 1056; }
   /// Workgroups of a grid-stride loop over `count` elements.
   std::uint32_t grid(std::uint64_t count) const;
+  /// Those of cg_init and cg_update over `count` blocks.
+  std::uint32_t update_grid(std::uint64_t count) const;
+  /// Those of a fused product over `count` owners, which waits for memory most of the time and
+  /// begins with sums: as many as a large device holds at once.
+  std::uint32_t product_grid(std::uint64_t count) const;
   /// Numbers of the scalar buffer and of partial sums: the widest the device has.
   Precision scalar_precision() const {
     return wide() || device->features().float64 ? Precision::f64 : Precision::f32;

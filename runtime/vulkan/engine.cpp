@@ -47,6 +47,7 @@ void VulkanEngine::read_vector(const Buffer& buffer, std::span<double> values) {
 void VulkanEngine::build() {
   finish_begun();
   order_model();
+  fused_order_.clear();
   terms_.clear();
   structure_versions_.clear();
   data_versions_.clear();
@@ -111,6 +112,7 @@ void VulkanEngine::make_vectors() {
   partials_ = vectors_->make_partials(4ull * (block_groups() + vectors_->workgroups(n)));
   decision_ = vectors_->make_partials(codegen::kScalarCount);
   can_fuse_.reset();
+  fused_order_.clear();
   std::uint64_t cost_partials = 0;
   for (const auto& term : terms_) cost_partials += term ? term->cost_partials() : 0;
   cost_partials_ = vectors_->make_partials(cost_partials);
@@ -159,12 +161,17 @@ void VulkanEngine::refresh(const Model& model) {
   const bool uniforms = model.uniforms != source_.uniforms;
   source_ = model;
   if (rebuild || constants) return same_unknowns ? this->rebuild() : build();
+  bool data_changed = false;
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     const ir::Batch& batch = *model.terms[k].batch;
     if (batch.data_version() == data_versions_[k]) continue;
     data_versions_[k] = batch.data_version();
     if (!order_.identity()) refresh_data(batch, order_.rows[k], *ordered_batches_[k]);
     if (terms_[k]) terms_[k]->refresh_data();
+    data_changed = true;
+  }
+  for (const FusedProduct& product : fused_order_) {
+    if (data_changed && product.riders) product.riders->refresh_data();
   }
   model_.uniforms = source_.uniforms;
   if (uniforms) write_numbers(context_, uniforms_, model_.uniforms);

@@ -2,6 +2,7 @@
 #include <topograd/runtime/vulkan/gather_set.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/runtime/vulkan/riders.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -161,6 +162,11 @@ std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
         gather_request(view_.shape, Pass::jtjp, plan_.roles, plan_.owner_width);
     request.name += "_fused";
     request.fusion = fusion;
+    if (fused.riders != nullptr) {
+      for (codegen::GatherRole& role : fused.riders->roles(Pass::jtjp)) {
+        request.roles.push_back(std::move(role));
+      }
+    }
     request.dense_owners = dense_;
     found = fused_kernels_.emplace(fusion, load_kernel(context_, std::move(request))).first;
   }
@@ -178,15 +184,18 @@ std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
   table.set(BufferRole::partials, *fused.partials);
   table.set(BufferRole::decision, *fused.decision);
   table.set(BufferRole::curvature, *fused.curvature);
-  const codegen::PushConstants push{.count = part.items,
-                                    .stride = part.entries,
-                                    .out_first = static_cast<std::uint32_t>(target.first),
-                                    .x_first = static_cast<std::uint32_t>(plan_.x_first),
-                                    .overwrite = target.overwrite,
-                                    .sums_count = fused.sums_count,
-                                    .sums_stride = fused.sums_count,
-                                    .curvature_first = fused.curvature_first};
-  const std::uint32_t groups = context_.grid(part.items);
+  if (fused.riders != nullptr) fused.riders->bind(table);
+  const codegen::PushConstants push{
+      .count = part.items,
+      .stride = part.entries,
+      .out_first = static_cast<std::uint32_t>(target.first),
+      .x_first = static_cast<std::uint32_t>(plan_.x_first),
+      .overwrite = target.overwrite,
+      .sums_count = fused.sums_count,
+      .sums_stride = fused.sums_count,
+      .curvature_first = fused.curvature_first,
+      .rider_stride = fused.riders == nullptr ? 0 : fused.riders->stride()};
+  const std::uint32_t groups = context_.product_grid(part.items);
   dispatch(context_, list, found->second, table, push, groups);
   return groups;
 }

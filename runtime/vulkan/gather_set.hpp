@@ -34,6 +34,8 @@ struct SumTarget {
   const std::vector<std::uint32_t>* positions = nullptr;
 };
 
+class Riders;
+
 /// What a product of conjugate gradients needs besides, where it is fused with its direction.
 struct FusedOperands {
   const Buffer* preconditioned = nullptr;
@@ -44,6 +46,7 @@ struct FusedOperands {
   std::uint32_t sums_count = 0;      ///< of each
   const Buffer* curvature = nullptr;
   std::uint32_t curvature_first = 0;  ///< where the set's sums of p·q begin
+  const Riders* riders = nullptr;     ///< of the set; always the same ones, null if there are none
 };
 
 /// What a set needs to know of its batch.
@@ -65,6 +68,9 @@ class GatherSet {
   std::uint32_t array() const { return plan_.array; }
   std::uint64_t x_first() const { return plan_.x_first; }
   bool covers_all() const { return plan_.covers_all; }
+  std::size_t roles() const { return plan_.roles.size(); }
+  std::uint64_t entries() const { return plan_.instances.size(); }
+  const BatchView& view() const { return view_; }
   std::uint32_t owner_width() const { return plan_.owner_width; }
 
   /// Of the source that evaluates `pass` and sums.
@@ -115,6 +121,12 @@ class GatherSet {
   void add_part(std::uint32_t first_item, std::uint32_t last_item);
   void add_levels();
   void upload_columns(Part& part);
+  std::vector<std::uint32_t> entry_indices(const Part& part,
+                                           std::span<const std::uint32_t> instances,
+                                           std::span<const std::uint32_t> batch_columns) const;
+  template <class T>
+  void upload_data(Part& part, std::span<const std::uint32_t> instances,
+                   std::span<const std::uint32_t> batch_columns);
   Kernels make_kernels(Pass pass, bool stored_terms, bool predicated);
   void combine(CommandList& list, Kernels& kernels, std::uint32_t sums, BindingTable table,
                SumTarget target);

@@ -102,8 +102,9 @@ void VulkanEngine::begin_step() {
   if (step_begun_) return;
   step_begun_ = true;
   choose_product();
-  const std::size_t products = can_fuse() ? gather_order(Pass::jtjp).size() : 1;
-  curvature_ = vectors_->make_partials(products * vectors_->workgroups(model_.scalars));
+  const std::size_t products = can_fuse() ? fused_order_.size() : 1;
+  curvature_ = vectors_->make_partials(
+      products * std::max(context_.grid(model_.scalars), context_.product_grid(model_.scalars)));
 }
 
 void VulkanEngine::prepare_lists() {

@@ -69,7 +69,10 @@ const LoadedKernel& VectorOps::kernel(const Run& run) {
 std::uint32_t VectorOps::record(CommandList& list, const Run& run, BindingTable table) {
   const LoadedKernel& loaded = kernel(run);
   table.set(BufferRole::scalars, scalars_);
-  const std::uint32_t groups = one_workgroup(run.op) ? 1 : workgroups(run.constants.count);
+  const std::uint32_t groups = one_workgroup(run.op) ? 1
+                               : sums_for_products(run.op)
+                                   ? context_.update_grid(run.constants.count)
+                                   : workgroups(run.constants.count);
   dispatch(context_, list, loaded, table, run.constants, groups);
   return groups;
 }

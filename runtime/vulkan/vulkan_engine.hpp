@@ -3,6 +3,7 @@
 
 #include <topograd/runtime/order.hpp>
 #include <topograd/runtime/vulkan/device_term.hpp>
+#include <topograd/runtime/vulkan/riders.hpp>
 #include <topograd/runtime/vulkan/rows.hpp>
 #include <topograd/runtime/vulkan/vector_ops.hpp>
 
@@ -199,6 +200,12 @@ class VulkanEngine final : public Engine {
   std::uint32_t record_by_blocks(CommandList& list, VectorOps::Run run, const BindingTable& table);
   std::uint32_t block_groups() const;
   bool can_fuse();
+  /// Sets whose fused products make up that of the problem, and what rides in each.
+  struct FusedProduct {
+    GatherUse use;
+    std::unique_ptr<Riders> riders;
+  };
+  std::vector<FusedProduct> fused_order();
   void record_solve_start(CommandList& list, bool preconditioned);
   void record_iterations(CommandList& list, int count, bool preconditioned);
   /// These return the number of partial sums of the curvature.
@@ -238,7 +245,8 @@ class VulkanEngine final : public Engine {
   LoadedKernel projection_;  // loaded when first asked for
   Buffer rotated_, eigenvectors_;
   Buffer partials_, curvature_, decision_, cost_partials_;
-  std::optional<bool> can_fuse_;   // known once the lists are prepared
+  std::optional<bool> can_fuse_;           // known once the lists are prepared
+  std::vector<FusedProduct> fused_order_;  // if so
   Buffer failures_;                // one u32, where a term has guards
   std::vector<Buffer> jacobians_;  // by term, where J·p is computed from a stored Jacobian
   std::map<std::pair<std::size_t, Pass>, Decision> decisions_;

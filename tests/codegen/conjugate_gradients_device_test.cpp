@@ -60,6 +60,7 @@ struct Options {
   int max_iterations = 200;
   bool fused = false;
   bool preconditioned = true;
+  bool riders = false;  ///< fused: some of the springs ride
 };
 
 struct Outcome {
@@ -73,13 +74,19 @@ class ConjugateGradients : public KernelDeviceTest {
  protected:
   static constexpr std::uint32_t kGroups = 3;
 
+  static std::uint32_t first_rider(const SpringSet& set) { return set.count - set.count / 10; }
+
   /// D of the damping λ D.
   static VectorXd diagonal(const Normal& normal) {
     return normal.hessian.diagonal().cwiseMax(1e-6).cwiseMin(1e32);
   }
 
   void fill(KernelRunner& runner, const SpringSet& set, const Normal& normal, const Options& o) {
-    set.set_entries(runner, o.vectors);
+    if (o.riders) {
+      set.set_entries_and_riders(runner, o.vectors, first_rider(set));
+    } else {
+      set.set_entries(runner, o.vectors);
+    }
     const std::size_t n = set.x.size();
     std::vector<double> packed;
     std::vector<std::uint32_t> fixed(n);
@@ -135,6 +142,13 @@ class ConjugateGradients : public KernelDeviceTest {
     codegen::KernelRequest product = springs_jtjp_gather(o.vectors);
     product.fusion = o.fused ? codegen::Fusion::decides : codegen::Fusion::none;
     product.scalars = o.scalars;
+    if (o.riders) {
+      for (const codegen::GatherRole& role : std::vector(product.roles)) {
+        product.roles.push_back(role);
+        product.roles.back().rides = true;
+      }
+    }
+    const std::uint32_t hosts = o.riders ? first_rider(set) : set.count;
     run(VectorOp::precondition, set.vertices, kGroups);
     run(VectorOp::cg_init, set.vertices, kGroups);
     run(VectorOp::cg_start, kGroups, 1);
@@ -143,10 +157,11 @@ class ConjugateGradients : public KernelDeviceTest {
       if (!o.fused) run(VectorOp::cg_direction, n, kGroups);
       runner.run(generate(product),
                  {.count = set.vertices,
-                  .stride = 2 * set.count,
+                  .stride = 2 * hosts,
                   .overwrite = 1,
                   .sums_count = kGroups,
-                  .sums_stride = kGroups},
+                  .sums_stride = kGroups,
+                  .rider_stride = 2 * (set.count - hosts)},
                  o.fused ? kGroups : groups_of(set.vertices, 128));
       if (o.fused) {
         runner.swap(BufferRole::direction, BufferRole::next_direction);
@@ -174,15 +189,18 @@ class ConjugateGradients : public KernelDeviceTest {
 
   std::vector<Options> options() const {
     std::vector<Options> out;
-    for (int k = 0; k < 8; ++k) {
+    for (int k = 0; k < 16; ++k) {
       const bool masked = (k & 1) != 0, fused = (k & 2) != 0, preconditioned = (k & 4) == 0;
+      const bool riders = (k & 8) != 0;
+      if (riders && !fused) continue;
       const auto add = [&](Precision vectors, Precision scalars, double tolerance) {
         out.push_back({.vectors = vectors,
                        .scalars = scalars,
                        .masked = masked,
                        .tolerance = tolerance,
                        .fused = fused,
-                       .preconditioned = preconditioned});
+                       .preconditioned = preconditioned,
+                       .riders = riders});
       };
       add(Precision::f32, Precision::f32, 1e-5);
       if (!device_->features().float64) continue;
@@ -213,8 +231,8 @@ TEST_F(ConjugateGradients, AgreeWithADenseSolve) {
     EXPECT_EQ(got.state, SolverState::converged);
     EXPECT_GT(got.iterations, 3);
     EXPECT_LT((got.step - want).norm(), close * want.norm())
-        << "masked " << o.masked << ", fused " << o.fused << ", preconditioned "
-        << o.preconditioned;
+        << "masked " << o.masked << ", fused " << o.fused << ", preconditioned " << o.preconditioned
+        << ", riders " << o.riders;
     const double decrease = -normal.gradient.dot(want) - 0.5 * want.dot(normal.hessian * want);
     EXPECT_NEAR(got.model_decrease / decrease, 1, close);
     EXPECT_NEAR(got.step_squared / want.squaredNorm(), 1, close);

@@ -46,6 +46,9 @@ std::vector<Golden> goldens() {
   predicated.predicated = true;
   KernelRequest fused = springs_jtjp_gather(Precision::f32);
   fused.fusion = codegen::Fusion::decides;
+  KernelRequest riders = fused;
+  riders.roles.push_back(riders.roles[0]);
+  riders.roles.back().rides = true;
   return {
       {"project_blocks_f64", generate(ProjectionRequest{})},
       {"springs_residual_f32", generate(springs_residual(Precision::f32))},
@@ -70,6 +73,7 @@ std::vector<Golden> goldens() {
        generate(
            {.op = VectorOp::cg_direction, .vectors = Precision::f32, .scalars = Precision::f32})},
       {"springs_jtjp_fused_f32", generate(fused)},
+      {"springs_jtjp_riders_f32", generate(riders)},
       {"vector_precondition_f64_w3_masked",
        generate({.op = VectorOp::precondition, .width = 3, .masked = true})},
   };

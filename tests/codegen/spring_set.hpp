@@ -84,27 +84,60 @@ struct SpringSet {
 
   /// Entries by owner: first those whose end a is the owner, then those whose end b is.
   void set_entries(KernelRunner& runner, codegen::Precision precision) const {
-    std::vector<std::uint32_t> starts = {0}, others, entries, owners;
-    std::vector<double> rests;
-    for (std::uint32_t owner = 0; owner < vertices; ++owner) {
-      for (const auto& [own, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
-        for (std::uint32_t i = 0; i < count; ++i) {
-          if ((*own)[i] != 3 * owner) continue;
-          others.push_back((*other)[i]);
-          rests.push_back(rest[i]);
-          entries.push_back(i);
-        }
-        starts.push_back(static_cast<std::uint32_t>(others.size()));
-      }
-      owners.push_back(owner);
-    }
-    runner.set(codegen::BufferRole::index_columns, others);
-    runner.set(codegen::BufferRole::data_columns, precision, rests);
-    runner.set(codegen::BufferRole::starts, starts);
-    runner.set(codegen::BufferRole::owners, owners);
-    runner.set(codegen::BufferRole::outputs, owners);
-    runner.set(codegen::BufferRole::entries, entries);
+    const Entries all = entries(0, count, false);
+    runner.set(codegen::BufferRole::index_columns, all.others);
+    runner.set(codegen::BufferRole::data_columns, precision, all.rests);
+    runner.set(codegen::BufferRole::starts, all.starts);
+    runner.set(codegen::BufferRole::owners, all.owners);
+    runner.set(codegen::BufferRole::outputs, all.owners);
+    runner.set(codegen::BufferRole::entries, all.instances);
     set_points(runner, precision);
+  }
+
+  /// The same, but the springs from `first` on ride.
+  void set_entries_and_riders(KernelRunner& runner, codegen::Precision precision,
+                              std::uint32_t first) const {
+    set_entries(runner, precision);
+    const Entries hosts = entries(0, first, false), riders = entries(first, count, true);
+    runner.set(codegen::BufferRole::index_columns, hosts.others);
+    runner.set(codegen::BufferRole::data_columns, precision, hosts.rests);
+    runner.set(codegen::BufferRole::starts, hosts.starts);
+    runner.set(codegen::BufferRole::rider_index_columns, riders.others);
+    runner.set(codegen::BufferRole::rider_data_columns, precision, riders.rests);
+    runner.set(codegen::BufferRole::rider_starts, riders.starts);
+    std::vector<std::uint32_t> words((vertices + 31) / 32 * 2, 0);
+    for (std::uint32_t k = 0; k < riders.owners.size(); ++k) {
+      const std::uint32_t owner = riders.owners[k];
+      words[owner / 32 * 2] += 1u << owner % 32;
+      for (std::size_t w = owner / 32 * 2 + 3; w < words.size(); w += 2) ++words[w];
+    }
+    runner.set(codegen::BufferRole::rider_owners, words);
+  }
+
+ private:
+  struct Entries {
+    std::vector<std::uint32_t> starts = {0}, others, instances, owners;
+    std::vector<double> rests;
+  };
+
+  /// Those of springs [first, last), of all owners or of those that have any.
+  Entries entries(std::uint32_t first, std::uint32_t last, bool touched) const {
+    Entries out;
+    for (std::uint32_t owner = 0; owner < vertices; ++owner) {
+      const Entries before = out;
+      for (const auto& [own, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+        for (std::uint32_t i = first; i < last; ++i) {
+          if ((*own)[i] != 3 * owner) continue;
+          out.others.push_back((*other)[i]);
+          out.rests.push_back(rest[i]);
+          out.instances.push_back(i);
+        }
+        out.starts.push_back(static_cast<std::uint32_t>(out.others.size()));
+      }
+      out.owners.push_back(owner);
+      if (touched && out.others.size() == before.others.size()) out = before;
+    }
+    return out;
   }
 };
 

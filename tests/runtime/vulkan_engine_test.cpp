@@ -31,6 +31,30 @@ struct Case {
 
 OwnedModel springs(std::uint32_t n) { return springs_model(n, 3 * n); }
 
+/// d u times the distance of two points, squared.
+constexpr const char* kWeightedSpring = R"(program parameters=6 data=1 uniforms=1 seeds=0 {
+  %0 = parameter 0
+  %1 = parameter 1
+  %2 = parameter 2
+  %3 = parameter 3
+  %4 = parameter 4
+  %5 = parameter 5
+  %6 = data 0
+  %7 = uniform 0
+  %8 = sub %0, %3
+  %9 = sub %1, %4
+  %10 = sub %2, %5
+  %11 = square %8
+  %12 = square %9
+  %13 = square %10
+  %14 = add %11, %12
+  %15 = add %14, %13
+  %16 = mul %6, %7
+  %17 = mul %16, %15
+  return %17
+}
+)";
+
 const Case kCases[] = {{"springs of one workgroup", springs, 12},
                        {"springs", springs, 1000},
                        {"a block that all share", shared_model, 2000},
@@ -330,6 +354,30 @@ TEST_F(VulkanEngineTest, StepsSolveTheDampedNormalEquations) {
       const OwnedModel& at = m;
       m.x = moved;
       EXPECT_NEAR(report.trial_cost, reference_cost(at), 1e-10 * std::max(1e-3, report.trial_cost));
+    }
+  }
+}
+
+TEST_F(VulkanEngineTest, SmallTermsThatRideInAProductFollowTheirData) {
+  OwnedModel m = springs_model(100, 300);
+  m.add_term("weighted", kWeightedSpring);
+  m.model.uniforms = {1.5};
+  for (std::uint32_t k = 0; k < 4; ++k) {
+    const std::uint32_t a = 30 * k, b = 3 * (97 - 5 * k);
+    m.add_row(2, {a, a + 1, a + 2, b, b + 1, b + 2, 0}, {0.5 + k});
+  }
+  const auto engine = open(m);
+  const runtime::StepRequest request{.lambda = 1e-2, .linear_tolerance = 1e-12};
+  for (const double weight : {1.0, 7.0}) {
+    m.batches[2]->set_data(1, 0, weight);
+    engine->refresh(m.model);
+    engine->linearize();
+    engine->try_step(request);
+    const Eigen::VectorXd want = dense_step(m, request);
+    std::vector<double> trial(m.x.size());
+    engine->trial_point(trial);
+    for (std::size_t k = 0; k < trial.size(); ++k) {
+      EXPECT_NEAR(trial[k] - m.x[k], want[k], 1e-8 * want.norm()) << k << ", weight " << weight;
     }
   }
 }

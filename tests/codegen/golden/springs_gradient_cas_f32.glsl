@@ -24,16 +24,6 @@ layout(std430, binding = 1) restrict readonly buffer IndexColumnsBuffer { uint i
 layout(std430, binding = 2) restrict readonly buffer DataColumnsBuffer { float data_columns[]; };
 layout(std430, binding = 3) restrict buffer ResultsBuffer { uint results[]; };
 
-// a / b where the device divides well only by numbers up to 2^126, which is all that Vulkan promises:
-// a reciprocal of more would be subnormal.
-float tg_quotient_f32(float a, float b) {
-  float scale = abs(b) > 4.25352959e37 ? 0.25 : 1.0;  // 2^125
-  precise float numerator = a * scale;
-  precise float denominator = b * scale;
-  precise float q = numerator / denominator;
-  return q;
-}
-
 // Adds to a float whose bits are seen as an integer.
 void add_to_results(uint position, float value) {
   uint expected = results[position];
@@ -72,7 +62,7 @@ void main() {
   precise float t10 = b9 ? t8 : 0.0;
   precise float t11 = t10 - rest_length;
   precise float t12 = b9 ? t11 : 0.0;
-  precise float t13 = tg_quotient_f32(0.5, t8);
+  precise float t13 = 0.5 / t8;
   precise float t14 = t12 == float(0.0) ? float(0.0) : t12 * t13;
   precise float t15 = t14 * 2.0;
   precise float t16 = t0 * t15;

@@ -23,6 +23,7 @@ layout(push_constant) uniform PushConstants {
   uint sums_count;       // how many there are
   uint sums_stride;      // between kinds of them
   uint curvature_first;  // position of workgroup 0's sum
+  uint rider_stride;     // between columns of riders
 };
 
 layout(std430, binding = 0) restrict readonly buffer XBuffer { float x[]; };
@@ -39,16 +40,6 @@ layout(std430, binding = 10) restrict readonly buffer DampingBuffer { float damp
 layout(std430, binding = 11) restrict writeonly buffer NextDirectionBuffer { float next_direction[]; };
 layout(std430, binding = 12) restrict writeonly buffer DecisionBuffer { double decision[]; };
 layout(std430, binding = 13) restrict writeonly buffer CurvatureBuffer { double curvature[]; };
-
-// a / b where the device divides well only by numbers up to 2^126, which is all that Vulkan promises:
-// a reciprocal of more would be subnormal.
-float tg_quotient_f32(float a, float b) {
-  float scale = abs(b) > 4.25352959e37 ? 0.25 : 1.0;  // 2^125
-  precise float numerator = a * scale;
-  precise float denominator = b * scale;
-  precise float q = numerator / denominator;
-  return q;
-}
 
 // True for both infinities, decided on the bits.
 bool tg_is_inf_f64(double x) {
@@ -172,7 +163,7 @@ void main() {
       precise float t17 = t9 * t9;
       precise float t18 = t16 + t17;
       precise float t19 = sqrt(t18);
-      precise float t20 = tg_quotient_f32(0.5, t19);
+      precise float t20 = 0.5 / t19;
       precise float t21 = t13 == float(0.0) ? float(0.0) : t13 * t20;
       bool b22 = t18 > 0.0;
       precise float t23 = b22 ? t21 : 0.0;
@@ -217,7 +208,7 @@ void main() {
       precise float t17 = t9 * t9;
       precise float t18 = t16 + t17;
       precise float t19 = sqrt(t18);
-      precise float t20 = tg_quotient_f32(0.5, t19);
+      precise float t20 = 0.5 / t19;
       precise float t21 = t13 == float(0.0) ? float(0.0) : t13 * t20;
       bool b22 = t18 > 0.0;
       precise float t23 = b22 ? t21 : 0.0;

@@ -30,16 +30,6 @@ layout(std430, binding = 5) restrict readonly buffer OutputsBuffer { uint output
 layout(std430, binding = 6) restrict buffer ResultsBuffer { float results[]; };
 layout(std430, binding = 7) restrict readonly buffer ScalarsBuffer { double scalars[]; };
 
-// a / b where the device divides well only by numbers up to 2^126, which is all that Vulkan promises:
-// a reciprocal of more would be subnormal.
-float tg_quotient_f32(float a, float b) {
-  float scale = abs(b) > 4.25352959e37 ? 0.25 : 1.0;  // 2^125
-  precise float numerator = a * scale;
-  precise float denominator = b * scale;
-  precise float q = numerator / denominator;
-  return q;
-}
-
 void main() {
   uint w = gl_GlobalInvocationID.x + first;
   if (w >= count) return;
@@ -86,7 +76,7 @@ void main() {
     precise float t17 = t9 * t9;
     precise float t18 = t16 + t17;
     precise float t19 = sqrt(t18);
-    precise float t20 = tg_quotient_f32(0.5, t19);
+    precise float t20 = 0.5 / t19;
     precise float t21 = t13 == float(0.0) ? float(0.0) : t13 * t20;
     bool b22 = t18 > 0.0;
     precise float t23 = b22 ? t21 : 0.0;
@@ -131,7 +121,7 @@ void main() {
     precise float t17 = t9 * t9;
     precise float t18 = t16 + t17;
     precise float t19 = sqrt(t18);
-    precise float t20 = tg_quotient_f32(0.5, t19);
+    precise float t20 = 0.5 / t19;
     precise float t21 = t13 == float(0.0) ? float(0.0) : t13 * t20;
     bool b22 = t18 > 0.0;
     precise float t23 = b22 ? t21 : 0.0;
