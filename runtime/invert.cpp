@@ -1,6 +1,9 @@
 // Inversion of index columns: for every owner, the instances that touch it.
 #include <topograd/runtime/plan.hpp>
 
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -33,28 +36,31 @@ class Inverter {
   }
 
  private:
-  template <class Visit>
-  void each_entry(Visit visit) const {
-    std::vector<std::uint32_t> rows;
-    for (std::uint32_t role = 0; role < plan_.roles.size(); ++role) {
-      const SlotGroup& group = groups_[plan_.roles[role]];
-      const std::uint64_t base = plan_.x_first + group.coordinates[0];
-      for (std::size_t first = 0; first < batch_.size(); first += ir::Batch::kBlockRows) {
-        rows.resize(std::min(ir::Batch::kBlockRows, batch_.size() - first));
-        batch_.copy_index_column(group.slots[0], first, rows);
-        for (std::size_t k = 0; k < rows.size(); ++k) {
-          visit(static_cast<std::uint32_t>((rows[k] - base) / plan_.owner_width), role,
-                static_cast<std::uint32_t>(first + k));
-        }
-      }
+  /// By role: the owner of each instance.
+  std::vector<std::vector<std::uint32_t>> find_owners() const {
+    std::vector<std::vector<std::uint32_t>> owners;
+    for (std::uint32_t index : plan_.roles) {
+      const SlotGroup& group = groups_[index];
+      const auto base = static_cast<std::uint32_t>(plan_.x_first + group.coordinates[0]);
+      std::vector<std::uint32_t>& of_role = owners.emplace_back(batch_.size());
+      const auto rows = tbb::blocked_range<std::size_t>(0, batch_.size(), ir::Batch::kBlockRows);
+      tbb::parallel_for(rows, [&](const auto& range) {
+        const auto part = std::span(of_role).subspan(range.begin(), range.size());
+        batch_.copy_index_column(group.slots[0], range.begin(), part);
+        for (std::uint32_t& v : part) v = (v - base) / plan_.owner_width;
+      });
     }
+    return owners;
   }
 
   Sorted sort_few() const {
+    const std::vector<std::vector<std::uint32_t>> owners = find_owners();
     std::vector<Entry> entries;
-    each_entry([&](auto owner, auto role, auto instance) {
-      entries.push_back({owner, role, instance});
-    });
+    for (std::uint32_t role = 0; role < owners.size(); ++role) {
+      for (std::uint32_t i = 0; i < owners[role].size(); ++i) {
+        entries.push_back({owners[role][i], role, i});
+      }
+    }
     std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
       return std::pair(a.owner, a.role) < std::pair(b.owner, b.role);
     });
@@ -75,15 +81,26 @@ class Inverter {
 
   Sorted sort_many() const {
     const auto roles = plan_.roles.size();
+    const std::vector<std::vector<std::uint32_t>> owners = find_owners();
     std::vector<std::uint32_t> starts(owners_ * roles + 1, 0);
-    each_entry([&](auto owner, auto role, auto) { ++starts[owner * roles + role]; });
+    each_slice(owners, [&](auto owner, auto role, auto) { ++starts[owner * roles + role]; });
     std::exclusive_scan(starts.begin(), starts.end(), starts.begin(), 0u);
     Sorted sorted;
     sorted.instances.resize(starts.back());
     std::vector<std::uint32_t> next(starts.begin(), starts.end() - 1);
-    each_entry([&](auto owner, auto role, auto instance) {
+    each_slice(owners, [&](auto owner, auto role, auto instance) {
       sorted.instances[next[owner * roles + role]++] = instance;
     });
+    bool all = true;
+    for (std::uint64_t owner = 0; all && owner < owners_; ++owner) {
+      all = starts[owner * roles] != starts[(owner + 1) * roles];
+    }
+    if (all) {
+      sorted.owners.resize(owners_);
+      std::iota(sorted.owners.begin(), sorted.owners.end(), 0u);
+      sorted.starts = std::move(starts);
+      return sorted;
+    }
     for (std::uint64_t owner = 0; owner < owners_; ++owner) {
       if (starts[owner * roles] == starts[(owner + 1) * roles]) continue;
       sorted.owners.push_back(static_cast<std::uint32_t>(owner));
@@ -92,6 +109,26 @@ class Inverter {
     }
     sorted.starts.push_back(starts.back());
     return sorted;
+  }
+
+  /// Visits all entries, ascending by instance for each owner and role. Threads have ranges of
+  /// owners of their own; each reads all entries, which costs little beside the visits.
+  template <class Visit>
+  void each_slice(const std::vector<std::vector<std::uint32_t>>& owners, Visit visit) const {
+    constexpr std::uint64_t kMostSlices = 8;
+    const auto threads = static_cast<std::uint64_t>(tbb::this_task_arena::max_concurrency());
+    const std::uint64_t slices = batch_.size() < ir::Batch::kBlockRows
+                                     ? 1
+                                     : std::clamp<std::uint64_t>(threads, 1, kMostSlices);
+    tbb::parallel_for(std::uint64_t{0}, slices, [&](std::uint64_t slice) {
+      const std::uint64_t begin = owners_ * slice / slices, end = owners_ * (slice + 1) / slices;
+      for (std::uint32_t role = 0; role < owners.size(); ++role) {
+        for (std::uint32_t i = 0; i < owners[role].size(); ++i) {
+          const std::uint32_t owner = owners[role][i];
+          if (owner >= begin && owner < end) visit(owner, role, i);
+        }
+      }
+    });
   }
 
   const ir::Batch& batch_;
@@ -106,6 +143,14 @@ class Cutter {
   Cutter(Sorted sorted, GatherPlan& plan) : sorted_(std::move(sorted)), plan_(plan) {}
 
   void cut() {
+    if (all_are_light()) {
+      plan_.direct_items = static_cast<std::uint32_t>(sorted_.owners.size());
+      plan_.owners = sorted_.owners;
+      plan_.outputs = std::move(sorted_.owners);
+      plan_.starts = std::move(sorted_.starts);
+      plan_.instances = std::move(sorted_.instances);
+      return;
+    }
     add_light_owners();
     plan_.direct_items = static_cast<std::uint32_t>(plan_.owners.size());
     add_heavy_owners();
@@ -118,6 +163,12 @@ class Cutter {
     return sorted_.starts[(k + 1) * roles()] - sorted_.starts[k * roles()];
   }
   std::size_t roles() const { return plan_.roles.size(); }
+  bool all_are_light() const {
+    for (std::size_t k = 0; k < sorted_.owners.size(); ++k) {
+      if (entries_of(k) > kSegment) return false;
+    }
+    return true;
+  }
 
   void add_light_owners() {
     for (std::size_t k = 0; k < sorted_.owners.size(); ++k) {

@@ -1,7 +1,11 @@
 // Column layouts: derived and constant columns, groups of slots.
 #include <topograd/runtime/plan.hpp>
 
+#include <tbb/parallel_for.h>
+
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <bit>
 #include <optional>
 
@@ -14,26 +18,41 @@ using codegen::IndexSource;
 
 constexpr std::size_t kRows = ir::Batch::kBlockRows;
 
-std::vector<std::uint32_t> read_index(const ir::Batch& batch, std::uint32_t column,
-                                      std::size_t first) {
-  std::vector<std::uint32_t> out(std::min(kRows, batch.size() - first));
-  batch.copy_index_column(column, first, out);
-  return out;
-}
-
-/// Calls test(rows of a, rows of b) for each block of rows from `first` on until it says no.
-template <class Test>
-bool all_blocks(const ir::Batch& batch, std::uint32_t a, std::uint32_t b, std::size_t first,
-                Test test) {
-  for (std::size_t row = first; row < batch.size(); row += kRows) {
-    if (!test(read_index(batch, a, row), read_index(batch, b, row))) return false;
+/// A block of rows of an index column, on the stack.
+class IndexRows {
+ public:
+  IndexRows(const ir::Batch& batch, std::uint32_t column, std::size_t first)
+      : size_(std::min(kRows, batch.size() - first)) {
+    batch.copy_index_column(column, first, std::span(rows_).first(size_));
   }
-  return true;
+  const std::uint32_t* begin() const { return rows_.data(); }
+  const std::uint32_t* end() const { return rows_.data() + size_; }
+  std::size_t size() const { return size_; }
+  std::uint32_t operator[](std::size_t k) const { return rows_[k]; }
+
+ private:
+  std::size_t size_;
+  std::array<std::uint32_t, kRows> rows_;  // the first size_ of them are set
+};
+
+/// True if test(row) says so of each block of rows, those from `first`, first + kRows, ... on. The
+/// first block is tried by itself: most tests fail there.
+template <class Test>
+bool all_blocks(const ir::Batch& batch, std::size_t first, Test test) {
+  if (first >= batch.size()) return true;
+  if (!test(first)) return false;
+  const std::size_t blocks = (batch.size() - first + kRows - 1) / kRows;
+  std::atomic<bool> holds = true;
+  tbb::parallel_for(std::size_t{1}, blocks, [&](std::size_t k) {
+    if (holds.load(std::memory_order_relaxed) && !test(first + k * kRows)) holds = false;
+  });
+  return holds;
 }
 
 bool has_offset(const ir::Batch& batch, std::uint32_t a, std::uint32_t b, std::int32_t offset,
                 std::size_t first) {
-  return all_blocks(batch, a, b, first, [&](const auto& x, const auto& y) {
+  return all_blocks(batch, first, [&](std::size_t row) {
+    const IndexRows x(batch, a, row), y(batch, b, row);
     bool same = true;
     for (std::size_t k = 0; k < x.size(); ++k) {
       same &= y[k] - x[k] == static_cast<std::uint32_t>(offset);
@@ -44,26 +63,22 @@ bool has_offset(const ir::Batch& batch, std::uint32_t a, std::uint32_t b, std::i
 
 bool is_constant(const ir::Batch& batch, std::uint32_t column, std::uint32_t value,
                  std::size_t first) {
-  for (std::size_t row = first; row < batch.size(); row += kRows) {
-    const auto block = read_index(batch, column, row);
-    if (std::any_of(block.begin(), block.end(), [&](auto v) { return v != value; })) return false;
-  }
-  return true;
+  return all_blocks(batch, first, [&](std::size_t row) {
+    const IndexRows block(batch, column, row);
+    return std::all_of(block.begin(), block.end(), [&](auto v) { return v == value; });
+  });
 }
 
 bool is_constant_data(const ir::Batch& batch, std::uint32_t column, double value,
                       std::size_t first) {
   const auto bits = std::bit_cast<std::uint64_t>(value);
-  std::vector<double> block;
-  for (std::size_t row = first; row < batch.size(); row += kRows) {
-    block.resize(std::min(kRows, batch.size() - row));
+  return all_blocks(batch, first, [&](std::size_t row) {
+    std::array<double, kRows> rows;
+    const auto block = std::span(rows).first(std::min(kRows, batch.size() - row));
     batch.copy_data_column(column, row, block);
-    if (std::any_of(block.begin(), block.end(),
-                    [&](double v) { return std::bit_cast<std::uint64_t>(v) != bits; })) {
-      return false;
-    }
-  }
-  return true;
+    return std::all_of(block.begin(), block.end(),
+                       [&](double v) { return std::bit_cast<std::uint64_t>(v) == bits; });
+  });
 }
 
 /// Builds a layout slot by slot.
@@ -145,15 +160,28 @@ std::optional<Place> place_of(const ir::Batch& batch, std::uint32_t column,
   const std::uint32_t array = array_of(arrays, batch.index(0, column));
   const ParameterArray& a = arrays[array];
   const std::uint64_t end = a.offset + a.blocks * a.width;
-  const auto coordinate = static_cast<std::uint32_t>((batch.index(0, column) - a.offset) % a.width);
-  for (std::size_t row = 0; row < batch.size(); row += kRows) {
-    for (std::uint32_t index : read_index(batch, column, row)) {
-      if (index < a.offset || index >= end || (index - a.offset) % a.width != coordinate) {
-        return std::nullopt;
-      }
-    }
-  }
+  const auto offset = static_cast<std::uint32_t>(a.offset);  // of an array that has an index
+  const std::uint32_t coordinate = (batch.index(0, column) - offset) % a.width;
+  const bool same = all_blocks(batch, 0, [&](std::size_t row) {
+    const IndexRows block(batch, column, row);
+    return std::all_of(block.begin(), block.end(), [&](std::uint32_t index) {
+      return index >= offset && index < end && (index - offset) % a.width == coordinate;
+    });
+  });
+  if (!same) return std::nullopt;
   return Place{array, coordinate};
+}
+
+/// Coordinate of a column in the blocks of a group, if it lies in them in all rows.
+std::optional<std::uint32_t> coordinate_in(const SlotGroup& group, const ir::Batch& batch,
+                                           std::uint32_t column,
+                                           std::span<const ParameterArray> arrays) {
+  const auto offset =
+      static_cast<std::int32_t>(batch.index(0, column) - batch.index(0, group.slots[0]));
+  const std::int64_t coordinate = std::int64_t{group.coordinates[0]} + offset;
+  if (coordinate < 0 || coordinate >= std::int64_t{arrays[group.array].width}) return std::nullopt;
+  if (!has_offset(batch, group.slots[0], column, offset, 0)) return std::nullopt;
+  return static_cast<std::uint32_t>(coordinate);
 }
 
 std::vector<SlotGroup> scalar_groups(const ir::Batch& batch) {
@@ -194,17 +222,19 @@ std::vector<SlotGroup> find_groups(const ir::Batch& batch, std::span<const Param
   if (batch.size() == 0) return scalar_groups(batch);
   std::vector<SlotGroup> groups;
   for (std::uint32_t k = 0; k < batch.parameter_columns(); ++k) {
+    bool found = false;
+    for (SlotGroup& group : groups) {
+      const std::optional<std::uint32_t> coordinate = coordinate_in(group, batch, k, arrays);
+      if (!coordinate) continue;
+      group.slots.push_back(k);
+      group.coordinates.push_back(*coordinate);
+      found = true;
+      break;
+    }
+    if (found) continue;
     const std::optional<Place> place = place_of(batch, k, arrays);
     if (!place) return scalar_groups(batch);
-    const auto belongs = [&](const SlotGroup& g) {
-      if (g.array != place->array) return false;
-      const auto offset = static_cast<std::int32_t>(place->coordinate - g.coordinates[0]);
-      return has_offset(batch, g.slots[0], k, offset, 0);
-    };
-    auto group = std::find_if(groups.begin(), groups.end(), belongs);
-    if (group == groups.end()) group = groups.insert(groups.end(), SlotGroup{place->array, {}, {}});
-    group->slots.push_back(k);
-    group->coordinates.push_back(place->coordinate);
+    groups.push_back({place->array, {k}, {place->coordinate}});
   }
   return groups;
 }

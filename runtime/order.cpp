@@ -3,7 +3,10 @@
 
 #include <topograd/runtime/plan.hpp>
 
+#include <tbb/parallel_for.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <numeric>
 
@@ -21,6 +24,14 @@ constexpr double kWorthIt = 4;
 constexpr double kGood = 64;
 constexpr std::uint32_t kUnseen = ~0u;
 
+/// Calls work(first, count) for pieces of 0 .. n, on all threads.
+template <class Work>
+void each_piece(std::size_t n, Work work) {
+  constexpr std::size_t kPiece = std::size_t{1} << 15;
+  tbb::parallel_for(std::size_t{0}, (n + kPiece - 1) / kPiece,
+                    [&](std::size_t k) { work(k * kPiece, std::min(kPiece, n - k * kPiece)); });
+}
+
 /// Blocks of all arrays, numbered one after the other.
 class Blocks {
  public:
@@ -34,7 +45,7 @@ class Blocks {
   std::uint32_t first(std::size_t array) const { return first_[array]; }
   std::uint32_t of(std::size_t array, std::uint32_t scalar) const {
     const ParameterArray& a = arrays_[array];
-    return first_[array] + static_cast<std::uint32_t>((scalar - a.offset) / a.width);
+    return first_[array] + (scalar - static_cast<std::uint32_t>(a.offset)) / a.width;
   }
 
  private:
@@ -43,12 +54,13 @@ class Blocks {
   std::uint32_t count_ = 0;
 };
 
-/// True if, in a sample of a term's instances, blocks of one instance and of the next are near each
-/// other.
-bool looks_local(const Term& term, std::span<const ParameterArray> arrays, const Blocks& blocks) {
+/// In a sample of a term's instances, the mean distance between blocks of one instance, or of one
+/// and the next if that is larger.
+double sampled_spread(const Term& term, std::span<const ParameterArray> arrays,
+                      const Blocks& blocks) {
   constexpr std::size_t kSamples = 2048;
   const ir::Batch& batch = *term.batch;
-  if (batch.size() < 2) return true;
+  if (batch.size() < 2) return 0;
   const auto block_at = [&](std::size_t row, std::uint32_t slot) {
     const std::uint32_t index = batch.index(row, slot);
     std::size_t array = arrays.size() - 1;
@@ -67,7 +79,26 @@ bool looks_local(const Term& term, std::span<const ParameterArray> arrays, const
     inside += farthest;
     step += std::abs(block_at(row + 1, 0) - first);
   }
-  const double mean = std::max(inside, step) / static_cast<double>(count);
+  return std::max(inside, step) / static_cast<double>(count);
+}
+
+/// Mean over all instances of what `measure` says of their terms: four anchors at the corners of a
+/// mesh do not make it a shuffled one.
+template <class Item, class Size, class Measure>
+double weighted_mean(std::span<const Item> items, Size size, Measure measure) {
+  double sum = 0, weight = 0;
+  for (const Item& item : items) {
+    const auto n = static_cast<double>(size(item));
+    if (n > 0) sum += n * measure(item);
+    weight += n;
+  }
+  return weight > 0 ? sum / weight : 0;
+}
+
+bool looks_local(const Model& model, const Blocks& blocks) {
+  const double mean = weighted_mean(
+      std::span<const Term>(model.terms), [](const Term& t) { return t.batch->size(); },
+      [&](const Term& t) { return sampled_spread(t, model.arrays, blocks); });
   return mean * mean < kGood * blocks.count();
 }
 
@@ -88,13 +119,15 @@ Touched touched_blocks(const Term& term, const Model& model, const Blocks& block
   if (groups.empty() || groups.front().array == kScalars) return {};
   Touched out{static_cast<std::uint32_t>(groups.size()), {}};
   out.blocks.resize(term.batch->size() * out.width);
-  std::vector<std::uint32_t> column(term.batch->size());
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    term.batch->copy_index_column(groups[g].slots[0], 0, column);
-    for (std::size_t i = 0; i < column.size(); ++i) {
-      out.blocks[i * out.width + g] = blocks.of(groups[g].array, column[i]);
+  each_piece(term.batch->size(), [&](std::size_t first, std::size_t count) {
+    std::vector<std::uint32_t> column(count);
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      term.batch->copy_index_column(groups[g].slots[0], first, column);
+      for (std::size_t i = 0; i < count; ++i) {
+        out.blocks[(first + i) * out.width + g] = blocks.of(groups[g].array, column[i]);
+      }
     }
-  }
+  });
   return out;
 }
 
@@ -172,19 +205,25 @@ std::vector<std::uint32_t> rank_in_arrays(std::span<const std::uint32_t> visited
 /// Mean distance between the blocks of an instance under a numbering, of those that `counts`.
 template <class Number, class Counts>
 double mean_distance(std::span<const Touched> terms, Number number, Counts counts) {
-  double sum = 0;
-  std::uint64_t pairs = 0;
+  // Sums of integers, so that they do not depend on the threads.
+  std::atomic<std::uint64_t> sum = 0, pairs = 0;
   for (const Touched& t : terms) {
-    for (std::size_t i = 0; i < t.instances(); ++i) {
-      const auto blocks = t.of(i);
-      for (std::size_t k = 1; k < blocks.size(); ++k) {
-        if (!counts(blocks[k]) || !counts(blocks[0])) continue;
-        ++pairs;
-        sum += std::abs(static_cast<double>(number(blocks[k])) - number(blocks[0]));
+    each_piece(t.instances(), [&](std::size_t first, std::size_t count) {
+      std::uint64_t distance = 0, found = 0;
+      for (std::size_t i = first; i < first + count; ++i) {
+        const auto blocks = t.of(i);
+        for (std::size_t k = 1; k < blocks.size(); ++k) {
+          if (!counts(blocks[k]) || !counts(blocks[0])) continue;
+          const std::uint32_t a = number(blocks[k]), b = number(blocks[0]);
+          distance += a > b ? a - b : b - a;
+          ++found;
+        }
       }
-    }
+      sum += distance;
+      pairs += found;
+    });
   }
-  return pairs == 0 ? 0 : sum / static_cast<double>(pairs);
+  return pairs == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(pairs);
 }
 
 /// Mean distance between the first blocks of one instance and the next.
@@ -199,16 +238,18 @@ double mean_step(const Touched& t, Number number, Row row) {
 
 /// Instances by the smallest of their new blocks.
 std::vector<std::uint32_t> sort_rows(const Touched& t, std::span<const std::uint32_t> rank) {
-  const auto key = [&](std::size_t i) {
-    std::uint32_t least = kUnseen;
-    for (std::uint32_t b : t.of(i)) least = std::min(least, rank[b]);
-    return least;
-  };
-  std::vector<std::uint32_t> start(rank.size() + 1, 0), rows(t.instances());
-  for (std::size_t i = 0; i < rows.size(); ++i) ++start[key(i) + 1];
+  std::vector<std::uint32_t> keys(t.instances()), start(rank.size() + 1, 0), rows(t.instances());
+  each_piece(keys.size(), [&](std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i) {
+      keys[i] = kUnseen;
+      for (std::uint32_t b : t.of(i)) keys[i] = std::min(keys[i], rank[b]);
+    }
+  });
+  for (std::uint32_t key : keys) ++start[key + 1];
   std::partial_sum(start.begin(), start.end(), start.begin());
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    rows[start[key(i)]++] = static_cast<std::uint32_t>(i);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[start[keys[i]]++] = static_cast<std::uint32_t>(i);
+  }
   return rows;
 }
 
@@ -228,6 +269,40 @@ std::vector<std::uint32_t> scalar_positions(const Model& model, const Blocks& bl
   return position;
 }
 
+/// Rows of a batch in another order, with their parameters' new positions. What waits for memory,
+/// reading rows from all over the batch, runs on all threads.
+std::unique_ptr<ir::Batch> pick_rows(const ir::Batch& source, std::span<const std::uint32_t> rows,
+                                     std::span<const std::uint32_t> position) {
+  constexpr std::size_t kRound = std::size_t{1} << 18;
+  auto batch = std::make_unique<ir::Batch>(source.parameter_columns(), source.uniform_columns(),
+                                           source.data_columns());
+  const std::uint32_t columns = source.index_columns(), numbers = source.data_columns();
+  const std::size_t room = std::min(kRound, rows.size());
+  std::vector<std::uint32_t> indices(room * columns);
+  std::vector<double> data(room * numbers);
+  std::vector<std::uint64_t> residual_rows(room);
+  for (std::size_t from = 0; from < rows.size(); from += kRound) {
+    const auto round = rows.subspan(from, std::min(kRound, rows.size() - from));
+    tbb::parallel_for(tbb::blocked_range<std::size_t>(0, round.size(), 1 << 12), [&](auto& range) {
+      for (std::size_t i = range.begin(); i < range.end(); ++i) {
+        for (std::uint32_t k = 0; k < columns; ++k) {
+          const std::uint32_t index = source.index(round[i], k);
+          indices[i * columns + k] = k < source.parameter_columns() ? position[index] : index;
+        }
+        for (std::uint32_t k = 0; k < numbers; ++k) {
+          data[i * numbers + k] = source.data(round[i], k);
+        }
+        residual_rows[i] = source.residual_row(round[i]);
+      }
+    });
+    for (std::size_t i = 0; i < round.size(); ++i) {
+      batch->append(std::span(indices).subspan(i * columns, columns),
+                    std::span(data).subspan(i * numbers, numbers), residual_rows[i]);
+    }
+  }
+  return batch;
+}
+
 }  // namespace
 
 void ModelOrder::apply(std::span<const double> x, std::span<double> ordered) const {
@@ -241,8 +316,7 @@ void ModelOrder::undo(std::span<const double> ordered, std::span<double> x) cons
 ModelOrder find_order(const Model& model) {
   if (model.scalars < kSmall) return {};
   const Blocks blocks(model.arrays);
-  const auto local = [&](const Term& term) { return looks_local(term, model.arrays, blocks); };
-  if (std::ranges::all_of(model.terms, local)) return {};
+  if (looks_local(model, blocks)) return {};
   std::vector<Touched> terms;
   for (const Term& term : model.terms) {
     terms.push_back(touched_blocks(term, model, blocks));
@@ -250,8 +324,9 @@ ModelOrder find_order(const Model& model) {
   }
   const auto same = [](std::uint32_t b) { return b; };
   const auto row = [](std::size_t i) { return i; };
-  double step = 0;
-  for (const Touched& t : terms) step = std::max(step, mean_step(t, same, row));
+  const double step = weighted_mean(
+      std::span<const Touched>(terms), [](const Touched& t) { return t.instances(); },
+      [&](const Touched& t) { return mean_step(t, same, row); });
   const Neighbours neighbours(terms, blocks.count());
   const std::vector<std::uint32_t> rank =
       rank_in_arrays(visit(neighbours, blocks.count()), model, blocks);
@@ -267,24 +342,9 @@ ModelOrder find_order(const Model& model) {
 
 OrderedModel reorder(const Model& model, const ModelOrder& order) {
   OrderedModel out{model, {}};
-  std::vector<std::uint32_t> indices;
-  std::vector<double> data;
   for (std::size_t t = 0; t < model.terms.size(); ++t) {
-    const ir::Batch& source = *model.terms[t].batch;
-    auto batch = std::make_unique<ir::Batch>(source.parameter_columns(), source.uniform_columns(),
-                                             source.data_columns());
-    indices.resize(source.index_columns());
-    data.resize(source.data_columns());
-    for (std::uint32_t row : order.rows[t]) {
-      for (std::uint32_t k = 0; k < indices.size(); ++k) {
-        const std::uint32_t index = source.index(row, k);
-        indices[k] = k < source.parameter_columns() ? order.position[index] : index;
-      }
-      for (std::uint32_t k = 0; k < data.size(); ++k) data[k] = source.data(row, k);
-      batch->append(indices, data, source.residual_row(row));
-    }
-    out.model.terms[t].batch = batch.get();
-    out.batches.push_back(std::move(batch));
+    out.batches.push_back(pick_rows(*model.terms[t].batch, order.rows[t], order.position));
+    out.model.terms[t].batch = out.batches.back().get();
   }
   if (!model.constant.empty()) {
     for (std::size_t k = 0; k < model.constant.size(); ++k) {

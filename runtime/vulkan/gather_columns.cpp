@@ -17,9 +17,15 @@ std::vector<std::uint32_t> index_column(const ir::Batch& batch, std::uint32_t co
   return values;
 }
 
-std::vector<double> data_column(const ir::Batch& batch, std::uint32_t column) {
-  std::vector<double> values(batch.size());
-  batch.copy_data_column(column, 0, values);
+template <class T>
+std::vector<T> data_column(const ir::Batch& batch, std::uint32_t column) {
+  std::vector<T> values(batch.size());
+  const auto rows = tbb::blocked_range<std::size_t>(0, batch.size(), ir::Batch::kBlockRows);
+  tbb::parallel_for(rows, [&](const auto& range) {
+    std::vector<double> block(range.size());
+    batch.copy_data_column(column, range.begin(), block);
+    std::copy(block.begin(), block.end(), values.begin() + range.begin());
+  });
   return values;
 }
 
@@ -78,47 +84,58 @@ void GatherSet::add_part(std::uint32_t first_item, std::uint32_t last_item) {
   parts_.push_back(std::move(part));
 }
 
+/// Entries of a role read that role's columns; roles of one owner are neighbours.
+std::vector<std::uint32_t> GatherSet::entry_indices(
+    const Part& part, std::span<const std::uint32_t> instances,
+    std::span<const std::uint32_t> batch_columns) const {
+  std::vector<std::vector<std::uint32_t>> sources;
+  for (std::uint32_t column : batch_columns) sources.push_back(index_column(*view_.batch, column));
+  std::vector<std::uint32_t> columns(std::size_t{columns_} * part.entries);
+  const std::size_t roles = plan_.roles.size();
+  const std::uint32_t first = part.first_entry, last = first + part.entries;
+  const auto starts = tbb::blocked_range<std::size_t>(0, plan_.starts.size() - 1, 1 << 13);
+  tbb::parallel_for(starts, [&](const auto& range) {
+    for (std::size_t k = range.begin(); k < range.end(); ++k) {
+      const std::vector<std::uint32_t>& own = role_columns_[k % roles].index_columns;
+      const std::uint32_t from = std::max(plan_.starts[k], first) - first;
+      const std::uint32_t to = std::max(std::min(plan_.starts[k + 1], last), first) - first;
+      for (std::size_t c = 0; c < own.size(); ++c) {
+        const std::vector<std::uint32_t>& source = sources[own[c]];
+        std::uint32_t* out = &columns[c * part.entries];
+        for (std::uint32_t e = from; e < to; ++e) out[e] = source[instances[e]];
+      }
+    }
+  });
+  return columns;
+}
+
 void GatherSet::upload_columns(Part& part) {
   const std::span<const std::uint32_t> instances =
       std::span<const std::uint32_t>(plan_.instances).subspan(part.first_entry, part.entries);
   const StoredColumns stored = stored_columns(view_.shape.layout);
   if (!part.index) {
-    // Entries of a role read that role's columns; roles of one owner are neighbours.
-    std::vector<std::uint32_t> columns(std::size_t{columns_} * part.entries);
-    std::vector<std::uint32_t> role_of(part.entries);
-    const std::size_t roles = plan_.roles.size();
-    for (std::size_t k = 0; k + 1 < plan_.starts.size(); ++k) {
-      const std::uint32_t from = std::max(plan_.starts[k], part.first_entry);
-      const std::uint32_t to = std::min(plan_.starts[k + 1], part.first_entry + part.entries);
-      for (std::uint32_t e = from; e < to; ++e) {
-        role_of[e - part.first_entry] = static_cast<std::uint32_t>(k % roles);
-      }
-    }
-    for (std::uint32_t column = 0; column < view_.shape.layout.index_columns; ++column) {
-      const std::vector<std::uint32_t> source = index_column(*view_.batch, stored.index[column]);
-      for (std::uint32_t c = 0; c < columns_; ++c) {
-        tbb::parallel_for(
-            tbb::blocked_range<std::size_t>(0, instances.size(), 1 << 14), [&](auto& r) {
-              for (std::size_t e = r.begin(); e < r.end(); ++e) {
-                const std::vector<std::uint32_t>& own = role_columns_[role_of[e]].index_columns;
-                if (c < own.size() && own[c] == column) {
-                  columns[std::size_t{c} * part.entries + e] = source[instances[e]];
-                }
-              }
-            });
-      }
-    }
+    const std::vector<std::uint32_t> columns = entry_indices(part, instances, stored.index);
     part.index = make_buffer(context_, columns, view_.shape.name + "_gather_index");
   }
-  std::vector<double> picked(std::size_t{view_.shape.layout.data_columns} * part.entries);
-  for (std::uint32_t c = 0; c < view_.shape.layout.data_columns; ++c) {
-    const std::vector<double> source = data_column(*view_.batch, stored.data[c]);
-    pick<double>(source, instances,
-                 std::span(picked).subspan(std::size_t{c} * part.entries, part.entries));
+  if (context_.wide()) {
+    upload_data<double>(part, instances, stored.data);
+  } else {
+    upload_data<float>(part, instances, stored.data);
   }
-  if (!part.data)
+}
+
+template <class T>
+void GatherSet::upload_data(Part& part, std::span<const std::uint32_t> instances,
+                            std::span<const std::uint32_t> batch_columns) {
+  std::vector<T> picked(batch_columns.size() * part.entries);
+  for (std::size_t c = 0; c < batch_columns.size(); ++c) {
+    const std::vector<T> source = data_column<T>(*view_.batch, batch_columns[c]);
+    pick<T>(source, instances, std::span(picked).subspan(c * part.entries, part.entries));
+  }
+  if (!part.data) {
     part.data = make_numbers(context_, picked.size(), view_.shape.name + "_gather_data");
-  if (!picked.empty()) write_numbers(context_, part.data, picked);
+  }
+  if (!picked.empty()) context_.device->upload<T>(part.data, picked);
 }
 
 void GatherSet::upload_instances() {

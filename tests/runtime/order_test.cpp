@@ -69,6 +69,17 @@ TEST(Order, LeavesSortedAndSmallModelsAlone) {
   EXPECT_TRUE(find_order(grid(20, 1)->model).identity());
 }
 
+TEST(Order, AFewScatteredInstancesDoNotMakeASortedModelShuffled) {
+  const auto g = grid(200, 0);
+  ir::Batch anchors(3, 0, 0);
+  for (const std::uint32_t corner : {0u, 199u, 39800u, 39999u}) {
+    const std::uint32_t indices[] = {3 * corner, 3 * corner + 1, 3 * corner + 2};
+    anchors.append(indices, {}, g->batch.size() + 3 * anchors.size());
+  }
+  g->model.terms.push_back({&g->topology, &anchors, "anchor"});
+  EXPECT_TRUE(find_order(g->model).identity());
+}
+
 TEST(Order, BringsAShuffledGridTogether) {
   const auto g = grid(200, 1);
   const ModelOrder order = find_order(g->model);
