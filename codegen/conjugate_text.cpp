@@ -119,7 +119,7 @@ precise {S} beta = iterations == {S}(0) ? {S}(0) : quotient;
 void ConjugateText::finish() {
   use_scalars(shader_, BufferRole::scalars, scalars_,
               {Scalar::state, Scalar::next_state, Scalar::iterations, Scalar::threshold,
-               Scalar::max_iterations, Scalar::rz, Scalar::rr},
+               Scalar::max_iterations, Scalar::rz, Scalar::rr, Scalar::pending},
               Access::read_write);
   lines("{S} state = scalars[NEXT_STATE];");
   shader_.body().open(text("if (state == ", literal(0, scalars_), ")"));
@@ -135,11 +135,12 @@ if (gl_LocalInvocationIndex == 0u) {
 if (gl_LocalInvocationIndex == 0u) {
   scalars[STATE] = state;
   scalars[NEXT_STATE] = state;
+  scalars[PENDING] = {S}(0);
 }
 )");
 }
 
-void ConjugateText::open_update(bool decides) {
+void ConjugateText::open_update(bool decides, StepTime step_time) {
   use_scalars(shader_, BufferRole::decision, scalars_, {Scalar::state, Scalar::rz});
   if (decides) {
     use_scalars(shader_, BufferRole::scalars, scalars_,
@@ -167,6 +168,18 @@ if (gl_GlobalInvocationID.x == 0u) {
 if (next_state != {running}) return;
 precise {S} alpha = decision[RZ] / pq;
 )");
+  if (step_time == StepTime::both) {
+    use_scalars(shader_, BufferRole::scalars, scalars_, {Scalar::alpha});
+    lines("{S} alpha_before = scalars[ALPHA];");
+  }
+  if (step_time == StepTime::now || !decides) return;
+  const bool later = step_time == StepTime::later;
+  use_scalars(shader_, BufferRole::scalars, scalars_, {Scalar::pending}, Access::write);
+  if (later) use_scalars(shader_, BufferRole::scalars, scalars_, {Scalar::alpha}, Access::write);
+  shader_.body().open("if (gl_GlobalInvocationID.x == 0u)");
+  if (later) lines("scalars[ALPHA] = alpha;");
+  lines(later ? "scalars[PENDING] = alpha;" : "scalars[PENDING] = {S}(0);");
+  shader_.body().close();
 }
 
 }  // namespace topograd::codegen

@@ -32,8 +32,9 @@ class ConjugateText {
   /// Declares rz, rr and state, of which one invocation writes the scalars.
   void finish();
   /// Declares alpha; returns where the decision is not to run, or p·q is not positive. One
-  /// invocation of the dispatch writes iterations, next_state and previous_rz if it `decides`.
-  void open_update(bool decides);
+  /// invocation of the dispatch writes iterations, next_state, previous_rz and what is left of the
+  /// step if it `decides`.
+  void open_update(bool decides, StepTime step_time);
 
   /// {S} and state names in `pattern` filled in.
   void lines(std::string_view pattern);

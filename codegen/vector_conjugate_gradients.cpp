@@ -69,7 +69,8 @@ void write_init(VectorText& out) {
 }
 
 void write_start(VectorText& out) {
-  out.scalars({Scalar::tolerance, Scalar::iterations, Scalar::threshold, Scalar::next_state},
+  out.scalars({Scalar::tolerance, Scalar::iterations, Scalar::threshold, Scalar::next_state,
+               Scalar::pending},
               Access::read_write);
   out.total_of_partials("rr", "sums_first + sums_stride", "sums_count");
   out.lines(R"(
@@ -78,6 +79,7 @@ precise {S} threshold = scalars[TOLERANCE] * scalars[TOLERANCE] * rr;
 scalars[THRESHOLD] = threshold;
 scalars[ITERATIONS] = {S}(0);
 scalars[NEXT_STATE] = {S}(0);
+scalars[PENDING] = {S}(0);
 )");
 }
 
@@ -112,14 +114,25 @@ product[k] = q;
 }
 
 void write_update(VectorText& out) {
-  out.read({BufferRole::direction, BufferRole::product});
-  out.update({BufferRole::step, BufferRole::residual});
-  out.conjugate().open_update(out.request().decides);
+  const StepTime time = out.request().step_time;
+  out.read({BufferRole::product});
+  out.update({BufferRole::residual});
+  if (time != StepTime::later) {
+    out.read({BufferRole::direction});
+    out.update({BufferRole::step});
+  }
+  if (time == StepTime::both) out.read({BufferRole::next_direction});
+  out.conjugate().open_update(out.request().decides, time);
   open_blocks(out);
-  out.each("precise {T} d_{j} = delta[{k}] + {T}(alpha) * direction[{k}];");
+  if (time == StepTime::now) {
+    out.each("precise {T} d_{j} = delta[{k}] + {T}(alpha) * direction[{k}];");
+  } else if (time == StepTime::both) {
+    out.each("precise {T} e_{j} = delta[{k}] + {T}(alpha_before) * next_direction[{k}];");
+    out.each("precise {T} d_{j} = e_{j} + {T}(alpha) * direction[{k}];");
+  }
   write_residual(out, "residual[{k}] - {T}(alpha) * product[{k}]");
   write_preconditioned(out);
-  out.each("delta[{k}] = d_{j};");
+  if (time != StepTime::later) out.each("delta[{k}] = d_{j};");
   store_residual(out);
   add_products(out);
   close_blocks(out);

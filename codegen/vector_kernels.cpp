@@ -57,6 +57,8 @@ std::string shader_name(const VectorKernelRequest& request) {
   if (request.predicated) out += "_predicated";
   if (request.unpreconditioned) out += "_unpreconditioned";
   if (!request.decides) out += "_follows";
+  if (request.step_time == StepTime::later) out += "_later";
+  if (request.step_time == StepTime::both) out += "_both";
   return out;
 }
 
@@ -113,6 +115,8 @@ std::string_view name(Scalar scalar) {
     case Scalar::step_squared: return "step_squared";
     case Scalar::next_state: return "next_state";
     case Scalar::previous_rz: return "previous_rz";
+    case Scalar::alpha: return "alpha";
+    case Scalar::pending: return "pending";
     case Scalar::user: return "user";
   }
   return "";

@@ -38,6 +38,8 @@ enum class Scalar : std::uint32_t {
   // between the two halves of an iteration, beside iterations and state
   next_state,   ///< SolverState that the update leaves to the next direction
   previous_rz,  ///< r·z of the direction before
+  alpha,        ///< of the last update that left its step for later
+  pending,      ///< step += pending p is left to do, p being that update's
   user,         ///< this place and those after it are free
 };
 inline constexpr std::uint32_t kScalarCount = 32;
@@ -92,18 +94,26 @@ enum class VectorOp {
   // in one: kernel.hpp, Fusion.)
   cg_init,       ///< by blocks: step = direction = 0, residual = −gradient (0 where fixed),
                  ///< preconditioned = inverse residual; partials: r·z, r·r
-  cg_start,      ///< one workgroup: threshold, iterations = 0, next_state = running
+  cg_start,      ///< one workgroup: threshold, iterations = 0, next_state = running, pending = 0
   cg_direction,  ///< direction = preconditioned + β direction; decision: state, rz, rr
   cg_curvature,  ///< product = product + damping direction; curvature: p·q
   cg_update,     ///< by blocks: step += α p, residual −= α q (0 where fixed), preconditioned =
                  ///< inverse residual; partials as init; iterations, next_state, previous_rz
-  cg_finish,     ///< one workgroup: state, rz, rr of the iterations so far
+  cg_finish,     ///< one workgroup: state, rz, rr of the iterations so far, pending = 0
 };
 inline constexpr std::uint32_t kVectorOpCount = static_cast<std::uint32_t>(VectorOp::cg_finish) + 1;
 std::string_view name(VectorOp op);
 
 /// Widest block of the block kernels; wider arrays are preconditioned as blocks of width 1.
 inline constexpr std::uint32_t kMaxBlockWidth = 16;
+
+/// When cg_update changes the step. Where directions take turns in two buffers, every other update
+/// can change it by two directions at once, which reads and writes it half as often.
+enum class StepTime {
+  now,
+  later,  ///< not at all; alpha and pending are left
+  both    ///< by this direction, and by the one before, next_direction, with its alpha
+};
 
 struct VectorKernelRequest {
   VectorOp op = VectorOp::fill;
@@ -117,6 +127,7 @@ struct VectorKernelRequest {
   bool unpreconditioned = false;  ///< cg_init, cg_update: z = r, which is not stored
   /// cg_update, where several of them make up one update: writes the scalars.
   bool decides = true;
+  StepTime step_time = StepTime::now;  ///< cg_update; another one only where it decides
   bool float_controls_f32 = false, float_controls_f64 = false;
 };
 

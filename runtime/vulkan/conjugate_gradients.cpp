@@ -10,6 +10,7 @@ namespace topograd::runtime::vulkan {
 
 using codegen::BufferRole;
 using codegen::Fusion;
+using codegen::StepTime;
 
 BindingTable VulkanEngine::solver_table() {
   BindingTable table;
@@ -108,6 +109,9 @@ void VulkanEngine::record_solve_start(CommandList& list, bool preconditioned) {
 
 void VulkanEngine::record_iterations(CommandList& list, int count, bool preconditioned) {
   const bool fused = can_fuse();
+  // Several dispatches of one update share scalars, which one of them writes.
+  const bool alternates =
+      fused && std::ranges::count_if(blocks_, [](auto& range) { return range.count > 0; }) == 1;
   const std::uint32_t groups = block_groups();
   const Buffer& z = preconditioned ? preconditioned_ : residual_;
   BindingTable table = solver_table();
@@ -116,6 +120,7 @@ void VulkanEngine::record_iterations(CommandList& list, int count, bool precondi
     const Buffer& before = k % 2 == 0 ? direction_ : next_direction_;
     const Buffer& now = k % 2 == 0 ? next_direction_ : direction_;
     table.set(BufferRole::direction, fused ? now : direction_);
+    table.set(BufferRole::next_direction, before);
     list.barrier();
     const std::uint32_t sums = fused ? record_fused_product(list, before, now, z)
                                      : record_direction_and_product(list, table);
@@ -123,13 +128,31 @@ void VulkanEngine::record_iterations(CommandList& list, int count, bool precondi
     record_by_blocks(list,
                      {.op = VectorOp::cg_update,
                       .unpreconditioned = !preconditioned,
+                      .step_time = !alternates  ? StepTime::now
+                                   : k % 2 == 0 ? StepTime::later
+                                                : StepTime::both,
                       .constants = {.out_stride = groups, .sums_count = sums}},
                      table);
   }
+  if (alternates) record_pending_step(list);
   list.barrier();
   vectors_->record(
       list, {.op = VectorOp::cg_finish, .constants = {.sums_count = groups, .sums_stride = groups}},
       table);
+}
+
+/// Where the solver stopped between an update that left its step and the next one.
+void VulkanEngine::record_pending_step(CommandList& list) {
+  BindingTable table;
+  table.set(BufferRole::first_operand, next_direction_);
+  table.set(BufferRole::result, step_);
+  list.barrier();
+  vectors_->record(list,
+                   {.op = VectorOp::axpby,
+                    .constants = {.count = static_cast<std::uint32_t>(model_.scalars),
+                                  .a = codegen::slot(Scalar::pending),
+                                  .b = codegen::slot(Scalar::one)}},
+                   table);
 }
 
 std::uint32_t VulkanEngine::record_direction_and_product(CommandList& list,

@@ -53,7 +53,8 @@ Buffer VectorOps::make_partials(std::uint64_t count) {
 }
 
 const LoadedKernel& VectorOps::kernel(const Run& run) {
-  const std::tuple key(run.op, run.width, run.predicated, run.unpreconditioned, run.decides);
+  const std::tuple key(run.op, run.width, run.predicated, run.unpreconditioned, run.decides,
+                       run.step_time);
   const auto found = kernels_.find(key);
   if (found != kernels_.end()) return found->second;
   LoadedKernel loaded =
@@ -62,7 +63,8 @@ const LoadedKernel& VectorOps::kernel(const Run& run) {
                                                          .masked = masked_,
                                                          .predicated = run.predicated,
                                                          .unpreconditioned = run.unpreconditioned,
-                                                         .decides = run.decides});
+                                                         .decides = run.decides,
+                                                         .step_time = run.step_time});
   return kernels_.emplace(key, std::move(loaded)).first->second;
 }
 

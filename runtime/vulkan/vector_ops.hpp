@@ -38,6 +38,7 @@ class VectorOps {
     bool predicated = false;
     bool unpreconditioned = false;
     bool decides = true;
+    codegen::StepTime step_time = codegen::StepTime::now;
     codegen::VectorConstants constants;
   };
   /// Records one kernel over run.constants.count elements or blocks. Returns its workgroups (one
@@ -61,8 +62,9 @@ class VectorOps {
   Buffer scalars_;
   Landing landing_;
   std::array<double, codegen::kScalarCount> values_{};
-  /// By op, width, predicated, unpreconditioned, decides.
-  std::map<std::tuple<Op, std::uint32_t, bool, bool, bool>, LoadedKernel> kernels_;
+  /// By op, width, predicated, unpreconditioned, decides, step_time.
+  std::map<std::tuple<Op, std::uint32_t, bool, bool, bool, codegen::StepTime>, LoadedKernel>
+      kernels_;
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -208,6 +208,7 @@ class VulkanEngine final : public Engine {
   std::vector<FusedProduct> fused_order();
   void record_solve_start(CommandList& list, bool preconditioned);
   void record_iterations(CommandList& list, int count, bool preconditioned);
+  void record_pending_step(CommandList& list);
   /// These return the number of partial sums of the curvature.
   std::uint32_t record_direction_and_product(CommandList& list, const BindingTable& table);
   std::uint32_t record_fused_product(CommandList& list, const Buffer& old_direction,

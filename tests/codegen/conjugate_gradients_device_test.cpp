@@ -128,6 +128,7 @@ class ConjugateGradients : public KernelDeviceTest {
     KernelRunner runner(device_);
     fill(runner, set, normal, o);
     const auto n = static_cast<std::uint32_t>(set.x.size());
+    codegen::StepTime step_time = codegen::StepTime::now;
     const auto run = [&](VectorOp op, std::uint32_t count, std::uint32_t groups) {
       runner.run_vector(
           generate({.op = op,
@@ -135,9 +136,17 @@ class ConjugateGradients : public KernelDeviceTest {
                     .scalars = o.scalars,
                     .width = 3,
                     .masked = o.masked,
-                    .unpreconditioned = !o.preconditioned}),
+                    .unpreconditioned = !o.preconditioned,
+                    .step_time = step_time}),
           {.count = count, .out_stride = kGroups, .sums_count = kGroups, .sums_stride = kGroups},
           groups);
+    };
+    const auto make_pending_step = [&] {
+      runner.set_alias(BufferRole::first_operand, BufferRole::next_direction);
+      runner.set_alias(BufferRole::result, BufferRole::step);
+      runner.run_vector(
+          generate({.op = VectorOp::axpby, .vectors = o.vectors, .scalars = o.scalars}),
+          {.count = n, .a = slot(Scalar::pending), .b = slot(Scalar::one)}, kGroups);
     };
     codegen::KernelRequest product = springs_jtjp_gather(o.vectors);
     product.fusion = o.fused ? codegen::Fusion::decides : codegen::Fusion::none;
@@ -168,10 +177,16 @@ class ConjugateGradients : public KernelDeviceTest {
       } else {
         run(VectorOp::cg_curvature, n, kGroups);
       }
+      // Lists of four iterations; where one begins, directions are where they were at the start.
+      if (o.fused) step_time = k % 2 == 0 ? codegen::StepTime::later : codegen::StepTime::both;
       run(VectorOp::cg_update, set.vertices, kGroups);
+      if (o.fused && k % 4 != 3) continue;
+      if (o.fused) make_pending_step();
       run(VectorOp::cg_finish, kGroups, 1);
       if (k % 16 == 15 && runner.numbers(BufferRole::scalars, o.scalars)[0] != 0) break;
     }
+    runner.set(BufferRole::first_operand, o.vectors, set.x);
+    runner.set(BufferRole::result, o.vectors, std::vector<double>(n));
     run(VectorOp::trial_point, n, kGroups);
     runner.run_vector(
         generate({.op = VectorOp::sum_partials, .vectors = o.vectors, .scalars = o.scalars}),

@@ -69,6 +69,8 @@ std::vector<Golden> goldens() {
       {"affine_residual_f32", generate(affine_residual(Precision::f32))},
       {"affine_gradient_cas_f32", generate(affine_gradient_scatter(Precision::f32))},
       {"vector_cg_update_f64_w3", generate({.op = VectorOp::cg_update, .width = 3})},
+      {"vector_cg_update_both_f64_w3",
+       generate({.op = VectorOp::cg_update, .width = 3, .step_time = codegen::StepTime::both})},
       {"vector_cg_direction_f32",
        generate(
            {.op = VectorOp::cg_direction, .vectors = Precision::f32, .scalars = Precision::f32})},
