@@ -248,8 +248,8 @@ class VulkanEngine final : public Engine {
   Buffer partials_, curvature_, decision_, cost_partials_;
   std::optional<bool> can_fuse_;           // known once the lists are prepared
   std::vector<FusedProduct> fused_order_;  // if so
-  Buffer failures_;                // one u32, where a term has guards
-  std::vector<Buffer> jacobians_;  // by term, where J·p is computed from a stored Jacobian
+  Buffer failures_;                        // one u32, where a term has guards
+  std::vector<Buffer> jacobians_;          // by term, where J·p is computed from a stored Jacobian
   std::map<std::pair<std::size_t, Pass>, Decision> decisions_;
   std::map<std::string, Recorded> evaluations_;      // by name
   std::map<Pass, std::vector<Buffer>> row_results_;  // by term
