@@ -1,0 +1,84 @@
+// States of the circuit breaker.
+#include <topograd/runtime/hybrid/breaker.hpp>
+
+#include <algorithm>
+
+namespace topograd::runtime::hybrid {
+
+std::string_view name(BreakerState state) {
+  switch (state) {
+    case BreakerState::closed: return "closed";
+    case BreakerState::open: return "open";
+    case BreakerState::half_open: return "half_open";
+  }
+  return "?";
+}
+
+Breaker::Breaker(const HybridOptions& options)
+    : window_(options.success_window),
+      needed_(std::min(options.success_samples, options.success_window)),
+      min_rate_(options.min_success_rate),
+      first_back_off_(options.back_off_seconds),
+      max_back_off_(std::max(options.back_off_seconds, options.max_back_off_seconds)),
+      back_off_(options.back_off_seconds) {}
+
+BreakerState Breaker::state(double now) const {
+  if (!open_) return BreakerState::closed;
+  return now < until_ ? BreakerState::open : BreakerState::half_open;
+}
+
+bool Breaker::admits(double now) const {
+  if (!open_) return true;
+  return now >= until_ && !probing_;
+}
+
+void Breaker::enter(double now) {
+  if (state(now) == BreakerState::half_open) probing_ = true;
+}
+
+double Breaker::success_rate() const {
+  if (outcomes_.empty()) return 1;
+  return static_cast<double>(successes_) / static_cast<double>(outcomes_.size());
+}
+
+void Breaker::record(bool success, double now) {
+  if (open_) {
+    // Tasks that were on their way when it opened say nothing about the device as it is now.
+    if (!probing_) return;
+    probing_ = false;
+    if (!success) return open(now);
+    open_ = false;
+    back_off_ = first_back_off_;
+    outcomes_.clear();
+    next_ = successes_ = 0;
+  }
+  if (outcomes_.size() < window_) {
+    outcomes_.push_back(success);
+  } else {
+    successes_ -= outcomes_[next_] ? 1 : 0;
+    outcomes_[next_] = success;
+    next_ = (next_ + 1) % window_;
+  }
+  successes_ += success ? 1 : 0;
+  if (outcomes_.size() >= needed_ && success_rate() < min_rate_) {
+    by_rate_ = true;
+    open(now);
+  }
+}
+
+void Breaker::trip(double now) {
+  by_rate_ = false;
+  // Several tasks see one loss.
+  if (open_ && !probing_) return;
+  probing_ = false;
+  open(now);
+}
+
+void Breaker::open(double now) {
+  if (open_) back_off_ = std::min(2 * back_off_, max_back_off_);
+  open_ = true;
+  until_ = now + back_off_;
+  ++openings_;
+}
+
+}  // namespace topograd::runtime::hybrid

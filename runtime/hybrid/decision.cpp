@@ -1,0 +1,61 @@
+// Names of reasons, and decisions in words.
+#include <topograd/runtime/hybrid/scheduler.hpp>
+
+#include <cstdio>
+
+namespace topograd::runtime::hybrid {
+namespace {
+
+std::string line(const char* format, auto... values) {
+  char text[200];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+std::string prediction(std::string_view target, const Prediction& p) {
+  const std::string head = line("  %-20.20s", std::string(target).c_str());
+  if (!p.measured && !p.guessed && p.terms.kernel == 0) return head + "  nothing known\n";
+  const char* how = p.measured ? "measured" : (p.guessed ? "guessed" : "first run alone");
+  return head + line(
+                    "%12.1f µs = queue %.1f + upload %.1f + submit %.1f + kernel %.1f + "
+                    "read-back %.1f  (%s, confidence %.2f)\n",
+                    p.terms.total(), p.terms.queue, p.terms.upload, p.terms.submit, p.terms.kernel,
+                    p.terms.read_back, how, p.confidence);
+}
+
+}  // namespace
+
+std::string_view name(Reason reason) {
+  switch (reason) {
+    case Reason::forced: return "forced";
+    case Reason::below_minimum: return "below_minimum";
+    case Reason::no_device: return "no_device";
+    case Reason::breaker_open: return "breaker_open";
+    case Reason::unsupported: return "unsupported";
+    case Reason::memory_limit: return "memory_limit";
+    case Reason::out_of_memory: return "out_of_memory";
+    case Reason::success_rate: return "success_rate";
+    case Reason::slower: return "slower";
+    case Reason::faster: return "faster";
+    case Reason::below_threshold: return "below_threshold";
+    case Reason::unmeasured: return "unmeasured";
+    case Reason::guessed: return "guessed";
+    case Reason::explored: return "explored";
+  }
+  return "?";
+}
+
+std::string explain(const Decision& decision, std::string_view device) {
+  std::string text = std::string(decision.target == kCpu ? "cpu" : device) + " (" +
+                     std::string(name(decision.reason)) + ")";
+  if (decision.needed > 0)
+    text += line(": speed-up %.2f of the device, %.2f needed at confidence %.2f", decision.speed_up,
+                 decision.needed, decision.confidence);
+  else if (decision.speed_up > 0)
+    text += line(": speed-up %.2f of the device", decision.speed_up);
+  text += "\n" + prediction("cpu", decision.on_cpu);
+  if (decision.device != kCpu) text += prediction(device, decision.on_device);
+  return text;
+}
+
+}  // namespace topograd::runtime::hybrid

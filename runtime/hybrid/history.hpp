@@ -1,0 +1,124 @@
+// What one kernel's runs on one target took, by size: robust medians, outliers, drift.
+#pragma once
+
+#include <topograd/runtime/hybrid/options.hpp>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace topograd::runtime::hybrid {
+
+/// Sizes in [2^c, 2^(c+1)) are of class c; 0 is of class 0.
+inline constexpr int kSizeClasses = 64;
+int size_class(std::uint64_t size);
+
+/// What a history expects of a task.
+struct Estimate {
+  double us = 0;
+  double confidence = 0;      ///< in [0, 1): from the number of samples, their spread and distance
+  std::uint64_t samples = 0;  ///< behind it
+  bool known = false;         ///< there are samples near enough to say anything
+
+  explicit operator bool() const { return known; }
+};
+
+/// The last residuals, log(measured / expected), of a group of histories. When most of them lie far
+/// off on one side, and in several of the group, all of the group has changed.
+class DriftWatch {
+ public:
+  ///   length  residuals looked at, <= 8    members  different ones that must agree
+  DriftWatch(int length, int members) : length_(length), members_(members) {}
+
+  /// Adds one; gives the shift of the whole group, or 0.
+  double add(double residual, std::uint64_t member, double outlier);
+  void clear() { count_ = 0; }
+
+ private:
+  struct Entry {
+    double residual = 0;
+    std::uint64_t member = 0;
+  };
+  int length_, members_;
+  int count_ = 0;
+  std::array<Entry, 8> ring_{};
+};
+
+/// Times of one kind of work by its size.
+///
+/// Robust: within a size class the estimate is the median of the last samples; the first sample
+/// (compilers, cold caches) counts only until the second comes; a sample further off than
+/// `outlier_factor` and three times the spread is left out, until `drift_samples` of them in a row
+/// take the place of all that was known. Between classes times are interpolated, beyond them
+/// extrapolated with falling confidence. Not safe for several threads.
+class History {
+ public:
+  enum class Verdict { first, normal, outlier, drift };
+  struct Recorded {
+    Verdict verdict = Verdict::first;
+    double residual = 0;  ///< log(measured / expected), where something was expected of this class
+  };
+
+  /// Cost: the median of one class.
+  Recorded record(std::uint64_t size, double us, const HybridOptions& options);
+  /// Cost: some tens of ns.
+  Estimate at(std::uint64_t size) const;
+
+  /// Accepted samples of a size class, the first one not among them.
+  std::uint64_t samples(int size_class) const;
+  std::uint64_t samples() const { return total_; }
+  std::uint64_t drifts() const { return drifts_; }
+  /// What is known was replaced or shifted within the last few samples.
+  bool moved_lately() const { return drifts_ > 0 && total_ < moved_at_ + 8; }
+  /// All that is known was exp(log_factor) too fast: the machine has changed.
+  void shift(double log_factor);
+
+  /// One size class as it is saved and carried to other machines.
+  struct Row {
+    int size_class = 0;
+    double size = 0;    ///< median
+    double us = 0;      ///< median
+    double spread = 0;  ///< robust standard deviation of log(us)
+    std::uint64_t count = 0;
+  };
+  std::vector<Row> rows() const;
+  /// Takes rows where nothing has been measured here, as one sample each: priors, which what is
+  /// measured soon outweighs.
+  void merge(const std::vector<Row>& rows);
+
+ private:
+  struct Sample {
+    double size = 0, log_us = 0;
+  };
+  struct Class {
+    std::vector<Sample> ring;  // accepted
+    std::uint64_t next = 0, count = 0;
+    std::array<Sample, 64> pending{};  // outliers in a row
+    std::uint64_t pending_count = 0;
+    Sample first;
+    double size = 0, log_us = 0, us = 0, spread = 0;
+  };
+
+  Class& of(int size_class);
+  const Class& known(int size_class) const {
+    return classes_[static_cast<std::size_t>(index_[static_cast<std::size_t>(size_class)])];
+  }
+  bool has(int size_class) const { return (used_ >> size_class & 1) != 0; }
+  int below(int size_class) const;  // the nearest class with samples under this one, or -1
+  int above(int size_class) const;
+  Estimate provisional(int size_class) const;
+  void accept(Class& c, Sample sample, std::uint64_t window);
+  Verdict set_aside(Class& c, Sample sample, std::uint64_t enough);
+  static void summarise(Class& c);
+  double time_at(double size, int low, int high) const;
+  double samples_near(int size_class) const;
+
+  std::vector<Class> classes_;
+  std::array<std::int8_t, kSizeClasses> index_{};  // into classes_, of those that exist
+  // One bit a class: it exists; it has had its first sample; it has accepted ones.
+  std::uint64_t made_ = 0, begun_ = 0, used_ = 0;
+  std::uint64_t total_ = 0, drifts_ = 0, moved_at_ = 0;
+  DriftWatch watch_{5, 2};
+};
+
+}  // namespace topograd::runtime::hybrid

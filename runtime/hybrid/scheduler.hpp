@@ -1,0 +1,152 @@
+// Chooses the target of each task by rules first, then by what was measured, then by guessing.
+#pragma once
+
+#include <topograd/runtime/hybrid/breaker.hpp>
+#include <topograd/runtime/hybrid/decision.hpp>
+#include <topograd/runtime/hybrid/first_guess.hpp>
+#include <topograd/runtime/hybrid/history.hpp>
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace topograd::runtime::hybrid {
+
+/// A device as the scheduler knows it.
+struct DeviceTarget {
+  std::string name;
+  bool software = false;           ///< the CPU in disguise
+  bool available = true;           ///< it is there and can be opened
+  std::uint64_t memory_bytes = 0;  ///< 0 = not known
+};
+
+/// What is known, to be saved, carried to other machines and reported. Targets by name.
+struct Knowledge {
+  struct Kernel {
+    Hash128 hash;
+    std::string operation;
+    std::map<std::string, std::vector<History::Row>> targets;
+  };
+  std::vector<Kernel> kernels;
+  /// "upload", "submit" and "read_back" of each target; sizes are bytes.
+  std::map<std::string, std::map<std::string, std::vector<History::Row>>> transfers;
+  std::map<std::string, double> thresholds;  ///< items, by operation
+  std::map<std::string, std::vector<TrainingRow>> training;
+};
+
+/// Of one target, for telemetry.
+struct TargetState {
+  DeviceTarget target;
+  BreakerState breaker = BreakerState::closed;
+  std::uint64_t breaker_openings = 0;
+  double success_rate = 1;
+  std::uint64_t outcomes = 0;  ///< that the rate is taken over
+  double queued_us = 0;
+  std::uint64_t drifts = 0;  ///< of the target as a whole
+  double guess_error = 0;    ///< FirstGuess::error_factor()
+};
+
+/// Safe for several threads. Never runs anything itself; the clock is injected.
+class Scheduler {
+ public:
+  /// Throws Error{InvalidArgument} for options out of range.
+  explicit Scheduler(HybridOptions options = {}, Clock clock = steady_clock());
+
+  /// Adds a device and returns its target, from 1 on; at most 63.
+  std::size_t add_device(DeviceTarget device);
+  void set_available(std::size_t target, bool available);
+
+  /// Chooses. Follow with record() or cancel(): the target counts as busy with the task until then.
+  /// Cost: below 1 µs.
+  Decision decide(const TaskShape& task);
+  /// The task ran where it was sent.
+  void record(const TaskShape& task, const Decision& decision, const Outcome& outcome);
+  /// It ran elsewhere or not at all.
+  void cancel(const Decision& decision);
+  /// A run that nobody decided: warming up, falling back, splitting.
+  void record(const TaskShape& task, std::size_t target, const Outcome& outcome);
+
+  Prediction predict(const TaskShape& task, std::size_t target) const;
+  /// CPU time over that of the device that is best; 0 until both have run.
+  double speed_up(const TaskShape& task) const;
+  double success_rate(std::size_t target) const;
+  /// Samples of one kernel on one target near one size, beside the first.
+  std::uint64_t samples(const TaskShape& task, std::size_t target) const;
+  /// Items below which kernels of an operation that have not been measured stay on the CPU.
+  double threshold(std::string_view operation) const;
+
+  std::vector<TargetState> targets() const;
+  Knowledge knowledge() const;
+  /// Takes what is known elsewhere as priors; what has been measured here stays.
+  void merge(const Knowledge& knowledge);
+
+  const HybridOptions& options() const { return options_; }
+  double now() const { return clock_(); }
+
+ private:
+  enum class Side : std::int8_t { none, cpu, device };
+  struct Kernel {
+    std::vector<History> targets;
+    std::array<Side, kSizeClasses> sides{};  // where measured tasks last went
+    std::uint64_t refused = 0;               // targets that cannot run it
+    std::uint64_t used = 0;                  // tick
+    std::string operation;
+  };
+  struct Target {
+    Target(DeviceTarget target, const HybridOptions& options)
+        : device(std::move(target)), breaker(options) {}
+
+    DeviceTarget device;
+    Breaker breaker;
+    std::map<int, Breaker> out_of_memory;  // by size class of bytes
+    History upload, submit, read_back;
+    FirstGuess guess;
+    std::vector<TrainingRow> rows;
+    std::size_t next_row = 0;
+    DriftWatch watch{6, 3};
+    std::uint64_t drifts = 0;
+    double queued_us = 0;
+  };
+
+  bool usable(std::size_t target) const;
+  std::optional<Reason> refusal(const TaskShape& task, const Kernel* kernel, std::size_t target,
+                                double now) const;
+  Prediction predicted(const TaskShape& task, const Kernel* kernel, std::size_t target) const;
+  /// The device for a task, or why there is none.
+  Reason find_device(const TaskShape& task, const Kernel* kernel, Decision& decision) const;
+  void weigh(const TaskShape& task, Kernel* kernel, Decision& decision) const;
+  void weigh_measured(const TaskShape& task, Kernel& kernel, Decision& decision) const;
+  bool explores(const TaskShape& task, const Decision& decision);
+  void learn(const TaskShape& task, std::size_t target, const Outcome& outcome);
+  void learn_kernel(const TaskShape& task, std::size_t target, double us);
+  void keep_row(Target& target, const TaskShape& task, double us);
+  void judge(const TaskShape& task, std::size_t target, const Outcome& outcome);
+  void move_threshold(const TaskShape& task, const Kernel& kernel, std::size_t device);
+  void release(const Decision& decision);
+  Kernel* find(Hash128 hash) const;
+  Kernel& make(Hash128 hash, std::string_view operation);
+  void forget_oldest();
+  double threshold_of(std::string_view operation) const;
+
+  const HybridOptions options_;
+  const Clock clock_;
+  mutable std::mutex mutex_;
+  std::vector<Target> targets_;
+  mutable std::unordered_map<Hash128, Kernel> kernels_;
+  std::map<std::string, double, std::less<>> thresholds_;
+  std::uint64_t tick_ = 0;
+  std::uint64_t since_exploring_ = 0;
+  double total_us_ = 0, explored_us_ = 0;
+};
+
+/// The decision and its terms in some lines of text.
+///
+///   device  name of the device that was weighed
+std::string explain(const Decision& decision, std::string_view device = "device");
+
+}  // namespace topograd::runtime::hybrid

@@ -1,0 +1,267 @@
+// What a scheduler learns from tasks that ran, and what it knows.
+#include <topograd/runtime/hybrid/scheduler.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace topograd::runtime::hybrid {
+namespace {
+
+constexpr std::size_t kMaxRows = 4096;
+// Samples of one kernel and size that become training rows: frequent tasks are not all there is.
+constexpr std::uint64_t kRowsPerClass = 4;
+
+}  // namespace
+
+Scheduler::Kernel* Scheduler::find(Hash128 hash) const {
+  const auto found = kernels_.find(hash);
+  return found == kernels_.end() ? nullptr : &found->second;
+}
+
+Scheduler::Kernel& Scheduler::make(Hash128 hash, std::string_view operation) {
+  if (Kernel* found = find(hash)) return *found;
+  if (kernels_.size() >= options_.max_kernels) forget_oldest();
+  Kernel& made = kernels_[hash];
+  made.used = ++tick_;
+  made.operation = operation;
+  return made;
+}
+
+/// A quarter at once, so that a full table is not searched for every new kernel.
+void Scheduler::forget_oldest() {
+  std::vector<std::uint64_t> ticks;
+  for (const auto& [hash, kernel] : kernels_) ticks.push_back(kernel.used);
+  const auto cut = ticks.begin() + static_cast<std::ptrdiff_t>(ticks.size() / 4);
+  std::nth_element(ticks.begin(), cut, ticks.end());
+  std::erase_if(kernels_, [&](const auto& entry) { return entry.second.used <= *cut; });
+}
+
+void Scheduler::record(const TaskShape& task, const Decision& decision, const Outcome& outcome) {
+  const std::lock_guard lock(mutex_);
+  release(decision);
+  if (outcome.success) {
+    total_us_ += outcome.times.work();
+    const Prediction& other = decision.target == kCpu ? decision.on_device : decision.on_cpu;
+    if (decision.reason == Reason::explored)
+      explored_us_ += std::max(0.0, outcome.times.work() - other.terms.work());
+  }
+  learn(task, decision.target, outcome);
+}
+
+void Scheduler::record(const TaskShape& task, std::size_t target, const Outcome& outcome) {
+  const std::lock_guard lock(mutex_);
+  learn(task, target, outcome);
+}
+
+/// What an outcome says about the target.
+void Scheduler::judge(const TaskShape& task, std::size_t target, const Outcome& outcome) {
+  Target& t = targets_[target];
+  const double now = clock_();
+  const std::uint64_t bytes =
+      task.bytes_held != 0 ? task.bytes_held : task.bytes_in + task.bytes_out;
+  const int bytes_class = size_class(bytes);
+  if (outcome.success) {
+    t.breaker.record(true, now);
+    if (const auto found = t.out_of_memory.find(bytes_class);
+        found != t.out_of_memory.end() && found->second.admits(now))
+      t.out_of_memory.erase(found);
+    return;
+  }
+  switch (outcome.error) {
+    case ErrorCode::DeviceLost:
+    case ErrorCode::Timeout: t.breaker.trip(now); break;
+    case ErrorCode::OutOfDeviceMemory: {
+      Breaker& breaker = t.out_of_memory.try_emplace(bytes_class, options_).first->second;
+      breaker.enter(now);
+      breaker.trip(now);
+      t.breaker.leave();
+      break;
+    }
+    case ErrorCode::Unsupported:
+    case ErrorCode::ShaderCompile:
+    case ErrorCode::LayoutMismatch:
+      make(task.kernel, task.operation).refused |= std::uint64_t{1} << target;
+      t.breaker.leave();
+      break;
+    default: t.breaker.record(false, now); break;
+  }
+}
+
+void Scheduler::keep_row(Target& target, const TaskShape& task, double us) {
+  TrainingRow row{task.kernel, std::string(task.operation), task.size, task.features, us};
+  target.guess.add(row);
+  if (target.rows.size() < kMaxRows) {
+    target.rows.push_back(std::move(row));
+  } else {
+    target.rows[target.next_row] = std::move(row);
+    target.next_row = (target.next_row + 1) % kMaxRows;
+  }
+}
+
+void Scheduler::learn_kernel(const TaskShape& task, std::size_t target, double us) {
+  Target& t = targets_[target];
+  Kernel& kernel = make(task.kernel, task.operation);
+  if (kernel.targets.size() <= target) kernel.targets.resize(target + 1);
+  History& history = kernel.targets[target];
+  const History::Recorded recorded = history.record(task.size, us, options_);
+  if (recorded.verdict == History::Verdict::normal &&
+      history.samples(size_class(task.size)) <= kRowsPerClass)
+    keep_row(t, task, us);
+  if (recorded.residual == 0) return;
+  const double moved =
+      t.watch.add(recorded.residual, task.kernel.low, std::log(options_.outlier_factor));
+  if (moved == 0) return;
+  ++t.drifts;
+  // Kernels that noticed by themselves are right already.
+  for (auto& [hash, other] : kernels_) {
+    if (target < other.targets.size() && !other.targets[target].moved_lately())
+      other.targets[target].shift(moved);
+  }
+}
+
+void Scheduler::learn(const TaskShape& task, std::size_t target, const Outcome& outcome) {
+  judge(task, target, outcome);
+  if (!outcome.success || outcome.cold) return;
+  Target& t = targets_[target];
+  const Terms& times = outcome.times;
+  learn_kernel(task, target, times.kernel);
+  if (outcome.bytes_up > 0 && times.upload > 0)
+    t.upload.record(outcome.bytes_up, times.upload, options_);
+  if (outcome.bytes_down > 0 && times.read_back > 0)
+    t.read_back.record(outcome.bytes_down, times.read_back, options_);
+  if (times.submit > 0) t.submit.record(1, times.submit, options_);
+  for (std::size_t k = target == kCpu ? 1 : target;
+       k < (target == kCpu ? targets_.size() : target + 1); ++k)
+    move_threshold(task, *find(task.kernel), k);
+}
+
+/// Towards the size where the two sides meet, for kernels of this operation that are new.
+void Scheduler::move_threshold(const TaskShape& task, const Kernel& kernel, std::size_t device) {
+  const Prediction cpu = predicted(task, &kernel, kCpu);
+  const Prediction other = predicted(task, &kernel, device);
+  if (!cpu.measured || !other.measured || !usable(device)) return;
+  const double speed_up = cpu.terms.work() / other.terms.work();
+  const double threshold = threshold_of(task.operation);
+  const auto size = static_cast<double>(task.size);
+  const auto least = static_cast<double>(minimum_batch(options_, task.operation));
+  double moved = threshold;
+  if (speed_up * options_.margin < 1 && size >= threshold)
+    moved = std::min(threshold * options_.step, size + 1);
+  if (speed_up > options_.margin && size < threshold)
+    moved = std::max(least, threshold / options_.step);
+  if (moved == threshold) return;
+  const auto found = thresholds_.find(task.operation);
+  if (found != thresholds_.end()) {
+    found->second = moved;
+  } else if (thresholds_.size() < options_.max_kernels) {
+    thresholds_.emplace(task.operation, moved);
+  }
+}
+
+Prediction Scheduler::predict(const TaskShape& task, std::size_t target) const {
+  const std::lock_guard lock(mutex_);
+  return predicted(task, find(task.kernel), target);
+}
+
+double Scheduler::speed_up(const TaskShape& task) const {
+  const std::lock_guard lock(mutex_);
+  const Kernel* kernel = find(task.kernel);
+  const double cpu = predicted(task, kernel, kCpu).terms.work();
+  double best = 0;
+  for (std::size_t k = 1; k < targets_.size(); ++k) {
+    const Prediction p = predicted(task, kernel, k);
+    if (p.terms.kernel > 0 && (best == 0 || p.terms.work() < best)) best = p.terms.work();
+  }
+  return best > 0 ? cpu / best : 0;
+}
+
+double Scheduler::success_rate(std::size_t target) const {
+  const std::lock_guard lock(mutex_);
+  return targets_.at(target).breaker.success_rate();
+}
+
+std::uint64_t Scheduler::samples(const TaskShape& task, std::size_t target) const {
+  const std::lock_guard lock(mutex_);
+  const Kernel* kernel = find(task.kernel);
+  if (!kernel || target >= kernel->targets.size()) return 0;
+  return kernel->targets[target].samples(size_class(task.size));
+}
+
+double Scheduler::threshold(std::string_view operation) const {
+  const std::lock_guard lock(mutex_);
+  return threshold_of(operation);
+}
+
+std::vector<TargetState> Scheduler::targets() const {
+  const std::lock_guard lock(mutex_);
+  const double now = clock_();
+  std::vector<TargetState> out;
+  for (const Target& t : targets_) {
+    out.push_back({.target = t.device,
+                   .breaker = t.breaker.state(now),
+                   .breaker_openings = t.breaker.openings(),
+                   .success_rate = t.breaker.success_rate(),
+                   .outcomes = t.breaker.samples(),
+                   .queued_us = t.queued_us,
+                   .drifts = t.drifts,
+                   .guess_error = t.guess.error_factor()});
+  }
+  return out;
+}
+
+Knowledge Scheduler::knowledge() const {
+  const std::lock_guard lock(mutex_);
+  Knowledge out;
+  for (const auto& [hash, kernel] : kernels_) {
+    Knowledge::Kernel& one =
+        out.kernels.emplace_back(Knowledge::Kernel{hash, kernel.operation, {}});
+    for (std::size_t k = 0; k < kernel.targets.size(); ++k) {
+      auto rows = kernel.targets[k].rows();
+      if (!rows.empty()) one.targets[targets_[k].device.name] = std::move(rows);
+    }
+  }
+  std::ranges::sort(out.kernels, {}, &Knowledge::Kernel::hash);
+  for (const Target& t : targets_) {
+    auto& transfers = out.transfers[t.device.name];
+    transfers["upload"] = t.upload.rows();
+    transfers["submit"] = t.submit.rows();
+    transfers["read_back"] = t.read_back.rows();
+    out.training[t.device.name] = t.rows;
+  }
+  out.thresholds.insert(thresholds_.begin(), thresholds_.end());
+  return out;
+}
+
+void Scheduler::merge(const Knowledge& knowledge) {
+  const std::lock_guard lock(mutex_);
+  std::size_t room =
+      options_.max_kernels - std::min<std::size_t>(options_.max_kernels, kernels_.size());
+  for (const Knowledge::Kernel& from : knowledge.kernels) {
+    if (!find(from.hash) && room == 0) continue;
+    if (!find(from.hash)) --room;
+    Kernel& kernel = make(from.hash, from.operation);
+    kernel.targets.resize(std::max(kernel.targets.size(), targets_.size()));
+    for (std::size_t k = 0; k < targets_.size(); ++k) {
+      const auto rows = from.targets.find(targets_[k].device.name);
+      if (rows != from.targets.end()) kernel.targets[k].merge(rows->second);
+    }
+  }
+  for (Target& t : targets_) {
+    if (const auto found = knowledge.transfers.find(t.device.name);
+        found != knowledge.transfers.end()) {
+      for (const auto& [which, rows] : found->second)
+        (which == "upload" ? t.upload : which == "submit" ? t.submit : t.read_back).merge(rows);
+    }
+    if (const auto found = knowledge.training.find(t.device.name);
+        found != knowledge.training.end())
+      for (const TrainingRow& row : found->second) {
+        if (t.rows.size() >= kMaxRows) break;
+        t.guess.add(row);
+        t.rows.push_back(row);
+      }
+  }
+  for (const auto& [operation, value] : knowledge.thresholds)
+    thresholds_.try_emplace(operation, value);
+}
+
+}  // namespace topograd::runtime::hybrid
