@@ -9,8 +9,7 @@
 
 namespace topograd::runtime::hybrid {
 
-/// Where every task runs, whatever the rules say. `device` falls back to the CPU where there is
-/// none.
+/// Where every task runs, whatever the rules say. With `device`, tasks that find none throw.
 enum class Force { none, cpu, device };
 /// "none", "cpu" or "device".
 std::string_view name(Force force);

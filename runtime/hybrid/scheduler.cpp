@@ -34,6 +34,11 @@ void Scheduler::set_available(std::size_t target, bool available) {
   targets_.at(target).device.available = available;
 }
 
+bool Scheduler::admits(std::size_t target) const {
+  const std::lock_guard lock(mutex_);
+  return target < targets_.size() && usable(target);
+}
+
 bool Scheduler::usable(std::size_t target) const {
   const DeviceTarget& device = targets_[target].device;
   return device.available && (!device.software || options_.admit_software);

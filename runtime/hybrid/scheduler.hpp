@@ -60,6 +60,8 @@ class Scheduler {
   /// Adds a device and returns its target, from 1 on; at most 63.
   std::size_t add_device(DeviceTarget device);
   void set_available(std::size_t target, bool available);
+  /// It is there, and no software that was not admitted.
+  bool admits(std::size_t target) const;
 
   /// Chooses. Follow with record() or cancel(): the target counts as busy with the task until then.
   /// Cost: below 1 µs.

@@ -68,6 +68,9 @@ void Scheduler::judge(const TaskShape& task, std::size_t target, const Outcome& 
     return;
   }
   switch (outcome.error) {
+    case ErrorCode::NoLoader:
+    case ErrorCode::NoDriver:
+    case ErrorCode::NoDevice:
     case ErrorCode::DeviceLost:
     case ErrorCode::Timeout: t.breaker.trip(now); break;
     case ErrorCode::OutOfDeviceMemory: {

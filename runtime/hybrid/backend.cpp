@@ -1,0 +1,47 @@
+// The device that is never there, and whose failures are the device's.
+#include <topograd/runtime/hybrid/backend.hpp>
+
+namespace topograd::runtime::hybrid {
+namespace {
+
+class Unavailable final : public DeviceBackend {
+ public:
+  Unavailable(std::string name, std::string problem)
+      : name_(std::move(name)), problem_(std::move(problem)) {}
+
+  Capabilities capabilities() const override {
+    return {.name = name_, .kind = "none", .available = false, .problem = problem_};
+  }
+  RunReport run(const DeviceProgram&) override { refuse(); }
+  void prepare(const DeviceProgram&) override { refuse(); }
+  void reopen() override { refuse(); }
+
+ private:
+  [[noreturn]] void refuse() const { throw Error(ErrorCode::NoDevice, name_ + ": " + problem_); }
+
+  std::string name_, problem_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceBackend> make_unavailable_backend(std::string name, std::string problem) {
+  return std::make_unique<Unavailable>(std::move(name), std::move(problem));
+}
+
+bool is_device_failure(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::NoLoader:
+    case ErrorCode::NoDriver:
+    case ErrorCode::NoDevice:
+    case ErrorCode::Unsupported:
+    case ErrorCode::ShaderCompile:
+    case ErrorCode::LayoutMismatch:
+    case ErrorCode::DeviceLost:
+    case ErrorCode::OutOfHostMemory:
+    case ErrorCode::OutOfDeviceMemory:
+    case ErrorCode::Timeout: return true;
+    default: return false;
+  }
+}
+
+}  // namespace topograd::runtime::hybrid

@@ -1,0 +1,52 @@
+// Devices as the hybrid executor sees them.
+#pragma once
+
+#include <topograd/runtime/hybrid/scheduler.hpp>
+#include <topograd/runtime/hybrid/task.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace topograd::runtime::hybrid {
+
+/// One place where tasks can run.
+struct Capabilities {
+  std::string name;
+  std::string kind;  ///< "cpu", "discrete", "integrated", "software", ...
+  std::string driver;
+  std::uint64_t memory_bytes = 0;     ///< 0 = not known
+  std::vector<std::string> features;  ///< what the device has, by name
+  bool available = true;
+  std::string problem;  ///< unless available
+  int threads = 0;      ///< of the CPU
+  std::string simd;     ///< of the CPU: "baseline", "avx2" or "avx512"
+};
+
+/// A device. Members may be called by several threads.
+class DeviceBackend {
+ public:
+  virtual ~DeviceBackend() = default;
+
+  virtual Capabilities capabilities() const = 0;
+  /// Uploads, runs, waits and reads back. Outputs are written only if all of it succeeded.
+  ///
+  /// Throws Error{DeviceLost, OutOfDeviceMemory, OutOfHostMemory, Timeout, ShaderCompile,
+  /// Unsupported}.
+  virtual RunReport run(const DeviceProgram& program) = 0;
+  /// Compiles and allocates what run() will need. Throws as run().
+  virtual void prepare(const DeviceProgram& program) = 0;
+  /// Bytes of the program's inputs that are there.
+  virtual std::uint64_t resident(const DeviceProgram& /*program*/) const { return 0; }
+  /// After a loss: a new device in the old one's place. Throws as run() if there is none.
+  virtual void reopen() = 0;
+};
+
+/// The device that is never there: for tests and as a stand-in for what could not be opened.
+std::unique_ptr<DeviceBackend> make_unavailable_backend(std::string name, std::string problem);
+
+/// A device of the system as run() failed on it, rather than the caller's mistake: the CPU can take
+/// over.
+bool is_device_failure(ErrorCode code);
+
+}  // namespace topograd::runtime::hybrid

@@ -1,0 +1,249 @@
+// One task at a time: decide, run, learn, and fall back.
+#include <topograd/runtime/hybrid/executor.hpp>
+
+#include <topograd/runtime/hybrid/executor_arena.hpp>
+
+#include <algorithm>
+
+namespace topograd::runtime::hybrid {
+namespace {
+
+std::string simd_level() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq"))
+    return "avx512";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
+#endif
+  return "baseline";
+}
+
+/// What is thrown where a task is forced to a device and there is none for it.
+Error no_device_error(const TaskShape& task, Reason reason) {
+  ErrorCode code = ErrorCode::NoDevice;
+  if (reason == Reason::unsupported) code = ErrorCode::Unsupported;
+  if (reason == Reason::memory_limit || reason == Reason::out_of_memory)
+    code = ErrorCode::OutOfDeviceMemory;
+  if (reason == Reason::breaker_open || reason == Reason::success_rate)
+    code = ErrorCode::DeviceLost;
+  return Error(code, "task \"" + std::string(task.operation) + "\": forced to a device, but " +
+                         std::string(name(reason)));
+}
+
+}  // namespace
+
+Executor::Executor(HybridOptions options, Clock clock)
+    : options_(options),
+      scheduler_(std::move(options), std::move(clock)),
+      threads_(options_.threads),
+      arena_(std::make_unique<Arena>()) {}
+
+Executor::~Executor() = default;
+
+std::size_t Executor::add_device(std::unique_ptr<DeviceBackend> backend) {
+  const Capabilities c = backend->capabilities();
+  Device& device = devices_.emplace_back();
+  device.backend = std::move(backend);
+  device.name = c.name;
+  const std::size_t target = scheduler_.add_device({.name = c.name,
+                                                    .software = c.kind == "software",
+                                                    .available = c.available,
+                                                    .memory_bytes = c.memory_bytes});
+  log(LogLevel::info, "device " + c.name + " (" + c.kind + ")" +
+                          (c.available ? std::string() : ": not available: " + c.problem));
+  return target;
+}
+
+void Executor::set_log(Log log, LogLevel least) {
+  log_ = std::move(log);
+  least_level_ = least;
+}
+
+void Executor::log(LogLevel level, const std::string& text) const {
+  if (log_ && level >= least_level_) log_(level, text);
+}
+
+const std::string& Executor::name_of(std::size_t target) const {
+  static const std::string cpu = "cpu";
+  return target == kCpu ? cpu : devices_[target - 1].name;
+}
+
+std::string Executor::explain(const Decision& decision) const {
+  return hybrid::explain(decision, name_of(decision.device));
+}
+
+std::vector<Capabilities> Executor::capabilities() const {
+  std::vector<Capabilities> out = {{.name = "cpu",
+                                    .kind = "cpu",
+                                    .driver = "interpreter",
+                                    .threads = threads_.count(),
+                                    .simd = simd_level()}};
+  for (const Device& device : devices_) out.push_back(device.backend->capabilities());
+  return out;
+}
+
+void Executor::note(std::string_view operation, const Decision& decision) {
+  if (options_.telemetry) telemetry_.routed(name_of(decision.target), decision.reason);
+  if (log_ && least_level_ == LogLevel::trace)
+    log(LogLevel::trace, std::string(operation) + " -> " + explain(decision));
+}
+
+ExecutionStats Executor::execute(Task& task) {
+  const TaskShape shape = task.shape();
+  const Decision decision = scheduler_.decide(shape);
+  note(shape.operation, decision);
+  if (wants_split(task, shape, decision)) return run_split(task, shape, decision);
+  return run(task, shape, decision, {0, shape.size});
+}
+
+ExecutionStats Executor::run(Task& task, const TaskShape& shape, const Decision& decision,
+                             Items items) {
+  const bool forced = is_forced_to_device(shape, options_);
+  if (decision.target == kCpu) {
+    if (forced || (shape.targets & 1) == 0) {
+      scheduler_.cancel(decision);
+      throw no_device_error(shape, decision.reason);
+    }
+    return run_on_cpu(task, shape, items, &decision);
+  }
+  ExecutionStats stats;
+  const std::optional<Error> error = try_device(
+      shape, decision, [&](DeviceBackend& device) { return task.run_on_device(device, items); },
+      stats);
+  if (!error) return stats;
+  if (forced || (shape.targets & 1) == 0) throw *error;
+  fail(shape, decision, *error);
+  stats = run_on_cpu(task, shape, items, nullptr);
+  stats.decision = decision;
+  stats.fallback = error->what();
+  return stats;
+}
+
+ExecutionStats Executor::run_on_cpu(Task& task, const TaskShape& shape, Items items,
+                                    const Decision* decision) {
+  const double start = scheduler_.now();
+  try {
+    if (const std::uint64_t own = task.threads()) {
+      task.run_on_cpu(CpuThreads(own), items);
+    } else {
+      task.run_on_cpu(threads_, items);
+    }
+  } catch (...) {
+    if (decision) scheduler_.cancel(*decision);
+    throw;
+  }
+  Outcome outcome;
+  outcome.times.kernel = 1e6 * (scheduler_.now() - start);
+  if (decision) {
+    scheduler_.record(shape, *decision, outcome);
+  } else {
+    scheduler_.record(shape, kCpu, outcome);
+  }
+  if (options_.telemetry) telemetry_.ran(shape.operation, "cpu", outcome, items.count(), 0);
+  ExecutionStats stats{.device = "cpu", .times = outcome.times};
+  if (decision) stats.decision = *decision;
+  return stats;
+}
+
+std::optional<Error> Executor::try_device(const TaskShape& shape, const Decision& decision,
+                                          const std::function<RunReport(DeviceBackend&)>& work,
+                                          ExecutionStats& stats) {
+  Device& device = devices_[decision.target - 1];
+  Outcome outcome;
+  std::optional<Error> failure;
+  RunReport report;
+  try {
+    if (device.lost) {
+      const std::lock_guard lock(device.reopening);
+      if (device.lost) device.backend->reopen();
+      device.lost = false;
+    }
+    report = work(*device.backend);
+  } catch (const Error& error) {
+    if (!is_device_failure(error.code())) {
+      scheduler_.cancel(decision);
+      throw;
+    }
+    failure = error;
+  } catch (const std::bad_alloc&) {
+    failure = Error(ErrorCode::OutOfHostMemory, device.name + ": no memory on the host");
+  } catch (...) {
+    scheduler_.cancel(decision);
+    throw;
+  }
+  if (failure) {
+    if (failure->code() == ErrorCode::DeviceLost) device.lost = true;
+    outcome.success = false;
+    outcome.error = failure->code();
+  } else {
+    outcome.times = report.times;
+    outcome.bytes_up = report.bytes_up;
+    outcome.bytes_down = report.bytes_down;
+    outcome.cold = report.cold;
+  }
+  scheduler_.record(shape, decision, outcome);
+  if (options_.telemetry)
+    telemetry_.ran(shape.operation, device.name, outcome, shape.size, report.cache_hits);
+  stats = {.device = device.name,
+           .decision = decision,
+           .times = report.times,
+           .bytes_up = report.bytes_up,
+           .bytes_down = report.bytes_down,
+           .cache_hits = report.cache_hits};
+  return failure;
+}
+
+void Executor::fail(const TaskShape& shape, const Decision& decision, const Error& error) {
+  const std::string& device = name_of(decision.target);
+  if (options_.telemetry) telemetry_.fell_back(shape.operation, device, error.code());
+  log(LogLevel::warning, "task \"" + std::string(shape.operation) + "\": " + device +
+                             " failed, the CPU takes over: " + error.what());
+}
+
+std::future<ExecutionStats> Executor::submit(Task& task) {
+  auto promise = std::make_shared<std::promise<ExecutionStats>>();
+  std::future<ExecutionStats> future = promise->get_future();
+  arena_->begin([this, promise, &task] {
+    try {
+      promise->set_value(execute(task));
+    } catch (...) {
+      promise->set_exception(std::current_exception());
+    }
+  });
+  return future;
+}
+
+void Executor::warm_up_on(Task& task, std::size_t target, int samples) {
+  const TaskShape shape = task.shape();
+  const Items all{0, shape.size};
+  const Decision decision{.target = target, .device = target, .reason = Reason::forced};
+  for (int k = 0; k <= samples; ++k) {
+    if (target == kCpu) {
+      run_on_cpu(task, shape, all, nullptr);
+      continue;
+    }
+    ExecutionStats stats;
+    const auto work = [&](DeviceBackend& device) {
+      if (k == 0) {
+        if (const auto program = task.program(all)) device.prepare(*program);
+      }
+      return task.run_on_device(device, all);
+    };
+    if (const auto error = try_device(shape, decision, work, stats)) {
+      log(LogLevel::warning, "warm_up: " + name_of(target) + ": " + error->what());
+      return;
+    }
+  }
+}
+
+void Executor::warm_up(std::span<Task* const> tasks, int samples) {
+  for (Task* task : tasks) {
+    const std::uint64_t targets = task->shape().targets;
+    for (std::size_t target = 0; target <= devices_.size(); ++target) {
+      if ((targets >> target & 1) != 0 && scheduler_.admits(target))
+        warm_up_on(*task, target, samples);
+    }
+  }
+}
+
+}  // namespace topograd::runtime::hybrid

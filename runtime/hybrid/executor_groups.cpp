@@ -1,0 +1,185 @@
+// Lists of tasks, and tasks that run on both sides at once.
+#include <topograd/runtime/hybrid/executor.hpp>
+
+#include <topograd/runtime/hybrid/executor_arena.hpp>
+
+#include <map>
+
+namespace topograd::runtime::hybrid {
+namespace {
+
+// Shares below this are not worth a second side.
+constexpr double kLeastShare = 0.05;
+
+/// `more` behind `program`. False if they do not fit each other.
+bool append(DeviceProgram& program, DeviceProgram&& more) {
+  if (!program.itemwise || !more.itemwise || program.glsl != more.glsl ||
+      program.constants != more.constants || program.arrays.size() != more.arrays.size())
+    return false;
+  for (std::size_t k = 0; k < program.arrays.size(); ++k) {
+    DeviceArray& array = program.arrays[k];
+    // What was kept under one key is a part of something new.
+    array.key = 0;
+    for (const auto& piece : more.arrays[k].read) array.read.push_back(piece);
+    for (const auto& piece : more.arrays[k].written) array.written.push_back(piece);
+  }
+  program.items += more.items;
+  return true;
+}
+
+/// All of the tasks as one program, or nothing.
+std::optional<DeviceProgram> merged(std::span<Task* const> tasks) {
+  std::optional<DeviceProgram> all;
+  for (Task* task : tasks) {
+    std::optional<DeviceProgram> one = task->program({0, task->shape().size});
+    if (!one || !one->itemwise) return std::nullopt;
+    if (!all) {
+      all = std::move(one);
+    } else if (!append(*all, std::move(*one))) {
+      return std::nullopt;
+    }
+  }
+  return all;
+}
+
+TaskShape sum_of(std::span<Task* const> tasks) {
+  TaskShape sum = tasks[0]->shape();
+  sum.resident = {};
+  for (const Task* task : tasks.subspan(1)) {
+    const TaskShape shape = task->shape();
+    sum.size += shape.size;
+    sum.bytes_in += shape.bytes_in;
+    sum.bytes_out += shape.bytes_out;
+    sum.bytes_held += shape.bytes_held;
+    sum.targets &= shape.targets;
+  }
+  return sum;
+}
+
+TaskShape part_of(TaskShape shape, Items items) {
+  const double share = static_cast<double>(items.count()) / static_cast<double>(shape.size);
+  const auto scaled = [&](std::uint64_t bytes) {
+    return static_cast<std::uint64_t>(share * static_cast<double>(bytes));
+  };
+  shape.size = items.count();
+  shape.bytes_in = scaled(shape.bytes_in);
+  shape.bytes_out = scaled(shape.bytes_out);
+  shape.bytes_held = scaled(shape.bytes_held);
+  return shape;
+}
+
+}  // namespace
+
+/// By kernel, in the order in which each kernel comes first. Overridden tasks stay alone.
+std::vector<Executor::Group> Executor::groups(std::span<Task* const> tasks) const {
+  std::vector<Group> groups;
+  std::map<std::pair<Hash128, Override>, std::size_t> known;
+  for (std::size_t k = 0; k < tasks.size(); ++k) {
+    const TaskShape shape = tasks[k]->shape();
+    const auto [place, is_new] = known.try_emplace({shape.kernel, shape.where}, groups.size());
+    if (is_new || !options_.coalesce || shape.where == Override::cpu || shape.deadline_us > 0) {
+      place->second = groups.size();
+      groups.emplace_back();
+    }
+    groups[place->second].tasks.push_back(tasks[k]);
+    groups[place->second].places.push_back(k);
+  }
+  return groups;
+}
+
+std::vector<ExecutionStats> Executor::execute(std::span<Task* const> tasks) {
+  std::vector<ExecutionStats> stats(tasks.size());
+  std::exception_ptr first;
+  for (const Group& group : groups(tasks)) {
+    try {
+      run_group(group, stats);
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+  return stats;
+}
+
+void Executor::run_group(const Group& group, std::span<ExecutionStats> out) {
+  std::optional<DeviceProgram> program;
+  if (group.tasks.size() > 1) program = merged(group.tasks);
+  if (!program) {
+    for (std::size_t k = 0; k < group.tasks.size(); ++k)
+      out[group.places[k]] = execute(*group.tasks[k]);
+    return;
+  }
+  const TaskShape shape = sum_of(group.tasks);
+  const Decision decision = scheduler_.decide(shape);
+  if (decision.target == kCpu) {
+    // Each for itself, so that thresholds and overrides mean what they say.
+    scheduler_.cancel(decision);
+    for (std::size_t k = 0; k < group.tasks.size(); ++k) {
+      const TaskShape one = group.tasks[k]->shape();
+      Decision own = decision;
+      own.reserved_us = 0;
+      note(one.operation, own);
+      out[group.places[k]] = run(*group.tasks[k], one, own, {0, one.size});
+    }
+    return;
+  }
+  note(shape.operation, decision);
+  ExecutionStats stats;
+  const std::optional<Error> error = try_device(
+      shape, decision, [&](DeviceBackend& device) { return device.run(*program); }, stats);
+  if (error && is_forced_to_device(shape, options_)) throw *error;
+  if (error) fail(shape, decision, *error);
+  if (!error && options_.telemetry) telemetry_.coalesced(group.tasks.size());
+  stats.coalesced = group.tasks.size();
+  for (std::size_t k = 0; k < group.tasks.size(); ++k) {
+    ExecutionStats& one = out[group.places[k]];
+    if (!error) {
+      one = stats;
+      continue;
+    }
+    const TaskShape own = group.tasks[k]->shape();
+    one = run_on_cpu(*group.tasks[k], own, {0, own.size}, nullptr);
+    one.decision = decision;
+    one.fallback = error->what();
+  }
+}
+
+bool Executor::wants_split(Task& task, const TaskShape& shape, const Decision& decision) const {
+  if (options_.split_size == 0 || shape.size < options_.split_size || !task.splittable())
+    return false;
+  if (decision.reason != Reason::faster && decision.reason != Reason::slower) return false;
+  const double cpu = decision.on_cpu.terms.total(), device = decision.on_device.terms.total();
+  return std::min(cpu, device) >= kLeastShare * (cpu + device);
+}
+
+ExecutionStats Executor::run_split(Task& task, const TaskShape& shape, const Decision& decision) {
+  scheduler_.cancel(decision);
+  const double cpu = decision.on_cpu.terms.total(), device = decision.on_device.terms.total();
+  const double share = device / (cpu + device);
+  const auto cut = static_cast<std::uint64_t>(share * static_cast<double>(shape.size));
+  const Items here{0, cut}, there{cut, shape.size};
+  Decision apart = decision;
+  apart.target = decision.device;
+  apart.reserved_us = 0;
+
+  ExecutionStats stats;
+  std::optional<Error> error;
+  const auto on_device = [&] {
+    error = try_device(
+        part_of(shape, there), apart,
+        [&](DeviceBackend& backend) { return task.run_on_device(backend, there); }, stats);
+  };
+  arena_->both(on_device, [&] { run_on_cpu(task, part_of(shape, here), here, nullptr); });
+  if (error) {
+    fail(shape, apart, *error);
+    stats = run_on_cpu(task, part_of(shape, there), there, nullptr);
+    stats.fallback = error->what();
+  } else {
+    stats.cpu_share = share;
+  }
+  if (options_.telemetry) telemetry_.split();
+  stats.decision = decision;
+  return stats;
+}
+
+}  // namespace topograd::runtime::hybrid

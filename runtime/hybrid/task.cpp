@@ -1,0 +1,40 @@
+// Threads of the CPU side, and what tasks do by default.
+#include <topograd/runtime/hybrid/task.hpp>
+
+#include <topograd/runtime/cpu/pool.hpp>
+#include <topograd/runtime/hybrid/backend.hpp>
+
+namespace topograd::runtime::hybrid {
+
+struct CpuThreads::State {
+  mutable cpu::Pool pool;
+};
+
+CpuThreads::CpuThreads(std::uint64_t threads)
+    : state_(new State{cpu::Pool(static_cast<int>(threads))}) {}
+CpuThreads::~CpuThreads() = default;
+
+int CpuThreads::count() const { return state_->pool.threads(); }
+
+void CpuThreads::for_ranges(std::size_t count, std::size_t grain,
+                            const std::function<void(std::size_t, std::size_t)>& f) const {
+  state_->pool.for_ranges(count, std::max<std::size_t>(grain, 1), f);
+}
+
+std::uint64_t DeviceArray::bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& piece : read) sum += piece.size();
+  for (const auto& piece : written) sum += piece.size();
+  return sum;
+}
+
+RunReport Task::run_on_device(DeviceBackend& device, Items items) {
+  const std::optional<DeviceProgram> made = program(items);
+  if (!made) {
+    throw Error(ErrorCode::Unsupported,
+                std::string(shape().operation) + ": this task has no implementation for devices");
+  }
+  return device.run(*made);
+}
+
+}  // namespace topograd::runtime::hybrid

@@ -1,0 +1,93 @@
+// Counting.
+#include <topograd/runtime/hybrid/telemetry.hpp>
+
+#include <cmath>
+
+namespace topograd::runtime::hybrid {
+
+double Histogram::bound(int bucket) const { return std::ldexp(least_, bucket); }
+
+void Histogram::add(double value) {
+  ++count_;
+  sum_ += value;
+  for (int k = 0; k < kBuckets; ++k) {
+    if (value > bound(k)) continue;
+    ++counts_[static_cast<std::size_t>(k)];
+    return;
+  }
+}
+
+std::uint64_t Histogram::up_to(int bucket) const {
+  std::uint64_t sum = 0;
+  for (int k = 0; k <= bucket; ++k) sum += counts_[static_cast<std::size_t>(k)];
+  return sum;
+}
+
+OperationStatistics& Telemetry::of(std::string_view operation, const std::string& device) {
+  return counts_.operations[{std::string(operation), device}];
+}
+
+void Telemetry::routed(const std::string& device, Reason reason) {
+  const std::lock_guard lock(mutex_);
+  ++counts_.routing[{device, reason}];
+}
+
+void Telemetry::ran(std::string_view operation, const std::string& device, const Outcome& outcome,
+                    std::uint64_t items, std::uint64_t cache_hits) {
+  const std::lock_guard lock(mutex_);
+  OperationStatistics& s = of(operation, device);
+  if (!outcome.success) {
+    ++s.failures;
+    return;
+  }
+  ++s.tasks;
+  s.items += items;
+  s.bytes_up += outcome.bytes_up;
+  s.bytes_down += outcome.bytes_down;
+  s.cache_hits += cache_hits;
+  const double seconds = outcome.times.work() * 1e-6;
+  s.seconds += seconds;
+  s.duration.add(seconds);
+  s.batch.add(static_cast<double>(items));
+}
+
+void Telemetry::fell_back(std::string_view operation, const std::string& device, ErrorCode error) {
+  const std::lock_guard lock(mutex_);
+  ++of(operation, device).fallbacks;
+  ++counts_.fallbacks[{device, name(error)}];
+}
+
+void Telemetry::coalesced(std::uint64_t tasks) {
+  const std::lock_guard lock(mutex_);
+  counts_.coalesced_tasks += tasks;
+  ++counts_.coalesced_dispatches;
+}
+
+void Telemetry::split() {
+  const std::lock_guard lock(mutex_);
+  ++counts_.split_tasks;
+}
+
+void Telemetry::state_loaded(bool accepted) {
+  const std::lock_guard lock(mutex_);
+  ++(accepted ? counts_.state_loads : counts_.state_rejected);
+}
+
+void Telemetry::state_written(bool success) {
+  const std::lock_guard lock(mutex_);
+  ++(success ? counts_.state_writes : counts_.state_write_failures);
+}
+
+Telemetry::Counts Telemetry::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+OperationStatistics Telemetry::statistics(std::string_view operation,
+                                          std::string_view device) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = counts_.operations.find({std::string(operation), std::string(device)});
+  return found == counts_.operations.end() ? OperationStatistics{} : found->second;
+}
+
+}  // namespace topograd::runtime::hybrid

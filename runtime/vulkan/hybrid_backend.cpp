@@ -1,0 +1,325 @@
+// Compiles, uploads, dispatches and reads back programs of the hybrid executor.
+#include <topograd/runtime/vulkan/hybrid_backend.hpp>
+
+#include <topograd/codegen/reflect.hpp>
+#include <topograd/codegen/shader_compiler.hpp>
+#include <topograd/runtime/content_hash.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <list>
+#include <map>
+#include <mutex>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+using hybrid::DeviceArray;
+using hybrid::DeviceProgram;
+using hybrid::RunReport;
+using Time = std::chrono::steady_clock::time_point;
+
+double microseconds(Time from, Time to) {
+  return std::chrono::duration<double, std::micro>(to - from).count();
+}
+
+/// Pieces as they lie in one buffer.
+template <class Transfer, class Piece>
+void append(std::vector<Transfer>& out, const Buffer& buffer, const std::vector<Piece>& pieces) {
+  std::uint64_t offset = 0;
+  for (const Piece& piece : pieces) {
+    if (!piece.empty()) out.push_back({&buffer, offset, piece});
+    offset += piece.size();
+  }
+}
+
+struct Compiled {
+  Kernel kernel;
+  std::uint32_t local_size = 1;
+};
+
+/// Inputs that stay, least recently used first.
+class Residents {
+ public:
+  explicit Residents(std::uint64_t bound) : bound_(bound) {}
+
+  /// The buffer under this key, if it holds this version of this many bytes.
+  std::shared_ptr<Buffer> find(std::uint64_t key, std::uint64_t version, std::uint64_t bytes) {
+    const auto found = std::ranges::find(entries_, key, &Entry::key);
+    if (found == entries_.end() || found->version != version || found->buffer->size() != bytes)
+      return nullptr;
+    entries_.splice(entries_.end(), entries_, found);
+    return found->buffer;
+  }
+  void put(std::uint64_t key, std::uint64_t version, std::shared_ptr<Buffer> buffer) {
+    std::erase_if(entries_, [&](const Entry& entry) { return entry.key == key; });
+    entries_.push_back({key, version, std::move(buffer)});
+    std::uint64_t sum = 0;
+    for (const Entry& entry : entries_) sum += entry.buffer->size();
+    for (; sum > bound_; entries_.pop_front()) sum -= entries_.front().buffer->size();
+  }
+  void clear() { entries_.clear(); }
+
+ private:
+  struct Entry {
+    std::uint64_t key, version;
+    std::shared_ptr<Buffer> buffer;
+  };
+  std::uint64_t bound_;
+  std::list<Entry> entries_;
+};
+
+class VulkanBackend final : public hybrid::DeviceBackend {
+ public:
+  VulkanBackend(const DeviceOptions& options, std::uint64_t resident_bytes)
+      : options_(options), device_(open(options)), residents_(resident_bytes) {}
+
+  hybrid::Capabilities capabilities() const override { return describe(device()->info()); }
+  static hybrid::Capabilities describe(const DeviceInfo& info);
+
+  RunReport run(const DeviceProgram& program) override;
+  void prepare(const DeviceProgram& program) override;
+  std::uint64_t resident(const DeviceProgram& program) const override;
+  void reopen() override;
+
+ private:
+  std::shared_ptr<Device> device() const {
+    const std::lock_guard lock(mutex_);
+    return device_;
+  }
+  Compiled compiled(Device& device, const DeviceProgram& program, RunReport& report);
+  std::vector<std::shared_ptr<Buffer>> buffers(Device& device, const DeviceProgram& program,
+                                               std::vector<Upload>& uploads, RunReport& report);
+  static void record(CommandList& list, const Limits& limits, const Compiled& kernel,
+                     const DeviceProgram& program,
+                     std::span<const std::shared_ptr<Buffer>> buffers);
+  void split_times(double submitted, double on_device, RunReport& report);
+
+  const DeviceOptions options_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<Device> device_;
+  mutable Residents residents_;
+  std::map<Hash128, Compiled> kernels_;  // by source
+  double least_submit_us_ = 1e9;         // of submissions without uploads before them
+};
+
+hybrid::Capabilities VulkanBackend::describe(const DeviceInfo& info) {
+  hybrid::Capabilities c{.name = info.name,
+                         .kind = name(info.type),
+                         .driver = info.driver + " " + info.driver_version,
+                         .available = info.unusable.empty(),
+                         .problem = info.unusable};
+  for (const MemoryHeap& heap : info.heaps)
+    if (heap.device_local) c.memory_bytes = std::max(c.memory_bytes, heap.budget);
+  const Features& f = info.features;
+  const std::pair<bool, const char*> named[] = {{f.float64, "float64"},
+                                                {f.int64, "int64"},
+                                                {f.atomic_float32_add, "float32_atomics"},
+                                                {f.atomic_float64_add, "float64_atomics"},
+                                                {f.int64_atomics, "int64_atomics"},
+                                                {f.subgroup_arithmetic, "subgroups"},
+                                                {f.mapped_memory, "mapped_memory"},
+                                                {f.timestamps, "timestamps"},
+                                                {f.memory_budget, "memory_budget"}};
+  for (const auto& [there, feature] : named)
+    if (there) c.features.emplace_back(feature);
+  return c;
+}
+
+Compiled VulkanBackend::compiled(Device& device, const DeviceProgram& program, RunReport& report) {
+  const Hash128 key = hash_text(program.glsl);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = kernels_.find(key); found != kernels_.end()) {
+      ++report.cache_hits;
+      return found->second;
+    }
+  }
+  report.cold = true;
+  const std::vector<std::uint32_t> spirv =
+      codegen::compile({.name = program.name, .glsl = program.glsl, .includes = {}});
+  const codegen::ModuleLayout layout = codegen::reflect(spirv);
+  const std::size_t push = 8 + program.constants.size();
+  if (layout.bindings.size() != program.arrays.size() || layout.push_constant_size != push) {
+    throw Error(ErrorCode::LayoutMismatch,
+                program.name + ": expected " + std::to_string(program.arrays.size()) +
+                    " storage buffers and " + std::to_string(push) +
+                    " bytes of push constants, got " + std::to_string(layout.bindings.size()) +
+                    " and " + std::to_string(layout.push_constant_size));
+  }
+  Compiled made{device.kernel({.spirv = spirv,
+                               .name = program.name,
+                               .storage_buffers = static_cast<std::uint32_t>(program.arrays.size()),
+                               .push_constant_bytes = static_cast<std::uint32_t>(push),
+                               .constants = {},
+                               .local_size = layout.workgroup_size}),
+                layout.workgroup_size[0]};
+  const std::lock_guard lock(mutex_);
+  if (device_.get() == &device) kernels_[key] = made;
+  return made;
+}
+
+/// One for each array; what is not there yet is added to `uploads`.
+std::vector<std::shared_ptr<Buffer>> VulkanBackend::buffers(Device& device,
+                                                            const DeviceProgram& program,
+                                                            std::vector<Upload>& uploads,
+                                                            RunReport& report) {
+  std::vector<std::shared_ptr<Buffer>> out;
+  for (const DeviceArray& array : program.arrays) {
+    const std::uint64_t bytes = array.bytes();
+    if (bytes > device.limits().max_storage_buffer_range) {
+      throw Error(ErrorCode::OutOfDeviceMemory,
+                  program.name + ": an array of " + std::to_string(bytes) +
+                      " bytes is over the device's limit of " +
+                      std::to_string(device.limits().max_storage_buffer_range));
+    }
+    std::shared_ptr<Buffer> buffer;
+    if (array.key != 0) {
+      const std::lock_guard lock(mutex_);
+      buffer = residents_.find(array.key, array.version, bytes);
+    }
+    if (buffer) {
+      ++report.cache_hits;
+    } else {
+      buffer = std::make_shared<Buffer>(
+          device.buffer(std::max<std::uint64_t>(bytes, 4), MemoryKind::Device, program.name));
+      append(uploads, *buffer, array.read);
+    }
+    out.push_back(std::move(buffer));
+  }
+  return out;
+}
+
+void VulkanBackend::record(CommandList& list, const Limits& limits, const Compiled& kernel,
+                           const DeviceProgram& program,
+                           std::span<const std::shared_ptr<Buffer>> buffers) {
+  std::vector<Binding> bindings;
+  for (const auto& buffer : buffers) bindings.push_back({buffer.get()});
+  const std::uint64_t most = std::uint64_t{limits.max_workgroups_x} * kernel.local_size;
+  list.write_timestamp("begin");
+  for (std::uint64_t first = 0; first < program.items; first += most) {
+    const std::uint64_t count = std::min(most, program.items - first);
+    const std::uint32_t words[] = {static_cast<std::uint32_t>(first),
+                                   static_cast<std::uint32_t>(program.items)};
+    std::vector<std::byte> push(sizeof words + program.constants.size());
+    std::ranges::copy(std::as_bytes(std::span(words)), push.begin());
+    std::ranges::copy(program.constants, push.begin() + sizeof words);
+    list.dispatch(kernel.kernel, bindings, push,
+                  static_cast<std::uint32_t>((count + kernel.local_size - 1) / kernel.local_size));
+  }
+  list.write_timestamp("end");
+}
+
+/// Of the time from submission to completion, what is neither the kernel's nor usual is the
+/// uploads', which were queued before it.
+void VulkanBackend::split_times(double submitted, double on_device, RunReport& report) {
+  report.times.kernel = on_device > 0 ? std::min(on_device, submitted) : submitted;
+  const double rest = submitted - report.times.kernel;
+  const std::lock_guard lock(mutex_);
+  if (report.bytes_up == 0) least_submit_us_ = std::min(least_submit_us_, rest);
+  const double queued = report.bytes_up == 0 ? 0 : std::max(0.0, rest - least_submit_us_);
+  report.times.submit = rest - queued;
+  report.times.upload += queued;
+}
+
+RunReport VulkanBackend::run(const DeviceProgram& program) {
+  RunReport report;
+  if (program.items == 0) return report;
+  if (program.items > ~std::uint32_t{0})
+    throw Error(ErrorCode::Unsupported, program.name + ": more than 2^32 - 1 items");
+  const std::shared_ptr<Device> device = this->device();
+  const Compiled kernel = compiled(*device, program, report);
+  const std::uint64_t allocated = device->counters().driver_allocations;
+  std::vector<Upload> uploads;
+  const auto arrays = buffers(*device, program, uploads, report);
+
+  const Time start = std::chrono::steady_clock::now();
+  for (const Upload& upload : uploads) report.bytes_up += upload.bytes.size();
+  if (!uploads.empty()) device->upload(uploads);
+  const Time uploaded = std::chrono::steady_clock::now();
+  CommandList list = device->command_list(program.name);
+  record(list, device->limits(), kernel, program, arrays);
+  device->submit(list).wait();
+  const Time ran = std::chrono::steady_clock::now();
+  std::vector<Download> downloads;
+  for (std::size_t k = 0; k < arrays.size(); ++k)
+    append(downloads, *arrays[k], program.arrays[k].written);
+  for (const Download& download : downloads) report.bytes_down += download.bytes.size();
+  if (!downloads.empty()) device->download(downloads);
+  const Time end = std::chrono::steady_clock::now();
+
+  const std::vector<Timestamp> stamps = list.timestamps();
+  report.times.upload = microseconds(start, uploaded);
+  report.times.read_back = microseconds(ran, end);
+  split_times(microseconds(uploaded, ran), stamps.empty() ? 0 : stamps.back().microseconds, report);
+  report.cold = report.cold || device->counters().driver_allocations != allocated;
+  const std::lock_guard lock(mutex_);
+  for (std::size_t k = 0; k < arrays.size() && device_ == device; ++k) {
+    const DeviceArray& array = program.arrays[k];
+    if (array.key != 0 && array.written.empty())
+      residents_.put(array.key, array.version, arrays[k]);
+  }
+  return report;
+}
+
+void VulkanBackend::prepare(const DeviceProgram& program) {
+  const std::shared_ptr<Device> device = this->device();
+  RunReport report;
+  compiled(*device, program, report);
+  std::vector<Upload> uploads;
+  buffers(*device, program, uploads, report);
+}
+
+std::uint64_t VulkanBackend::resident(const DeviceProgram& program) const {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t sum = 0;
+  for (const DeviceArray& array : program.arrays) {
+    if (array.key != 0 && residents_.find(array.key, array.version, array.bytes()))
+      sum += array.bytes();
+  }
+  return sum;
+}
+
+void VulkanBackend::reopen() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!device_->lost()) return;
+    kernels_.clear();
+    residents_.clear();
+  }
+  std::shared_ptr<Device> opened = open(options_);
+  const std::lock_guard lock(mutex_);
+  device_ = std::move(opened);
+}
+
+}  // namespace
+
+std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& options,
+                                                           std::uint64_t resident_bytes) {
+  return std::make_unique<VulkanBackend>(options, resident_bytes);
+}
+
+std::size_t add_vulkan_devices(hybrid::Executor& executor, const DeviceOptions& options) {
+  std::vector<DeviceInfo> list;
+  try {
+    list = devices(options);
+    if (!options.device.empty()) list = {list.at(choose_device(list, options))};
+  } catch (const Error& error) {
+    if (!hybrid::is_device_failure(error.code())) throw;
+  }
+  std::size_t usable = 0;
+  for (const DeviceInfo& info : list) {
+    DeviceOptions one = options;
+    one.device = std::to_string(info.index);
+    try {
+      if (!info.unusable.empty()) throw Error(ErrorCode::Unsupported, info.unusable);
+      executor.add_device(make_hybrid_backend(one));
+      ++usable;
+    } catch (const Error& error) {
+      executor.add_device(hybrid::make_unavailable_backend(info.name, error.what()));
+    }
+  }
+  return usable;
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,26 @@
+// Vulkan devices for the hybrid executor.
+#pragma once
+
+#include <topograd/runtime/hybrid/executor.hpp>
+#include <topograd/runtime/vulkan/device.hpp>
+
+#include <memory>
+
+namespace topograd::runtime::vulkan {
+
+/// A device that runs programs (hybrid::DeviceProgram). Inputs with a key stay there, up to
+/// `resident_bytes` in all, the least recently used leaving first.
+///
+/// Throws as open().
+std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(
+    const DeviceOptions& options = {}, std::uint64_t resident_bytes = std::uint64_t{1} << 30);
+
+/// Adds each device that is found; one that cannot be opened is added as not available. Without a
+/// loader, a driver or a device nothing is added.
+///
+///   options  which device: all of them if it names none
+///
+/// Returns how many can be used. Throws Error{InvalidArgument} for bad options.
+std::size_t add_vulkan_devices(hybrid::Executor& executor, const DeviceOptions& options = {});
+
+}  // namespace topograd::runtime::vulkan
