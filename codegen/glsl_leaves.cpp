@@ -189,7 +189,7 @@ bool usable(const std::string& name) {
   if (!is_identifier(name) || underscore == 0 || underscore == std::string::npos) return false;
   if (name.find("__") != std::string::npos || kTaken.contains(name)) return false;
   for (const std::string_view prefix : {"gl_", "tg_", "own_", "sum_", "workgroup_", "compensated_",
-                                        "sums_", "rz_", "rr_", "pq_", "rider_"}) {
+                                        "sums_", "rz_", "rr_", "pq_", "rider_", "item_", "end_"}) {
     if (name.starts_with(prefix)) return false;
   }
   return std::ranges::none_of(name, [](char c) { return c >= 'A' && c <= 'Z'; });

@@ -26,12 +26,22 @@ class Writer {
         names_(names),
         precision_(precision),
         shader_(shader),
-        numbers_(prepared.program.nodes.size()),
-        conditions_(prepared.program.nodes.size()) {}
+        made_{.numbers = std::vector<std::string>(prepared.program.nodes.size()),
+              .conditions = std::vector<std::string>(prepared.program.nodes.size())} {}
 
-  Written write() {
+  Expressions write_some(const std::vector<bool>& nodes, std::string_view prefix) {
+    prefix_ = prefix;
+    for (Id id = 0; id < nodes.size(); ++id) {
+      if (nodes[id]) write_node(id);
+    }
+    return std::move(made_);
+  }
+
+  Written write(const Expressions& known) {
+    if (!known.numbers.empty()) made_ = known;
     for (Id id = 0; id < prepared_.program.nodes.size(); ++id) {
-      if (prepared_.live[id]) write_node(id);
+      const bool done = !numbers_[id].empty() || !conditions_[id].empty();
+      if (prepared_.live[id] && !done) write_node(id);
     }
     Written out;
     for (const Id output : prepared_.program.outputs) out.outputs.push_back(numbers_[output]);
@@ -53,7 +63,7 @@ class Writer {
       numbers_[id] = names_.at(node.op, node.slot());
       name_condition(id);
     } else if (ir::info(node.op).boolean) {
-      conditions_[id] = text("b", next_++);
+      conditions_[id] = text(prefix_, "b", next_++);
       shader_.body().line("bool ", conditions_[id], " = ", expression(node), ";");
       if (prepared_.as_number[id]) {
         define_number(id, text(conditions_[id], " ? ", literal(1, precision_), " : ",
@@ -66,7 +76,7 @@ class Writer {
   }
 
   void define_number(Id id, const std::string& expression) {
-    numbers_[id] = text("t", next_++);
+    numbers_[id] = text(prefix_, "t", next_++);
     shader_.body().line("precise ", scalar_type(precision_), " ", numbers_[id], " = ", expression,
                         ";");
   }
@@ -107,12 +117,12 @@ class Writer {
                           (node.op != Op::Select || (k > 0 && is_maximum(node)));
     if (!computes || from.op != Op::Literal || from.literal() != 0) return operand(node, k);
     if (!has_zero_) {
-      shader_.body().line("precise ", scalar_type(precision_),
-                          " zero = ", precision_ == Precision::f64 ? "double(" : "(",
+      shader_.body().line("precise ", scalar_type(precision_), " ", prefix_,
+                          "zero = ", precision_ == Precision::f64 ? "double(" : "(",
                           "uintBitsToFloat(zero_bits));");
       has_zero_ = true;
     }
-    return std::signbit(from.literal()) ? "(-zero)" : "zero";
+    return std::signbit(from.literal()) ? text("(-", prefix_, "zero)") : text(prefix_, "zero");
   }
 
   std::string expression(const Node& node) {
@@ -143,11 +153,41 @@ class Writer {
   const LeafNames& names_;
   Precision precision_;
   Shader& shader_;
-  std::vector<std::string> numbers_;
-  std::vector<std::string> conditions_;
+  Expressions made_;
+  std::vector<std::string>& numbers_ = made_.numbers;
+  std::vector<std::string>& conditions_ = made_.conditions;
+  std::string prefix_;
   std::uint32_t next_ = 0;
   bool has_zero_ = false;
 };
+
+bool is_costly(Op op) {
+  return !ir::info(op).function.empty() || op == Op::Sqrt || op == Op::Rsqrt || op == Op::Div ||
+         op == Op::Reciprocal;
+}
+
+/// Live nodes that cost much and depend on nothing but literals and leaves of `slots`, and all that
+/// they depend on.
+std::vector<bool> find_invariant(const Prepared& prepared, std::span<const std::uint32_t> slots) {
+  const std::vector<Node>& nodes = prepared.program.nodes;
+  std::vector<bool> invariant(nodes.size()), wanted(nodes.size());
+  for (Id id = 0; id < nodes.size(); ++id) {
+    const Node& node = nodes[id];
+    if (ir::is_leaf(node.op)) {
+      const bool of_owner = node.op == Op::Parameter || node.op == Op::Tangent;
+      invariant[id] = node.op == Op::Literal ||
+                      (of_owner && std::ranges::find(slots, node.slot()) != slots.end());
+    } else {
+      invariant[id] = std::ranges::all_of(node.operands(), [&](Id arg) { return invariant[arg]; });
+    }
+  }
+  for (std::size_t id = nodes.size(); id-- > 0;) {
+    if (!invariant[id] || !prepared.live[id]) continue;
+    wanted[id] = wanted[id] || is_costly(nodes[id].op);
+    for (const Id arg : nodes[id].operands()) wanted[arg] = wanted[arg] || wanted[id];
+  }
+  return wanted;
+}
 
 void find_uses(Prepared& out, bool with_guards) {
   const std::size_t count = out.program.nodes.size();
@@ -208,9 +248,16 @@ std::string& LeafNames::at(Op op, std::uint32_t slot) {
   return const_cast<std::string&>(static_cast<const LeafNames&>(*this).at(op, slot));
 }
 
+Expressions write_invariant(const Prepared& prepared, std::span<const std::uint32_t> slots,
+                            const LeafNames& names, Precision precision, std::string_view prefix,
+                            Shader& shader) {
+  return Writer(prepared, names, precision, shader)
+      .write_some(find_invariant(prepared, slots), prefix);
+}
+
 Written write_program(const Prepared& prepared, const LeafNames& names, Precision precision,
-                      Shader& shader) {
-  return Writer(prepared, names, precision, shader).write();
+                      Shader& shader, const Expressions& known) {
+  return Writer(prepared, names, precision, shader).write(known);
 }
 
 }  // namespace topograd::codegen

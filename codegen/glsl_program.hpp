@@ -6,7 +6,9 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace topograd::codegen {
@@ -43,9 +45,22 @@ struct Written {
   std::string failed;                ///< condition that a guard failed; empty without guards
 };
 
+/// What stands for some nodes of a program, by node; empty for the others.
+struct Expressions {
+  std::vector<std::string> numbers, conditions;
+};
+
+/// Writes, in front of a loop, what is the same each time around: roots, quotients and functions of
+/// nothing but literals, parameters and tangents of `slots`, and what these are made of. Cheaper
+/// operations stay in the loop, where they hold no registers. Statements are those of
+/// write_program, names begin with `prefix`.
+Expressions write_invariant(const Prepared& prepared, std::span<const std::uint32_t> slots,
+                            const LeafNames& names, Precision precision, std::string_view prefix,
+                            Shader& shader);
+
 /// Appends one statement for each operation, `precise`, named t0, t1, ... (numbers) and b0, b1, ...
-/// (conditions), to the body of the shader.
+/// (conditions), to the body of the shader, but for what is `known` already.
 Written write_program(const Prepared& prepared, const LeafNames& names, Precision precision,
-                      Shader& shader);
+                      Shader& shader, const Expressions& known = {});
 
 }  // namespace topograd::codegen

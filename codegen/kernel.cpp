@@ -58,6 +58,9 @@ void check(const KernelRequest& request) {
                                          request.owner_width != request.out_width)) {
     refuse(request, "expected a fused kernel to be an unpredicated gather of vectors");
   }
+  if (request.workgroup_items && (!by_owner || request.fusion != Fusion::none)) {
+    refuse(request, "expected work items of workgroups in an unfused gather or sum of terms");
+  }
   const auto rides = std::ranges::find_if(request.roles, &GatherRole::rides);
   if (rides != request.roles.end() &&
       (request.fusion == Fusion::none || rides == request.roles.begin() ||
@@ -94,7 +97,7 @@ std::string form_line(const KernelRequest& request) {
     out += ", summed in compensated f32";
   }
   return out + text(", ", name(request.precision), ", ", request.workgroup_size,
-                    " invocations a workgroup");
+                    " invocations a workgroup", request.workgroup_items ? " and an item" : "");
 }
 
 std::uint32_t total(const BodyFacts& facts) {

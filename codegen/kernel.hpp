@@ -108,6 +108,12 @@ struct KernelRequest {
   /// gather, sum_terms: work item w is owner w and writes the sums of owner w; `owners` and
   /// `outputs` are not read.
   bool dense_owners = false;
+  /// gather, sum_terms: work item w is a workgroup's, whose invocations take its entries in turn; a
+  /// tree of fixed shape sums what they have. For items of many entries.
+  bool workgroup_items = false;
+  /// workgroup_items: of the tree at most, in bytes; one number an invocation is taken at least.
+  /// Changes no result.
+  std::uint32_t tree_bytes = 8192;
   // wishes:
   bool use_subgroups = false;  ///< reduce: the device has subgroup arithmetic
   bool wide_sums = false;      ///< reduce: partial sums are f64 whatever `precision` is

@@ -1,10 +1,11 @@
-// Kernels that sum what belongs to one owner an invocation: gather, sum_terms.
+// Kernels that sum what belongs to one owner an invocation, or a workgroup: gather, sum_terms.
 #include <topograd/codegen/conjugate_text.hpp>
 #include <topograd/codegen/glsl_leaves.hpp>
 #include <topograd/codegen/kernel_forms.hpp>
 #include <topograd/ir/error.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 namespace topograd::codegen {
@@ -120,7 +121,12 @@ void open_entries(const KernelRequest& request, std::size_t role, Shader& shader
     return offset_from(base, static_cast<std::uint32_t>(rides ? r - hosts : r));
   };
   shader.body().line("uint end_", role, " = ", starts, "[", position(role + 1), "];");
-  shader.body().open("for (uint e = ", starts, "[", position(role), "]; e < end_", role, "; ++e)");
+  std::string begin = text(starts, "[", position(role), "]"), step = "++e";
+  if (request.workgroup_items) {
+    begin += " + gl_LocalInvocationIndex";
+    step = text("e += ", unsigned_literal(request.workgroup_size));
+  }
+  shader.body().open("for (uint e = ", begin, "; e < end_", role, "; ", step, ")");
 }
 
 // What the sums of an owner are for conjugate gradients: a part of the product and of p·q.
@@ -152,12 +158,63 @@ void close_fused(const KernelRequest& request, const Summation& sums, Shader& sh
                      "[curvature_first + gl_WorkGroupID.x] = total;");
 }
 
+// Of `sums` numbers that every invocation has, the totals over the workgroup: the first {parts} x
+// {sums} invocations sum every {parts}th number, the first {sums} of them what these have.
+constexpr std::string_view kTotals = R"(
+barrier();
+if (self < {workers}) {
+  uint base = self / {parts} * {size} + self % {parts};
+  precise {T} part = item_sums[base];
+  for (uint k = {parts}; k < {size}; k += {parts}) part += item_sums[base + k];
+  item_sums[base] = part;
+}
+barrier();
+if (self < {sums}) {
+  precise {T} total = item_sums[self * {size}];
+  for (uint k = 1u; k < {parts}; ++k) total += item_sums[self * {size} + k];
+  if (overwrite == 0u) total = {out}[o + self] + total;
+  {out}[o + self] = total;
+}
+)";
+
+// Two steps of the tree's width each instead of one for every factor of two: barriers cost more
+// than the few additions, above all on a device that runs invocations as coroutines.
+void write_workgroup_results(const KernelRequest& request, Shader& shader) {
+  const std::uint32_t size = request.workgroup_size, sums = request.out_width;
+  const std::uint32_t parts = 1u << (std::bit_width(size) - 1) / 2;
+  const std::uint32_t bytes = size * (request.precision == Precision::f32 ? 4 : 8);
+  const std::uint32_t most = std::clamp(request.tree_bytes / bytes, 1u, size / parts);
+  const std::uint32_t rounds = (sums + most - 1) / most, at_once = (sums + rounds - 1) / rounds;
+  const std::string type(scalar_type(request.precision));
+  shader.declare("item_sums", text("shared ", type, " item_sums[", at_once * size, "];"));
+  Lines& body = shader.body();
+  body.line("uint self = gl_LocalInvocationIndex;");
+  for (std::uint32_t first = 0; first < sums; first += at_once) {
+    const std::uint32_t count = std::min(at_once, sums - first);
+    body.line();
+    if (first > 0) {
+      body.line("o += ", unsigned_literal(at_once), ";");
+      body.line("barrier();");
+    }
+    for (std::uint32_t k = 0; k < count; ++k)
+      body.line("item_sums[", offset_from("self", k * size), "] = sum_", first + k, ";");
+    const auto out = shader.use(BufferRole::out, element_of(request.precision), Access::read_write);
+    body.lines(substitute(kTotals.substr(1), {{"workers", unsigned_literal(count * parts)},
+                                              {"parts", unsigned_literal(parts)},
+                                              {"size", unsigned_literal(size)},
+                                              {"sums", unsigned_literal(count)},
+                                              {"out", std::string(out)},
+                                              {"T", type}}));
+  }
+}
+
 void write_results(const KernelRequest& request, Shader& shader) {
   const auto out = shader.use(BufferRole::out, element_of(request.precision), Access::read_write);
   Lines& body = shader.body();
   body.line();
   body.line("uint o = out_first + ",
             times(owner(request, BufferRole::outputs, shader), request.out_width), ";");
+  if (request.workgroup_items) return write_workgroup_results(request, shader);
   body.open("if (overwrite == 0u)");
   for (std::uint32_t k = 0; k < request.out_width; ++k) {
     body.line("sum_", k, " = ", out, "[", offset_from("o", k), "] + sum_", k, ";");
@@ -197,12 +254,18 @@ void write_role(const KernelRequest& request, std::size_t index, const Prepared&
   Lines& body = shader.body();
   body.line();
   body.line(describe(role, index, names));
+  for (const OwnSlot& own : place.own) {
+    names.at(ir::Op::Parameter, own.slot) = own.value;
+    names.at(ir::Op::Tangent, own.slot) = own.direction;
+  }
+  const Expressions invariant = write_invariant(prepared, role.slots, names, request.precision,
+                                                text("own_r", index, "_"), shader);
   open_entries(request, index, shader);
   const bool seeds = role.program.leaves.seeds > 0;
   if (seeds) body.line("uint i = ", shader.use(BufferRole::entries, Element::u32), "[e];");
   write_loads(prepared, place, {}, request.precision, names, shader);
   body.line();
-  const Written written = write_program(prepared, names, request.precision, shader);
+  const Written written = write_program(prepared, names, request.precision, shader, invariant);
   for (std::size_t k = 0; k < role.targets.size(); ++k) {
     if (adds_nothing(prepared.program, k)) continue;
     body.line("sum_", role.targets[k], " += ", written.outputs[k], ";");
@@ -236,7 +299,12 @@ void open_fused(const KernelRequest& request, const Summation& sums, Shader& sha
 }
 
 void write_work_item(const KernelRequest& request, Shader& shader) {
-  write_invocation_index("w", shader);
+  if (request.workgroup_items) {
+    shader.body().line("uint w = gl_WorkGroupID.x + first;");
+    shader.body().line("if (w >= count) return;");
+  } else {
+    write_invocation_index("w", shader);
+  }
   if (request.predicated) write_predicate(shader, request.scalars);
 }
 

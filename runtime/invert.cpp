@@ -144,14 +144,16 @@ class Cutter {
 
   void cut() {
     if (all_are_light()) {
-      plan_.direct_items = static_cast<std::uint32_t>(sorted_.owners.size());
+      plan_.light_items = plan_.direct_items = static_cast<std::uint32_t>(sorted_.owners.size());
       plan_.owners = sorted_.owners;
       plan_.outputs = std::move(sorted_.owners);
       plan_.starts = std::move(sorted_.starts);
       plan_.instances = std::move(sorted_.instances);
       return;
     }
-    add_light_owners();
+    add_whole_owners(0, kLightOwner);
+    plan_.light_items = static_cast<std::uint32_t>(plan_.owners.size());
+    add_whole_owners(kLightOwner, kSegment);
     plan_.direct_items = static_cast<std::uint32_t>(plan_.owners.size());
     add_heavy_owners();
     plan_.starts.push_back(static_cast<std::uint32_t>(plan_.instances.size()));
@@ -165,14 +167,16 @@ class Cutter {
   std::size_t roles() const { return plan_.roles.size(); }
   bool all_are_light() const {
     for (std::size_t k = 0; k < sorted_.owners.size(); ++k) {
-      if (entries_of(k) > kSegment) return false;
+      if (entries_of(k) > kLightOwner) return false;
     }
     return true;
   }
 
-  void add_light_owners() {
+  /// One item for each owner with more than `above` and at most `most` entries.
+  void add_whole_owners(std::uint32_t above, std::uint32_t most) {
     for (std::size_t k = 0; k < sorted_.owners.size(); ++k) {
-      if (entries_of(k) <= kSegment) add_item(k, sorted_.owners[k], 0, entries_of(k));
+      const std::uint32_t n = entries_of(k);
+      if (n > above && n <= most) add_item(k, sorted_.owners[k], 0, n);
     }
   }
 
@@ -182,11 +186,18 @@ class Cutter {
       if (n <= kSegment) continue;
       heavy_first_.push_back(plan_.partials);
       heavy_owner_.push_back(sorted_.owners[k]);
-      for (std::uint32_t first = 0; first < n; first += kSegment) {
-        add_item(k, plan_.partials++, first, std::min(n, first + kSegment));
+      const std::uint32_t length = segment_length(n);
+      for (std::uint32_t first = 0; first < n; first += length) {
+        add_item(k, plan_.partials++, first, std::min(n, first + length));
       }
     }
     heavy_first_.push_back(plan_.partials);
+  }
+
+  /// Of as few segments as may be, all of about one length.
+  static std::uint32_t segment_length(std::uint32_t entries) {
+    const std::uint32_t segments = (entries + kSegment - 1) / kSegment;
+    return (entries + segments - 1) / segments;
   }
 
   /// Entries [begin, end) of owner k, counted over its roles; the part of each role keeps its
@@ -218,8 +229,9 @@ class Cutter {
         }
         next_first.push_back(plan_.partials);
         next_owner.push_back(heavy_owner_[k]);
-        for (std::uint32_t at = first; at < end; at += kSegment) {
-          inner.first.insert(inner.first.end(), {at, std::min(end, at + kSegment)});
+        const std::uint32_t length = segment_length(end - first);
+        for (std::uint32_t at = first; at < end; at += length) {
+          inner.first.insert(inner.first.end(), {at, std::min(end, at + length)});
           inner.target.push_back(plan_.partials++);
         }
       }

@@ -38,14 +38,18 @@ inline constexpr std::uint32_t kScalars = ~0u;
 /// (array == kScalars).
 std::vector<SlotGroup> find_groups(const ir::Batch& batch, std::span<const ParameterArray> arrays);
 
-/// Owners with more entries are cut into segments of so many.
-inline constexpr std::uint32_t kSegment = 64;
+/// Owners with more entries are summed by workgroups,
+inline constexpr std::uint32_t kLightOwner = 64;
+/// those with more of them in segments of at most so many.
+inline constexpr std::uint32_t kSegment = 1024;
 
 /// For every owner (parameter block) the entries (instance, role) that touch it, in a fixed order.
 ///
 /// Work item w sums entries starts[w * roles + r] .. starts[w * roles + r + 1] of each role r.
-/// Items of owners with at most kSegment entries write to the owner itself; the others write
-/// partial sums, which `levels` combine in fixed order, kSegment at a time.
+/// First come the items of owners with at most kLightOwner entries, each for one invocation; those
+/// that follow are for a workgroup each. Items of owners with at most kSegment entries write to the
+/// owner itself; the others write partial sums, which `levels` combine in fixed order, kSegment at
+/// a time.
 struct GatherPlan {
   std::uint32_t array = 0;               ///< of Model::arrays, or kScalars
   std::uint64_t x_first = 0;             ///< x index of owner 0's first scalar
@@ -55,6 +59,7 @@ struct GatherPlan {
   std::vector<std::uint32_t> owners;     ///< by item
   std::vector<std::uint32_t> outputs;    ///< by item: the owner, or a partial sum
   std::vector<std::uint32_t> instances;  ///< by entry
+  std::uint32_t light_items = 0;         ///< items before this one are for one invocation
   std::uint32_t direct_items =
       0;                       ///< items before this one write to owners, later ones partial sums
   std::uint32_t partials = 0;  ///< partial sums of all levels

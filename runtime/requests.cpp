@@ -161,6 +161,7 @@ KernelRequest combine_request(std::uint32_t out_width) {
   KernelRequest request;
   request.name = "combine_partial_sums";
   request.title = "sums of partial sums";
+  request.workgroup_items = true;
   request.form = Form::sum_terms;
   request.accumulation = Accumulation::gather_store;
   request.out_width = out_width;

@@ -6,6 +6,7 @@
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <type_traits>
 
@@ -26,7 +27,7 @@ DeviceOptions device_options(const EngineOptions& options) {
   return made;
 }
 
-std::uint32_t workgroup_size(const Limits& limits, std::uint32_t wanted) {
+std::uint32_t fitting_workgroup(const Limits& limits, std::uint32_t wanted) {
   std::uint32_t size = wanted;
   while (size > limits.max_workgroup_invocations || size > limits.max_workgroup_size_x) size /= 2;
   return size;
@@ -52,8 +53,8 @@ Context open_context(const EngineOptions& options) {
     if (given == Accumulation::atomic_float || given == Accumulation::atomic_cas) wanted = given;
   }
   context.rung = resolve_rung(wanted, options.precision, info.features);
-  context.workgroup_size = workgroup_size(info.limits, 128);
-  context.update_workgroup_size = workgroup_size(info.limits, info.software() ? 128 : 512);
+  context.workgroup_size = fitting_workgroup(info.limits, 128);
+  context.update_workgroup_size = fitting_workgroup(info.limits, info.software() ? 128 : 512);
   return context;
 }
 
@@ -90,13 +91,26 @@ std::uint32_t Context::product_grid(std::uint64_t count) const {
   return groups_for(*this, count, workgroup_size, most);
 }
 
+std::uint32_t Context::item_workgroup_size(std::uint64_t entries) const {
+  // The software device runs a subgroup as one thread: beyond that, barriers cost more than sums.
+  const Limits& limits = device->limits();
+  if (device->info().software()) {
+    return fitting_workgroup(limits, std::max(std::bit_floor(limits.subgroup_size), 8u));
+  }
+  // Two entries an invocation: with fewer of them there are more idle ones than there is to gain.
+  const std::uint64_t wanted = std::bit_floor(std::clamp<std::uint64_t>(entries / 2, 32, 512));
+  return fitting_workgroup(limits, static_cast<std::uint32_t>(wanted));
+}
+
 namespace {
 
 /// All kinds of request ask for the same float controls and take the same way to a kernel.
 template <class Request>
 void complete(const Context& context, Request& request) {
   const Features& features = context.device->features();
-  request.workgroup_size = context.workgroup_size;
+  bool chosen = false;
+  if constexpr (requires { request.workgroup_items; }) chosen = request.workgroup_items;
+  if (!chosen) request.workgroup_size = context.workgroup_size;
   if constexpr (std::is_same_v<Request, codegen::VectorKernelRequest>) {
     if (sums_for_products(request.op)) request.workgroup_size = context.update_workgroup_size;
   }
@@ -121,6 +135,7 @@ LoadedKernel load(Context& context, Request& request) {
 void complete_sums(const Context& context, codegen::KernelRequest& request) {
   request.precision = context.options.precision;
   request.use_subgroups = context.device->features().subgroup_arithmetic;
+  request.tree_bytes = std::min(request.tree_bytes, context.device->limits().shared_memory_bytes);
 }
 
 }  // namespace
@@ -134,8 +149,10 @@ ir::Hash128 source_hash(const Context& context, codegen::KernelRequest request) 
 LoadedKernel load_kernel(Context& context, codegen::KernelRequest request) {
   complete_sums(context, request);
   const bool reduces = request.form == codegen::Form::reduce;
+  const bool workgroup_items = request.workgroup_items;
   LoadedKernel loaded = load(context, request);
   loaded.reduces = reduces;
+  loaded.workgroup_items = workgroup_items;
   return loaded;
 }
 
@@ -224,8 +241,10 @@ void dispatch(Context& context, CommandList& list, const LoadedKernel& loaded,
 std::uint32_t dispatch_all(Context& context, CommandList& list, const LoadedKernel& loaded,
                            const BindingTable& table, codegen::PushConstants push,
                            std::uint64_t count) {
-  const std::uint32_t group = loaded.workgroup_size;
-  const std::uint64_t most = std::max<std::uint64_t>(context.max_invocations(), 1);
+  // One to a workgroup, no more workgroups than invocations would take.
+  const std::uint32_t group = loaded.workgroup_items ? 1 : loaded.workgroup_size;
+  const std::uint64_t most = std::max<std::uint64_t>(
+      context.max_invocations() / (loaded.workgroup_items ? loaded.workgroup_size : 1), 1);
   const std::uint64_t step = most < group ? most : most / group * group;
   for (std::uint64_t first = 0; first < count; first += step) {
     const std::uint64_t n = std::min(step, count - first);

@@ -29,6 +29,8 @@ struct Context {
   /// Of cg_init and cg_update: every workgroup of the next product reads all of their partial sums,
   /// so these are few and large.
   std::uint32_t update_workgroup_size = 128;
+  /// Of kernels whose workgroups share work items of so many entries, on average.
+  std::uint32_t item_workgroup_size(std::uint64_t entries) const;
   double plan_seconds = 0;
   /// Set while a list is recorded for the sake of its kernels: these are begun, and nothing is
   /// dispatched, so that nobody waits for one kernel before the next is begun.
@@ -67,14 +69,16 @@ Context open_context(const EngineOptions& options);
 struct LoadedKernel {
   std::shared_ptr<KernelJob> job;
   std::uint32_t workgroup_size = 0;
-  bool reduces = false;  ///< writes one partial sum a workgroup
+  bool reduces = false;          ///< writes one partial sum a workgroup
+  bool workgroup_items = false;  ///< takes a workgroup for each work item
 
   explicit operator bool() const { return job != nullptr; }
   /// Waits for it. Throws what making it threw.
   const MadeKernel& made() const { return job->get(); }
 };
 
-/// Fills in what the device and the engine decide, and begins to generate, compile and load.
+/// Fills in what the device and the engine decide, and begins to generate, compile and load. Where
+/// workgroups share work items the size is the caller's.
 LoadedKernel load_kernel(Context& context, codegen::KernelRequest request);
 /// Of the source that load_kernel() would make.
 ir::Hash128 source_hash(const Context& context, codegen::KernelRequest request);
@@ -115,8 +119,9 @@ void dispatch(Context& context, CommandList& list, const LoadedKernel& loaded,
   dispatch(context, list, loaded, table, push_bytes(constants), groups);
 }
 
-/// Records as many dispatches as `count` invocations need; `push.first` and `push.count` are set by
-/// it. Returns `push.out_first`, for reductions moved past the partial sums that are written.
+/// Records as many dispatches as `count` invocations (or work items of workgroups) need;
+/// `push.first` and `push.count` are set by it. Returns `push.out_first`, for reductions moved past
+/// the partial sums that are written.
 std::uint32_t dispatch_all(Context& context, CommandList& list, const LoadedKernel& loaded,
                            const BindingTable& table, codegen::PushConstants push,
                            std::uint64_t count);

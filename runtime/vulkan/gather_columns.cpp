@@ -49,7 +49,9 @@ void GatherSet::cut_into_parts() {
   std::uint32_t first = 0;
   while (first < items) {
     const std::uint32_t begin = plan_.starts[std::size_t{first} * roles];
-    const std::uint32_t end = first < plan_.direct_items ? plan_.direct_items : items;
+    const std::uint32_t end = first < plan_.light_items    ? plan_.light_items
+                              : first < plan_.direct_items ? plan_.direct_items
+                                                           : items;
     std::uint32_t last = first + 1;
     while (last < end && last - first < most_items &&
            plan_.starts[(std::size_t{last} + 1) * roles] - begin <= most_entries) {
@@ -65,6 +67,7 @@ void GatherSet::add_part(std::uint32_t first_item, std::uint32_t last_item) {
   Part part;
   part.items = last_item - first_item;
   part.direct = first_item < plan_.direct_items;
+  part.light = first_item < plan_.light_items;
   part.first_entry = plan_.starts[first_item * roles];
   part.entries = plan_.starts[last_item * roles] - part.first_entry;
   std::vector<std::uint32_t> starts(plan_.starts.begin() + first_item * roles,

@@ -30,27 +30,63 @@ GatherSet::GatherSet(Context& context, const BatchView& view, GatherPlan plan)
     columns_ = std::max(columns_, role_columns_.back().layout.index_columns);
   }
   cut_into_parts();
-  dense_ = plan_.array != kScalars && parts_.size() == 1 && plan_.levels.empty() &&
+  dense_ = plan_.array != kScalars && parts_.size() == 1 && parts_[0].light &&
            counts_up(plan_.owners) && counts_up(plan_.outputs);
   add_levels();
+  choose_workgroups();
   // What stays on the host is what a change of data needs.
   plan_.starts = {};
   plan_.owners = {};
   plan_.outputs = {};
 }
 
-GatherSet::Kernels GatherSet::make_kernels(Pass pass, bool stored_terms, bool predicated) {
-  Kernels kernels;
-  codegen::KernelRequest request =
+void GatherSet::choose_workgroups() {
+  std::uint64_t items = 0, entries = 0, most = 0;
+  for (const Part& part : parts_) {
+    if (part.light) continue;
+    items += part.items;
+    entries += part.entries;
+  }
+  for (const GatherPlan::Level& level : plan_.levels) {
+    for (std::size_t k = 0; k < level.first.size(); k += 2)
+      most = std::max<std::uint64_t>(most, level.first[k + 1] - level.first[k]);
+  }
+  constexpr std::uint64_t kMostEntries = 256;  // larger workgroups hold too many registers
+  if (items > 0)
+    heavy_size_ = context_.item_workgroup_size(std::min(entries / items, kMostEntries));
+  combine_size_ = context_.item_workgroup_size(most);
+}
+
+bool GatherSet::has_light() const { return std::ranges::any_of(parts_, &Part::light); }
+bool GatherSet::has_heavy() const { return !std::ranges::all_of(parts_, &Part::light); }
+
+codegen::KernelRequest GatherSet::request(Pass pass, bool stored_terms, bool heavy) const {
+  codegen::KernelRequest made =
       stored_terms ? sum_terms_request(view_.shape, pass, plan_.roles, plan_.owner_width)
                    : gather_request(view_.shape, pass, plan_.roles, plan_.owner_width);
-  const std::uint32_t sums = request.out_width;
-  request.predicated = predicated;
-  request.dense_owners = dense_;
-  kernels.sum = load_kernel(context_, std::move(request));
+  made.dense_owners = dense_;
+  if (heavy) {
+    made.name += "_shared";
+    made.workgroup_items = true;
+    made.workgroup_size = heavy_size_;
+  }
+  return made;
+}
+
+GatherSet::Kernels GatherSet::make_kernels(Pass pass, bool stored_terms, bool predicated) {
+  Kernels kernels;
+  const auto load = [&](bool heavy) {
+    codegen::KernelRequest made = request(pass, stored_terms, heavy);
+    made.predicated = predicated;
+    return load_kernel(context_, std::move(made));
+  };
+  if (has_light()) kernels.sum = load(false);
+  if (has_heavy()) kernels.heavy = load(true);
   if (levels_.empty()) return kernels;
+  const std::uint32_t sums = sums_of_owner(pass, plan_.owner_width);
   codegen::KernelRequest combine = combine_request(sums);
   combine.predicated = predicated;
+  combine.workgroup_size = combine_size_;
   kernels.combine = load_kernel(context_, std::move(combine));
   for (Buffer& buffer : kernels.partials) {
     buffer = make_numbers(context_, std::uint64_t{plan_.partials} * sums, "partials");
@@ -65,10 +101,13 @@ GatherSet::Kernels GatherSet::make_kernels(Pass pass, bool stored_terms, bool pr
 }
 
 ir::Hash128 GatherSet::source_hash(Pass pass) {
-  codegen::KernelRequest request =
-      gather_request(view_.shape, pass, plan_.roles, plan_.owner_width);
-  request.dense_owners = dense_;
-  return vulkan::source_hash(context_, std::move(request));
+  ir::Hash128 hash;
+  for (const bool heavy : {false, true}) {
+    if (!(heavy ? has_heavy() : has_light())) continue;
+    const ir::Hash128 one = vulkan::source_hash(context_, request(pass, false, heavy));
+    ir::add_bytes(hash, &one, sizeof one);
+  }
+  return hash;
 }
 
 void GatherSet::prepare(Pass pass, bool stored_terms, bool predicated) {
@@ -112,7 +151,7 @@ std::uint64_t GatherSet::run(CommandList& list, Kernels& kernels, BindingTable& 
     push.out_first = part.direct ? static_cast<std::uint32_t>(target.first) : 0;
     push.overwrite = !part.direct || target.overwrite;
     table.set(BufferRole::out, part.direct ? *target.out : kernels.partials[0]);
-    dispatch_all(context_, list, kernels.sum, table, push, part.items);
+    dispatch_all(context_, list, part.light ? kernels.sum : kernels.heavy, table, push, part.items);
   }
   const std::uint64_t dispatches = list.dispatches() - before;
   combine(list, kernels, sums, table, target);
@@ -150,7 +189,7 @@ std::uint64_t GatherSet::record(CommandList& list, Pass pass, const Operands& op
 }
 
 bool GatherSet::can_fuse() const {
-  return parts_.size() == 1 && levels_.empty() && parts_[0].items <= context_.max_invocations();
+  return parts_.size() == 1 && parts_[0].light && parts_[0].items <= context_.max_invocations();
 }
 
 std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,

@@ -73,7 +73,7 @@ class GatherSet {
   const BatchView& view() const { return view_; }
   std::uint32_t owner_width() const { return plan_.owner_width; }
 
-  /// Of the source that evaluates `pass` and sums.
+  /// Of the sources that evaluate `pass` and sum.
   ir::Hash128 source_hash(Pass pass);
   /// Compiles what `pass` needs. `terms` > 0: sums stored terms instead of evaluating again.
   void prepare(Pass pass, bool stored_terms, bool predicated = false);
@@ -97,7 +97,8 @@ class GatherSet {
  private:
   struct Part {  // a range of work items whose columns fit into one range
     std::uint32_t items = 0, entries = 0, first_entry = 0;
-    bool direct = true;
+    bool direct = true;  // writes to owners
+    bool light = true;   // an item is for one invocation, not for a workgroup
     Buffer starts, owners, outputs, placed_outputs, instances, index, data;
     std::vector<std::uint32_t> item_outputs;  // kept for owners of single scalars
   };
@@ -111,7 +112,8 @@ class GatherSet {
   };
   struct Kernels {
     LoadedKernel sum;      // evaluates and sums, or sums stored terms
-    LoadedKernel combine;  // sums partial sums
+    LoadedKernel heavy;    // the same, a workgroup an item
+    LoadedKernel combine;  // sums partial sums, likewise
     std::array<Buffer, 2> partials;
   };
 
@@ -120,6 +122,7 @@ class GatherSet {
   void cut_into_parts();
   void add_part(std::uint32_t first_item, std::uint32_t last_item);
   void add_levels();
+  void choose_workgroups();
   void upload_columns(Part& part);
   std::vector<std::uint32_t> entry_indices(const Part& part,
                                            std::span<const std::uint32_t> instances,
@@ -127,6 +130,10 @@ class GatherSet {
   template <class T>
   void upload_data(Part& part, std::span<const std::uint32_t> instances,
                    std::span<const std::uint32_t> batch_columns);
+  /// Some items are for one invocation, or for a workgroup.
+  bool has_light() const;
+  bool has_heavy() const;
+  codegen::KernelRequest request(Pass pass, bool stored_terms, bool heavy) const;
   Kernels make_kernels(Pass pass, bool stored_terms, bool predicated);
   void combine(CommandList& list, Kernels& kernels, std::uint32_t sums, BindingTable table,
                SumTarget target);
@@ -136,7 +143,8 @@ class GatherSet {
   Context& context_;
   BatchView view_;
   GatherPlan plan_;
-  bool dense_ = false;         // work item w is owner w, in all parts
+  bool dense_ = false;                               // work item w is owner w, in all parts
+  std::uint32_t heavy_size_ = 0, combine_size_ = 0;  // of workgroups that share an item
   std::uint32_t columns_ = 0;  // index columns of an entry, the most of any role
   std::vector<EntryColumns> role_columns_;
   std::vector<Part> parts_;

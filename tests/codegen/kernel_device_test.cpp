@@ -1,4 +1,5 @@
 // Every form of generated kernels on a device against the evaluator: odd sizes, all rungs.
+#include <topograd/autodiff/derivatives.hpp>
 #include <topograd/ir/evaluate.hpp>
 #include <topograd/ir/graph.hpp>
 
@@ -143,6 +144,52 @@ TEST_F(KernelForms, GathersAddUpAndRepeatBitForBit) {
       const auto product = springs_jtjp_scatter(Precision::f64).program;
       expect_close(gather(set, precision, springs_jtjp_gather(precision), true), set.sums(product),
                    tolerance(precision), "jtjp " + what);
+    }
+  }
+}
+
+// Roots and functions of the owner alone stand in front of the loop over its entries.
+TEST_F(KernelForms, WhatDependsOnTheOwnerAloneIsEvaluatedOnce) {
+  const ir::Program gradient = autodiff::gradient(scaled(), autodiff::all_slots(scaled()));
+  for (const Precision precision : precisions()) {
+    const SpringSet set(1000, precision);
+    const KernelRequest request = scaled_gradient_gather(precision);
+    expect_close(gather(set, precision, request, true), set.sums(gradient), tolerance(precision),
+                 std::string(name(precision)));
+    const std::string source = generate(request).glsl;
+    EXPECT_LT(source.find("sqrt("), source.find("for (uint e = starts[w * 2u];"));
+  }
+}
+
+// An owner's entries go around the workgroup; the tree that sums what its invocations have may be
+// cut into rounds, which changes no bit.
+TEST_F(KernelForms, WorkgroupsShareTheEntriesOfAnItem) {
+  for (const Precision precision : precisions()) {
+    const SpringSet set(1000, precision);
+    const std::vector<double> want =
+        set.sums(springs_gradient_scatter(Precision::f64, Accumulation::atomic_cas).program);
+    for (const std::uint32_t size : {1u, 2u, 32u, 128u}) {
+      SCOPED_TRACE(std::string(name(precision)) + " " + std::to_string(size));
+      KernelRequest request = springs_gradient_gather(precision);
+      request.workgroup_size = size;
+      request.workgroup_items = true;
+      const auto run = [&](std::uint32_t tree_bytes, bool overwrite) {
+        request.tree_bytes = tree_bytes;
+        KernelRunner runner(device_);
+        set.set_entries(runner, precision);
+        runner.set(BufferRole::out, precision,
+                   std::vector<double>(set.x.size(), overwrite ? kNan : 0.5));
+        runner.run(generate(with_controls(request)),
+                   {.count = set.vertices, .stride = 2 * set.count, .overwrite = overwrite},
+                   set.vertices + 3);
+        return runner.numbers(BufferRole::out, precision);
+      };
+      const std::vector<double> got = run(8192, true);
+      expect_close(got, want, tolerance(precision), "gradient");
+      for (const std::uint32_t bytes : {16u, 2048u}) EXPECT_EQ(run(bytes, true), got) << bytes;
+      std::vector<double> added = run(8192, false);
+      for (double& value : added) value -= 0.5;
+      expect_close(added, got, precision == Precision::f32 ? 1e-6 : 1e-15, "added");
     }
   }
 }

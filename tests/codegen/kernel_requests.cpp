@@ -57,6 +57,19 @@ ir::Program springs() {
   return g.extract(std::vector{r}, {.parameters = 6, .data = 1});
 }
 
+ir::Program scaled() {
+  ir::Graph g;
+  std::vector<Id> lengths;
+  for (const std::uint32_t slot : {0u, 1u}) {
+    const Id x = g.leaf(Op::Parameter, slot);
+    lengths.push_back(g.add(Op::Sqrt, g.add(Op::Add, g.add(Op::Mul, x, x), g.literal(2))));
+  }
+  const Id product = g.add(Op::Mul, lengths[0], g.leaf(Op::Parameter, 4));
+  const Id quotient = g.add(Op::Div, g.leaf(Op::Parameter, 5), lengths[1]);
+  const Id r = g.add(Op::Sub, g.add(Op::Add, product, quotient), g.leaf(Op::Data, 0));
+  return g.extract(std::vector{r}, {.parameters = 6, .data = 1});
+}
+
 ir::Program affine() {
   ir::Graph g;
   const Id product = g.add(Op::Mul, g.leaf(Op::Parameter, 0), g.literal(2));
@@ -112,6 +125,13 @@ KernelRequest springs_gradient_gather(Precision precision) {
   out.name = "springs_gradient";
   out.title = "gradient of half of the squared residual";
   return gather(out, [](autodiff::Slots slots) { return autodiff::gradient(springs(), slots); });
+}
+
+KernelRequest scaled_gradient_gather(Precision precision) {
+  KernelRequest out = springs_request(Form::gather, precision);
+  out.name = "scaled_gradient";
+  out.title = "gradient of half of the squared residual";
+  return gather(out, [](autodiff::Slots slots) { return autodiff::gradient(scaled(), slots); });
 }
 
 KernelRequest springs_jtjp_gather(Precision precision) {

@@ -9,6 +9,8 @@ namespace topograd::test {
 /// |x_a - x_b| - rest over parameters x_a (0 to 2), x_b (3 to 5) and datum `rest`, the norm being
 /// safe at 0.
 ir::Program springs();
+/// sqrt(x_a² + 2) y_b + z_b / sqrt(y_a² + 2) - rest of the same parameters.
+ir::Program scaled();
 /// p0 * 2 + p1.
 ir::Program affine();
 
@@ -22,6 +24,8 @@ codegen::KernelRequest springs_gradient_scatter(codegen::Precision precision,
 codegen::KernelRequest springs_jtjp_scatter(codegen::Precision precision);
 /// Two roles: the owner is end a, or end b; an entry stores the other end.
 codegen::KernelRequest springs_gradient_gather(codegen::Precision precision);
+/// The same of scaled(): what depends on end a alone is the same for all entries of an owner there.
+codegen::KernelRequest scaled_gradient_gather(codegen::Precision precision);
 /// JᵀJ·p of springs, by owner.
 codegen::KernelRequest springs_jtjp_gather(codegen::Precision precision);
 codegen::KernelRequest springs_sum_terms(codegen::Precision precision);

@@ -23,6 +23,7 @@ namespace {
 
 using test::affine_gradient_scatter;
 using test::affine_residual;
+using test::scaled_gradient_gather;
 using test::springs_cost;
 using test::springs_gradient_gather;
 using test::springs_gradient_scatter;
@@ -46,6 +47,11 @@ std::vector<Golden> goldens() {
   predicated.predicated = true;
   KernelRequest fused = springs_jtjp_gather(Precision::f32);
   fused.fusion = codegen::Fusion::decides;
+  KernelRequest workgroups = springs_gradient_gather(Precision::f64);
+  workgroups.workgroup_items = true;
+  KernelRequest narrow_tree = springs_sum_terms(Precision::f32);
+  narrow_tree.workgroup_items = true;
+  narrow_tree.tree_bytes = 1024;
   KernelRequest riders = fused;
   riders.roles.push_back(riders.roles[0]);
   riders.roles.back().rides = true;
@@ -64,6 +70,9 @@ std::vector<Golden> goldens() {
       {"springs_gradient_float_f32",
        generate(springs_gradient_scatter(Precision::f32, Accumulation::atomic_float))},
       {"springs_gradient_gather_f64", generate(springs_gradient_gather(Precision::f64))},
+      {"springs_gradient_workgroups_f64", generate(workgroups)},
+      {"scaled_gradient_gather_f64", generate(scaled_gradient_gather(Precision::f64))},
+      {"springs_sum_terms_workgroups_f32", generate(narrow_tree)},
       {"springs_jtjp_gather_f32_predicated", generate(predicated)},
       {"springs_sum_terms_f64", generate(springs_sum_terms(Precision::f64))},
       {"affine_residual_f32", generate(affine_residual(Precision::f32))},
@@ -246,6 +255,9 @@ TEST(Kernel, ContradictionsAreRefused) {
        [](KernelRequest& r) { r.form = Form::reduce; }},
       {"generate: \"springs_gradient\": expected at least one role, got none",
        [](KernelRequest& r) { r.form = Form::gather; }},
+      {"generate: \"springs_gradient\": expected work items of workgroups in an unfused gather or "
+       "sum of terms",
+       [](KernelRequest& r) { r.workgroup_items = true; }},
   };
   for (const Row& row : rows) {
     KernelRequest request = springs_gradient_scatter(Precision::f32, Accumulation::atomic_cas);

@@ -1,4 +1,4 @@
-// How sums are made: rule, measurement, memory, plan records; and a block that all instances share.
+// How sums are made: rule, measurement, memory, plan records.
 #include "runtime/engine_models.hpp"
 #include "support/validation.hpp"
 
@@ -7,8 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -20,9 +18,7 @@ namespace {
 
 using codegen::Accumulation;
 using runtime::ChosenBy;
-using runtime::Engine;
 using runtime::EngineOptions;
-using runtime::KernelKind;
 using runtime::PlanChoice;
 using runtime::PlanRecord;
 
@@ -48,35 +44,6 @@ OwnedModel fours_model(std::uint32_t instances) {
   for (std::uint32_t k = 0; k < instances + 3; ++k) m.x.push_back(0.5 + 0.001 * (k % 700));
   m.add_term("four", kFour);
   for (std::uint32_t k = 0; k < instances; ++k) m.add_row(0, {k, k + 1, k + 2, k + 3}, {});
-  return m;
-}
-
-/// a p0 + sin(p1) b - p2 c of one block of three that all instances share.
-constexpr const char* kFit = R"(program parameters=3 data=3 uniforms=0 seeds=0 {
-  %0 = parameter 0
-  %1 = parameter 1
-  %2 = parameter 2
-  %3 = data 0
-  %4 = data 1
-  %5 = data 2
-  %6 = mul %0, %3
-  %7 = sin %1
-  %8 = mul %7, %4
-  %9 = add %6, %8
-  %10 = mul %2, %5
-  %11 = sub %9, %10
-  return %11
-}
-)";
-
-OwnedModel fit_model(std::uint32_t instances) {
-  OwnedModel m;
-  m.model.arrays = {{.offset = 0, .width = 3, .blocks = 1}};
-  m.model.scalars = 3;
-  m.x = {0.75, 0.5, -1.25};
-  m.add_term("fit", kFit);
-  for (std::uint32_t k = 0; k < instances; ++k)
-    m.add_row(0, {0, 1, 2}, {0.25 * (k % 17), 0.125 * (k % 5), 0.5 - 0.0625 * (k % 11)});
   return m;
 }
 
@@ -211,24 +178,6 @@ TEST_F(VulkanAccumulation, StoredAndRecomputedTermsMayMeetInOnePass) {
   mixed->gradient(gradient);
   EXPECT_LE(relative_difference(gradient, want), 1e-13);
   EXPECT_EQ(mixed->accumulation(), "gather_recompute, gather_store for some batches");
-}
-
-// One invocation for all of them would take thousands of residual passes; segments do not.
-TEST_F(VulkanAccumulation, ABlockThatAMillionResidualsShare) {
-  const bool software = runtime::vulkan::open()->info().software();
-  const OwnedModel m = fit_model(software ? 20000 : 1000000);
-  const auto engine = runtime::vulkan::make_vulkan_engine(m.model, {});
-  engine->set_point(m.x);
-  std::vector<double> gradient(3);
-  engine->gradient(gradient);
-  EXPECT_LE(relative_difference(gradient, reference_gradient(m)), 1e-12);
-  const double residual = engine->time(KernelKind::residual, 3, 20).device_us;
-  const double summed = engine->time(KernelKind::gradient, 3, 20).device_us;
-  std::printf("%zu residuals: %.1f us, gradient %.1f us\n", m.model.terms[0].batch->size(),
-              residual, summed);
-  if (!software) {
-    EXPECT_LE(summed, 20 * residual);
-  }
 }
 
 }  // namespace
