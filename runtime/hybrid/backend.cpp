@@ -24,6 +24,16 @@ class Unavailable final : public DeviceBackend {
 
 }  // namespace
 
+std::string simd_level() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq"))
+    return "avx512";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
+#endif
+  return "baseline";
+}
+
 std::unique_ptr<DeviceBackend> make_unavailable_backend(std::string name, std::string problem) {
   return std::make_unique<Unavailable>(std::move(name), std::move(problem));
 }

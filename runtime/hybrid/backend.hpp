@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd::runtime::hybrid {
@@ -20,7 +21,19 @@ struct Capabilities {
   bool available = true;
   std::string problem;  ///< unless available
   int threads = 0;      ///< of the CPU
-  std::string simd;     ///< of the CPU: "baseline", "avx2" or "avx512"
+  std::string simd;     ///< of the CPU: simd_level()
+};
+
+/// The widest vector instructions of this processor that kernels use: "baseline", "avx2" or
+/// "avx512".
+std::string simd_level();
+
+/// A number that a device counts by itself: pools, caches.
+struct Figure {
+  std::string name, help;
+  std::vector<std::pair<std::string, std::string>> labels;
+  double value = 0;
+  bool counter = false;
 };
 
 /// A device. Members may be called by several threads.
@@ -38,6 +51,8 @@ class DeviceBackend {
   virtual void prepare(const DeviceProgram& program) = 0;
   /// Bytes of the program's inputs that are there.
   virtual std::uint64_t resident(const DeviceProgram& /*program*/) const { return 0; }
+  /// Pools and caches, for telemetry.
+  virtual std::vector<Figure> figures() const { return {}; }
   /// After a loss: a new device in the old one's place. Throws as run() if there is none.
   virtual void reopen() = 0;
 };

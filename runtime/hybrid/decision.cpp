@@ -25,6 +25,16 @@ std::string prediction(std::string_view target, const Prediction& p) {
 
 }  // namespace
 
+std::string_view name(MemoryPattern pattern) {
+  switch (pattern) {
+    case MemoryPattern::streaming: return "streaming";
+    case MemoryPattern::gather: return "gather";
+    case MemoryPattern::scatter: return "scatter";
+    case MemoryPattern::reduction: return "reduction";
+  }
+  return "?";
+}
+
 std::string_view name(Reason reason) {
   switch (reason) {
     case Reason::forced: return "forced";

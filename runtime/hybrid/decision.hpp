@@ -16,6 +16,8 @@ using ir::Hash128;
 
 /// How a task touches memory.
 enum class MemoryPattern { streaming, gather, scatter, reduction };
+/// As in the enum.
+std::string_view name(MemoryPattern pattern);
 
 /// What one item of a task is like: the first guess for kernels that have never run.
 struct Features {

@@ -8,16 +8,6 @@
 namespace topograd::runtime::hybrid {
 namespace {
 
-std::string simd_level() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq"))
-    return "avx512";
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
-#endif
-  return "baseline";
-}
-
 /// What is thrown where a task is forced to a device and there is none for it.
 Error no_device_error(const TaskShape& task, Reason reason) {
   ErrorCode code = ErrorCode::NoDevice;
@@ -32,28 +22,6 @@ Error no_device_error(const TaskShape& task, Reason reason) {
 
 }  // namespace
 
-Executor::Executor(HybridOptions options, Clock clock)
-    : options_(options),
-      scheduler_(std::move(options), std::move(clock)),
-      threads_(options_.threads),
-      arena_(std::make_unique<Arena>()) {}
-
-Executor::~Executor() = default;
-
-std::size_t Executor::add_device(std::unique_ptr<DeviceBackend> backend) {
-  const Capabilities c = backend->capabilities();
-  Device& device = devices_.emplace_back();
-  device.backend = std::move(backend);
-  device.name = c.name;
-  const std::size_t target = scheduler_.add_device({.name = c.name,
-                                                    .software = c.kind == "software",
-                                                    .available = c.available,
-                                                    .memory_bytes = c.memory_bytes});
-  log(LogLevel::info, "device " + c.name + " (" + c.kind + ")" +
-                          (c.available ? std::string() : ": not available: " + c.problem));
-  return target;
-}
-
 void Executor::set_log(Log log, LogLevel least) {
   log_ = std::move(log);
   least_level_ = least;
@@ -61,25 +29,6 @@ void Executor::set_log(Log log, LogLevel least) {
 
 void Executor::log(LogLevel level, const std::string& text) const {
   if (log_ && level >= least_level_) log_(level, text);
-}
-
-const std::string& Executor::name_of(std::size_t target) const {
-  static const std::string cpu = "cpu";
-  return target == kCpu ? cpu : devices_[target - 1].name;
-}
-
-std::string Executor::explain(const Decision& decision) const {
-  return hybrid::explain(decision, name_of(decision.device));
-}
-
-std::vector<Capabilities> Executor::capabilities() const {
-  std::vector<Capabilities> out = {{.name = "cpu",
-                                    .kind = "cpu",
-                                    .driver = "interpreter",
-                                    .threads = threads_.count(),
-                                    .simd = simd_level()}};
-  for (const Device& device : devices_) out.push_back(device.backend->capabilities());
-  return out;
 }
 
 void Executor::note(std::string_view operation, const Decision& decision) {
@@ -90,10 +39,12 @@ void Executor::note(std::string_view operation, const Decision& decision) {
 
 ExecutionStats Executor::execute(Task& task) {
   const TaskShape shape = task.shape();
-  const Decision decision = scheduler_.decide(shape);
-  note(shape.operation, decision);
-  if (wants_split(task, shape, decision)) return run_split(task, shape, decision);
-  return run(task, shape, decision, {0, shape.size});
+  const Decision decision = decide(shape);
+  const ExecutionStats stats = wants_split(task, shape, decision)
+                                   ? run_split(task, shape, decision)
+                                   : run(task, shape, decision, {0, shape.size});
+  tell(shape.operation, shape.size, stats);
+  return stats;
 }
 
 ExecutionStats Executor::run(Task& task, const TaskShape& shape, const Decision& decision,
@@ -140,6 +91,7 @@ ExecutionStats Executor::run_on_cpu(Task& task, const TaskShape& shape, Items it
     scheduler_.record(shape, kCpu, outcome);
   }
   if (options_.telemetry) telemetry_.ran(shape.operation, "cpu", outcome, items.count(), 0);
+  trace_task(shape.operation, "cpu", scheduler_.now(), outcome.times, items.count());
   ExecutionStats stats{.device = "cpu", .times = outcome.times};
   if (decision) stats.decision = *decision;
   return stats;
@@ -148,7 +100,7 @@ ExecutionStats Executor::run_on_cpu(Task& task, const TaskShape& shape, Items it
 std::optional<Error> Executor::try_device(const TaskShape& shape, const Decision& decision,
                                           const std::function<RunReport(DeviceBackend&)>& work,
                                           ExecutionStats& stats) {
-  Device& device = devices_[decision.target - 1];
+  Device& device = this->device(decision.target);
   Outcome outcome;
   std::optional<Error> failure;
   RunReport report;
@@ -182,6 +134,8 @@ std::optional<Error> Executor::try_device(const TaskShape& shape, const Decision
     outcome.cold = report.cold;
   }
   scheduler_.record(shape, decision, outcome);
+  if (!failure)
+    trace_task(shape.operation, device.name, scheduler_.now(), report.times, shape.size);
   if (options_.telemetry)
     telemetry_.ran(shape.operation, device.name, outcome, shape.size, report.cache_hits);
   stats = {.device = device.name,
@@ -239,7 +193,8 @@ void Executor::warm_up_on(Task& task, std::size_t target, int samples) {
 void Executor::warm_up(std::span<Task* const> tasks, int samples) {
   for (Task* task : tasks) {
     const std::uint64_t targets = task->shape().targets;
-    for (std::size_t target = 0; target <= devices_.size(); ++target) {
+    const std::size_t last = devices().size();
+    for (std::size_t target = 0; target <= last; ++target) {
       if ((targets >> target & 1) != 0 && scheduler_.admits(target))
         warm_up_on(*task, target, samples);
     }

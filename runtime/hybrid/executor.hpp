@@ -2,7 +2,9 @@
 #pragma once
 
 #include <topograd/runtime/hybrid/backend.hpp>
+#include <topograd/runtime/hybrid/state.hpp>
 #include <topograd/runtime/hybrid/telemetry.hpp>
+#include <topograd/runtime/hybrid/trace.hpp>
 
 #include <atomic>
 #include <deque>
@@ -19,7 +21,10 @@ namespace topograd::runtime::hybrid {
 enum class LogLevel { trace, info, warning };
 using Log = std::function<void(LogLevel, const std::string&)>;
 
-/// Any member may be called by any thread; add_device() and set_log() before the first task.
+/// Called after each task, on the thread that ran it: operation, items, how it ran.
+using Observer = std::function<void(std::string_view, std::uint64_t, const ExecutionStats&)>;
+
+/// Any member may be called by any thread; set_log() and set_observer() before the first task.
 ///
 /// A task that fails on a device is finished on the CPU, from the same inputs: one warning, one
 /// count. Only a task that was forced to a device throws that device's error.
@@ -39,6 +44,8 @@ class Executor {
   /// decision.
   void set_log(Log log, LogLevel least = LogLevel::info);
 
+  void set_observer(Observer observer);
+
   /// Runs a task and waits for it.
   ///
   /// Throws what the task's CPU side throws; for a task forced to a device also Error{NoDevice,
@@ -54,6 +61,20 @@ class Executor {
   /// sides, `samples` times, so that their first decisions are made from measurements.
   void warm_up(std::span<Task* const> tasks, int samples = 3);
 
+  // For work that others run: decisions by the same rules, histories and counters.
+  /// Follow with record() or scheduler().cancel().
+  Decision decide(const TaskShape& task);
+  /// It ran where it was sent, or failed there.
+  void record(const TaskShape& task, const Decision& decision, const Outcome& outcome);
+  /// The CPU took over from the decision's device, whose failure was recorded.
+  void record_fallback(const TaskShape& task, const Decision& decision, const Error& error);
+  /// The target of a device by its name, or kCpu if none has it.
+  std::size_t find_device(std::string_view name) const;
+
+  /// Writes what was learned where HybridOptions::state says; also done at the end. False if that
+  /// was not possible, or is not asked for.
+  bool save_state();
+
   /// The CPU first, then the devices in their order.
   std::vector<Capabilities> capabilities() const;
   /// Zeros with HybridOptions::telemetry off.
@@ -63,6 +84,10 @@ class Executor {
   Scheduler& scheduler() { return scheduler_; }
   const Scheduler& scheduler() const { return scheduler_; }
   const Telemetry& telemetry() const { return telemetry_; }
+  TraceLog& trace() { return trace_; }
+  const TraceLog& trace() const { return trace_; }
+  /// Of all devices, with the label `device`.
+  std::vector<Figure> figures() const;
   std::string explain(const Decision& decision) const;
 
  private:
@@ -78,7 +103,12 @@ class Executor {
     std::vector<std::size_t> places;  // in the caller's list
   };
 
+  Device& device(std::size_t target) const;
+  std::vector<Device*> devices() const;
   const std::string& name_of(std::size_t target) const;
+  void trace_task(std::string_view operation, const std::string& lane, double end_seconds,
+                  const Terms& times, std::uint64_t items);
+  void tell(std::string_view operation, std::uint64_t items, const ExecutionStats& stats) const;
   void log(LogLevel level, const std::string& text) const;
   void note(std::string_view operation, const Decision& decision);
   ExecutionStats run(Task& task, const TaskShape& shape, const Decision& decision, Items items);
@@ -98,9 +128,14 @@ class Executor {
   const HybridOptions options_;
   Scheduler scheduler_;
   Telemetry telemetry_;
+  TraceLog trace_;
+  std::unique_ptr<KnowledgeFile> state_;
+  Knowledge known_;  // what was read, for devices that come later
   CpuThreads threads_;
-  std::deque<Device> devices_;  // target k is devices_[k - 1]
+  mutable std::mutex devices_mutex_;
+  mutable std::deque<Device> devices_;  // target k is devices_[k - 1]
   Log log_;
+  Observer observer_;
   LogLevel least_level_ = LogLevel::info;
   struct Arena;
   std::unique_ptr<Arena> arena_;

@@ -112,7 +112,6 @@ void Executor::run_group(const Group& group, std::span<ExecutionStats> out) {
   const TaskShape shape = sum_of(group.tasks);
   const Decision decision = scheduler_.decide(shape);
   if (decision.target == kCpu) {
-    // Each for itself, so that thresholds and overrides mean what they say.
     scheduler_.cancel(decision);
     for (std::size_t k = 0; k < group.tasks.size(); ++k) {
       const TaskShape one = group.tasks[k]->shape();
@@ -120,6 +119,7 @@ void Executor::run_group(const Group& group, std::span<ExecutionStats> out) {
       own.reserved_us = 0;
       note(one.operation, own);
       out[group.places[k]] = run(*group.tasks[k], one, own, {0, one.size});
+      tell(one.operation, one.size, out[group.places[k]]);
     }
     return;
   }
@@ -133,14 +133,11 @@ void Executor::run_group(const Group& group, std::span<ExecutionStats> out) {
   stats.coalesced = group.tasks.size();
   for (std::size_t k = 0; k < group.tasks.size(); ++k) {
     ExecutionStats& one = out[group.places[k]];
-    if (!error) {
-      one = stats;
-      continue;
-    }
     const TaskShape own = group.tasks[k]->shape();
-    one = run_on_cpu(*group.tasks[k], own, {0, own.size}, nullptr);
+    one = error ? run_on_cpu(*group.tasks[k], own, {0, own.size}, nullptr) : stats;
+    if (error) one.fallback = error->what();
     one.decision = decision;
-    one.fallback = error->what();
+    tell(own.operation, own.size, one);
   }
 }
 

@@ -58,6 +58,7 @@ std::span<const Field> fields() {
       {"split_size", &O::split_size},
       {"threads", &O::threads, 0, 4096},
       {"telemetry", &O::telemetry},
+      {"trace_events", &O::trace_events, 0, 1e8},
       {"state", &O::state},
   };
   return table;

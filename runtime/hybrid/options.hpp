@@ -52,11 +52,12 @@ struct HybridOptions {
   std::uint64_t max_kernels = 4096;  ///< kernels remembered; the least recently used go first
 
   // The executor.
-  bool coalesce = true;          ///< tasks of one kernel in a list become one dispatch
-  std::uint64_t split_size = 0;  ///< items from which a task may run on both sides; 0 = never
-  std::uint64_t threads = 0;     ///< of the CPU side; 0 = all
-  bool telemetry = true;         ///< counters, histograms and traces
-  std::string state;             ///< file that histories are kept in; empty = none
+  bool coalesce = true;            ///< tasks of one kernel in a list become one dispatch
+  std::uint64_t split_size = 0;    ///< items from which a task may run on both sides; 0 = never
+  std::uint64_t threads = 0;       ///< of the CPU side; 0 = all
+  bool telemetry = true;           ///< counters and histograms
+  std::uint64_t trace_events = 0;  ///< last ones that are kept for a trace; 0 = no trace
+  std::string state;  ///< folder that histories are kept in; empty = none, "default" = the caches'
 };
 
 /// Options from a JSON object whose names are those of the fields; what it leaves out is as in

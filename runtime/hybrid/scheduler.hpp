@@ -25,6 +25,9 @@ struct DeviceTarget {
   std::uint64_t memory_bytes = 0;  ///< 0 = not known
 };
 
+/// Training rows that are kept for one target.
+inline constexpr std::size_t kMaxTrainingRows = 4096;
+
 /// What is known, to be saved, carried to other machines and reported. Targets by name.
 struct Knowledge {
   struct Kernel {

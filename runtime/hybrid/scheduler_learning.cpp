@@ -7,7 +7,6 @@
 namespace topograd::runtime::hybrid {
 namespace {
 
-constexpr std::size_t kMaxRows = 4096;
 // Samples of one kernel and size that become training rows: frequent tasks are not all there is.
 constexpr std::uint64_t kRowsPerClass = 4;
 
@@ -93,11 +92,11 @@ void Scheduler::judge(const TaskShape& task, std::size_t target, const Outcome& 
 void Scheduler::keep_row(Target& target, const TaskShape& task, double us) {
   TrainingRow row{task.kernel, std::string(task.operation), task.size, task.features, us};
   target.guess.add(row);
-  if (target.rows.size() < kMaxRows) {
+  if (target.rows.size() < kMaxTrainingRows) {
     target.rows.push_back(std::move(row));
   } else {
     target.rows[target.next_row] = std::move(row);
-    target.next_row = (target.next_row + 1) % kMaxRows;
+    target.next_row = (target.next_row + 1) % kMaxTrainingRows;
   }
 }
 
@@ -255,13 +254,14 @@ void Scheduler::merge(const Knowledge& knowledge) {
       for (const auto& [which, rows] : found->second)
         (which == "upload" ? t.upload : which == "submit" ? t.submit : t.read_back).merge(rows);
     }
-    if (const auto found = knowledge.training.find(t.device.name);
-        found != knowledge.training.end())
-      for (const TrainingRow& row : found->second) {
-        if (t.rows.size() >= kMaxRows) break;
-        t.guess.add(row);
-        t.rows.push_back(row);
-      }
+    // Once: what is merged again for a device that came later is known already.
+    const auto training = knowledge.training.find(t.device.name);
+    if (training == knowledge.training.end() || !t.rows.empty()) continue;
+    for (const TrainingRow& row : training->second) {
+      if (t.rows.size() >= kMaxTrainingRows) break;
+      t.guess.add(row);
+      t.rows.push_back(row);
+    }
   }
   for (const auto& [operation, value] : knowledge.thresholds)
     thresholds_.try_emplace(operation, value);

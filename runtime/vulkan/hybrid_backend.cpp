@@ -4,10 +4,10 @@
 #include <topograd/codegen/reflect.hpp>
 #include <topograd/codegen/shader_compiler.hpp>
 #include <topograd/runtime/content_hash.hpp>
+#include <topograd/runtime/vulkan/resident_arrays.hpp>
 
 #include <algorithm>
 #include <chrono>
-#include <list>
 #include <map>
 #include <mutex>
 
@@ -38,37 +38,6 @@ struct Compiled {
   std::uint32_t local_size = 1;
 };
 
-/// Inputs that stay, least recently used first.
-class Residents {
- public:
-  explicit Residents(std::uint64_t bound) : bound_(bound) {}
-
-  /// The buffer under this key, if it holds this version of this many bytes.
-  std::shared_ptr<Buffer> find(std::uint64_t key, std::uint64_t version, std::uint64_t bytes) {
-    const auto found = std::ranges::find(entries_, key, &Entry::key);
-    if (found == entries_.end() || found->version != version || found->buffer->size() != bytes)
-      return nullptr;
-    entries_.splice(entries_.end(), entries_, found);
-    return found->buffer;
-  }
-  void put(std::uint64_t key, std::uint64_t version, std::shared_ptr<Buffer> buffer) {
-    std::erase_if(entries_, [&](const Entry& entry) { return entry.key == key; });
-    entries_.push_back({key, version, std::move(buffer)});
-    std::uint64_t sum = 0;
-    for (const Entry& entry : entries_) sum += entry.buffer->size();
-    for (; sum > bound_; entries_.pop_front()) sum -= entries_.front().buffer->size();
-  }
-  void clear() { entries_.clear(); }
-
- private:
-  struct Entry {
-    std::uint64_t key, version;
-    std::shared_ptr<Buffer> buffer;
-  };
-  std::uint64_t bound_;
-  std::list<Entry> entries_;
-};
-
 class VulkanBackend final : public hybrid::DeviceBackend {
  public:
   VulkanBackend(const DeviceOptions& options, std::uint64_t resident_bytes)
@@ -80,6 +49,7 @@ class VulkanBackend final : public hybrid::DeviceBackend {
   RunReport run(const DeviceProgram& program) override;
   void prepare(const DeviceProgram& program) override;
   std::uint64_t resident(const DeviceProgram& program) const override;
+  std::vector<hybrid::Figure> figures() const override;
   void reopen() override;
 
  private:
@@ -98,7 +68,7 @@ class VulkanBackend final : public hybrid::DeviceBackend {
   const DeviceOptions options_;
   mutable std::mutex mutex_;
   std::shared_ptr<Device> device_;
-  mutable Residents residents_;
+  mutable ResidentArrays residents_;
   std::map<Hash128, Compiled> kernels_;  // by source
   double least_submit_us_ = 1e9;         // of submissions without uploads before them
 };
@@ -278,6 +248,39 @@ std::uint64_t VulkanBackend::resident(const DeviceProgram& program) const {
       sum += array.bytes();
   }
   return sum;
+}
+
+std::vector<hybrid::Figure> VulkanBackend::figures() const {
+  const std::shared_ptr<Device> device = this->device();
+  const MemoryStatistics memory = device->memory();
+  const DiskCacheCounters disk = device->disk_cache().counters();
+  const Counters counters = device->counters();
+  std::vector<hybrid::Figure> out;
+  const auto add = [&](const char* name, const char* help, const char* label, const char* value,
+                       auto number, bool counter) {
+    out.push_back({name, help, {{label, value}}, static_cast<double>(number), counter});
+  };
+  constexpr const char* kPool = "topograd_pool_bytes";
+  constexpr const char* kPoolHelp = "Device memory, by state.";
+  add(kPool, kPoolHelp, "state", "in_use", memory.bytes_in_use, false);
+  add(kPool, kPoolHelp, "state", "padding", memory.bytes_padding, false);
+  add(kPool, kPoolHelp, "state", "reserved", memory.bytes_reserved, false);
+  constexpr const char* kAllocations = "topograd_pool_allocations_total";
+  constexpr const char* kAllocationsHelp = "Buffers, by where they came from.";
+  add(kAllocations, kAllocationsHelp, "source", "pool", memory.pool_hits, true);
+  add(kAllocations, kAllocationsHelp, "source", "driver", memory.driver_allocations, true);
+  constexpr const char* kCache = "topograd_disk_cache_total";
+  constexpr const char* kCacheHelp = "Look-ups and writes of the cache on disk.";
+  add(kCache, kCacheHelp, "event", "hit", disk.hits, true);
+  add(kCache, kCacheHelp, "event", "miss", disk.misses, true);
+  add(kCache, kCacheHelp, "event", "rejected", disk.rejected, true);
+  add(kCache, kCacheHelp, "event", "write", disk.writes, true);
+  add(kCache, kCacheHelp, "event", "write_failure", disk.write_failures, true);
+  constexpr const char* kPipelines = "topograd_pipelines_total";
+  constexpr const char* kPipelinesHelp = "Kernels, by whether one was made.";
+  add(kPipelines, kPipelinesHelp, "event", "created", counters.pipelines_created, true);
+  add(kPipelines, kPipelinesHelp, "event", "found", counters.pipeline_cache_hits, true);
+  return out;
 }
 
 void VulkanBackend::reopen() {

@@ -1,0 +1,157 @@
+// Devices of an executor, what it keeps between runs, and what it tells.
+#include <topograd/runtime/hybrid/executor.hpp>
+
+#include <topograd/runtime/hybrid/executor_arena.hpp>
+
+#include <algorithm>
+
+namespace topograd::runtime::hybrid {
+
+Executor::Executor(HybridOptions options, Clock clock)
+    : options_(options),
+      scheduler_(std::move(options), std::move(clock)),
+      trace_(options_.trace_events),
+      threads_(options_.threads),
+      arena_(std::make_unique<Arena>()) {
+  if (options_.state.empty()) return;
+  state_ = std::make_unique<KnowledgeFile>(options_.state);
+  std::optional<Knowledge> known = state_->load();
+  if (known) {
+    known_ = std::move(*known);
+    scheduler_.merge(known_);
+    telemetry_.state_loaded(true);
+  } else if (state_->rejected() > 0 || !state_->disabled().empty()) {
+    telemetry_.state_loaded(false);
+  }
+}
+
+Executor::~Executor() {
+  arena_ = nullptr;
+  try {
+    save_state();
+  } catch (...) {
+    // Nothing that a next run could not do without.
+  }
+}
+
+bool Executor::save_state() {
+  if (!state_) return false;
+  Knowledge knowledge = scheduler_.knowledge();
+  // Devices that are not here today.
+  merge(knowledge, known_, options_.max_kernels);
+  const bool stored = state_->store(knowledge);
+  telemetry_.state_written(stored);
+  return stored;
+}
+
+std::size_t Executor::add_device(std::unique_ptr<DeviceBackend> backend) {
+  const Capabilities c = backend->capabilities();
+  std::size_t target = 0;
+  {
+    const std::lock_guard lock(devices_mutex_);
+    Device& device = devices_.emplace_back();
+    device.backend = std::move(backend);
+    device.name = c.name;
+    target = scheduler_.add_device({.name = c.name,
+                                    .software = c.kind == "software",
+                                    .available = c.available,
+                                    .memory_bytes = c.memory_bytes});
+  }
+  scheduler_.merge(known_);
+  log(LogLevel::info, "device " + c.name + " (" + c.kind + ")" +
+                          (c.available ? std::string() : ": not available: " + c.problem));
+  return target;
+}
+
+void Executor::set_observer(Observer observer) { observer_ = std::move(observer); }
+
+Executor::Device& Executor::device(std::size_t target) const {
+  const std::lock_guard lock(devices_mutex_);
+  return devices_.at(target - 1);
+}
+
+std::vector<Executor::Device*> Executor::devices() const {
+  const std::lock_guard lock(devices_mutex_);
+  std::vector<Device*> out;
+  for (Device& one : devices_) out.push_back(&one);
+  return out;
+}
+
+const std::string& Executor::name_of(std::size_t target) const {
+  static const std::string cpu = "cpu";
+  return target == kCpu ? cpu : device(target).name;
+}
+
+std::size_t Executor::find_device(std::string_view name) const {
+  const std::vector<Device*> all = devices();
+  const auto found = std::ranges::find(all, name, [](const Device* one) { return one->name; });
+  return found == all.end() ? kCpu : static_cast<std::size_t>(found - all.begin()) + 1;
+}
+
+std::vector<Figure> Executor::figures() const {
+  std::vector<Figure> out;
+  for (const Device* one : devices()) {
+    for (Figure& figure : one->backend->figures()) {
+      figure.labels.insert(figure.labels.begin(), {"device", one->name});
+      out.push_back(std::move(figure));
+    }
+  }
+  return out;
+}
+
+/// Parts lie behind each other and end at the task's end.
+void Executor::trace_task(std::string_view operation, const std::string& lane, double end_seconds,
+                          const Terms& times, std::uint64_t items) {
+  if (!trace_.on()) return;
+  double at = 1e6 * end_seconds - times.work();
+  trace_.add({std::string(operation), lane, at, times.work(), {{"items", std::to_string(items)}}});
+  if (lane == "cpu") return;
+  const std::pair<const char*, double> parts[] = {{"upload", times.upload},
+                                                  {"submit", times.submit},
+                                                  {"kernel", times.kernel},
+                                                  {"read-back", times.read_back}};
+  for (const auto& [part, us] : parts) {
+    if (us > 0) trace_.add({part, lane, at, us, {}});
+    at += us;
+  }
+}
+
+void Executor::tell(std::string_view operation, std::uint64_t items,
+                    const ExecutionStats& stats) const {
+  if (observer_) observer_(operation, items, stats);
+}
+
+Decision Executor::decide(const TaskShape& task) {
+  const Decision decision = scheduler_.decide(task);
+  note(task.operation, decision);
+  return decision;
+}
+
+void Executor::record(const TaskShape& task, const Decision& decision, const Outcome& outcome) {
+  scheduler_.record(task, decision, outcome);
+  const std::string& where = name_of(decision.target);
+  if (outcome.success)
+    trace_task(task.operation, where, scheduler_.now(), outcome.times, task.size);
+  if (options_.telemetry) telemetry_.ran(task.operation, where, outcome, task.size, 0);
+}
+
+void Executor::record_fallback(const TaskShape& task, const Decision& decision,
+                               const Error& error) {
+  fail(task, decision, error);
+}
+
+std::string Executor::explain(const Decision& decision) const {
+  return hybrid::explain(decision, name_of(decision.device));
+}
+
+std::vector<Capabilities> Executor::capabilities() const {
+  std::vector<Capabilities> out = {{.name = "cpu",
+                                    .kind = "cpu",
+                                    .driver = "interpreter",
+                                    .threads = threads_.count(),
+                                    .simd = simd_level()}};
+  for (const Device* one : devices()) out.push_back(one->backend->capabilities());
+  return out;
+}
+
+}  // namespace topograd::runtime::hybrid

@@ -1,0 +1,209 @@
+// Knowledge as JSON inside of the blob cache's envelope.
+#include <topograd/runtime/hybrid/state.hpp>
+
+#include <topograd/runtime/content_hash.hpp>
+#include <topograd/runtime/hybrid/backend.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <thread>
+
+namespace topograd::runtime::hybrid {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+constexpr std::string_view kKind = "hybrid";
+// Larger files are not ours.
+constexpr std::size_t kMostRows = std::size_t{1} << 20;
+
+constexpr MemoryPattern kPatterns[] = {MemoryPattern::streaming, MemoryPattern::gather,
+                                       MemoryPattern::scatter, MemoryPattern::reduction};
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::Parse, "hybrid model: " + what);
+}
+
+Hash128 key() { return hash_text("knowledge"); }
+
+Json rows_value(const std::vector<History::Row>& rows) {
+  Json out = Json::array();
+  for (const History::Row& row : rows)
+    out.push_back({row.size_class, row.size, row.us, row.spread, row.count});
+  return out;
+}
+
+std::vector<History::Row> parse_rows(const Json& json) {
+  std::vector<History::Row> rows;
+  for (const Json& one : json) {
+    if (one.size() != 5) refuse("expected five numbers a size class, got " + one.dump());
+    History::Row row{.size_class = one[0].get<int>(),
+                     .size = one[1].get<double>(),
+                     .us = one[2].get<double>(),
+                     .spread = one[3].get<double>(),
+                     .count = one[4].get<std::uint64_t>()};
+    if (row.size_class < 0 || row.size_class >= kSizeClasses || !(row.size >= 0) || !(row.us > 0) ||
+        !(row.spread >= 0))
+      refuse("a size class that cannot be: " + one.dump());
+    rows.push_back(row);
+    if (rows.size() > kSizeClasses)
+      refuse("more than " + std::to_string(kSizeClasses) + " classes");
+  }
+  return rows;
+}
+
+Hash128 parse_hash(const std::string& text) {
+  Hash128 hash;
+  const auto half = [&](std::size_t at, std::uint64_t& out) {
+    const char* begin = text.data() + at;
+    const auto [end, error] = std::from_chars(begin, begin + 16, out, 16);
+    return error == std::errc() && end == begin + 16;
+  };
+  if (text.size() != 32 || !half(0, hash.high) || !half(16, hash.low))
+    refuse("expected 32 hexadecimal digits, got \"" + text + '"');
+  return hash;
+}
+
+Json training_value(const TrainingRow& row) {
+  const Features& f = row.features;
+  return {{"kernel", hex(row.kernel)},
+          {"operation", row.operation},
+          {"size", row.size},
+          {"us", row.us},
+          {"operations", f.operations},
+          {"bytes", f.bytes},
+          {"parallelism", f.parallelism},
+          {"reuse", f.reuse},
+          {"pattern", name(f.pattern)}};
+}
+
+TrainingRow parse_training(const Json& json) {
+  TrainingRow row{.kernel = parse_hash(json.at("kernel").get<std::string>()),
+                  .operation = json.at("operation").get<std::string>(),
+                  .size = json.at("size").get<std::uint64_t>(),
+                  .us = json.at("us").get<double>()};
+  row.features = {.operations = json.at("operations").get<double>(),
+                  .bytes = json.at("bytes").get<double>(),
+                  .parallelism = json.at("parallelism").get<double>(),
+                  .reuse = json.at("reuse").get<double>()};
+  const auto pattern = json.at("pattern").get<std::string>();
+  const auto found =
+      std::ranges::find_if(kPatterns, [&](MemoryPattern one) { return name(one) == pattern; });
+  if (found == std::end(kPatterns)) refuse("no memory pattern \"" + pattern + '"');
+  row.features.pattern = *found;
+  return row;
+}
+
+Knowledge knowledge_of(const Json& json) {
+  if (json.at("format").get<int>() != kFormat)
+    refuse("format " + json.at("format").dump() + ", expected " + std::to_string(kFormat));
+  if (json.at("kernels").size() > kMostRows) refuse("too many kernels");
+  Knowledge out;
+  for (const Json& one : json.at("kernels")) {
+    Knowledge::Kernel kernel{.hash = parse_hash(one.at("hash").get<std::string>()),
+                             .operation = one.at("operation").get<std::string>(),
+                             .targets = {}};
+    for (const auto& [target, rows] : one.at("targets").items())
+      kernel.targets[target] = parse_rows(rows);
+    out.kernels.push_back(std::move(kernel));
+  }
+  for (const auto& [target, parts] : json.at("transfers").items())
+    for (const auto& [part, rows] : parts.items()) out.transfers[target][part] = parse_rows(rows);
+  for (const auto& [operation, items] : json.at("thresholds").items())
+    out.thresholds[operation] = items.template get<double>();
+  for (const auto& [target, rows] : json.at("training").items())
+    for (const Json& row : rows) out.training[target].push_back(parse_training(row));
+  return out;
+}
+
+}  // namespace
+
+std::string to_json(const Knowledge& knowledge) {
+  Json kernels = Json::array();
+  for (const Knowledge::Kernel& kernel : knowledge.kernels) {
+    Json targets = Json::object();
+    for (const auto& [target, rows] : kernel.targets) targets[target] = rows_value(rows);
+    kernels.push_back({{"hash", hex(kernel.hash)},
+                       {"operation", kernel.operation},
+                       {"targets", std::move(targets)}});
+  }
+  Json transfers = Json::object(), training = Json::object();
+  for (const auto& [target, parts] : knowledge.transfers)
+    for (const auto& [part, rows] : parts) transfers[target][part] = rows_value(rows);
+  for (const auto& [target, rows] : knowledge.training) {
+    training[target] = Json::array();
+    for (const TrainingRow& row : rows) training[target].push_back(training_value(row));
+  }
+  return Json{{"format", kFormat},
+              {"kernels", std::move(kernels)},
+              {"transfers", std::move(transfers)},
+              {"thresholds", knowledge.thresholds},
+              {"training", std::move(training)}}
+             .dump(1) +
+         "\n";
+}
+
+Knowledge parse_knowledge(std::string_view text) {
+  try {
+    return knowledge_of(Json::parse(text));
+  } catch (const Json::exception& error) {
+    refuse(error.what());
+  }
+}
+
+void merge(Knowledge& into, const Knowledge& from, std::size_t max_kernels) {
+  const auto add_rows = [](std::vector<History::Row>& rows, const std::vector<History::Row>& more) {
+    for (const History::Row& row : more) {
+      if (std::ranges::find(rows, row.size_class, &History::Row::size_class) == rows.end())
+        rows.push_back(row);
+    }
+    std::ranges::sort(rows, {}, &History::Row::size_class);
+  };
+  for (const Knowledge::Kernel& kernel : from.kernels) {
+    const auto at =
+        std::ranges::lower_bound(into.kernels, kernel.hash, {}, &Knowledge::Kernel::hash);
+    if (at == into.kernels.end() || at->hash != kernel.hash) {
+      if (into.kernels.size() < max_kernels) into.kernels.insert(at, kernel);
+      continue;
+    }
+    for (const auto& [target, rows] : kernel.targets) add_rows(at->targets[target], rows);
+  }
+  for (const auto& [target, parts] : from.transfers)
+    for (const auto& [part, rows] : parts) add_rows(into.transfers[target][part], rows);
+  into.thresholds.insert(from.thresholds.begin(), from.thresholds.end());
+  for (const auto& [target, rows] : from.training) {
+    auto& all = into.training[target];
+    const std::size_t room = kMaxTrainingRows - std::min(kMaxTrainingRows, all.size());
+    const auto first = rows.begin();
+    all.insert(all.end(), first, first + static_cast<std::ptrdiff_t>(std::min(room, rows.size())));
+  }
+}
+
+KnowledgeFile::KnowledgeFile(const std::string& folder)
+    : cache_({.folder = folder == "default" ? std::string() : folder,
+              .generator = "hybrid " + std::to_string(kFormat),
+              .identity = "cpu " + std::to_string(std::thread::hardware_concurrency()) + " " +
+                          simd_level()}) {}
+
+std::string KnowledgeFile::path() const { return cache_.path(kKind, key()); }
+
+std::optional<Knowledge> KnowledgeFile::load() {
+  const auto bytes = cache_.load(kKind, key());
+  if (!bytes) return std::nullopt;
+  try {
+    return parse_knowledge({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+  } catch (const Error&) {
+    ++unreadable_;
+    return std::nullopt;
+  }
+}
+
+bool KnowledgeFile::store(const Knowledge& knowledge) {
+  const std::string text = to_json(knowledge);
+  return cache_.store(kKind, key(), std::as_bytes(std::span(text)));
+}
+
+}  // namespace topograd::runtime::hybrid

@@ -1,0 +1,188 @@
+// What is learned survives the process; what is damaged on disk is a cold start and a counter.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include <topograd/runtime/hybrid/state.hpp>
+#include <topograd/runtime/platform.hpp>
+
+#include "runtime/hybrid_device.hpp"
+
+namespace topograd::test {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace runtime::hybrid;
+
+class StateTest : public testing::Test {
+ protected:
+  StateTest() {
+    std::string pattern = (fs::temp_directory_path() / "topograd_state_XXXXXX").string();
+    folder = mkdtemp(pattern.data());
+  }
+  ~StateTest() override {
+    std::error_code ignored;
+    fs::permissions(folder, fs::perms::owner_all, ignored);
+    fs::remove_all(folder, ignored);
+  }
+
+  std::unique_ptr<Executor> make(const std::string& device = "fake") {
+    auto executor =
+        std::make_unique<Executor>(HybridOptions{.state = folder}, [this] { return now += 1e-6; });
+    executor->add_device(
+        std::make_unique<FakeDevice>(std::make_shared<FakeDevice::State>(), device));
+    return executor;
+  }
+  static Reason reason(Executor& executor) {
+    AddTask task(4096);
+    const Decision decision = executor.decide(task.shape());
+    executor.scheduler().cancel(decision);
+    return decision.reason;
+  }
+  void learn() {
+    AddTask task(4096);
+    task.after_cpu = [this] { now += 1e-3; };
+    Task* const list[] = {&task};
+    make()->warm_up(list, 5);
+  }
+
+  std::string folder;
+  double now = 0;
+};
+
+TEST_F(StateTest, NextProcessKnowsWhatThisOneLearned) {
+  EXPECT_EQ(reason(*make()), Reason::unmeasured);
+  learn();
+  const auto next = make();
+  EXPECT_EQ(reason(*next), Reason::faster);
+  EXPECT_EQ(next->telemetry().counts().state_loads, 1u);
+  EXPECT_EQ(next->telemetry().counts().state_rejected, 0u);
+}
+
+TEST_F(StateTest, OtherDevicesLearnForThemselves) {
+  learn();
+  EXPECT_EQ(reason(*make("other")), Reason::unmeasured);
+  EXPECT_EQ(reason(*make("fake")), Reason::faster) << "kept while it was away";
+}
+
+TEST_F(StateTest, JsonGoesRound) {
+  Knowledge knowledge;
+  knowledge.kernels.push_back({{1, 2}, "map", {{"cpu", {{3, 9.5, 17.25, 0.125, 4}}}}});
+  knowledge.transfers["gpu"]["upload"] = {{20, 1.5e6, 120, 0, 9}};
+  knowledge.thresholds["map"] = 96;
+  knowledge.training["cpu"] = {{.kernel = {3, 4},
+                                .operation = "scan",
+                                .size = 77,
+                                .features = {.reuse = 2, .pattern = MemoryPattern::gather},
+                                .us = 5}};
+  const std::string text = to_json(knowledge);
+  const Knowledge again = parse_knowledge(text);
+  EXPECT_EQ(to_json(again), text);
+  EXPECT_EQ(again.kernels[0].targets.at("cpu")[0].us, 17.25);
+  EXPECT_EQ(again.training.at("cpu")[0].features.pattern, MemoryPattern::gather);
+}
+
+TEST_F(StateTest, MergingKeepsWhatIsThere) {
+  Knowledge a, b;
+  a.kernels = {{{1, 1}, "map", {{"cpu", {{3, 9, 100, 0, 4}}}}}};
+  b.kernels = {{{1, 1}, "map", {{"cpu", {{3, 9, 7, 0, 4}, {5, 40, 8, 0, 4}}}}},
+               {{2, 2}, "map", {}},
+               {{3, 3}, "map", {}}};
+  b.thresholds["map"] = 5;
+  merge(a, b, 2);
+  ASSERT_EQ(a.kernels.size(), 2u);
+  const auto& rows = a.kernels[0].targets.at("cpu");
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].us, 100);
+  EXPECT_EQ(rows[1].us, 8);
+  EXPECT_EQ(a.thresholds.at("map"), 5);
+}
+
+TEST_F(StateTest, RefusesWhatIsNoModel) {
+  const char* rows[] = {
+      "",
+      "[]",
+      "{\"format\": 2}",
+      R"({"format":1,"kernels":[{"hash":"12","operation":"a","targets":{}}],"transfers":{},"thresholds":{},"training":{}})",
+      R"({"format":1,"kernels":[],"transfers":{"a":{"upload":[[99,1,1,0,1]]}},"thresholds":{},"training":{}})",
+      R"({"format":1,"kernels":[],"transfers":{"a":{"upload":[[1,1,-1,0,1]]}},"thresholds":{},"training":{}})",
+      R"({"format":1,"kernels":[],"transfers":{"a":{"upload":[[1,1]]}},"thresholds":{},"training":{}})"};
+  for (const char* row : rows) {
+    SCOPED_TRACE(row);
+    try {
+      parse_knowledge(row);
+      ADD_FAILURE() << "taken";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::Parse);
+    }
+  }
+}
+
+struct Damage {
+  const char* what;
+  std::function<void(std::string&)> change;
+};
+
+TEST_F(StateTest, DamageIsAColdStartAndACounter) {
+  learn();
+  const std::string path = KnowledgeFile(folder).path();
+  std::ifstream in(path, std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(in)), {});
+  ASSERT_GT(whole.size(), 200u);
+  std::vector<Damage> rows = {{"empty", [](std::string& s) { s.clear(); }},
+                              {"longer", [](std::string& s) { s += "x"; }}};
+  for (const double share : {0.01, 0.3, 0.99})
+    rows.push_back({"truncated", [share](std::string& s) {
+                      s.resize(static_cast<std::size_t>(share * static_cast<double>(s.size())));
+                    }});
+  // Magic, format, pointer size, generator, identity, key, size, checksum, payload.
+  for (const std::size_t at : {0u, 8u, 16u, 24u, 40u, 56u, 72u, 80u, 96u, 150u})
+    rows.push_back({"flipped", [at](std::string& s) { s[at] = static_cast<char>(s[at] ^ 1); }});
+  for (const Damage& row : rows) {
+    SCOPED_TRACE(row.what);
+    std::string damaged = whole;
+    row.change(damaged);
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << damaged;
+    const auto executor = make();
+    EXPECT_EQ(reason(*executor), Reason::unmeasured);
+    EXPECT_EQ(executor->telemetry().counts().state_rejected, 1u);
+  }
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << whole;
+  EXPECT_EQ(reason(*make()), Reason::faster) << "whole again";
+}
+
+TEST_F(StateTest, FolderThatCannotBeUsedIsAColdStart) {
+  learn();
+  fs::permissions(folder, fs::perms::owner_all | fs::perms::others_all);
+  auto executor = make();
+  EXPECT_EQ(reason(*executor), Reason::unmeasured);
+  EXPECT_EQ(executor->telemetry().counts().state_rejected, 1u);
+  EXPECT_FALSE(executor->save_state());
+  EXPECT_EQ(executor->telemetry().counts().state_write_failures, 1u);
+}
+
+TEST_F(StateTest, TwoWritersLeaveAWholeFile) {
+  learn();
+  KnowledgeFile one(folder);
+  const Knowledge knowledge = one.load().value();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      KnowledgeFile own(folder);
+      for (int k = 0; k < 50; ++k) {
+        own.store(knowledge);
+        EXPECT_TRUE(own.load().has_value());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(one.rejected(), 0u);
+}
+
+}  // namespace
+}  // namespace topograd::test
