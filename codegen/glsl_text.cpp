@@ -16,15 +16,15 @@ std::string hexadecimal(std::uint64_t value) {
   return "0x" + std::string(buffer.data(), end) + "u";
 }
 
-// NaN and infinities have no literals.
-std::string by_bits(double value, Precision precision) {
+// NaN and infinities have no literals. `also` is added to the highest word.
+std::string by_bits(double value, Precision precision, std::string_view also) {
   if (precision == Precision::f32) {
     const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-    return "uintBitsToFloat(" + hexadecimal(bits) + ")";
+    return text("uintBitsToFloat(", hexadecimal(bits), also, ")");
   }
   const auto bits = std::bit_cast<std::uint64_t>(value);
-  return "packDouble2x32(uvec2(" + hexadecimal(bits & 0xffffffffu) + ", " +
-         hexadecimal(bits >> 32) + "))";
+  return text("packDouble2x32(uvec2(", hexadecimal(bits & 0xffffffffu), ", ",
+              hexadecimal(bits >> 32), also, "))");
 }
 
 template <class T>
@@ -64,11 +64,16 @@ std::string_view scalar_type(Precision precision) {
 std::string literal(double value, Precision precision) {
   const bool single = precision == Precision::f32;
   const double rounded = single ? static_cast<double>(static_cast<float>(value)) : value;
-  if (!std::isfinite(rounded)) return by_bits(rounded, precision);
+  if (!std::isfinite(rounded)) return by_bits(rounded, precision, "");
   std::string digits = single ? float_digits(static_cast<float>(value)) : shortest(value);
   if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
   if (!single) digits += "lf";
   return std::signbit(rounded) ? "(" + digits + ")" : digits;
+}
+
+// Not "|": a compiler that follows single bits sees a NaN through it.
+std::string hidden_literal(double value, Precision precision) {
+  return by_bits(value, precision, " ^ zero_bits");
 }
 
 std::string unsigned_literal(std::uint64_t value) { return std::to_string(value) + "u"; }
