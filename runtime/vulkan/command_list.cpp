@@ -135,6 +135,7 @@ void bind(ListState& list, const Kernel& kernel, std::span<const Binding> bindin
     infos.push_back(descriptor(list, state, bindings[i], i));
   }
   constexpr auto kPoint = vk::PipelineBindPoint::eCompute;
+  if (!state.recorded.exchange(true)) ++list.first_runs;
   if (list.bound_kernel != &state) {
     list.commands.bindPipeline(kPoint, *state.pipeline);
     // A set stays bound only across pipelines of one layout.
@@ -270,7 +271,7 @@ std::uint64_t CommandList::dispatches() const { return state_ ? state_->dispatch
 std::vector<Timestamp> CommandList::timestamps() const {
   if (!state_ || state_->last_value == 0) return {};
   Core& core = *core_;
-  core.queue.wait(state_->last_value, core.options.timeout_seconds);
+  core.queue.wait(state_->last_value);
   const std::uint64_t mask =
       core.timestamp_bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << core.timestamp_bits) - 1;
   std::vector<Timestamp> result;

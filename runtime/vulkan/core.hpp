@@ -87,6 +87,7 @@ struct ListState {
   int open_labels = 0;
   bool ended = false;
   std::uint64_t dispatches = 0;
+  std::uint64_t first_runs = 0;  ///< of kernels that no list had recorded before
   std::uint64_t uploads = 0;
   std::uint64_t bytes_up = 0;
   std::uint64_t readbacks = 0;

@@ -3,6 +3,8 @@
 
 #include <topograd/runtime/vulkan/core.hpp>
 
+#include <utility>
+
 namespace topograd::runtime::vulkan {
 
 Counters Counters::operator-(const Counters& earlier) const {
@@ -23,7 +25,7 @@ Submission::Submission(std::shared_ptr<Core> core, std::uint64_t value)
 
 void Submission::wait(double timeout_seconds) const {
   if (!core_) return;
-  core_->queue.wait(value_, timeout_seconds > 0 ? timeout_seconds : core_->options.timeout_seconds);
+  core_->queue.wait(value_, timeout_seconds);
 }
 
 bool Submission::done() const { return !core_ || core_->queue.completed() >= value_; }
@@ -68,7 +70,8 @@ Submission Device::submit(std::span<const CommandList* const> lists) {
   for (const CommandList* list : lists) {
     ListState& state = *list->state();
     end_list(state);
-    works.push_back({*state.commands, list->state(), state.buffers});
+    works.push_back(
+        {*state.commands, list->state(), state.buffers, std::exchange(state.first_runs, 0)});
   }
   const std::uint64_t value = core_->staging.submit(works);
   core_->queue.reap(core_->queue.completed());
@@ -85,9 +88,7 @@ Submission Device::submit(std::span<const CommandList* const> lists) {
   return {core_, value};
 }
 
-void Device::wait_idle() {
-  core_->queue.wait(core_->staging.submit({}), core_->options.timeout_seconds);
-}
+void Device::wait_idle() { core_->queue.wait(core_->staging.submit({})); }
 
 void Device::upload(const Buffer& buffer, std::uint64_t offset, std::span<const std::byte> bytes) {
   const Upload piece{&buffer, offset, bytes};

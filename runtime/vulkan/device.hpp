@@ -110,7 +110,8 @@ class Submission {
   /// Waits until everything up to this submission has finished.
   ///
   /// Throws Error{Timeout} if nothing on the device finishes for `timeout_seconds` (0: the device's
-  /// own bound) and Error{DeviceLost} if the device is gone. May be called again after a timeout.
+  /// own bound, and time for the software device to compile what it runs first) and
+  /// Error{DeviceLost} if the device is gone. May be called again after a timeout.
   void wait(double timeout_seconds = 0) const;
   /// True if finished; does not wait. Throws Error{DeviceLost}.
   bool done() const;

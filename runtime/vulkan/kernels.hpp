@@ -1,6 +1,7 @@
 // Internal: pipelines by content, their layouts, and the driver's pipeline cache.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <future>
@@ -25,6 +26,8 @@ struct KernelState {
   vk::PipelineLayout layout;
   vk::raii::Pipeline pipeline{nullptr};
   double creation_ms = 0;
+  /// Some list runs it: the software device compiles there.
+  mutable std::atomic<bool> recorded{false};
 };
 
 class Kernels {

@@ -14,6 +14,9 @@ using Clock = std::chrono::steady_clock;
 // How often a long wait looks for progress.
 constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(100);
 
+// The software device takes 12 to 200 ms for a kernel when it runs first, on a quiet machine.
+constexpr double kSecondsToCompile = 2;
+
 }  // namespace
 
 void Queue::start() {
@@ -40,6 +43,7 @@ std::uint64_t Queue::submit(std::span<const Work> works) {
   for (const Work& work : works) {
     commands.push_back(work.commands);
     flight.keep.push_back(work.keep);
+    flight.first_runs += work.first_runs;
   }
   const std::lock_guard lock(mutex_);
   flight.value = last_ + 1;
@@ -70,7 +74,17 @@ std::uint64_t Queue::last() const {
   return last_;
 }
 
+double Queue::own_bound() const {
+  std::uint64_t compiling = 0;
+  const std::lock_guard lock(mutex_);
+  if (core_.info.software()) {
+    for (const InFlight& flight : in_flight_) compiling += flight.first_runs;
+  }
+  return core_.options.timeout_seconds + kSecondsToCompile * static_cast<double>(compiling);
+}
+
 void Queue::wait(std::uint64_t value, double bound_seconds) {
+  if (bound_seconds <= 0) bound_seconds = own_bound();
   const vk::SemaphoreWaitInfo info({}, *timeline_, value);
   const auto bound = std::chrono::duration<double>(bound_seconds);
   Clock::time_point progress = Clock::now();

@@ -18,6 +18,7 @@ struct Work {
   vk::CommandBuffer commands;
   std::shared_ptr<const void> keep;
   std::span<const std::shared_ptr<BufferState>> buffers;
+  std::uint64_t first_runs = 0;  ///< of kernels, which the software device compiles then
 };
 
 class Queue {
@@ -27,8 +28,9 @@ class Queue {
   void start();
   /// Submits in order, as one driver call; gives the timeline value that ends it.
   std::uint64_t submit(std::span<const Work> works);
-  /// Waits for a value; see Submission::wait.
-  void wait(std::uint64_t value, double bound_seconds);
+  /// Waits for a value; see Submission::wait. Without a bound it is the device's own, and more
+  /// where the driver compiles on the way.
+  void wait(std::uint64_t value, double bound_seconds = 0);
   /// The value that the device has reached. Throws Error{DeviceLost}.
   std::uint64_t completed();
   std::uint64_t last() const;
@@ -42,7 +44,10 @@ class Queue {
   struct InFlight {
     std::uint64_t value = 0;
     std::vector<std::shared_ptr<const void>> keep;
+    std::uint64_t first_runs = 0;
   };
+
+  double own_bound() const;
 
   Core& core_;
   vk::raii::Queue queue_{nullptr};

@@ -152,7 +152,7 @@ void Staging::rotate_upload() {
   submit_locked({});
   up_.segment = (up_.segment + 1) % Ring::kSegments;
   up_.used = 0;
-  core_.queue.wait(up_.busy_until[up_.segment], core_.options.timeout_seconds);
+  core_.queue.wait(up_.busy_until[up_.segment]);
 }
 
 void Staging::download(std::span<const Download> pieces) {
@@ -175,8 +175,7 @@ bool Staging::read_directly(const Download& piece) {
   // Uncached memory of a card is read far slower by the processor than by a copy.
   if (state.mapped == nullptr || !state.cached) return false;
   const std::uint64_t last_use = state.last_use;
-  core_.queue.wait(last_use == BufferState::kPending ? core_.queue.last() : last_use,
-                   core_.options.timeout_seconds);
+  core_.queue.wait(last_use == BufferState::kPending ? core_.queue.last() : last_use);
   std::memcpy(piece.bytes.data(), state.mapped + piece.offset, piece.bytes.size());
   return true;
 }
@@ -222,7 +221,7 @@ void Staging::finish_segment(std::shared_ptr<Batch>& batch) {
 
 void Staging::land(std::size_t segment) {
   if (landings_[segment].empty()) return;
-  core_.queue.wait(down_.busy_until[segment], core_.options.timeout_seconds);
+  core_.queue.wait(down_.busy_until[segment]);
   for (const Landing& landing : landings_[segment]) {
     std::memcpy(landing.target.data(), down_.memory->mapped + landing.offset,
                 landing.target.size());

@@ -54,6 +54,21 @@ TEST_F(VulkanFaults, AWaitIsBounded) {
   EXPECT_TRUE(submission.done());
 }
 
+// The software device compiles when a kernel first runs: a list of many is no stuck device.
+TEST_F(VulkanFaults, AWaitGivesTheDriverTimeToCompile) {
+  const auto device = own_device(0.25);
+  const auto seed = std::chrono::steady_clock::now().time_since_epoch().count() % 1'000'000'000;
+  const Buffer buffer = filled(*device, std::vector<std::uint32_t>(64, 1));
+  CommandList list = device->command_list("many");
+  for (int k = 0; k < 50; ++k) {  // 12 ms each, and no driver has cached them
+    const std::string constant = std::to_string(seed + k) + "u";
+    record_map(list, map_kernel(*device, "uint", "a[i] * 3u + " + constant), buffer, 64);
+    list.barrier();
+  }
+  device->submit(list).wait();
+  release_devices();
+}
+
 TEST_F(VulkanFaults, ALossIsLatched) {
   const auto device = own_device(51);
   const Kernel kernel = map_kernel(*device, "uint", "a[i] + 1u");
