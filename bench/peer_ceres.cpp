@@ -141,10 +141,69 @@ void minimize(ceres::Problem& problem, const PeerInput& input, PeerReport& repor
   report.message = summary.message;
 }
 
+/// All residuals as one block.
+class Rows final : public ceres::CostFunction {
+ public:
+  Rows(const command::PeerFunctions& functions, std::size_t unknowns) : functions_(functions) {
+    set_num_residuals(static_cast<int>(functions.rows));
+    mutable_parameter_block_sizes()->push_back(static_cast<int>(unknowns));
+  }
+  bool Evaluate(const double* const* x, double* r, double** jacobians) const override {
+    return functions_.least_squares(*x, r, jacobians == nullptr ? nullptr : jacobians[0]);
+  }
+
+ private:
+  const command::PeerFunctions& functions_;
+};
+
+class Objective final : public ceres::FirstOrderFunction {
+ public:
+  Objective(const command::PeerFunctions& functions, std::size_t unknowns)
+      : functions_(functions), unknowns_(static_cast<int>(unknowns)) {}
+  int NumParameters() const override { return unknowns_; }
+  bool Evaluate(const double* x, double* cost, double* gradient) const override {
+    return functions_.objective(x, cost, gradient);
+  }
+
+ private:
+  const command::PeerFunctions& functions_;
+  int unknowns_;
+};
+
+void minimize_objective(const PeerInput& input, std::vector<double>& x, PeerReport& report) {
+  const command::PeerSolve& asked = input.solve;
+  ceres::GradientProblemSolver::Options options;
+  options.max_num_iterations = asked.max_iterations;
+  options.function_tolerance = asked.function_tolerance;
+  options.gradient_tolerance = asked.gradient_tolerance;
+  options.parameter_tolerance = asked.parameter_tolerance;
+  options.max_solver_time_in_seconds = asked.time_limit_s;
+  options.logging_type = ceres::SILENT;
+  const ceres::GradientProblem problem(new Objective(input.functions, x.size()));
+  ceres::GradientProblemSolver::Summary summary;
+  report.solve_s =
+      microseconds_of([&] { ceres::Solve(options, problem, x.data(), &summary); }) * 1e-6;
+  report.initial_cost = summary.initial_cost;
+  report.final_cost = summary.final_cost;
+  report.iterations = static_cast<int>(summary.iterations.size()) - 1;
+  report.linear_solver = "LBFGS";
+  report.termination = ceres::TerminationTypeToString(summary.termination_type);
+  report.message = summary.message;
+}
+
+void minimize_functions(const PeerInput& input, PeerReport& report) {
+  report.x = input.x;
+  if (input.functions.objective) return minimize_objective(input, report.x, report);
+  ceres::Problem problem;
+  problem.AddResidualBlock(new Rows(input.functions, report.x.size()), nullptr, report.x.data());
+  minimize(problem, input, report);
+}
+
 void run(const PeerInput& input, PeerReport& report) {
   report.name = "Ceres";
   report.version = CERES_VERSION_STRING;
   report.libraries = blas();
+  if (input.terms.empty()) return minimize_functions(input, report);
   std::vector<double> x = input.x;
   ceres::Problem problem;
   report.build_s = microseconds_of([&] {

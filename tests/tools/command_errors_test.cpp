@@ -87,8 +87,9 @@ const Row kRows[] = {
      "topograd: expected --preconditioner automatic or block_jacobi, got \"ilu\"\n"},
     {"unknown peer", nullptr, "solve springs --width 4 --peer jaxls",
      "topograd: expected --peer ceres, got \"jaxls\"\n"},
-    {"peer that is not given it", nullptr, "solve developable --icosphere 0 --peer ceres",
-     "topograd: developable: --peer ceres expects arap, bundle, smooth or springs\n"},
+    {"peer that is not given it", nullptr, "solve mgh --count 10 --peer ceres",
+     "topograd: mgh --count: --peer ceres expects arap, bundle, developable, mgh, multi, nist, "
+     "smooth or springs\n"},
     {"no mesh to write", nullptr, "solve springs --width 4 --out x.obj",
      "topograd: springs: --out expects a problem that has a mesh\n"},
     {"no vertices", "f 1 2 3\n", "solve arap --mesh MESH",

@@ -32,6 +32,7 @@ TEST(PeerCommand, CeresHasTheSameStartAndMinimum) {
       // Observations with half a pixel of noise: nobody knows this minimum beforehand.
       {"bundle --cameras 8 --points 300 --observations 1500 --noise 0.5 --tolerance 1e-14",
        "SPARSE_SCHUR"},
+      {"developable --icosphere 1 --perturb 0.001 --max-iterations 400", "LBFGS", false},
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.arguments);
@@ -51,6 +52,23 @@ TEST(PeerCommand, CeresHasTheSameStartAndMinimum) {
     EXPECT_GT(cost, 0);
     EXPECT_LT(cost, start);
   }
+}
+
+// On our residuals and Jacobians, from both starts.
+TEST(PeerCommand, CeresFindsCertifiedAnswers) {
+  const nlohmann::json report =
+      solve("nist --data '" + (source_dir() / "tests/data/nist").string() + "'");
+  ASSERT_EQ(report["runs"].size(), 4u);
+  for (const nlohmann::json& run : report["runs"]) {
+    const nlohmann::json& ceres = run["peers"][0];
+    EXPECT_EQ(ceres["linear_solver"], "DENSE_QR");
+    EXPECT_TRUE(ceres["solved"]) << run.dump(1);
+    EXPECT_GE(ceres["digits"], 6) << run.dump(1);
+    EXPECT_NEAR(ceres["cost"].get<double>(), run["cost"].get<double>(),
+                1e-9 * run["cost"].get<double>());
+  }
+  for (const nlohmann::json& run : solve("mgh --set beale")["runs"])
+    EXPECT_EQ(run["peers"][0]["termination"], "CONVERGENCE") << run.dump(1);
 }
 
 TEST(PeerCommand, ReportsHaveTheirLine) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -42,9 +43,20 @@ struct PeerSolve {
   bool dogleg = false;  ///< in place of Levenberg-Marquardt
 };
 
+/// A problem of which the peer is given values and derivatives in the place of terms; one of the
+/// two is there. They answer false where a number is not finite.
+struct PeerFunctions {
+  std::uint64_t rows = 0;  ///< of the residuals
+  /// r has `rows` numbers, J rows × unknowns by rows; J may be null.
+  std::function<bool(const double* x, double* r, double* J)> least_squares;
+  /// The gradient may be null.
+  std::function<bool(const double* x, double* cost, double* gradient)> objective;
+};
+
 struct PeerInput {
-  std::vector<double> x;  ///< three numbers a block
+  std::vector<double> x;  ///< of terms: three numbers a block
   std::vector<PeerTerm> terms;
+  PeerFunctions functions;
   int threads = 1;
   bool step = true;       ///< time a step too
   bool minimize = false;  ///< from x to the end, instead of timing evaluations
@@ -65,6 +77,7 @@ struct PeerReport {
   double solve_s = 0, final_cost = 0;
   int iterations = 0;  ///< accepted and rejected steps
   std::string linear_solver, termination, message;
+  std::vector<double> x;  ///< at the end
 };
 
 /// The one function of a peer's library.

@@ -63,6 +63,20 @@ void print_row(const Run& run, const Summary& summary) {
   std::fflush(stdout);
 }
 
+nlohmann::ordered_json to_json(const PeerRun& run) {
+  const PeerReport& peer = run.report;
+  nlohmann::ordered_json row = {{"name", peer.name},
+                                {"version", peer.version},
+                                {"linear_solver", peer.linear_solver},
+                                {"solved", run.solved},
+                                {"cost", finite_or_null(peer.final_cost)}};
+  if (run.digits) row["digits"] = *run.digits;
+  row["iterations"] = peer.iterations;
+  row["termination"] = peer.termination;
+  row["solve_s"] = peer.solve_s;
+  return row;
+}
+
 }  // namespace
 
 void SetReport::add(const Run& run, const Summary& summary, std::span<const double> parameters,
@@ -90,13 +104,19 @@ void SetReport::add(const Run& run, const Summary& summary, std::span<const doub
   row["solve_s"] = summary.times.total_seconds;
   constexpr std::size_t kLongest = 64;
   if (parameters.size() <= kLongest) row["parameters"] = parameters;
+  for (const PeerRun& peer : run.peers) {
+    row["peers"].push_back(to_json(peer));
+    peers_[peer.report.name + " " + peer.report.version] += peer.solved ? 1 : 0;
+  }
   runs_.push_back(std::move(row));
   if (!quiet) print_row(run, summary);
 }
 
 std::string SetReport::verdict() const {
-  return std::to_string(solved_) + " of " + std::to_string(count_) + " runs solved" +
-         (short_.empty() ? "" : "; short: " + short_);
+  std::string text = std::to_string(solved_) + " of " + std::to_string(count_) + " runs solved" +
+                     (short_.empty() ? "" : "; short: " + short_);
+  for (const auto& [peer, solved] : peers_) text += "; " + peer + ": " + std::to_string(solved);
+  return text;
 }
 
 nlohmann::ordered_json SetReport::json() const {

@@ -1,15 +1,26 @@
 // Report of a set of solves: one row a run, and the totals.
 #pragma once
 
+#include "command/peer.hpp"
+
 #include <topograd/solver/summary.hpp>
 
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace topograd::command {
+
+/// How another solver fared from the same start.
+struct PeerRun {
+  PeerReport report;
+  bool solved = false;
+  std::optional<double> digits;
+};
 
 /// How one solve of a set went.
 struct Run {
@@ -18,6 +29,7 @@ struct Run {
   bool solved = false;
   std::optional<double> digits;  ///< that agree with certified parameters
   double build_seconds = 0;
+  std::vector<PeerRun> peers;
 };
 
 /// Collects runs, each under the same options.
@@ -28,17 +40,19 @@ class SetReport {
   ///   parameters  at the end
   void add(const Run& run, const Summary& summary, std::span<const double> parameters, bool quiet);
 
-  /// "35 of 36 runs solved; short: BoxBOD from start 1".
+  /// "35 of 36 runs solved; short: BoxBOD from start 1"; and how many a peer solved.
   std::string verdict() const;
   /// The keys of one solve's report as sums over the runs (termination: the first that is not
   /// CONVERGENCE), without history; solved; and runs [{name, start, solved, cost, digits,
-  /// iterations, termination, message, linear_iterations, solve_s, parameters}].
+  /// iterations, termination, message, linear_iterations, solve_s, parameters, peers}], a peer's
+  /// with name, version, linear_solver, solved, cost, digits, iterations, termination and solve_s.
   nlohmann::ordered_json json() const;
 
  private:
   Summary total_;
   int count_ = 0, solved_ = 0;
-  std::string short_;  // the runs that were not solved
+  std::string short_;                 // the runs that were not solved
+  std::map<std::string, int> peers_;  // runs that they solved
   nlohmann::ordered_json runs_ = nlohmann::ordered_json::array();
 };
 

@@ -53,7 +53,8 @@ PageContent page_head(const Arguments& arguments) {
 void solve_many(const Arguments& arguments) {
   if (!arguments.out.empty()) refuse(arguments, "--out expects a problem that has a mesh");
   check_peers(arguments.peers, arguments.problem);
-  const SetReport report = solve_set(arguments.problem, arguments.solver, arguments.silent());
+  const SetReport report =
+      solve_set(arguments.problem, arguments.solver, arguments.peers, arguments.silent());
   if (!arguments.silent()) std::cout << report.verdict() << std::endl;
   const nlohmann::ordered_json json = report.json();
   if (!arguments.report.empty())
@@ -208,8 +209,8 @@ void add_solve(CLI::App& app) {
                       "OBJ file for the mesh at the end; a picture goes beside it, as PNG");
   command->add_option("--report", arguments->report, "HTML file for a page about the solve");
   command->add_option("--peer", arguments->peers,
-                      "another solver to run on the same problem: ceres (arap, bundle, smooth, "
-                      "springs)");
+                      "another solver to run on the same problem: ceres (all but problem files "
+                      "and mgh --count)");
   command->add_option("--json", arguments->json, "file for the report, - for standard output");
   command->add_flag("--quiet", arguments->quiet, "print no summary");
   command->callback([arguments, command] {

@@ -1,32 +1,55 @@
 // Other solvers on what `topograd solve` solves, in the same run.
 #include "command/solve_peers.hpp"
 
+#include "command/peer_functions.hpp"
 #include "command/peer_inputs.hpp"
 #include "command/plot.hpp"
+#include "command/solve_sets.hpp"
 
 #include <topograd/ir/error.hpp>
 
 namespace topograd::command {
 namespace {
 
-PeerSolve::Linear linear_of(const ProblemArguments& problem, const SolverArguments& arguments) {
+PeerSolve::Linear linear_of(const SolverArguments& arguments, PeerSolve::Linear automatic) {
   const LinearSolver asked =
       arguments.linear.empty() ? LinearSolver::automatic : parse_linear_solver(arguments.linear);
   switch (asked) {
-    case LinearSolver::automatic:
-      return problem.name == "bundle" ? PeerSolve::Linear::schur : PeerSolve::Linear::sparse;
+    case LinearSolver::automatic: return automatic;
     case LinearSolver::pcg: return PeerSolve::Linear::conjugate_gradients;
     case LinearSolver::cholesky: return PeerSolve::Linear::sparse;
     case LinearSolver::schur: return PeerSolve::Linear::schur;
     case LinearSolver::dense: return PeerSolve::Linear::dense;
   }
-  return PeerSolve::Linear::sparse;
+  return automatic;
 }
+
+PeerSolve solve_of(const SolverOptions& options, PeerSolve::Linear linear) {
+  return {.max_iterations = options.max_iterations,
+          .max_linear_iterations = options.max_linear_iterations,
+          .function_tolerance = options.function_tolerance,
+          .gradient_tolerance = options.gradient_tolerance,
+          .parameter_tolerance = options.parameter_tolerance,
+          .time_limit_s = options.time_limit_seconds,
+          .linear = linear,
+          .dogleg = options.method == Method::dogleg};
+}
+
+/// Only we know how to evaluate it.
+bool by_functions(const std::string& name) { return name == "developable" || name == "multi"; }
 
 bool is_known(const ProblemArguments& problem) {
   for (const char* name : {"arap", "bundle", "smooth", "springs"})
     if (problem.name == name) return true;
-  return false;
+  return by_functions(problem.name) || (is_set(problem.name) && !problem.count);
+}
+
+PeerInput functions_input(Problem& problem, int threads) {
+  PeerInput input;
+  input.x.resize(problem.parameter_count());
+  problem.read_x(input.x);
+  input.functions = peer_functions(problem, threads);
+  return input;
 }
 
 }  // namespace
@@ -37,7 +60,9 @@ void check_peers(const std::vector<std::string>& peers, const ProblemArguments& 
       throw Error(ErrorCode::InvalidArgument, "expected --peer ceres, got \"" + peer + "\"");
     if (!is_known(problem))
       throw Error(ErrorCode::InvalidArgument,
-                  problem.name + ": --peer ceres expects arap, bundle, smooth or springs");
+                  problem.name + (problem.count ? " --count" : "") +
+                      ": --peer ceres expects arap, bundle, developable, mgh, multi, nist, smooth "
+                      "or springs");
     if (open_ceres() == nullptr)
       throw Error(ErrorCode::Unsupported,
                   "--peer ceres: this program was built where there was no Ceres");
@@ -51,17 +76,31 @@ std::vector<PeerReport> minimize_with_peers(const std::vector<std::string>& peer
   check_peers(peers, problem);
   std::vector<PeerReport> reports;
   if (peers.empty()) return reports;
-  PeerInput input = *peer_input(problem);
+  std::unique_ptr<NamedProblem> fresh;
+  PeerInput input;
+  if (by_functions(problem.name)) {
+    fresh = make_problem(problem);
+    input = functions_input(fresh->problem(), peer_threads(arguments));
+  } else {
+    input = *peer_input(problem);
+  }
   input.threads = peer_threads(arguments);
   input.minimize = true;
-  input.solve = {.max_iterations = options.max_iterations,
-                 .max_linear_iterations = options.max_linear_iterations,
-                 .function_tolerance = options.function_tolerance,
-                 .gradient_tolerance = options.gradient_tolerance,
-                 .parameter_tolerance = options.parameter_tolerance,
-                 .time_limit_s = options.time_limit_seconds,
-                 .linear = linear_of(problem, arguments),
-                 .dogleg = options.method == Method::dogleg};
+  input.solve =
+      solve_of(options, linear_of(arguments, problem.name == "bundle" ? PeerSolve::Linear::schur
+                                                                      : PeerSolve::Linear::sparse));
+  open_ceres()(input, reports.emplace_back());
+  return reports;
+}
+
+std::vector<PeerReport> minimize_with_peers(const std::vector<std::string>& peers, Problem& problem,
+                                            const SolverArguments& arguments,
+                                            const SolverOptions& options) {
+  std::vector<PeerReport> reports;
+  if (peers.empty()) return reports;
+  PeerInput input = functions_input(problem, 1);
+  input.minimize = true;
+  input.solve = solve_of(options, linear_of(arguments, PeerSolve::Linear::dense));
   open_ceres()(input, reports.emplace_back());
   return reports;
 }

@@ -24,11 +24,19 @@ void check_peers(const std::vector<std::string>& peers, const ProblemArguments& 
 /// Ceres takes its sparse Cholesky factorisation, or for bundle its sparse Schur complement, unless
 /// `arguments` name a linear solver; its method is Levenberg-Marquardt, or dogleg.
 ///
+/// developable and multi go to its L-BFGS with our cost and gradient.
+///
 ///   options  that our solve had
 ///
 /// Throws what check_peers() throws.
 std::vector<PeerReport> minimize_with_peers(const std::vector<std::string>& peers,
                                             const ProblemArguments& problem,
+                                            const SolverArguments& arguments,
+                                            const SolverOptions& options);
+
+/// The same for a problem of a few unknowns that is at its start, by our residuals and Jacobian;
+/// dense unless `arguments` name another linear solver.
+std::vector<PeerReport> minimize_with_peers(const std::vector<std::string>& peers, Problem& problem,
                                             const SolverArguments& arguments,
                                             const SolverOptions& options);
 

@@ -1,6 +1,8 @@
 // Solving the sets of problems that the command knows.
 #include "command/solve_sets.hpp"
 
+#include "command/solve_peers.hpp"
+
 #include "problems/mgh.hpp"
 #include "problems/mgh_large.hpp"
 #include "problems/nist.hpp"
@@ -44,8 +46,15 @@ Summary solve_or_fail(Problem& problem, const SolverOptions& options) {
   }
 }
 
-void solve_nist(const ProblemArguments& arguments, const SolverOptions& options, bool quiet,
-                SetReport& report) {
+/// Under which every run of a set is solved.
+struct Terms {
+  const SolverArguments& arguments;
+  SolverOptions options;
+  const std::vector<std::string>& peers;
+  bool quiet;
+};
+
+void solve_nist(const ProblemArguments& arguments, const Terms& terms, SetReport& report) {
   constexpr double kDigits = 6;
   for (const problems::NistSet& set : read_nist_sets(arguments)) {
     for (std::size_t start = 0; start < set.starts.size(); ++start) {
@@ -54,48 +63,57 @@ void solve_nist(const ProblemArguments& arguments, const SolverOptions& options,
       Run run{.name = set.name,
               .start = static_cast<int>(start) + 1,
               .build_seconds = seconds_since(begin)};
-      const Summary summary = solve_or_fail(nist->problem, options);
+      const auto peers =
+          minimize_with_peers(terms.peers, nist->problem, terms.arguments, terms.options);
+      const Summary summary = solve_or_fail(nist->problem, terms.options);
       run.digits = problems::matching_digits(nist->b, set.certified);
       run.solved = *run.digits >= kDigits;
-      report.add(run, summary, nist->b, quiet);
+      for (const PeerReport& peer : peers) {
+        const double digits = problems::matching_digits(peer.x, set.certified);
+        run.peers.push_back({peer, digits >= kDigits, digits});
+      }
+      report.add(run, summary, nist->b, terms.quiet);
     }
   }
 }
 
-void solve_mgh(const ProblemArguments& arguments, const SolverOptions& options, bool quiet,
-               SetReport& report) {
+void solve_mgh(const ProblemArguments& arguments, const Terms& terms, SetReport& report) {
   for (const problems::MghProblem& row : mgh_rows(arguments)) {
     for (const int factor : {1, 10, 100}) {
       const Clock::time_point begin = Clock::now();
       const std::unique_ptr<problems::Mgh> mgh = problems::mgh(row, factor);
       Run run{.name = row.name, .start = factor, .build_seconds = seconds_since(begin)};
-      const Summary summary = solve_or_fail(mgh->problem, options);
+      const auto peers =
+          minimize_with_peers(terms.peers, mgh->problem, terms.arguments, terms.options);
+      const Summary summary = solve_or_fail(mgh->problem, terms.options);
       run.solved = problems::is_mgh_minimum(summary.final_cost, row.minima);
-      report.add(run, summary, mgh->x, quiet);
+      for (const PeerReport& peer : peers)
+        run.peers.push_back({peer, problems::is_mgh_minimum(peer.final_cost, row.minima), {}});
+      report.add(run, summary, mgh->x, terms.quiet);
     }
   }
 }
 
-void solve_large_mgh(const ProblemArguments& arguments, const SolverOptions& options, bool quiet,
-                     SetReport& report) {
+void solve_large_mgh(const ProblemArguments& arguments, const Terms& terms, SetReport& report) {
   for (const std::string& name : large_mgh_rows(arguments)) {
     const Clock::time_point begin = Clock::now();
     const std::unique_ptr<problems::Mgh> mgh = problems::large_mgh(name, *arguments.count);
     Run run{.name = name, .build_seconds = seconds_since(begin)};
-    const Summary summary = solve_or_fail(mgh->problem, options);
+    const Summary summary = solve_or_fail(mgh->problem, terms.options);
     run.solved = problems::is_mgh_minimum(summary.final_cost, {0});
-    report.add(run, summary, mgh->x, quiet);
+    report.add(run, summary, mgh->x, terms.quiet);
   }
 }
 
 }  // namespace
 
-SetReport solve_set(const ProblemArguments& problem, const SolverArguments& solver, bool quiet) {
-  const SolverOptions options = set_options(solver, !problem.count);
+SetReport solve_set(const ProblemArguments& problem, const SolverArguments& solver,
+                    const std::vector<std::string>& peers, bool quiet) {
+  const Terms terms = {solver, set_options(solver, !problem.count), peers, quiet};
   SetReport report;
-  if (problem.name == "nist") solve_nist(problem, options, quiet, report);
-  if (problem.name == "mgh" && problem.count) solve_large_mgh(problem, options, quiet, report);
-  if (problem.name == "mgh" && !problem.count) solve_mgh(problem, options, quiet, report);
+  if (problem.name == "nist") solve_nist(problem, terms, report);
+  if (problem.name == "mgh" && problem.count) solve_large_mgh(problem, terms, report);
+  if (problem.name == "mgh" && !problem.count) solve_mgh(problem, terms, report);
   return report;
 }
 

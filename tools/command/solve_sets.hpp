@@ -5,6 +5,9 @@
 #include "command/set_report.hpp"
 #include "command/solver_arguments.hpp"
 
+#include <string>
+#include <vector>
+
 namespace topograd::command {
 
 /// True for a name that stands for many problems.
@@ -17,7 +20,9 @@ inline bool is_set(const std::string& name) { return name == "nist" || name == "
 /// 10 × and 100 × the standard start, or with --count the large problems of that many unknowns;
 /// solved = a published minimum to 10⁻⁴.
 ///
+///   peers  that solve each run too, from the same start (solve_peers.hpp)
 ///   quiet  print no line a run
-SetReport solve_set(const ProblemArguments& problem, const SolverArguments& solver, bool quiet);
+SetReport solve_set(const ProblemArguments& problem, const SolverArguments& solver,
+                    const std::vector<std::string>& peers, bool quiet);
 
 }  // namespace topograd::command
