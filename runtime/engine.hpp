@@ -49,8 +49,9 @@ struct StepRequest {
   double lambda = 0;           ///< 1 / radius: damping λ D with D = clamped diagonal of JᵀJ
   double min_diagonal = 1e-6;  ///< clamps of the diagonal, in the scaled space
   double max_diagonal = 1e32;
-  bool jacobi_scaling =
-      true;  ///< columns scaled by 1 / (1 + ‖column‖) of the first linearisation, as Ceres does
+  /// Columns scaled by 1 / (1 + ‖column‖), as Ceres does; the norms are those of J where the
+  /// engine's first step began, and stay so while the unknowns are the same.
+  bool jacobi_scaling = true;
   double linear_tolerance = 1e-5;  ///< ‖residual of the normal equations‖ / ‖g‖ at which CG stops
   int max_linear_iterations = 500;
 };
@@ -134,9 +135,8 @@ class Engine {
   // Values at the current point. x has model.scalars numbers, residuals model.rows, in the
   // problem's order. Derivatives by constant scalars may be given as if these
   // were free; callers take them out.
+  /// Column scaling (StepRequest::jacobi_scaling) stays what the engine's first step has made it.
   virtual void set_point(std::span<const double> x) = 0;
-  /// The same within one solve, whose column scaling stays.
-  virtual void follow_point(std::span<const double> x) { set_point(x); }
   virtual void point(std::span<double> x) = 0;
   /// The last accepted point that reached the host, without asking the device; for use after it
   /// failed. False, and x untouched, if there is none.

@@ -52,7 +52,7 @@ void MixedEngine::follow() {
   if (std::exchange(narrow_is_linear_, true)) return;
   wide_->point(x_);
   wide_->gradient(gradient_);
-  narrow_->follow_point(x_);
+  narrow_->set_point(x_);
   narrow_->linearize();
   narrow_->set_gradient(gradient_);
 }

@@ -133,14 +133,7 @@ template <class T>
 void CpuEngine<T>::set_point(std::span<const double> x) {
   check_size("set_point", "scalars", scalars_, x.size());
   read(x, x_);
-  linear_ = scaled_ = trial_ready_ = false;
-}
-
-template <class T>
-void CpuEngine<T>::follow_point(std::span<const double> x) {
-  const bool scaled = scaled_;
-  set_point(x);
-  scaled_ = scaled;
+  linear_ = trial_ready_ = false;
 }
 
 template <class T>

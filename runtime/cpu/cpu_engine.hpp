@@ -31,7 +31,6 @@ class CpuEngine final : public Engine {
   void refresh(const Model& model) override;
 
   void set_point(std::span<const double> x) override;
-  void follow_point(std::span<const double> x) override;
   void point(std::span<double> x) override;
   bool last_known_point(std::span<double> x) override;
   double cost() override { return cost_at(x_); }
@@ -111,9 +110,8 @@ class CpuEngine final : public Engine {
   EngineStats stats_;
 
   Column<T> x_, trial_, gradient_, delta_, direction_, sums_;
-  Column<T> blocks_;  // packed diagonal blocks of JᵀJ
-  Column<T>
-      scale_;  // squares of the Jacobi scaling, from the first linearisation since set_point()
+  Column<T> blocks_;   // packed diagonal blocks of JᵀJ
+  Column<T> scale_;    // squares of the Jacobi scaling, from the linearisation of the first step
   Column<T> damping_;  // what is added to the diagonal
   std::uint64_t failed_guards_ = 0;
   BlockJacobi<T> preconditioner_;

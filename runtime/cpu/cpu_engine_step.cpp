@@ -68,6 +68,7 @@ void CpuEngine<T>::set_scale() {
 // λ clamp(s² d) / s² for each diagonal entry d of JᵀJ.
 template <class T>
 void CpuEngine<T>::set_damping(const StepRequest& request) {
+  if (!scaled_) set_scale();
   pool_.for_ranges(layout_.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
     for_diagonal(layout_, begin, end, [&](std::uint64_t scalar, std::uint64_t packed) {
       const double s2 = request.jacobi_scaling ? double{scale_[scalar]} : 1.0;
@@ -88,7 +89,6 @@ PointReport CpuEngine<T>::linearize() {
   count_failed_guards(x_);
   sum_linear_gradient();
   sum_linear_blocks();
-  if (!scaled_) set_scale();
   linear_ = true;
   trial_ready_ = false;
   const std::size_t ranges = (scalars_ + kScalarsPerRange - 1) / kScalarsPerRange;

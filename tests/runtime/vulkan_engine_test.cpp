@@ -1,6 +1,7 @@
 // The Vulkan engine against the scalar evaluator: every rung, precision, mask and chunk size.
 #include "runtime/engine_models.hpp"
 #include "runtime/second_order_checks.hpp"
+#include "runtime/step_checks.hpp"
 #include "support/validation.hpp"
 
 #include <topograd/ir/error.hpp>
@@ -356,6 +357,11 @@ TEST_F(VulkanEngineTest, StepsSolveTheDampedNormalEquations) {
       EXPECT_NEAR(report.trial_cost, reference_cost(at), 1e-10 * std::max(1e-3, report.trial_cost));
     }
   }
+}
+
+TEST_F(VulkanEngineTest, ColumnScalingIsThatOfTheFirstStep) {
+  check_scaling_stays(
+      [](const runtime::Model& model) { return runtime::vulkan::make_vulkan_engine(model, {}); });
 }
 
 TEST_F(VulkanEngineTest, SmallTermsThatRideInAProductFollowTheirData) {
