@@ -3,6 +3,7 @@
 #pragma once
 
 #include <topograd/codegen/kernel.hpp>
+#include <topograd/runtime/engine_stats.hpp>
 #include <topograd/runtime/model.hpp>
 #include <topograd/runtime/plan_record.hpp>
 
@@ -64,20 +65,6 @@ struct StepReport {
   double trial_cost = 0;        ///< at x + δ; may be NaN or infinite
   int linear_iterations = 0;
   double linear_seconds = 0;  ///< part of the call that solved the linear system, wall time
-};
-
-/// Counters since the engine was made.
-struct EngineStats {
-  std::uint64_t kernels_on_cpu = 0;     ///< batch evaluations by the interpreter
-  std::uint64_t kernels_on_device = 0;  ///< dispatches of residual kernels
-  std::uint64_t submissions = 0;
-  std::uint64_t readbacks = 0;
-  std::uint64_t bytes_up = 0, bytes_down = 0;
-  std::uint64_t shaders_compiled = 0, shader_cache_hits = 0;
-  double plan_seconds = 0;
-  double glsl_ms = 0, spirv_ms = 0, pipeline_ms = 0;  ///< sums over the threads that compiled
-  double compile_wall_ms = 0;                         ///< during which some thread compiled
-  std::uint64_t device_bytes = 0;  ///< that are taken from the driver now, by all of its engines
 };
 
 /// Bytes that are held for one use, on the host and on the device.

@@ -422,24 +422,15 @@ Async<Vector> Evaluator::hvp_async(Numbers x, Numbers p) {
 
 EvaluatorReport Evaluator::report() const {
   const runtime::EngineStats stats = impl_->session.engine->stats();
-  return {.backend = backend(),
-          .device = device(),
-          .why = why(),
-          .kernels_on_cpu = stats.kernels_on_cpu,
-          .kernels_on_device = stats.kernels_on_device,
-          .submissions = stats.submissions,
-          .readbacks = stats.readbacks,
-          .bytes_up = stats.bytes_up,
-          .bytes_down = stats.bytes_down,
-          .shaders_compiled = stats.shaders_compiled,
-          .shader_cache_hits = stats.shader_cache_hits,
-          .plan_seconds = stats.plan_seconds,
-          .glsl_ms = stats.glsl_ms,
-          .spirv_ms = stats.spirv_ms,
-          .pipeline_ms = stats.pipeline_ms,
-          .compile_wall_ms = stats.compile_wall_ms,
-          .asynchronous = *impl_->figures,
-          .plan = impl_->session.engine->plan()};
+  EvaluatorReport report;
+  static_cast<runtime::EngineCounts&>(report) = stats;
+  static_cast<runtime::MakingTimes&>(report) = stats;
+  report.backend = backend();
+  report.device = device();
+  report.why = why();
+  report.asynchronous = *impl_->figures;
+  report.plan = impl_->session.engine->plan();
+  return report;
 }
 
 std::vector<KernelInfo> Evaluator::kernels() const {

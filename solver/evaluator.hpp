@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/frontend/problem.hpp>
+#include <topograd/runtime/engine_stats.hpp>
 #include <topograd/runtime/plan_record.hpp>
 #include <topograd/solver/asynchronous.hpp>
 #include <topograd/solver/options.hpp>
@@ -50,15 +51,9 @@ struct HessianOptions {
 };
 
 /// What an Evaluator did so far.
-struct EvaluatorReport {
+struct EvaluatorReport : runtime::EngineCounts, runtime::MakingTimes {
   std::string backend, device;  ///< what serves now
   std::string why;              ///< one line
-  std::uint64_t kernels_on_cpu = 0, kernels_on_device = 0;
-  std::uint64_t submissions = 0, readbacks = 0, bytes_up = 0, bytes_down = 0;
-  std::uint64_t shaders_compiled = 0, shader_cache_hits = 0;
-  double plan_seconds = 0;
-  double glsl_ms = 0, spirv_ms = 0, pipeline_ms = 0;  ///< sums over the threads that compiled
-  double compile_wall_ms = 0;                         ///< during which some thread compiled
   AsyncFigures asynchronous;
   runtime::PlanRecord plan;
 };

@@ -15,20 +15,7 @@ MixedEngine::MixedEngine(std::unique_ptr<runtime::Engine> wide,
 
 runtime::EngineStats MixedEngine::stats() const {
   runtime::EngineStats sum = wide_->stats();
-  const runtime::EngineStats narrow = narrow_->stats();
-  sum.kernels_on_cpu += narrow.kernels_on_cpu;
-  sum.kernels_on_device += narrow.kernels_on_device;
-  sum.submissions += narrow.submissions;
-  sum.readbacks += narrow.readbacks;
-  sum.bytes_up += narrow.bytes_up;
-  sum.bytes_down += narrow.bytes_down;
-  sum.shaders_compiled += narrow.shaders_compiled;
-  sum.shader_cache_hits += narrow.shader_cache_hits;
-  sum.plan_seconds += narrow.plan_seconds;
-  sum.glsl_ms += narrow.glsl_ms;
-  sum.spirv_ms += narrow.spirv_ms;
-  sum.pipeline_ms += narrow.pipeline_ms;
-  return sum;
+  return sum += narrow_->stats();
 }
 
 void MixedEngine::refresh(const runtime::Model& model) {

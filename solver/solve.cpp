@@ -23,22 +23,6 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-void add_stats(Summary& summary, const runtime::EngineStats& stats) {
-  summary.kernels_on_cpu += stats.kernels_on_cpu;
-  summary.kernels_on_device += stats.kernels_on_device;
-  summary.submissions += stats.submissions;
-  summary.readbacks += stats.readbacks;
-  summary.bytes_up += stats.bytes_up;
-  summary.bytes_down += stats.bytes_down;
-  summary.shaders_compiled += stats.shaders_compiled;
-  summary.shader_cache_hits += stats.shader_cache_hits;
-  summary.times.plan_seconds += stats.plan_seconds;
-  summary.times.glsl_ms += stats.glsl_ms;
-  summary.times.spirv_ms += stats.spirv_ms;
-  summary.times.pipeline_ms += stats.pipeline_ms;
-  summary.times.compile_wall_ms += stats.compile_wall_ms;
-}
-
 /// One call of solve().
 class Solve {
  public:
@@ -118,13 +102,13 @@ class Solve {
     } catch (const Error& error) {
       if (!session_.may_leave || !is_device_failure(error.code())) throw;
       keep_best();
-      add_stats(summary_, session_.engine->stats());
+      summary_.add(session_.engine->stats());
       open(take_over(model_, options_, error));
       run_method();
     }
     keep_best();
     describe_place(*session_.engine);
-    add_stats(summary_, session_.engine->stats());
+    summary_.add(session_.engine->stats());
     if (steps_) summary_.linear_solver = steps_->kind();  // the host's are settled at the first
   }
 

@@ -124,6 +124,22 @@ std::string counter_part(const Summary& s) {
 
 }  // namespace
 
+static_assert(sizeof(PhaseTimes) == sizeof(runtime::MakingTimes) + 4 * sizeof(double));
+
+PhaseTimes& PhaseTimes::operator+=(const PhaseTimes& more) {
+  MakingTimes::operator+=(more);
+  build_seconds += more.build_seconds;
+  evaluation_seconds += more.evaluation_seconds;
+  linear_solver_seconds += more.linear_solver_seconds;
+  total_seconds += more.total_seconds;
+  return *this;
+}
+
+void Summary::add(const runtime::EngineStats& stats) {
+  EngineCounts::operator+=(stats);
+  static_cast<runtime::MakingTimes&>(times) += stats;
+}
+
 std::string_view name(Termination termination) {
   switch (termination) {
     case Termination::CONVERGENCE: return "CONVERGENCE";

@@ -1,6 +1,7 @@
 // What a solve did: result, history, where it ran and why, and where the time went.
 #pragma once
 
+#include <topograd/runtime/engine_stats.hpp>
 #include <topograd/solver/options.hpp>
 
 #include <cstdint>
@@ -49,14 +50,13 @@ struct TopologySummary {
 };
 
 /// Seconds of the phases of a solve; what happened before it (build) included where it is known.
-struct PhaseTimes {
-  double build_seconds = 0;  ///< tracing and matching residuals; set by callers who timed it
-  double plan_seconds = 0;   ///< layouts, inversion, transfers at the start
-  double glsl_ms = 0, spirv_ms = 0, pipeline_ms = 0;  ///< sums over the threads that compiled
-  double compile_wall_ms = 0;                         ///< during which some thread compiled
-  double evaluation_seconds = 0;                      ///< residuals, costs, derivatives
+struct PhaseTimes : runtime::MakingTimes {
+  double build_seconds = 0;       ///< tracing and matching residuals; set by callers who timed it
+  double evaluation_seconds = 0;  ///< residuals, costs, derivatives
   double linear_solver_seconds = 0;
   double total_seconds = 0;  ///< of solve(), without build
+
+  PhaseTimes& operator+=(const PhaseTimes& more);
 };
 
 /// What SolverOptions::cross_check found.
@@ -66,7 +66,7 @@ struct CrossCheck {
   std::vector<std::string> messages;  ///< kernel, instance, output and values of the first of them
 };
 
-struct Summary {
+struct Summary : runtime::EngineCounts {
   Termination termination = Termination::FAILURE;
   std::string message;      ///< why it ended, one line
   double initial_cost = 0;  ///< ½ Σ r² and the energies
@@ -102,10 +102,9 @@ struct Summary {
   CrossCheck cross_check;
 
   PhaseTimes times;
-  std::uint64_t kernels_on_cpu = 0, kernels_on_device = 0;
-  std::uint64_t submissions = 0, readbacks = 0, bytes_up = 0, bytes_down = 0;
-  std::uint64_t shaders_compiled = 0, shader_cache_hits = 0;
 
+  /// Adds what an engine counted, and the time it took to make.
+  void add(const runtime::EngineStats& stats);
   /// Accepted and rejected steps.
   int num_iterations() const { return num_successful_steps + num_unsuccessful_steps; }
   /// The parameters are at least as good as at the start.

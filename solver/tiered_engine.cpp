@@ -12,24 +12,6 @@ using runtime::KernelKind;
 
 constexpr int kStep = -1;  // beside the kinds of evaluations
 
-EngineStats operator+(EngineStats a, const EngineStats& b) {
-  a.kernels_on_cpu += b.kernels_on_cpu;
-  a.kernels_on_device += b.kernels_on_device;
-  a.submissions += b.submissions;
-  a.readbacks += b.readbacks;
-  a.bytes_up += b.bytes_up;
-  a.bytes_down += b.bytes_down;
-  a.shaders_compiled += b.shaders_compiled;
-  a.shader_cache_hits += b.shader_cache_hits;
-  a.plan_seconds += b.plan_seconds;
-  a.glsl_ms += b.glsl_ms;
-  a.spirv_ms += b.spirv_ms;
-  a.pipeline_ms += b.pipeline_ms;
-  a.compile_wall_ms += b.compile_wall_ms;
-  a.device_bytes += b.device_bytes;
-  return a;
-}
-
 }  // namespace
 
 TieredEngine::TieredEngine(std::unique_ptr<Engine> device, Make make,
@@ -46,7 +28,7 @@ void TieredEngine::make_cpu() {
 
 void TieredEngine::drop_cpu() {
   if (!cpu_) return;
-  before_ = before_ + cpu_->stats();
+  before_ += cpu_->stats();
   cpu_ = nullptr;
 }
 
@@ -59,8 +41,8 @@ std::string TieredEngine::reason(const std::string& why) const {
 
 EngineStats TieredEngine::stats() const {
   EngineStats sum = before_;
-  if (cpu_) sum = sum + cpu_->stats();
-  if (device_) sum = sum + device_->stats();
+  if (cpu_) sum += cpu_->stats();
+  if (device_) sum += device_->stats();
   return sum;
 }
 
@@ -87,7 +69,8 @@ bool TieredEngine::ready(int what, const Prepare& prepare) {
   } catch (const Error& error) {
     if (on_device_ || !is_device_error_(error)) throw;
     failure_ = error.what();
-    before_ = before_ + device_->stats();
+    before_ += device_->stats();
+    before_.device_bytes = 0;  // they go with it
     device_ = nullptr;
     return false;
   }

@@ -1,11 +1,46 @@
-// What all engines share: the column scaling of their steps.
+// What all engines share: sums of what they count, and the column scaling of their steps.
 #include <gtest/gtest.h>
 #include <topograd/runtime/cpu/engine.hpp>
+
+#include <utility>
+#include <vector>
 
 #include "runtime/step_checks.hpp"
 
 namespace topograd::test {
 namespace {
+
+using runtime::EngineStats;
+
+EngineStats counted(std::uint64_t unit) {
+  EngineStats s;
+  s.kernels_on_cpu = unit, s.kernels_on_device = 2 * unit, s.submissions = 3 * unit;
+  s.readbacks = 4 * unit, s.bytes_up = 5 * unit, s.bytes_down = 6 * unit;
+  s.shaders_compiled = 7 * unit, s.shader_cache_hits = 8 * unit;
+  const auto time = static_cast<double>(unit);
+  s.plan_seconds = time, s.glsl_ms = 2 * time, s.spirv_ms = 3 * time, s.pipeline_ms = 4 * time;
+  s.compile_wall_ms = 5 * time;
+  s.device_bytes = 9 * unit;
+  return s;
+}
+
+TEST(EngineStats, AddUpAndTakeTheLargerOfWhatTheDeviceHolds) {
+  EngineStats sum = counted(100);
+  sum += counted(1);
+  const std::vector<std::pair<std::uint64_t, std::uint64_t>> counts = {
+      {sum.kernels_on_cpu, 101},   {sum.kernels_on_device, 202}, {sum.submissions, 303},
+      {sum.readbacks, 404},        {sum.bytes_up, 505},          {sum.bytes_down, 606},
+      {sum.shaders_compiled, 707}, {sum.shader_cache_hits, 808}, {sum.device_bytes, 900}};
+  for (std::size_t k = 0; k < counts.size(); ++k)
+    EXPECT_EQ(counts[k].first, counts[k].second) << "count " << k;
+  const std::vector<std::pair<double, double>> times = {{sum.plan_seconds, 101},
+                                                        {sum.glsl_ms, 202},
+                                                        {sum.spirv_ms, 303},
+                                                        {sum.pipeline_ms, 404},
+                                                        {sum.compile_wall_ms, 505}};
+  for (std::size_t k = 0; k < times.size(); ++k)
+    EXPECT_EQ(times[k].first, times[k].second) << "time " << k;
+}
 
 TEST(CpuEngine, ColumnScalingIsThatOfTheFirstStep) {
   check_scaling_stays(

@@ -13,16 +13,6 @@ nlohmann::ordered_json finite_or_null(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
 }
 
-void add_times(PhaseTimes& total, const PhaseTimes& t) {
-  total.plan_seconds += t.plan_seconds;
-  total.glsl_ms += t.glsl_ms;
-  total.spirv_ms += t.spirv_ms;
-  total.pipeline_ms += t.pipeline_ms;
-  total.evaluation_seconds += t.evaluation_seconds;
-  total.linear_solver_seconds += t.linear_solver_seconds;
-  total.total_seconds += t.total_seconds;
-}
-
 void add_summary(Summary& total, const Summary& s) {
   if (total.termination == Termination::CONVERGENCE) total.termination = s.termination;
   if (total.backend.empty()) {  // the runs so far did not get as far as that
@@ -43,15 +33,8 @@ void add_summary(Summary& total, const Summary& s) {
   total.parameters += s.parameters;
   total.residuals += s.residuals;
   total.topologies.insert(total.topologies.end(), s.topologies.begin(), s.topologies.end());
-  add_times(total.times, s.times);
-  total.kernels_on_cpu += s.kernels_on_cpu;
-  total.kernels_on_device += s.kernels_on_device;
-  total.submissions += s.submissions;
-  total.readbacks += s.readbacks;
-  total.bytes_up += s.bytes_up;
-  total.bytes_down += s.bytes_down;
-  total.shaders_compiled += s.shaders_compiled;
-  total.shader_cache_hits += s.shader_cache_hits;
+  total.times += s.times;
+  static_cast<runtime::EngineCounts&>(total) += s;
 }
 
 void print_row(const Run& run, const Summary& summary) {
