@@ -5,6 +5,8 @@
 
 #include <topograd/ir/error.hpp>
 
+#include <algorithm>
+
 namespace topograd::runtime {
 namespace {
 
@@ -62,6 +64,19 @@ std::string_view name(KernelKind kind) {
     case KernelKind::hessian: return "hessian";
   }
   return "";
+}
+
+std::vector<MemoryUse> together(std::vector<MemoryUse> uses, const std::vector<MemoryUse>& more) {
+  for (const MemoryUse& one : more) {
+    const auto same = std::ranges::find(uses, one.use, &MemoryUse::use);
+    if (same == uses.end()) {
+      uses.push_back(one);
+      continue;
+    }
+    same->host += one.host;
+    same->device = std::max(same->device, one.device);
+  }
+  return uses;
 }
 
 void Engine::trial_point(std::span<double>) {

@@ -67,11 +67,14 @@ struct StepReport {
   double linear_seconds = 0;  ///< part of the call that solved the linear system, wall time
 };
 
-/// Bytes that are held for one use, on the host and on the device.
+/// Bytes that are held for one use.
 struct MemoryUse {
-  std::string use;  ///< words for a report: "index columns"
-  std::uint64_t host = 0, device = 0;
+  std::string use;           ///< words for a report: "index columns"
+  std::uint64_t host = 0;    ///< by this engine
+  std::uint64_t device = 0;  ///< by all engines of its device
 };
+/// Of two engines on one device, by use: the host's bytes added up, the larger of the device's.
+std::vector<MemoryUse> together(std::vector<MemoryUse> uses, const std::vector<MemoryUse>& more);
 
 /// Median time of one evaluation, in µs (device timestamps where there are any, wall time beside
 /// it).

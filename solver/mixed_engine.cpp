@@ -18,6 +18,15 @@ runtime::EngineStats MixedEngine::stats() const {
   return sum += narrow_->stats();
 }
 
+std::vector<runtime::MemoryUse> MixedEngine::memory() const {
+  return runtime::together(wide_->memory(), narrow_->memory());
+}
+
+bool MixedEngine::prepare_step() {
+  const bool wide = wide_->prepare_step();
+  return narrow_->prepare_step() && wide;  // both begin
+}
+
 void MixedEngine::refresh(const runtime::Model& model) {
   wide_->refresh(model);
   narrow_->refresh(model);
@@ -26,8 +35,15 @@ void MixedEngine::refresh(const runtime::Model& model) {
 
 void MixedEngine::set_point(std::span<const double> x) {
   wide_->set_point(x);
-  narrow_->set_point(x);
   narrow_is_linear_ = false;
+}
+
+std::unique_ptr<runtime::Pending> MixedEngine::begin(runtime::KernelKind kind,
+                                                     std::span<const double> x,
+                                                     std::span<const double> p,
+                                                     std::span<double> out) {
+  narrow_is_linear_ = false;
+  return wide_->begin(kind, x, p, out);
 }
 
 runtime::PointReport MixedEngine::linearize() {
@@ -53,6 +69,16 @@ runtime::StepReport MixedEngine::try_step(const runtime::StepRequest& request) {
   report.linear_iterations = solved.linear_iterations;
   report.linear_seconds = solved.linear_seconds;
   return report;
+}
+
+void MixedEngine::set_gradient(std::span<const double> g) {
+  follow();
+  narrow_->set_gradient(g);
+}
+
+void MixedEngine::accept() {
+  wide_->accept();
+  narrow_is_linear_ = false;
 }
 
 runtime::Timing MixedEngine::time_step(int iterations, double damping, int samples) {

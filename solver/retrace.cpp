@@ -4,7 +4,7 @@
 #include <topograd/frontend/branches.hpp>
 #include <topograd/frontend/refused.hpp>
 #include <topograd/ir/error.hpp>
-#include <topograd/runtime/rows.hpp>
+#include <topograd/runtime/forwarding_engine.hpp>
 #include <topograd/solver/inspect.hpp>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct Following {
   std::optional<double> guarded_by;  ///< epsilon of DomainPolicy::guarded
 };
 
-class FollowingEngine final : public runtime::Engine {
+class FollowingEngine final : public runtime::ForwardingEngine {
  public:
   FollowingEngine(std::unique_ptr<runtime::Engine> engine, const Following& settings,
                   Problem& problem, ProblemModel& model, RetraceCounts& counts)
@@ -44,12 +44,6 @@ class FollowingEngine final : public runtime::Engine {
         counts_(counts),
         branches_(problem) {}
 
-  std::string backend() const override { return inner_->backend(); }
-  std::string device() const override { return inner_->device(); }
-  runtime::EngineStats stats() const override { return inner_->stats(); }
-  std::string accumulation() const override { return inner_->accumulation(); }
-  runtime::PlanRecord plan() const override { return inner_->plan(); }
-  std::unique_ptr<runtime::RowRunner> row_runner() const override { return inner_->row_runner(); }
   void refresh(const runtime::Model& model) override {
     inner_->refresh(model);
     settled_ = linear_ = false;
@@ -94,6 +88,14 @@ class FollowingEngine final : public runtime::Engine {
     settled().hessian(term, project, values);
   }
 
+  /// Runs at once: branches are settled before anything is evaluated.
+  std::unique_ptr<runtime::Pending> begin(runtime::KernelKind kind, std::span<const double> x,
+                                          std::span<const double> p,
+                                          std::span<double> out) override {
+    return Engine::begin(kind, x, p, out);
+  }
+  bool runs_asynchronously() const override { return false; }
+
   PointReport linearize() override {
     const PointReport report = settled().linearize();
     linear_ = true;
@@ -107,19 +109,18 @@ class FollowingEngine final : public runtime::Engine {
   StepReport try_step(std::span<const double> delta) override {
     return settle_trial(settled().try_step(delta));
   }
-  bool can_rescale_step() const override { return inner_->can_rescale_step(); }
   StepReport rescale_step(double length) override {
     take_back();
     return settle_trial(inner_->rescale_step(length));
   }
+  /// Refused: a linearisation that is repeated, because branches went back, has its own gradient.
+  void set_gradient(std::span<const double> g) override { Engine::set_gradient(g); }
   void accept() override {
     inner_->accept();
     branches_.keep();
     settled_ = true;
     linear_ = false;
   }
-  void trial_point(std::span<double> x) override { inner_->trial_point(x); }
-  double trial_cost() override { return inner_->trial_cost(); }
 
   runtime::Timing time(runtime::KernelKind kind, int warm_ups, int samples) override {
     return settled().time(kind, warm_ups, samples);
@@ -129,6 +130,8 @@ class FollowingEngine final : public runtime::Engine {
   }
 
  private:
+  runtime::Engine& target() const override { return *inner_; }
+
   /// The engine with all branches right at its point.
   runtime::Engine& settled() {
     settle();

@@ -50,11 +50,6 @@ runtime::PlanRecord TieredEngine::plan() const {
   return device_ ? device_->plan() : runtime::PlanRecord{};
 }
 
-void TieredEngine::refresh(const runtime::Model& model) {
-  if (cpu_) cpu_->refresh(model);
-  if (device_) device_->refresh(model);
-}
-
 /// True if the device serves `what`. Nothing waits.
 template <class Prepare>
 bool TieredEngine::ready(int what, const Prepare& prepare) {
@@ -74,6 +69,19 @@ bool TieredEngine::ready(int what, const Prepare& prepare) {
     device_ = nullptr;
     return false;
   }
+}
+
+bool TieredEngine::prepare(KernelKind kind) {
+  return ready(static_cast<int>(kind), [&](Engine& engine) { return engine.prepare(kind); }) ||
+         !device_;
+}
+bool TieredEngine::prepare_step() {
+  return ready(kStep, [](Engine& engine) { return engine.prepare_step(); }) || !device_;
+}
+
+void TieredEngine::refresh(const runtime::Model& model) {
+  if (cpu_) cpu_->refresh(model);
+  if (device_) device_->refresh(model);
 }
 
 Engine& TieredEngine::move(bool to_device) {
@@ -99,8 +107,6 @@ void TieredEngine::set_point(std::span<const double> x) {
   x_.assign(x.begin(), x.end());
   current().set_point(x);
 }
-void TieredEngine::point(std::span<double> x) { current().point(x); }
-bool TieredEngine::last_known_point(std::span<double> x) { return current().last_known_point(x); }
 
 double TieredEngine::cost() { return serve(KernelKind::cost).cost(); }
 void TieredEngine::residuals(std::span<double> out) { serve(KernelKind::residual).residuals(out); }
@@ -144,14 +150,10 @@ runtime::PointReport TieredEngine::linearize() {
   stepping_ = true;
   return current().linearize();
 }
-runtime::StepReport TieredEngine::try_step(const runtime::StepRequest& request) {
-  return current().try_step(request);
-}
 runtime::StepReport TieredEngine::try_step(std::span<const double> delta) {
   stepping_ = true;
   return current().try_step(delta);
 }
-void TieredEngine::accept() { current().accept(); }
 
 runtime::Timing TieredEngine::time(KernelKind kind, int warm_ups, int samples) {
   return move(device_ != nullptr).time(kind, warm_ups, samples);

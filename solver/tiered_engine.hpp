@@ -2,8 +2,7 @@
 #pragma once
 
 #include <topograd/ir/error.hpp>
-#include <topograd/runtime/engine.hpp>
-#include <topograd/runtime/rows.hpp>
+#include <topograd/runtime/forwarding_engine.hpp>
 
 #include <functional>
 #include <memory>
@@ -16,7 +15,7 @@ namespace topograd {
 /// Evaluates on the interpreter until the device's kernels for what is asked have been made in the
 /// background, and on the device from the next evaluation, or the next linearisation of a solve,
 /// on. No call waits for a compiler. A device that cannot make its kernels is let go of.
-class TieredEngine final : public runtime::Engine {
+class TieredEngine final : public runtime::ForwardingEngine {
  public:
   using Make = std::function<std::unique_ptr<runtime::Engine>()>;
 
@@ -29,17 +28,14 @@ class TieredEngine final : public runtime::Engine {
   /// Why it runs where it does, one line, given why the device was chosen.
   std::string reason(const std::string& why) const;
 
-  std::string backend() const override { return current().backend(); }
-  std::string device() const override { return current().device(); }
   runtime::EngineStats stats() const override;
-  std::string accumulation() const override { return current().accumulation(); }
   runtime::PlanRecord plan() const override;
-  std::unique_ptr<runtime::RowRunner> row_runner() const override { return current().row_runner(); }
+  /// Of the device, as long as there is one.
+  bool prepare(runtime::KernelKind kind) override;
+  bool prepare_step() override;
   void refresh(const runtime::Model& model) override;
 
   void set_point(std::span<const double> x) override;
-  void point(std::span<double> x) override;
-  bool last_known_point(std::span<double> x) override;
   double cost() override;
   void residuals(std::span<double> out) override;
   void gradient(std::span<double> out) override;
@@ -50,34 +46,20 @@ class TieredEngine final : public runtime::Engine {
   std::unique_ptr<runtime::Pending> begin(runtime::KernelKind kind, std::span<const double> x,
                                           std::span<const double> p,
                                           std::span<double> out) override;
-  bool runs_asynchronously() const override { return current().runs_asynchronously(); }
   void hvp(std::span<const double> p, std::span<double> out) override;
   void hessian(std::size_t term, bool project, std::span<double> values) override;
 
-  std::uint64_t failed_guards() override { return current().failed_guards(); }
-  std::vector<std::uint32_t> failed_instances(std::size_t term, At at) override {
-    return current().failed_instances(term, at);
-  }
-  double trial_cost() override { return current().trial_cost(); }
-
   runtime::PointReport linearize() override;
-  runtime::StepReport try_step(const runtime::StepRequest& request) override;
   runtime::StepReport try_step(std::span<const double> delta) override;
-  bool can_rescale_step() const override { return current().can_rescale_step(); }
-  runtime::StepReport rescale_step(double length) override {
-    return current().rescale_step(length);
-  }
-  void trial_point(std::span<double> x) override { current().trial_point(x); }
-  void accept() override;
+  using ForwardingEngine::try_step;
 
-  double copy_rate() override { return current().copy_rate(); }
-  std::vector<runtime::MemoryUse> memory() const override { return current().memory(); }
   /// Of the device, which is waited for.
   runtime::Timing time(runtime::KernelKind kind, int warm_ups, int samples) override;
   runtime::Timing time_step(int iterations, double damping, int samples) override;
 
  private:
   runtime::Engine& current() const { return on_device_ ? *device_ : *cpu_; }
+  runtime::Engine& target() const override { return current(); }
   /// The engine that serves an evaluation of this kind, at the current point.
   runtime::Engine& serve(runtime::KernelKind kind);
   runtime::Engine& move(bool to_device);

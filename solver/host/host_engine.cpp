@@ -35,6 +35,14 @@ void HostEngine::refresh(const runtime::Model& model) {
   host_is_current_ = basis_is_current_ = gradient_is_current_ = false;
 }
 
+bool HostEngine::prepare_step() {
+  bool there = true;
+  for (const auto kind : {runtime::KernelKind::cost, runtime::KernelKind::residual,
+                          runtime::KernelKind::gradient, runtime::KernelKind::jacobian})
+    there &= inner_->prepare(kind);  // all begin
+  return there;
+}
+
 void HostEngine::set_point(std::span<const double> x) {
   x_.assign(x.begin(), x.end());
   inner_->set_point(x);
@@ -125,6 +133,13 @@ void HostEngine::jtjp(std::span<const double> p, std::span<double> out) {
   add_host_transposed(rows, out);
 }
 
+std::unique_ptr<runtime::Pending> HostEngine::begin(runtime::KernelKind kind,
+                                                    std::span<const double> x,
+                                                    std::span<const double> p,
+                                                    std::span<double> out) {
+  return Engine::begin(kind, x, p, out);
+}
+
 void HostEngine::refuse_second_order() const {
   if (host_->empty()) return;
   throw Error(ErrorCode::Unsupported, "residuals on the host have no second derivatives");
@@ -202,24 +217,25 @@ runtime::StepReport HostEngine::try_tangent(std::span<const double> delta, doubl
   double square = 0;
   for (std::size_t k = 0; k < x_.size(); ++k) square += (trial_[k] - x_[k]) * (trial_[k] - x_[k]);
   report.step_norm = std::sqrt(square);
-  move_inner(trial_, true);
-  report.trial_cost = inner_->cost();
-  if (!host_->empty()) report.trial_cost += host_->cost(trial_);
+  report.trial_cost = trial_cost();
   return report;
+}
+
+double HostEngine::trial_cost() {
+  move_inner(trial_, true);
+  const double inner = inner_->cost();
+  return host_->empty() ? inner : inner + host_->cost(trial_);
+}
+
+std::vector<std::uint32_t> HostEngine::failed_instances(std::size_t term, At at) {
+  move_inner(at == At::trial ? trial_ : x_, at == At::trial);
+  return inner_->failed_instances(term, At::point);
 }
 
 void HostEngine::accept() {
   std::swap(x_, trial_);
   inner_at_trial_ = !inner_at_trial_;
   host_is_current_ = basis_is_current_ = gradient_is_current_ = false;
-}
-
-runtime::Timing HostEngine::time(runtime::KernelKind kind, int warm_ups, int samples) {
-  return inner_->time(kind, warm_ups, samples);
-}
-
-runtime::Timing HostEngine::time_step(int iterations, double damping, int samples) {
-  return inner_->time_step(iterations, damping, samples);
 }
 
 bool needs_host(const Problem& problem, std::string& why) {

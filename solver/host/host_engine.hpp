@@ -1,8 +1,7 @@
 // An engine with what only the host can do beside it: opaque blocks, manifolds, bounds.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
-#include <topograd/runtime/rows.hpp>
+#include <topograd/runtime/forwarding_engine.hpp>
 #include <topograd/solver/host/host_terms.hpp>
 #include <topograd/solver/host/tangent_space.hpp>
 
@@ -17,19 +16,15 @@ namespace topograd {
 /// double, and moves it within manifolds and bounds.
 ///
 /// linearize() reports the gradient's norms as Ceres does: of x less the projection of x − g.
-class HostEngine final : public runtime::Engine {
+class HostEngine final : public runtime::ForwardingEngine {
  public:
   ///   inner  holds the traced residuals of the same problem
   ///   model  that it was made from; both it and the problem outlive the engine
   HostEngine(std::unique_ptr<runtime::Engine> inner, const Problem& problem,
              const runtime::Model& model, bool with_losses);
 
-  std::string backend() const override { return inner_->backend(); }
-  std::string device() const override { return inner_->device(); }
-  runtime::EngineStats stats() const override { return inner_->stats(); }
-  std::string accumulation() const override { return inner_->accumulation(); }
-  runtime::PlanRecord plan() const override { return inner_->plan(); }
-  std::unique_ptr<runtime::RowRunner> row_runner() const override { return inner_->row_runner(); }
+  /// What the steps on the host evaluate.
+  bool prepare_step() override;
   /// Data, uniforms and flags; host blocks and manifolds are read again as well.
   void refresh(const runtime::Model& model) override;
 
@@ -44,9 +39,18 @@ class HostEngine final : public runtime::Engine {
   void vjp(std::span<const double> seeds, std::span<double> out) override;
   void jtjp(std::span<const double> p, std::span<double> out) override;
 
+  /// Runs at once: host blocks are evaluated here, with the rest.
+  std::unique_ptr<runtime::Pending> begin(runtime::KernelKind kind, std::span<const double> x,
+                                          std::span<const double> p,
+                                          std::span<double> out) override;
+  bool runs_asynchronously() const override { return false; }
+
   /// Throws Error{Unsupported} if there are host blocks, which have no second derivatives.
   void hvp(std::span<const double> p, std::span<double> out) override;
   void hessian(std::size_t term, bool project, std::span<double> values) override;
+
+  std::vector<std::uint32_t> failed_instances(std::size_t term, At at) override;
+  double trial_cost() override;
 
   runtime::PointReport linearize() override;
   /// Steps in ambient coordinates; steps on the host are made with try_tangent().
@@ -55,9 +59,13 @@ class HostEngine final : public runtime::Engine {
   void trial_point(std::span<double> x) override {
     std::copy(trial_.begin(), trial_.end(), x.begin());
   }
+  /// Refused, as last_step() is: the inner engine makes no steps.
+  void set_gradient(std::span<const double> g) override { Engine::set_gradient(g); }
+  void last_step(std::span<double> delta) override { Engine::last_step(delta); }
+  /// The caller does it: try_tangent() takes a length.
+  bool can_rescale_step() const override { return false; }
+  runtime::StepReport rescale_step(double length) override { return Engine::rescale_step(length); }
   void accept() override;
-  runtime::Timing time(runtime::KernelKind kind, int warm_ups, int samples) override;
-  runtime::Timing time_step(int iterations, double damping, int samples) override;
 
   const TangentSpace& space() const { return *space_; }
   const HostTerms& host() const { return *host_; }
@@ -72,6 +80,7 @@ class HostEngine final : public runtime::Engine {
   runtime::StepReport try_tangent(std::span<const double> delta, double scale = 1);
 
  private:
+  runtime::Engine& target() const override { return *inner_; }
   void refuse_second_order() const;
   void move_inner(const std::vector<double>& x, bool trial);
   void add_host_products(std::span<const double> p, std::span<double> rows) const;

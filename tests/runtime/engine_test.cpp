@@ -1,4 +1,4 @@
-// What all engines share: sums of what they count, and the column scaling of their steps.
+// What all engines share: sums of what they count and hold, and the column scaling of their steps.
 #include <gtest/gtest.h>
 #include <topograd/runtime/cpu/engine.hpp>
 
@@ -11,6 +11,7 @@ namespace topograd::test {
 namespace {
 
 using runtime::EngineStats;
+using runtime::MemoryUse;
 
 EngineStats counted(std::uint64_t unit) {
   EngineStats s;
@@ -40,6 +41,18 @@ TEST(EngineStats, AddUpAndTakeTheLargerOfWhatTheDeviceHolds) {
                                                         {sum.compile_wall_ms, 505}};
   for (std::size_t k = 0; k < times.size(); ++k)
     EXPECT_EQ(times[k].first, times[k].second) << "time " << k;
+}
+
+TEST(MemoryUse, OfTwoEnginesByUse) {
+  const std::vector<MemoryUse> both =
+      runtime::together({{"columns", 10, 300}, {"x", 1, 0}}, {{"columns", 5, 200}, {"y", 2, 7}});
+  ASSERT_EQ(both.size(), 3u);
+  EXPECT_EQ(both[0].use, "columns");
+  EXPECT_EQ(both[0].host, 15u);
+  EXPECT_EQ(both[0].device, 300u);
+  EXPECT_EQ(both[1].host, 1u);
+  EXPECT_EQ(both[2].use, "y");
+  EXPECT_EQ(both[2].device, 7u);
 }
 
 TEST(CpuEngine, ColumnScalingIsThatOfTheFirstStep) {
