@@ -34,6 +34,13 @@ std::vector<Id> tangent_leaves(Builder& builder) {
   return leaves;
 }
 
+std::vector<Id> tangent_leaves(Builder& builder, Slots moving) {
+  std::vector<Id> leaves(builder.leaves().parameters, kNone);
+  for (const std::uint32_t slot : moving)
+    leaves[slot] = builder.graph().leaf(ir::Op::Tangent, slot);
+  return leaves;
+}
+
 std::vector<Id> seed_leaves(Builder& builder, ir::LeafCounts& leaves) {
   leaves.seeds = static_cast<std::uint32_t>(builder.outputs().size());
   std::vector<Id> seeds;
@@ -98,6 +105,14 @@ ir::Program jtjp(const ir::Program& f, Slots slots) {
   check_slots(f, slots);
   Builder builder(ir::optimize(f));
   const std::vector<Id> rows = forward(builder, tangent_leaves(builder));
+  return builder.extract(reverse(builder, rows, slots), builder.leaves());
+}
+
+ir::Program jtjp(const ir::Program& f, Slots slots, Slots moving) {
+  check_slots(f, slots);
+  check_slots(f, moving);
+  Builder builder(ir::optimize(f));
+  const std::vector<Id> rows = forward(builder, tangent_leaves(builder, moving));
   return builder.extract(reverse(builder, rows, slots), builder.leaves());
 }
 

@@ -41,6 +41,9 @@ ir::Program gradient(const ir::Program& f, Slots slots);
 /// Jᵀ(J·tangent) for the given slots. Outputs: slots.size().
 ir::Program jtjp(const ir::Program& f, Slots slots);
 
+/// The same where the tangents of all slots but `moving` are zero.
+ir::Program jtjp(const ir::Program& f, Slots slots, Slots moving);
+
 /// Upper triangle of JᵀJ over `slots`, packed by rows: (s0,s0), (s0,s1), ..., (s1,s1), ...
 ir::Program block(const ir::Program& f, Slots slots);
 

@@ -183,6 +183,15 @@ ir::Program jtjp(const Robust& block, Slots slots) {
   return builder.extract(reverse(builder, correction.apply(rows), slots), builder.leaves());
 }
 
+ir::Program jtjp(const Robust& block, Slots slots, Slots moving) {
+  check_slots(block.residual, slots);
+  check_slots(block.residual, moving);
+  Builder builder(ir::optimize(block.residual));
+  Correction correction(builder, builder.outputs(), block);
+  const std::vector<Id> rows = correction.apply(forward(builder, tangent_leaves(builder, moving)));
+  return builder.extract(reverse(builder, correction.apply(rows), slots), builder.leaves());
+}
+
 ir::Program block(const Robust& block, Slots slots) {
   return products_of_columns(jacobian(block, slots), slots.size());
 }

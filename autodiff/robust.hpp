@@ -33,6 +33,8 @@ ir::Program gradient(const Robust& block, std::span<const std::uint32_t> slots);
 ir::Program jvp(const Robust& block);
 ir::Program vjp(const Robust& block, std::span<const std::uint32_t> slots);
 ir::Program jtjp(const Robust& block, std::span<const std::uint32_t> slots);
+ir::Program jtjp(const Robust& block, std::span<const std::uint32_t> slots,
+                 std::span<const std::uint32_t> moving);
 ir::Program block(const Robust& block, std::span<const std::uint32_t> slots);
 
 }  // namespace topograd::autodiff

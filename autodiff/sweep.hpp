@@ -29,6 +29,9 @@ std::vector<ir::Id> forward(Builder& builder, std::span<const ir::Id> tangents);
 /// A Tangent leaf for each parameter slot.
 std::vector<ir::Id> tangent_leaves(Builder& builder);
 
+/// The same for the slots of `moving`, kNone for the others.
+std::vector<ir::Id> tangent_leaves(Builder& builder, std::span<const std::uint32_t> moving);
+
 /// A Seed leaf for each output of the builder's program; `leaves` is told of them.
 std::vector<ir::Id> seed_leaves(Builder& builder, ir::LeafCounts& leaves);
 

@@ -20,15 +20,15 @@ constexpr std::uint64_t kLeastMeasured = 1u << 14;  // instances; below, launche
 
 AccumulationEstimate estimate_accumulation(const TermShape& shape, Pass pass,
                                            codegen::Precision precision) {
-  const ir::Program& f = shape.topology->program;
-  const ir::Program all = pass_program(pass, f, autodiff::all_slots(f), shape.energy, shape.loss);
+  const std::vector<std::uint32_t> written = slots_of(shape, pass);
+  const ir::Program all = shape_program(shape, pass, written);
   AccumulationEstimate estimate;
   for (const ir::Node& node : all.nodes) {
     if (ir::is_leaf(node.op)) continue;
     estimate.operations += ir::info(node.op).function.empty() ? 1 : kFunctionCost;
   }
   const double number = precision == codegen::Precision::f64 ? 8 : 4;
-  const double slots = f.leaves.parameters;
+  const auto slots = static_cast<double>(written.size());
   const double columns = 4.0 * shape.layout.index_columns + number * shape.layout.data_columns;
   const double once =
       kBytesOfOperation * static_cast<double>(estimate.operations) + columns + number * slots;

@@ -137,6 +137,34 @@ class Inverter {
   std::uint64_t owners_;
 };
 
+/// Takes out owners whose `width` scalars from x_first + owner * width on are all constant. Returns
+/// how many owners there are, with entries or without.
+std::uint64_t leave_out(Sorted& sorted, const GatherPlan& plan, std::uint64_t owners,
+                        std::span<const std::uint8_t> constant) {
+  const auto held = [&](std::uint64_t owner) {
+    const auto scalars =
+        constant.subspan(plan.x_first + owner * plan.owner_width, plan.owner_width);
+    return std::ranges::all_of(scalars, [](std::uint8_t c) { return c != 0; });
+  };
+  const std::size_t roles = plan.roles.size();
+  Sorted kept;
+  for (std::size_t k = 0; k < sorted.owners.size(); ++k) {
+    if (held(sorted.owners[k])) continue;
+    const std::uint32_t first = sorted.starts[k * roles];
+    const auto shift = static_cast<std::uint32_t>(kept.instances.size()) - first;
+    kept.owners.push_back(sorted.owners[k]);
+    for (std::size_t r = 0; r < roles; ++r)
+      kept.starts.push_back(sorted.starts[k * roles + r] + shift);
+    kept.instances.insert(kept.instances.end(), sorted.instances.begin() + first,
+                          sorted.instances.begin() + sorted.starts[(k + 1) * roles]);
+  }
+  kept.starts.push_back(static_cast<std::uint32_t>(kept.instances.size()));
+  sorted = std::move(kept);
+  std::uint64_t moving = 0;
+  for (std::uint64_t owner = 0; owner < owners; ++owner) moving += held(owner) ? 0 : 1;
+  return moving;
+}
+
 /// Cuts owners into work items and lists how partial sums are combined.
 class Cutter {
  public:
@@ -251,7 +279,8 @@ class Cutter {
 }  // namespace
 
 std::vector<GatherPlan> invert(const ir::Batch& batch, std::span<const SlotGroup> groups,
-                               std::span<const ParameterArray> arrays, std::uint64_t scalars) {
+                               std::span<const ParameterArray> arrays, std::uint64_t scalars,
+                               std::span<const std::uint8_t> constant) {
   std::vector<GatherPlan> plans;
   for (std::uint32_t g = 0; g < groups.size(); ++g) {
     const std::uint32_t array = groups[g].array;
@@ -263,11 +292,13 @@ std::vector<GatherPlan> invert(const ir::Batch& batch, std::span<const SlotGroup
     const bool single = plan.array == kScalars;
     plan.x_first = single ? 0 : arrays[plan.array].offset;
     plan.owner_width = single ? 1 : arrays[plan.array].width;
-    const std::uint64_t owners = single ? scalars : arrays[plan.array].blocks;
+    std::uint64_t owners = single ? scalars : arrays[plan.array].blocks;
     Sorted sorted = Inverter(batch, groups, plan, owners).sort();
+    if (!constant.empty()) owners = leave_out(sorted, plan, owners, constant);
     plan.covers_all = sorted.owners.size() == owners;
     Cutter(std::move(sorted), plan).cut();
   }
+  std::erase_if(plans, [](const GatherPlan& plan) { return plan.owners.empty(); });
   return plans;
 }
 

@@ -29,9 +29,9 @@ ir::Program diagonal(ir::Program program, std::size_t slots) {
   return ir::remove_dead(program);
 }
 
-/// Jᵀ(J·t) with J read from data slots, row-major (m, n).
-ir::Program stored_jtjp(const ir::Program& f) {
-  const std::uint32_t n = f.leaves.parameters;
+/// Jᵀ(J·t) with J read from data slots, row-major (m, n), its columns those of `slots`.
+ir::Program stored_jtjp(const ir::Program& f, std::span<const std::uint32_t> slots) {
+  const auto n = static_cast<std::uint32_t>(slots.size());
   const auto m = static_cast<std::uint32_t>(f.outputs.size());
   ir::Graph graph;
   const auto entry = [&](std::uint32_t row, std::uint32_t slot) {
@@ -48,13 +48,13 @@ ir::Program stored_jtjp(const ir::Program& f) {
   for (std::uint32_t row = 0; row < m; ++row) {
     image.push_back(sum_of_products(
         n, [&](auto k) { return entry(row, k); },
-        [&](auto k) { return graph.leaf(Op::Tangent, k); }));
+        [&](auto k) { return graph.leaf(Op::Tangent, slots[k]); }));
   }
   for (std::uint32_t slot = 0; slot < n; ++slot) {
     outputs.push_back(sum_of_products(
         m, [&](auto k) { return entry(k, slot); }, [&](auto k) { return image[k]; }));
   }
-  return graph.extract(outputs, {.parameters = n, .data = m * n});
+  return graph.extract(outputs, {.parameters = f.leaves.parameters, .data = m * n});
 }
 
 ir::Program robust_program(Pass pass, const autodiff::Robust& f,
@@ -67,7 +67,8 @@ ir::Program robust_program(Pass pass, const autodiff::Robust& f,
     case Pass::gradient: return autodiff::gradient(f, slots);
     case Pass::vjp: return autodiff::vjp(f, slots);
     case Pass::jtjp: return autodiff::jtjp(f, slots);
-    case Pass::stored_jtjp: return stored_jtjp(f.residual);
+    case Pass::stored_jacobian: return autodiff::jacobian(f, slots);
+    case Pass::stored_jtjp: return stored_jtjp(f.residual, slots);
     case Pass::diagonal: return diagonal(autodiff::block(f, slots), slots.size());
     case Pass::blocks: return autodiff::block(f, slots);
     case Pass::hvp: return autodiff::hvp(autodiff::cost(f), slots);
@@ -89,6 +90,7 @@ std::string_view name(Pass pass) {
     case Pass::gradient: return "gradient";
     case Pass::vjp: return "vjp";
     case Pass::jtjp: return "jtjp";
+    case Pass::stored_jacobian: return "stored_jacobian";
     case Pass::stored_jtjp: return "stored_jtjp";
     case Pass::diagonal: return "diagonal";
     case Pass::blocks: return "blocks";
@@ -111,6 +113,7 @@ bool energies_take_part(Pass pass) {
     case Pass::jvp:
     case Pass::vjp:
     case Pass::jtjp:
+    case Pass::stored_jacobian:
     case Pass::stored_jtjp:
     case Pass::diagonal:
     case Pass::blocks: return false;
@@ -131,7 +134,8 @@ ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::u
     case Pass::gradient: return autodiff::gradient(f, slots);
     case Pass::vjp: return autodiff::vjp(f, slots);
     case Pass::jtjp: return autodiff::jtjp(f, slots);
-    case Pass::stored_jtjp: return stored_jtjp(f);
+    case Pass::stored_jacobian: return autodiff::jacobian(f, slots);
+    case Pass::stored_jtjp: return stored_jtjp(f, slots);
     case Pass::diagonal: return diagonal(autodiff::block(f, slots), slots.size());
     case Pass::blocks: return autodiff::block(f, slots);
     case Pass::hvp: return autodiff::hvp(energy ? f : autodiff::cost(f), slots);

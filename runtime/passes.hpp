@@ -12,25 +12,26 @@
 namespace topograd::runtime {
 
 enum class Pass {
-  residual,     ///< m rows
-  cost,         ///< one number
-  jacobian,     ///< m x n, row-major
-  jvp,          ///< m rows of J·direction
-  gradient,     ///< Jᵀr, by slot
-  vjp,          ///< Jᵀ·seeds, by slot
-  jtjp,         ///< Jᵀ(J·direction), by slot
-  stored_jtjp,  ///< the same from a stored Jacobian, whose entries are the data columns
-  diagonal,     ///< diagonal of JᵀJ, by slot
-  blocks,       ///< upper triangle of JᵀJ over the slots of a group, by owner
-  hvp,          ///< ∇²E·direction, by slot; E is ½ Σ r², or the energy
-  hessian,      ///< upper triangle of ∇²E over all slots, packed by rows
-  guards        ///< one number: 1 where a guard fails, else 0
+  residual,         ///< m rows
+  cost,             ///< one number
+  jacobian,         ///< m x n, row-major
+  jvp,              ///< m rows of J·direction
+  gradient,         ///< Jᵀr, by slot
+  vjp,              ///< Jᵀ·seeds, by slot
+  jtjp,             ///< Jᵀ(J·direction), by slot
+  stored_jacobian,  ///< m x slots, row-major: what stored_jtjp reads
+  stored_jtjp,      ///< jtjp from a stored Jacobian, whose entries are the data columns
+  diagonal,         ///< diagonal of JᵀJ, by slot
+  blocks,           ///< upper triangle of JᵀJ over the slots of a group, by owner
+  hvp,              ///< ∇²E·direction, by slot; E is ½ Σ r², or the energy
+  hessian,          ///< upper triangle of ∇²E over all slots, packed by rows
+  guards            ///< one number: 1 where a guard fails, else 0
 };
 std::string_view name(Pass pass);
 
 /// Outputs of `pass` of the residual program `f` with respect to `slots` (ignored by the first
-/// four and by guards). An energy has residual (the energy itself), cost, gradient, hvp, hessian
-/// and guards: those of its one output.
+/// four, hessian and guards). An energy has residual (the energy itself), cost, gradient, hvp,
+/// hessian and guards: those of its one output.
 ///
 ///   loss  of the block (Term::loss), or null; residual and Jacobian are the corrected ones then
 ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::uint32_t> slots,

@@ -63,7 +63,7 @@ struct GatherPlan {
   std::uint32_t direct_items =
       0;                       ///< items before this one write to owners, later ones partial sums
   std::uint32_t partials = 0;  ///< partial sums of all levels
-  bool covers_all = false;     ///< every owner of the array has at least one entry
+  bool covers_all = false;     ///< every owner of the array that is not held has at least one entry
 
   /// Sums partials [first[2k], first[2k + 1]) into target[k]: a partial of the next level, or an
   /// owner.
@@ -77,8 +77,12 @@ struct GatherPlan {
 
 /// Inverts the index columns of a batch, one plan for each array its groups touch.
 /// Cost: a counting sort of instances x roles.
+///
+///   constant  by scalar, or empty: owners all of whose scalars are 1 there are left out, and plans
+///             without other owners
 std::vector<GatherPlan> invert(const ir::Batch& batch, std::span<const SlotGroup> groups,
-                               std::span<const ParameterArray> arrays, std::uint64_t scalars);
+                               std::span<const ParameterArray> arrays, std::uint64_t scalars,
+                               std::span<const std::uint8_t> constant = {});
 
 /// Columns that an entry of a role stores, and how its slots read them; own slots are read from the
 /// owner.

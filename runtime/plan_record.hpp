@@ -38,6 +38,11 @@ struct PlanChoice {
   codegen::Accumulation accumulation = codegen::Accumulation::gather_recompute;
   ChosenBy by = ChosenBy::rule;
   std::vector<PlanCandidate> candidates;
+  // Of one evaluation; 0 with atomics. What is constant in bulk is left out once kernels without it
+  // serve.
+  std::uint64_t entries = 0;     ///< instances that blocks sum, over all blocks
+  std::uint64_t operations = 0;  ///< functions count as one
+  std::uint64_t bytes = 0;       ///< of columns, and of stored terms written and read
 };
 
 /// What a driver says of one compiled kernel, in its own words: registers, spills, memory,

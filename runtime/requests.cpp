@@ -2,6 +2,7 @@
 #include <topograd/runtime/requests.hpp>
 
 #include <topograd/autodiff/derivatives.hpp>
+#include <topograd/autodiff/robust.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -23,8 +24,7 @@ KernelRequest named(const TermShape& shape, Pass pass) {
 
 KernelRequest over_instances(const TermShape& shape, Pass pass) {
   KernelRequest request = named(shape, pass);
-  const std::vector<std::uint32_t> all = autodiff::all_slots(shape.topology->program);
-  request.program = pass_program(pass, shape.topology->program, all, shape.energy, shape.loss);
+  request.program = shape_program(shape, pass, slots_of(shape, pass));
   request.layout = shape.layout;
   return request;
 }
@@ -41,6 +41,7 @@ bool accumulates(Pass pass) {
     case Pass::residual:
     case Pass::cost:
     case Pass::jacobian:
+    case Pass::stored_jacobian:
     case Pass::jvp:
     case Pass::guards:
     case Pass::hessian: return false;
@@ -56,6 +57,26 @@ bool accumulates(Pass pass) {
 }
 
 }  // namespace
+
+ir::Program shape_program(const TermShape& shape, Pass pass, std::span<const std::uint32_t> slots) {
+  const ir::Program& f = shape.topology->program;
+  if (pass != Pass::jtjp || shape.held.empty())
+    return pass_program(pass, f, slots, shape.energy, shape.loss);
+  const std::vector<std::uint32_t> moving = slots_of(shape, pass);
+  return shape.loss == nullptr ? autodiff::jtjp(f, slots, moving)
+                               : autodiff::jtjp(autodiff::Robust{f, *shape.loss}, slots, moving);
+}
+
+std::vector<std::uint32_t> slots_of(const TermShape& shape, Pass pass) {
+  std::vector<std::uint32_t> slots = autodiff::all_slots(shape.topology->program);
+  const bool summed = (accumulates(pass) && pass != Pass::vjp) || pass == Pass::stored_jacobian;
+  if (summed) {
+    std::erase_if(slots, [&](std::uint32_t slot) {
+      return std::ranges::find(shape.held, slot) != shape.held.end();
+    });
+  }
+  return slots;
+}
 
 std::string identifier(std::string_view label) {
   std::string text;
@@ -83,8 +104,7 @@ KernelRequest store_request(const TermShape& shape, Pass pass) {
   KernelRequest request = over_instances(shape, pass);
   request.form = Form::store;
   if (pass != Pass::stored_jtjp) return request;
-  const ir::Program& f = shape.topology->program;
-  const auto entries = static_cast<std::uint32_t>(f.outputs.size()) * f.leaves.parameters;
+  const auto entries = request.program.leaves.data;
   request.layout.data_columns = entries;
   request.layout.data_constants = 0;
   request.layout.data.clear();
@@ -105,7 +125,7 @@ KernelRequest scatter_request(const TermShape& shape, Pass pass, Accumulation ru
   KernelRequest request = over_instances(shape, pass);
   request.form = Form::scatter;
   request.accumulation = rung;
-  request.targets = autodiff::all_slots(shape.topology->program);
+  request.targets = slots_of(shape, pass);
   return request;
 }
 
@@ -123,7 +143,7 @@ codegen::GatherRole gather_role(const TermShape& shape, Pass pass, std::uint32_t
   codegen::GatherRole role;
   role.slots = group.slots;
   role.coordinates = group.coordinates;
-  role.program = pass_program(pass, shape.topology->program, group.slots, shape.energy, shape.loss);
+  role.program = shape_program(shape, pass, group.slots);
   role.targets = targets(pass, group, owner_width);
   role.layout = entry_columns(shape.layout, group).layout;
   return role;
@@ -148,9 +168,13 @@ KernelRequest sum_terms_request(const TermShape& shape, Pass pass,
   request.name += "_sum";
   request.form = Form::sum_terms;
   request.accumulation = Accumulation::gather_store;
+  const std::vector<std::uint32_t> stored = slots_of(shape, pass);
   for (std::uint32_t index : roles) {
     codegen::GatherRole role;
-    role.slots = shape.groups[index].slots;
+    for (const std::uint32_t slot : shape.groups[index].slots) {
+      const auto at = std::ranges::lower_bound(stored, slot);
+      role.slots.push_back(static_cast<std::uint32_t>(at - stored.begin()));
+    }
     role.targets = targets(pass, shape.groups[index], owner_width);
     request.roles.push_back(std::move(role));
   }

@@ -18,10 +18,20 @@ struct TermShape {
   std::string name;  ///< for kernels: letters, digits and underscores
   codegen::ColumnLayout layout;
   std::vector<SlotGroup> groups;
+  std::vector<std::uint32_t> held;    ///< slots whose scalars are constant in all instances
   bool energy = false;                ///< Term::energy
   const ir::Program* loss = nullptr;  ///< Term::loss
 };
 TermShape shape_of(const Term& term, std::span<const ParameterArray> arrays);
+
+/// The program of a pass over instances or entries of this shape, without derivatives by what is
+/// held and without its directions, which are zero.
+///
+///   slots  that are not held; see pass_program
+ir::Program shape_program(const TermShape& shape, Pass pass, std::span<const std::uint32_t> slots);
+/// Slots by which a pass over instances stores or scatters: those that are not held where what it
+/// gives is summed by owner or is the Jacobian behind such a sum, else all.
+std::vector<std::uint32_t> slots_of(const TermShape& shape, Pass pass);
 
 /// A label as part of a kernel's name.
 std::string identifier(std::string_view label);

@@ -26,7 +26,10 @@ PlanChoice choice(const Json& json) {
       .instances = json.at("instances").get<std::uint64_t>(),
       .accumulation = codegen::parse_accumulation(json.at("accumulation").get<std::string>()),
       .by = runtime::parse_chosen_by(json.value("chosen_by", std::string("given"))),
-      .candidates = {}};
+      .candidates = {},
+      .entries = json.value("entries", std::uint64_t{0}),
+      .operations = json.value("operations", std::uint64_t{0}),
+      .bytes = json.value("bytes", std::uint64_t{0})};
   if (json.contains("candidates")) {
     for (const Json& one : json.at("candidates")) made.candidates.push_back(candidate(one));
   }
@@ -50,7 +53,10 @@ Json plan_value(const PlanRecord& plan) {
                        {"instances", made.instances},
                        {"accumulation", codegen::name(made.accumulation)},
                        {"chosen_by", runtime::name(made.by)},
-                       {"candidates", std::move(candidates)}});
+                       {"candidates", std::move(candidates)},
+                       {"entries", made.entries},
+                       {"operations", made.operations},
+                       {"bytes", made.bytes}});
   }
   Json value = {{"device", plan.device},
                 {"precision", plan.precision},

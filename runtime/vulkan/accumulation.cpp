@@ -155,7 +155,17 @@ PlanRecord VulkanEngine::plan() const {
                     .precision = std::string(codegen::name(options_.precision)),
                     .workgroup_size = context_.workgroup_size,
                     .product = use_stored_jacobian() ? "stored_jacobian" : "recompute"};
-  for (const auto& [key, made] : decisions_) record.batches.push_back(made.choice);
+  for (const auto& [key, made] : decisions_) {
+    PlanChoice choice = made.choice;
+    const bool store = choice.accumulation == Accumulation::gather_store;
+    if (store || choice.accumulation == Accumulation::gather_recompute) {
+      const DeviceTerm::Work work = terms_[key.first]->work(key.second, store);
+      choice.entries = work.entries;
+      choice.operations = work.operations;
+      choice.bytes = work.bytes;
+    }
+    record.batches.push_back(std::move(choice));
+  }
   if (!context_.device->features().pipeline_executable_properties) return record;
   for (const auto& job : context_.loaded) {
     if (!job->ready()) continue;

@@ -48,6 +48,7 @@ void VulkanEngine::record_slot(CommandList& list, KernelKind kind, Slot& slot) {
     record_row_landings(list, pass, slot.rows, true);
   };
   const auto sum = [&](Pass pass) {
+    used_sums_.insert(pass);
     record_sum(list, pass, with, result_);
     slot.result.record(context_, list, result_, true);
   };

@@ -64,7 +64,7 @@ bool VulkanEngine::can_fuse() {
     possible = possible && use.set->array() != kScalars && use.set->can_fuse();
     covered += use.covers ? 1 : 0;
   }
-  can_fuse_ = possible && covered == model_.arrays.size();
+  can_fuse_ = possible && covered > 0 && covered + held_arrays() == model_.arrays.size();
   if (*can_fuse_) fused_order_ = fused_order();
   return *can_fuse_;
 }
@@ -94,6 +94,8 @@ std::vector<VulkanEngine::FusedProduct> VulkanEngine::fused_order() {
 
 void VulkanEngine::record_solve_start(CommandList& list, bool preconditioned) {
   const std::uint32_t groups = block_groups();
+  // Fused products write the directions of the owners that they sum.
+  if (masked_) list.fill(next_direction_, 0, model_.scalars * context_.element_bytes(), 0);
   record_by_blocks(list, {.op = VectorOp::precondition}, solver_table());
   list.barrier();
   record_by_blocks(list,

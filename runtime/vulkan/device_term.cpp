@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -90,6 +91,7 @@ void DeviceTerm::upload_data(Chunk& chunk) {
 void DeviceTerm::refresh_data() {
   for (Chunk& chunk : chunks_) upload_data(chunk);
   for (auto& set : gather_sets_) set->refresh_data();
+  for (auto& set : masked_sets_) set->refresh_data();
 }
 
 std::uint32_t DeviceTerm::width(Pass pass) const {
@@ -99,27 +101,30 @@ std::uint32_t DeviceTerm::width(Pass pass) const {
     case Pass::cost:
     case Pass::guards: return 1;
     case Pass::jacobian: return rows_ * slots_;
+    case Pass::stored_jacobian:
+      return rows_ * static_cast<std::uint32_t>(slots_of(shape(), pass).size());
+    case Pass::vjp: return slots_;
     case Pass::hessian: return slots_ * (slots_ + 1) / 2;
-    default: return slots_;
+    default: return static_cast<std::uint32_t>(slots_of(shape(), pass).size());
   }
 }
 
 std::uint64_t DeviceTerm::stored_size(Pass pass) const { return batch_->size() * width(pass); }
 
 LoadedKernel& DeviceTerm::store_kernel(Pass pass, bool predicated) {
-  const std::pair key(pass, predicated);
+  const Key key(pass, predicated, masked_);
   const auto found = store_kernels_.find(key);
   if (found != store_kernels_.end()) return found->second;
-  codegen::KernelRequest made = store_request(view_.shape, pass);
+  codegen::KernelRequest made = store_request(shape(), pass);
   made.predicated = predicated;
   return store_kernels_.emplace(key, load_kernel(context_, std::move(made))).first->second;
 }
 
 LoadedKernel& DeviceTerm::scatter_kernel(Pass pass, bool predicated) {
-  const std::pair key(pass, predicated);
+  const Key key(pass, predicated, masked_);
   const auto found = scatter_kernels_.find(key);
   if (found != scatter_kernels_.end()) return found->second;
-  codegen::KernelRequest made = scatter_request(view_.shape, pass, context_.rung.accumulation);
+  codegen::KernelRequest made = scatter_request(shape(), pass, context_.rung.accumulation);
   made.predicated = predicated;
   return scatter_kernels_.emplace(key, load_kernel(context_, std::move(made))).first->second;
 }
@@ -180,12 +185,12 @@ void DeviceTerm::record_stored_jtjp(CommandList& list, const Buffer& jacobian,
   LoadedKernel& kernel = store_kernel(Pass::stored_jtjp, operands.scalars != nullptr);
   BindingTable bindings = bind_operands(operands, view_);
   const std::uint64_t bytes = context_.element_bytes();
+  const std::uint64_t entries = width(Pass::stored_jacobian), terms = width(Pass::stored_jtjp);
   for (const Chunk& chunk : chunks_) {
     const std::uint64_t offset = chunk.first * bytes, size = chunk.count * bytes;
     bindings.set(BufferRole::index_columns, chunk.index);
-    bindings.set(BufferRole::data_columns, jacobian, offset * rows_ * slots_,
-                 size * rows_ * slots_);
-    bindings.set(BufferRole::out, out, offset * slots_, size * slots_);
+    bindings.set(BufferRole::data_columns, jacobian, offset * entries, size * entries);
+    bindings.set(BufferRole::out, out, offset * terms, size * terms);
     dispatch_all(context_, list, kernel, bindings,
                  {.stride = chunk.count, .out_stride = chunk.count}, chunk.count);
   }
@@ -240,14 +245,17 @@ std::uint32_t DeviceTerm::record_cost(CommandList& list, const Operands& operand
 }
 
 std::vector<std::unique_ptr<GatherSet>>& DeviceTerm::gather_sets() {
-  if (!gather_sets_.empty()) return gather_sets_;
+  auto& sets = masked_ ? masked_sets_ : gather_sets_;
+  if (std::exchange(masked_ ? masked_planned_ : planned_, true)) return sets;
   const auto start = std::chrono::steady_clock::now();
-  for (GatherPlan& plan : invert(*batch_, view_.shape.groups, model_.arrays, model_.scalars)) {
-    gather_sets_.push_back(std::make_unique<GatherSet>(context_, view_, std::move(plan)));
+  const auto constant = masked_ ? constant_ : std::span<const std::uint8_t>();
+  for (GatherPlan& plan :
+       invert(*batch_, shape().groups, model_.arrays, model_.scalars, constant)) {
+    sets.push_back(std::make_unique<GatherSet>(context_, view(), std::move(plan)));
   }
   context_.plan_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return gather_sets_;
+  return sets;
 }
 
 bool DeviceTerm::terms_fit() const {
@@ -258,9 +266,7 @@ bool DeviceTerm::terms_fit() const {
 std::uint32_t DeviceTerm::store_stride() const { return chunks_.front().count; }
 
 std::uint64_t DeviceTerm::cost_of(Pass pass) const {
-  const ir::Program& f = view_.shape.topology->program;
-  const ir::Program program =
-      pass_program(pass, f, autodiff::all_slots(f), view_.shape.energy, view_.shape.loss);
+  const ir::Program program = shape_program(shape(), pass, slots_of(shape(), pass));
   std::uint64_t cost = 0;
   for (const ir::Node& node : program.nodes) {
     if (ir::is_leaf(node.op)) continue;

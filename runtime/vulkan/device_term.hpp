@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <tuple>
 #include <vector>
 
 namespace topograd::runtime::vulkan {
@@ -22,7 +23,7 @@ class DeviceTerm {
   std::uint32_t slots() const { return slots_; }
   std::size_t instances() const { return batch_->size(); }
   const ir::Batch& batch() const { return *batch_; }
-  const TermShape& shape() const { return view_.shape; }
+  const TermShape& shape() const { return view().shape; }
 
   /// Numbers that a store pass writes: instances x outputs of the pass.
   std::uint64_t stored_size(Pass pass) const;
@@ -53,8 +54,30 @@ class DeviceTerm {
   std::uint64_t host_bytes() const {
     std::uint64_t bytes = 0;
     for (const auto& set : gather_sets_) bytes += set->host_bytes();
+    for (const auto& set : masked_sets_) bytes += set->host_bytes();
     return bytes;
   }
+
+  // A mask: what is constant gets no derivatives, no entries and no sums. General kernels and sets
+  // stay beside it until they are let go of.
+  /// From now on `masked` kernels and sets can serve.
+  ///
+  ///   held      see TermShape::held
+  ///   constant  by scalar, outlives this
+  void set_mask(std::vector<std::uint32_t> held, std::span<const std::uint8_t> constant);
+  void use_mask(bool masked) { masked_ = masked; }
+  void let_general_go() {
+    gather_sets_.clear();
+    planned_ = false;
+  }
+
+  /// What one evaluation of a pass that is summed by owner takes.
+  struct Work {
+    std::uint64_t entries = 0;     ///< that are summed; of stored terms those of one evaluation
+    std::uint64_t operations = 0;  ///< functions count as one
+    std::uint64_t bytes = 0;       ///< of columns, and of stored terms
+  };
+  Work work(Pass pass, bool stored_terms);
 
   /// The sets that a gather pass runs, one for each array this term touches.
   std::vector<std::unique_ptr<GatherSet>>& gather_sets();
@@ -88,6 +111,7 @@ class DeviceTerm {
     Buffer index, data;
   };
 
+  const BatchView& view() const { return masked_ ? masked_view_ : view_; }
   void make_chunks();
   void upload_data(Chunk& chunk);
   LoadedKernel& store_kernel(Pass pass, bool predicated);
@@ -98,12 +122,15 @@ class DeviceTerm {
   const Model& model_;
   const ir::Batch* batch_;
   std::uint32_t rows_, slots_;
-  BatchView view_;
+  BatchView view_, masked_view_;
+  std::span<const std::uint8_t> constant_;
+  bool masked_ = false, planned_ = false, masked_planned_ = false;
   Buffer index_constants_, data_constants_;
   std::vector<Chunk> chunks_;
-  std::map<std::pair<Pass, bool>, LoadedKernel> store_kernels_, scatter_kernels_;  // predicated?
+  using Key = std::tuple<Pass, bool, bool>;  // predicated, masked
+  std::map<Key, LoadedKernel> store_kernels_, scatter_kernels_;
   LoadedKernel cost_kernel_;
-  std::vector<std::unique_ptr<GatherSet>> gather_sets_;
+  std::vector<std::unique_ptr<GatherSet>> gather_sets_, masked_sets_;
   std::uint64_t dispatches_ = 0;
 };
 

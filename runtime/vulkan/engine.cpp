@@ -77,6 +77,7 @@ void VulkanEngine::build() {
   }
   staging_ = {};
   make_vectors();
+  find_mask();
 }
 
 void VulkanEngine::make_vectors() {
@@ -170,8 +171,10 @@ void VulkanEngine::refresh(const Model& model) {
     if (terms_[k]) terms_[k]->refresh_data();
     data_changed = true;
   }
-  for (const FusedProduct& product : fused_order_) {
-    if (data_changed && product.riders) product.riders->refresh_data();
+  for (const auto* order : {&fused_order_, &mask_.sums.fused_order}) {
+    for (const FusedProduct& product : *order) {
+      if (data_changed && product.riders) product.riders->refresh_data();
+    }
   }
   model_.uniforms = source_.uniforms;
   if (uniforms) write_numbers(context_, uniforms_, model_.uniforms);
@@ -256,7 +259,11 @@ std::string VulkanEngine::accumulation() const {
   return text;
 }
 
-void VulkanEngine::set_point(std::span<const double> x) { write_vector(x_, x); }
+void VulkanEngine::set_point(std::span<const double> x) {
+  if (!linearize_list_.list) follow_mask();  // else at the next linearisation
+  write_vector(x_, x);
+}
+
 void VulkanEngine::point(std::span<double> x) { read_vector(x_, x); }
 
 double VulkanEngine::cost() {
@@ -284,6 +291,7 @@ void VulkanEngine::jtjp(std::span<const double> p, std::span<double> out) {
 }
 
 void VulkanEngine::evaluate_sum(Pass pass, std::span<double> out) {
+  used_sums_.insert(pass);
   evaluate(std::string(name(pass)), [&](CommandList& list) {
     record_sum(list, pass, operands(x_, &direction_), result_);
     result_landing_.record(context_, list, result_);

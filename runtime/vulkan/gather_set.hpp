@@ -70,6 +70,10 @@ class GatherSet {
   bool covers_all() const { return plan_.covers_all; }
   std::size_t roles() const { return plan_.roles.size(); }
   std::uint64_t entries() const { return plan_.instances.size(); }
+  /// By role.
+  std::span<const std::uint64_t> role_entries() const { return role_entries_; }
+  /// Groups of the shape, by role.
+  std::span<const std::uint32_t> role_groups() const { return plan_.roles; }
   const BatchView& view() const { return view_; }
   std::uint32_t owner_width() const { return plan_.owner_width; }
 
@@ -147,6 +151,7 @@ class GatherSet {
   std::uint32_t heavy_size_ = 0, combine_size_ = 0;  // of workgroups that share an item
   std::uint32_t columns_ = 0;  // index columns of an entry, the most of any role
   std::vector<EntryColumns> role_columns_;
+  std::vector<std::uint64_t> role_entries_;
   std::vector<Part> parts_;
   std::vector<LevelPart> levels_;
   std::map<std::tuple<Pass, bool, bool>, Kernels> kernels_;  // pass, stored terms, predicated

@@ -90,9 +90,9 @@ void VulkanEngine::choose_product() {
   jacobians_.clear();
   if (free_choice && fits && operations > kRecomputeLimit) {
     for (std::size_t k = 0; k < terms_.size(); ++k) {
-      const auto* term = takes_part(k, Pass::jacobian) ? terms_[k].get() : nullptr;
+      const auto* term = takes_part(k, Pass::stored_jacobian) ? terms_[k].get() : nullptr;
       jacobians_.push_back(
-          make_numbers(context_, term ? term->stored_size(Pass::jacobian) : 1, "jacobian"));
+          make_numbers(context_, term ? term->stored_size(Pass::stored_jacobian) : 1, "jacobian"));
       if (term) stored_[k] = make_numbers(context_, term->stored_size(Pass::jtjp), "terms");
     }
   }
@@ -102,6 +102,10 @@ void VulkanEngine::begin_step() {
   if (step_begun_) return;
   step_begun_ = true;
   choose_product();
+  make_curvature();
+}
+
+void VulkanEngine::make_curvature() {
   const std::size_t products = can_fuse() ? fused_order_.size() : 1;
   curvature_ = vectors_->make_partials(
       products * std::max(context_.grid(model_.scalars), context_.product_grid(model_.scalars)));
@@ -117,6 +121,10 @@ void VulkanEngine::prepare_lists() {
       make_list("solve_start", [&](CommandList& l) { record_solve_start(l, true); });
   iterations_list_ = make_list(
       "iterations", [&](CommandList& l) { record_iterations(l, kIterationsOfList, true); });
+  if (!accept_list_.list) make_point_lists();
+}
+
+void VulkanEngine::make_point_lists() {
   trial_list_ = make_list("trial", [&](CommandList& l) { record_trial(l); });
   rescaled_list_ = make_list("rescaled_trial", [&](CommandList& l) { record_rescaled(l); });
   const std::uint64_t bytes = model_.scalars * context_.element_bytes();
@@ -131,6 +139,7 @@ void VulkanEngine::prepare_lists() {
 }
 
 PointReport VulkanEngine::linearize() {
+  follow_mask();
   prepare_lists();
   submit(linearize_list_);
   const auto scalars = read_scalars();

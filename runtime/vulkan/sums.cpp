@@ -73,7 +73,7 @@ void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& o
                                  const Buffer& out) {
   const std::vector<GatherUse> order = gather_order(pass);
   const auto covered = std::ranges::count_if(order, &GatherUse::covers);
-  if (static_cast<std::size_t>(covered) < model_.arrays.size()) {
+  if (masked_ || static_cast<std::size_t>(covered) < model_.arrays.size()) {
     list.fill(out, 0, model_.scalars * context_.element_bytes(), 0);
     list.barrier();
   }
@@ -131,8 +131,8 @@ void VulkanEngine::record_product(CommandList& list, const Operands& operands, c
 
 void VulkanEngine::record_jacobians(CommandList& list) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!takes_part(k, Pass::jacobian)) continue;
-    terms_[k]->record_store(list, Pass::jacobian, operands(x_), jacobians_[k]);
+    if (!takes_part(k, Pass::stored_jacobian)) continue;
+    terms_[k]->record_store(list, Pass::stored_jacobian, operands(x_), jacobians_[k]);
   }
 }
 

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -155,6 +156,38 @@ class VulkanEngine final : public Engine {
                         bool store);
   void record_terms(CommandList& list, std::size_t k, Pass pass, const Operands& with);
 
+  /// Sets whose fused products make up that of the problem, and what rides in each.
+  struct FusedProduct {
+    GatherUse use;
+    std::unique_ptr<Riders> riders;
+  };
+
+  // masks.cpp: constant blocks in bulk
+  /// What the sums of all terms are made with.
+  struct Sums {
+    std::map<std::pair<std::size_t, Pass>, Decision> decisions;
+    std::optional<bool> can_fuse;
+    std::vector<FusedProduct> fused_order;
+    std::vector<Buffer> jacobians, stored;
+  };
+  /// General kernels serve until those of the mask are there.
+  struct Mask {
+    enum class Stage { none, wanted, compiling, serving } stage = Stage::none;
+    std::vector<std::shared_ptr<KernelJob>> jobs;
+    Sums sums;
+  };
+  /// Looks whether it is worth its while to leave out what is constant.
+  void find_mask();
+  /// Begins to make the kernels of a mask, and changes to them once they are there; where no
+  /// linearisation is in use.
+  void follow_mask();
+  void begin_mask();
+  void use_mask(bool masked);
+  void swap_sums(Sums& sums);
+  void serve_mask();
+  /// Arrays all of whose scalars are constant, under a mask.
+  std::size_t held_arrays() const;
+
   // prepare.cpp
   /// Kernels of a kind of evaluation on their way.
   struct Preparation {
@@ -200,11 +233,6 @@ class VulkanEngine final : public Engine {
   std::uint32_t record_by_blocks(CommandList& list, VectorOps::Run run, const BindingTable& table);
   std::uint32_t block_groups() const;
   bool can_fuse();
-  /// Sets whose fused products make up that of the problem, and what rides in each.
-  struct FusedProduct {
-    GatherUse use;
-    std::unique_ptr<Riders> riders;
-  };
   std::vector<FusedProduct> fused_order();
   void record_solve_start(CommandList& list, bool preconditioned);
   void record_iterations(CommandList& list, int count, bool preconditioned);
@@ -226,7 +254,9 @@ class VulkanEngine final : public Engine {
   /// Buffers of a step; its kernels are not yet needed.
   void begin_step();
   void record_step(CommandList& list);
+  void make_curvature();
   void prepare_lists();
+  void make_point_lists();
 
   Model source_;  // as the caller knows it
   Model model_;   // in the order of the device
@@ -251,6 +281,9 @@ class VulkanEngine final : public Engine {
   Buffer failures_;                        // one u32, where a term has guards
   std::vector<Buffer> jacobians_;          // by term, where J·p is computed from a stored Jacobian
   std::map<std::pair<std::size_t, Pass>, Decision> decisions_;
+  Mask mask_;
+  bool masked_ = false;                              // its kernels serve
+  std::set<Pass> used_sums_;                         // that were asked for
   std::map<std::string, Recorded> evaluations_;      // by name
   std::map<Pass, std::vector<Buffer>> row_results_;  // by term
   std::map<Pass, std::vector<Landing>> row_landings_;

@@ -173,6 +173,28 @@ TEST(Invert, SaysWhetherAllOwnersAreReached) {
   EXPECT_FALSE(invert(few, find_groups(few, arrays), arrays, 900)[0].covers_all);
 }
 
+TEST(Invert, ConstantOwnersAreLeftOut) {
+  const ParameterArray arrays[] = {{0, 1, 9}, {9, 3, 300}};
+  for (const std::uint32_t hub : {~0u, 4u}) {
+    const ir::Batch batch = edge_batch(5000, 300, 3, 9, hub);
+    const auto groups = find_groups(batch, arrays);
+    std::vector<std::uint8_t> constant(909, 0);
+    std::fill_n(constant.begin() + 9 + 3 * 100, 3 * 100, 1);  // the owners 100 to 199
+    constant[9] = constant[10] = 1;                           // not the whole of owner 0
+    const auto whole = invert(batch, groups, arrays, 909);
+    const auto plans = invert(batch, groups, arrays, 909, constant);
+    ASSERT_EQ(plans.size(), 1u);
+    EXPECT_TRUE(plans[0].covers_all);  // those that may move
+    auto want = reached(whole[0]);
+    std::erase_if(want, [](const auto& entry) {
+      return entry.first.first >= 100 && entry.first.first < 200;
+    });
+    EXPECT_EQ(reached(plans[0]), want);
+    std::fill(constant.begin(), constant.end(), 1);
+    EXPECT_TRUE(invert(batch, groups, arrays, 909, constant).empty());
+  }
+}
+
 TEST(EntryColumns, LeaveOutTheOwnersOwn) {
   const ParameterArray arrays[] = {{0, 3, 300}};
   const ir::Batch batch = edge_batch(1000, 300, 3, 0);

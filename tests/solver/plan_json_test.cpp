@@ -25,7 +25,10 @@ TEST(PlanJson, ComesBackAsItWas) {
                           .accumulation = Accumulation::gather_store,
                           .by = ChosenBy::measured,
                           .candidates = {{Accumulation::gather_recompute, 12.5, 30.25},
-                                         {Accumulation::gather_store, 11, 24}}});
+                                         {Accumulation::gather_store, 11, 24}},
+                          .entries = 9000,
+                          .operations = 120000,
+                          .bytes = 240000});
   const runtime::PlanRecord back = parse_plan(to_json(plan));
   EXPECT_EQ(back.device, plan.device);
   EXPECT_EQ(back.precision, plan.precision);
@@ -39,6 +42,9 @@ TEST(PlanJson, ComesBackAsItWas) {
   EXPECT_EQ(back.batches[0].by, ChosenBy::measured);
   ASSERT_EQ(back.batches[0].candidates.size(), 2u);
   EXPECT_EQ(back.batches[0].candidates[0].measured_us, 30.25);
+  EXPECT_EQ(back.batches[0].entries, 9000u);
+  EXPECT_EQ(back.batches[0].operations, 120000u);
+  EXPECT_EQ(back.batches[0].bytes, 240000u);
   EXPECT_EQ(to_json(back), to_json(plan));
 }
 

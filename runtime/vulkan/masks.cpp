@@ -1,0 +1,153 @@
+// Masks: constant blocks in bulk get no derivatives and no sums, once kernels without them are
+// there.
+#include <topograd/runtime/held.hpp>
+#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+
+#include <topograd/autodiff/derivatives.hpp>
+#include <topograd/ir/error.hpp>
+#include <topograd/ir/program.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+/// Entries that must be left out, at least, and as a share of all of them.
+constexpr std::uint64_t kLeastLeftOut = 1u << 13;
+constexpr std::uint64_t kShareLeftOut = 8;
+
+}  // namespace
+
+void DeviceTerm::set_mask(std::vector<std::uint32_t> held, std::span<const std::uint8_t> constant) {
+  masked_view_ = view_;
+  masked_view_.shape.held = std::move(held);
+  constant_ = constant;
+}
+
+DeviceTerm::Work DeviceTerm::work(Pass pass, bool stored_terms) {
+  const std::uint64_t number = context_.element_bytes();
+  Work work;
+  if (stored_terms) {
+    const codegen::KernelRequest request = store_request(shape(), pass);
+    work.operations = instances() * ir::operation_count(request.program);
+    work.bytes = instances() * (4 * request.layout.index_columns +
+                                number * (request.layout.data_columns + width(pass)));
+  }
+  for (const auto& set : gather_sets()) {
+    for (std::size_t r = 0; r < set->roles(); ++r) {
+      const std::uint32_t group = set->role_groups()[r];
+      const std::uint64_t entries = set->role_entries()[r];
+      work.entries += entries;
+      if (stored_terms) {
+        work.bytes += entries * (4 + number * shape().groups[group].slots.size());
+        continue;
+      }
+      const codegen::GatherRole role = gather_role(shape(), pass, group, set->owner_width());
+      work.operations += entries * ir::operation_count(role.program);
+      work.bytes += entries * (4 * role.layout.index_columns + number * role.layout.data_columns);
+    }
+  }
+  return work;
+}
+
+void VulkanEngine::find_mask() {
+  mask_ = {};
+  masked_ = false;
+  if (std::ranges::none_of(model_.constant, [](std::uint8_t c) { return c != 0; })) return;
+  std::uint64_t entries = 0, left_out = 0;
+  bool whole_position = false;
+  for (auto& term : terms_) {
+    if (!term) continue;
+    Held held = find_held(term->batch(), term->shape().groups, model_.arrays, model_.constant);
+    entries += held.entries;
+    left_out += held.left_out;
+    whole_position = whole_position || !held.slots.empty();
+    term->set_mask(std::move(held.slots), model_.constant);
+  }
+  if (left_out < kLeastLeftOut || left_out * kShareLeftOut < entries) return;
+  mask_.stage = Mask::Stage::wanted;
+  // Which of the two serves depends on the clock, and their steps may differ in the last bits.
+  if (options_.deterministic || (options_.plan && !options_.plan->empty())) {
+    mask_.stage = Mask::Stage::serving;
+    use_mask(true);
+  }
+}
+
+void VulkanEngine::use_mask(bool masked) {
+  masked_ = masked;
+  for (auto& term : terms_) {
+    if (term) term->use_mask(masked);
+  }
+}
+
+void VulkanEngine::swap_sums(Sums& sums) {
+  std::swap(decisions_, sums.decisions);
+  std::swap(can_fuse_, sums.can_fuse);
+  std::swap(fused_order_, sums.fused_order);
+  std::swap(jacobians_, sums.jacobians);
+  std::swap(stored_, sums.stored);
+}
+
+void VulkanEngine::follow_mask() {
+  using Stage = Mask::Stage;
+  const bool used = !used_sums_.empty() || step_begun_;
+  if (mask_.stage == Stage::wanted && used) begin_mask();
+  if (mask_.stage != Stage::compiling) return;
+  const auto ready = [](const auto& job) { return job->ready(); };
+  if (std::ranges::all_of(mask_.jobs, ready)) serve_mask();
+}
+
+/// Plans and begins to make the kernels of all that was asked for so far.
+void VulkanEngine::begin_mask() {
+  finish_kernels();
+  mask_.stage = Mask::Stage::compiling;
+  mask_.sums.stored.resize(terms_.size());
+  swap_sums(mask_.sums);
+  use_mask(true);
+  if (step_begun_) choose_product();
+  collect([&](CommandList& list) {
+    for (const Pass pass : used_sums_) record_sum(list, pass, operands(x_, &direction_), result_);
+    if (step_begun_) record_step(list);
+  });
+  use_mask(false);
+  swap_sums(mask_.sums);
+  mask_.jobs = std::exchange(context_.begun, {});
+}
+
+void VulkanEngine::serve_mask() {
+  try {
+    for (const auto& job : mask_.jobs) job->get();
+  } catch (const Error&) {  // general kernels go on
+    mask_ = {};
+    return;
+  }
+  finish_begun();
+  mask_.jobs.clear();
+  mask_.stage = Mask::Stage::serving;
+  swap_sums(mask_.sums);
+  mask_.sums = {};
+  use_mask(true);
+  for (auto& term : terms_) {
+    if (term) term->let_general_go();
+  }
+  if (step_begun_) make_curvature();
+  evaluations_.clear();
+  slots_.clear();
+  row_landings_.clear();
+  result_landing_ = {};
+  for (Recorded* recorded : {&linearize_list_, &solve_start_list_, &iterations_list_})
+    *recorded = Recorded{};
+}
+
+std::size_t VulkanEngine::held_arrays() const {
+  if (!masked_) return 0;
+  return static_cast<std::size_t>(
+      std::ranges::count_if(model_.arrays, [&](const ParameterArray& array) {
+        const auto scalars =
+            std::span(model_.constant).subspan(array.offset, array.blocks * array.width);
+        return std::ranges::all_of(scalars, [](std::uint8_t c) { return c != 0; });
+      }));
+}
+
+}  // namespace topograd::runtime::vulkan
