@@ -66,7 +66,8 @@ std::string_view scalar_type(Precision precision);
 /// infinities by their bits. Negative numbers are in parentheses.
 std::string literal(double value, Precision precision);
 
-/// The same number, made from the uniform `zero_bits` so that the driver's compiler does not know it.
+/// The same number, made from the uniform `zero_bits` so that the driver's compiler does not know
+/// it.
 std::string hidden_literal(double value, Precision precision);
 
 /// "3u".
