@@ -38,16 +38,22 @@ std::uint32_t VulkanEngine::block_groups() const {
 }
 
 std::uint32_t VulkanEngine::record_by_blocks(CommandList& list, VectorOps::Run run,
-                                             const BindingTable& table) {
+                                             const BindingTable& with) {
   std::uint32_t groups = 0;
+  BindingTable table = with;
+  const std::uint64_t bytes = context_.element_bytes();
   for (const BlockRange& range : blocks_) {
     if (range.count == 0) continue;
+    const std::uint64_t first = range.blocks_first * bytes;
+    const std::uint64_t size = bytes * range.count * range.width * (range.width + 1) / 2;
+    table.set(BufferRole::blocks, packed_, first, size);
+    table.set(BufferRole::inverse, inverse_, first, size);
     run.width = range.width;
     run.decides = run.op != VectorOp::cg_update || groups == 0;
     run.constants.count = range.count;
     run.constants.first = range.x_first;
     run.constants.out_first = groups;
-    run.constants.blocks_first = range.blocks_first;
+    run.constants.blocks_first = 0;
     groups += vectors_->record(list, run, table);
   }
   return groups;

@@ -8,6 +8,13 @@
 #include <chrono>
 
 namespace topograd::runtime::vulkan {
+namespace {
+
+/// Pieces of diagonal blocks begin at multiples of so many numbers, where buffers can be bound.
+constexpr std::uint64_t kBlockAlignment = 256;
+
+}  // namespace
+
 VulkanEngine::VulkanEngine(const Model& model, const EngineOptions& options)
     : source_(model), options_(options), context_(open_context(options)) {
   compile_before_ = context_.cache->stats();
@@ -129,6 +136,7 @@ void VulkanEngine::write_constants() {
 }
 
 void VulkanEngine::lay_out_blocks() {
+  array_blocks_.clear();
   blocks_.clear();
   diagonal_positions_.assign(model_.scalars, 0);
   packed_blocks_ = 0;
@@ -136,15 +144,23 @@ void VulkanEngine::lay_out_blocks() {
     const std::uint32_t width = array.width > codegen::kMaxBlockWidth ? 1 : array.width;
     const std::uint64_t count = array.blocks * array.width / width;
     const std::uint32_t packed = width * (width + 1) / 2;
-    blocks_.push_back({static_cast<std::uint32_t>(array.offset),
-                       static_cast<std::uint32_t>(packed_blocks_),
-                       static_cast<std::uint32_t>(count), width});
+    array_blocks_.push_back({static_cast<std::uint32_t>(array.offset),
+                             static_cast<std::uint32_t>(packed_blocks_),
+                             static_cast<std::uint32_t>(count), width});
+    const std::uint64_t fit = context_.max_range() / (packed * context_.element_bytes());
+    const std::uint64_t piece = std::max<std::uint64_t>(fit / kBlockAlignment, 1) * kBlockAlignment;
+    for (std::uint64_t first = 0; first < count; first += piece) {
+      blocks_.push_back({static_cast<std::uint32_t>(array.offset + first * width),
+                         static_cast<std::uint32_t>(packed_blocks_ + first * packed),
+                         static_cast<std::uint32_t>(std::min(piece, count - first)), width});
+    }
     for (std::uint64_t k = 0; k < array.blocks * array.width; ++k) {
       const std::uint64_t i = k % width;
       diagonal_positions_[array.offset + k] = static_cast<std::uint32_t>(
           packed_blocks_ + k / width * packed + i * width - i * (i + 1) / 2 + i);
     }
     packed_blocks_ += count * packed;
+    packed_blocks_ = (packed_blocks_ + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
   }
 }
 

@@ -46,6 +46,7 @@ void GatherSet::cut_into_parts() {
        std::uint64_t{context_.element_bytes()} * view_.shape.layout.data_columns});
   const std::uint64_t most_entries = context_.max_range() / entry_bytes;
   const std::uint64_t most_items = context_.max_range() / (4 * (roles + 1));
+  const std::uint64_t most_span = most_owners();
   std::uint32_t first = 0;
   while (first < items) {
     const std::uint32_t begin = plan_.starts[std::size_t{first} * roles];
@@ -54,7 +55,8 @@ void GatherSet::cut_into_parts() {
                                                            : items;
     std::uint32_t last = first + 1;
     while (last < end && last - first < most_items &&
-           plan_.starts[(std::size_t{last} + 1) * roles] - begin <= most_entries) {
+           plan_.starts[(std::size_t{last} + 1) * roles] - begin <= most_entries &&
+           (last >= plan_.direct_items || plan_.outputs[last] - plan_.outputs[first] < most_span)) {
       ++last;
     }
     add_part(first, last);
@@ -68,6 +70,8 @@ void GatherSet::add_part(std::uint32_t first_item, std::uint32_t last_item) {
   part.items = last_item - first_item;
   part.direct = first_item < plan_.direct_items;
   part.light = first_item < plan_.light_items;
+  part.first_output = plan_.outputs[first_item];
+  part.last_output = plan_.outputs[last_item - 1];
   part.first_entry = plan_.starts[first_item * roles];
   part.entries = plan_.starts[last_item * roles] - part.first_entry;
   std::vector<std::uint32_t> starts(plan_.starts.begin() + first_item * roles,
@@ -169,23 +173,39 @@ void GatherSet::refresh_data() {
 }
 
 void GatherSet::add_levels() {
+  const std::uint64_t most_span = most_owners();
   for (const GatherPlan::Level& level : plan_.levels) {
-    LevelPart part;
-    part.to_owners = level.to_owners;
-    part.items = static_cast<std::uint32_t>(level.target.size());
-    std::vector<std::uint32_t> starts = {0};
-    for (std::size_t k = 0; k < level.target.size(); ++k) {
-      for (std::uint32_t p = level.first[2 * k]; p < level.first[2 * k + 1]; ++p) {
-        part.partials.push_back(p);
+    for (std::size_t first = 0; first < level.target.size();) {
+      std::size_t last = first + 1;
+      while (last < level.target.size() &&
+             (!level.to_owners || level.target[last] - level.target[first] < most_span)) {
+        ++last;
       }
-      starts.push_back(static_cast<std::uint32_t>(part.partials.size()));
+      add_level(level, first, last);
+      first = last;
     }
-    part.targets = level.target;
-    part.starts = make_buffer(context_, starts, "level_starts");
-    part.owners = make_buffer(context_, level.target, "level_owners");
-    part.outputs = make_buffer(context_, level.target, "level_outputs");
-    levels_.push_back(std::move(part));
   }
+}
+
+void GatherSet::add_level(const GatherPlan::Level& level, std::size_t first, std::size_t last) {
+  LevelPart part;
+  part.to_owners = level.to_owners;
+  part.items = static_cast<std::uint32_t>(last - first);
+  std::vector<std::uint32_t> starts = {0};
+  for (std::size_t k = first; k < last; ++k) {
+    for (std::uint32_t p = level.first[2 * k]; p < level.first[2 * k + 1]; ++p) {
+      part.partials.push_back(p);
+    }
+    starts.push_back(static_cast<std::uint32_t>(part.partials.size()));
+  }
+  const auto targets = std::span(level.target).subspan(first, last - first);
+  part.targets.assign(targets.begin(), targets.end());
+  part.first_output = targets.front();
+  part.last_output = targets.back();
+  part.starts = make_buffer(context_, starts, "level_starts");
+  part.owners = make_buffer(context_, targets, "level_owners");
+  part.outputs = make_buffer(context_, targets, "level_outputs");
+  levels_.push_back(std::move(part));
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -13,6 +13,9 @@ using codegen::BufferRole;
 
 namespace {
 
+/// Numbers of a buffer are bound from multiples of this on.
+constexpr std::uint64_t kOutAlignment = 64;
+
 /// 0, 1, 2, ...
 bool counts_up(std::span<const std::uint32_t> values) {
   for (std::size_t k = 0; k < values.size(); ++k) {
@@ -135,6 +138,35 @@ BindingTable bind_operands(const Operands& operands, const BatchView& view) {
   return made;
 }
 
+std::uint64_t GatherSet::most_owners() const {
+  const std::uint32_t width = plan_.owner_width;
+  // A scalar's place among packed triangles of blocks up to the greatest width.
+  const std::uint64_t sums = plan_.array == kScalars            ? (codegen::kMaxBlockWidth + 2) / 2
+                             : width <= codegen::kMaxBlockWidth ? width * (width + 1) / 2
+                                                                : width;
+  constexpr std::uint64_t kSlack = 4 * kOutAlignment;
+  const std::uint64_t numbers = context_.max_range() / context_.element_bytes();
+  return numbers <= kSlack + sums ? 1 : (numbers - kSlack) / sums;
+}
+
+std::uint32_t GatherSet::bind_out(BindingTable& table, const SumTarget& target, std::uint32_t sums,
+                                  std::uint32_t first_output, std::uint32_t last_output) const {
+  const std::uint64_t bytes = context_.element_bytes();
+  if (target.out->size() <= context_.max_range()) {
+    table.set(BufferRole::out, *target.out);
+    return static_cast<std::uint32_t>(target.first);
+  }
+  std::uint64_t first = target.first + std::uint64_t{first_output} * sums;
+  std::uint64_t last = target.first + std::uint64_t{last_output} * sums + sums;
+  if (target.positions != nullptr) {
+    first = (*target.positions)[first_output];
+    last = (*target.positions)[last_output] + 1;
+  }
+  first = first / kOutAlignment * kOutAlignment;
+  table.set(BufferRole::out, *target.out, first * bytes, (last - first) * bytes);
+  return static_cast<std::uint32_t>(target.first - first);
+}
+
 std::uint64_t GatherSet::run(CommandList& list, Kernels& kernels, BindingTable& table,
                              std::uint32_t sums, std::uint32_t out_stride, SumTarget target) {
   if (target.positions != nullptr) place_outputs(*target.positions);
@@ -151,9 +183,12 @@ std::uint64_t GatherSet::run(CommandList& list, Kernels& kernels, BindingTable& 
     push.stride = part.entries;
     push.out_stride = out_stride;
     push.x_first = static_cast<std::uint32_t>(plan_.x_first);
-    push.out_first = part.direct ? static_cast<std::uint32_t>(target.first) : 0;
     push.overwrite = !part.direct || target.overwrite;
-    table.set(BufferRole::out, part.direct ? *target.out : kernels.partials[0]);
+    if (part.direct) {
+      push.out_first = bind_out(table, target, sums, part.first_output, part.last_output);
+    } else {
+      table.set(BufferRole::out, kernels.partials[0]);
+    }
     dispatch_all(context_, list, part.light ? kernels.sum : kernels.heavy, table, push, part.items);
   }
   const std::uint64_t dispatches = list.dispatches() - before;
@@ -172,10 +207,13 @@ void GatherSet::combine(CommandList& list, Kernels& kernels, std::uint32_t sums,
     table.set(BufferRole::outputs, placed ? level.placed_outputs : level.outputs);
     table.set(BufferRole::entries, level.entries.at(sums));
     table.set(BufferRole::terms, kernels.partials[source]);
-    table.set(BufferRole::out, level.to_owners ? *target.out : kernels.partials[1 - source]);
     codegen::PushConstants push;
     push.out_stride = 1;
-    push.out_first = level.to_owners ? static_cast<std::uint32_t>(target.first) : 0;
+    if (level.to_owners) {
+      push.out_first = bind_out(table, target, sums, level.first_output, level.last_output);
+    } else {
+      table.set(BufferRole::out, kernels.partials[1 - source]);
+    }
     push.overwrite = !level.to_owners || target.overwrite;
     dispatch_all(context_, list, kernels.combine, table, push, level.items);
     if (!level.to_owners) source = 1 - source;

@@ -103,6 +103,7 @@ class GatherSet {
     std::uint32_t items = 0, entries = 0, first_entry = 0;
     bool direct = true;  // writes to owners
     bool light = true;   // an item is for one invocation, not for a workgroup
+    std::uint32_t first_output = 0, last_output = 0;  // of items that write to owners
     Buffer starts, owners, outputs, placed_outputs, instances, index, data;
     std::vector<std::uint32_t> item_outputs;  // kept for owners of single scalars
   };
@@ -111,6 +112,7 @@ class GatherSet {
     std::vector<std::uint32_t> targets;
     std::uint32_t items = 0;
     bool to_owners = false;
+    std::uint32_t first_output = 0, last_output = 0;
     std::vector<std::uint32_t> partials;      // by entry
     std::map<std::uint32_t, Buffer> entries;  // by sums of an owner
   };
@@ -126,6 +128,13 @@ class GatherSet {
   void cut_into_parts();
   void add_part(std::uint32_t first_item, std::uint32_t last_item);
   void add_levels();
+  void add_level(const GatherPlan::Level& level, std::size_t first, std::size_t last);
+  /// Owners between the first and the last of a dispatch, at most, so that their sums fit a range.
+  std::uint64_t most_owners() const;
+  /// Binds what a dispatch writes, all of it or, beyond a range, the part around its owners.
+  /// Returns the position of owner 0 in what is bound, modulo 2^32.
+  std::uint32_t bind_out(BindingTable& table, const SumTarget& target, std::uint32_t sums,
+                         std::uint32_t first_output, std::uint32_t last_output) const;
   void choose_workgroups();
   void upload_columns(Part& part);
   std::vector<std::uint32_t> entry_indices(const Part& part,

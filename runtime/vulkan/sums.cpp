@@ -149,7 +149,7 @@ void VulkanEngine::record_blocks(CommandList& list, const Operands& operands) {
                     {.out = &packed_, .positions = &diagonal_positions_});
         continue;
       }
-      const BlockRange& range = blocks_[set->array()];
+      const BlockRange& range = array_blocks_[set->array()];
       const Pass pass = range.width == set->owner_width() ? Pass::blocks : Pass::diagonal;
       set->record(list, pass, operands, {.out = &packed_, .first = range.blocks_first});
     }

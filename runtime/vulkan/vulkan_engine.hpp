@@ -21,7 +21,7 @@
 
 namespace topograd::runtime::vulkan {
 
-/// Where an array's diagonal blocks lie, and as blocks of which width they are inverted.
+/// Where diagonal blocks of an array lie, and as blocks of which width they are inverted.
 struct BlockRange {
   std::uint32_t x_first = 0;       ///< first scalar of the array
   std::uint32_t blocks_first = 0;  ///< position of its first packed triangle
@@ -267,7 +267,8 @@ class VulkanEngine final : public Engine {
   std::unique_ptr<VectorOps> vectors_;
   std::vector<std::unique_ptr<DeviceTerm>> terms_;
   std::vector<std::uint64_t> structure_versions_, data_versions_;
-  std::vector<BlockRange> blocks_;
+  std::vector<BlockRange> array_blocks_;           // by array
+  std::vector<BlockRange> blocks_;                 // the same in pieces that fit a range
   std::vector<std::uint32_t> diagonal_positions_;  // of each scalar in the packed blocks
   std::uint64_t packed_blocks_ = 0;
 

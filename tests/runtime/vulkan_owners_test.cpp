@@ -182,5 +182,31 @@ TEST_F(VulkanOwners, OwnersOfAnyDegreeMeetInOneTerm) {
   }
 }
 
+// x fits the range that buffers are bound with, the diagonal blocks of its arrays do not.
+TEST_F(VulkanOwners, DiagonalBlocksBeyondTheRangeLieInPieces) {
+  const struct {
+    const char* name;
+    OwnedModel model;
+    std::uint64_t range;
+  } rows[] = {{"blocks of three", springs_model(600, 2400), 16384},
+              {"single scalars of blocks of four", chain_model(3600), 32768}};
+  const runtime::StepRequest request{.lambda = 0.1, .linear_tolerance = 1e-12};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    const OwnedModel& m = row.model;
+    std::vector<double> steps[2];
+    for (const bool whole : {true, false}) {
+      const auto engine = runtime::vulkan::make_vulkan_engine(
+          m.model, {.max_storage_buffer_range = whole ? 0 : row.range, .deterministic = true});
+      engine->set_point(m.x);
+      engine->linearize();
+      EXPECT_GT(engine->try_step(request).linear_iterations, 0);
+      steps[whole].resize(m.x.size());
+      engine->last_step(steps[whole]);
+    }
+    EXPECT_LE(relative_difference(steps[0], steps[1]), 1e-8);
+  }
+}
+
 }  // namespace
 }  // namespace topograd::test
