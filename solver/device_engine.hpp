@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/runtime/engine.hpp>
+#include <topograd/runtime/hybrid/executor.hpp>
 #include <topograd/runtime/rows.hpp>
 #include <topograd/solver/placement.hpp>
 
@@ -12,6 +13,15 @@ namespace topograd {
 /// Looks for the device that the options choose. Does not throw for what is missing: that is in the
 /// facts.
 DeviceFacts probe_device(const SolverOptions& options);
+
+/// The device that the options choose, for tasks; opened when one comes. After probe_device() found
+/// it usable.
+std::unique_ptr<runtime::hybrid::DeviceBackend> make_device_backend(const SolverOptions& options);
+
+/// Adds the devices of this machine to an executor: all of them, or the one that is named. Returns
+/// how many can be used; none in a build without Vulkan. Throws Error{InvalidArgument} for bad
+/// options.
+std::size_t add_devices(runtime::hybrid::Executor& executor, const SolverOptions& options = {});
 
 /// Throws what the backend throws, and Error{Unsupported} in a build without it.
 std::unique_ptr<runtime::Engine> make_device_engine(const runtime::Model& model,

@@ -13,6 +13,12 @@ DeviceFacts probe_device(const SolverOptions&) {
   return {.code = ErrorCode::Unsupported, .problem = kProblem};
 }
 
+std::unique_ptr<runtime::hybrid::DeviceBackend> make_device_backend(const SolverOptions&) {
+  return runtime::hybrid::make_unavailable_backend("vulkan", kProblem);
+}
+
+std::size_t add_devices(runtime::hybrid::Executor&, const SolverOptions&) { return 0; }
+
 std::unique_ptr<runtime::Engine> make_device_engine(const runtime::Model&,
                                                     const runtime::EngineOptions&) {
   throw Error(ErrorCode::Unsupported, std::string("backend vulkan: ") + kProblem);

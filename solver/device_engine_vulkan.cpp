@@ -3,6 +3,7 @@
 
 #include <topograd/runtime/vulkan/device.hpp>
 #include <topograd/runtime/vulkan/engine.hpp>
+#include <topograd/runtime/vulkan/hybrid_backend.hpp>
 #include <topograd/runtime/vulkan/rows.hpp>
 
 #include <vector>
@@ -40,6 +41,16 @@ DeviceFacts probe_device(const SolverOptions& options) {
       throw;  // the caller's mistake, not the machine's
     return {.code = error.code(), .problem = error.what()};
   }
+}
+
+std::unique_ptr<runtime::hybrid::DeviceBackend> make_device_backend(const SolverOptions& options) {
+  const vk::DeviceOptions wanted = device_options(options);
+  const std::vector<vk::DeviceInfo> list = vk::devices(wanted);
+  return vk::make_hybrid_backend(wanted, list.at(vk::choose_device(list, wanted)));
+}
+
+std::size_t add_devices(runtime::hybrid::Executor& executor, const SolverOptions& options) {
+  return vk::add_vulkan_devices(executor, device_options(options));
 }
 
 std::unique_ptr<runtime::Engine> make_device_engine(const runtime::Model& model,

@@ -145,7 +145,7 @@ struct Evaluator::Impl {
       return f(engine());
     } catch (const Error& error) {
       if (!session.may_leave || !is_device_failure(error.code())) throw;
-      open(take_over(model, options, error));
+      open(take_over(model, options, error, session.route.get()));
       move_to(x);
       return f(engine());
     }
@@ -328,7 +328,8 @@ struct Evaluator::Impl {
       } catch (const Error& error) {
         if (!session.may_leave || !is_device_failure(error.code())) throw;
         state.error = nullptr;
-        if (session.engine->backend() != "cpu") open(take_over(model, options, error));
+        if (session.engine->backend() != "cpu")
+          open(take_over(model, options, error, session.route.get()));
         engine().begin(state.kind, state.x, state.p, span_of(state.out))->finish();
       }
     }

@@ -6,6 +6,8 @@
 #include <topograd/solver/host/host_engine.hpp>
 #include <topograd/solver/mixed_engine.hpp>
 
+#include <optional>
+
 namespace topograd {
 namespace {
 
@@ -66,20 +68,35 @@ Session device_session(const ProblemModel& model, const SolverOptions& options, 
 
 std::string Session::reason() const { return tiers ? tiers->reason(why) : why; }
 
-Session open_session(const ProblemModel& model, const SolverOptions& options, bool tiers) {
+Session open_session(const ProblemModel& model, const SolverOptions& options, bool tiers,
+                     const char* operation) {
   if (model.model.terms.empty())
     return cpu_session(model, options, "cpu: every residual runs on the host");
-  Placement placement = place(options, model.instances(), names_device(options), probe_device);
-  if (placement.backend == Backend::cpu) return cpu_session(model, options, placement.why);
+  const bool named =
+      names_device(options) || (options.backend == Backend::automatic &&
+                                hybrid_executor().scheduler().options().admit_software);
+  std::optional<DeviceFacts> facts;
+  Placement placement = place(options, model.instances(), named, [&](const SolverOptions& wanted) {
+    return facts.emplace(probe_device(wanted));
+  });
+  auto route = std::make_unique<Route>(model, options, operation);
+  placement = route->decide(std::move(placement), named, facts ? &*facts : nullptr);
+  Session session;
   try {
-    return device_session(model, options, std::move(placement.why), tiers);
+    session = placement.backend == Backend::cpu
+                  ? cpu_session(model, options, placement.why)
+                  : device_session(model, options, std::move(placement.why), tiers);
   } catch (const Error& error) {
     if (options.backend != Backend::automatic || !is_device_failure(error.code())) throw;
-    return take_over(model, options, error);
+    return take_over(model, options, error, route.get());
   }
+  session.route = std::move(route);
+  return session;
 }
 
-Session take_over(const ProblemModel& model, const SolverOptions& options, const Error& failure) {
+Session take_over(const ProblemModel& model, const SolverOptions& options, const Error& failure,
+                  Route* route) {
+  if (route) route->failed(failure);
   return cpu_session(model, options, std::string("cpu: the device failed: ") + failure.what());
 }
 
@@ -89,19 +106,6 @@ Session on_host(Session session, const ProblemModel& model) {
   return session;
 }
 
-bool is_device_failure(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::NoLoader:
-    case ErrorCode::NoDriver:
-    case ErrorCode::NoDevice:
-    case ErrorCode::Unsupported:
-    case ErrorCode::ShaderCompile:
-    case ErrorCode::LayoutMismatch:
-    case ErrorCode::DeviceLost:
-    case ErrorCode::OutOfDeviceMemory:
-    case ErrorCode::Timeout: return true;
-    default: return false;
-  }
-}
+bool is_device_failure(ErrorCode code) { return runtime::hybrid::is_device_failure(code); }
 
 }  // namespace topograd

@@ -4,6 +4,7 @@
 #include <topograd/runtime/engine.hpp>
 #include <topograd/solver/model.hpp>
 #include <topograd/solver/placement.hpp>
+#include <topograd/solver/routing.hpp>
 #include <topograd/solver/tiered_engine.hpp>
 
 #include <memory>
@@ -16,6 +17,7 @@ struct Session {
   bool follows_branches = false;  ///< the engine does, and changes the model for it (retrace.hpp)
   bool may_leave = false;         ///< on a device under `automatic`: the CPU takes over if it fails
   const TieredEngine* tiers = nullptr;  ///< inside of `engine`, where the interpreter serves first
+  std::unique_ptr<Route> route;         ///< what decided; null after a take_over()
 
   /// What kernels run on in the long run: "cpu" or "vulkan".
   std::string planned_backend() const { return tiers ? "vulkan" : engine->backend(); }
@@ -29,13 +31,18 @@ struct Session {
 /// (tiered_engine.hpp).
 ///
 ///   model, options  outlive the session; options are resolved
+///   operation       for the executor's thresholds and statistics: a literal
 ///   tiers           false: the device serves from the start, and its first evaluations wait
 ///
 /// Throws what place() and a forced engine throw.
-Session open_session(const ProblemModel& model, const SolverOptions& options, bool tiers = true);
+Session open_session(const ProblemModel& model, const SolverOptions& options, bool tiers = true,
+                     const char* operation = "evaluate");
 
-/// The interpreter in the place of a device that failed.
-Session take_over(const ProblemModel& model, const SolverOptions& options, const Error& failure);
+/// The interpreter in the place of a device that failed; the executor is told.
+///
+///   route  of the session that failed, or null
+Session take_over(const ProblemModel& model, const SolverOptions& options, const Error& failure,
+                  Route* route);
 
 /// Puts what only the host can do around the session's engine (host/host_engine.hpp).
 ///

@@ -10,6 +10,7 @@
 #include <topograd/solver/retrace.hpp>
 #include <topograd/solver/session.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -57,6 +58,27 @@ class Solve {
     return std::move(summary_);
   }
 
+  /// Remembers how long an outer step took where it ran.
+  void note(const IterationSummary& iteration) {
+    const bool device = session_.engine->backend() != "cpu";
+    summary_.iterations.back().on_device = device;
+    // While kernels are made, the interpreter shares its threads with compilers.
+    const double compiled = session_.engine->stats().compile_wall_ms;
+    const bool cold = compiled != compiled_ms_;
+    compiled_ms_ = compiled;
+    if (iteration.iteration == 0 || cold || (session_.tiers && !device)) return;
+    step_seconds_.push_back(iteration.iteration_time_in_seconds - callback_seconds_);
+  }
+
+  /// Asks the caller, beside the time of the steps.
+  CallbackReturn call_back(const IterationSummary& iteration, const IterationCallback& callback) {
+    const Clock::time_point begin = Clock::now();
+    if (options_.update_state_every_iteration) show_state();
+    const CallbackReturn answer = callback(iteration);
+    callback_seconds_ = seconds_since(begin);
+    return answer;
+  }
+
   /// Brings the best point of a running solve to the caller's memory.
   void show_state() {
     keep_best();
@@ -96,20 +118,31 @@ class Solve {
 
   /// Until a rule ends it; once more on the CPU if a device fails that `automatic` had chosen.
   void minimize() {
-    open(open_session(model_, options_));
+    open(open_session(model_, options_, true, "solve"));
     try {
       run_method();
     } catch (const Error& error) {
       if (!session_.may_leave || !is_device_failure(error.code())) throw;
       keep_best();
       summary_.add(session_.engine->stats());
-      open(take_over(model_, options_, error));
+      step_seconds_.clear();
+      open(take_over(model_, options_, error, session_.route.get()));
       run_method();
     }
     keep_best();
+    teach();
     describe_place(*session_.engine);
     summary_.add(session_.engine->stats());
     if (steps_) summary_.linear_solver = steps_->kind();  // the host's are settled at the first
+  }
+
+  /// The median of the steps, without the first one, which brings tables and buffers.
+  void teach() {
+    if (!session_.route || step_seconds_.size() < 3) return;
+    const auto middle =
+        step_seconds_.begin() + 1 + static_cast<std::ptrdiff_t>((step_seconds_.size() - 1) / 2);
+    std::nth_element(step_seconds_.begin() + 1, middle, step_seconds_.end());
+    session_.route->measured(session_.engine->backend() != "cpu", 1e6 * *middle);
   }
 
   void run_method() {
@@ -240,6 +273,9 @@ class Solve {
   bool on_host_ = false;  // steps are made there, for these reasons:
   std::string why_host_;
   SolverOptions host_options_;
+  std::vector<double> step_seconds_;  // of one side
+  double compiled_ms_ = 0;            // up to the last step
+  double callback_seconds_ = 0;       // of the caller's callback after it
 };
 
 }  // namespace
@@ -270,12 +306,11 @@ Summary solve(Problem& problem, const SolverOptions& options) {
   if (settled.method == Method::automatic) settled.method = chosen_method(problem);
   refuse_energies(problem, settled.method);
   Solve* running = nullptr;
-  if (settled.callback && settled.update_state_every_iteration) {
-    settled.callback = [&running, callback = options.callback](const IterationSummary& iteration) {
-      running->show_state();
-      return callback(iteration);
-    };
-  }
+  settled.callback = [&running, &options](const IterationSummary& iteration) {
+    running->note(iteration);
+    return options.callback ? running->call_back(iteration, options.callback)
+                            : CallbackReturn::SOLVER_CONTINUE;
+  };
   Solve solve(problem, settled, options.method);
   running = &solve;
   return solve.run();

@@ -35,8 +35,9 @@ struct IterationSummary {
   double relative_decrease = 0;    ///< gain ratio: actual over predicted decrease
   double trust_region_radius = 0;  ///< after the step
   int linear_iterations = 0;
-  double step_size = 0;  ///< along the direction of a line search, or the learning rate
-  int evaluations = 0;   ///< of cost and gradient by a line search
+  double step_size = 0;    ///< along the direction of a line search, or the learning rate
+  int evaluations = 0;     ///< of cost and gradient by a line search
+  bool on_device = false;  ///< of solve(): a device ran it
   double iteration_time_in_seconds = 0;
   double cumulative_time_in_seconds = 0;
 };

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,18 +39,20 @@ enum class Override { none, cpu, device };
 
 /// A task as the scheduler sees it.
 struct TaskShape {
-  Hash128 kernel;                ///< of what runs: another kernel, another history
-  std::string_view operation;    ///< word for thresholds and reports: "map", "solve"
-  std::uint64_t size = 0;        ///< items
-  std::uint64_t bytes_in = 0;    ///< that a device needs
-  std::uint64_t bytes_out = 0;   ///< that come back
-  std::uint64_t bytes_held = 0;  ///< of memory on the device; 0 = bytes_in + bytes_out
+  Hash128 kernel;                        ///< of what runs: another kernel, another history
+  std::string_view operation;            ///< word for thresholds and reports: "map", "solve"
+  std::uint64_t size = 0;                ///< items
+  std::optional<std::uint64_t> minimum;  ///< items below which it stays on the CPU, for this task
+  std::uint64_t bytes_in = 0;            ///< that a device needs
+  std::uint64_t bytes_out = 0;           ///< that come back
+  std::uint64_t bytes_held = 0;          ///< of memory on the device; 0 = bytes_in + bytes_out
   /// Of bytes_in, what is there already, by target; targets beyond its end hold nothing.
   std::span<const std::uint64_t> resident;
   std::uint64_t targets = kEveryTarget;  ///< that can run it at all, one bit each
   Features features;
   Override where = Override::none;
-  double deadline_us = 0;  ///< 0 = none; with one there is no exploring
+  bool admit_software = false;  ///< for this task
+  double deadline_us = 0;       ///< 0 = none; with one there is no exploring
 };
 
 /// Why a target was chosen.
@@ -111,7 +114,8 @@ struct Outcome {
   ErrorCode error = ErrorCode::Internal;  ///< unless success
   Terms times;  ///< measured; what a backend cannot tell apart is in `kernel`
   std::uint64_t bytes_up = 0, bytes_down = 0;  ///< moved for it
-  bool cold = false;  ///< something was compiled, opened or allocated: teaches nothing
+  bool cold = false;     ///< something was compiled, opened or allocated: teaches nothing
+  bool settled = false;  ///< medians of repeated runs: the first sample counts like others
 };
 
 }  // namespace topograd::runtime::hybrid

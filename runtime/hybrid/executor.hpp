@@ -71,8 +71,8 @@ class Executor {
   /// The target of a device by its name, or kCpu if none has it.
   std::size_t find_device(std::string_view name) const;
 
-  /// Writes what was learned where HybridOptions::state says; also done at the end. False if that
-  /// was not possible, or is not asked for.
+  /// Writes what was learned where HybridOptions::state says; also done at the end if there is
+  /// anything new. False if that was not possible, or is not asked for.
   bool save_state();
 
   /// The CPU first, then the devices in their order.

@@ -13,7 +13,7 @@ Executor::Executor(HybridOptions options, Clock clock)
       trace_(options_.trace_events),
       threads_(options_.threads),
       arena_(std::make_unique<Arena>()) {
-  if (options_.state.empty()) return;
+  if (options_.state.empty() || options_.state == "none") return;
   state_ = std::make_unique<KnowledgeFile>(options_.state);
   std::optional<Knowledge> known = state_->load();
   if (known) {
@@ -28,7 +28,7 @@ Executor::Executor(HybridOptions options, Clock clock)
 Executor::~Executor() {
   arena_ = nullptr;
   try {
-    save_state();
+    if (scheduler_.lessons() > 0) save_state();
   } catch (...) {
     // Nothing that a next run could not do without.
   }

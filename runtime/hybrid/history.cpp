@@ -110,7 +110,8 @@ void History::shift(double log_factor) {
   moved_at_ = total_;
 }
 
-History::Recorded History::record(std::uint64_t size, double us, const HybridOptions& options) {
+History::Recorded History::record(std::uint64_t size, double us, const HybridOptions& options,
+                                  bool settled) {
   const int at_class = size_class(size);
   const Sample sample{static_cast<double>(std::max<std::uint64_t>(size, 1)),
                       std::log(std::max(us, 1e-3))};
@@ -120,7 +121,7 @@ History::Recorded History::record(std::uint64_t size, double us, const HybridOpt
   if ((begun_ & bit) == 0) {
     begun_ |= bit;
     c.first = sample;
-    return {Verdict::first};
+    if (!settled) return {Verdict::first};
   }
   if (!has(at_class)) {
     used_ |= bit;

@@ -59,8 +59,11 @@ class History {
     double residual = 0;  ///< log(measured / expected), where something was expected of this class
   };
 
+  ///   settled  a median of several runs, so that the first counts, too
+  ///
   /// Cost: the median of one class.
-  Recorded record(std::uint64_t size, double us, const HybridOptions& options);
+  Recorded record(std::uint64_t size, double us, const HybridOptions& options,
+                  bool settled = false);
   /// Cost: some tens of ns.
   Estimate at(std::uint64_t size) const;
 

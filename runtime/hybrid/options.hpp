@@ -57,7 +57,8 @@ struct HybridOptions {
   std::uint64_t threads = 0;       ///< of the CPU side; 0 = all
   bool telemetry = true;           ///< counters and histograms
   std::uint64_t trace_events = 0;  ///< last ones that are kept for a trace; 0 = no trace
-  std::string state;  ///< folder that histories are kept in; empty = none, "default" = the caches'
+  /// Folder that histories are kept in; empty or "none" = nowhere, "default" = the caches'.
+  std::string state;
 };
 
 /// Options from a JSON object whose names are those of the fields; what it leaves out is as in

@@ -39,15 +39,15 @@ bool Scheduler::admits(std::size_t target) const {
   return target < targets_.size() && usable(target);
 }
 
-bool Scheduler::usable(std::size_t target) const {
+bool Scheduler::usable(std::size_t target, bool admit_software) const {
   const DeviceTarget& device = targets_[target].device;
-  return device.available && (!device.software || options_.admit_software);
+  return device.available && (!device.software || options_.admit_software || admit_software);
 }
 
 std::optional<Reason> Scheduler::refusal(const TaskShape& task, const Kernel* kernel,
                                          std::size_t target, double now) const {
   const Target& t = targets_[target];
-  if (!usable(target)) return Reason::no_device;
+  if (!usable(target, task.admit_software)) return Reason::no_device;
   if (!t.breaker.admits(now))
     return t.breaker.opened_by_rate() ? Reason::success_rate : Reason::breaker_open;
   const std::uint64_t refused = kernel ? kernel->refused : 0;
@@ -144,7 +144,8 @@ void Scheduler::weigh(const TaskShape& task, Kernel* kernel, Decision& decision)
     decision.target = decision.speed_up >= decision.needed ? decision.device : kCpu;
     return;
   }
-  const bool small = static_cast<double>(task.size) < threshold_of(task.operation);
+  // A task with a minimum of its own has been asked about that already.
+  const bool small = !task.minimum && static_cast<double>(task.size) < threshold_of(task.operation);
   decision.reason = small ? Reason::below_threshold : Reason::unmeasured;
   decision.target = small ? kCpu : decision.device;
 }
@@ -175,7 +176,8 @@ Decision Scheduler::decide(const TaskShape& task) {
                              (task.where == Override::none && options_.force == Force::device);
   if (forced_cpu) {
     decision.reason = Reason::forced;
-  } else if (!forced_device && task.size < minimum_batch(options_, task.operation)) {
+  } else if (!forced_device &&
+             task.size < task.minimum.value_or(minimum_batch(options_, task.operation))) {
     decision.reason = Reason::below_minimum;
   } else {
     decision.reason = find_device(task, kernel, decision);

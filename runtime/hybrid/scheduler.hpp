@@ -84,6 +84,8 @@ class Scheduler {
   std::uint64_t samples(const TaskShape& task, std::size_t target) const;
   /// Items below which kernels of an operation that have not been measured stay on the CPU.
   double threshold(std::string_view operation) const;
+  /// Outcomes that were recorded and taught something.
+  std::uint64_t lessons() const;
 
   std::vector<TargetState> targets() const;
   Knowledge knowledge() const;
@@ -118,7 +120,7 @@ class Scheduler {
     double queued_us = 0;
   };
 
-  bool usable(std::size_t target) const;
+  bool usable(std::size_t target, bool admit_software = false) const;
   std::optional<Reason> refusal(const TaskShape& task, const Kernel* kernel, std::size_t target,
                                 double now) const;
   Prediction predicted(const TaskShape& task, const Kernel* kernel, std::size_t target) const;
@@ -128,7 +130,7 @@ class Scheduler {
   void weigh_measured(const TaskShape& task, Kernel& kernel, Decision& decision) const;
   bool explores(const TaskShape& task, const Decision& decision);
   void learn(const TaskShape& task, std::size_t target, const Outcome& outcome);
-  void learn_kernel(const TaskShape& task, std::size_t target, double us);
+  void learn_kernel(const TaskShape& task, std::size_t target, double us, bool settled);
   void keep_row(Target& target, const TaskShape& task, double us);
   void judge(const TaskShape& task, std::size_t target, const Outcome& outcome);
   void move_threshold(const TaskShape& task, const Kernel& kernel, std::size_t device);
@@ -144,7 +146,7 @@ class Scheduler {
   std::vector<Target> targets_;
   mutable std::unordered_map<Hash128, Kernel> kernels_;
   std::map<std::string, double, std::less<>> thresholds_;
-  std::uint64_t tick_ = 0;
+  std::uint64_t tick_ = 0, lessons_ = 0;
   std::uint64_t since_exploring_ = 0;
   double total_us_ = 0, explored_us_ = 0;
 };

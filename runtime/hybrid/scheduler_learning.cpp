@@ -100,12 +100,12 @@ void Scheduler::keep_row(Target& target, const TaskShape& task, double us) {
   }
 }
 
-void Scheduler::learn_kernel(const TaskShape& task, std::size_t target, double us) {
+void Scheduler::learn_kernel(const TaskShape& task, std::size_t target, double us, bool settled) {
   Target& t = targets_[target];
   Kernel& kernel = make(task.kernel, task.operation);
   if (kernel.targets.size() <= target) kernel.targets.resize(target + 1);
   History& history = kernel.targets[target];
-  const History::Recorded recorded = history.record(task.size, us, options_);
+  const History::Recorded recorded = history.record(task.size, us, options_, settled);
   if (recorded.verdict == History::Verdict::normal &&
       history.samples(size_class(task.size)) <= kRowsPerClass)
     keep_row(t, task, us);
@@ -126,7 +126,8 @@ void Scheduler::learn(const TaskShape& task, std::size_t target, const Outcome& 
   if (!outcome.success || outcome.cold) return;
   Target& t = targets_[target];
   const Terms& times = outcome.times;
-  learn_kernel(task, target, times.kernel);
+  ++lessons_;
+  learn_kernel(task, target, times.kernel, outcome.settled);
   if (outcome.bytes_up > 0 && times.upload > 0)
     t.upload.record(outcome.bytes_up, times.upload, options_);
   if (outcome.bytes_down > 0 && times.read_back > 0)
@@ -187,6 +188,11 @@ std::uint64_t Scheduler::samples(const TaskShape& task, std::size_t target) cons
   const Kernel* kernel = find(task.kernel);
   if (!kernel || target >= kernel->targets.size()) return 0;
   return kernel->targets[target].samples(size_class(task.size));
+}
+
+std::uint64_t Scheduler::lessons() const {
+  const std::lock_guard lock(mutex_);
+  return lessons_;
 }
 
 double Scheduler::threshold(std::string_view operation) const {

@@ -41,9 +41,14 @@ struct Compiled {
 class VulkanBackend final : public hybrid::DeviceBackend {
  public:
   VulkanBackend(const DeviceOptions& options, std::uint64_t resident_bytes)
-      : options_(options), device_(open(options)), residents_(resident_bytes) {}
+      : options_(options),
+        device_(open(options)),
+        info_(device_->info()),
+        residents_(resident_bytes) {}
+  VulkanBackend(const DeviceOptions& options, std::uint64_t resident_bytes, DeviceInfo info)
+      : options_(options), info_(std::move(info)), residents_(resident_bytes) {}
 
-  hybrid::Capabilities capabilities() const override { return describe(device()->info()); }
+  hybrid::Capabilities capabilities() const override { return describe(info_); }
   static hybrid::Capabilities describe(const DeviceInfo& info);
 
   RunReport run(const DeviceProgram& program) override;
@@ -55,6 +60,7 @@ class VulkanBackend final : public hybrid::DeviceBackend {
  private:
   std::shared_ptr<Device> device() const {
     const std::lock_guard lock(mutex_);
+    if (!device_) device_ = open(options_);
     return device_;
   }
   Compiled compiled(Device& device, const DeviceProgram& program, RunReport& report);
@@ -67,7 +73,8 @@ class VulkanBackend final : public hybrid::DeviceBackend {
 
   const DeviceOptions options_;
   mutable std::mutex mutex_;
-  std::shared_ptr<Device> device_;
+  mutable std::shared_ptr<Device> device_;
+  const DeviceInfo info_;
   mutable ResidentArrays residents_;
   std::map<Hash128, Compiled> kernels_;  // by source
   double least_submit_us_ = 1e9;         // of submissions without uploads before them
@@ -286,7 +293,7 @@ std::vector<hybrid::Figure> VulkanBackend::figures() const {
 void VulkanBackend::reopen() {
   {
     const std::lock_guard lock(mutex_);
-    if (!device_->lost()) return;
+    if (device_ && !device_->lost()) return;
     kernels_.clear();
     residents_.clear();
   }
@@ -300,6 +307,11 @@ void VulkanBackend::reopen() {
 std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& options,
                                                            std::uint64_t resident_bytes) {
   return std::make_unique<VulkanBackend>(options, resident_bytes);
+}
+
+std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& options,
+                                                           const DeviceInfo& info) {
+  return std::make_unique<VulkanBackend>(options, kResidentBytes, info);
 }
 
 std::size_t add_vulkan_devices(hybrid::Executor& executor, const DeviceOptions& options) {

@@ -8,12 +8,21 @@
 
 namespace topograd::runtime::vulkan {
 
+/// Of inputs that stay on a device, unless another bound is given.
+inline constexpr std::uint64_t kResidentBytes = std::uint64_t{1} << 30;
+
 /// A device that runs programs (hybrid::DeviceProgram). Inputs with a key stay there, up to
 /// `resident_bytes` in all, the least recently used leaving first.
 ///
 /// Throws as open().
 std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(
-    const DeviceOptions& options = {}, std::uint64_t resident_bytes = std::uint64_t{1} << 30);
+    const DeviceOptions& options = {}, std::uint64_t resident_bytes = kResidentBytes);
+
+/// The same, opened when the first task comes.
+///
+///   info  of the device that the options choose
+std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& options,
+                                                           const DeviceInfo& info);
 
 /// Adds each device that is found; one that cannot be opened is added as not available. Without a
 /// loader, a driver or a device nothing is added.

@@ -6,6 +6,7 @@
 #include <topograd/api/check/gradients.hpp>
 #include <topograd/api/check/ops.hpp>
 #include <topograd/api/check/random.hpp>
+#include <topograd/api/check/routing.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -152,6 +153,65 @@ void check_gradients(const Arguments& arguments) {
   finish(arguments, text, report);
 }
 
+struct RoutingArguments {
+  std::string backend, json;
+  check::RoutingOptions options;
+};
+
+void check_routing(const RoutingArguments& arguments) {
+  check::RoutingOptions options = arguments.options;
+  if (!arguments.backend.empty()) options.backend = parse_backend(arguments.backend);
+  const check::RoutingReport found = check::check_routing(options);
+  ordered_json report = {{"check", "routing"},
+                         {"broken", found.broken()},
+                         {"device", found.device},
+                         {"tasks", found.tasks},
+                         {"right_share", found.right_share},
+                         {"time_over_oracle", found.time_over_oracle},
+                         {"decision_ns", found.decision_ns},
+                         {"median_task_us", found.median_task_us},
+                         {"explored", found.explored},
+                         {"wrong_results", found.wrong_results},
+                         {"results", ordered_json::array()}};
+  std::string text = "operations       items        cpu us     device us   on cpu  on device\n";
+  char line[160];
+  for (const check::RoutingTruth& t : found.truths) {
+    report["results"].push_back({{"operations", t.operations},
+                                 {"size", t.size},
+                                 {"cpu_us", t.cpu_us},
+                                 {"device_us", t.device_us},
+                                 {"on_cpu", t.on_cpu},
+                                 {"on_device", t.on_device}});
+    std::snprintf(line, sizeof line, "%10llu  %10llu  %12.1f  %12.1f  %7llu  %9llu\n",
+                  static_cast<unsigned long long>(t.operations),
+                  static_cast<unsigned long long>(t.size), t.cpu_us, t.device_us,
+                  static_cast<unsigned long long>(t.on_cpu),
+                  static_cast<unsigned long long>(t.on_device));
+    text += line;
+  }
+  std::snprintf(line, sizeof line,
+                "%llu tasks, %.1f %% right, %.1f %% over the oracle, %.0f ns a decision%s\n",
+                static_cast<unsigned long long>(found.tasks), 100 * found.right_share,
+                100 * found.time_over_oracle, found.decision_ns, found.broken() ? "  BROKEN" : "");
+  text += found.device.empty() ? "no device: nothing to decide\n" : line;
+  Arguments out;
+  out.json = arguments.json;
+  finish(out, text, report);
+}
+
+void add_routing(CLI::App& check) {
+  auto arguments = std::make_shared<RoutingArguments>();
+  CLI::App* command =
+      check.add_subcommand("routing", "Tasks of many sizes against the faster side of each");
+  command->add_option("--backend", arguments->backend,
+                      "vulkan: software, too; automatic: devices that are none, or named");
+  command->add_option("--device", arguments->options.device, "index or name of a Vulkan device");
+  command->add_option("--seconds", arguments->options.seconds, "for all of it (20)");
+  command->add_option("--seed", arguments->options.seed, "of the trace (1)");
+  command->add_option("--json", arguments->json, "file for the report, - for standard output");
+  command->callback([arguments] { check_routing(*arguments); });
+}
+
 void add_one(CLI::App& check, const char* name, const char* what,
              void (*run)(const Arguments& arguments)) {
   auto arguments = std::make_shared<Arguments>();
@@ -177,6 +237,7 @@ void add_check(CLI::App& app) {
   add_one(*command, "random", "Random programs against the evaluator", check_random);
   add_one(*command, "gradients", "Gradients of whole problems against the evaluator",
           check_gradients);
+  add_routing(*command);
 }
 
 }  // namespace topograd::command

@@ -11,6 +11,7 @@
 #include "command/solve_peers.hpp"
 #include "command/solve_sets.hpp"
 #include "command/solver_arguments.hpp"
+#include "command/telemetry.hpp"
 #include "draw/canvas.hpp"
 #include "draw/scene.hpp"
 
@@ -33,7 +34,7 @@ namespace {
 struct Arguments {
   ProblemArguments problem;
   SolverArguments solver;
-  std::string out, json, report;
+  std::string out, json, report, metrics, trace;
   std::string command;  // how this was called
   bool quiet = false;
   std::vector<std::string> peers;
@@ -52,6 +53,7 @@ PageContent page_head(const Arguments& arguments) {
 
 void solve_many(const Arguments& arguments) {
   if (!arguments.out.empty()) refuse(arguments, "--out expects a problem that has a mesh");
+  if (!arguments.trace.empty()) refuse(arguments, "--trace expects a problem, not a set of them");
   check_peers(arguments.peers, arguments.problem);
   const SetReport report =
       solve_set(arguments.problem, arguments.solver, arguments.peers, arguments.silent());
@@ -60,6 +62,7 @@ void solve_many(const Arguments& arguments) {
   if (!arguments.report.empty())
     write_text(arguments.report, html_set_report(json, page_head(arguments)));
   write_json(arguments.json, json);
+  write_metrics(arguments.metrics);
 }
 
 SolverOptions options_of(const Arguments& arguments, const NamedProblem& named) {
@@ -175,6 +178,8 @@ void solve_problem(const Arguments& arguments) {
     write_text(picture_path(arguments.out), png);
   }
   if (!arguments.report.empty()) write_page(arguments, *named, summary, peers, png);
+  write_metrics(arguments.metrics);
+  write_trace(arguments.trace, summary);
   if (arguments.json.empty()) return;
   nlohmann::ordered_json json = json_of(summary, *named);
   json["unread_blocks"] = unread.size();
@@ -212,6 +217,10 @@ void add_solve(CLI::App& app) {
                       "another solver to run on the same problem: ceres (all but problem files "
                       "and mgh --count)");
   command->add_option("--json", arguments->json, "file for the report, - for standard output");
+  command->add_option("--metrics", arguments->metrics,
+                      "file for what was counted: Prometheus text, or JSON if it ends in .json");
+  command->add_option("--trace", arguments->trace,
+                      "file for a trace to open in Perfetto or chrome://tracing");
   command->add_flag("--quiet", arguments->quiet, "print no summary");
   command->callback([arguments, command] {
     arguments->command = line_of(*command);

@@ -1,0 +1,174 @@
+// Measures both sides, then asks the executor.
+#include <topograd/api/check/routing.hpp>
+
+#include <topograd/api/check/routing_task.hpp>
+#include <topograd/ir/error.hpp>
+#include <topograd/runtime/hybrid/executor.hpp>
+#include <topograd/solver/device_engine.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <random>
+
+namespace topograd::check {
+namespace {
+
+namespace hybrid = runtime::hybrid;
+
+constexpr std::uint64_t kRounds[] = {1, 8, 64, 256, 1024};
+constexpr double kRightWithin = 1.1;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// The device of the options, or nothing.
+std::unique_ptr<hybrid::DeviceBackend> find_device(const RoutingOptions& options) {
+  if (options.backend == Backend::cpu) return nullptr;
+  const SolverOptions wanted{.device = options.device};
+  const DeviceFacts facts = probe_device(wanted);
+  if (options.backend == Backend::vulkan && !facts.usable)
+    throw Error(facts.code, "check routing: backend vulkan: " + facts.problem);
+  const bool admitted = options.backend == Backend::vulkan || names_device(wanted);
+  if (!facts.usable || (facts.software && !admitted)) return nullptr;
+  return make_device_backend(wanted);
+}
+
+/// An executor of its own, that knows nothing of other runs.
+std::unique_ptr<hybrid::Executor> fresh(const RoutingOptions& options) {
+  auto executor = std::make_unique<hybrid::Executor>(hybrid::HybridOptions{.admit_software = true});
+  if (auto device = find_device(options)) executor->add_device(std::move(device));
+  return executor;
+}
+
+class Check {
+ public:
+  explicit Check(const RoutingOptions& options)
+      : options_(options), arrays_(10'000'000), executor_(fresh(options)), random_(options.seed) {
+    const auto list = executor_->capabilities();
+    if (list.size() > 1) report_.device = list[1].name;
+  }
+
+  RoutingReport run() {
+    measure();
+    if (!report_.device.empty()) {
+      // The same device, and nothing learned from the measurements.
+      executor_ = fresh(options_);
+      warm_up();
+      trace();
+    }
+    time_decisions();
+    return std::move(report_);
+  }
+
+ private:
+  /// Median of runs after one that brings kernels and buffers; µs, with everything around it.
+  double measured(RoutingTask& task, hybrid::Override where) {
+    task.where = where;
+    std::vector<double> us;
+    for (int k = 0; k < 6; ++k) {
+      const double start = now();
+      executor_->execute(task);
+      us.push_back(1e6 * (now() - start));
+      report_.wrong_results += task.wrong();
+      if (k >= 2 && us.back() > most_us()) break;
+    }
+    std::nth_element(us.begin() + 1,
+                     us.begin() + 1 + static_cast<std::ptrdiff_t>((us.size() - 1) / 2), us.end());
+    return us[1 + (us.size() - 1) / 2];
+  }
+
+  double most_us() const { return 1e6 * options_.seconds / 500; }
+
+  /// Sizes 10, 32, 100, ... up to 10⁷ or what there is time for.
+  void measure() {
+    for (const std::uint64_t rounds : kRounds) {
+      for (int half = 2; half <= 14; ++half) {
+        const auto size = static_cast<std::uint64_t>(std::llround(std::pow(10, half / 2.0)));
+        RoutingTask task(arrays_, rounds, size);
+        RoutingTruth truth{.operations = 2 * rounds, .size = size};
+        truth.cpu_us = measured(task, hybrid::Override::cpu);
+        if (!report_.device.empty()) truth.device_us = measured(task, hybrid::Override::device);
+        report_.truths.push_back(truth);
+        if (std::max(truth.cpu_us, truth.device_us) > most_us()) break;
+      }
+    }
+  }
+
+  void warm_up() {
+    for (const RoutingTruth& truth : report_.truths) {
+      const double power = std::log10(static_cast<double>(truth.size));
+      if (std::abs(power - std::round(power)) > 0.1) continue;
+      RoutingTask task(arrays_, truth.operations / 2, truth.size);
+      hybrid::Task* const list[] = {&task};
+      executor_->warm_up(list, 4);
+    }
+  }
+
+  void trace() {
+    const double end = now() + options_.seconds / 2;
+    std::uint64_t right = 0;
+    double chosen_us = 0, best_us = 0;
+    while (now() < end || report_.tasks < 64) {
+      RoutingTruth& truth = report_.truths[random_() % report_.truths.size()];
+      RoutingTask task(arrays_, truth.operations / 2, truth.size);
+      const hybrid::ExecutionStats stats = executor_->execute(task);
+      const bool on_cpu = stats.device == "cpu";
+      report_.wrong_results += task.wrong();
+      const double us = on_cpu ? truth.cpu_us : truth.device_us;
+      const double best = std::min(truth.cpu_us, truth.device_us);
+      ++(on_cpu ? truth.on_cpu : truth.on_device);
+      ++report_.tasks;
+      report_.explored += stats.decision.reason == hybrid::Reason::explored ? 1 : 0;
+      right += us < kRightWithin * best ? 1 : 0;
+      chosen_us += us;
+      best_us += best;
+    }
+    report_.right_share = static_cast<double>(right) / static_cast<double>(report_.tasks);
+    report_.time_over_oracle = chosen_us / best_us - 1;
+  }
+
+  /// The best of some rounds: what else runs here only adds.
+  void time_decisions() {
+    std::vector<hybrid::TaskShape> shapes;
+    std::vector<double> us;
+    for (const RoutingTruth& truth : report_.truths) {
+      shapes.push_back(RoutingTask(arrays_, truth.operations / 2, truth.size).shape());
+      us.push_back(report_.device.empty() ? truth.cpu_us : std::min(truth.cpu_us, truth.device_us));
+    }
+    std::ranges::sort(us);
+    report_.median_task_us = us[us.size() / 2];
+    report_.decision_ns = 1e9;
+    hybrid::Scheduler& scheduler = executor_->scheduler();
+    for (int round = 0; round < 100; ++round) {
+      const double start = now();
+      for (const hybrid::TaskShape& shape : shapes) scheduler.cancel(scheduler.decide(shape));
+      report_.decision_ns =
+          std::min(report_.decision_ns, 1e9 * (now() - start) / static_cast<double>(shapes.size()));
+    }
+  }
+
+  const RoutingOptions options_;
+  RoutingArrays arrays_;
+  RoutingReport report_;
+  std::unique_ptr<hybrid::Executor> executor_;
+  std::mt19937_64 random_;
+};
+
+}  // namespace
+
+bool RoutingReport::broken() const {
+  return right_share < 0.95 || time_over_oracle > 0.05 || wrong_results > 0 ||
+         decision_ns > std::max(1000.0, 10 * median_task_us);
+}
+
+RoutingReport check_routing(const RoutingOptions& options) {
+  if (!(options.seconds > 0))
+    throw Error(ErrorCode::InvalidArgument,
+                "check routing: seconds must be > 0, got " + std::to_string(options.seconds));
+  return Check(options).run();
+}
+
+}  // namespace topograd::check

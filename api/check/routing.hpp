@@ -1,0 +1,50 @@
+// Self-test of routing: does the hybrid executor send tasks to the side that is faster here?
+#pragma once
+
+#include <topograd/solver/options.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace topograd::check {
+
+struct RoutingOptions {
+  /// automatic: the best device that is no software. vulkan: any, or Error. cpu: none.
+  Backend backend = Backend::automatic;
+  std::string device;   ///< index or name; empty as everywhere
+  double seconds = 20;  ///< for measuring and for the trace together, > 0
+  std::uint64_t seed = 1;
+};
+
+/// One kernel at one size: medians of runs that were sent to each side.
+struct RoutingTruth {
+  std::uint64_t operations = 0;  ///< an item
+  std::uint64_t size = 0;
+  double cpu_us = 0, device_us = 0;         ///< 0 where there is no device
+  std::uint64_t on_cpu = 0, on_device = 0;  ///< of the trace
+};
+
+struct RoutingReport {
+  std::string device;       ///< empty: none
+  std::uint64_t tasks = 0;  ///< of the trace
+  double right_share = 1;   ///< that ran on the faster side, or where the two differ by under 10 %
+  double time_over_oracle = 0;  ///< measured on the same medians
+  double decision_ns = 0;
+  double median_task_us = 0;
+  std::uint64_t explored = 0, wrong_results = 0;
+  std::vector<RoutingTruth> truths;
+
+  /// right_share >= 0.95, time_over_oracle <= 0.05, decision_ns <= 1 µs or 1 % of the median task,
+  /// and no wrong result.
+  bool broken() const;
+};
+
+/// Measures five kernels of 2 to 2,048 operations an item at sizes 10¹ to 10⁷ (as far as a run
+/// takes 1/500 of the time) on both sides; warms a fresh executor up at the powers of ten; then
+/// lets it decide over a random trace of the other sizes.
+///
+/// Throws Error{NoDevice, ...} for backend vulkan without a device.
+RoutingReport check_routing(const RoutingOptions& options);
+
+}  // namespace topograd::check

@@ -1,0 +1,128 @@
+// Placements as tasks of the hybrid executor.
+#include <topograd/solver/routing.hpp>
+
+#include <topograd/solver/device_engine.hpp>
+
+#include <algorithm>
+#include <mutex>
+
+namespace topograd {
+namespace {
+
+namespace hybrid = runtime::hybrid;
+
+hybrid::HybridOptions process_options() {
+  hybrid::HybridOptions base;
+  base.state = "default";
+  return hybrid::environment_hybrid_options(std::move(base));
+}
+
+/// Of what an outer step does: topologies, precision, and how steps are made.
+ir::Hash128 kernel_of(const ProblemModel& model, const SolverOptions& options) {
+  std::vector<ir::Hash128> topologies;
+  for (const runtime::Term& term : model.model.terms) topologies.push_back(term.topology->hash);
+  std::ranges::sort(topologies);
+  ir::Hash128 hash;
+  for (const ir::Hash128& topology : topologies) {
+    hash.add(topology.high);
+    hash.add(topology.low);
+  }
+  hash.add(static_cast<std::uint64_t>(options.precision));
+  hash.add(static_cast<std::uint64_t>(options.method));
+  hash.add(static_cast<std::uint64_t>(options.linear_solver));
+  return hash;
+}
+
+std::string reason_text(const hybrid::Decision& decision, const std::string& device) {
+  char numbers[120];
+  switch (decision.reason) {
+    case hybrid::Reason::slower:
+      std::snprintf(numbers, sizeof numbers, "speed-up %.2f measured, %.2f needed",
+                    decision.speed_up, decision.needed);
+      return "cpu: \"" + device + "\" is slower here (" + numbers + ")";
+    case hybrid::Reason::breaker_open:
+    case hybrid::Reason::success_rate:
+      return "cpu: \"" + device + "\" failed before and is left alone for a while";
+    case hybrid::Reason::explored:
+      return "cpu: to know how long it takes there, beside \"" + device + "\"";
+    default:
+      return "cpu: \"" + device + "\" was not chosen (" +
+             std::string(hybrid::name(decision.reason)) + ")";
+  }
+}
+
+}  // namespace
+
+hybrid::Executor& hybrid_executor() {
+  static hybrid::Executor executor(process_options());
+  return executor;
+}
+
+Route::Route(const ProblemModel& model, const SolverOptions& options, const char* operation)
+    : options_(options),
+      operation_(operation),
+      kernel_(kernel_of(model, options)),
+      instances_(model.instances()) {}
+
+hybrid::TaskShape Route::shape() const {
+  return {.kernel = kernel_,
+          .operation = operation_,
+          .size = instances_,
+          .minimum = options_.fallback_threshold,
+          .targets = std::uint64_t{1} << device_ | 1};
+}
+
+/// Adds the device where nobody has met it before.
+std::size_t Route::target_of(const DeviceFacts& facts) const {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  hybrid::Executor& executor = hybrid_executor();
+  const std::size_t known = executor.find_device(facts.name);
+  return known != hybrid::kCpu ? known : executor.add_device(make_device_backend(options_));
+}
+
+Placement Route::decide(Placement rules, bool named, const DeviceFacts* facts) {
+  if (facts && facts->usable) device_ = target_of(*facts);
+  if (options_.backend != Backend::automatic || options_.deterministic) return rules;
+  hybrid::TaskShape task = shape();
+  task.admit_software = named;
+  if (rules.backend == Backend::cpu) task.targets = 1;
+  decision_ = hybrid_executor().decide(task);
+  if (rules.backend == Backend::cpu || decision_->target != hybrid::kCpu) return rules;
+  return {Backend::cpu, reason_text(*decision_, facts->name)};
+}
+
+void Route::failed(const Error& failure) {
+  hybrid::Executor& executor = hybrid_executor();
+  const hybrid::Outcome outcome{.success = false, .error = failure.code()};
+  if (decision_ && decision_->target != hybrid::kCpu) {
+    executor.record(shape(), *decision_, outcome);
+    executor.record_fallback(shape(), *decision_, failure);
+    decision_.reset();
+  } else if (device_ != hybrid::kCpu) {
+    executor.scheduler().record(shape(), device_, outcome);
+  }
+}
+
+void Route::measured(bool on_device, double step_us) {
+  const hybrid::Outcome outcome{.times = {.kernel = step_us}, .settled = true};
+  const std::size_t target = on_device ? device_ : hybrid::kCpu;
+  if (on_device && device_ == hybrid::kCpu) return;
+  if (decision_ && decision_->target == target) {
+    hybrid_executor().record(shape(), *decision_, outcome);
+    decision_.reset();
+  } else {
+    hybrid_executor().scheduler().record(shape(), target, outcome);
+  }
+}
+
+Route::~Route() {
+  if (!decision_) return;
+  try {
+    hybrid_executor().record(shape(), *decision_, {.cold = true});
+  } catch (...) {
+    // Counters alone suffer.
+  }
+}
+
+}  // namespace topograd

@@ -1,0 +1,55 @@
+// What Backend::automatic asks, and learns from: the executor of this process.
+#pragma once
+
+#include <topograd/runtime/hybrid/executor.hpp>
+#include <topograd/solver/model.hpp>
+#include <topograd/solver/placement.hpp>
+
+#include <memory>
+#include <optional>
+
+namespace topograd {
+
+/// Made at the first call, with options from the environment; what it has learned is kept in the
+/// folder of the caches (HybridOptions::state). Any thread.
+///
+/// Throws Error{InvalidArgument} for variables that cannot be read.
+runtime::hybrid::Executor& hybrid_executor();
+
+/// The place of one solve or Evaluator as the process's executor decides it, and how it went there.
+/// Never used after the model has changed. What is not told before the end counts as having gone
+/// well, and teaches no times. One thread.
+class Route {
+ public:
+  /// `operation` for thresholds and statistics: a literal.
+  Route(const ProblemModel& model, const SolverOptions& options, const char* operation);
+  ~Route();
+  Route(const Route&) = delete;
+  Route& operator=(const Route&) = delete;
+
+  /// Asks, where `automatic` leaves a choice: what the rules allow stays, or becomes the CPU where
+  /// measurements or the circuit breaker say so. Asks nothing with `deterministic`.
+  ///
+  ///   rules  place()'s answer
+  ///   named  software may be chosen
+  ///   facts  of the device that place() looked at; null if it did not look
+  Placement decide(Placement rules, bool named, const DeviceFacts* facts);
+
+  /// The device failed; the CPU takes over if `automatic` chose it.
+  void failed(const Error& failure);
+  /// Median time of one outer step, once things are warm, where all of them ran.
+  void measured(bool on_device, double step_us);
+
+ private:
+  runtime::hybrid::TaskShape shape() const;
+  std::size_t target_of(const DeviceFacts& facts) const;
+
+  const SolverOptions& options_;
+  const char* operation_;
+  ir::Hash128 kernel_;
+  std::uint64_t instances_ = 0;
+  std::size_t device_ = runtime::hybrid::kCpu;  // target of the device that was looked at
+  std::optional<runtime::hybrid::Decision> decision_;
+};
+
+}  // namespace topograd

@@ -1,0 +1,123 @@
+// `automatic` through the executor of the process: the software device is admitted by an option,
+// what was measured decides, and a device that failed is left alone for a while.
+#include <gtest/gtest.h>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/runtime/platform.hpp>
+#include <topograd/runtime/vulkan/device.hpp>
+#include <topograd/solver/evaluator.hpp>
+#include <topograd/solver/routing.hpp>
+#include <topograd/solver/solve.hpp>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "problems/springs.hpp"
+#include "support/validation.hpp"
+
+namespace topograd {
+namespace {
+
+namespace hybrid = runtime::hybrid;
+
+class VulkanRouting : public test::VulkanTest {
+ protected:
+  void SetUp() override {
+    test::VulkanTest::SetUp();
+    if (IsSkipped()) return;
+    runtime::platform::set_environment("TOPOGRAD_HYBRID_ADMIT_SOFTWARE", "1");
+    ASSERT_EQ(options_.backend, Backend::automatic);
+    ASSERT_TRUE(options_.device.empty());
+    options_.fallback_threshold = 0;
+  }
+  static std::uint64_t routed(hybrid::Reason reason) {
+    std::uint64_t sum = 0;
+    for (const auto& [key, n] : hybrid_executor().telemetry().counts().routing)
+      sum += key.second == reason ? n : 0;
+    return sum;
+  }
+  SolverOptions options_;
+};
+
+TEST_F(VulkanRouting, AdmittedSoftwareReallyRuns) {
+  const auto springs = problems::springs(12);
+  const std::uint64_t before = routed(hybrid::Reason::unmeasured);
+  Evaluator e(springs->problem, options_);
+  const auto begin = std::chrono::steady_clock::now();
+  while (e.backend() == "cpu" &&
+         std::chrono::steady_clock::now() - begin < std::chrono::seconds(60)) {
+    e.cost();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_EQ(e.backend(), "vulkan") << e.why();
+  EXPECT_GT(e.report().kernels_on_device, 0u);
+  EXPECT_EQ(routed(hybrid::Reason::unmeasured), before + 1);
+}
+
+TEST_F(VulkanRouting, SmallProblemsAreCountedAndStayOnTheCpu) {
+  const auto springs = problems::springs(4);
+  options_.fallback_threshold = std::nullopt;
+  const std::uint64_t before = routed(hybrid::Reason::below_minimum);
+  const Summary summary = solve(springs->problem, options_);
+  EXPECT_EQ(summary.backend, "cpu");
+  EXPECT_NE(summary.why.find("are below the threshold of 1024"), std::string::npos) << summary.why;
+  EXPECT_EQ(routed(hybrid::Reason::below_minimum), before + 1);
+}
+
+TEST_F(VulkanRouting, DecidesByWhatItMeasured) {
+  options_.max_iterations = 8;
+  options_.linear_solver = LinearSolver::pcg;
+  double us[2] = {};
+  for (const Backend backend : {Backend::cpu, Backend::vulkan}) {
+    for (int k = 0; k < 3; ++k) {
+      const auto springs = problems::springs(24);
+      SolverOptions forced = options_;
+      forced.backend = backend;
+      ASSERT_GE(solve(springs->problem, forced).num_iterations(), 3);
+    }
+  }
+  const hybrid::Knowledge known = hybrid_executor().scheduler().knowledge();
+  for (const hybrid::Knowledge::Kernel& kernel : known.kernels) {
+    if (kernel.operation != "solve" || kernel.targets.size() < 2) continue;
+    for (const auto& [target, rows] : kernel.targets) us[target == "cpu" ? 0 : 1] = rows[0].us;
+  }
+  ASSERT_GT(us[0], 0);
+  ASSERT_GT(us[1], 0);
+  const auto springs = problems::springs(24);
+  const Summary summary = solve(springs->problem, options_);
+  const double speed_up = us[0] / us[1];
+  if (speed_up < 1) {
+    EXPECT_EQ(summary.backend, "cpu");
+    EXPECT_NE(summary.why.find("is slower here (speed-up"), std::string::npos) << summary.why;
+  }
+  if (speed_up > 1.6) {
+    EXPECT_EQ(summary.why.find("cpu: \""), std::string::npos) << summary.why;
+  }
+  EXPECT_EQ(routed(hybrid::Reason::slower) + routed(hybrid::Reason::faster), 1u);
+}
+
+TEST_F(VulkanRouting, DeviceThatFailedIsLeftAlone) {
+  const auto springs = problems::springs(10);
+  SolverOptions fixed = options_;
+  fixed.deterministic = true;  // the device from the start, whatever was measured
+  Evaluator e(springs->problem, fixed);
+  ASSERT_EQ(e.backend(), "vulkan") << e.why();
+  const double cost = e.cost();
+  constexpr std::int32_t kDeviceLost = -4;  // VK_ERROR_DEVICE_LOST
+  runtime::vulkan::open({})->inject_fault("vkQueueSubmit", 0, kDeviceLost);
+  EXPECT_NEAR(e.cost(), cost, 1e-12 * cost);
+  EXPECT_EQ(e.backend(), "cpu");
+  runtime::vulkan::release_devices();
+
+  Evaluator next(springs->problem, options_);
+  EXPECT_EQ(next.backend(), "cpu");
+  EXPECT_NE(next.why().find("failed before and is left alone"), std::string::npos) << next.why();
+  EXPECT_EQ(routed(hybrid::Reason::breaker_open), 1u);
+  const auto targets = hybrid_executor().scheduler().targets();
+  EXPECT_EQ(targets.at(1).breaker, hybrid::BreakerState::open);
+  EXPECT_EQ(targets.at(1).breaker_openings, 1u);
+}
+
+}  // namespace
+}  // namespace topograd

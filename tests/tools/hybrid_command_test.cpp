@@ -1,0 +1,102 @@
+// check routing, and the metrics and traces of solves, as users run them.
+#include "tools/run_command.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+namespace topograd::test {
+namespace {
+
+std::string text_of(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct File {
+  explicit File(const std::string& name)
+      : path((std::filesystem::temp_directory_path() /
+              ("topograd_" + std::to_string(getpid()) + name))
+                 .string()) {}
+  ~File() { std::remove(path.c_str()); }
+  const std::string path;
+};
+
+TEST(HybridCommand, SolveLeavesMetricsAndATrace) {
+  const File metrics(".prom"), json(".json"), trace(".trace");
+  for (const File* file : {&metrics, &json}) {
+    const CommandResult result =
+        topograd("solve springs --width 12 --quiet --max-iterations 5 --metrics " + file->path +
+                 " --trace " + trace.path);
+    ASSERT_EQ(result.status, 0) << result.err;
+  }
+  const std::string text = text_of(metrics.path);
+  EXPECT_NE(text.find("topograd_routing_total{device=\"cpu\",reason=\"below_minimum\"} 1"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(
+      text.find("topograd_tasks_total{operation=\"solve\",device=\"cpu\",result=\"success\"} 1"),
+      std::string::npos)
+      << text;
+  const nlohmann::json counted = nlohmann::json::parse(text_of(json.path));
+  EXPECT_EQ(counted["metrics"]["topograd_tasks_total"]["samples"][0]["value"], 1);
+  EXPECT_EQ(counted["kernels"][0]["operation"], "solve");
+
+  const nlohmann::json events = nlohmann::json::parse(text_of(trace.path))["traceEvents"];
+  int steps = 0;
+  for (const nlohmann::json& event : events) {
+    if (!event["name"].get<std::string>().starts_with("step")) continue;
+    ++steps;
+    EXPECT_GE(event["ts"].get<double>(), 0);
+    EXPECT_TRUE(event["args"].contains("cost"));
+  }
+  EXPECT_EQ(steps, 6) << "the start and five steps";
+}
+
+TEST(HybridCommand, TraceOfASetIsRefused) {
+  const CommandResult result = topograd("solve nist --trace /tmp/never --quiet");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_NE(result.err.find("--trace expects a problem"), std::string::npos) << result.err;
+}
+
+TEST(HybridCommand, RoutingWithoutADeviceHasNothingToDecide) {
+  const CommandResult result = topograd("check routing --backend cpu --seconds 0.2 --json -");
+  ASSERT_EQ(result.status, 0) << result.out << result.err;
+  const nlohmann::json report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["check"], "routing");
+  EXPECT_EQ(report["device"], "");
+  EXPECT_EQ(report["right_share"], 1);
+  EXPECT_EQ(report["wrong_results"], 0);
+  EXPECT_GT(report["decision_ns"], 0);
+  EXPECT_GT(report["results"].size(), 20u);
+  const CommandResult refused = topograd("check routing --seconds -1");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("seconds must be > 0"), std::string::npos) << refused.err;
+}
+
+TEST(HybridCommand, RoutingOnADeviceGivesRightResults) {
+#ifndef TOPOGRAD_WITH_VULKAN
+  GTEST_SKIP() << "built without Vulkan";
+#endif
+  const CommandResult result = topograd("check routing --backend vulkan --seconds 2 --json -");
+  if (result.status == 2) GTEST_SKIP() << result.err;
+  const nlohmann::json report = nlohmann::json::parse(result.out);
+  // On a busy machine times say little; that results are right, and that the status follows the
+  // report, holds on any.
+  EXPECT_EQ(result.status, report["broken"].get<bool>() ? 1 : 0);
+  EXPECT_GE(report["tasks"], 64);
+  EXPECT_EQ(report["wrong_results"], 0);
+  std::uint64_t on_cpu = 0, on_device = 0;
+  for (const nlohmann::json& row : report["results"]) {
+    on_cpu += row["on_cpu"].get<std::uint64_t>();
+    on_device += row["on_device"].get<std::uint64_t>();
+  }
+  EXPECT_EQ(on_cpu + on_device, report["tasks"]);
+  EXPECT_GT(on_cpu, 0u);
+}
+
+}  // namespace
+}  // namespace topograd::test

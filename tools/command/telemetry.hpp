@@ -1,0 +1,18 @@
+// Files that a solve leaves for dashboards and trace viewers.
+#pragma once
+
+#include <topograd/solver/summary.hpp>
+
+#include <string>
+
+namespace topograd::command {
+
+/// What the executor of this process counted: Prometheus text, JSON for a path that ends in .json,
+/// - for standard output. Does nothing for an empty path. Throws Error{File}.
+void write_metrics(const std::string& path);
+
+/// The phases and steps of a solve, in the lanes of what ran them, as a Chrome trace. Does nothing
+/// for an empty path. Throws Error{File}.
+void write_trace(const std::string& path, const Summary& summary);
+
+}  // namespace topograd::command
