@@ -71,7 +71,16 @@ void VulkanEngine::find_mask() {
   if (options_.deterministic || (options_.plan && !options_.plan->empty())) {
     mask_.stage = Mask::Stage::serving;
     use_mask(true);
+    clear_sums();
   }
+}
+
+/// No kernel of a mask writes what belongs to blocks that are left out.
+void VulkanEngine::clear_sums() {
+  run_once("clear_sums", [&](CommandList& list) {
+    for (const Buffer* sums : {&gradient_, &result_, &product_})
+      list.fill(*sums, 0, model_.scalars * context_.element_bytes(), 0);
+  });
 }
 
 void VulkanEngine::use_mask(bool masked) {
@@ -132,6 +141,7 @@ void VulkanEngine::serve_mask() {
     if (term) term->let_general_go();
   }
   if (step_begun_) make_curvature();
+  clear_sums();
   evaluations_.clear();
   slots_.clear();
   row_landings_.clear();

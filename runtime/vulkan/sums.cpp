@@ -73,7 +73,8 @@ void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& o
                                  const Buffer& out) {
   const std::vector<GatherUse> order = gather_order(pass);
   const auto covered = std::ranges::count_if(order, &GatherUse::covers);
-  if (masked_ || static_cast<std::size_t>(covered) < model_.arrays.size()) {
+  // What a mask leaves out is 0 from the start and stays so.
+  if (static_cast<std::size_t>(covered) + held_arrays() < model_.arrays.size()) {
     list.fill(out, 0, model_.scalars * context_.element_bytes(), 0);
     list.barrier();
   }

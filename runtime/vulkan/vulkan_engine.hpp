@@ -185,6 +185,7 @@ class VulkanEngine final : public Engine {
   void use_mask(bool masked);
   void swap_sums(Sums& sums);
   void serve_mask();
+  void clear_sums();
   /// Arrays all of whose scalars are constant, under a mask.
   std::size_t held_arrays() const;
 
