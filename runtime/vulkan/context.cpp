@@ -37,8 +37,10 @@ std::uint32_t fitting_workgroup(const Limits& limits, std::uint32_t wanted) {
 
 Context open_context(const EngineOptions& options) {
   Context context;
-  context.device = open(device_options(options));
-  context.cache = kernel_cache(context.device);
+  const std::shared_ptr<Device> opened = open(device_options(options));
+  context.device = std::make_shared<Device>(opened->core());
+  context.cache = kernel_cache(opened);  // holds it, so that others find the device open
+  context.compiled = std::make_shared<CompileAccount>();
   context.options = options;
   const DeviceInfo& info = context.device->info();
   if (context.wide() && !info.features.float64) {
@@ -125,8 +127,8 @@ template <class Request>
 LoadedKernel load(Context& context, Request& request) {
   complete(context, request);
   LoadedKernel loaded{.workgroup_size = request.workgroup_size};
-  loaded.job =
-      context.cache->begin([made = std::move(request)] { return codegen::generate(made); });
+  loaded.job = context.cache->begin([made = std::move(request)] { return codegen::generate(made); },
+                                    context.compiled);
   if (context.collecting) context.begun.push_back(loaded.job);
   if (context.loaded.size() < kKernelsInPlan) context.loaded.push_back(loaded.job);
   return loaded;

@@ -21,8 +21,9 @@ inline bool sums_for_products(codegen::VectorOp op) {
 }
 
 struct Context {
-  std::shared_ptr<Device> device;
+  std::shared_ptr<Device> device;  ///< a handle of its own
   std::shared_ptr<KernelCache> cache;
+  std::shared_ptr<CompileAccount> compiled;
   EngineOptions options;
   Rung rung;
   std::uint32_t workgroup_size = 128;

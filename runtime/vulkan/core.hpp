@@ -15,20 +15,15 @@
 #include <topograd/runtime/vulkan/memory_pools.hpp>
 #include <topograd/runtime/vulkan/queue.hpp>
 #include <topograd/runtime/vulkan/staging.hpp>
+#include <topograd/runtime/vulkan/transfers.hpp>
 
 namespace topograd::runtime::vulkan {
 
-/// Counters as they are counted; see Counters.
-struct LiveCounters {
-  std::atomic<std::uint64_t> dispatches{0};
-  std::atomic<std::uint64_t> submissions{0};
-  std::atomic<std::uint64_t> uploads{0};
-  std::atomic<std::uint64_t> bytes_up{0};
-  std::atomic<std::uint64_t> readbacks{0};
-  std::atomic<std::uint64_t> bytes_down{0};
-  std::atomic<std::uint64_t> pipelines_created{0};
-  std::atomic<std::uint64_t> pipeline_cache_hits{0};
-  std::atomic<std::uint64_t> pipeline_ns{0};
+/// Pipelines as they are counted; see Counters.
+struct LivePipelines {
+  std::atomic<std::uint64_t> created{0};
+  std::atomic<std::uint64_t> cache_hits{0};
+  std::atomic<std::uint64_t> ns{0};
 };
 
 /// Handles share it; states (BufferState, ListState, KernelState) point to it and do not own it, so
@@ -54,7 +49,8 @@ class Core {
   const vk::raii::PhysicalDevice physical;
   std::uint32_t family = 0;
   std::uint32_t timestamp_bits = 0;
-  LiveCounters counters;
+  LiveTransfers transfers;  ///< of all handles
+  LivePipelines pipelines;
   Driver driver;
   vk::raii::Device device{nullptr};
   DiskCache disk_cache;

@@ -8,16 +8,37 @@
 namespace topograd::runtime::vulkan {
 
 Counters Counters::operator-(const Counters& earlier) const {
-  return {.dispatches = dispatches - earlier.dispatches,
-          .submissions = submissions - earlier.submissions,
-          .uploads = uploads - earlier.uploads,
-          .bytes_up = bytes_up - earlier.bytes_up,
-          .readbacks = readbacks - earlier.readbacks,
-          .bytes_down = bytes_down - earlier.bytes_down,
-          .pipelines_created = pipelines_created - earlier.pipelines_created,
-          .pipeline_cache_hits = pipeline_cache_hits - earlier.pipeline_cache_hits,
-          .driver_allocations = driver_allocations - earlier.driver_allocations,
-          .pipeline_ms = pipeline_ms - earlier.pipeline_ms};
+  Counters span = *this;
+  span.dispatches -= earlier.dispatches;
+  span.submissions -= earlier.submissions;
+  span.uploads -= earlier.uploads;
+  span.bytes_up -= earlier.bytes_up;
+  span.readbacks -= earlier.readbacks;
+  span.bytes_down -= earlier.bytes_down;
+  span.pipelines_created -= earlier.pipelines_created;
+  span.pipeline_cache_hits -= earlier.pipeline_cache_hits;
+  span.driver_allocations -= earlier.driver_allocations;
+  span.pipeline_ms -= earlier.pipeline_ms;
+  return span;
+}
+
+void LiveTransfers::add(const Transfers& more) {
+  dispatches_ += more.dispatches;
+  submissions_ += more.submissions;
+  uploads_ += more.uploads;
+  bytes_up_ += more.bytes_up;
+  readbacks_ += more.readbacks;
+  bytes_down_ += more.bytes_down;
+  if (whole_ != nullptr) whole_->add(more);
+}
+
+Transfers LiveTransfers::read() const {
+  return {.dispatches = dispatches_,
+          .submissions = submissions_,
+          .uploads = uploads_,
+          .bytes_up = bytes_up_,
+          .readbacks = readbacks_,
+          .bytes_down = bytes_down_};
 }
 
 Submission::Submission(std::shared_ptr<Core> core, std::uint64_t value)
@@ -30,7 +51,8 @@ void Submission::wait(double timeout_seconds) const {
 
 bool Submission::done() const { return !core_ || core_->queue.completed() >= value_; }
 
-Device::Device(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+Device::Device(std::shared_ptr<Core> core)
+    : core_(std::move(core)), transfers_(std::make_shared<LiveTransfers>(&core_->transfers)) {}
 
 const DeviceInfo& Device::info() const { return core_->info; }
 const DeviceOptions& Device::options() const { return core_->options; }
@@ -73,22 +95,21 @@ Submission Device::submit(std::span<const CommandList* const> lists) {
     works.push_back(
         {*state.commands, list->state(), state.buffers, std::exchange(state.first_runs, 0)});
   }
-  const std::uint64_t value = core_->staging.submit(works);
+  const std::uint64_t value = core_->staging.submit(works, *transfers_);
   core_->queue.reap(core_->queue.completed());
-  LiveCounters& counters = core_->counters;
   for (const CommandList* list : lists) {
     ListState& state = *list->state();
     state.last_value = value;
-    counters.dispatches += state.dispatches;
-    counters.uploads += state.uploads;
-    counters.bytes_up += state.bytes_up;
-    counters.readbacks += state.readbacks;
-    counters.bytes_down += state.bytes_down;
+    transfers_->add({.dispatches = state.dispatches,
+                     .uploads = state.uploads,
+                     .bytes_up = state.bytes_up,
+                     .readbacks = state.readbacks,
+                     .bytes_down = state.bytes_down});
   }
   return {core_, value};
 }
 
-void Device::wait_idle() { core_->queue.wait(core_->staging.submit({})); }
+void Device::wait_idle() { core_->queue.wait(core_->staging.submit({}, *transfers_)); }
 
 void Device::upload(const Buffer& buffer, std::uint64_t offset, std::span<const std::byte> bytes) {
   const Upload piece{&buffer, offset, bytes};
@@ -96,8 +117,8 @@ void Device::upload(const Buffer& buffer, std::uint64_t offset, std::span<const 
 }
 
 void Device::upload(std::span<const Upload> uploads) {
-  for (const Upload& piece : uploads) core_->staging.upload(piece);
-  ++core_->counters.uploads;
+  for (const Upload& piece : uploads) core_->staging.upload(piece, *transfers_);
+  transfers_->add({.uploads = 1});
 }
 
 void Device::download(const Buffer& buffer, std::uint64_t offset, std::span<std::byte> bytes) {
@@ -106,23 +127,21 @@ void Device::download(const Buffer& buffer, std::uint64_t offset, std::span<std:
 }
 
 void Device::download(std::span<const Download> downloads) {
-  core_->staging.download(downloads);
-  ++core_->counters.readbacks;
+  core_->staging.download(downloads, *transfers_);
+  transfers_->add({.readbacks = 1});
 }
 
 Counters Device::counters() const {
-  const LiveCounters& live = core_->counters;
-  return {.dispatches = live.dispatches,
-          .submissions = live.submissions,
-          .uploads = live.uploads,
-          .bytes_up = live.bytes_up,
-          .readbacks = live.readbacks,
-          .bytes_down = live.bytes_down,
-          .pipelines_created = live.pipelines_created,
-          .pipeline_cache_hits = live.pipeline_cache_hits,
-          .driver_allocations = core_->memory.statistics().driver_allocations,
-          .pipeline_ms = static_cast<double>(live.pipeline_ns) * 1e-6};
+  const LivePipelines& live = core_->pipelines;
+  Counters counters{core_->transfers.read()};
+  counters.pipelines_created = live.created;
+  counters.pipeline_cache_hits = live.cache_hits;
+  counters.driver_allocations = core_->memory.statistics().driver_allocations;
+  counters.pipeline_ms = static_cast<double>(live.ns) * 1e-6;
+  return counters;
 }
+
+Transfers Device::transfers() const { return transfers_->read(); }
 
 DiskCache& Device::disk_cache() { return core_->disk_cache; }
 void Device::save_pipeline_cache() { core_->kernels.save(); }

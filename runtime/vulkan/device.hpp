@@ -74,14 +74,18 @@ struct DeviceInfo {
   bool software() const { return type == DeviceType::Software; }
 };
 
-/// Totals since a device was opened. Subtract two readings to get a span.
-struct Counters {
+/// What goes to a device and comes from it.
+struct Transfers {
   std::uint64_t dispatches = 0;   ///< of submitted lists, at each submission
   std::uint64_t submissions = 0;  ///< vkQueueSubmit calls, staging included
   std::uint64_t uploads = 0;      ///< upload calls and copies from buffers of kind Upload
   std::uint64_t bytes_up = 0;
   std::uint64_t readbacks = 0;  ///< download calls and copies into buffers of kind Readback
   std::uint64_t bytes_down = 0;
+};
+
+/// Totals since a device was opened. Subtract two readings to get a span.
+struct Counters : Transfers {
   std::uint64_t pipelines_created = 0;
   std::uint64_t pipeline_cache_hits = 0;  ///< kernels found in memory
   std::uint64_t driver_allocations = 0;   ///< vkAllocateMemory calls
@@ -89,6 +93,8 @@ struct Counters {
 
   Counters operator-(const Counters& earlier) const;
 };
+
+class LiveTransfers;
 
 /// One piece of a batched upload or download.
 struct Upload {
@@ -125,6 +131,7 @@ class Submission {
 /// it alive. After a device loss every call throws Error{DeviceLost}; open() then makes a new one.
 class Device {
  public:
+  /// A handle on the device of another one (core()), with transfers() of its own.
   explicit Device(std::shared_ptr<Core> core);
 
   const DeviceInfo& info() const;
@@ -179,7 +186,11 @@ class Device {
     download(buffer, offset, std::as_writable_bytes(values));
   }
 
+  /// Of all handles on the device.
   Counters counters() const;
+  /// Of the calls through this handle. Staged bytes travel with the next submission, which counts
+  /// for the handle that makes it.
+  Transfers transfers() const;
 
   /// Blob cache of this device's identity, e.g. for SPIR-V.
   DiskCache& disk_cache();
@@ -198,6 +209,7 @@ class Device {
 
  private:
   std::shared_ptr<Core> core_;
+  std::shared_ptr<LiveTransfers> transfers_;
 };
 
 /// Lists the Vulkan devices, with masks and overrides of the options applied.

@@ -17,8 +17,6 @@ constexpr std::uint64_t kBlockAlignment = 256;
 
 VulkanEngine::VulkanEngine(const Model& model, const EngineOptions& options)
     : source_(model), options_(options), context_(open_context(options)) {
-  compile_before_ = context_.cache->stats();
-  counters_before_ = context_.device->counters();
   build();
 }
 
@@ -241,14 +239,14 @@ void VulkanEngine::evaluate(const std::string& name,
 }
 
 EngineStats VulkanEngine::stats() const {
-  const Counters counters = context_.device->counters() - counters_before_;
-  const CompileStats compile = context_.cache->stats() - compile_before_;
+  const Transfers transfers = context_.device->transfers();
+  const CompileStats compile = context_.compiled->stats();
   EngineStats stats;
   stats.kernels_on_device = kernels_;
-  stats.submissions = counters.submissions;
-  stats.readbacks = counters.readbacks;
-  stats.bytes_up = counters.bytes_up;
-  stats.bytes_down = counters.bytes_down;
+  stats.submissions = transfers.submissions;
+  stats.readbacks = transfers.readbacks;
+  stats.bytes_up = transfers.bytes_up;
+  stats.bytes_down = transfers.bytes_down;
   stats.shaders_compiled = compile.compiled;
   stats.shader_cache_hits = compile.disk_hits + compile.memory_hits;
   stats.plan_seconds = context_.plan_seconds;

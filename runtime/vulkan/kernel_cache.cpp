@@ -19,6 +19,7 @@ namespace topograd::runtime::vulkan {
 namespace {
 
 using codegen::KernelSource;
+using Clock = CompileAccount::Clock;
 
 std::atomic<std::chrono::milliseconds> compile_delay{std::chrono::milliseconds{0}};
 
@@ -62,38 +63,39 @@ std::optional<std::vector<std::uint32_t>> load(DiskCache& disk, Hash128 key) {
 
 }  // namespace
 
-CompileStats CompileStats::operator-(const CompileStats& earlier) const {
-  return {compiled - earlier.compiled,       disk_hits - earlier.disk_hits,
-          memory_hits - earlier.memory_hits, glsl_ms - earlier.glsl_ms,
-          spirv_ms - earlier.spirv_ms,       pipeline_ms - earlier.pipeline_ms,
-          wall_ms - earlier.wall_ms};
-}
-
-struct KernelCache::Busy {
-  explicit Busy(KernelCache& of) : cache(of) {
-    const std::lock_guard lock(cache.mutex_);
-    if (cache.busy_++ == 0) cache.busy_since_ = Clock::now();
+class CompileAccount::Busy {
+ public:
+  explicit Busy(CompileAccount& of) : account_(of) {
+    const std::lock_guard lock(account_.mutex_);
+    if (account_.busy_++ == 0) account_.busy_since_ = Clock::now();
   }
   ~Busy() {
-    const std::lock_guard lock(cache.mutex_);
-    if (--cache.busy_ > 0) return;
-    cache.stats_.wall_ms +=
-        std::chrono::duration<double, std::milli>(Clock::now() - cache.busy_since_).count();
+    const std::lock_guard lock(account_.mutex_);
+    if (--account_.busy_ > 0) return;
+    account_.stats_.wall_ms +=
+        std::chrono::duration<double, std::milli>(Clock::now() - account_.busy_since_).count();
   }
   Busy(const Busy&) = delete;
   Busy& operator=(const Busy&) = delete;
-  KernelCache& cache;
+
+ private:
+  CompileAccount& account_;
 };
 
-void KernelCache::add(double CompileStats::*time, Clock::time_point start) {
+void CompileAccount::add(double CompileStats::*time, Clock::time_point start) {
   const double spent = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   const std::lock_guard lock(mutex_);
   stats_.*time += spent;
 }
 
-void KernelCache::count(std::uint64_t CompileStats::*counter) {
+void CompileAccount::count(std::uint64_t CompileStats::*counter) {
   const std::lock_guard lock(mutex_);
   ++(stats_.*counter);
+}
+
+CompileStats CompileAccount::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
 }
 
 std::vector<std::uint32_t> compile_checked(const KernelSource& source) {
@@ -104,27 +106,28 @@ std::vector<std::uint32_t> compile_checked(const KernelSource& source) {
   return words;
 }
 
-std::vector<std::uint32_t> KernelCache::module(const KernelSource& source) {
+std::vector<std::uint32_t> KernelCache::module(const KernelSource& source,
+                                               CompileAccount& account) {
   const Hash128 key = source.hash;
   DiskCache& disk = device_->disk_cache();
   if (auto words = load(disk, key)) {
-    count(&CompileStats::disk_hits);
+    account.count(&CompileStats::disk_hits);
     return *words;
   }
   std::vector<std::uint32_t> words = compile_checked(source);
-  count(&CompileStats::compiled);
+  account.count(&CompileStats::compiled);
   disk.store("spirv", key, std::as_bytes(std::span(words)));
   return words;
 }
 
 void set_compile_delay(std::chrono::milliseconds delay) { compile_delay = delay; }
 
-Kernel KernelCache::make(const KernelSource& source) {
+Kernel KernelCache::make(const KernelSource& source, CompileAccount& account) {
   require_features(source, device_->info());
   const Clock::time_point start = Clock::now();
   std::this_thread::sleep_for(compile_delay.load());
-  const std::vector<std::uint32_t> words = module(source);
-  add(&CompileStats::spirv_ms, start);
+  const std::vector<std::uint32_t> words = module(source, account);
+  account.add(&CompileStats::spirv_ms, start);
   const Clock::time_point pipeline_start = Clock::now();
   Kernel kernel = device_->kernel(
       {.spirv = words,
@@ -133,11 +136,11 @@ Kernel KernelCache::make(const KernelSource& source) {
        .push_constant_bytes = static_cast<std::uint32_t>(4 * source.push_constants.size()),
        .constants = {},
        .local_size = {source.workgroup_size, 1, 1}});
-  add(&CompileStats::pipeline_ms, pipeline_start);
+  account.add(&CompileStats::pipeline_ms, pipeline_start);
   return kernel;
 }
 
-Kernel KernelCache::kernel(const KernelSource& source) {
+Kernel KernelCache::kernel(const KernelSource& source, CompileAccount& account) {
   std::promise<Kernel> promise;
   std::shared_future<Kernel> there;
   {
@@ -146,15 +149,16 @@ Kernel KernelCache::kernel(const KernelSource& source) {
     if (fresh) {
       it->second = promise.get_future().share();
     } else {
-      ++stats_.memory_hits;
       there = it->second;
     }
   }
-  // Another thread may still be making it.
-  if (there.valid()) return there.get();
-  const Busy busy(*this);
+  if (there.valid()) {
+    account.count(&CompileStats::memory_hits);
+    return there.get();  // another thread may still be making it
+  }
+  const CompileAccount::Busy busy(account);
   try {
-    Kernel made = make(source);
+    Kernel made = make(source, account);
     promise.set_value(made);
     return made;
   } catch (...) {
@@ -165,22 +169,18 @@ Kernel KernelCache::kernel(const KernelSource& source) {
   }
 }
 
-std::shared_ptr<KernelJob> KernelCache::begin(std::function<KernelSource()> generate) {
-  auto job =
-      std::make_shared<KernelJob>([self = shared_from_this(), generate = std::move(generate)] {
+std::shared_ptr<KernelJob> KernelCache::begin(std::function<KernelSource()> generate,
+                                              std::shared_ptr<CompileAccount> account) {
+  auto job = std::make_shared<KernelJob>(
+      [self = shared_from_this(), generate = std::move(generate), account = std::move(account)] {
         const Clock::time_point start = Clock::now();
         KernelSource source = generate();
-        self->add(&CompileStats::glsl_ms, start);
-        Kernel kernel = self->kernel(source);
+        account->add(&CompileStats::glsl_ms, start);
+        Kernel kernel = self->kernel(source, *account);
         return MadeKernel{std::move(source), std::move(kernel)};
       });
   run_in_background(job);
   return job;
-}
-
-CompileStats KernelCache::stats() const {
-  const std::lock_guard lock(mutex_);
-  return stats_;
 }
 
 std::shared_ptr<KernelCache> kernel_cache(const std::shared_ptr<Device>& device) {

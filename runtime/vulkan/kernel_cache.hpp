@@ -16,7 +16,7 @@
 
 namespace topograd::runtime::vulkan {
 
-/// What making kernels has cost so far. Times are sums over the threads that were at it.
+/// What making kernels has cost. Times are sums over the threads that were at it.
 struct CompileStats {
   std::uint64_t compiled = 0;     ///< modules that went through the compiler
   std::uint64_t disk_hits = 0;    ///< modules read from disk
@@ -25,8 +25,24 @@ struct CompileStats {
   double spirv_ms = 0;            ///< compiler, reflection and disk
   double pipeline_ms = 0;         ///< driver
   double wall_ms = 0;             ///< during which some thread was at it
+};
 
-  CompileStats operator-(const CompileStats& earlier) const;
+/// Of the kernels that one engine asked for. Any thread may call.
+class CompileAccount {
+ public:
+  using Clock = std::chrono::steady_clock;
+  class Busy;  // while one lives, the wall clock runs
+
+  CompileStats stats() const;
+  void count(std::uint64_t CompileStats::*counter);
+  /// Adds to one of the times since `start`.
+  void add(double CompileStats::*time, Clock::time_point start);
+
+ private:
+  mutable std::mutex mutex_;  // guards what follows
+  CompileStats stats_;
+  int busy_ = 0;
+  Clock::time_point busy_since_;
 };
 
 /// Kernels of one device by the hash of their source. Any thread may call.
@@ -34,34 +50,24 @@ class KernelCache : public std::enable_shared_from_this<KernelCache> {
  public:
   explicit KernelCache(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
-  /// The pipeline for `source`.
+  /// The pipeline for `source`; what making it costs is counted in `account`.
   ///
   /// Throws Error{ShaderCompile}, Error{LayoutMismatch} if the module read back disagrees with
   /// source.bindings, Error{Unsupported} if the device lacks what the source needs.
-  Kernel kernel(const codegen::KernelSource& source);
+  Kernel kernel(const codegen::KernelSource& source, CompileAccount& account);
 
   /// Begins to make the kernel of the source that `generate` gives, on the pool; `generate` owns
   /// all that it reads. The job throws what kernel() throws. It keeps the cache and the device.
-  std::shared_ptr<KernelJob> begin(std::function<codegen::KernelSource()> generate);
-
-  CompileStats stats() const;
+  std::shared_ptr<KernelJob> begin(std::function<codegen::KernelSource()> generate,
+                                   std::shared_ptr<CompileAccount> account);
 
  private:
-  using Clock = std::chrono::steady_clock;
-  struct Busy;  // while one lives, the wall clock runs
-
-  Kernel make(const codegen::KernelSource& source);
-  std::vector<std::uint32_t> module(const codegen::KernelSource& source);
-  /// Adds to one of the times since `start`.
-  void add(double CompileStats::*time, Clock::time_point start);
-  void count(std::uint64_t CompileStats::*counter);
+  Kernel make(const codegen::KernelSource& source, CompileAccount& account);
+  std::vector<std::uint32_t> module(const codegen::KernelSource& source, CompileAccount& account);
 
   std::shared_ptr<Device> device_;
   mutable std::mutex mutex_;  // guards what follows
   std::unordered_map<ir::Hash128, std::shared_future<Kernel>> kernels_;
-  CompileStats stats_;
-  int busy_ = 0;
-  Clock::time_point busy_since_;
 };
 
 /// Test hook: each kernel that is made takes so much longer, as if compilers were slow.

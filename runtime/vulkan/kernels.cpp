@@ -110,7 +110,7 @@ const KernelState* Kernels::find_or_make(const KernelDesc& desc) {
     if (fresh) {
       it->second = promise.get_future().share();
     } else {
-      ++core_.counters.pipeline_cache_hits;
+      ++core_.pipelines.cache_hits;
       future = it->second;
     }
   }
@@ -163,8 +163,8 @@ std::shared_ptr<const KernelState> Kernels::make(const KernelDesc& desc) {
   core_.set_name(state->pipeline, desc.name);
   const Clock::duration spent = Clock::now() - begin;
   state->creation_ms = milliseconds(spent);
-  ++core_.counters.pipelines_created;
-  core_.counters.pipeline_ns += static_cast<std::uint64_t>(
+  ++core_.pipelines.created;
+  core_.pipelines.ns += static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
   bool due = false;
   {

@@ -37,7 +37,7 @@ void Queue::start() {
   });
 }
 
-std::uint64_t Queue::submit(std::span<const Work> works) {
+std::uint64_t Queue::submit(std::span<const Work> works, LiveTransfers& account) {
   std::vector<vk::CommandBuffer> commands;
   InFlight flight;
   for (const Work& work : works) {
@@ -57,7 +57,7 @@ std::uint64_t Queue::submit(std::span<const Work> works) {
     throw;
   }
   ++last_;
-  ++core_.counters.submissions;
+  account.add({.submissions = 1});
   for (const Work& work : works) {
     for (const auto& buffer : work.buffers) buffer->last_use = last_;
   }

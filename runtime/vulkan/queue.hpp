@@ -13,6 +13,8 @@
 
 namespace topograd::runtime::vulkan {
 
+class LiveTransfers;
+
 /// One command buffer to run, what it needs to stay alive, and the buffers it touches.
 struct Work {
   vk::CommandBuffer commands;
@@ -27,7 +29,7 @@ class Queue {
 
   void start();
   /// Submits in order, as one driver call; gives the timeline value that ends it.
-  std::uint64_t submit(std::span<const Work> works);
+  std::uint64_t submit(std::span<const Work> works, LiveTransfers& account);
   /// Waits for a value; see Submission::wait. Without a bound it is the device's own, and more
   /// where the driver compiles on the way.
   void wait(std::uint64_t value, double bound_seconds = 0);

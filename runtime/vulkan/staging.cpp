@@ -33,12 +33,12 @@ std::uint64_t aligned(std::uint64_t bytes) {
 
 }  // namespace
 
-std::uint64_t Staging::submit(std::span<const Work> works) {
+std::uint64_t Staging::submit(std::span<const Work> works, LiveTransfers& account) {
   const std::lock_guard lock(mutex_);
-  return submit_locked(works);
+  return submit_locked(works, account);
 }
 
-std::uint64_t Staging::submit_locked(std::span<const Work> works) {
+std::uint64_t Staging::submit_locked(std::span<const Work> works, LiveTransfers& account) {
   std::vector<Work> all;
   if (pending_) {
     end(*pending_);
@@ -46,7 +46,7 @@ std::uint64_t Staging::submit_locked(std::span<const Work> works) {
   }
   all.insert(all.end(), works.begin(), works.end());
   if (all.empty()) return core_.queue.last();
-  const std::uint64_t value = core_.queue.submit(all);
+  const std::uint64_t value = core_.queue.submit(all, account);
   if (pending_) {
     up_.busy_until[up_.segment] = value;
     submitted(pending_, value);
@@ -94,8 +94,8 @@ std::shared_ptr<Batch> Staging::take_batch() {
   return batch;
 }
 
-Batch& Staging::open_batch() {
-  if (pending_ && pending_->ended) submit_locked({});
+Batch& Staging::open_batch(LiveTransfers& account) {
+  if (pending_ && pending_->ended) submit_locked({}, account);
   if (!pending_) {
     core_.queue.reap(core_.queue.completed());
     pending_ = take_batch();
@@ -103,14 +103,14 @@ Batch& Staging::open_batch() {
   return *pending_;
 }
 
-void Staging::upload(const Upload& piece) {
+void Staging::upload(const Upload& piece, LiveTransfers& account) {
   const auto& state = checked_state("upload", core_, piece.buffer);
   check_range("upload", *state, piece.offset, piece.bytes.size());
   if (piece.bytes.empty()) return;
   core_.driver.check_lost();
   const std::lock_guard lock(mutex_);
-  if (!write_directly(piece)) stage(piece);
-  core_.counters.bytes_up += piece.bytes.size();
+  if (!write_directly(piece)) stage(piece, account);
+  account.add({.bytes_up = piece.bytes.size()});
 }
 
 bool Staging::write_directly(const Upload& piece) {
@@ -122,14 +122,14 @@ bool Staging::write_directly(const Upload& piece) {
   return true;
 }
 
-void Staging::stage(const Upload& piece) {
+void Staging::stage(const Upload& piece, LiveTransfers& account) {
   const auto& state = piece.buffer->state();
   if (!up_.memory) up_.memory = ring_memory(core_, MemoryKind::Upload);
   std::uint64_t done = 0;
   bool first = true;
   while (done < piece.bytes.size()) {
-    if (up_.room() == 0) rotate_upload();
-    Batch& batch = open_batch();
+    if (up_.room() == 0) rotate_upload(account);
+    Batch& batch = open_batch(account);
     const bool written = !batch.written.insert(state.get()).second;
     if (first && written) {
       // An earlier piece of this batch may have written the same bytes.
@@ -148,26 +148,26 @@ void Staging::stage(const Upload& piece) {
 }
 
 // Goes on to the next segment, once the device no longer reads it.
-void Staging::rotate_upload() {
-  submit_locked({});
+void Staging::rotate_upload(LiveTransfers& account) {
+  submit_locked({}, account);
   up_.segment = (up_.segment + 1) % Ring::kSegments;
   up_.used = 0;
   core_.queue.wait(up_.busy_until[up_.segment]);
 }
 
-void Staging::download(std::span<const Download> pieces) {
+void Staging::download(std::span<const Download> pieces, LiveTransfers& account) {
   for (const Download& piece : pieces) {
     const auto& state = checked_state("download", core_, piece.buffer);
     check_range("download", *state, piece.offset, piece.bytes.size());
-    core_.counters.bytes_down += piece.bytes.size();
+    account.add({.bytes_down = piece.bytes.size()});
   }
   core_.driver.check_lost();
-  submit({});
+  submit({}, account);
   std::vector<Download> staged;
   for (const Download& piece : pieces) {
     if (!piece.bytes.empty() && !read_directly(piece)) staged.push_back(piece);
   }
-  if (!staged.empty()) download_staged(staged);
+  if (!staged.empty()) download_staged(staged, account);
 }
 
 bool Staging::read_directly(const Download& piece) {
@@ -180,7 +180,7 @@ bool Staging::read_directly(const Download& piece) {
   return true;
 }
 
-void Staging::download_staged(std::span<const Download> pieces) {
+void Staging::download_staged(std::span<const Download> pieces, LiveTransfers& account) {
   const std::lock_guard lock(down_mutex_);
   if (!down_.memory) down_.memory = ring_memory(core_, MemoryKind::Readback);
   for (auto& landings : landings_) landings.clear();
@@ -189,7 +189,7 @@ void Staging::download_staged(std::span<const Download> pieces) {
     const auto& state = piece.buffer->state();
     std::uint64_t done = 0;
     while (done < piece.bytes.size()) {
-      if (down_.room() == 0) finish_segment(batch);
+      if (down_.room() == 0) finish_segment(batch, account);
       if (!batch) {
         const std::lock_guard order(mutex_);
         batch = take_batch();
@@ -202,16 +202,16 @@ void Staging::download_staged(std::span<const Download> pieces) {
       done += size;
     }
   }
-  for (std::size_t i = 0; i < Ring::kSegments; ++i) finish_segment(batch);
+  for (std::size_t i = 0; i < Ring::kSegments; ++i) finish_segment(batch, account);
 }
 
 // Submits what reads into the current segment and lands what was in the next one.
-void Staging::finish_segment(std::shared_ptr<Batch>& batch) {
+void Staging::finish_segment(std::shared_ptr<Batch>& batch, LiveTransfers& account) {
   if (batch) {
     end(*batch);
     const Work work{*batch->commands, batch->buffers, *batch->buffers};
     const std::lock_guard order(mutex_);
-    down_.busy_until[down_.segment] = submit_locked({&work, 1});
+    down_.busy_until[down_.segment] = submit_locked({&work, 1}, account);
     submitted(batch, down_.busy_until[down_.segment]);
   }
   down_.segment = (down_.segment + 1) % Ring::kSegments;

@@ -41,14 +41,15 @@ struct Ring {
   std::uint64_t room() const { return kSegmentBytes - used; }
 };
 
+/// Each call is counted in the account of the handle that it came through.
 class Staging {
  public:
   explicit Staging(Core& core) : core_(core) {}
 
-  void upload(const Upload& piece);
-  void download(std::span<const Download> pieces);
+  void upload(const Upload& piece, LiveTransfers& account);
+  void download(std::span<const Download> pieces, LiveTransfers& account);
   /// Submits staged writes followed by `works`; gives the timeline value of the last one.
-  std::uint64_t submit(std::span<const Work> works);
+  std::uint64_t submit(std::span<const Work> works, LiveTransfers& account);
 
  private:
   /// A copied piece on its way to the caller's memory.
@@ -57,18 +58,18 @@ class Staging {
     std::span<std::byte> target;
   };
 
-  std::uint64_t submit_locked(std::span<const Work> works);
+  std::uint64_t submit_locked(std::span<const Work> works, LiveTransfers& account);
   bool write_directly(const Upload& piece);
   bool read_directly(const Download& piece);
-  void stage(const Upload& piece);
+  void stage(const Upload& piece, LiveTransfers& account);
   void end(Batch& batch);
   void submitted(std::shared_ptr<Batch>& batch, std::uint64_t value);
-  Batch& open_batch();
+  Batch& open_batch(LiveTransfers& account);
   std::shared_ptr<Batch> take_batch();
-  void rotate_upload();
-  void download_staged(std::span<const Download> pieces);
+  void rotate_upload(LiveTransfers& account);
+  void download_staged(std::span<const Download> pieces, LiveTransfers& account);
   void land(std::size_t segment);
-  void finish_segment(std::shared_ptr<Batch>& batch);
+  void finish_segment(std::shared_ptr<Batch>& batch, LiveTransfers& account);
 
   Core& core_;
   std::mutex mutex_;  // guards the upload side and the order of submissions

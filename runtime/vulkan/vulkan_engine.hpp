@@ -315,8 +315,6 @@ class VulkanEngine final : public Engine {
   Recorded linearize_list_, solve_start_list_, iterations_list_, trial_list_, rescaled_list_,
       accept_list_;
   double step_norm_ = 0;  // of the last step at its full length
-  CompileStats compile_before_;
-  Counters counters_before_;
   std::uint64_t kernels_ = 0;
 };
 

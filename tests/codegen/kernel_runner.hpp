@@ -43,6 +43,7 @@ class KernelRunner {
 
   std::shared_ptr<runtime::vulkan::Device> device_;
   std::shared_ptr<runtime::vulkan::KernelCache> cache_;
+  runtime::vulkan::CompileAccount compiled_;
   std::map<codegen::BufferRole, std::shared_ptr<runtime::vulkan::Buffer>> buffers_;
 };
 

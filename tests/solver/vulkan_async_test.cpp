@@ -15,14 +15,17 @@ TEST_F(VulkanAsync, TheCallerGoesOnWhileTheDeviceRuns) {
 
 TEST_F(VulkanAsync, EachIsOneSubmission) {
   const auto springs = problems::springs(20);
-  Evaluator e(springs->problem, {.backend = Backend::vulkan});
   std::vector<double> x(springs->problem.parameter_count());
   springs->problem.read_x(x);
-  for (int k = 0; k < 2; ++k) e.gradient_async(x).get();  // each of two buffers is recorded once
-  const EvaluatorReport before = e.report();
-  for (int k = 0; k < 6; ++k) e.gradient_async(x).get();
-  EXPECT_EQ(e.report().submissions - before.submissions, 6u);
-  EXPECT_EQ(e.report().readbacks - before.readbacks, 6u);
+  for (const Precision precision : {Precision::f64, Precision::mixed}) {
+    SCOPED_TRACE(codegen::name(precision));
+    Evaluator e(springs->problem, {.backend = Backend::vulkan, .precision = precision});
+    for (int k = 0; k < 2; ++k) e.gradient_async(x).get();  // each of two buffers is recorded once
+    const EvaluatorReport before = e.report();
+    for (int k = 0; k < 6; ++k) e.gradient_async(x).get();
+    EXPECT_EQ(e.report().submissions - before.submissions, 6u);
+    EXPECT_EQ(e.report().readbacks - before.readbacks, 6u);
+  }
 }
 
 }  // namespace

@@ -92,6 +92,24 @@ TEST_F(VulkanSolve, FourAnchorsNeverPullTheUnknownsBack) {
   EXPECT_LE(summary.readbacks, 3u * static_cast<unsigned>(summary.num_iterations()) + 3u);
 }
 
+TEST_F(VulkanSolve, AMixedSolveCountsEachOfItsEnginesOnce) {
+  const auto springs = problems::springs(20);
+  SolverOptions options = options_;
+  options.precision = Precision::mixed;
+  options.linear_solver = LinearSolver::pcg;
+  options.max_iterations = 4;
+  const auto device = runtime::vulkan::open();
+  const runtime::vulkan::Counters before = device->counters();
+  const Summary summary = solve(springs->problem, options);
+  const runtime::vulkan::Counters spent = device->counters() - before;
+  EXPECT_GT(summary.submissions, 0u);
+  EXPECT_EQ(summary.submissions, spent.submissions);
+  EXPECT_EQ(summary.readbacks, spent.readbacks);
+  EXPECT_EQ(summary.bytes_up, spent.bytes_up);
+  EXPECT_EQ(summary.bytes_down, spent.bytes_down);
+  EXPECT_GE(summary.shaders_compiled + summary.shader_cache_hits, spent.pipelines_created);
+}
+
 TEST_F(VulkanSolve, AutomaticGoesByTheThreshold) {
   const struct {
     std::uint64_t threshold;
