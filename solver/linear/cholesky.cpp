@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace topograd {
@@ -20,25 +21,15 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// By free scalar: number of its block.
-std::vector<std::uint32_t> blocks_of(const runtime::Model& model,
-                                     std::span<const std::uint32_t> free) {
-  std::vector<std::uint32_t> out(free.size());
-  std::uint32_t first = 0;
-  std::size_t k = 0;
-  for (const runtime::ParameterArray& array : model.arrays) {
-    const std::uint64_t end = array.offset + array.blocks * array.width;
-    for (; k < free.size() && free[k] < end; ++k)
-      out[k] = first + static_cast<std::uint32_t>((free[k] - array.offset) / array.width);
-    first += static_cast<std::uint32_t>(array.blocks);
-  }
-  return out;
+Elimination elimination_for(LinearSolver kind, const runtime::Model& model) {
+  return kind == LinearSolver::cholesky ? Elimination{} : find_elimination(model);
 }
 
 }  // namespace
 
 struct CholeskyStep::Impl {
-  Impl(const runtime::Model& of, LinearSolver kind, int threads_of)
+  /// Asked for `kind`, with the elimination that was found for it; none for cholesky.
+  Impl(const runtime::Model& of, LinearSolver kind, Elimination found, int threads_of)
       : model(of),
         asked(kind),
         threads(threads_of),
@@ -47,9 +38,8 @@ struct CholeskyStep::Impl {
         gradient(of.scalars),
         delta(of.scalars),
         reduced(static_cast<Eigen::Index>(normal.size())),
-        damped(view()) {
-    if (kind != LinearSolver::cholesky)
-      elimination = find_elimination(damped, blocks_of(model, normal.free_scalars()));
+        damped(view()),
+        elimination(std::move(found)) {
     by_blocks = kind == LinearSolver::schur || elimination.pays();
     factor = by_blocks ? make_schur_factorization(damped, elimination, threads)
                        : make_sparse_factorization(damped);
@@ -119,7 +109,10 @@ struct CholeskyStep::Impl {
 };
 
 CholeskyStep::CholeskyStep(const runtime::Model& model, LinearSolver kind, int threads)
-    : impl_(std::make_unique<Impl>(model, kind, threads)) {}
+    : impl_(std::make_unique<Impl>(model, kind, elimination_for(kind, model), threads)) {}
+CholeskyStep::CholeskyStep(const runtime::Model& model, Elimination elimination, int threads)
+    : impl_(std::make_unique<Impl>(model, LinearSolver::automatic, std::move(elimination),
+                                   threads)) {}
 CholeskyStep::~CholeskyStep() = default;
 
 LinearSolver CholeskyStep::kind() const {
@@ -138,7 +131,8 @@ double CholeskyStep::factor_flops() const { return impl_->factor->flops(); }
 void CholeskyStep::linearized(runtime::Engine& engine) {
   if (impl_->revision != impl_->model.revision) {
     std::vector<double> scale = std::move(impl_->scale);
-    impl_ = std::make_unique<Impl>(impl_->model, impl_->asked, impl_->threads);
+    impl_ = std::make_unique<Impl>(impl_->model, impl_->asked,
+                                   elimination_for(impl_->asked, impl_->model), impl_->threads);
     impl_->scale = std::move(scale);
   }
   impl_->normal.refresh(engine);

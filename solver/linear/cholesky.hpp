@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/runtime/model.hpp>
+#include <topograd/solver/linear/elimination.hpp>
 #include <topograd/solver/linear/step_solver.hpp>
 
 #include <memory>
@@ -22,6 +23,8 @@ class CholeskyStep final : public StepSolver {
   /// Throws Error{Unsupported} as NormalEquations does.
   explicit CholeskyStep(const runtime::Model& model, LinearSolver kind = LinearSolver::cholesky,
                         int threads = 0);
+  /// By the Schur complement of an elimination that pays, as find_elimination() gave it.
+  CholeskyStep(const runtime::Model& model, Elimination elimination, int threads);
   ~CholeskyStep() override;
 
   /// As Factorization has them.

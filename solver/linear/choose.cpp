@@ -2,6 +2,7 @@
 #include <topograd/solver/linear/choose.hpp>
 
 #include <topograd/solver/linear/cholesky.hpp>
+#include <topograd/solver/linear/factorization.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -17,13 +18,15 @@ std::string rounded(double number) {
 
 LinearChoice choose_by_factor(const runtime::Model& model, const SolverOptions& options,
                               const std::string& size) {
-  auto factored = std::make_unique<CholeskyStep>(model, LinearSolver::automatic, options.threads);
-  if (factored->kind() == LinearSolver::schur) {
-    std::string why = size + ": " + factored->elimination();
-    return {std::move(factored), std::move(why)};
+  Elimination elimination = find_elimination(model);
+  if (elimination.pays()) {
+    auto by_blocks = std::make_unique<CholeskyStep>(model, std::move(elimination), options.threads);
+    std::string why = size + ": " + by_blocks->elimination();
+    return {std::move(by_blocks), std::move(why)};
   }
+  if (!factor_cost_is_known()) return {std::make_unique<PcgStep>(), size};
+  auto factored = std::make_unique<CholeskyStep>(model);
   const double entries = factored->factor_entries(), flops = factored->factor_flops();
-  if (entries == 0) return {std::make_unique<PcgStep>(), size};
   const std::string cost = size + ": a factor has " + rounded(entries) + " entries and takes " +
                            rounded(flops) + " operations";
   if (entries > kLargestFactor || flops > kDearestFactor)

@@ -1,6 +1,8 @@
 // Which blocks of unknowns can be eliminated each by itself: points seen by cameras.
 #pragma once
 
+#include <topograd/runtime/model.hpp>
+
 #include <Eigen/SparseCore>
 
 #include <cstddef>
@@ -38,5 +40,9 @@ inline constexpr std::uint32_t kWidestEliminated = 16;
 /// Source: Li, Saad, BILUM: block versions of multielimination and multilevel ILU preconditioner
 /// (1996), as Ceres Solver orders parameter blocks.
 Elimination find_elimination(const SparseMatrix& lower, std::span<const std::uint32_t> block_of);
+/// The same for JᵀJ over the model's free scalars, whose pattern need not be known for it.
+///
+/// Cost: Σ instances × b² for b blocks in an instance, and sorts.
+Elimination find_elimination(const runtime::Model& model);
 
 }  // namespace topograd

@@ -25,6 +25,9 @@ class Factorization {
   virtual double flops() const { return 0; }
 };
 
+/// Whether sparse factorisations tell their entries and operations.
+bool factor_cost_is_known();
+
 /// Sparse Cholesky, LLᵀ, with a fill-reducing order found here: CHOLMOD's supernodal one where it
 /// was built in, else Eigen's with approximate minimum degree.
 std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern);

@@ -11,8 +11,10 @@ namespace topograd {
 namespace {
 
 #ifdef TOPOGRAD_CHOLMOD
+constexpr bool kTellsCost = true;
 using Factor = Eigen::CholmodSupernodalLLT<SparseMatrix, Eigen::Lower>;
 #else
+constexpr bool kTellsCost = false;
 using Factor = Eigen::SimplicialLLT<SparseMatrix, Eigen::Lower, Eigen::AMDOrdering<int> >;
 #endif
 
@@ -41,6 +43,8 @@ class Sparse final : public Factorization {
 };
 
 }  // namespace
+
+bool factor_cost_is_known() { return kTellsCost; }
 
 std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern) {
   return std::make_unique<Sparse>(pattern);

@@ -1,12 +1,15 @@
 // JᵀJ with a fixed pattern against the product of the Jacobian.
 #include <gtest/gtest.h>
 
+#include <topograd/solver/linear/elimination.hpp>
 #include <topograd/solver/linear/normal_equations.hpp>
 #include <topograd/solver/model.hpp>
 
 #include <Eigen/Core>
+#include <algorithm>
 #include <cmath>
 
+#include "problems/bundle.hpp"
 #include "problems/springs.hpp"
 #include "reference_engine.hpp"
 
@@ -91,6 +94,52 @@ TEST(NormalEquations, SlotsThatMeetInOneScalarCountTwice) {
   NormalEquations normal(model.model);
   normal.refresh(engine);
   EXPECT_EQ(dense(normal), (Eigen::Matrix2d() << 0, 0, 0, 36).finished());
+}
+
+/// What is eliminated is the same, whether it is found in the matrix or before there is one.
+void expect_same_elimination(const Problem& problem) {
+  const ProblemModel made = make_model("test", problem);
+  const runtime::Model& model = made.model;
+  NormalEquations normal(model);
+  const auto n = static_cast<Eigen::Index>(normal.size());
+  const Eigen::Map<const SparseMatrix> lower(
+      n, n, static_cast<Eigen::Index>(normal.values().size()), normal.starts().data(),
+      normal.rows().data(), normal.values().data());
+  std::vector<std::uint32_t> block_of;
+  for (const std::uint32_t scalar : normal.free_scalars()) {
+    std::uint32_t block = 0;
+    for (const runtime::ParameterArray& array : model.arrays) {
+      const std::uint64_t inside = std::max<std::uint64_t>(scalar, array.offset) - array.offset;
+      block += static_cast<std::uint32_t>(std::min(inside / array.width, array.blocks));
+    }
+    block_of.push_back(block);
+  }
+  const Elimination expected = find_elimination(SparseMatrix(lower), block_of);
+  const Elimination actual = find_elimination(model);
+  EXPECT_EQ(actual.eliminated, expected.eliminated);
+  EXPECT_EQ(actual.kept, expected.kept);
+  EXPECT_EQ(actual.eliminated + actual.kept, normal.size());
+  ASSERT_EQ(actual.blocks.size(), expected.blocks.size());
+  for (std::size_t b = 0; b < actual.blocks.size(); ++b) {
+    EXPECT_EQ(actual.blocks[b].first, expected.blocks[b].first) << b;
+    EXPECT_EQ(actual.blocks[b].width, expected.blocks[b].width) << b;
+  }
+}
+
+TEST(Elimination, OfAModelIsThatOfItsMatrix) {
+  const auto springs = problems::springs(12);
+  expect_same_elimination(springs->problem);
+  const auto bundle = problems::bundle({.cameras = 5, .points = 40, .observations = 160});
+  expect_same_elimination(bundle->problem);
+  EXPECT_TRUE(find_elimination(make_model("test", bundle->problem).model).pays());
+  std::vector<double> x = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  Problem held;
+  const Parameters p = held.add_parameters(x, 3);
+  held.add_residual(p.vec3(0) - p.vec3(1));
+  held.add_residual(dot(p.vec3(1), p.vec3(2)));
+  held.set_constant(p, 0, 0b010);
+  held.set_constant(p, 1, 0b111);
+  expect_same_elimination(held);
 }
 
 TEST(NormalEquations, PatternHasEveryPairOnce) {
