@@ -55,15 +55,8 @@ constexpr std::array kDomainPolicies = {
     Name<DomainPolicy>{"guarded", DomainPolicy::guarded},
     Name<DomainPolicy>{"strict", DomainPolicy::strict},
 };
-constexpr std::array kSolvePrecisions = {
-    Name<Precision>{"f32", Precision::f32},
-    Name<Precision>{"f64", Precision::f64},
-    Name<Precision>{"mixed", Precision::mixed},
-};
-constexpr std::array kPrecisions = {
-    Name<Precision>{"f32", Precision::f32},
-    Name<Precision>{"f64", Precision::f64},
-};
+/// Spelled as in kernels and reports.
+Name<Precision> named(Precision precision) { return {codegen::name(precision), precision}; }
 
 template <class E, std::size_t N>
 std::string_view name_in(const std::array<Name<E>, N>& names, E value) {
@@ -207,11 +200,12 @@ LinearSolver parse_linear_solver(std::string_view text) {
 }
 
 Precision parse_solve_precision(std::string_view text) {
-  return parse_in(kSolvePrecisions, "precision", text);
+  return parse_in(std::array{named(Precision::f32), named(Precision::f64), named(Precision::mixed)},
+                  "precision", text);
 }
 
 Precision parse_precision(std::string_view text) {
-  return parse_in(kPrecisions, "precision", text);
+  return parse_in(std::array{named(Precision::f32), named(Precision::f64)}, "precision", text);
 }
 
 ProcessDefaults process_defaults() {
