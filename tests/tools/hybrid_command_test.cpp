@@ -1,4 +1,5 @@
 // check routing, and the metrics and traces of solves, as users run them.
+#include "support/paths.hpp"
 #include "tools/run_command.hpp"
 
 #include <gtest/gtest.h>
@@ -54,6 +55,30 @@ TEST(HybridCommand, SolveLeavesMetricsAndATrace) {
     EXPECT_TRUE(event["args"].contains("cost"));
   }
   EXPECT_EQ(steps, 6) << "the start and five steps";
+}
+
+TEST(HybridCommand, ModelsMoveBetweenMachines) {
+  const TemporaryDir here, there;
+  const auto at = [](const TemporaryDir& folder) {
+    return "TOPOGRAD_HYBRID_STATE=" + (folder.path() / "state").string();
+  };
+  const std::string file = (here.path() / "model.json").string();
+  const CommandResult nothing = topograd("model export " + file, at(here));
+  EXPECT_EQ(nothing.status, 2);
+  EXPECT_NE(nothing.err.find("nothing has been learned yet"), std::string::npos) << nothing.err;
+
+  ASSERT_EQ(topograd("solve springs --width 12 --max-iterations 5 --quiet", at(here)).status, 0);
+  const CommandResult exported = topograd("model export " + file, at(here));
+  ASSERT_EQ(exported.status, 0) << exported.err;
+  EXPECT_EQ(exported.out, "1 kernels\n");
+  const CommandResult merged = topograd("model merge " + file, at(there));
+  ASSERT_EQ(merged.status, 0) << merged.err;
+  EXPECT_EQ(topograd("model export -", at(there)).out, text_of(file));
+
+  std::ofstream(file) << "{\"format\": 7}";
+  const CommandResult refused = topograd("model merge " + file, at(there));
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("format 7, expected 1"), std::string::npos) << refused.err;
 }
 
 TEST(HybridCommand, TraceOfASetIsRefused) {

@@ -1,6 +1,7 @@
 // The command line and its exit status.
 #include "command/commands.hpp"
 #include "command/info.hpp"
+#include "command/model.hpp"
 
 #include <topograd/ir/error.hpp>
 
@@ -34,6 +35,7 @@ int run(int argc, const char* const* argv) {
   add_grad(app);
   add_bench(app);
   add_check(app);
+  add_model(app);
   try {
     app.parse(argc, argv);
     const std::string messages = validation_report();

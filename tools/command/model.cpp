@@ -1,0 +1,87 @@
+// topograd model export|merge: histories of kernels, as JSON and into this machine's.
+#include "command/model.hpp"
+
+#include "command/output.hpp"
+
+#include <topograd/ir/error.hpp>
+#include <topograd/runtime/hybrid/state.hpp>
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace topograd::command {
+namespace {
+
+namespace hybrid = runtime::hybrid;
+
+/// Where solves keep what they learn. Throws Error{File} if that is nowhere.
+std::string folder() {
+  hybrid::HybridOptions base;
+  base.state = "default";
+  const std::string state = hybrid::environment_hybrid_options(base).state;
+  if (state == "none")
+    throw Error(ErrorCode::File, "model: TOPOGRAD_HYBRID_STATE is none: nothing is kept");
+  return state;
+}
+
+/// Throws Error{File} if the folder is of no use.
+void check(const hybrid::KnowledgeFile& file) {
+  if (!file.disabled().empty()) throw Error(ErrorCode::File, "model: " + file.disabled());
+}
+
+/// How far guesses about kernels that were left out are off, by target.
+std::string errors_of(const hybrid::Knowledge& knowledge) {
+  std::string text;
+  for (const auto& [target, rows] : knowledge.training) {
+    const double error = hybrid::held_out_error(rows);
+    if (error == 0) continue;
+    char line[160];
+    std::snprintf(line, sizeof line, "%s: guesses for kernels that were left out are off by %.2f\n",
+                  target.c_str(), error);
+    text += line;
+  }
+  return text;
+}
+
+void export_model(const std::string& path) {
+  hybrid::KnowledgeFile file(folder());
+  check(file);
+  const std::optional<hybrid::Knowledge> known = file.load();
+  if (!known) throw Error(ErrorCode::File, "model export: nothing has been learned yet");
+  write_text(path, hybrid::to_json(*known));
+  if (path == "-") return;
+  std::cout << known->kernels.size() << " kernels\n" << errors_of(*known) << std::flush;
+}
+
+void merge_models(const std::vector<std::string>& paths) {
+  hybrid::KnowledgeFile file(folder());
+  check(file);
+  hybrid::Knowledge known = file.load().value_or(hybrid::Knowledge{});
+  for (const std::string& path : paths)
+    hybrid::merge(known, hybrid::parse_knowledge(read_text(path)),
+                  hybrid::HybridOptions{}.max_kernels);
+  if (!file.store(known)) throw Error(ErrorCode::File, "model merge: cannot write " + file.path());
+  std::cout << known.kernels.size() << " kernels\n" << errors_of(known) << std::flush;
+}
+
+}  // namespace
+
+void add_model(CLI::App& app) {
+  CLI::App* model = app.add_subcommand("model", "What was learned about kernels' times");
+  model->require_subcommand(1);
+  auto path = std::make_shared<std::string>();
+  CLI::App* out = model->add_subcommand("export", "Writes this machine's as JSON");
+  out->add_option("FILE", *path, "- for standard output")->required();
+  out->callback([path] { export_model(*path); });
+  auto paths = std::make_shared<std::vector<std::string>>();
+  CLI::App* in =
+      model->add_subcommand("merge", "Takes what others exported; what was measured here stays");
+  in->add_option("FILES", *paths, "JSON files of model export")->required();
+  in->callback([paths] { merge_models(*paths); });
+}
+
+}  // namespace topograd::command
