@@ -81,6 +81,15 @@ TEST(HybridCommand, ModelsMoveBetweenMachines) {
   EXPECT_NE(refused.err.find("format 7, expected 1"), std::string::npos) << refused.err;
 }
 
+TEST(HybridCommand, DamagedFilesAreColdStarts) {
+  const CommandResult result = topograd("check corruption --json -");
+  EXPECT_EQ(result.status, 0) << result.out << result.err;
+  const nlohmann::json report = nlohmann::json::parse(result.out);
+  EXPECT_GT(report["injections"], 500);
+  EXPECT_EQ(report["cold_starts"], report["injections"]) << report["failures"];
+  EXPECT_GT(report["reads_beside_writers"], 0);
+}
+
 TEST(HybridCommand, TraceOfASetIsRefused) {
   const CommandResult result = topograd("solve nist --trace /tmp/never --quiet");
   EXPECT_EQ(result.status, 2);

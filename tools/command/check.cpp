@@ -3,6 +3,7 @@
 #include "command/named_problem.hpp"
 #include "command/output.hpp"
 
+#include <topograd/api/check/corruption.hpp>
 #include <topograd/api/check/gradients.hpp>
 #include <topograd/api/check/ops.hpp>
 #include <topograd/api/check/random.hpp>
@@ -199,6 +200,32 @@ void check_routing(const RoutingArguments& arguments) {
   finish(out, text, report);
 }
 
+void check_corruption(const std::string& json) {
+  const check::CorruptionReport found = check::check_corruption();
+  const ordered_json report = {
+      {"check", "corruption"},          {"broken", found.broken()},
+      {"injections", found.injections}, {"cold_starts", found.cold_starts},
+      {"wrong", found.wrong},           {"uncounted", found.uncounted},
+      {"errors", found.errors},         {"reads_beside_writers", found.reads_beside_writers},
+      {"failures", found.failures}};
+  std::string text = std::to_string(found.injections) + " injections, " +
+                     std::to_string(found.cold_starts) + " cold starts, " +
+                     std::to_string(found.wrong) + " wrong, " + std::to_string(found.errors) +
+                     " errors\n";
+  for (const std::string& failure : found.failures) text += failure + "\n";
+  Arguments out;
+  out.json = json;
+  finish(out, text, report);
+}
+
+void add_corruption(CLI::App& check) {
+  auto json = std::make_shared<std::string>();
+  CLI::App* command =
+      check.add_subcommand("corruption", "Damaged cache and model files must be cold starts");
+  command->add_option("--json", *json, "file for the report, - for standard output");
+  command->callback([json] { check_corruption(*json); });
+}
+
 void add_routing(CLI::App& check) {
   auto arguments = std::make_shared<RoutingArguments>();
   CLI::App* command =
@@ -238,6 +265,7 @@ void add_check(CLI::App& app) {
   add_one(*command, "gradients", "Gradients of whole problems against the evaluator",
           check_gradients);
   add_routing(*command);
+  add_corruption(*command);
 }
 
 }  // namespace topograd::command

@@ -1,0 +1,243 @@
+// Damages files and looks at what becomes of them.
+#include <topograd/api/check/corruption.hpp>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/runtime/disk_cache.hpp>
+#include <topograd/runtime/hybrid/state.hpp>
+#include <topograd/runtime/platform.hpp>
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <thread>
+
+namespace topograd::check {
+namespace {
+
+namespace fs = std::filesystem;
+namespace hybrid = runtime::hybrid;
+using Bytes = std::vector<std::byte>;
+
+constexpr std::size_t kHeaderBytes = 96;  // and a little: positions that are looked at one by one
+constexpr std::size_t kPlaces = 64;       // throughout the rest
+
+/// A folder that goes away with it.
+class Folder {
+ public:
+  Folder() {
+    static std::atomic<int> serial{0};
+    std::error_code error;
+    path_ = fs::temp_directory_path(error) /
+            ("topograd-check-" + std::to_string(runtime::platform::process_id()) + "-" +
+             std::to_string(serial++));
+    const std::string problem = error ? error.message() : runtime::platform::private_folder(path_);
+    if (!problem.empty()) throw Error(ErrorCode::File, "check corruption: " + problem);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// One kind of file: how it is written, and what a start with it comes to.
+struct Subject {
+  std::string name;
+  std::string path;
+  std::function<void()> write;
+  /// What was read, or nothing; adds one to the count if the file was there and could not be used.
+  std::function<std::optional<Bytes>(std::uint64_t& rejected)> read;
+};
+
+constexpr runtime::Hash128 kKey{0x1234, 0x5678};
+
+Bytes blob(unsigned seed, std::size_t size = 4096) {
+  Bytes bytes(size);
+  for (std::size_t k = 0; k < size; ++k) bytes[k] = static_cast<std::byte>(k * 31 + seed);
+  return bytes;
+}
+
+runtime::DiskCacheOptions cache_options(const std::string& folder) {
+  return {.folder = folder, .generator = "check 1", .identity = "device a"};
+}
+
+hybrid::Knowledge knowledge(double us) {
+  hybrid::Knowledge out;
+  for (std::uint64_t k = 0; k < 8; ++k)
+    out.kernels.push_back({{1, k}, "check", {{"cpu", {{10, 1024, us, 0.1, 9}}}}});
+  return out;
+}
+
+Bytes bytes_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+Subject cache_subject(const std::string& folder) {
+  const auto options = cache_options(folder);
+  return {.name = "cache",
+          .path = runtime::DiskCache(options).path("check", kKey),
+          .write = [options] { runtime::DiskCache(options).store("check", kKey, blob(1)); },
+          .read =
+              [options](std::uint64_t& rejected) {
+                runtime::DiskCache cache(options);
+                auto read = cache.load("check", kKey);
+                rejected += cache.counters().rejected;
+                return read;
+              }};
+}
+
+Subject model_subject(const std::string& folder) {
+  return {.name = "model",
+          .path = hybrid::KnowledgeFile(folder).path(),
+          .write = [folder] { hybrid::KnowledgeFile(folder).store(knowledge(5)); },
+          .read = [folder](std::uint64_t& rejected) -> std::optional<Bytes> {
+            hybrid::KnowledgeFile file(folder);
+            const auto read = file.load();
+            rejected += file.rejected();
+            if (!read) return std::nullopt;
+            return bytes_of(to_json(*read));
+          }};
+}
+
+class Check {
+ public:
+  CorruptionReport run() {
+    const Folder folder;
+    for (const Subject& subject : {cache_subject((folder.path() / "c").string()),
+                                   model_subject((folder.path() / "m").string())})
+      damage(subject);
+    other_owners((folder.path() / "c").string());
+    useless_folders(folder.path());
+    two_writers((folder.path() / "two").string());
+    return std::move(report_);
+  }
+
+ private:
+  void fail(std::uint64_t& count, const std::string& what) {
+    ++count;
+    if (report_.failures.size() < 20) report_.failures.push_back(what);
+  }
+
+  /// A start that must find nothing, and say so.
+  void expect_cold(const std::string& what, bool counted,
+                   const std::function<std::optional<Bytes>(std::uint64_t&)>& read) {
+    ++report_.injections;
+    try {
+      std::uint64_t rejected = 0;
+      if (read(rejected)) return fail(report_.wrong, what + ": taken");
+      if (counted && rejected == 0) return fail(report_.uncounted, what + ": not counted");
+      ++report_.cold_starts;
+    } catch (const std::exception& error) {
+      fail(report_.errors, what + ": " + error.what());
+    }
+  }
+
+  void damage(const Subject& subject) {
+    subject.write();
+    const auto whole = runtime::platform::read_file(subject.path, 1 << 24);
+    std::uint64_t none = 0;
+    if (!whole || !subject.read(none)) return fail(report_.errors, subject.name + ": not written");
+    const std::size_t step = (whole->size() - kHeaderBytes) / kPlaces + 1;
+    for (std::size_t at = 0; at < whole->size(); at += at < kHeaderBytes ? 1 : step) {
+      Bytes flipped = *whole;
+      flipped[at] ^= std::byte{1};
+      put(subject, flipped, "byte " + std::to_string(at) + " flipped");
+      put(subject, Bytes(whole->begin(), whole->begin() + static_cast<std::ptrdiff_t>(at)),
+          "cut off at " + std::to_string(at));
+    }
+    Bytes longer = *whole;
+    longer.push_back(std::byte{0});
+    put(subject, longer, "a byte longer");
+    put(subject, bytes_of("{}"), "something else");
+    runtime::platform::replace_file(subject.path, *whole);
+    if (!subject.read(none)) fail(report_.errors, subject.name + ": not read when whole again");
+  }
+
+  void put(const Subject& subject, const Bytes& bytes, const std::string& what) {
+    runtime::platform::replace_file(subject.path, bytes);
+    expect_cold(subject.name + ", " + what, true, subject.read);
+  }
+
+  /// Whole files of another version, device or kind.
+  void other_owners(const std::string& folder) {
+    const auto read = [&](runtime::DiskCacheOptions options) {
+      return [options](std::uint64_t& rejected) {
+        runtime::DiskCache cache(options);
+        auto found = cache.load("check", kKey);
+        rejected += cache.counters().rejected;
+        return found;
+      };
+    };
+    auto options = cache_options(folder);
+    options.generator = "check 2";
+    expect_cold("cache, other version", true, read(options));
+    options = cache_options(folder);
+    options.identity = "device b";
+    expect_cold("cache, other device", true, read(options));
+    const auto renamed = cache_options(folder);
+    runtime::DiskCache cache(renamed);
+    std::error_code ignored;
+    fs::copy_file(cache.path("check", kKey), cache.path("other", kKey), ignored);
+    expect_cold("cache, other kind", true, [&](std::uint64_t& rejected) {
+      auto found = cache.load("other", kKey);
+      rejected += cache.counters().rejected;
+      return found;
+    });
+  }
+
+  void useless_folders(const fs::path& root) {
+    const fs::path file = root / "file", open = root / "open";
+    runtime::platform::replace_file(file.string(), blob(1));
+    std::error_code ignored;
+    fs::create_directory(open, ignored);
+    fs::permissions(open, fs::perms::all, ignored);
+    for (const fs::path& folder : {file, open, file / "below"}) {
+      const std::string what = folder.filename().string();
+      expect_cold("cache in " + what, false, [&](std::uint64_t&) -> std::optional<Bytes> {
+        runtime::DiskCache cache(cache_options(folder.string()));
+        if (cache.store("check", kKey, blob(1))) return Bytes{};
+        return cache.load("check", kKey);
+      });
+      expect_cold("model in " + what, false, [&](std::uint64_t&) -> std::optional<Bytes> {
+        hybrid::KnowledgeFile model(folder.string());
+        if (model.store(knowledge(5)) || model.load()) return Bytes{};
+        return std::nullopt;
+      });
+    }
+  }
+
+  /// Each with its own blobs, through objects that share nothing but the folder.
+  void two_writers(const std::string& folder) {
+    constexpr int kWrites = 200;
+    const auto writer = [&](unsigned seed) {
+      runtime::DiskCache cache(cache_options(folder));
+      for (int k = 0; k < kWrites; ++k) cache.store("check", kKey, blob(seed, 4096 * seed));
+    };
+    runtime::DiskCache(cache_options(folder)).store("check", kKey, blob(1));
+    std::thread one(writer, 1), two(writer, 2);
+    runtime::DiskCache reader(cache_options(folder));
+    for (int k = 0; k < kWrites; ++k) {
+      const auto read = reader.load("check", kKey);
+      ++report_.reads_beside_writers;
+      if (!read || (*read != blob(1) && *read != blob(2, 8192)))
+        fail(report_.wrong, "cache, beside two writers");
+    }
+    one.join();
+    two.join();
+  }
+
+  CorruptionReport report_;
+};
+
+}  // namespace
+
+CorruptionReport check_corruption() { return Check().run(); }
+
+}  // namespace topograd::check
