@@ -359,6 +359,10 @@ constexpr Option kOptions[] = {
     {"parameter_tolerance",
      [](SolverOptions& o, const Item& v) { o.parameter_tolerance = v.number(); }},
     {"linear_tolerance", [](SolverOptions& o, const Item& v) { o.linear_tolerance = v.number(); }},
+    {"forcing_sequence",
+     [](SolverOptions& o, const Item& v) {
+       o.forcing_sequence = parse_forcing_sequence(v.string("a text"));
+     }},
     {"initial_trust_region_radius",
      [](SolverOptions& o, const Item& v) { o.initial_trust_region_radius = v.number(); }},
     {"dogleg_type", [](SolverOptions& o,

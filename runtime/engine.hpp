@@ -125,7 +125,8 @@ class Engine {
   // Values at the current point. x has model.scalars numbers, residuals model.rows, in the
   // problem's order. Derivatives by constant scalars may be given as if these
   // were free; callers take them out.
-  /// Column scaling (StepRequest::jacobi_scaling) stays what the engine's first step has made it.
+  /// Column scaling (StepRequest::jacobi_scaling) stays what the first step since begin_solve() has
+  /// made it.
   virtual void set_point(std::span<const double> x) = 0;
   virtual void point(std::span<double> x) = 0;
   /// The last accepted point that reached the host, without asking the device; for use after it
@@ -176,6 +177,8 @@ class Engine {
   virtual double trial_cost() { return 0; }
 
   // Damped least-squares steps.
+  /// The next step is the first of another solve.
+  virtual void begin_solve() {}
   /// Cost, gradient, diagonal blocks at the current point; kept for try_step.
   virtual PointReport linearize() = 0;
   /// Solves (JᵀJ + λD) δ = −Jᵀr by conjugate gradients with block-Jacobi, moves to the trial point.

@@ -13,6 +13,7 @@ struct EngineCounts {
   std::uint64_t shaders_compiled = 0, shader_cache_hits = 0;
 
   EngineCounts& operator+=(const EngineCounts& more);
+  EngineCounts& operator-=(const EngineCounts& earlier);
 };
 
 struct MakingTimes {
@@ -21,6 +22,7 @@ struct MakingTimes {
   double compile_wall_ms = 0;                         ///< during which some thread compiled
 
   MakingTimes& operator+=(const MakingTimes& more);
+  MakingTimes& operator-=(const MakingTimes& earlier);
 };
 
 /// Of one engine, since it was made.
@@ -30,5 +32,8 @@ struct EngineStats : EngineCounts, MakingTimes {
   /// Of both; device_bytes is the larger one.
   EngineStats& operator+=(const EngineStats& more);
 };
+
+/// What came between two readings of one engine; device_bytes as it is now.
+EngineStats operator-(EngineStats now, const EngineStats& earlier);
 
 }  // namespace topograd::runtime

@@ -13,6 +13,7 @@ bool ForwardingEngine::prepare_step() { return target().prepare_step(); }
 std::unique_ptr<RowRunner> ForwardingEngine::row_runner() const { return target().row_runner(); }
 void ForwardingEngine::refresh(const Model& model) { target().refresh(model); }
 void ForwardingEngine::set_point(std::span<const double> x) { target().set_point(x); }
+void ForwardingEngine::begin_solve() { target().begin_solve(); }
 void ForwardingEngine::point(std::span<double> x) { target().point(x); }
 bool ForwardingEngine::last_known_point(std::span<double> x) {
   return target().last_known_point(x);

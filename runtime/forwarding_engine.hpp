@@ -46,6 +46,7 @@ class ForwardingEngine : public Engine {
   std::vector<std::uint32_t> failed_instances(std::size_t term, At at) override;
   double trial_cost() override;
 
+  void begin_solve() override;
   PointReport linearize() override;
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;

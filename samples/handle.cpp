@@ -101,9 +101,9 @@ int main(int argc, char** argv) {
   const int frames = argc > 3 ? std::atoi(argv[3]) : 48;
   Sphere sphere(static_cast<std::uint32_t>(subdivisions));
   const tg::SolverOptions options = {.max_iterations = 4, .function_tolerance = 1e-4};
+  tg::Solver solver(sphere.problem, options);
   sphere.move_handle(0.5);
-  const tg::Summary first =
-      tg::solve(sphere.problem, options);  // what is compiled, is compiled here
+  const tg::Summary first = solver.solve();  // what is made once, is made here
 
   std::vector<tg::draw::Mesh> pictures;
   std::vector<double> milliseconds;
@@ -112,7 +112,7 @@ int main(int argc, char** argv) {
   for (int frame = 0; frame < frames; ++frame) {
     const auto begin = std::chrono::steady_clock::now();
     sphere.move_handle(static_cast<double>(frame) / (frames - 1));
-    const tg::Summary summary = tg::solve(sphere.problem, options);
+    const tg::Summary summary = solver.solve();
     milliseconds.push_back(
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
             .count());

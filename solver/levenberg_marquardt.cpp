@@ -33,6 +33,7 @@ Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Su
       inspector_(options, model, summary),
       region_(options.initial_trust_region_radius, options.max_trust_region_radius,
               options.method == Method::dogleg),
+      forcing_(options.forcing_sequence, options.linear_tolerance),
       gain_(options.max_consecutive_nonmonotonic_steps),
       undamped_(options.method == Method::gauss_newton) {}
 
@@ -65,6 +66,7 @@ void Minimizer::linearize(runtime::Engine& engine, StepSolver& solver) {
   const double evaluated = control_.elapsed();
   summary_.times.evaluation_seconds += evaluated - begin;
   if (finite(point_)) solver.linearized(engine);
+  forcing_.moved(point_.gradient_norm);
   inspector_.cross_check(engine);
   summary_.times.linear_solver_seconds += control_.elapsed() - evaluated;
   first_trial_ = true;
@@ -75,7 +77,7 @@ runtime::StepRequest Minimizer::request() const {
           .min_diagonal = options_.min_lm_diagonal,
           .max_diagonal = options_.max_lm_diagonal,
           .jacobi_scaling = options_.jacobi_scaling,
-          .linear_tolerance = options_.linear_tolerance,
+          .linear_tolerance = forcing_.tolerance(),
           .max_linear_iterations = options_.max_linear_iterations};
 }
 
@@ -186,6 +188,7 @@ void Minimizer::refuse(const StepReport& report, IterationSummary& iteration) {
                                        std::to_string(invalid_in_a_row_) + " times in a row");
     }
   }
+  forcing_.refused();
   undamped_ = false;
   first_trial_ = false;
 }

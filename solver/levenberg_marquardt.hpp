@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/runtime/engine.hpp>
+#include <topograd/solver/forcing.hpp>
 #include <topograd/solver/gain.hpp>
 #include <topograd/solver/inspect.hpp>
 #include <topograd/solver/linear/step_solver.hpp>
@@ -59,6 +60,7 @@ class Minimizer {
   SolveControl control_;
   Inspector inspector_;
   TrustRegion region_;
+  Forcing forcing_;
   Gain gain_;
   std::vector<double> best_;  // the point of least cost, while steps may raise it
   runtime::PointReport point_;

@@ -46,6 +46,11 @@ std::unique_ptr<runtime::Pending> MixedEngine::begin(runtime::KernelKind kind,
   return wide_->begin(kind, x, p, out);
 }
 
+void MixedEngine::begin_solve() {
+  wide_->begin_solve();
+  narrow_->begin_solve();
+}
+
 runtime::PointReport MixedEngine::linearize() {
   narrow_is_linear_ = false;
   return wide_->linearize();

@@ -29,6 +29,7 @@ class MixedEngine final : public runtime::ForwardingEngine {
                                           std::span<const double> p,
                                           std::span<double> out) override;
 
+  void begin_solve() override;
   runtime::PointReport linearize() override;
   runtime::StepReport try_step(const runtime::StepRequest& request) override;
   using ForwardingEngine::try_step;

@@ -46,6 +46,10 @@ constexpr std::array kLinearSolvers = {
     Name<LinearSolver>{"schur", LinearSolver::schur},
     Name<LinearSolver>{"auto", LinearSolver::automatic},
 };
+constexpr std::array kForcingSequences = {
+    Name<ForcingSequence>{"constant", ForcingSequence::constant},
+    Name<ForcingSequence>{"eisenstat_walker", ForcingSequence::eisenstat_walker},
+};
 constexpr std::array kDoglegTypes = {
     Name<DoglegType>{"traditional", DoglegType::traditional},
     Name<DoglegType>{"subspace", DoglegType::subspace},
@@ -184,6 +188,10 @@ Backend parse_backend(std::string_view text) { return parse_in(kBackends, "backe
 std::string_view name(Method method) { return name_in(kMethods, method); }
 Method parse_method(std::string_view text) { return parse_in(kMethods, "method", text); }
 
+std::string_view name(ForcingSequence sequence) { return name_in(kForcingSequences, sequence); }
+ForcingSequence parse_forcing_sequence(std::string_view text) {
+  return parse_in(kForcingSequences, "forcing sequence", text);
+}
 std::string_view name(DoglegType type) { return name_in(kDoglegTypes, type); }
 DoglegType parse_dogleg_type(std::string_view text) {
   return parse_in(kDoglegTypes, "type of dogleg", text);

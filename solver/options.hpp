@@ -52,6 +52,13 @@ std::string_view name(DoglegType type);
 /// Throws Error{InvalidArgument}.
 DoglegType parse_dogleg_type(std::string_view text);
 
+/// How exactly linear systems are solved by conjugate gradients: always to `linear_tolerance`, or
+/// as exactly as the gradient falls (forcing.hpp), and never more exactly than that.
+enum class ForcingSequence { constant, eisenstat_walker };
+std::string_view name(ForcingSequence sequence);
+/// Throws Error{InvalidArgument}.
+ForcingSequence parse_forcing_sequence(std::string_view text);
+
 /// What solves the damped normal equations. `automatic`: pcg where kernels run on a device and for
 /// large problems, cholesky for small ones on the CPU and for a few unknowns anywhere
 /// (linear/choose.hpp). `schur`: blocks that do not meet, such as the points that cameras see, are
@@ -154,6 +161,7 @@ struct SolverOptions {
   double linear_tolerance =
       1e-5;  ///< ‖residual of the normal equations‖ / ‖gradient‖ at which CG stops
   int max_linear_iterations = 500;  ///< of CG in one step, >= 1
+  ForcingSequence forcing_sequence = ForcingSequence::constant;
 
   int max_lbfgs_rank = 20;        ///< steps that lbfgs remembers, >= 1
   LineSearchOptions line_search;  ///< of lbfgs and newton

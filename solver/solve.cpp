@@ -24,38 +24,68 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// One call of solve().
-class Solve {
- public:
-  ///   asked  the method before it was chosen
-  Solve(Problem& problem, const SolverOptions& options, Method asked)
-      : problem_(problem),
-        options_(options),
-        model_(make_model("solve", problem)),
-        x_(model_.model.scalars),
-        minimizer_(options_, model_, summary_) {
-    if (options_.domain == DomainPolicy::guarded) guard_domains(model_, options_.domain_epsilon);
-    problem_.read_x(x_);
-    check_start("solve", model_.model, x_);
-    check_modelling();
-    describe_problem();
-    if (options_.method == Method::lbfgs && asked == Method::automatic)
-      summary_.method_note = "chosen for the energies, which are no squares";
+Method chosen_method(const Problem& problem);
+void refuse_energies(const Problem& problem, Method method);
+
+bool same(const Versions& a, const Versions& b) {
+  return a.structure == b.structure && a.data == b.data && a.uniforms == b.uniforms &&
+         a.constants == b.constants;
+}
+
+}  // namespace
+
+struct Solver::Impl {
+  Impl(Problem& problem, const SolverOptions& options) : asked(options), problem_(problem) {
+    resolved(asked);  // refuses what is out of range here, not in the first solve
   }
 
-  Summary run() {
+  Summary solve() {
     const Clock::time_point begin = Clock::now();
+    counts_ = {};
+    summary_ = {};
+    step_seconds_.clear();
     try {
+      follow();
+      prepare();
       minimize();
     } catch (...) {
       keep_best();
       write_back();
+      session_ = {};  // in the middle of something
       throw;
     }
     write_back();
     describe_branches();
+    versions_ = problem_.versions();  // branches may have brought topologies
     summary_.times.total_seconds = seconds_since(begin);
     return std::move(summary_);
+  }
+
+  SolverOptions asked;
+
+ private:
+  /// Brings options and model up to what was asked for and changed since the last solve.
+  void follow() {
+    options_ = resolved(asked);
+    if (options_.method == Method::automatic) options_.method = chosen_method(problem_);
+    refuse_energies(problem_, options_.method);
+    options_.callback = [this](const IterationSummary& iteration) {
+      note(iteration);
+      return asked.callback ? call_back(iteration) : CallbackReturn::SOLVER_CONTINUE;
+    };
+    const Versions now = problem_.versions();
+    if (session_.engine && same(now, versions_)) return;
+    const bool rebuilds = !session_.engine || now.structure != versions_.structure ||
+                          options_.domain == DomainPolicy::guarded;
+    if (rebuilds) session_ = {};  // before what it refers to
+    const std::uint64_t revision = model_.model.revision;
+    model_ = make_model("solve", problem_);
+    // Linear solvers know the unknowns that were free, and on the host the engine's tangent spaces.
+    const bool same_unknowns = now.constants == versions_.constants && !on_host_;
+    model_.model.revision = same_unknowns ? revision : revision + 1;
+    if (options_.domain == DomainPolicy::guarded) guard_domains(model_, options_.domain_epsilon);
+    if (!rebuilds) session_.engine->refresh(model_.model);
+    versions_ = now;
   }
 
   /// Remembers how long an outer step took where it ran.
@@ -71,23 +101,34 @@ class Solve {
   }
 
   /// Asks the caller, beside the time of the steps.
-  CallbackReturn call_back(const IterationSummary& iteration, const IterationCallback& callback) {
+  CallbackReturn call_back(const IterationSummary& iteration) {
     const Clock::time_point begin = Clock::now();
-    if (options_.update_state_every_iteration) show_state();
-    const CallbackReturn answer = callback(iteration);
+    if (options_.update_state_every_iteration) {
+      keep_best();
+      write_back();
+    }
+    const CallbackReturn answer = asked.callback(iteration);
     callback_seconds_ = seconds_since(begin);
     return answer;
   }
 
-  /// Brings the best point of a running solve to the caller's memory.
-  void show_state() {
-    keep_best();
-    write_back();
+  /// What a solve starts from.
+  void prepare() {
+    x_.resize(model_.model.scalars);
+    problem_.read_x(x_);
+    check_start("solve", model_.model, x_);
+    const bool was_on_host = on_host_;
+    check_modelling();
+    if (on_host_ != was_on_host) session_ = {};
+    describe_problem();
+    if (options_.method == Method::lbfgs && asked.method == Method::automatic)
+      summary_.method_note = "chosen for the energies, which are no squares";
+    minimizer_ = std::make_unique<Minimizer>(options_, model_, summary_);
   }
 
- private:
   /// Finds out whether steps are made on the host, and refuses what cannot be done.
   void check_modelling() {
+    why_host_.clear();
     on_host_ = needs_host(problem_, why_host_);
     if (takes_energies(options_.method)) return check_bounds_and_manifolds();
     const TangentSpace space(problem_);
@@ -118,13 +159,17 @@ class Solve {
 
   /// Until a rule ends it; once more on the CPU if a device fails that `automatic` had chosen.
   void minimize() {
-    open(open_session(model_, options_, true, "solve"));
+    if (session_.engine) {
+      go_on();
+    } else {
+      open(open_session(model_, options_, true, "solve"));
+    }
     try {
       run_method();
     } catch (const Error& error) {
       if (!session_.may_leave || !is_device_failure(error.code())) throw;
       keep_best();
-      summary_.add(session_.engine->stats());
+      count_work();
       step_seconds_.clear();
       open(take_over(model_, options_, error, session_.route.get()));
       run_method();
@@ -132,7 +177,7 @@ class Solve {
     keep_best();
     teach();
     describe_place(*session_.engine);
-    summary_.add(session_.engine->stats());
+    count_work();
     if (steps_) summary_.linear_solver = steps_->kind();  // the host's are settled at the first
   }
 
@@ -149,20 +194,19 @@ class Solve {
     if (takes_energies(options_.method)) {
       minimize_cost(*session_.engine, model_, x_, options_, summary_);
     } else {
-      minimizer_.run(*session_.engine, *steps_);
+      minimizer_->run(*session_.engine, *steps_);
     }
   }
+
+  void count_work() { summary_.add(session_.engine->stats() - before_); }
 
   void choose_steps(const std::string& backend) {
     if (takes_energies(options_.method)) {
       const bool products = options_.linear_solver == LinearSolver::pcg;
-      summary_.linear_solver = products ? LinearSolver::pcg : LinearSolver::cholesky;
-      if (options_.method != Method::newton) {
-        summary_.linear_solver_note = "not used: steps come from gradients";
-      } else {
-        summary_.linear_solver_note =
-            products ? "on products with the Hessian" : "of projected Hessians, on the host";
-      }
+      linear_kind_ = products ? LinearSolver::pcg : LinearSolver::cholesky;
+      linear_note_ = options_.method != Method::newton ? "not used: steps come from gradients"
+                     : products                        ? "on products with the Hessian"
+                                                       : "of projected Hessians, on the host";
       return;
     }
     if (on_host_) return choose_host_steps();
@@ -170,24 +214,40 @@ class Solve {
     LinearChoice choice = choose_linear_solver(model_.model, options_, backend);
     summary_.times.plan_seconds += seconds_since(begin);
     steps_ = std::move(choice.solver);
-    summary_.linear_solver = steps_->kind();
-    summary_.linear_solver_note = std::move(choice.why);
+    linear_kind_ = steps_->kind();
+    linear_note_ = std::move(choice.why);
   }
 
   void choose_host_steps() {
     host_options_ = options_;
     steps_ = std::make_unique<HostStep>(model_.model, host_options_);
-    summary_.linear_solver = steps_->kind();
-    summary_.linear_solver_note = "steps on the host: " + why_host_;
+    linear_kind_ = steps_->kind();
+    linear_note_ = "steps on the host: " + why_host_;
   }
 
   void open(Session session) {
     session_ = std::move(session);
     follow_branches(session_, "solve", problem_, model_, options_, counts_);
     if (on_host_) session_ = on_host(std::move(session_), model_);
-    const runtime::Engine& engine = *session_.engine;
+    runtime::Engine& engine = *session_.engine;
+    steps_ = nullptr;
     choose_steps(session_.planned_backend());
-    session_.engine->set_point(x_);
+    before_ = {};
+    start(engine);
+  }
+
+  /// Takes engine, kernels and patterns of factors from the last solve.
+  void go_on() {
+    before_ = session_.engine->stats();
+    session_.engine->begin_solve();
+    if (steps_) steps_->begin_solve();
+    start(*session_.engine);
+  }
+
+  void start(runtime::Engine& engine) {
+    summary_.linear_solver = linear_kind_;
+    summary_.linear_solver_note = linear_note_;
+    engine.set_point(x_);
     describe_place(engine);
   }
 
@@ -262,14 +322,18 @@ class Solve {
   }
 
   Problem& problem_;
-  const SolverOptions& options_;
+  SolverOptions options_;  // as settled for the present solve
+  Versions versions_;      // that model and session are of
   ProblemModel model_;
   std::vector<double> x_;  // the start, later the best accepted point known to the host
   Summary summary_;
   RetraceCounts counts_;
-  Minimizer minimizer_;
+  std::unique_ptr<Minimizer> minimizer_;
   Session session_;
+  runtime::EngineStats before_;  // of the session's engine, when the solve began
   std::unique_ptr<StepSolver> steps_;
+  LinearSolver linear_kind_ = LinearSolver::automatic;
+  std::string linear_note_;
   bool on_host_ = false;  // steps are made there, for these reasons:
   std::string why_host_;
   SolverOptions host_options_;
@@ -277,8 +341,6 @@ class Solve {
   double compiled_ms_ = 0;            // up to the last step
   double callback_seconds_ = 0;       // of the caller's callback after it
 };
-
-}  // namespace
 
 namespace {
 
@@ -301,19 +363,16 @@ void refuse_energies(const Problem& problem, Method method) {
 
 }  // namespace
 
+Solver::Solver(Problem& problem, const SolverOptions& options)
+    : impl_(std::make_unique<Impl>(problem, options)) {}
+Solver::Solver(Solver&&) noexcept = default;
+Solver& Solver::operator=(Solver&&) noexcept = default;
+Solver::~Solver() = default;
+
+Summary Solver::solve() { return impl_->solve(); }
+
 Summary solve(Problem& problem, const SolverOptions& options) {
-  SolverOptions settled = resolved(options);
-  if (settled.method == Method::automatic) settled.method = chosen_method(problem);
-  refuse_energies(problem, settled.method);
-  Solve* running = nullptr;
-  settled.callback = [&running, &options](const IterationSummary& iteration) {
-    running->note(iteration);
-    return options.callback ? running->call_back(iteration, options.callback)
-                            : CallbackReturn::SOLVER_CONTINUE;
-  };
-  Solve solve(problem, settled, options.method);
-  running = &solve;
-  return solve.run();
+  return Solver(problem, options).solve();
 }
 
 }  // namespace topograd

@@ -138,6 +138,11 @@ std::unique_ptr<runtime::Pending> TieredEngine::begin(KernelKind kind, std::span
   return serve(kind).begin(kind, x, p, out);
 }
 
+void TieredEngine::begin_solve() {
+  if (cpu_) cpu_->begin_solve();
+  if (device_) device_->begin_solve();
+}
+
 runtime::PointReport TieredEngine::linearize() {
   bool device = ready(kStep, [](Engine& engine) { return engine.prepare_step(); });
   // What was asked for between linearisations is needed there, too.

@@ -49,6 +49,7 @@ class TieredEngine final : public runtime::ForwardingEngine {
   void hvp(std::span<const double> p, std::span<double> out) override;
   void hessian(std::size_t term, bool project, std::span<double> values) override;
 
+  void begin_solve() override;
   runtime::PointReport linearize() override;
   runtime::StepReport try_step(std::span<const double> delta) override;
   using ForwardingEngine::try_step;

@@ -31,6 +31,7 @@ class CpuEngine final : public Engine {
   void refresh(const Model& model) override;
 
   void set_point(std::span<const double> x) override;
+  void begin_solve() override { scaled_ = false; }
   void point(std::span<double> x) override;
   bool last_known_point(std::span<double> x) override;
   double cost() override { return cost_at(x_); }

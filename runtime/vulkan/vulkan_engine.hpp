@@ -48,6 +48,7 @@ class VulkanEngine final : public Engine {
   bool runs_asynchronously() const override { return true; }
 
   void set_point(std::span<const double> x) override;
+  void begin_solve() override { scale_is_set_ = false; }
   void point(std::span<double> x) override;
   double cost() override;
   void residuals(std::span<double> out) override;

@@ -25,6 +25,7 @@ class HostStep final : public StepSolver {
   ~HostStep() override;
 
   LinearSolver kind() const override { return system_.kind(); }
+  void begin_solve() override { scale_.resize(0); }
   void linearized(runtime::Engine& engine) override;
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;

@@ -115,6 +115,8 @@ CholeskyStep::CholeskyStep(const runtime::Model& model, Elimination elimination,
                                    threads)) {}
 CholeskyStep::~CholeskyStep() = default;
 
+void CholeskyStep::begin_solve() { impl_->scale.clear(); }
+
 LinearSolver CholeskyStep::kind() const {
   return impl_->by_blocks ? LinearSolver::schur : LinearSolver::cholesky;
 }

@@ -32,6 +32,7 @@ class CholeskyStep final : public StepSolver {
   double factor_flops() const;
 
   LinearSolver kind() const override;
+  void begin_solve() override;
   /// "7776 blocks eliminated, 441 unknowns remain", or nothing.
   std::string elimination() const;
   void linearized(runtime::Engine& engine) override;

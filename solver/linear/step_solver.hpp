@@ -12,6 +12,8 @@ class StepSolver {
   virtual ~StepSolver() = default;
 
   virtual LinearSolver kind() const = 0;
+  /// Another solve begins: what was taken from the first point is forgotten.
+  virtual void begin_solve() {}
   /// To be called once after each Engine::linearize(), before try_step.
   virtual void linearized(runtime::Engine& engine) = 0;
   /// Moves the engine to its trial point. A model_decrease that is not finite says that the linear

@@ -21,7 +21,7 @@ namespace topograd::command {
 /// Text of the options as given; to_options() reads it.
 struct SolverArguments {
   std::string domain, cross_check;
-  std::string backend, precision, method, linear, preconditioner, accumulate, device;
+  std::string backend, precision, method, linear, preconditioner, forcing, accumulate, device;
   std::string plan, plan_out;
   bool deterministic = false;
   std::optional<int> max_iterations, max_linear_iterations, threads;
@@ -45,6 +45,8 @@ inline void add_place_options(CLI::App& app, SolverArguments& a) {
 inline void add_solve_options(CLI::App& app, SolverArguments& a) {
   app.add_option("--max-iterations", a.max_iterations, "accepted and rejected steps (100)");
   app.add_option("--max-linear-iterations", a.max_linear_iterations, "of CG in one step");
+  app.add_option("--forcing", a.forcing,
+                 "how exactly CG solves: constant, eisenstat_walker (as the gradient falls)");
   app.add_option("--tolerance", a.tolerance, "function, gradient and parameter tolerance at once");
   app.add_option("--time-limit", a.time_limit, "seconds");
   app.add_option("--domain", a.domain, "mathematical, guarded or strict");
@@ -93,6 +95,7 @@ inline SolverOptions to_options(const SolverArguments& a, SolverOptions options 
   check_preconditioner(a.preconditioner);
   if (a.max_iterations) options.max_iterations = *a.max_iterations;
   if (a.max_linear_iterations) options.max_linear_iterations = *a.max_linear_iterations;
+  if (!a.forcing.empty()) options.forcing_sequence = parse_forcing_sequence(a.forcing);
   if (a.threads) options.threads = *a.threads;
   if (a.time_limit) options.time_limit_seconds = *a.time_limit;
   if (a.tolerance) {

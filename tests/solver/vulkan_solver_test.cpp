@@ -1,0 +1,21 @@
+// Solver on a device: buffers, kernels and recorded commands stay between solves.
+#include "solver/solver_cases.hpp"
+#include "support/validation.hpp"
+
+namespace topograd {
+namespace {
+
+using VulkanSolver = test::VulkanTest;
+
+TEST_F(VulkanSolver, SolvesAsIfFresh) {
+  for (const Precision precision : {Precision::f64, Precision::f32, Precision::mixed}) {
+    SCOPED_TRACE(static_cast<int>(precision));
+    test::expect_same_as_fresh_solves({.backend = Backend::vulkan,
+                                       .precision = precision,
+                                       .linear_solver = LinearSolver::pcg,
+                                       .deterministic = true});
+  }
+}
+
+}  // namespace
+}  // namespace topograd
