@@ -135,14 +135,16 @@ std::string list_line(const runtime::Term& term, std::span<const runtime::Parame
     return operation_count(pass_program(pass, f, autodiff::all_slots(f), term.energy, term.loss));
   };
   const runtime::TermShape shape = shape_of(term, arrays);
-  const std::uint32_t bytes = generate(store_request(shape, Pass::residual)).bytes_per_instance;
+  const auto rows = static_cast<std::uint32_t>(8 * f.outputs.size());
+  const std::uint32_t all = runtime::stored_bytes(codegen::general_layout(f.leaves), 8) + rows;
+  const std::uint32_t bytes = runtime::stored_bytes(shape.layout, 8) + rows;
   std::array<char, 256> line{};
   const codegen::Accumulation sums =
       choose_accumulation(estimate_accumulation(shape, Pass::gradient, codegen::Precision::f64));
-  std::snprintf(line.data(), line.size(), "%s  %-16s %10zu %8zu %10u %9zu %9zu %9zu %6u  %s\n",
+  std::snprintf(line.data(), line.size(), "%s  %-16s %10zu %8zu %10u %9zu %9zu %9zu %7u %6u  %s\n",
                 to_string(term.topology->hash).c_str(), term.name.c_str(), term.batch->size(),
                 f.outputs.size(), f.leaves.parameters, operations(Pass::residual),
-                operations(Pass::gradient), operations(Pass::jacobian), bytes,
+                operations(Pass::gradient), operations(Pass::jacobian), all, bytes,
                 std::string(codegen::name(sums)).c_str());
   return line.data();
 }
@@ -210,14 +212,16 @@ std::string source(const ir::Program& residual, const ExpressionNames& names,
 std::string topology_table(const Problem& problem) {
   const runtime::Model model = make_model("dump", problem).model;
   std::array<char, 256> head{};
-  std::snprintf(head.data(), head.size(), "%-32s  %-16s %10s %8s %10s %9s %9s %9s %6s  %s\n",
+  std::snprintf(head.data(), head.size(), "%-32s  %-16s %10s %8s %10s %9s %9s %9s %7s %6s  %s\n",
                 "topology", "name", "instances", "outputs", "parameters", "residual", "gradient",
-                "jacobian", "bytes", "sums");
+                "jacobian", "general", "bytes", "sums");
   std::string text = head.data();
   for (const runtime::Term& term : model.terms) text += list_line(term, model.arrays);
   return text +
          "residual, gradient, jacobian: operations of one instance; bytes: columns read and rows "
-         "written by the residual kernel, f64, an instance; sums: of the gradient, by rule\n";
+         "written by the residual kernel, f64, an instance; general: if every index and number "
+         "were "
+         "stored; sums: of the gradient, by rule\n";
 }
 
 }  // namespace topograd

@@ -4,6 +4,7 @@
 #include <topograd/ir/error.hpp>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace topograd::codegen {
@@ -12,8 +13,10 @@ namespace {
 using ir::Op;
 
 struct Needed {
-  std::set<std::uint32_t> parameters, tangents, data, uniforms, seeds;   // slots
-  std::set<std::uint32_t> index_columns, index_constants, data_columns;  // what is read for them
+  std::set<std::uint32_t> parameters, tangents, data, uniforms, seeds;  // slots
+  // what is read for them, by column
+  std::map<std::uint32_t, IndexSource> index_columns;
+  std::set<std::uint32_t> data_columns;
 };
 
 const OwnSlot* find_own(const LeafPlace& place, std::uint32_t slot) {
@@ -23,35 +26,27 @@ const OwnSlot* find_own(const LeafPlace& place, std::uint32_t slot) {
 
 template <class Source>
 const Source& source_of(const std::vector<Source>& sources, std::uint32_t slot,
-                        std::uint32_t columns, std::uint32_t constants, std::string_view kind) {
+                        std::uint32_t columns, std::string_view kind) {
   if (slot >= sources.size()) {
     throw Error(ErrorCode::InvalidArgument, text("generate: the layout has ", sources.size(), " ",
                                                  kind, " slots, the program reads slot ", slot));
   }
   const Source& source = sources[slot];
-  const bool column = source.kind == Source::Kind::column;
-  if (source.column >= (column ? columns : constants)) {
-    throw Error(
-        ErrorCode::InvalidArgument,
-        text("generate: ", kind, " slot ", slot, " lies in ", column ? "column " : "constant ",
-             source.column, ", the layout has ", column ? columns : constants));
+  if (source.column >= columns) {
+    throw Error(ErrorCode::InvalidArgument,
+                text("generate: ", kind, " slot ", slot, " lies in column ", source.column,
+                     ", the layout has ", columns));
   }
   return source;
 }
 
 const IndexSource& index_source(const LeafPlace& place, const std::vector<IndexSource>& sources,
                                 std::uint32_t slot, std::string_view kind) {
-  return source_of(sources, slot, place.layout.index_columns, place.layout.index_constants, kind);
+  return source_of(sources, slot, place.layout.index_columns, kind);
 }
 
 const DataSource& data_source(const LeafPlace& place, std::uint32_t slot) {
-  return source_of(place.layout.data, slot, place.layout.data_columns, place.layout.data_constants,
-                   "data");
-}
-
-void need_index(Needed& needed, const IndexSource& source) {
-  (source.kind == IndexSource::Kind::column ? needed.index_columns : needed.index_constants)
-      .insert(source.column);
+  return source_of(place.layout.data, slot, place.layout.data_columns, "data");
 }
 
 Needed find_needed(const Prepared& prepared, const LeafPlace& place,
@@ -71,14 +66,15 @@ Needed find_needed(const Prepared& prepared, const LeafPlace& place,
   std::erase_if(indexed, [&](std::uint32_t slot) { return find_own(place, slot) != nullptr; });
   indexed.insert(targets.begin(), targets.end());
   for (const std::uint32_t slot : indexed) {
-    need_index(out, index_source(place, place.layout.parameters, slot, "parameter"));
+    const IndexSource& source = index_source(place, place.layout.parameters, slot, "parameter");
+    out.index_columns.emplace(source.column, source);
   }
   for (const std::uint32_t slot : out.uniforms) {
-    need_index(out, index_source(place, place.layout.uniforms, slot, "uniform"));
+    const IndexSource& source = index_source(place, place.layout.uniforms, slot, "uniform");
+    out.index_columns.emplace(source.column, source);
   }
   for (const std::uint32_t slot : out.data) {
-    const DataSource& source = data_source(place, slot);
-    if (source.kind == DataSource::Kind::column) out.data_columns.insert(source.column);
+    out.data_columns.insert(data_source(place, slot).column);
   }
   return out;
 }
@@ -91,12 +87,21 @@ std::string column_position(std::uint32_t column, std::string_view stride, std::
 }
 
 std::string index_expression(const IndexSource& source) {
-  std::string out = text(source.kind == IndexSource::Kind::column ? "c" : "k", source.column);
+  std::string out = text("c", source.column);
   if (source.offset == 0) return out;
   const auto magnitude =
       static_cast<std::uint64_t>(std::abs(static_cast<std::int64_t>(source.offset)));
   return out + (source.offset > 0 ? " + " : " - ") + unsigned_literal(magnitude);
 }
+
+// No branch: a shared number is read at the same place by all rows.
+constexpr std::string_view kColumnPosition = R"(
+// Where row `row` of a flexible column lies: numbers by row begin at form / 2 where form is odd,
+// otherwise one number is shared.
+uint column_position(uint form, uint row) {
+  return (form >> 1u) + (row & (0u - (form & 1u)));
+}
+)";
 
 class Loader {
  public:
@@ -114,12 +119,10 @@ class Loader {
     }
     for (const std::uint32_t slot : needed_.data) {
       const DataSource& source = data_source(place_, slot);
-      if (source.kind == DataSource::Kind::column) {
-        number(Op::Data, slot, place_.data_columns,
-               column_position(source.column, place_.stride, place_.row));
-      } else {
-        number(Op::Data, slot, BufferRole::data_constants, unsigned_literal(source.column));
-      }
+      number(Op::Data, slot, place_.data_columns,
+             source.kind == DataSource::Kind::flexible
+                 ? flexible_position({ColumnForm::Word::data, source.column})
+                 : column_position(source.column, place_.stride, place_.row));
     }
     for (const std::uint32_t slot : needed_.seeds) {
       number(Op::Seed, slot, BufferRole::seeds,
@@ -129,15 +132,23 @@ class Loader {
 
  private:
   void indices() {
-    for (const std::uint32_t column : needed_.index_columns) {
+    for (const auto& [column, source] : needed_.index_columns) {
       const auto name = shader_.use(place_.index_columns, Element::u32);
-      shader_.body().line("uint c", column, " = ", name, "[",
-                          column_position(column, place_.stride, place_.row), "];");
+      if (source.kind == IndexSource::Kind::column) {
+        shader_.body().line("uint c", column, " = ", name, "[",
+                            column_position(column, place_.stride, place_.row), "];");
+        continue;
+      }
+      const std::string position = flexible_position({ColumnForm::Word::index, source.form});
+      shader_.body().line("uint c", column, " = ", name, "[", position, "] + ",
+                          shader_.use({ColumnForm::Word::step, source.form}), " * ", place_.counter,
+                          ";");
     }
-    for (const std::uint32_t constant : needed_.index_constants) {
-      const auto name = shader_.use(BufferRole::index_constants, Element::u32);
-      shader_.body().line("uint k", constant, " = ", name, "[", unsigned_literal(constant), "];");
-    }
+  }
+
+  std::string flexible_position(const ColumnForm& form) {
+    shader_.declare("column_position", kColumnPosition.substr(1));
+    return text("column_position(", shader_.use(form), ", ", place_.row, ")");
   }
 
   void vectors(Op op, const std::set<std::uint32_t>& slots, BufferRole role) {
@@ -181,15 +192,16 @@ bool is_short_name(std::string_view name) {
 // a variable of ours but those that are listed.
 bool usable(const std::string& name) {
   static const std::set<std::string, std::less<>> kTaken = {
-      "index_columns", "data_columns", "index_constants", "data_constants",
-      "fixed_scalars", "out_stride",   "out_first",       "x_first",
-      "atomic_uint",   "next_state",   "next_direction",  "curvature_first"};
+      "index_columns", "data_columns",   "column_position", "fixed_scalars",
+      "out_stride",    "out_first",      "x_first",         "atomic_uint",
+      "next_state",    "next_direction", "curvature_first"};
   if (is_short_name(name)) return true;
   const std::size_t underscore = name.find('_');
   if (!is_identifier(name) || underscore == 0 || underscore == std::string::npos) return false;
   if (name.find("__") != std::string::npos || kTaken.contains(name)) return false;
-  for (const std::string_view prefix : {"gl_", "tg_", "own_", "sum_", "workgroup_", "compensated_",
-                                        "sums_", "rz_", "rr_", "pq_", "rider_", "item_", "end_"}) {
+  for (const std::string_view prefix :
+       {"gl_", "tg_", "own_", "sum_", "workgroup_", "compensated_", "sums_", "rz_", "rr_", "pq_",
+        "rider_", "item_", "end_", "index_form_", "index_step_", "data_form_"}) {
     if (name.starts_with(prefix)) return false;
   }
   return std::ranges::none_of(name, [](char c) { return c >= 'A' && c <= 'Z'; });

@@ -30,6 +30,7 @@ struct LeafPlace {
   BufferRole index_columns = BufferRole::index_columns;
   BufferRole data_columns = BufferRole::data_columns;
   std::string_view stride = "stride";
+  std::string_view counter = row;  ///< what steps of flexible index columns are multiplied by
 };
 
 /// Entry `position` of the direction of a fused kernel.

@@ -29,8 +29,6 @@ std::string_view array_name(BufferRole role) {
     case BufferRole::uniforms: return "uniforms";
     case BufferRole::index_columns: return "index_columns";
     case BufferRole::data_columns: return "data_columns";
-    case BufferRole::index_constants: return "index_constants";
-    case BufferRole::data_constants: return "data_constants";
     case BufferRole::starts: return "starts";
     case BufferRole::owners: return "owners";
     case BufferRole::outputs: return "outputs";
@@ -84,6 +82,20 @@ std::string_view Shader::use(BufferRole role, Element element, Access access) {
   const auto [place, added] = uses_.emplace(role, Use{element, access});
   if (!added && place->second.access != access) place->second.access = Access::read_write;
   return array_name(role);
+}
+
+std::string form_name(const ColumnForm& form) {
+  switch (form.word) {
+    case ColumnForm::Word::index: return text("index_form_", form.form);
+    case ColumnForm::Word::step: return text("index_step_", form.form);
+    case ColumnForm::Word::data: return text("data_form_", form.form);
+  }
+  return "";
+}
+
+std::string Shader::use(const ColumnForm& form) {
+  forms_.insert(form);
+  return form_name(form);
 }
 
 void Shader::declare(std::string_view key, std::string_view text) {

@@ -38,6 +38,9 @@ class Shader {
   /// A declaration at file level (a function, a shared array), once for each `key`, in order of
   /// first use.
   void declare(std::string_view key, std::string_view text);
+  /// Notes that a word of push constants is used; returns its name.
+  std::string use(const ColumnForm& form);
+  const std::set<ColumnForm>& forms() const { return forms_; }
   /// What calls of a math library function are spelled as; its text is put in front of the
   /// declarations.
   std::string math_function(std::string_view function, Precision precision);
@@ -56,6 +59,7 @@ class Shader {
   void collect_needs(KernelSource& out) const;
 
   std::map<BufferRole, Use> uses_;
+  std::set<ColumnForm> forms_;
   std::set<std::string, std::less<>> extensions_;
   std::set<std::string, std::less<>> declared_;
   std::set<std::string, std::less<>> math_[2];  // by precision
@@ -66,6 +70,7 @@ class Shader {
 /// Name of the array behind a role, and of the block around it.
 std::string_view array_name(BufferRole role);
 std::string block_name(BufferRole role);
+std::string form_name(const ColumnForm& form);
 
 /// Statement that returns where the solver is done (Scalar::state is not 0).
 void write_predicate(Shader& shader, Precision scalars, BufferRole role = BufferRole::scalars);

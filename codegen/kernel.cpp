@@ -9,6 +9,7 @@
 #include <array>
 #include <bit>
 #include <numeric>
+#include <set>
 
 namespace topograd::codegen {
 namespace {
@@ -34,6 +35,16 @@ constexpr std::array<PushMember, 13> kPushMembers = {{
 }};
 constexpr std::size_t kUnfusedMembers = 8;
 static_assert(sizeof(PushConstants) == 4 * kPushMembers.size());
+static_assert(sizeof(PushConstants) + 4 * kMostFormWords <= 128, "what every device has");
+
+std::string_view comment(ColumnForm::Word word) {
+  switch (word) {
+    case ColumnForm::Word::index: return "where an index column lies";
+    case ColumnForm::Word::step: return "how it grows";
+    case ColumnForm::Word::data: return "where a data column lies";
+  }
+  return "";
+}
 
 [[noreturn]] void refuse(const KernelRequest& request, const std::string& what) {
   throw Error(ErrorCode::InvalidArgument, "generate: \"" + request.name + "\": " + what);
@@ -225,10 +236,22 @@ KernelSource generate(const KernelRequest& request) {
   const BodyFacts facts = write_body(request, shader);
   const std::size_t members =
       request.fusion == Fusion::none ? kUnfusedMembers : kPushMembers.size();
+  const std::set<ColumnForm>& forms = shader.forms();
+  if (forms.size() > kMostFormWords) {
+    refuse(request, text("expected at most ", kMostFormWords, " words for flexible columns, got ",
+                         forms.size()));
+  }
+  std::vector<std::string> names;
+  for (const ColumnForm& form : forms) names.push_back(form_name(form));
+  std::vector<PushMember> push(kPushMembers.begin(), kPushMembers.begin() + members);
+  for (const ColumnForm& form : forms) {
+    push.push_back({names[push.size() - members], comment(form.word)});
+  }
   KernelSource out = shader.finish({.name = request.name,
                                     .header = header(request, facts),
                                     .workgroup_size = request.workgroup_size,
-                                    .push_constants = std::span(kPushMembers).first(members)});
+                                    .push_constants = push});
+  out.forms.assign(forms.begin(), forms.end());
   out.operations = total(facts);
   out.bytes_per_instance = facts.bytes;
   out.float_controls_f32 = request.float_controls_f32;

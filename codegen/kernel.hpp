@@ -38,32 +38,54 @@ Accumulation parse_accumulation(std::string_view text);
 
 /// Where an index slot (a parameter or a uniform) of an instance comes from.
 struct IndexSource {
-  enum class Kind { column, constant } kind = Kind::column;
-  std::uint32_t column = 0;  ///< stored column, or position in the constants buffer
-  std::int32_t offset = 0;   ///< added to what is stored there (a Vec3 needs one column, not three)
+  /// column: stored by row, column c at c * stride. flexible: wherever its form says.
+  enum class Kind { column, flexible } kind = Kind::column;
+  std::uint32_t column = 0;  ///< below index_columns
+  std::int32_t offset = 0;   ///< added to what is there (a Vec3 needs one column, not three)
+  std::uint32_t form = 0;    ///< flexible: number of its form
   friend bool operator==(const IndexSource&, const IndexSource&) = default;
 };
 
-/// Where a data slot comes from: a stored column, or a number shared by all instances.
+/// Where a data slot comes from.
 struct DataSource {
-  enum class Kind { column, constant } kind = Kind::column;
-  std::uint32_t column = 0;  ///< stored column, or position in the data constants
+  enum class Kind { column, flexible } kind = Kind::column;
+  std::uint32_t column = 0;  ///< below data_columns; flexible: number of its form, too
   friend bool operator==(const DataSource&, const DataSource&) = default;
 };
 
-/// How the columns of a batch are stored. The general layout stores every column and has no
-/// constants.
+/// How the columns of a batch are stored.
+///
+/// What is stored of a flexible column is not part of the kernel: push constants say for each
+/// dispatch whether its rows have numbers of their own or share one (ColumnForm), and whether an
+/// index grows by a step from row to row (gather: by one with the owner's first index). One kernel
+/// is right for any columns, and columns that need not be stored cost no bandwidth.
 struct ColumnLayout {
   std::vector<IndexSource> parameters;  ///< by parameter slot
   std::vector<IndexSource> uniforms;    ///< by uniform slot
   std::vector<DataSource> data;         ///< by data slot
-  std::uint32_t index_columns = 0;      ///< stored u32 columns
-  std::uint32_t data_columns = 0;       ///< stored columns of numbers
-  std::uint32_t index_constants = 0;
-  std::uint32_t data_constants = 0;
+  std::uint32_t index_columns = 0;      ///< u32 columns
+  std::uint32_t data_columns = 0;       ///< columns of numbers
   friend bool operator==(const ColumnLayout&, const ColumnLayout&) = default;
 };
+/// Every slot has a column of its own, stored by row.
 ColumnLayout general_layout(const ir::LeafCounts& leaves);
+
+/// The push constant that places a flexible column in its buffer.
+constexpr std::uint32_t form_by_row(std::uint32_t first) { return first << 1 | 1; }
+constexpr std::uint32_t form_shared(std::uint32_t position) { return position << 1; }
+
+/// A word of push constants behind those of PushConstants.
+struct ColumnForm {
+  enum class Word {
+    index,  ///< form_by_row or form_shared, in index_columns
+    step,   ///< of index form `form`: added times the row, or times the owner's first index
+    data    ///< form_by_row or form_shared, in data_columns
+  } word = Word::index;
+  std::uint32_t form = 0;
+  friend auto operator<=>(const ColumnForm&, const ColumnForm&) = default;
+};
+/// So many of these words fit besides PushConstants on every device.
+inline constexpr std::uint32_t kMostFormWords = 16;
 
 /// For Form::gather: one role is one way in which an instance touches an owner (the tail of an
 /// edge, its head). An owner is a block of `owner_width` neighbouring scalars; the x index of one
@@ -138,10 +160,8 @@ enum class BufferRole {
   direction,      ///< tangents, by the same index as x
   seeds,          ///< adjoints: row k of instance i at k * out_stride + i (gather: i = entries[e])
   uniforms,       ///< numbers shared by instances
-  index_columns,  ///< u32, column c of instance (or entry) i at c * stride + i
+  index_columns,  ///< u32, column c of instance (or entry) i at c * stride + i, or by its form
   data_columns,   ///< numbers, likewise
-  index_constants,  ///< u32
-  data_constants,   ///< numbers
   starts,   ///< u32, entries of work item w in role r: starts[w * roles + r], ... up to the next
             ///< start
   owners,   ///< gather: u32, owner of work item w
@@ -191,7 +211,8 @@ struct BindingInfo {
   std::string name;  ///< in the shader
 };
 
-/// Push constants of the kernels of generate(), which declare as many as they need.
+/// Push constants of the kernels of generate(), which declare as many as they need. The words of
+/// KernelSource::forms follow.
 struct PushConstants {
   std::uint32_t count = 0;       ///< end of the instances (or work items) of this dispatch
   std::uint32_t first = 0;       ///< instance of invocation 0
@@ -213,6 +234,7 @@ struct KernelSource {
   std::string glsl;
   std::vector<BindingInfo> bindings;
   std::vector<std::string> push_constants;  ///< names of the uint members
+  std::vector<ColumnForm> forms;            ///< the last of them
   std::uint32_t workgroup_size = 0;
   std::uint32_t operations = 0;  ///< of one instance
   std::uint32_t bytes_per_instance =

@@ -58,6 +58,17 @@ void check_role(const KernelRequest& request, const GatherRole& role) {
   }
 }
 
+// Such columns may grow with the owner's first index.
+bool has_flexible_index(const KernelRequest& request) {
+  const auto flexible = [](const IndexSource& source) {
+    return source.kind == IndexSource::Kind::flexible;
+  };
+  return std::ranges::any_of(request.roles, [&](const GatherRole& role) {
+    return std::ranges::any_of(role.layout.parameters, flexible) ||
+           std::ranges::any_of(role.layout.uniforms, flexible);
+  });
+}
+
 // Loads of what the owner itself holds, out of the loops.
 void write_own(const KernelRequest& request, const std::vector<Prepared>& prepared,
                Shader& shader) {
@@ -78,7 +89,7 @@ void write_own(const KernelRequest& request, const std::vector<Prepared>& prepar
   if (fused(request)) {
     for (std::uint32_t c = 0; c < request.owner_width; ++c) directions.insert(c);
   }
-  if (values.empty() && directions.empty()) return;
+  if (values.empty() && directions.empty() && !has_flexible_index(request)) return;
   const Element element = element_of(request.precision);
   const std::string_view type = scalar_type(request.precision);
   shader.body().line("uint own = x_first + ",
@@ -240,8 +251,12 @@ void write_role(const KernelRequest& request, std::size_t index, const Prepared&
                 Shader& shader, BodyFacts& facts) {
   const GatherRole& role = request.roles[index];
   LeafNames names = leaf_names(request, role.program.leaves);
-  LeafPlace place{
-      .layout = role.layout, .row = "e", .seed_row = "i", .own = {}, .fused = fused(request)};
+  LeafPlace place{.layout = role.layout,
+                  .row = "e",
+                  .seed_row = "i",
+                  .own = {},
+                  .fused = fused(request),
+                  .counter = "own"};
   if (role.rides) {
     place.index_columns = BufferRole::rider_index_columns;
     place.data_columns = BufferRole::rider_data_columns;

@@ -29,7 +29,7 @@ AccumulationEstimate estimate_accumulation(const TermShape& shape, Pass pass,
   }
   const double number = precision == codegen::Precision::f64 ? 8 : 4;
   const auto slots = static_cast<double>(written.size());
-  const double columns = 4.0 * shape.layout.index_columns + number * shape.layout.data_columns;
+  const double columns = stored_bytes(shape.layout, static_cast<std::uint32_t>(number));
   const double once =
       kBytesOfOperation * static_cast<double>(estimate.operations) + columns + number * slots;
   const auto roles = static_cast<double>(std::max<std::size_t>(shape.groups.size(), 1));

@@ -1,12 +1,9 @@
-// Column layouts: derived and constant columns, groups of slots.
+// Column layouts: groups of slots, and the columns that they share.
+#include <topograd/runtime/column_scan.hpp>
 #include <topograd/runtime/plan.hpp>
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <bit>
+#include <numeric>
 #include <optional>
 
 namespace topograd::runtime {
@@ -15,127 +12,6 @@ namespace {
 using codegen::ColumnLayout;
 using codegen::DataSource;
 using codegen::IndexSource;
-
-constexpr std::size_t kRows = ir::Batch::kBlockRows;
-
-/// A block of rows of an index column, on the stack.
-class IndexRows {
- public:
-  IndexRows(const ir::Batch& batch, std::uint32_t column, std::size_t first)
-      : size_(std::min(kRows, batch.size() - first)) {
-    batch.copy_index_column(column, first, std::span(rows_).first(size_));
-  }
-  const std::uint32_t* begin() const { return rows_.data(); }
-  const std::uint32_t* end() const { return rows_.data() + size_; }
-  std::size_t size() const { return size_; }
-  std::uint32_t operator[](std::size_t k) const { return rows_[k]; }
-
- private:
-  std::size_t size_;
-  std::array<std::uint32_t, kRows> rows_;  // the first size_ of them are set
-};
-
-/// True if test(row) says so of each block of rows, those from `first`, first + kRows, ... on. The
-/// first block is tried by itself: most tests fail there.
-template <class Test>
-bool all_blocks(const ir::Batch& batch, std::size_t first, Test test) {
-  if (first >= batch.size()) return true;
-  if (!test(first)) return false;
-  const std::size_t blocks = (batch.size() - first + kRows - 1) / kRows;
-  std::atomic<bool> holds = true;
-  tbb::parallel_for(std::size_t{1}, blocks, [&](std::size_t k) {
-    if (holds.load(std::memory_order_relaxed) && !test(first + k * kRows)) holds = false;
-  });
-  return holds;
-}
-
-bool has_offset(const ir::Batch& batch, std::uint32_t a, std::uint32_t b, std::int32_t offset,
-                std::size_t first) {
-  return all_blocks(batch, first, [&](std::size_t row) {
-    const IndexRows x(batch, a, row), y(batch, b, row);
-    bool same = true;
-    for (std::size_t k = 0; k < x.size(); ++k) {
-      same &= y[k] - x[k] == static_cast<std::uint32_t>(offset);
-    }
-    return same;
-  });
-}
-
-bool is_constant(const ir::Batch& batch, std::uint32_t column, std::uint32_t value,
-                 std::size_t first) {
-  return all_blocks(batch, first, [&](std::size_t row) {
-    const IndexRows block(batch, column, row);
-    return std::all_of(block.begin(), block.end(), [&](auto v) { return v == value; });
-  });
-}
-
-bool is_constant_data(const ir::Batch& batch, std::uint32_t column, double value,
-                      std::size_t first) {
-  const auto bits = std::bit_cast<std::uint64_t>(value);
-  return all_blocks(batch, first, [&](std::size_t row) {
-    std::array<double, kRows> rows;
-    const auto block = std::span(rows).first(std::min(kRows, batch.size() - row));
-    batch.copy_data_column(column, row, block);
-    return std::all_of(block.begin(), block.end(),
-                       [&](double v) { return std::bit_cast<std::uint64_t>(v) == bits; });
-  });
-}
-
-/// Builds a layout slot by slot.
-class Finder {
- public:
-  Finder(const ir::Batch& batch, bool constant_data)
-      : batch_(batch), constant_data_(constant_data) {}
-
-  ColumnLayout find(std::uint32_t neighbours) {
-    for (std::uint32_t k = 0; k < batch_.parameter_columns(); ++k) {
-      layout_.parameters.push_back(index_source(k));
-    }
-    bases_.clear();
-    const std::uint32_t first = batch_.uniform_columns() - neighbours;
-    for (std::uint32_t k = 0; k < first; ++k) {
-      layout_.uniforms.push_back(index_source(batch_.parameter_columns() + k));
-    }
-    for (std::uint32_t k = 0; k < neighbours; ++k) {
-      layout_.uniforms.push_back(
-          {IndexSource::Kind::column, layout_.index_columns, static_cast<std::int32_t>(k)});
-    }
-    layout_.index_columns += neighbours > 0 ? 1 : 0;
-    for (std::uint32_t k = 0; k < batch_.data_columns(); ++k)
-      layout_.data.push_back(data_source(k));
-    return layout_;
-  }
-
- private:
-  IndexSource index_source(std::uint32_t column) {
-    if (batch_.size() > 0 && is_constant(batch_, column, batch_.index(0, column), 0)) {
-      return {IndexSource::Kind::constant, layout_.index_constants++, 0};
-    }
-    for (const auto& [base, stored] : bases_) {
-      if (batch_.size() == 0) break;
-      const auto offset =
-          static_cast<std::int32_t>(batch_.index(0, column) - batch_.index(0, base));
-      if (has_offset(batch_, base, column, offset, 0)) {
-        return {IndexSource::Kind::column, stored, offset};
-      }
-    }
-    bases_.emplace_back(column, layout_.index_columns);
-    return {IndexSource::Kind::column, layout_.index_columns++, 0};
-  }
-
-  DataSource data_source(std::uint32_t column) {
-    if (constant_data_ && batch_.size() > 0 &&
-        is_constant_data(batch_, column, batch_.data(0, column), 0)) {
-      return {DataSource::Kind::constant, layout_.data_constants++};
-    }
-    return {DataSource::Kind::column, layout_.data_columns++};
-  }
-
-  const ir::Batch& batch_;
-  bool constant_data_;
-  ColumnLayout layout_;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> bases_;  // batch column, stored column
-};
 
 std::vector<IndexSource> all_sources(const ColumnLayout& layout) {
   std::vector<IndexSource> sources = layout.parameters;
@@ -162,7 +38,7 @@ std::optional<Place> place_of(const ir::Batch& batch, std::uint32_t column,
   const std::uint64_t end = a.offset + a.blocks * a.width;
   const auto offset = static_cast<std::uint32_t>(a.offset);  // of an array that has an index
   const std::uint32_t coordinate = (batch.index(0, column) - offset) % a.width;
-  const bool same = all_blocks(batch, 0, [&](std::size_t row) {
+  const bool same = all_blocks(batch, [&](std::size_t row) {
     const IndexRows block(batch, column, row);
     return std::all_of(block.begin(), block.end(), [&](std::uint32_t index) {
       return index >= offset && index < end && (index - offset) % a.width == coordinate;
@@ -180,7 +56,9 @@ std::optional<std::uint32_t> coordinate_in(const SlotGroup& group, const ir::Bat
       static_cast<std::int32_t>(batch.index(0, column) - batch.index(0, group.slots[0]));
   const std::int64_t coordinate = std::int64_t{group.coordinates[0]} + offset;
   if (coordinate < 0 || coordinate >= std::int64_t{arrays[group.array].width}) return std::nullopt;
-  if (!has_offset(batch, group.slots[0], column, offset, 0)) return std::nullopt;
+  if (!has_offset(batch, group.slots[0], column, static_cast<std::uint32_t>(offset))) {
+    return std::nullopt;
+  }
   return static_cast<std::uint32_t>(coordinate);
 }
 
@@ -191,31 +69,72 @@ std::vector<SlotGroup> scalar_groups(const ir::Batch& batch) {
   return groups;
 }
 
-}  // namespace
+/// Layout columns for batch columns: fixed ones first, then at most `most` flexible ones.
+struct Numbering {
+  std::vector<std::uint32_t> column;  // by position in `batch_columns`
+  std::uint32_t fixed = 0;
 
-ColumnLayout find_layout(const ir::Batch& batch, bool constant_data, std::uint32_t neighbours) {
-  return Finder(batch, constant_data).find(neighbours);
+  Numbering(std::span<const std::uint32_t> batch_columns, const std::vector<bool>& flexible,
+            std::uint32_t most) {
+    std::vector<bool> bends;
+    for (const std::uint32_t at : batch_columns) {
+      bends.push_back(at < flexible.size() && flexible[at] && most > 0);
+      if (bends.back()) --most;
+    }
+    fixed = static_cast<std::uint32_t>(std::ranges::count(bends, false));
+    std::uint32_t next_fixed = 0, next_flexible = fixed;
+    for (const bool bend : bends) column.push_back(bend ? next_flexible++ : next_fixed++);
+  }
+  template <class Source>
+  Source source(std::size_t k) const {
+    const bool bends = column[k] >= fixed;
+    return {.kind = bends ? Source::Kind::flexible : Source::Kind::column, .column = column[k]};
+  }
+};
+
+std::uint32_t count_data_forms(const ColumnLayout& layout) {
+  return static_cast<std::uint32_t>(
+      std::ranges::count(layout.data, DataSource::Kind::flexible, &DataSource::kind));
 }
 
-bool layout_holds(const ir::Batch& batch, const ColumnLayout& layout, std::size_t first_row) {
-  const StoredColumns stored = stored_columns(layout);
-  const std::vector<IndexSource> sources = all_sources(layout);
-  for (std::uint32_t k = 0; k < sources.size(); ++k) {
-    const IndexSource& s = sources[k];
-    const bool holds = s.kind == IndexSource::Kind::constant
-                           ? is_constant(batch, k, batch.index(0, k), first_row)
-                       : stored.index[s.column] == k
-                           ? true
-                           : has_offset(batch, stored.index[s.column], k, s.offset, first_row);
-    if (!holds) return false;
-  }
-  for (std::uint32_t k = 0; k < layout.data.size(); ++k) {
-    if (layout.data[k].kind == DataSource::Kind::constant &&
-        !is_constant_data(batch, k, batch.data(0, k), first_row)) {
-      return false;
+}  // namespace
+
+ColumnLayout make_layout(const ir::LeafCounts& leaves, std::span<const SlotGroup> groups,
+                         const FlexibleColumns& flexible, std::uint32_t neighbours) {
+  constexpr std::uint32_t kMostDataForms = 10;
+  ColumnLayout layout;
+  std::vector<std::uint32_t> numbers(leaves.data);
+  std::iota(numbers.begin(), numbers.end(), 0u);
+  const Numbering data(numbers, flexible.data, kMostDataForms);
+  layout.data_columns = leaves.data;
+  for (std::uint32_t k = 0; k < leaves.data; ++k) layout.data.push_back(data.source<DataSource>(k));
+
+  std::vector<std::uint32_t> bases;  // batch columns
+  for (const SlotGroup& group : groups) bases.push_back(group.slots[0]);
+  const std::uint32_t alone = leaves.uniforms - neighbours + (neighbours > 0 ? 1 : 0);
+  for (std::uint32_t k = 0; k < alone; ++k) bases.push_back(leaves.parameters + k);
+  // A place and a step each.
+  const Numbering index(bases, flexible.index,
+                        (codegen::kMostFormWords - count_data_forms(layout)) / 2);
+  layout.index_columns = static_cast<std::uint32_t>(bases.size());
+  const auto source = [&](std::size_t k, std::uint32_t distance, std::uint32_t from) {
+    auto made = index.source<IndexSource>(k);
+    made.offset = static_cast<std::int32_t>(distance) - static_cast<std::int32_t>(from);
+    if (made.kind == IndexSource::Kind::flexible) made.form = made.column;
+    return made;
+  };
+  layout.parameters.resize(leaves.parameters);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (std::size_t k = 0; k < groups[g].slots.size(); ++k) {
+      layout.parameters[groups[g].slots[k]] =
+          source(g, groups[g].coordinates[k], groups[g].coordinates[0]);
     }
   }
-  return true;
+  for (std::uint32_t k = 0; k < leaves.uniforms; ++k) {
+    const std::uint32_t base = std::min(k, alone - 1);
+    layout.uniforms.push_back(source(groups.size() + base, k, base));
+  }
+  return layout;
 }
 
 std::vector<SlotGroup> find_groups(const ir::Batch& batch, std::span<const ParameterArray> arrays) {
@@ -239,42 +158,92 @@ std::vector<SlotGroup> find_groups(const ir::Batch& batch, std::span<const Param
   return groups;
 }
 
-EntryColumns entry_columns(const ColumnLayout& layout, const SlotGroup& own) {
-  EntryColumns entry{layout, {}};
-  std::vector<std::uint32_t> renamed(layout.index_columns, ~0u);
-  const auto rename = [&](IndexSource& source) {
-    if (source.kind == IndexSource::Kind::constant) return;
-    if (renamed[source.column] == ~0u) {
-      renamed[source.column] = static_cast<std::uint32_t>(entry.index_columns.size());
-      entry.index_columns.push_back(source.column);
-    }
-    source.column = renamed[source.column];
+EntryColumns entry_columns(const ColumnLayout& layout, const SlotGroup& own,
+                           const std::vector<bool>& flexible) {
+  EntryColumns entry{.layout = layout};
+  const StoredColumns stored = stored_columns(layout);
+  std::vector<std::uint32_t> read, bases;  // columns of the layout, of the batch
+  const auto need = [&](const IndexSource& source) {
+    if (std::ranges::find(read, source.column) != read.end()) return;
+    read.push_back(source.column);
+    bases.push_back(stored.index[source.column]);
   };
-  for (std::uint32_t k = 0; k < entry.layout.parameters.size(); ++k) {
-    const bool is_own = std::find(own.slots.begin(), own.slots.end(), k) != own.slots.end();
-    if (!is_own) rename(entry.layout.parameters[k]);
+  for (std::uint32_t k = 0; k < layout.parameters.size(); ++k) {
+    if (std::ranges::find(own.slots, k) == own.slots.end()) need(layout.parameters[k]);
   }
-  for (IndexSource& source : entry.layout.uniforms) rename(source);
-  entry.layout.index_columns = static_cast<std::uint32_t>(entry.index_columns.size());
+  std::ranges::for_each(layout.uniforms, need);
+  const Numbering numbering(bases, flexible, ~0u);
+  entry.fixed = numbering.fixed;
+  entry.index_columns.resize(read.size());
+  for (std::size_t k = 0; k < read.size(); ++k) entry.index_columns[numbering.column[k]] = read[k];
+  const auto rename = [&](IndexSource& source) {
+    const std::int32_t offset = source.offset;
+    const auto found = std::ranges::find(read, source.column);
+    source = found == read.end()
+                 ? IndexSource{}  // an own slot, which is not read
+                 : numbering.source<IndexSource>(static_cast<std::size_t>(found - read.begin()));
+    source.offset = offset;
+  };
+  std::ranges::for_each(entry.layout.parameters, rename);
+  std::ranges::for_each(entry.layout.uniforms, rename);
+  entry.layout.index_columns = static_cast<std::uint32_t>(read.size());
   return entry;
+}
+
+std::vector<EntryColumns> entry_columns(const ColumnLayout& layout,
+                                        std::span<const SlotGroup> groups,
+                                        std::span<const std::uint32_t> roles,
+                                        const FlexibleColumns& flexible) {
+  std::vector<EntryColumns> made;
+  std::uint32_t most = 0, forms = 0;
+  const std::uint32_t data_forms = count_data_forms(layout);
+  for (const std::uint32_t role : roles) {
+    EntryColumns entry = entry_columns(
+        layout, groups[role],
+        role < flexible.entries.size() ? flexible.entries[role] : std::vector<bool>{});
+    const auto wanted = static_cast<std::uint32_t>(entry.index_columns.size()) - entry.fixed;
+    if (2 * (forms + wanted) + data_forms > codegen::kMostFormWords) {
+      entry = entry_columns(layout, groups[role]);
+    } else {
+      entry.first_form = forms;
+      forms += wanted;
+    }
+    most = std::max(most, entry.layout.index_columns);
+    made.push_back(std::move(entry));
+  }
+  for (EntryColumns& entry : made) {
+    entry.layout.index_columns = most;
+    const auto number = [&](IndexSource& source) {
+      if (source.kind == IndexSource::Kind::column) return;
+      source.form = entry.first_form + source.column - entry.fixed;
+    };
+    std::ranges::for_each(entry.layout.parameters, number);
+    std::ranges::for_each(entry.layout.uniforms, number);
+  }
+  return made;
+}
+
+std::uint32_t stored_bytes(const ColumnLayout& layout, std::uint32_t number) {
+  std::vector<bool> index(layout.index_columns, false), data(layout.data_columns, false);
+  for (const IndexSource& source : all_sources(layout)) {
+    index[source.column] = source.kind == IndexSource::Kind::column;
+  }
+  for (const DataSource& source : layout.data) {
+    data[source.column] = source.kind == DataSource::Kind::column;
+  }
+  return static_cast<std::uint32_t>(4 * std::ranges::count(index, true) +
+                                    number * std::ranges::count(data, true));
 }
 
 StoredColumns stored_columns(const ColumnLayout& layout) {
   StoredColumns stored;
   stored.index.resize(layout.index_columns);
-  stored.index_constants.resize(layout.index_constants);
   stored.data.resize(layout.data_columns);
-  stored.data_constants.resize(layout.data_constants);
   const std::vector<IndexSource> sources = all_sources(layout);
   for (std::uint32_t k = static_cast<std::uint32_t>(sources.size()); k-- > 0;) {
-    const IndexSource& s = sources[k];
-    if (s.kind == IndexSource::Kind::constant) stored.index_constants[s.column] = k;
-    if (s.kind == IndexSource::Kind::column && s.offset == 0) stored.index[s.column] = k;
+    if (sources[k].offset == 0) stored.index[sources[k].column] = k;
   }
-  for (std::uint32_t k = 0; k < layout.data.size(); ++k) {
-    const DataSource& s = layout.data[k];
-    (s.kind == DataSource::Kind::constant ? stored.data_constants : stored.data)[s.column] = k;
-  }
+  for (std::uint32_t k = 0; k < layout.data.size(); ++k) stored.data[layout.data[k].column] = k;
   return stored;
 }
 

@@ -10,20 +10,6 @@
 
 namespace topograd::runtime {
 
-/// Finds what need not be stored: an index column at a constant offset from another, a column that
-/// is equal in all rows (where `constants` is set). Valid for the rows as they are: look again when
-/// they change. Cost: one pass over the columns.
-///
-///   neighbours  the last so many index columns read neighbouring uniforms (those of a loss): one
-///               column is stored for them, whatever their numbers are, so that kernels do not
-///               depend on who has which loss
-codegen::ColumnLayout find_layout(const ir::Batch& batch, bool constants,
-                                  std::uint32_t neighbours = 0);
-
-/// True if `layout` still describes the batch's rows from `first_row` on.
-bool layout_holds(const ir::Batch& batch, const codegen::ColumnLayout& layout,
-                  std::size_t first_row);
-
 /// Slots of a topology that always lie in one parameter block: one way in which an instance touches
 /// it.
 struct SlotGroup {
@@ -37,6 +23,35 @@ inline constexpr std::uint32_t kScalars = ~0u;
 /// instances, all of the batch's slots become groups of their own, with single scalars as owners
 /// (array == kScalars).
 std::vector<SlotGroup> find_groups(const ir::Batch& batch, std::span<const ParameterArray> arrays);
+
+/// Columns of a batch that need not be stored as its rows are. Kernels are made for them: whatever
+/// the rows become, the same kernels are right (codegen::ColumnLayout).
+struct FlexibleColumns {
+  std::vector<bool> index;  ///< by index column of the batch: base + step * row
+  std::vector<bool> data;   ///< by data column: the same bits in all rows
+  /// By group and index column: the same in all rows, or at a constant distance from the group.
+  std::vector<std::vector<bool>> entries;
+
+  /// Of a group; empty if nothing is flexible.
+  std::vector<bool> of_group(std::size_t group) const {
+    return group < entries.size() ? entries[group] : std::vector<bool>{};
+  }
+};
+/// Cost: at most a pass over the columns for each group and one; a column that varies is known by
+/// its first rows.
+FlexibleColumns find_flexible(const ir::Batch& batch, std::span<const SlotGroup> groups);
+
+/// One index column for each group of slots (a Vec3 costs one) and each uniform, the data columns
+/// as they are; flexible ones, as many as the push constants of a kernel have room for, are the
+/// last.
+///
+///   neighbours  the last so many index columns read neighbouring uniforms (those of a loss): one
+///               column serves them
+codegen::ColumnLayout make_layout(const ir::LeafCounts& leaves, std::span<const SlotGroup> groups,
+                                  const FlexibleColumns& flexible, std::uint32_t neighbours = 0);
+
+/// Bytes of an instance's columns that are not flexible; `number` is that of a data column.
+std::uint32_t stored_bytes(const codegen::ColumnLayout& layout, std::uint32_t number);
 
 /// Owners with more entries are summed by workgroups,
 inline constexpr std::uint32_t kLightOwner = 64;
@@ -84,21 +99,27 @@ std::vector<GatherPlan> invert(const ir::Batch& batch, std::span<const SlotGroup
                                std::span<const ParameterArray> arrays, std::uint64_t scalars,
                                std::span<const std::uint8_t> constant = {});
 
-/// Columns that an entry of a role stores, and how its slots read them; own slots are read from the
+/// Columns that an entry of a role reads, and how its slots read them; own slots are read from the
 /// owner.
 struct EntryColumns {
   codegen::ColumnLayout layout;
-  std::vector<std::uint32_t>
-      index_columns;  ///< stored columns of the batch's layout, by entry column
+  std::vector<std::uint32_t> index_columns;  ///< columns of the batch's layout, by entry column
+  std::uint32_t fixed = 0;       ///< the first so many are stored, the others are flexible
+  std::uint32_t first_form = 0;  ///< flexible: entry column c has the form first_form + c - fixed
 };
-EntryColumns entry_columns(const codegen::ColumnLayout& layout, const SlotGroup& own);
+/// `flexible` is by index column of the batch; empty: none is.
+EntryColumns entry_columns(const codegen::ColumnLayout& layout, const SlotGroup& own,
+                           const std::vector<bool>& flexible = {});
+/// The columns of the roles of one kernel: flexible where its push constants have room for them.
+std::vector<EntryColumns> entry_columns(const codegen::ColumnLayout& layout,
+                                        std::span<const SlotGroup> groups,
+                                        std::span<const std::uint32_t> roles,
+                                        const FlexibleColumns& flexible);
 
-/// The batch column behind each stored column of a layout (its first user with offset 0).
+/// The batch column behind each column of a layout (its first user with offset 0).
 struct StoredColumns {
   std::vector<std::uint32_t> index;  ///< batch index column (parameters first, then uniforms)
   std::vector<std::uint32_t> data;
-  std::vector<std::uint32_t> index_constants;
-  std::vector<std::uint32_t> data_constants;
 };
 StoredColumns stored_columns(const codegen::ColumnLayout& layout);
 

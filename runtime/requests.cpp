@@ -86,18 +86,21 @@ std::string identifier(std::string_view label) {
 }
 
 TermShape shape_of(const Term& term, std::span<const ParameterArray> arrays) {
-  // Instances come and go where there are branches: a layout that holds for any of them spares the
-  // compiler.
-  const ir::Program& f = term.topology->program;
-  return {.topology = term.topology,
-          .name = identifier(term.name),
-          .layout = f.guards.empty()
-                        ? find_layout(*term.batch, false,
-                                      term.loss == nullptr ? 0 : term.loss->leaves.uniforms)
-                        : codegen::general_layout(f.leaves),
-          .groups = find_groups(*term.batch, arrays),
-          .energy = term.energy,
-          .loss = term.loss};
+  TermShape shape{.topology = term.topology,
+                  .name = identifier(term.name),
+                  .layout = {},
+                  .groups = find_groups(*term.batch, arrays),
+                  .flexible = {},
+                  .energy = term.energy,
+                  .loss = term.loss};
+  shape.flexible = find_flexible(*term.batch, shape.groups);
+  lay_out(shape);
+  return shape;
+}
+
+void lay_out(TermShape& shape) {
+  shape.layout = make_layout(shape.topology->program.leaves, shape.groups, shape.flexible,
+                             shape.loss == nullptr ? 0 : shape.loss->leaves.uniforms);
 }
 
 KernelRequest store_request(const TermShape& shape, Pass pass) {
@@ -106,7 +109,6 @@ KernelRequest store_request(const TermShape& shape, Pass pass) {
   if (pass != Pass::stored_jtjp) return request;
   const auto entries = request.program.leaves.data;
   request.layout.data_columns = entries;
-  request.layout.data_constants = 0;
   request.layout.data.clear();
   for (std::uint32_t k = 0; k < entries; ++k) {
     request.layout.data.push_back({codegen::DataSource::Kind::column, k});
@@ -129,14 +131,6 @@ KernelRequest scatter_request(const TermShape& shape, Pass pass, Accumulation ru
   return request;
 }
 
-std::uint32_t entry_column_count(const TermShape& shape, std::span<const std::uint32_t> roles) {
-  std::uint32_t most = 0;
-  for (std::uint32_t group : roles) {
-    most = std::max(most, entry_columns(shape.layout, shape.groups[group]).layout.index_columns);
-  }
-  return most;
-}
-
 codegen::GatherRole gather_role(const TermShape& shape, Pass pass, std::uint32_t index,
                                 std::uint32_t owner_width) {
   const SlotGroup& group = shape.groups[index];
@@ -154,10 +148,11 @@ KernelRequest gather_request(const TermShape& shape, Pass pass,
   KernelRequest request = over_owners(shape, pass, owner_width);
   request.form = Form::gather;
   request.accumulation = Accumulation::gather_recompute;
-  const std::uint32_t columns = entry_column_count(shape, roles);
-  for (std::uint32_t group : roles) {
-    request.roles.push_back(gather_role(shape, pass, group, owner_width));
-    request.roles.back().layout.index_columns = columns;
+  const std::vector<EntryColumns> columns =
+      entry_columns(shape.layout, shape.groups, roles, shape.flexible);
+  for (std::size_t r = 0; r < roles.size(); ++r) {
+    request.roles.push_back(gather_role(shape, pass, roles[r], owner_width));
+    request.roles.back().layout = columns[r].layout;
   }
   return request;
 }

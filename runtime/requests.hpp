@@ -18,11 +18,14 @@ struct TermShape {
   std::string name;  ///< for kernels: letters, digits and underscores
   codegen::ColumnLayout layout;
   std::vector<SlotGroup> groups;
+  FlexibleColumns flexible;
   std::vector<std::uint32_t> held;    ///< slots whose scalars are constant in all instances
   bool energy = false;                ///< Term::energy
   const ir::Program* loss = nullptr;  ///< Term::loss
 };
 TermShape shape_of(const Term& term, std::span<const ParameterArray> arrays);
+/// Lays the columns out by shape.flexible.
+void lay_out(TermShape& shape);
 
 /// The program of a pass over instances or entries of this shape, without derivatives by what is
 /// held and without its directions, which are zero.
@@ -60,9 +63,6 @@ codegen::KernelRequest sum_terms_request(const TermShape& shape, Pass pass,
                                          std::uint32_t owner_width);
 /// Sums of neighbouring partial sums, `out_width` numbers each.
 codegen::KernelRequest combine_request(std::uint32_t out_width);
-
-/// Index columns of an entry: the most that any of `roles` needs.
-std::uint32_t entry_column_count(const TermShape& shape, std::span<const std::uint32_t> roles);
 
 /// The kernels that compute `pass` over a batch with accumulation `rung`, in the order they run.
 std::vector<codegen::KernelRequest> requests(const Term& term,

@@ -2,9 +2,10 @@
 #include <topograd/runtime/traffic.hpp>
 
 #include <topograd/autodiff/derivatives.hpp>
+#include <topograd/runtime/column_forms.hpp>
 #include <topograd/runtime/cpu/compact.hpp>
 #include <topograd/runtime/passes.hpp>
-#include <topograd/runtime/plan.hpp>
+#include <topograd/runtime/requests.hpp>
 
 namespace topograd::runtime {
 namespace {
@@ -32,8 +33,8 @@ Traffic::Traffic(const Model& model, Precision precision)
   for (const ParameterArray& a : model.arrays)
     packed_blocks_ += a.blocks * a.width * (a.width + 1) / 2;
   for (const Term& term : model.terms) {
-    const codegen::ColumnLayout layout = find_layout(*term.batch, true);
-    const std::uint64_t row = 4ull * layout.index_columns + number_ * layout.data_columns;
+    const ColumnForms forms = find_forms(*term.batch, shape_of(term, model.arrays).layout);
+    const std::uint64_t row = 4ull * forms.stored_index() + number_ * forms.stored_data();
     terms_.push_back({term, term.batch->size(), row * term.batch->size()});
   }
 }

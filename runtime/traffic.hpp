@@ -9,8 +9,8 @@
 namespace topograd::runtime {
 
 /// Bytes that one evaluation of a model moves at least, on any backend: the columns of every batch
-/// that takes part, as a plan stores them (columns at a constant offset from another and constant
-/// ones take none; other index columns 4 bytes a row), the unknowns once, a direction once, and
+/// that takes part, as a plan stores them (one index of 4 bytes a row for each block; columns that
+/// are constant or count up take none), the unknowns once, a direction once, and
 /// what it gives once. Of Jacobians and Hessians the entries that are neither constant nor equal to
 /// another one of the same instance, but for the sign.
 ///

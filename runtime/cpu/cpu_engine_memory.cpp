@@ -32,7 +32,7 @@ typename TermState<T>::Bytes TermState<T>::bytes() const {
   const OwnerLists& lists = index_.owners;
   total.lists = bytes_of(lists.owners) + bytes_of(lists.starts) + bytes_of(lists.entries) +
                 bytes_of(lists.segments);
-  total.data = bytes_of(data_);
+  for (const Data& data : data_) total.data += bytes_of(data.numbers);
   total.stored = bytes_of(terms_) + bytes_of(linear_) + bytes_of(applied_) + bytes_of(seeds_);
   return total;
 }

@@ -29,7 +29,8 @@ void Worker<T>::place(const TileKernel<T>& kernel, const Binding<T>& binding, st
     constants_and_columns_[k] = kernel.constant(k);
   }
   for (std::size_t k = 0; k < program.columns.size(); ++k) {
-    constants_and_columns_[program.first_column() + k] = binding.columns[k] + first;
+    const ColumnSource<T>& column = binding.columns[k];
+    constants_and_columns_[program.first_column() + k] = column.from + (column.shared ? 0 : first);
   }
 }
 

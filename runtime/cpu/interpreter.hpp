@@ -26,6 +26,13 @@ class TileKernel {
   Column<T> constants_;
 };
 
+/// Numbers of instances: from[i] belongs to instance i, or from[i % kTile] if all tiles share them.
+template <class T>
+struct ColumnSource {
+  const T* from = nullptr;
+  bool shared = false;
+};
+
 /// Numbers selected by an index column: from[index[i]] belongs to instance i; *from to all, without
 /// one.
 template <class T>
@@ -37,7 +44,7 @@ struct GatherSource {
 /// What the leaves and outputs of a kernel stand for. Columns reach to the end of the last tile.
 template <class T>
 struct Binding {
-  std::vector<const T*> columns;  ///< by TileProgram::columns; element i belongs to instance i
+  std::vector<ColumnSource<T>> columns;  ///< by TileProgram::columns
   std::vector<GatherSource<T>> gathers;  ///< by TileProgram::gathers
   std::vector<T*> outputs;               ///< columns by output; empty: they stay in the worker
   bool stream = false;                   ///< outputs do not fit the caches

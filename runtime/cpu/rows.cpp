@@ -37,7 +37,7 @@ class CpuRows final : public RowRunner {
     Binding<T> binding;
     for (const LeafUse& leaf : kernel.program().columns) {
       leaves.push_back(padded_column(space_of(leaf.op, rows)[leaf.slot], rows.count));
-      binding.columns.push_back(leaves.back().data());
+      binding.columns.push_back({leaves.back().data()});
     }
     for (const LeafUse& leaf : kernel.program().gathers) {
       leaves.push_back(padded_column(space_of(leaf.op, rows)[leaf.slot], rows.count));

@@ -4,9 +4,11 @@
 #include <topograd/autodiff/robust.hpp>
 #include <topograd/autodiff/second_order.hpp>
 #include <topograd/ir/guards.hpp>
+#include <topograd/runtime/column_forms.hpp>
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 
 namespace topograd::runtime::cpu {
 namespace {
@@ -89,7 +91,14 @@ void TermState<T>::refresh_data() {
   if (data_version_ == term_.batch->data_version()) return;
   data_version_ = term_.batch->data_version();
   for (std::uint32_t k = 0; k < data_.size(); ++k) {
-    data_[k] = read_data_column<T>(*term_.batch, k);
+    const std::optional<double> shared = shared_number(*term_.batch, k);
+    data_[k].shared = shared.has_value();
+    if (shared) {
+      data_[k].numbers = Column<T>(kTile);
+      std::fill_n(data_[k].numbers.data(), kTile, static_cast<T>(*shared));
+    } else {
+      data_[k].numbers = read_data_column<T>(*term_.batch, k);
+    }
   }
 }
 
@@ -116,10 +125,10 @@ typename TermState<T>::Kernel TermState<T>::make_kernel(Part part) {
 
 // Data slots beyond the batch's are columns that linearize() wrote.
 template <class T>
-const T* TermState<T>::column_of(const LeafUse& leaf) const {
-  if (leaf.op == ir::Op::Seed) return seeds_[leaf.slot].data();
-  if (leaf.slot < data_.size()) return data_[leaf.slot].data();
-  return linear_[leaf.slot - data_.size()].data();
+ColumnSource<T> TermState<T>::column_of(const LeafUse& leaf) const {
+  if (leaf.op == ir::Op::Seed) return {seeds_[leaf.slot].data()};
+  if (leaf.slot < data_.size()) return {data_[leaf.slot].numbers.data(), data_[leaf.slot].shared};
+  return {linear_[leaf.slot - data_.size()].data()};
 }
 
 template <class T>
@@ -166,7 +175,11 @@ Stored<T> TermState<T>::stored(const OutputSource& source,
   switch (source.kind) {
     case OutputSource::Kind::Literal: return {nullptr, source.scale};
     case OutputSource::Kind::Column: return {columns[source.index].data(), source.scale};
-    case OutputSource::Kind::Data: return {data_[source.index].data(), source.scale};
+    case OutputSource::Kind::Data: {
+      const Data& data = data_[source.index];
+      if (data.shared) return {nullptr, source.scale * static_cast<double>(data.numbers[0])};
+      return {data.numbers.data(), source.scale};
+    }
   }
   return {};
 }

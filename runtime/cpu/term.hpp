@@ -117,7 +117,7 @@ class TermState {
     return *(*kernels_)[static_cast<std::size_t>(Part::Linear)];
   }
   Binding<T> bind(const TileKernel<T>& kernel, const Vectors<T>& v) const;
-  const T* column_of(const LeafUse& leaf) const;
+  ColumnSource<T> column_of(const LeafUse& leaf) const;
   void run_to_columns(Pool& pool, Workers<T>& workers, const Kernel& kernel, const Vectors<T>& v,
                       std::vector<Column<T>>& columns);
   Stored<T> stored(const OutputSource& source, const std::vector<Column<T>>& columns) const;
@@ -131,7 +131,12 @@ class TermState {
   Term term_;
   std::uint64_t structure_version_ = 0, data_version_ = 0;
   TermIndex index_;
-  std::vector<Column<T>> data_;
+  /// A column in which all instances have one number (the same bits) is one tile of it.
+  struct Data {
+    Column<T> numbers;
+    bool shared = false;
+  };
+  std::vector<Data> data_;
   std::shared_ptr<Kernels> kernels_;
   std::vector<Column<T>> terms_;    // of gradient, vjp, jtjp, hvp
   std::vector<Column<T>> linear_;   // rows and J

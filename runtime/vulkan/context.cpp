@@ -33,7 +33,14 @@ std::uint32_t fitting_workgroup(const Limits& limits, std::uint32_t wanted) {
   return size;
 }
 
+std::optional<bool>& flexible_columns() {
+  static std::optional<bool> wanted;
+  return wanted;
+}
+
 }  // namespace
+
+void set_flexible_columns(std::optional<bool> wanted) { flexible_columns() = wanted; }
 
 Context open_context(const EngineOptions& options) {
   Context context;
@@ -55,6 +62,7 @@ Context open_context(const EngineOptions& options) {
     if (given == Accumulation::atomic_float || given == Accumulation::atomic_cas) wanted = given;
   }
   context.rung = resolve_rung(wanted, options.precision, info.features);
+  context.flexible_columns = flexible_columns().value_or(!info.software());
   context.workgroup_size = fitting_workgroup(info.limits, 128);
   context.update_workgroup_size = fitting_workgroup(info.limits, info.software() ? 128 : 512);
   return context;
@@ -232,12 +240,32 @@ std::vector<Binding> BindingTable::bind(const codegen::KernelSource& source) con
   return bindings;
 }
 
+std::uint32_t BindingTable::word(const codegen::ColumnForm& form) const {
+  if (forms_ == nullptr) throw Error(ErrorCode::Internal, "no forms for flexible columns");
+  using Word = codegen::ColumnForm::Word;
+  const std::vector<std::uint32_t>& words = form.word == Word::index  ? forms_->index
+                                            : form.word == Word::step ? forms_->step
+                                                                      : forms_->data;
+  return words.at(form.form);
+}
+
 void dispatch(Context& context, CommandList& list, const LoadedKernel& loaded,
               const BindingTable& table, std::span<const std::byte> push, std::uint32_t groups) {
   if (context.collecting) return;
   const MadeKernel& made = loaded.made();
-  list.dispatch(made.kernel, table.bind(made.source),
-                push.first(4 * made.source.push_constants.size()), groups);
+  const std::size_t forms = made.source.forms.size();
+  push = push.first(4 * (made.source.push_constants.size() - forms));
+  if (forms == 0) {
+    list.dispatch(made.kernel, table.bind(made.source), push, groups);
+    return;
+  }
+  std::vector<std::byte> all(push.begin(), push.end());
+  for (const codegen::ColumnForm& form : made.source.forms) {
+    const std::uint32_t word = table.word(form);
+    const auto bytes = std::as_bytes(std::span(&word, 1));
+    all.insert(all.end(), bytes.begin(), bytes.end());
+  }
+  list.dispatch(made.kernel, table.bind(made.source), all, groups);
 }
 
 std::uint32_t dispatch_all(Context& context, CommandList& list, const LoadedKernel& loaded,

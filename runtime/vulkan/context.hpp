@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,10 @@ struct Context {
   std::uint32_t update_workgroup_size = 128;
   /// Of kernels whose workgroups share work items of so many entries, on average.
   std::uint32_t item_workgroup_size(std::uint64_t entries) const;
+  /// Columns that need not be stored are not. A device that waits for memory gains by it, the
+  /// software device loses: there a load at a place that is not known to move with the invocation
+  /// costs more than the memory that it spares.
+  bool flexible_columns = true;
   double plan_seconds = 0;
   /// Set while a list is recorded for the sake of its kernels: these are begun, and nothing is
   /// dispatched, so that nobody waits for one kernel before the next is begun.
@@ -66,6 +71,10 @@ struct Context {
 /// lacks float64 for f64.
 Context open_context(const EngineOptions& options);
 
+/// Test hook: engines that are opened from now on have flexible columns, also on a software device;
+/// or have none.
+void set_flexible_columns(std::optional<bool> wanted);
+
 /// A kernel that is there or on its way. Copies share it.
 struct LoadedKernel {
   std::shared_ptr<KernelJob> job;
@@ -98,7 +107,12 @@ void read_numbers(Context& context, const Buffer& buffer, std::span<double> valu
 /// An uninitialised buffer of `count` numbers in the precision of the engine (at least one).
 Buffer make_numbers(Context& context, std::uint64_t count, std::string_view name);
 
-/// Buffers by role; a kernel's bindings are looked up here.
+/// What kernels are told of flexible columns, by form.
+struct FormWords {
+  std::vector<std::uint32_t> index, step, data;
+};
+
+/// Buffers by role, and words by form; a kernel's bindings are looked up here.
 class BindingTable {
  public:
   void set(codegen::BufferRole role, const Buffer& buffer, std::uint64_t offset = 0,
@@ -106,8 +120,13 @@ class BindingTable {
   /// Bindings of a source in order. Throws Error{Internal} if a role is missing.
   std::vector<Binding> bind(const codegen::KernelSource& source) const;
 
+  /// `forms` stays where it is while the table is used.
+  void set(const FormWords& forms) { forms_ = &forms; }
+  std::uint32_t word(const codegen::ColumnForm& form) const;
+
  private:
   Binding slots_[codegen::kBufferRoles] = {};
+  const FormWords* forms_ = nullptr;
 };
 
 /// Records one dispatch with the push constants that the kernel declares, which are the first of

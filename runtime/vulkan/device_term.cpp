@@ -16,13 +16,6 @@ using codegen::BufferRole;
 /// Chunks begin at multiples of this many instances, so that offsets into results are aligned.
 constexpr std::uint64_t kChunkAlignment = 256;
 constexpr std::uint64_t kFunctionCost = 20;
-template <class Read>
-auto first_row(const std::vector<std::uint32_t>& columns, Read read) {
-  std::vector<decltype(read(0u))> values;
-  for (std::uint32_t column : columns) values.push_back(read(column));
-  return values;
-}
-
 }  // namespace
 
 DeviceTerm::DeviceTerm(Context& context, const Term& term, const Model& model)
@@ -33,15 +26,12 @@ DeviceTerm::DeviceTerm(Context& context, const Term& term, const Model& model)
       slots_(term.topology->program.leaves.parameters) {
   const auto start = std::chrono::steady_clock::now();
   view_ = {.shape = shape_of(term, model.arrays), .batch = term.batch};
-  const StoredColumns stored = stored_columns(view_.shape.layout);
-  index_constants_ = make_buffer(
-      context_, first_row(stored.index_constants, [&](auto c) { return batch_->index(0, c); }),
-      view_.shape.name + "_index_constants");
-  data_constants_ = make_buffer(
-      context_, first_row(stored.data_constants, [&](auto c) { return batch_->data(0, c); }),
-      view_.shape.name + "_data_constants");
-  view_.index_constants = &index_constants_;
-  view_.data_constants = &data_constants_;
+  view_.shape.flexible = context_.flexible_columns
+                             ? context_.cache->flexible(view_.shape, view_.shape.flexible)
+                             : FlexibleColumns{};
+  lay_out(view_.shape);
+  forms_ = find_forms(*batch_, view_.shape.layout);
+  view_.forms = &forms_;
   make_chunks();
   context_.plan_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -52,7 +42,8 @@ void DeviceTerm::make_chunks() {
   const std::uint64_t bytes = std::max<std::uint64_t>(
       {4ull * layout.index_columns, std::uint64_t{context_.element_bytes()} * layout.data_columns,
        std::uint64_t{context_.element_bytes()} * rows_ * slots_, 4ull});
-  std::uint64_t most = context_.max_range() / bytes;
+  const std::uint64_t shared = bytes;  // numbers that all rows share
+  std::uint64_t most = (context_.max_range() - std::min(context_.max_range(), shared)) / bytes;
   if (most < batch_->size()) most = most / kChunkAlignment * kChunkAlignment;
   if (most == 0) {
     throw Error(ErrorCode::Unsupported, "kernel \"" + view_.shape.name +
@@ -60,38 +51,71 @@ void DeviceTerm::make_chunks() {
                                             std::to_string(bytes * kChunkAlignment) +
                                             " bytes, got " + std::to_string(context_.max_range()));
   }
-  const StoredColumns stored = stored_columns(layout);
   for (std::uint64_t first = 0; first < batch_->size(); first += most) {
     Chunk chunk;
     chunk.first = static_cast<std::uint32_t>(first);
     chunk.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(most, batch_->size() - first));
-    std::vector<std::uint32_t> index(std::size_t{layout.index_columns} * chunk.count);
-    for (std::uint32_t c = 0; c < layout.index_columns; ++c) {
-      batch_->copy_index_column(
-          stored.index[c], first,
-          std::span(index).subspan(std::size_t{c} * chunk.count, chunk.count));
-    }
-    chunk.index = make_buffer(context_, index, view_.shape.name + "_index");
+    upload_index(chunk);
     upload_data(chunk);
     chunks_.push_back(std::move(chunk));
   }
 }
 
+void DeviceTerm::upload_index(Chunk& chunk) {
+  const StoredColumns stored = stored_columns(view_.shape.layout);
+  std::vector<std::uint32_t> index(forms_.stored_index() * std::size_t{chunk.count});
+  std::vector<std::uint32_t> shared;
+  chunk.words.index = form_words(forms_.index, chunk.count);
+  for (std::size_t c = 0, at = 0; c < forms_.index.size(); ++c) {
+    const IndexForm& form = forms_.index[c];
+    chunk.words.step.push_back(form.stored ? 0 : form.step);
+    if (form.stored) {
+      batch_->copy_index_column(stored.index[c], chunk.first,
+                                std::span(index).subspan(at, chunk.count));
+      at += chunk.count;
+    } else {
+      shared.push_back(form.base + form.step * chunk.first);
+    }
+  }
+  index.insert(index.end(), shared.begin(), shared.end());
+  chunk.index = make_buffer(context_, index, view_.shape.name + "_index");
+}
+
 void DeviceTerm::upload_data(Chunk& chunk) {
   const StoredColumns stored = stored_columns(view_.shape.layout);
-  std::vector<double> data(std::size_t{view_.shape.layout.data_columns} * chunk.count);
-  for (std::uint32_t c = 0; c < view_.shape.layout.data_columns; ++c) {
-    batch_->copy_data_column(stored.data[c], chunk.first,
-                             std::span(data).subspan(std::size_t{c} * chunk.count, chunk.count));
+  std::vector<double> data(forms_.stored_data() * std::size_t{chunk.count}), shared;
+  for (std::size_t c = 0, at = 0; c < forms_.data.size(); ++c) {
+    if (forms_.data[c].stored) {
+      batch_->copy_data_column(stored.data[c], chunk.first,
+                               std::span(data).subspan(at, chunk.count));
+      at += chunk.count;
+    } else {
+      shared.push_back(forms_.data[c].value);
+    }
   }
-  if (!chunk.data) chunk.data = make_numbers(context_, data.size(), view_.shape.name + "_data");
+  data.insert(data.end(), shared.begin(), shared.end());
+  if (!chunk.data) {
+    chunk.words.data = form_words(forms_.data, chunk.count);
+    chunk.data = make_numbers(context_, data.size(), view_.shape.name + "_data");
+  }
   if (!data.empty()) write_numbers(context_, chunk.data, data);
 }
 
-void DeviceTerm::refresh_data() {
-  for (Chunk& chunk : chunks_) upload_data(chunk);
-  for (auto& set : gather_sets_) set->refresh_data();
-  for (auto& set : masked_sets_) set->refresh_data();
+void DeviceTerm::bind_columns(BindingTable& table, const Chunk& chunk) const {
+  table.set(BufferRole::index_columns, chunk.index);
+  table.set(BufferRole::data_columns, chunk.data);
+  table.set(chunk.words);
+}
+
+bool DeviceTerm::refresh_data() {
+  const bool moved = refresh_data_forms(*batch_, view_.shape.layout, forms_);
+  for (Chunk& chunk : chunks_) {
+    if (moved) chunk.data = Buffer();
+    upload_data(chunk);
+  }
+  for (auto& set : gather_sets_) set->refresh_data(moved);
+  for (auto& set : masked_sets_) set->refresh_data(moved);
+  return moved;
 }
 
 std::uint32_t DeviceTerm::width(Pass pass) const {
@@ -139,11 +163,10 @@ void DeviceTerm::prepare_cost() {
 void DeviceTerm::record_store(CommandList& list, Pass pass, const Operands& operands,
                               const Buffer& out) {
   LoadedKernel& kernel = store_kernel(pass, operands.scalars != nullptr);
-  BindingTable bindings = bind_operands(operands, view_);
+  BindingTable bindings = bind_operands(operands);
   const std::uint64_t bytes = context_.element_bytes();
   for (const Chunk& chunk : chunks_) {
-    bindings.set(BufferRole::index_columns, chunk.index);
-    bindings.set(BufferRole::data_columns, chunk.data);
+    bind_columns(bindings, chunk);
     const std::uint64_t offset = chunk.first * bytes;
     bindings.set(BufferRole::out, out, offset * width(pass), chunk.count * bytes * width(pass));
     if (operands.seeds != nullptr) {
@@ -166,12 +189,11 @@ std::uint32_t DeviceTerm::chunk_end(std::uint32_t first) const {
 void DeviceTerm::record_hessians(CommandList& list, const Operands& operands, std::uint32_t first,
                                  std::uint32_t count, const Buffer& out) {
   LoadedKernel& kernel = store_kernel(Pass::hessian, false);
-  BindingTable bindings = bind_operands(operands, view_);
+  BindingTable bindings = bind_operands(operands);
   bindings.set(BufferRole::out, out);
   for (const Chunk& chunk : chunks_) {
     if (first < chunk.first || first >= chunk.first + chunk.count) continue;
-    bindings.set(BufferRole::index_columns, chunk.index);
-    bindings.set(BufferRole::data_columns, chunk.data);
+    bind_columns(bindings, chunk);
     const std::uint32_t skipped = first - chunk.first;
     // Results begin at 0: the kernel adds the instance's place in the chunk, modulo 2^32.
     dispatches_ += dispatch_range(
@@ -183,12 +205,12 @@ void DeviceTerm::record_hessians(CommandList& list, const Operands& operands, st
 void DeviceTerm::record_stored_jtjp(CommandList& list, const Buffer& jacobian,
                                     const Operands& operands, const Buffer& out) {
   LoadedKernel& kernel = store_kernel(Pass::stored_jtjp, operands.scalars != nullptr);
-  BindingTable bindings = bind_operands(operands, view_);
+  BindingTable bindings = bind_operands(operands);
   const std::uint64_t bytes = context_.element_bytes();
   const std::uint64_t entries = width(Pass::stored_jacobian), terms = width(Pass::stored_jtjp);
   for (const Chunk& chunk : chunks_) {
     const std::uint64_t offset = chunk.first * bytes, size = chunk.count * bytes;
-    bindings.set(BufferRole::index_columns, chunk.index);
+    bind_columns(bindings, chunk);
     bindings.set(BufferRole::data_columns, jacobian, offset * entries, size * entries);
     bindings.set(BufferRole::out, out, offset * terms, size * terms);
     dispatch_all(context_, list, kernel, bindings,
@@ -199,12 +221,11 @@ void DeviceTerm::record_stored_jtjp(CommandList& list, const Buffer& jacobian,
 void DeviceTerm::record_scatter(CommandList& list, Pass pass, const Operands& operands,
                                 const Buffer& out) {
   LoadedKernel& kernel = scatter_kernel(pass, operands.scalars != nullptr);
-  BindingTable bindings = bind_operands(operands, view_);
+  BindingTable bindings = bind_operands(operands);
   bindings.set(BufferRole::out, out);
   const std::uint64_t bytes = context_.element_bytes();
   for (const Chunk& chunk : chunks_) {
-    bindings.set(BufferRole::index_columns, chunk.index);
-    bindings.set(BufferRole::data_columns, chunk.data);
+    bind_columns(bindings, chunk);
     if (operands.seeds != nullptr) {
       bindings.set(BufferRole::seeds, *operands.seeds, chunk.first * bytes * rows_,
                    chunk.count * bytes * rows_);
@@ -230,12 +251,11 @@ std::uint32_t DeviceTerm::cost_partials() const {
 std::uint32_t DeviceTerm::record_cost(CommandList& list, const Operands& operands,
                                       const Buffer& partials, std::uint32_t first) {
   prepare_cost();
-  BindingTable bindings = bind_operands(operands, view_);
+  BindingTable bindings = bind_operands(operands);
   bindings.set(BufferRole::out, partials);
   std::uint32_t next = first;
   for (const Chunk& chunk : chunks_) {
-    bindings.set(BufferRole::index_columns, chunk.index);
-    bindings.set(BufferRole::data_columns, chunk.data);
+    bind_columns(bindings, chunk);
     const std::uint64_t before = list.dispatches();
     next = dispatch_all(context_, list, cost_kernel_, bindings,
                         {.stride = chunk.count, .out_first = next}, chunk.count);

@@ -99,7 +99,9 @@ class DeviceTerm {
   /// `kFunctionCost`.
   std::uint64_t cost_of(Pass pass) const;
 
-  void refresh_data();
+  /// Reads the data columns again. True if they moved to other buffers: lists that read them are
+  /// to be recorded again.
+  bool refresh_data();
 
   /// Dispatches of residual kernels recorded so far, for the counters.
   std::uint64_t dispatches() const { return dispatches_; }
@@ -109,11 +111,14 @@ class DeviceTerm {
   struct Chunk {
     std::uint32_t first = 0, count = 0;
     Buffer index, data;
+    FormWords words;
   };
 
   const BatchView& view() const { return masked_ ? masked_view_ : view_; }
   void make_chunks();
+  void upload_index(Chunk& chunk);
   void upload_data(Chunk& chunk);
+  void bind_columns(BindingTable& table, const Chunk& chunk) const;
   LoadedKernel& store_kernel(Pass pass, bool predicated);
   LoadedKernel& scatter_kernel(Pass pass, bool predicated);
   std::uint32_t width(Pass pass) const;
@@ -125,7 +130,7 @@ class DeviceTerm {
   BatchView view_, masked_view_;
   std::span<const std::uint8_t> constant_;
   bool masked_ = false, planned_ = false, masked_planned_ = false;
-  Buffer index_constants_, data_constants_;
+  ColumnForms forms_;
   std::vector<Chunk> chunks_;
   using Key = std::tuple<Pass, bool, bool>;  // predicated, masked
   std::map<Key, LoadedKernel> store_kernels_, scatter_kernels_;

@@ -49,8 +49,22 @@ void VulkanEngine::read_vector(const Buffer& buffer, std::span<double> values) {
   order_.undo(ordered, values);
 }
 
-void VulkanEngine::build() {
+/// Nothing that was recorded is right any more; kernels and what they read stay.
+void VulkanEngine::forget_lists() {
   finish_begun();
+  evaluations_.clear();
+  row_landings_.clear();
+  result_landing_ = {};
+  slots_.clear();
+  for (Recorded* recorded : {&linearize_list_, &solve_start_list_, &iterations_list_, &trial_list_,
+                             &rescaled_list_, &accept_list_}) {
+    *recorded = Recorded{};
+  }
+  staging_ = {};
+}
+
+void VulkanEngine::build() {
+  forget_lists();
   order_model();
   fused_order_.clear();
   terms_.clear();
@@ -59,10 +73,6 @@ void VulkanEngine::build() {
   stored_.clear();
   jacobians_.clear();
   decisions_.clear();
-  evaluations_.clear();
-  row_landings_.clear();
-  result_landing_ = {};
-  slots_.clear();
   preparations_.clear();
   step_begun_ = false;
   row_results_.clear();
@@ -76,11 +86,6 @@ void VulkanEngine::build() {
         term.batch->size() == 0 ? nullptr : std::make_unique<DeviceTerm>(context_, term, model_));
   }
   stored_.resize(terms_.size());
-  for (Recorded* recorded : {&linearize_list_, &solve_start_list_, &iterations_list_, &trial_list_,
-                             &rescaled_list_, &accept_list_}) {
-    *recorded = Recorded{};
-  }
-  staging_ = {};
   make_vectors();
   find_mask();
 }
@@ -182,7 +187,7 @@ void VulkanEngine::refresh(const Model& model) {
     if (batch.data_version() == data_versions_[k]) continue;
     data_versions_[k] = batch.data_version();
     if (!order_.identity()) refresh_data(batch, order_.rows[k], *ordered_batches_[k]);
-    if (terms_[k]) terms_[k]->refresh_data();
+    if (terms_[k] && terms_[k]->refresh_data()) forget_lists();
     data_changed = true;
   }
   for (const auto* order : {&fused_order_, &mask_.sums.fused_order}) {

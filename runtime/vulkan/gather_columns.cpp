@@ -8,6 +8,9 @@
 #include <algorithm>
 
 namespace topograd::runtime::vulkan {
+
+using codegen::BufferRole;
+
 namespace {
 
 /// A whole index column of a batch.
@@ -44,7 +47,10 @@ void GatherSet::cut_into_parts() {
   const std::uint64_t entry_bytes = std::max<std::uint64_t>(
       {4ull * columns_, 4ull,
        std::uint64_t{context_.element_bytes()} * view_.shape.layout.data_columns});
-  const std::uint64_t most_entries = context_.max_range() / entry_bytes;
+  std::uint64_t shared = view_.shape.layout.data_columns;
+  for (const std::vector<EntryForm>& forms : role_forms_) shared += forms.size();
+  shared = std::min(context_.max_range(), shared * sizeof(double));
+  const std::uint64_t most_entries = (context_.max_range() - shared) / entry_bytes;
   const std::uint64_t most_items = context_.max_range() / (4 * (roles + 1));
   const std::uint64_t most_span = most_owners();
   std::uint32_t first = 0;
@@ -87,62 +93,113 @@ void GatherSet::add_part(std::uint32_t first_item, std::uint32_t last_item) {
     const auto outputs = slice(plan_.outputs);
     part.item_outputs.assign(outputs.begin(), outputs.end());
   }
-  upload_columns(part);
+  upload_index(part);
+  upload_data(part);
   parts_.push_back(std::move(part));
 }
 
+std::span<const std::uint32_t> GatherSet::instances(const Part& part) const {
+  return std::span(plan_.instances).subspan(part.first_entry, part.entries);
+}
+
+/// What the entries of each role store of the columns that they read.
+void GatherSet::find_columns() {
+  const codegen::ColumnLayout& layout = view_.shape.layout;
+  role_columns_ = entry_columns(layout, view_.shape.groups, plan_.roles, view_.shape.flexible);
+  for (std::size_t r = 0; r < plan_.roles.size(); ++r) {
+    role_forms_.push_back(find_entry_forms(*view_.batch, layout, role_columns_[r],
+                                           view_.shape.groups[plan_.roles[r]]));
+    const auto stored = std::ranges::count(role_forms_.back(), true, &EntryForm::stored);
+    columns_ = std::max(columns_, static_cast<std::uint32_t>(stored));
+  }
+}
+
+/// Words by form. The stored columns of a role are the first ones, in their order.
+void GatherSet::place_index(Part& part) const {
+  std::uint32_t position = columns_ * part.entries;
+  for (std::size_t r = 0; r < role_columns_.size(); ++r) {
+    std::uint32_t stored = role_columns_[r].fixed;
+    for (std::size_t c = role_columns_[r].fixed; c < role_forms_[r].size(); ++c) {
+      const EntryForm& form = role_forms_[r][c];
+      part.words.index.push_back(form.stored ? codegen::form_by_row(stored++ * part.entries)
+                                             : codegen::form_shared(position++));
+      part.words.step.push_back(form.stored ? 0 : form.step);
+    }
+  }
+}
+
 /// Entries of a role read that role's columns; roles of one owner are neighbours.
-std::vector<std::uint32_t> GatherSet::entry_indices(
-    const Part& part, std::span<const std::uint32_t> instances,
-    std::span<const std::uint32_t> batch_columns) const {
-  std::vector<std::vector<std::uint32_t>> sources;
-  for (std::uint32_t column : batch_columns) sources.push_back(index_column(*view_.batch, column));
+std::vector<std::uint32_t> GatherSet::entry_indices(const Part& part) const {
+  const StoredColumns stored = stored_columns(view_.shape.layout);
+  std::map<std::uint32_t, std::vector<std::uint32_t>> sources;  // by column of the layout
+  std::vector<std::vector<const std::uint32_t*>> of_role(role_columns_.size());
+  std::vector<std::uint32_t> shared;
+  for (std::size_t r = 0; r < role_columns_.size(); ++r) {
+    for (std::size_t c = 0; c < role_forms_[r].size(); ++c) {
+      const std::uint32_t column = role_columns_[r].index_columns[c];
+      if (!role_forms_[r][c].stored) {
+        shared.push_back(role_forms_[r][c].base);
+        continue;
+      }
+      auto& source = sources[column];
+      if (source.empty()) source = index_column(*view_.batch, stored.index[column]);
+      of_role[r].push_back(source.data());
+    }
+  }
   std::vector<std::uint32_t> columns(std::size_t{columns_} * part.entries);
-  const std::size_t roles = plan_.roles.size();
+  const std::span<const std::uint32_t> at = instances(part);
   const std::uint32_t first = part.first_entry, last = first + part.entries;
   const auto starts = tbb::blocked_range<std::size_t>(0, plan_.starts.size() - 1, 1 << 13);
   tbb::parallel_for(starts, [&](const auto& range) {
     for (std::size_t k = range.begin(); k < range.end(); ++k) {
-      const std::vector<std::uint32_t>& own = role_columns_[k % roles].index_columns;
       const std::uint32_t from = std::max(plan_.starts[k], first) - first;
       const std::uint32_t to = std::max(std::min(plan_.starts[k + 1], last), first) - first;
-      for (std::size_t c = 0; c < own.size(); ++c) {
-        const std::vector<std::uint32_t>& source = sources[own[c]];
-        std::uint32_t* out = &columns[c * part.entries];
-        for (std::uint32_t e = from; e < to; ++e) out[e] = source[instances[e]];
+      std::uint32_t* out = columns.data();
+      for (const std::uint32_t* source : of_role[k % of_role.size()]) {
+        for (std::uint32_t e = from; e < to; ++e) out[e] = source[at[e]];
+        out += part.entries;
       }
     }
   });
+  columns.insert(columns.end(), shared.begin(), shared.end());
   return columns;
 }
 
-void GatherSet::upload_columns(Part& part) {
-  const std::span<const std::uint32_t> instances =
-      std::span<const std::uint32_t>(plan_.instances).subspan(part.first_entry, part.entries);
-  const StoredColumns stored = stored_columns(view_.shape.layout);
-  if (!part.index) {
-    const std::vector<std::uint32_t> columns = entry_indices(part, instances, stored.index);
-    part.index = make_buffer(context_, columns, view_.shape.name + "_gather_index");
-  }
-  if (context_.wide()) {
-    upload_data<double>(part, instances, stored.data);
-  } else {
-    upload_data<float>(part, instances, stored.data);
-  }
+void GatherSet::upload_index(Part& part) {
+  part.index = make_buffer(context_, entry_indices(part), view_.shape.name + "_gather_index");
+  place_index(part);
+}
+
+void GatherSet::upload_data(Part& part) {
+  context_.wide() ? upload_data_as<double>(part) : upload_data_as<float>(part);
 }
 
 template <class T>
-void GatherSet::upload_data(Part& part, std::span<const std::uint32_t> instances,
-                            std::span<const std::uint32_t> batch_columns) {
-  std::vector<T> picked(batch_columns.size() * part.entries);
-  for (std::size_t c = 0; c < batch_columns.size(); ++c) {
-    const std::vector<T> source = data_column<T>(*view_.batch, batch_columns[c]);
-    pick<T>(source, instances, std::span(picked).subspan(c * part.entries, part.entries));
+void GatherSet::upload_data_as(Part& part) {
+  const StoredColumns stored = stored_columns(view_.shape.layout);
+  const std::vector<DataForm>& forms = view_.forms->data;
+  std::vector<T> picked(view_.forms->stored_data() * std::size_t{part.entries}), shared;
+  for (std::size_t c = 0, at = 0; c < forms.size(); ++c) {
+    if (!forms[c].stored) {
+      shared.push_back(static_cast<T>(forms[c].value));
+      continue;
+    }
+    const std::vector<T> source = data_column<T>(*view_.batch, stored.data[c]);
+    pick<T>(source, instances(part), std::span(picked).subspan(at, part.entries));
+    at += part.entries;
   }
+  picked.insert(picked.end(), shared.begin(), shared.end());
   if (!part.data) {
+    part.words.data = form_words(forms, part.entries);
     part.data = make_numbers(context_, picked.size(), view_.shape.name + "_gather_data");
   }
   if (!picked.empty()) context_.device->upload<T>(part.data, picked);
+}
+
+void GatherSet::bind_columns(BindingTable& table, const Part& part) const {
+  table.set(BufferRole::index_columns, part.index);
+  table.set(BufferRole::data_columns, part.data);
+  table.set(part.words);
 }
 
 void GatherSet::upload_instances() {
@@ -168,8 +225,11 @@ void GatherSet::place_outputs(const std::vector<std::uint32_t>& positions) {
   }
 }
 
-void GatherSet::refresh_data() {
-  for (Part& part : parts_) upload_columns(part);
+void GatherSet::refresh_data(bool moved) {
+  for (Part& part : parts_) {
+    if (moved) part.data = Buffer();
+    upload_data(part);
+  }
 }
 
 void GatherSet::add_levels() {

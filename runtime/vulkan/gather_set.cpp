@@ -28,10 +28,7 @@ bool counts_up(std::span<const std::uint32_t> values) {
 
 GatherSet::GatherSet(Context& context, const BatchView& view, GatherPlan plan)
     : context_(context), view_(view), plan_(std::move(plan)) {
-  for (std::uint32_t group : plan_.roles) {
-    role_columns_.push_back(entry_columns(view_.shape.layout, view_.shape.groups[group]));
-    columns_ = std::max(columns_, role_columns_.back().layout.index_columns);
-  }
+  find_columns();
   cut_into_parts();
   dense_ = plan_.array != kScalars && parts_.size() == 1 && parts_[0].light &&
            counts_up(plan_.owners) && counts_up(plan_.outputs);
@@ -122,7 +119,7 @@ void GatherSet::prepare(Pass pass, bool stored_terms, bool predicated) {
   if (!kernels_.contains(key)) kernels_.emplace(key, make_kernels(pass, stored_terms, predicated));
 }
 
-BindingTable bind_operands(const Operands& operands, const BatchView& view) {
+BindingTable bind_operands(const Operands& operands) {
   BindingTable made;
   const auto set = [&](BufferRole role, const Buffer* buffer) {
     if (buffer != nullptr) made.set(role, *buffer);
@@ -133,8 +130,6 @@ BindingTable bind_operands(const Operands& operands, const BatchView& view) {
   set(BufferRole::uniforms, operands.uniforms);
   set(BufferRole::scalars, operands.scalars);
   set(BufferRole::failures, operands.failures);
-  set(BufferRole::index_constants, view.index_constants);
-  set(BufferRole::data_constants, view.data_constants);
   return made;
 }
 
@@ -177,8 +172,7 @@ std::uint64_t GatherSet::run(CommandList& list, Kernels& kernels, BindingTable& 
     table.set(BufferRole::owners, part.owners);
     table.set(BufferRole::outputs, placed ? part.placed_outputs : part.outputs);
     table.set(BufferRole::entries, part.instances);
-    table.set(BufferRole::index_columns, part.index);
-    table.set(BufferRole::data_columns, part.data);
+    bind_columns(table, part);
     codegen::PushConstants push;
     push.stride = part.entries;
     push.out_stride = out_stride;
@@ -224,7 +218,7 @@ std::uint64_t GatherSet::record(CommandList& list, Pass pass, const Operands& op
                                 SumTarget target) {
   const bool predicated = operands.scalars != nullptr;
   prepare(pass, false, predicated);
-  BindingTable bindings = bind_operands(operands, view_);
+  BindingTable bindings = bind_operands(operands);
   return run(list, kernels_.at({pass, false, predicated}), bindings,
              sums_of_owner(pass, plan_.owner_width), operands.seeds_stride, target);
 }
@@ -251,12 +245,11 @@ std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
     found = fused_kernels_.emplace(fusion, load_kernel(context_, std::move(request))).first;
   }
   const Part& part = parts_[0];
-  BindingTable table = bind_operands(operands, view_);
+  BindingTable table = bind_operands(operands);
   table.set(BufferRole::starts, part.starts);
   table.set(BufferRole::owners, part.owners);
   table.set(BufferRole::outputs, part.outputs);
-  table.set(BufferRole::index_columns, part.index);
-  table.set(BufferRole::data_columns, part.data);
+  bind_columns(table, part);
   table.set(BufferRole::out, *target.out);
   table.set(BufferRole::preconditioned, *fused.preconditioned);
   table.set(BufferRole::damping, *fused.damping);
@@ -284,7 +277,7 @@ void GatherSet::record_stored(CommandList& list, Pass pass, const Buffer& terms,
                               std::uint32_t stride, const Operands& operands, SumTarget target) {
   const bool predicated = operands.scalars != nullptr;
   prepare(pass, true, predicated);
-  BindingTable bindings = bind_operands(operands, view_);
+  BindingTable bindings = bind_operands(operands);
   bindings.set(BufferRole::terms, terms);
   run(list, kernels_.at({pass, true, predicated}), bindings, sums_of_owner(pass, plan_.owner_width),
       stride, target);

@@ -1,10 +1,12 @@
 // The gather rungs on the device: columns in gather order, segments, combination of partial sums.
 #pragma once
 
+#include <topograd/runtime/column_forms.hpp>
 #include <topograd/runtime/plan.hpp>
 #include <topograd/runtime/requests.hpp>
 #include <topograd/runtime/vulkan/context.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -53,12 +55,25 @@ struct FusedOperands {
 struct BatchView {
   TermShape shape;
   const ir::Batch* batch = nullptr;
-  const Buffer* index_constants = nullptr;
-  const Buffer* data_constants = nullptr;
+  const ColumnForms* forms = nullptr;
 };
 
-/// Operands and constants by role; a kernel reads those that it needs.
-BindingTable bind_operands(const Operands& operands, const BatchView& view);
+/// The words of columns in a buffer: those that are stored, `rows` long, then the numbers that are
+/// shared.
+template <class Form>
+std::vector<std::uint32_t> form_words(const std::vector<Form>& forms, std::uint32_t rows) {
+  const auto stored = static_cast<std::uint32_t>(std::ranges::count(forms, true, &Form::stored));
+  std::uint32_t first = 0, position = stored * rows;
+  std::vector<std::uint32_t> words;
+  for (const Form& form : forms) {
+    words.push_back(form.stored ? codegen::form_by_row(first) : codegen::form_shared(position));
+    (form.stored ? first : position) += form.stored ? rows : 1;
+  }
+  return words;
+}
+
+/// Operands by role; a kernel reads those that it needs.
+BindingTable bind_operands(const Operands& operands);
 
 /// One plan of a batch (the owners of one array) on the device.
 class GatherSet {
@@ -91,8 +106,8 @@ class GatherSet {
   /// Sums terms stored by a store pass, slot k of instance i at k * stride + i.
   void record_stored(CommandList& list, Pass pass, const Buffer& terms, std::uint32_t stride,
                      const Operands& operands, SumTarget target);
-  /// Copies data columns again.
-  void refresh_data();
+  /// Copies data columns again; to new buffers if their forms changed.
+  void refresh_data(bool moved);
   /// Bytes of the plan that stay on the host.
   std::uint64_t host_bytes() const {
     return plan_.instances.capacity() * sizeof(plan_.instances[0]);
@@ -105,6 +120,7 @@ class GatherSet {
     bool light = true;   // an item is for one invocation, not for a workgroup
     std::uint32_t first_output = 0, last_output = 0;  // of items that write to owners
     Buffer starts, owners, outputs, placed_outputs, instances, index, data;
+    FormWords words;
     std::vector<std::uint32_t> item_outputs;  // kept for owners of single scalars
   };
   struct LevelPart {
@@ -136,13 +152,15 @@ class GatherSet {
   std::uint32_t bind_out(BindingTable& table, const SumTarget& target, std::uint32_t sums,
                          std::uint32_t first_output, std::uint32_t last_output) const;
   void choose_workgroups();
-  void upload_columns(Part& part);
-  std::vector<std::uint32_t> entry_indices(const Part& part,
-                                           std::span<const std::uint32_t> instances,
-                                           std::span<const std::uint32_t> batch_columns) const;
+  void find_columns();
+  void place_index(Part& part) const;
+  std::span<const std::uint32_t> instances(const Part& part) const;
+  std::vector<std::uint32_t> entry_indices(const Part& part) const;
+  void upload_index(Part& part);
+  void upload_data(Part& part);
   template <class T>
-  void upload_data(Part& part, std::span<const std::uint32_t> instances,
-                   std::span<const std::uint32_t> batch_columns);
+  void upload_data_as(Part& part);
+  void bind_columns(BindingTable& table, const Part& part) const;
   /// Some items are for one invocation, or for a workgroup.
   bool has_light() const;
   bool has_heavy() const;
@@ -158,9 +176,10 @@ class GatherSet {
   GatherPlan plan_;
   bool dense_ = false;                               // work item w is owner w, in all parts
   std::uint32_t heavy_size_ = 0, combine_size_ = 0;  // of workgroups that share an item
-  std::uint32_t columns_ = 0;  // index columns of an entry, the most of any role
+  std::uint32_t columns_ = 0;  // stored index columns of an entry, the most of any role
   std::vector<EntryColumns> role_columns_;
   std::vector<std::uint64_t> role_entries_;
+  std::vector<std::vector<EntryForm>> role_forms_;
   std::vector<Part> parts_;
   std::vector<LevelPart> levels_;
   std::map<std::tuple<Pass, bool, bool>, Kernels> kernels_;  // pass, stored terms, predicated

@@ -31,8 +31,8 @@ DeviceTerm::Work DeviceTerm::work(Pass pass, bool stored_terms) {
   if (stored_terms) {
     const codegen::KernelRequest request = store_request(shape(), pass);
     work.operations = instances() * ir::operation_count(request.program);
-    work.bytes = instances() * (4 * request.layout.index_columns +
-                                number * (request.layout.data_columns + width(pass)));
+    work.bytes = instances() *
+                 (stored_bytes(request.layout, context_.element_bytes()) + number * width(pass));
   }
   for (const auto& set : gather_sets()) {
     for (std::size_t r = 0; r < set->roles(); ++r) {
@@ -45,7 +45,11 @@ DeviceTerm::Work DeviceTerm::work(Pass pass, bool stored_terms) {
       }
       const codegen::GatherRole role = gather_role(shape(), pass, group, set->owner_width());
       work.operations += entries * ir::operation_count(role.program);
-      work.bytes += entries * (4 * role.layout.index_columns + number * role.layout.data_columns);
+      const EntryColumns columns =
+          entry_columns(shape().layout, shape().groups[group], shape().flexible.of_group(group));
+      const codegen::ColumnLayout numbers{.data = columns.layout.data,
+                                          .data_columns = columns.layout.data_columns};
+      work.bytes += entries * (4 * columns.fixed + stored_bytes(numbers, context_.element_bytes()));
     }
   }
   return work;

@@ -87,6 +87,7 @@ class VulkanEngine final : public Engine {
   // engine.cpp: making and following a model
   void build();
   void rebuild();
+  void forget_lists();
   void order_model();
   void make_vectors();
   /// Vectors of scalars to and from the device, in the caller's order.

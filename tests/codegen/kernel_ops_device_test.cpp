@@ -159,7 +159,7 @@ TEST_F(KernelOps, LiteralsKeepTheirBits) {
   }
 }
 
-// Leaves of every kind, from columns and from constants, with offsets of both signs.
+// Leaves of every kind, from fixed and flexible columns, with offsets of both signs.
 TEST_F(KernelOps, LeavesComeFromWhereTheLayoutSays) {
   ir::Graph g;
   ir::Id sum = g.leaf(Op::Parameter, 0);
@@ -179,13 +179,11 @@ TEST_F(KernelOps, LeavesComeFromWhereTheLayoutSays) {
   request.program =
       g.extract(std::vector{sum}, {.parameters = 3, .data = 2, .uniforms = 2, .seeds = 2});
   request.layout = {
-      .parameters = {{Kind::column, 0, 0}, {Kind::column, 1, -2}, {Kind::constant, 1, 3}},
-      .uniforms = {{Kind::column, 2, 1}, {Kind::constant, 0, 0}},
-      .data = {{DataKind::column, 0}, {DataKind::constant, 1}},
-      .index_columns = 3,
-      .data_columns = 1,
-      .index_constants = 2,
-      .data_constants = 2};
+      .parameters = {{Kind::column, 0, 0}, {Kind::column, 1, -2}, {Kind::flexible, 4, 3, 7}},
+      .uniforms = {{Kind::column, 2, 1}, {Kind::flexible, 3, 0, 2}},
+      .data = {{DataKind::column, 0}, {DataKind::flexible, 1}},
+      .index_columns = 5,
+      .data_columns = 2};
   KernelRunner runner(device_);
   const auto count_up = [](std::size_t n, double from) {
     std::vector<double> out;
@@ -198,22 +196,41 @@ TEST_F(KernelOps, LeavesComeFromWhereTheLayoutSays) {
   runner.set(BufferRole::seeds, Precision::f32, std::vector<double>{1, 2, 3, 4, 5, 6});
   runner.set(BufferRole::uniforms, Precision::f32, std::vector<double>{10, 20, 30, 40});
   runner.set(BufferRole::index_columns,
-             std::vector<std::uint32_t>{5, 6, 0, 9, 8, 0, 1, 2, 0});  // stride 3
-  runner.set(BufferRole::data_columns, Precision::f32, std::vector<double>{0.25, 0.5, 0});
-  runner.set(BufferRole::index_constants, std::vector<std::uint32_t>{3, 10});
-  runner.set(BufferRole::data_constants, Precision::f32, std::vector<double>{7, 9});
+             std::vector<std::uint32_t>{5, 6, 0, 9, 8, 0, 1, 2, 0, 3, 10, 12});  // stride 3
+  runner.set(BufferRole::data_columns, Precision::f32, std::vector<double>{0.25, 0.5, 0, 7, 9});
   runner.set(BufferRole::out, Precision::f32, std::vector<double>(5, -1));
-  // Instances 0 and 1; seeds rows are out_stride = 3 apart; results from position 2 on.
-  runner.run(generate(request), {.count = 2, .stride = 3, .out_stride = 3, .out_first = 2}, 1);
-  const auto value = [&](std::size_t i) {
-    const std::size_t columns[3][2] = {{5, 6}, {9, 8}, {1, 2}};
-    const double uniforms[] = {10, 20, 30, 40}, seeds[] = {1, 2, 3, 4, 5, 6}, data[] = {0.25, 0.5};
-    return x[columns[0][i]] + 2 * x[columns[1][i] - 2] + 4 * x[13] + 8 * p[columns[1][i] - 2] +
-           16 * data[i] + 32 * 9.0 + 64 * uniforms[columns[2][i] + 1] + 128 * uniforms[3] +
-           256 * seeds[i] + 512 * seeds[3 + i];
+  using Word = codegen::ColumnForm::Word;
+  const codegen::KernelSource source = generate(request);
+  // Each flexible column once as numbers by row and once as one that is shared.
+  struct Row {
+    std::uint32_t index_form, index_step, data_form;
+    double parameters[2], data[2];
   };
-  EXPECT_EQ(runner.numbers(BufferRole::out, Precision::f32),
-            (std::vector<double>{-1, -1, value(0), value(1), -1}));
+  for (const Row& row :
+       {Row{codegen::form_shared(10), 0, codegen::form_shared(4), {13, 13}, {9, 9}},
+        Row{codegen::form_by_row(10), 0, codegen::form_by_row(3), {13, 15}, {7, 9}},
+        Row{codegen::form_shared(10), 3, codegen::form_shared(3), {13, 16}, {7, 7}},
+        Row{codegen::form_shared(10), ~0u, codegen::form_shared(3), {13, 12}, {7, 7}}}) {
+    runner.set({Word::index, 7}, row.index_form);
+    runner.set({Word::step, 7}, row.index_step);
+    runner.set({Word::index, 2}, codegen::form_shared(9));
+    runner.set({Word::step, 2}, 0);
+    runner.set({Word::data, 1}, row.data_form);
+    runner.set(BufferRole::out, Precision::f32, std::vector<double>(5, -1));
+    // Instances 0 and 1; seeds rows are out_stride = 3 apart; results from position 2 on.
+    runner.run(source, {.count = 2, .stride = 3, .out_stride = 3, .out_first = 2}, 1);
+    const auto value = [&](std::size_t i) {
+      const std::size_t columns[3][2] = {{5, 6}, {9, 8}, {1, 2}};
+      const double uniforms[] = {10, 20, 30, 40}, seeds[] = {1, 2, 3, 4, 5, 6},
+                   data[] = {0.25, 0.5};
+      return x[columns[0][i]] + 2 * x[columns[1][i] - 2] + 4 * (100 + row.parameters[i]) +
+             8 * p[columns[1][i] - 2] + 16 * data[i] + 32 * row.data[i] +
+             64 * uniforms[columns[2][i] + 1] + 128 * uniforms[3] + 256 * seeds[i] +
+             512 * seeds[3 + i];
+    };
+    EXPECT_EQ(runner.numbers(BufferRole::out, Precision::f32),
+              (std::vector<double>{-1, -1, value(0), value(1), -1}));
+  }
 }
 
 }  // namespace

@@ -63,7 +63,14 @@ std::vector<std::uint32_t> KernelRunner::words(BufferRole role) {
 
 void KernelRunner::run(const codegen::KernelSource& source, const codegen::PushConstants& push,
                        std::uint32_t groups) {
-  dispatch(source, push_bytes(push).first(4 * source.push_constants.size()), groups);
+  const std::size_t plain = source.push_constants.size() - source.forms.size();
+  const std::span<const std::byte> first = push_bytes(push).first(4 * plain);
+  std::vector<std::byte> words(first.begin(), first.end());
+  for (const codegen::ColumnForm& form : source.forms) {
+    const auto bytes = std::as_bytes(std::span(&forms_.at(form), 1));
+    words.insert(words.end(), bytes.begin(), bytes.end());
+  }
+  dispatch(source, words, groups);
 }
 
 void KernelRunner::run_vector(const codegen::KernelSource& source,

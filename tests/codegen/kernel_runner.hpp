@@ -26,6 +26,8 @@ class KernelRunner {
   void set(codegen::BufferRole role, std::span<const std::uint32_t> values);
   /// What is bound as `role` is from now on also bound as `alias`.
   void set_alias(codegen::BufferRole alias, codegen::BufferRole role);
+  /// A word of flexible columns.
+  void set(const codegen::ColumnForm& form, std::uint32_t word) { forms_[form] = word; }
   void swap(codegen::BufferRole a, codegen::BufferRole b);
   std::vector<double> numbers(codegen::BufferRole role, codegen::Precision precision);
   std::vector<std::uint32_t> words(codegen::BufferRole role);
@@ -44,6 +46,7 @@ class KernelRunner {
   std::shared_ptr<runtime::vulkan::Device> device_;
   std::shared_ptr<runtime::vulkan::KernelCache> cache_;
   runtime::vulkan::CompileAccount compiled_;
+  std::map<codegen::ColumnForm, std::uint32_t> forms_;
   std::map<codegen::BufferRole, std::shared_ptr<runtime::vulkan::Buffer>> buffers_;
 };
 

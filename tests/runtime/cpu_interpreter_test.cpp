@@ -72,7 +72,7 @@ std::vector<std::vector<T>> run(const ir::Program& program, const Instances<T>& 
     for (std::size_t i = 0; i < padded; ++i) {
       columns.back()[i] = in.data[leaf.slot][std::min(i, in.count - 1)];
     }
-    binding.columns.push_back(columns.back().data());
+    binding.columns.push_back({columns.back().data()});
   }
   for (std::size_t k = 0; k < program.outputs.size(); ++k) {
     outputs.emplace_back(padded);

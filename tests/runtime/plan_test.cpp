@@ -1,8 +1,10 @@
 // Column layouts, slot groups and inversions against brute force.
+#include <topograd/runtime/column_forms.hpp>
 #include <topograd/runtime/plan.hpp>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 
@@ -31,40 +33,98 @@ ir::Batch edge_batch(std::size_t edges, std::uint32_t blocks, std::uint32_t widt
   return batch;
 }
 
-TEST(Layout, StoresOneColumnForABlockAndNoneForAConstant) {
-  const ir::Batch batch = edge_batch(10000, 300, 3, 9);
-  const codegen::ColumnLayout layout = find_layout(batch, false);
-  EXPECT_EQ(layout.index_columns, 2u);
-  EXPECT_EQ(layout.index_constants, 1u);
+codegen::ColumnLayout layout_of(const ir::Batch& batch, std::span<const ParameterArray> arrays) {
+  const auto groups = find_groups(batch, arrays);
+  return make_layout({.parameters = batch.parameter_columns(),
+                      .data = batch.data_columns(),
+                      .uniforms = batch.uniform_columns()},
+                     groups, find_flexible(batch, groups));
+}
+
+TEST(Layout, OneColumnForABlockAndAFlexibleOneForAnIndexThatIsShared) {
+  const ParameterArray arrays[] = {{0, 1, 9}, {9, 3, 300}};
+  const codegen::ColumnLayout layout = layout_of(edge_batch(10000, 300, 3, 9), arrays);
+  EXPECT_EQ(layout.index_columns, 3u);
   EXPECT_EQ(layout.data_columns, 1u);
   for (std::uint32_t k = 0; k < 6; ++k) {
     EXPECT_EQ(layout.parameters[k],
               (IndexSource{IndexSource::Kind::column, k / 3, static_cast<std::int32_t>(k % 3)}));
   }
-  EXPECT_EQ(layout.uniforms[0].kind, IndexSource::Kind::constant);
-  EXPECT_TRUE(layout_holds(batch, layout, 0));
+  EXPECT_EQ(layout.uniforms[0], (IndexSource{IndexSource::Kind::flexible, 2, 0, 2}));
+  EXPECT_EQ(layout.data[0].kind, codegen::DataSource::Kind::column);
 }
 
-TEST(Layout, DoesNotHoldForRowsThatBreakIt) {
-  ir::Batch batch = edge_batch(5000, 300, 3, 0);
-  const codegen::ColumnLayout layout = find_layout(batch, true);
-  batch.set_index(4321, 2, batch.index(4321, 2) + 1);
-  EXPECT_FALSE(layout_holds(batch, layout, 0));
-  EXPECT_TRUE(layout_holds(batch, layout, 4322));
-}
-
-TEST(Layout, NegativeOffsetsAndConstantData) {
-  ir::Batch batch(2, 0, 2);
-  for (std::uint32_t i = 0; i < 100; ++i) {
-    const std::uint32_t indices[] = {i * 7 % 50 + 10, i * 7 % 50 + 4};
+/// Springs along a line of blocks, a count, and numbers of which one is shared.
+ir::Batch line_batch(std::uint32_t count) {
+  ir::Batch batch(6, 1, 2);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t a = 3 * i, b = a + 3;
+    const std::uint32_t indices[] = {a, a + 1, a + 2, b, b + 1, b + 2, 4};
     const double data[] = {2.5, static_cast<double>(i)};
     batch.append(indices, data, i);
   }
-  const codegen::ColumnLayout layout = find_layout(batch, true);
-  EXPECT_EQ(layout.parameters[1], (IndexSource{IndexSource::Kind::column, 0, -6}));
-  EXPECT_EQ(layout.data_constants, 1u);
-  EXPECT_EQ(layout.data_columns, 1u);
-  EXPECT_EQ(find_layout(batch, false).data_constants, 0u);
+  return batch;
+}
+
+TEST(Forms, SayWhatIsSharedAndWhatGrows) {
+  constexpr std::uint32_t kCount = 9000;  // more than two blocks of rows
+  const ParameterArray arrays[] = {{0, 3, kCount + 1}};
+  ir::Batch batch = line_batch(kCount);
+  const codegen::ColumnLayout layout = layout_of(batch, arrays);
+  EXPECT_EQ(layout.data[0], (codegen::DataSource{codegen::DataSource::Kind::flexible, 1}));
+  EXPECT_EQ(layout.data[1], (codegen::DataSource{codegen::DataSource::Kind::column, 0}));
+  ColumnForms forms = find_forms(batch, layout);
+  EXPECT_EQ(forms.stored_index(), 0u);
+  EXPECT_EQ(forms.stored_data(), 1u);
+  const std::uint32_t bases[] = {0, 3, 4}, steps[] = {3, 3, 0};
+  for (std::size_t c = 0; c < 3; ++c) {
+    EXPECT_EQ(forms.index[c].base, bases[c]) << c;
+    EXPECT_EQ(forms.index[c].step, steps[c]) << c;
+  }
+  EXPECT_EQ(forms.data[1].value, 2.5);
+  EXPECT_FALSE(refresh_data_forms(batch, layout, forms));
+  batch.set_data(kCount - 1, 0, -2.5);
+  EXPECT_TRUE(refresh_data_forms(batch, layout, forms));
+  EXPECT_EQ(forms.stored_data(), 2u);
+  batch.set_data(kCount - 1, 0, 2.5);
+  EXPECT_FALSE(refresh_data_forms(batch, layout, forms));
+  EXPECT_EQ(forms.stored_data(), 2u) << "a column that has varied is stored from there on";
+  // Bits are compared: -0 is another number than 0.
+  for (std::uint32_t i = 0; i < kCount; ++i) batch.set_data(i, 0, i == 5000 ? -0.0 : 0.0);
+  EXPECT_EQ(find_forms(batch, layout).stored_data(), 2u);
+  batch.set_index(kCount - 1, 3, 0);
+  EXPECT_EQ(find_forms(batch, layout).stored_index(), 1u);
+}
+
+TEST(Forms, EntriesFollowTheirOwner) {
+  constexpr std::uint32_t kCount = 5000;
+  const ParameterArray arrays[] = {{0, 3, kCount + 1}};
+  const ir::Batch batch = line_batch(kCount);
+  const auto groups = find_groups(batch, arrays);
+  const FlexibleColumns flexible = find_flexible(batch, groups);
+  const codegen::ColumnLayout layout = layout_of(batch, arrays);
+  const std::uint32_t roles[] = {0, 1};
+  const auto columns = entry_columns(layout, groups, roles, flexible);
+  for (std::size_t r = 0; r < 2; ++r) {
+    const auto forms = find_entry_forms(batch, layout, columns[r], groups[r]);
+    ASSERT_EQ(forms.size(), 2u);  // the other block, the uniform
+    EXPECT_EQ(columns[r].fixed, 0u);
+    EXPECT_EQ(columns[r].first_form, 2 * r);
+    EXPECT_FALSE(forms[0].stored);
+    EXPECT_EQ(forms[0].base, r == 0 ? 3u : 0u - 3u);
+    EXPECT_EQ(forms[0].step, 1u);
+    EXPECT_EQ(forms[1].base, 4u);
+    EXPECT_EQ(forms[1].step, 0u);
+  }
+  // A kernel has room for so many words; where they do not suffice, columns are stored.
+  FlexibleColumns many = flexible;
+  many.data.assign(40, true);
+  const auto crowded = make_layout({.parameters = 6, .data = 40, .uniforms = 1}, groups, many);
+  EXPECT_EQ(std::ranges::count(crowded.data, codegen::DataSource::Kind::flexible,
+                               &codegen::DataSource::kind),
+            10);
+  EXPECT_EQ(entry_columns(crowded, groups, roles, many)[0].fixed, 0u);
+  EXPECT_EQ(entry_columns(crowded, groups, roles, many)[1].fixed, 2u);
 }
 
 TEST(Groups, SlotsOfOneBlockAreOneGroup) {
@@ -198,10 +258,10 @@ TEST(Invert, ConstantOwnersAreLeftOut) {
 TEST(EntryColumns, LeaveOutTheOwnersOwn) {
   const ParameterArray arrays[] = {{0, 3, 300}};
   const ir::Batch batch = edge_batch(1000, 300, 3, 0);
-  const auto layout = find_layout(batch, false);
+  const auto layout = layout_of(batch, arrays);
   const auto groups = find_groups(batch, arrays);
-  EXPECT_EQ(entry_columns(layout, groups[0]).index_columns, (std::vector<std::uint32_t>{1}));
-  EXPECT_EQ(entry_columns(layout, groups[1]).index_columns, (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(entry_columns(layout, groups[0]).index_columns, (std::vector<std::uint32_t>{1, 2}));
+  EXPECT_EQ(entry_columns(layout, groups[1]).index_columns, (std::vector<std::uint32_t>{0, 2}));
   EXPECT_EQ(entry_columns(layout, groups[1]).layout.parameters[2].column, 0u);
 }
 

@@ -33,9 +33,9 @@ TEST(Traffic, CountsColumnsUnknownsAndResultsOnce) {
                          Row{KernelKind::jacobian, x + rows + 3 * kEdges}}) {
     for (const auto& [precision, bytes] :
          {std::pair(Precision::f32, 4u), std::pair(Precision::f64, 8u)}) {
-      // A spring has two blocks' indices and a length, an anchor one index and the one coordinate
-      // that is not the same for all.
-      const std::uint64_t columns = kEdges * (2 * 4 + bytes) + kAnchors * (4 + bytes);
+      // A spring has two blocks' indices and a length, an anchor the one coordinate that is not the
+      // same for all: the anchors are the first vertices in turn.
+      const std::uint64_t columns = kEdges * (2 * 4 + bytes) + kAnchors * bytes;
       EXPECT_EQ(runtime::Traffic(m.model, precision).bytes(row.kind), columns + bytes * row.numbers)
           << runtime::name(row.kind) << " with " << bytes << " bytes a number";
     }

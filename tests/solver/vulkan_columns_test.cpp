@@ -1,0 +1,15 @@
+// Columns that change, on a device.
+#include "solver/column_checks.hpp"
+#include "support/validation.hpp"
+
+namespace topograd::test {
+namespace {
+
+class VulkanColumnChanges : public VulkanTest {};
+
+TEST_F(VulkanColumnChanges, FollowTheirNumbers) {
+  check_changing_columns({.backend = Backend::vulkan});
+}
+
+}  // namespace
+}  // namespace topograd::test
