@@ -269,37 +269,30 @@ std::vector<std::uint32_t> scalar_positions(const Model& model, const Blocks& bl
   return position;
 }
 
-/// Rows of a batch in another order, with their parameters' new positions. What waits for memory,
-/// reading rows from all over the batch, runs on all threads.
+/// Rows of a batch in another order, with their parameters' new positions. All threads write them
+/// where they stay; what waits for memory is reading rows from all over the batch.
 std::unique_ptr<ir::Batch> pick_rows(const ir::Batch& source, std::span<const std::uint32_t> rows,
                                      std::span<const std::uint32_t> position) {
-  constexpr std::size_t kRound = std::size_t{1} << 18;
   auto batch = std::make_unique<ir::Batch>(source.parameter_columns(), source.uniform_columns(),
                                            source.data_columns());
-  const std::uint32_t columns = source.index_columns(), numbers = source.data_columns();
-  const std::size_t room = std::min(kRound, rows.size());
-  std::vector<std::uint32_t> indices(room * columns);
-  std::vector<double> data(room * numbers);
-  std::vector<std::uint64_t> residual_rows(room);
-  for (std::size_t from = 0; from < rows.size(); from += kRound) {
-    const auto round = rows.subspan(from, std::min(kRound, rows.size() - from));
-    tbb::parallel_for(tbb::blocked_range<std::size_t>(0, round.size(), 1 << 12), [&](auto& range) {
-      for (std::size_t i = range.begin(); i < range.end(); ++i) {
-        for (std::uint32_t k = 0; k < columns; ++k) {
-          const std::uint32_t index = source.index(round[i], k);
-          indices[i * columns + k] = k < source.parameter_columns() ? position[index] : index;
-        }
-        for (std::uint32_t k = 0; k < numbers; ++k) {
-          data[i * numbers + k] = source.data(round[i], k);
-        }
-        residual_rows[i] = source.residual_row(round[i]);
+  const std::vector<ir::Batch::NewRows> blocks = batch->append_rows(rows.size());
+  tbb::parallel_for(std::size_t{0}, blocks.size(), [&](std::size_t b) {
+    const ir::Batch::NewRows& to = blocks[b];
+    const auto from = rows.subspan(to.first, to.count);
+    for (std::uint32_t k = 0; k < source.index_columns(); ++k) {
+      std::uint32_t* const out = to.index + k * to.stride;
+      const bool parameter = k < source.parameter_columns();
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        const std::uint32_t index = source.index(from[i], k);
+        out[i] = parameter ? position[index] : index;
       }
-    });
-    for (std::size_t i = 0; i < round.size(); ++i) {
-      batch->append(std::span(indices).subspan(i * columns, columns),
-                    std::span(data).subspan(i * numbers, numbers), residual_rows[i]);
     }
-  }
+    for (std::uint32_t k = 0; k < source.data_columns(); ++k) {
+      double* const out = to.data + k * to.stride;
+      for (std::size_t i = 0; i < from.size(); ++i) out[i] = source.data(from[i], k);
+    }
+    for (std::size_t i = 0; i < from.size(); ++i) to.row[i] = source.residual_row(from[i]);
+  });
   return batch;
 }
 
