@@ -333,7 +333,7 @@ TEST(ProblemFile, SaysWhichOptionIsWrong) {
        "f.json:5:25: /solver/iterations: expected one of the keys backend, precision, method, "
        "linear_solver, max_iterations, max_linear_iterations, time_limit_seconds, "
        "function_tolerance, gradient_tolerance, parameter_tolerance, linear_tolerance, "
-       "initial_trust_region_radius, dogleg_type, use_nonmonotonic_steps, "
+       "forcing_sequence, initial_trust_region_radius, dogleg_type, use_nonmonotonic_steps, "
        "max_consecutive_nonmonotonic_steps, threads, got \"iterations\""},
   };
   for (const Mistake& row : rows) {
