@@ -27,7 +27,7 @@ DeviceTerm::DeviceTerm(Context& context, const Term& term, const Model& model)
   const auto start = std::chrono::steady_clock::now();
   view_ = {.shape = shape_of(term, model.arrays), .batch = term.batch};
   view_.shape.flexible = context_.flexible_columns
-                             ? context_.cache->flexible(view_.shape, view_.shape.flexible)
+                             ? flexible_since_met(view_.shape, view_.shape.flexible)
                              : FlexibleColumns{};
   lay_out(view_.shape);
   forms_ = find_forms(*batch_, view_.shape.layout);

@@ -183,7 +183,7 @@ std::shared_ptr<KernelJob> KernelCache::begin(std::function<KernelSource()> gene
   return job;
 }
 
-FlexibleColumns KernelCache::flexible(const TermShape& shape, const FlexibleColumns& found) {
+FlexibleColumns flexible_since_met(const TermShape& shape, const FlexibleColumns& found) {
   ir::Hash128 key = shape.topology->hash;
   const ir::LeafCounts& leaves = shape.topology->program.leaves;
   for (const std::uint32_t n : {leaves.parameters, leaves.uniforms, leaves.data}) key.add(n);
@@ -192,8 +192,10 @@ FlexibleColumns KernelCache::flexible(const TermShape& shape, const FlexibleColu
     for (const std::uint32_t slot : group.slots) key.add(slot);
     for (const std::uint32_t coordinate : group.coordinates) key.add(coordinate);
   }
-  const std::lock_guard lock(mutex_);
-  return flexible_.try_emplace(key, found).first->second;
+  static std::mutex mutex;
+  static std::unordered_map<ir::Hash128, FlexibleColumns> met;
+  const std::lock_guard lock(mutex);
+  return met.try_emplace(key, found).first->second;
 }
 
 std::shared_ptr<KernelCache> kernel_cache(const std::shared_ptr<Device>& device) {

@@ -62,10 +62,6 @@ class KernelCache : public std::enable_shared_from_this<KernelCache> {
   std::shared_ptr<KernelJob> begin(std::function<codegen::KernelSource()> generate,
                                    std::shared_ptr<CompileAccount> account);
 
-  /// What is flexible of the columns of a topology: `found` where it is first met on this device,
-  /// and that from there on, so that instances which come and go ask for no other kernels.
-  FlexibleColumns flexible(const TermShape& shape, const FlexibleColumns& found);
-
  private:
   Kernel make(const codegen::KernelSource& source, CompileAccount& account);
   std::vector<std::uint32_t> module(const codegen::KernelSource& source, CompileAccount& account);
@@ -73,8 +69,12 @@ class KernelCache : public std::enable_shared_from_this<KernelCache> {
   std::shared_ptr<Device> device_;
   mutable std::mutex mutex_;  // guards what follows
   std::unordered_map<ir::Hash128, std::shared_future<Kernel>> kernels_;
-  std::unordered_map<ir::Hash128, FlexibleColumns> flexible_;  // by topology and groups
 };
+
+/// What is flexible of the columns of a topology with these groups: `found` where the process first
+/// meets it, and that from there on, so that numbers, losses and instances that change between
+/// solves ask for no other kernels. Any thread may call.
+FlexibleColumns flexible_since_met(const TermShape& shape, const FlexibleColumns& found);
 
 /// Test hook: each kernel that is made takes so much longer, as if compilers were slow.
 void set_compile_delay(std::chrono::milliseconds delay);

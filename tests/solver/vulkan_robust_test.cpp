@@ -2,9 +2,12 @@
 // change.
 #include "robust_cases.hpp"
 
+#include <topograd/runtime/vulkan/context.hpp>
 #include <topograd/solver/solve.hpp>
 
 #include <gtest/gtest.h>
+
+#include <optional>
 
 #include "support/validation.hpp"
 
@@ -22,7 +25,13 @@ TEST_F(VulkanRobust, KernelsApplyTheCorrection) {
   check_robust(robust_cases().front(), {.backend = Backend::vulkan, .precision = Precision::f32});
 }
 
-TEST_F(VulkanRobust, ChangingLossesNeverCompiles) {
+/// Kernels of a software device have no flexible columns unless they are told to.
+struct WithFlexibleColumns {
+  explicit WithFlexibleColumns(bool wanted) { runtime::vulkan::set_flexible_columns(wanted); }
+  ~WithFlexibleColumns() { runtime::vulkan::set_flexible_columns(std::nullopt); }
+};
+
+void expect_no_compiling() {
   std::vector<double> values(30, 0.5);
   Problem problem;
   const Parameters x = problem.add_parameters(values);
@@ -37,6 +46,14 @@ TEST_F(VulkanRobust, ChangingLossesNeverCompiles) {
   problem.set_loss(all[3], tukey(3));
   problem.set_loss(all[4], Loss::trivial());
   EXPECT_EQ(solve(problem, options).shaders_compiled, 0u) << "one has a trivial loss now";
+}
+
+TEST_F(VulkanRobust, ChangingLossesNeverCompiles) {
+  for (const bool flexible : {false, true}) {
+    SCOPED_TRACE(flexible);
+    const WithFlexibleColumns columns(flexible);
+    expect_no_compiling();
+  }
 }
 
 TEST_F(VulkanRobust, StepsOnTheHostStandBesideTheDevice) {
