@@ -101,7 +101,15 @@ class Step {
           std::isfinite(y) && y != apply<Long>(op, x[0].value, x[1].value, x[2].value);
       if (against_ == Against::evaluator || !rounded) return {y, 0};
     }
+    if (may_be_equal(op, x)) return unknown(op);
     return settle<T>(op, x, spread(op, x));
+  }
+
+  /// Of eq and ne, whose answer inside of the intervals is not that at their ends.
+  bool may_be_equal(Op op, const std::array<Enclosure, 3>& x) const {
+    if ((op != Op::Eq && op != Op::Ne) || same_[0]) return false;
+    const Long reach = x[0].error + x[1].error;
+    return reach > 0 && std::fabs(x[0].value - x[1].value) <= reach;
   }
 
   Enclosure choose(const std::array<Enclosure, 3>& x) {

@@ -201,7 +201,11 @@ class Check {
 }  // namespace
 
 bool RandomReport::broken() const {
-  return failures_in_all > 0 || undecided_share > kMostUndecided;
+  constexpr std::uint64_t kFew = 1000;
+  const double deviation = std::sqrt(kMostUndecided * (1 - kMostUndecided) /
+                                     static_cast<double>(std::max<std::uint64_t>(programs, 1)));
+  const double chance = programs < kFew ? 3 * deviation : 0;
+  return failures_in_all > 0 || undecided_share > kMostUndecided + chance;
 }
 
 ir::Program numbered_program(std::uint64_t seed) {

@@ -33,7 +33,9 @@ struct RandomReport {
   std::uint64_t failures_in_all = 0;
   std::vector<Failure> failures;  ///< the first of them, shrunk
 
-  bool broken() const;  ///< a failure, or more than kMostUndecided undecided
+  /// A failure, or more than kMostUndecided undecided; of fewer than 1,000 programs, more by three
+  /// standard deviations.
+  bool broken() const;
 };
 
 /// Share of undecided programs above which the check has not shown enough.
