@@ -104,6 +104,8 @@ struct Versions {
   std::uint64_t data = 0;
   std::uint64_t uniforms = 0;
   std::uint64_t constants = 0;  ///< flags, bounds and manifolds
+
+  friend bool operator==(const Versions&, const Versions&) = default;
 };
 
 /// How tracing went.

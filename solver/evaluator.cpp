@@ -21,11 +21,6 @@ using Vector = Eigen::VectorXd;
 
 std::span<double> span_of(Vector& v) { return {v.data(), static_cast<std::size_t>(v.size())}; }
 
-bool same(const Versions& a, const Versions& b) {
-  return a.structure == b.structure && a.data == b.data && a.uniforms == b.uniforms &&
-         a.constants == b.constants;
-}
-
 KernelInfo describe(const runtime::Term& term, const std::string& backend) {
   const ir::Program& program = term.topology->program;
   const std::vector<std::uint32_t> slots = autodiff::all_slots(program);
@@ -71,7 +66,7 @@ struct Evaluator::Impl {
   /// anything else with a new engine, whose kernels are in the caches.
   void follow() {
     const Versions now = problem.versions();
-    if (same(now, versions)) return;
+    if (now == versions) return;
     model = make();
     if (now.structure != versions.structure) {
       open(open_session(model, options));

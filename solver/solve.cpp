@@ -24,12 +24,21 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-Method chosen_method(const Problem& problem);
-void refuse_energies(const Problem& problem, Method method);
+/// Least squares, unless there is what is no square.
+Method chosen_method(const Problem& problem) {
+  return problem.energy_count() > 0 ? Method::lbfgs : Method::levenberg_marquardt;
+}
 
-bool same(const Versions& a, const Versions& b) {
-  return a.structure == b.structure && a.data == b.data && a.uniforms == b.uniforms &&
-         a.constants == b.constants;
+void refuse_energies(const Problem& problem, Method method) {
+  if (takes_energies(method)) return;
+  for (std::size_t t = 0; t < problem.topology_count(); ++t) {
+    if (!problem.is_energy(t) || problem.batch(t).size() == 0) continue;
+    std::string label(problem.label(t));
+    if (label.empty()) label = "energy" + std::to_string(t);
+    throw Error(ErrorCode::Unsupported, "solve: " + std::string(name(method)) +
+                                            " minimises sums of squares, the energy \"" + label +
+                                            "\" is none; use lbfgs, newton, adam, adamw or sgd");
+  }
 }
 
 }  // namespace
@@ -74,7 +83,7 @@ struct Solver::Impl {
       return asked.callback ? call_back(iteration) : CallbackReturn::SOLVER_CONTINUE;
     };
     const Versions now = problem_.versions();
-    if (session_.engine && same(now, versions_)) return;
+    if (session_.engine && now == versions_) return;
     const bool rebuilds = !session_.engine || now.structure != versions_.structure ||
                           options_.domain == DomainPolicy::guarded;
     if (rebuilds) session_ = {};  // before what it refers to
@@ -341,27 +350,6 @@ struct Solver::Impl {
   double compiled_ms_ = 0;            // up to the last step
   double callback_seconds_ = 0;       // of the caller's callback after it
 };
-
-namespace {
-
-/// Least squares, unless there is what is no square.
-Method chosen_method(const Problem& problem) {
-  return problem.energy_count() > 0 ? Method::lbfgs : Method::levenberg_marquardt;
-}
-
-void refuse_energies(const Problem& problem, Method method) {
-  if (takes_energies(method)) return;
-  for (std::size_t t = 0; t < problem.topology_count(); ++t) {
-    if (!problem.is_energy(t) || problem.batch(t).size() == 0) continue;
-    std::string label(problem.label(t));
-    if (label.empty()) label = "energy" + std::to_string(t);
-    throw Error(ErrorCode::Unsupported, "solve: " + std::string(name(method)) +
-                                            " minimises sums of squares, the energy \"" + label +
-                                            "\" is none; use lbfgs, newton, adam, adamw or sgd");
-  }
-}
-
-}  // namespace
 
 Solver::Solver(Problem& problem, const SolverOptions& options)
     : impl_(std::make_unique<Impl>(problem, options)) {}
