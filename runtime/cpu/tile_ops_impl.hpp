@@ -9,6 +9,7 @@
 #include <topograd/runtime/cpu/tile_vector.hpp>
 
 #include <cmath>
+#include <type_traits>
 
 namespace topograd::runtime::cpu {
 namespace {
@@ -130,20 +131,25 @@ inline void sigmoid(T* out, const T* a, const T*, const T*, std::size_t n) {
 }
 
 // erfc(z) / 2 at z = -a / √2, as the evaluator puts back what rounding took from z. Beyond the
-// limit the library's function is specified to no better than the smallest normal number.
+// limit the library's function is specified to no better than the smallest normal number, and the
+// result may be subnormal: there it is rounded once, from a wider type.
 template <class T>
 inline void normal_cdf(T* out, const T* a, const T*, const T*, std::size_t n) {
-  constexpr double kInverseSqrt2 = 0.70710678118654752440;
+  using Wide = std::conditional_t<sizeof(T) == sizeof(double), long double, double>;
+  constexpr auto kInverseSqrt2 = static_cast<Wide>(0.707106781186547524400844362104849039L);
+  constexpr T kLimit = sizeof(T) == sizeof(double) ? T(26) : T(9);
   constexpr T kFactor = static_cast<T>(kInverseSqrt2);
   constexpr T kRest =
       sizeof(T) == sizeof(double) ? T(-4.8336466567264567e-17) : T(kInverseSqrt2 - kFactor);
   alignas(64) T z[kTile], y[kTile];
   TG_IVDEP
   for (std::size_t i = 0; i < n; ++i) z[i] = -a[i] * kFactor;
-  by_vector1_within(
-      y, z, n, sizeof(T) == sizeof(double) ? T(26) : T(9), [](auto v) { return vector_erfc(v); },
-      [](T x) { return std::erfc(x); });
+  by_vector1(y, z, n, [](auto v) { return vector_erfc(v); });
   for (std::size_t i = 0; i < n; ++i) {
+    if (magnitude(z[i]) > kLimit) {
+      out[i] = static_cast<T>(std::erfc(-a[i] * kInverseSqrt2) / 2);
+      continue;
+    }
     const T rest = std::fma(-a[i], kFactor, -z[i]) - a[i] * kRest;
     const T lost = y[i] * rest * (z[i] + std::sqrt(z[i] * z[i] + 2));
     out[i] = T(0.5) * (z[i] > 0 && y[i] != 0 ? y[i] - lost : y[i]);

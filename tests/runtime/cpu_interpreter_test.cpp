@@ -121,14 +121,17 @@ std::vector<std::array<T, 3>> operands_of(Op op) {
   }
   std::mt19937_64 random(static_cast<unsigned>(op));
   std::uniform_real_distribution<double> ordinary(-4, 4), exponent(-300, 300), ten(-30, 30);
+  // Here the tail of the normal distribution leaves the normal range: that of double, and of float.
+  std::uniform_real_distribution<double> tail(-38.6, -37.4), tail_of_float(-14.3, -12.8);
   for (int k = 0; k < 2000; ++k) {
     std::array<T, 3> v;
     for (T& x : v) {
       const double magnitude = sizeof(T) == 8 ? exponent(random) : exponent(random) / 8;
-      switch (k % 3) {
+      switch (k % 4) {
         case 0: x = narrow(ordinary(random)); break;
         case 1: x = narrow(std::copysign(std::pow(10, magnitude), ordinary(random))); break;
-        default: x = narrow(ten(random) * 30);
+        case 2: x = narrow(ten(random) * 30); break;
+        default: x = narrow(sizeof(T) == 8 ? tail(random) : tail_of_float(random));
       }
     }
     all.push_back(v);
