@@ -1,16 +1,18 @@
 // How long sums take by the number of residuals that share a block, and by what is constant.
-#include <topograd/ir/text.hpp>
+#include <topograd/frontend/math.hpp>
+#include <topograd/frontend/problem.hpp>
 #include <topograd/runtime/vulkan/engine.hpp>
+#include <topograd/solver/model.hpp>
 
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
+
+#include "problems/springs.hpp"
 
 namespace topograd::bench {
 namespace {
@@ -18,171 +20,80 @@ namespace {
 using codegen::Precision;
 using runtime::KernelKind;
 
-/// a p0 + sin(p1) b - p2 c.
-constexpr const char* kFit = R"(program parameters=3 data=3 uniforms=0 seeds=0 {
-  %0 = parameter 0
-  %1 = parameter 1
-  %2 = parameter 2
-  %3 = data 0
-  %4 = data 1
-  %5 = data 2
-  %6 = mul %0, %3
-  %7 = sin %1
-  %8 = mul %7, %4
-  %9 = add %6, %8
-  %10 = mul %2, %5
-  %11 = sub %9, %10
-  return %11
-}
-)";
-
-/// Two rows over a block of six scalars and one of three.
-constexpr const char* kView = R"(program parameters=9 data=2 uniforms=0 seeds=0 {
-  %0 = parameter 0
-  %1 = parameter 1
-  %2 = parameter 2
-  %3 = parameter 3
-  %4 = parameter 4
-  %5 = parameter 5
-  %6 = parameter 6
-  %7 = parameter 7
-  %8 = parameter 8
-  %9 = data 0
-  %10 = data 1
-  %11 = sin %0
-  %12 = mul %11, %6
-  %13 = cos %1
-  %14 = mul %13, %7
-  %15 = add %12, %14
-  %16 = mul %2, %8
-  %17 = add %15, %16
-  %18 = add %17, %3
-  %19 = mul %6, %7
-  %20 = mul %19, %4
-  %21 = square %18
-  %22 = mul %21, %5
-  %23 = add %20, %22
-  %24 = sub %18, %9
-  %25 = sub %23, %10
-  return %24, %25
-}
-)";
-
-constexpr const char* kSpring = R"(program parameters=6 data=1 uniforms=0 seeds=0 {
-  %0 = parameter 0
-  %1 = parameter 1
-  %2 = parameter 2
-  %3 = parameter 3
-  %4 = parameter 4
-  %5 = parameter 5
-  %6 = data 0
-  %7 = sub %0, %3
-  %8 = sub %1, %4
-  %9 = sub %2, %5
-  %10 = square %7
-  %11 = square %8
-  %12 = square %9
-  %13 = add %10, %11
-  %14 = add %13, %12
-  %15 = sqrt %14
-  %16 = sub %15, %6
-  return %16
-}
-)";
-
-/// A model of one term and what it points to.
+/// A problem and the memory that it works on.
 struct Case {
   std::string name;
-  std::unique_ptr<ir::Topology> topology;
-  std::unique_ptr<ir::Batch> batch;
-  runtime::Model model;
   std::vector<double> x;
+  Problem problem;
 };
 
-Case make_case(std::string name, const char* program, std::vector<runtime::ParameterArray> arrays) {
-  Case made{.name = std::move(name), .topology = std::make_unique<ir::Topology>()};
-  made.topology->program = ir::parse(program);
-  const ir::LeafCounts& leaves = made.topology->program.leaves;
-  made.batch = std::make_unique<ir::Batch>(leaves.parameters, leaves.uniforms, leaves.data);
-  made.model.arrays = std::move(arrays);
-  const runtime::ParameterArray& last = made.model.arrays.back();
-  made.model.scalars = last.offset + last.blocks * last.width;
-  made.model.terms.push_back(
-      {.topology = made.topology.get(), .batch = made.batch.get(), .name = "term"});
-  for (std::uint64_t k = 0; k < made.model.scalars; ++k)
-    made.x.push_back(0.5 + 0.001 * static_cast<double>(k % 700));
+std::unique_ptr<Case> make_case(std::string name, std::size_t scalars) {
+  auto made = std::make_unique<Case>();
+  made->name = std::move(name);
+  for (std::size_t k = 0; k < scalars; ++k)
+    made->x.push_back(0.5 + 0.001 * static_cast<double>(k % 700));
   return made;
 }
 
-void add(Case& to, std::span<const std::uint32_t> indices, std::span<const double> data) {
-  to.batch->append(indices, data, to.model.rows);
-  to.model.rows += to.topology->program.outputs.size();
-}
-
-Case shared_block(std::uint32_t residuals) {
-  Case made = make_case("one block", kFit, {{.offset = 0, .width = 3, .blocks = 1}});
-  const std::uint32_t indices[] = {0, 1, 2};
+std::unique_ptr<Case> shared_block(std::uint32_t residuals) {
+  auto made = make_case("one block", 3);
+  const Parameters p = made->problem.add_parameters(made->x, 3);
   for (std::uint32_t k = 0; k < residuals; ++k) {
-    const double data[] = {0.25 * (k % 17), 0.125 * (k % 5), 0.5 - 0.0625 * (k % 11)};
-    add(made, indices, data);
+    const double a = 0.25 * (k % 17), b = 0.125 * (k % 5), c = 0.5 - 0.0625 * (k % 11);
+    made->problem.add_residual(p(0, 0) * a + sin(p(0, 1)) * b - p(0, 2) * c);
   }
   return made;
 }
 
-/// Blocks of six with `entries` each; blocks of three have four.
-Case views(std::uint32_t blocks, std::uint32_t entries) {
+enum class Held { nothing, sixes, threes };
+
+/// Two rows over a block of six scalars and one of three: `blocks` sixes with `entries` each;
+/// threes have four.
+std::unique_ptr<Case> views(std::uint32_t blocks, std::uint32_t entries,
+                            Held held = Held::nothing) {
   const std::uint32_t count = blocks * entries, points = count / 4;
-  Case made = make_case("views, " + std::to_string(entries), kView,
-                        {{.offset = 0, .width = 6, .blocks = blocks},
-                         {.offset = 6ull * blocks, .width = 3, .blocks = points}});
+  auto made = make_case("views, " + std::to_string(entries), 6ull * blocks + 3ull * points);
+  const std::span<double> x = made->x;
+  const Parameters six = made->problem.add_parameters(x.first(6ull * blocks), 6);
+  const Parameters three = made->problem.add_parameters(x.subspan(6ull * blocks), 3);
   for (std::uint32_t k = 0; k < count; ++k) {
-    const std::uint32_t a = 6 * (k / entries);
-    const auto b = static_cast<std::uint32_t>(6 * blocks + 3 * (k * 7919ull % points));
-    const std::uint32_t indices[] = {a, a + 1, a + 2, a + 3, a + 4, a + 5, b, b + 1, b + 2};
-    const double data[] = {0.1 * (k % 7), 0.3};
-    add(made, indices, data);
+    const auto a = [&](int i) { return six(k / entries, i); };
+    const auto b = [&](int i) { return three(k * 7919ull % points, i); };
+    const Value across = sin(a(0)) * b(0) + cos(a(1)) * b(1) + a(2) * b(2) + a(3);
+    made->problem.add_residual({across - 0.1 * (k % 7),  //
+                                b(0) * b(1) * a(4) + square(across) * a(5) - 0.3});
   }
+  if (held == Held::nothing) return made;
+  made->name += held == Held::sixes ? ", sixes constant" : ", threes constant";
+  const Parameters& constant = held == Held::sixes ? six : three;
+  for (std::size_t k = 0; k < constant.size(); ++k) made->problem.set_constant(constant, k);
   return made;
 }
 
-/// Springs on a grid of `width` x `width` vertices.
-Case springs(std::uint32_t width) {
-  const std::uint32_t n = width * width;
-  Case made = make_case("springs", kSpring, {{.offset = 0, .width = 3, .blocks = n}});
-  for (std::uint32_t k = 0; k < n; ++k) {
-    made.x[3 * k] = k % width + 0.1 * std::sin(k);
-    made.x[3 * k + 1] = k / width + 0.1 * std::cos(3.0 * k);
-    made.x[3 * k + 2] = 0.1 * std::sin(7.0 * k);
-  }
-  const auto edge = [&](std::uint32_t a, std::uint32_t b, double length) {
-    const std::uint32_t indices[] = {3 * a, 3 * a + 1, 3 * a + 2, 3 * b, 3 * b + 1, 3 * b + 2};
-    add(made, indices, {&length, 1});
-  };
-  for (std::uint32_t k = 0; k < n; ++k) {
-    const bool right = k % width + 1 < width, up = k / width + 1 < width;
-    if (right) edge(k, k + 1, 1);
-    if (up) edge(k, k + width, 1);
-    if (right && up) edge(k, k + width + 1, std::sqrt(2.0));
-  }
-  return made;
-}
-
-/// `test` says of each scalar whether it is constant.
+/// Springs on a grid of `width` x `width` vertices without its anchors; `constant` says of each
+/// vertex whether it is, and `what` says it of all.
 template <class Test>
-Case held(Case made, const std::string& what, Test test) {
-  made.name += ", " + what;
-  for (std::uint64_t k = 0; k < made.model.scalars; ++k)
-    made.model.constant.push_back(test(k) ? 1 : 0);
+std::unique_ptr<Case> springs(std::uint32_t width, const std::string& what, Test constant) {
+  problems::SpringGrid grid = problems::spring_grid(width);
+  std::erase_if(grid.springs, [](const auto& s) { return s.b == problems::Spring::kAnchor; });
+  auto made = make_case("springs" + what, 0);
+  made->x = std::move(grid.x);
+  const Parameters x = made->problem.add_parameters(made->x, 3);
+  problems::add_springs(made->problem, x, grid.springs);
+  for (std::size_t k = 0; k < std::size_t{width} * width; ++k) {
+    if (constant(k)) made->problem.set_constant(x, k);
+  }
   return made;
 }
 
 void measure(const Case& one, Precision precision) {
+  const ProblemModel made = make_model("bench", one.problem);
   // What is constant is left out from the start.
   const auto engine = runtime::vulkan::make_vulkan_engine(
-      one.model, {.precision = precision, .deterministic = true});
+      made.model, {.precision = precision, .deterministic = true});
   engine->set_point(one.x);
   std::printf("| %s | %s | %zu |", one.name.c_str(), codegen::name(precision).data(),
-              one.batch->size());
+              static_cast<std::size_t>(made.instances()));
   for (const KernelKind kind :
        {KernelKind::residual, KernelKind::gradient, KernelKind::jtjp, KernelKind::blocks})
     std::printf(" %.1f |", engine->time(kind, 3, 20).device_us);
@@ -192,27 +103,24 @@ void measure(const Case& one, Precision precision) {
 
 /// `scale` in percent of a million residuals.
 int run(std::uint32_t scale) {
-  std::vector<Case> cases;
+  std::vector<std::unique_ptr<Case>> cases;
   const std::uint32_t degrees[][2] = {{1, 6000}, {5, 600},  {10, 600}, {100, 100},
                                       {150, 66}, {200, 50}, {500, 20}};
   cases.push_back(shared_block(10000 * scale));
   for (const auto& [blocks, entries] : degrees) cases.push_back(views(blocks * scale, entries));
-  cases.push_back(springs(10 * scale));
-  cases.push_back(held(springs(10 * scale), "half of the grid constant",
-                       [n = 300ull * scale * scale](auto k) { return k > n / 2; }));
-  cases.push_back(held(springs(10 * scale), "every second vertex constant",
-                       [](auto k) { return k / 3 % 2 == 1; }));
-  const std::uint64_t sixes = 60ull * scale;
+  cases.push_back(springs(10 * scale, "", [](auto) { return false; }));
+  cases.push_back(springs(10 * scale, ", half of the grid constant",
+                          [n = 50ull * scale * scale](auto k) { return k >= n; }));
   cases.push_back(
-      held(views(10 * scale, 600), "sixes constant", [=](auto k) { return k < sixes; }));
-  cases.push_back(
-      held(views(10 * scale, 600), "threes constant", [=](auto k) { return k >= sixes; }));
+      springs(10 * scale, ", every second vertex constant", [](auto k) { return k % 2 == 1; }));
+  cases.push_back(views(10 * scale, 600, Held::sixes));
+  cases.push_back(views(10 * scale, 600, Held::threes));
   std::puts(
       "| problem, entries of an owner | precision | residual blocks | residuals, us | gradient | "
       "JtJp "
       "| blocks | step of 100 CG |\n|---|---|---|---|---|---|---|---|");
   for (const Precision precision : {Precision::f64, Precision::f32}) {
-    for (const Case& one : cases) measure(one, precision);
+    for (const auto& one : cases) measure(*one, precision);
   }
   return 0;
 }
