@@ -7,6 +7,7 @@
 
 #include <Eigen/Geometry>
 #include <cmath>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,29 @@ double gradient_error(Problem& problem, std::vector<double> x, std::size_t every
     worst = std::max(worst, std::abs(g[static_cast<Eigen::Index>(k)] - (up - down) / (2 * h)));
   }
   return worst / g.cwiseAbs().maxCoeff();
+}
+
+TEST(Mesh, ShuffledIsTheSameSurface) {
+  const TriangleMesh mesh = perturbed(2), shuffled = problems::shuffle(mesh, 5);
+  EXPECT_NE(shuffled.triangles, mesh.triangles);
+  const auto corners = [](const TriangleMesh& m) {
+    std::multiset<std::vector<double>> all;
+    for (const auto& t : m.triangles) {
+      std::vector<double> corner;
+      for (const std::uint32_t v : t)
+        corner.insert(corner.end(), &m.positions[3 * v], &m.positions[3 * v] + 3);
+      all.insert(std::move(corner));
+    }
+    return all;
+  };
+  EXPECT_EQ(corners(shuffled), corners(mesh));
+  EXPECT_EQ(problems::shuffle(mesh, 5).positions, shuffled.positions);
+  const auto cost = [](const TriangleMesh& m) {
+    const auto smooth = problems::smooth(m);
+    Evaluator e(smooth->problem, kCpu);
+    return e.cost(smooth->positions);
+  };
+  EXPECT_NEAR(cost(shuffled), cost(mesh), 1e-12 * cost(mesh));
 }
 
 TEST(Icosphere, HasThePublishedSizes) {

@@ -38,6 +38,9 @@ const Row kRows[] = {
      "topograd: arap: expected --mesh FILE.obj or --icosphere K\n"},
     {"two meshes given", nullptr, "solve smooth --mesh a.obj --icosphere 1",
      "topograd: smooth: expected --mesh or --icosphere, got both\n"},
+    {"mesh of a grid", nullptr, "solve springs --mesh a.obj",
+     "topograd: springs: expected --mesh and --icosphere with arap, smooth, developable or multi "
+     "alone\n"},
     {"unknown energy", nullptr, "solve developable --icosphere 0 --energy bending",
      "topograd: developable: expected --energy covariance or hinge, got \"bending\"\n"},
     {"least squares of energies", nullptr, "solve developable --icosphere 0 --method lm",

@@ -169,6 +169,7 @@ problems::TriangleMesh read_problem_mesh(const ProblemArguments& arguments) {
       arguments.icosphere ? problems::icosphere(*arguments.icosphere) : read_mesh(arguments.mesh);
   for (std::uint32_t k = 0; k < arguments.subdivide; ++k) mesh = problems::subdivide(mesh);
   if (arguments.perturb != 0) problems::perturb(mesh.positions, arguments.perturb, kPerturbSeed);
+  if (arguments.shuffle) mesh = problems::shuffle(mesh, *arguments.shuffle);
   return mesh;
 }
 
@@ -225,7 +226,8 @@ void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool requir
   app.add_flag("--edges", arguments.edges, "with the lengths of edges as residuals (developable)");
   app.add_option("--width", arguments.width, "vertices along a side (springs)");
   app.add_option("--shuffle", arguments.shuffle,
-                 "seed of a permutation of vertices and residuals (springs)");
+                 "seed of a permutation of vertices and residuals (springs), or of vertices and "
+                 "triangles (on meshes)");
   app.add_option("--set", arguments.set, "one problem of many, by name (nist, mgh)");
   app.add_option("--cameras", arguments.bundle.cameras, "(bundle)");
   app.add_option("--points", arguments.bundle.points, "(bundle)");
@@ -244,6 +246,13 @@ void add_generator_options(CLI::App& app, ProblemArguments& arguments) {
 }
 
 std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
+  const bool on_mesh = is_on_mesh(arguments.name);
+  if (!on_mesh && (!arguments.mesh.empty() || arguments.icosphere)) {
+    throw Error(ErrorCode::InvalidArgument,
+                arguments.name +
+                    ": expected --mesh and --icosphere with arap, smooth, developable "
+                    "or multi alone");
+  }
   if (arguments.name == "springs") {
     return timed([&] { return plain(problems::springs(arguments.width, arguments.shuffle)); });
   }
@@ -262,7 +271,7 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
     const problems::MghProblem row = only("mgh", mgh_rows(arguments));
     return timed([&] { return plain(problems::mgh(row)); });
   }
-  if (is_on_mesh(arguments.name)) return make_on_mesh(arguments);
+  if (on_mesh) return make_on_mesh(arguments);
   if (arguments.name.ends_with(".json")) {
     return timed([&] { return std::make_unique<FileProblem>(arguments.name); });
   }

@@ -30,7 +30,7 @@ struct ProblemArguments {
   std::string energy = "covariance";       ///< developable
   bool edges = false;                      ///< developable: edge lengths are residuals too
   std::uint32_t width = 100;               ///< springs
-  std::optional<std::uint64_t> shuffle;    ///< springs
+  std::optional<std::uint64_t> shuffle;    ///< springs, and the meshes of the others
   std::string data;                        ///< nist: a file or a folder of files *.dat
   std::string set;                         ///< nist, mgh: one problem of the set, by name
   std::optional<std::uint32_t> count;      ///< mgh: unknowns of the problems that have any number
@@ -73,7 +73,7 @@ const std::vector<ProblemKind>& problem_kinds();
 /// one problem that --set names, from its first start.
 std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments);
 
-/// The mesh that --mesh, --icosphere, --subdivide and --perturb name. Throws
+/// The mesh that --mesh, --icosphere, --subdivide, --perturb and --shuffle name. Throws
 /// Error{InvalidArgument} for a missing option, and what reading a mesh throws.
 problems::TriangleMesh read_problem_mesh(const ProblemArguments& arguments);
 

@@ -7,8 +7,11 @@
 #include <cmath>
 #include <map>
 #include <numbers>
+#include <numeric>
 #include <random>
 #include <string>
+
+#include "problems/shuffle.hpp"
 
 namespace topograd::problems {
 namespace {
@@ -103,6 +106,24 @@ void perturb(std::vector<double>& positions, double amplitude, std::uint64_t see
   std::mt19937_64 random(seed);
   // Distributions differ between libraries; the top 53 bits do not.
   for (double& v : positions) v += amplitude * (static_cast<double>(random() >> 11) * 0x1p-52 - 1);
+}
+
+TriangleMesh shuffle(const TriangleMesh& mesh, std::uint64_t seed) {
+  check_corners(mesh);
+  std::mt19937_64 random(seed);
+  std::vector<std::uint32_t> place(mesh.vertex_count());
+  std::iota(place.begin(), place.end(), 0u);
+  shuffle_in_place(place, random);
+  TriangleMesh out{std::vector<double>(mesh.positions.size()), mesh.triangles};
+  for (std::size_t v = 0; v < place.size(); ++v) {
+    for (std::size_t k = 0; k < 3; ++k)
+      out.positions[3 * std::size_t{place[v]} + k] = mesh.positions[3 * v + k];
+  }
+  shuffle_in_place(out.triangles, random);
+  for (auto& triangle : out.triangles) {
+    for (std::uint32_t& v : triangle) v = place[v];
+  }
+  return out;
 }
 
 std::vector<InteriorEdge> interior_edges(const TriangleMesh& mesh) {

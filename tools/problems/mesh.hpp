@@ -26,6 +26,10 @@ TriangleMesh subdivide(const TriangleMesh& mesh);
 /// Moves each coordinate by a number in [-amplitude, amplitude], the same on every machine.
 void perturb(std::vector<double>& positions, double amplitude, std::uint64_t seed);
 
+/// The same mesh with its vertices and triangles in an order drawn from `seed`.
+/// Throws Error{InvalidArgument} if a triangle names a vertex that is not there.
+TriangleMesh shuffle(const TriangleMesh& mesh, std::uint64_t seed);
+
 /// An edge of two triangles: (from, to, left) and (to, from, right).
 struct InteriorEdge {
   std::uint32_t from, to, left, right;

@@ -8,6 +8,8 @@
 #include <random>
 #include <string>
 
+#include "problems/shuffle.hpp"
+
 namespace topograd::problems {
 namespace {
 
@@ -25,12 +27,6 @@ std::vector<Spring> all_springs(std::uint32_t w) {
     out.push_back({corner, Spring::kAnchor, 0, {1.1 * i, 1.1 * j, 0.0}});
   }
   return out;
-}
-
-// Fisher and Yates, spelled out: std::shuffle differs between libraries.
-template <class T>
-void shuffle_in_place(std::vector<T>& items, std::mt19937_64& random) {
-  for (std::size_t k = items.size(); k > 1; --k) std::swap(items[k - 1], items[random() % k]);
 }
 
 void place_vertices(std::uint32_t w, const std::vector<std::uint32_t>& position,
