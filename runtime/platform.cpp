@@ -116,6 +116,12 @@ std::uint64_t heap_bytes() {
 
 std::uint64_t process_id() { return static_cast<std::uint64_t>(::getpid()); }
 
+std::uint64_t physical_memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGE_SIZE);
+  if (pages <= 0 || size <= 0) return 0;
+  return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(size);
+}
+
 std::optional<std::string> cache_home() {
   // The XDG specification says that relative paths are to be ignored.
   if (auto path = environment("XDG_CACHE_HOME"); path && path->front() == '/') return path;

@@ -49,6 +49,9 @@ std::string executable_folder();
 /// all threads. 0 if the C library does not say.
 std::uint64_t heap_bytes();
 
+/// Of the machine, in bytes; 0 if the system does not say.
+std::uint64_t physical_memory_bytes();
+
 /// $XDG_CACHE_HOME, else ~/.cache, else nothing.
 std::optional<std::string> cache_home();
 

@@ -1,0 +1,27 @@
+// Internal: the devices beside the CPU, listed without opening them.
+#pragma once
+
+#include <topograd/ops/device.hpp>
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace topograd::ops {
+
+struct ListedDevice {
+  DeviceFacts facts;
+  std::string problem;     ///< why it cannot be opened; empty if it can
+  bool preferred = false;  ///< what an empty name stands for
+  bool asked_for = false;  ///< TOPOGRAD_DEVICE names it
+  std::function<Device()> open;
+};
+
+/// Empty without a loader, a driver or a device, and in builds without Vulkan. Listed once.
+const std::vector<ListedDevice>& listed_devices();
+
+/// Device::vulkan().
+Device open_named(std::string_view which);
+
+}  // namespace topograd::ops

@@ -1,0 +1,19 @@
+// Builds without Vulkan: there is only the CPU.
+#include <topograd/ops/device_list.hpp>
+
+#include <topograd/ir/error.hpp>
+
+namespace topograd::ops {
+
+const std::vector<ListedDevice>& listed_devices() {
+  static const std::vector<ListedDevice> none;
+  return none;
+}
+
+Device open_named(std::string_view which) {
+  throw Error(ErrorCode::Unsupported,
+              "device \"" + std::string(which) +
+                  "\": this build has no Vulkan backend; configure with -DTOPOGRAD_VULKAN=ON");
+}
+
+}  // namespace topograd::ops

@@ -1,0 +1,35 @@
+// The one table of operations: names, and guesses at where a device begins to pay.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace topograd::ops {
+
+enum class Op : std::uint8_t {
+#define TG_ARRAY_OP(id, ...) id,
+#include <topograd/ops/ops.def>
+#undef TG_ARRAY_OP
+};
+
+/// One row of the table.
+struct OpRow {
+  Op op;
+  std::string_view name;      ///< in options, histories and reports
+  std::uint64_t minimum = 0;  ///< size below which it stays on the CPU, until measured
+  double factor = 1;      ///< times a device is expected to be faster than the CPU, until measured
+  std::string_view unit;  ///< what a size counts
+};
+
+inline constexpr OpRow kOpTable[] = {
+#define TG_ARRAY_OP(id, ...) OpRow{.op = Op::id, __VA_ARGS__},
+#include <topograd/ops/ops.def>
+#undef TG_ARRAY_OP
+};
+inline constexpr std::size_t kOps = sizeof(kOpTable) / sizeof(kOpTable[0]);
+
+constexpr const OpRow& row(Op op) { return kOpTable[static_cast<std::size_t>(op)]; }
+constexpr std::string_view name(Op op) { return row(op).name; }
+
+}  // namespace topograd::ops

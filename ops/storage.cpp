@@ -1,0 +1,128 @@
+// Versions and copies: who has the latest contents, and how they get where they are needed.
+#include <topograd/ops/storage.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace topograd::ops {
+
+Storage::Storage(std::uint64_t bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {}
+
+std::uint64_t Storage::version() const {
+  const std::lock_guard lock(mutex_);
+  return version_;
+}
+
+Storage::Copy* Storage::find(const Backend& backend) {
+  const auto it = std::ranges::find_if(
+      copies_, [&](const Copy& copy) { return copy.backend.get() == &backend; });
+  return it == copies_.end() ? nullptr : &*it;
+}
+
+Storage::Copy& Storage::make(const std::shared_ptr<Backend>& backend) {
+  if (Copy* there = find(*backend)) return *there;
+  auto memory = backend->allocate(bytes_, name_);
+  copies_.push_back({backend, std::move(memory), 0});
+  return copies_.back();
+}
+
+/// The one on the host before any other: reading it costs least. Null if nothing was written.
+Storage::Copy* Storage::valid_copy() {
+  Copy* found = nullptr;
+  for (Copy& copy : copies_) {
+    if (version_ == 0 || copy.version != version_) continue;
+    if (found == nullptr || copy.backend->is_cpu()) found = &copy;
+  }
+  return found;
+}
+
+void Storage::bring(Copy& to) {
+  if (version_ == 0 || to.version == version_) return;
+  Copy* from = valid_copy();
+  if (from->memory->host() != nullptr) {
+    from->backend->wait(from->memory);
+    to.backend->upload(to.memory, 0, {from->memory->host(), bytes_});
+  } else if (to.memory->host() != nullptr) {
+    to.backend->wait(to.memory);
+    from->backend->download(from->memory, 0, {to.memory->host(), bytes_});
+  } else {
+    std::vector<std::byte> between(bytes_);
+    from->backend->download(from->memory, 0, between);
+    to.backend->upload(to.memory, 0, between);
+  }
+  to.version = version_;
+}
+
+void Storage::written(Copy& copy) {
+  copy.version = ++version_;
+  written_on_ = copy.backend.get();
+}
+
+/// A copy that the host can address: the valid one if it is such, an old one, or a new one.
+Storage::Copy& Storage::host_copy() {
+  Copy* found = valid_copy();
+  if (found != nullptr && found->memory->host() != nullptr) return *found;
+  for (Copy& copy : copies_) {
+    if (copy.memory->host() != nullptr) return copy;
+  }
+  // Where it will be worked on, if the host reaches that.
+  if (placed_ && placed_->facts().unified) return make(placed_->shared_backend());
+  return make(cpu_backend());
+}
+
+const std::byte* Storage::read_host() {
+  const std::lock_guard lock(mutex_);
+  Copy& copy = host_copy();
+  bring(copy);
+  copy.backend->wait(copy.memory);
+  return copy.memory->host();
+}
+
+std::byte* Storage::write_host(bool keep) {
+  const std::lock_guard lock(mutex_);
+  Copy& copy = host_copy();
+  if (keep) bring(copy);
+  copy.backend->wait(copy.memory);
+  written(copy);
+  return copy.memory->host();
+}
+
+std::shared_ptr<Memory> Storage::read_on(Backend& backend) {
+  const std::lock_guard lock(mutex_);
+  Copy& copy = make(backend.shared_from_this());
+  bring(copy);
+  return copy.memory;
+}
+
+std::shared_ptr<Memory> Storage::write_on(Backend& backend, bool keep) {
+  const std::lock_guard lock(mutex_);
+  Copy& copy = make(backend.shared_from_this());
+  if (keep) bring(copy);
+  written(copy);
+  return copy.memory;
+}
+
+bool Storage::resident_on(const Backend& backend) const {
+  const std::lock_guard lock(mutex_);
+  if (version_ == 0) return true;
+  return std::ranges::any_of(copies_, [&](const Copy& copy) {
+    return copy.backend.get() == &backend && copy.version == version_;
+  });
+}
+
+const Backend* Storage::written_on() const {
+  const std::lock_guard lock(mutex_);
+  return written_on_;
+}
+
+std::optional<Device> Storage::placed() const {
+  const std::lock_guard lock(mutex_);
+  return placed_;
+}
+
+void Storage::place(std::optional<Device> device) {
+  const std::lock_guard lock(mutex_);
+  placed_ = std::move(device);
+}
+
+}  // namespace topograd::ops

@@ -1,0 +1,235 @@
+// Vulkan: memory from the device's pools, kernels from text, launches recorded into an open list.
+#include <topograd/ops/vulkan/backend.hpp>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/ops/guard_zones.hpp>
+#include <topograd/ops/storage.hpp>
+#include <topograd/ops/vulkan/kernels.hpp>
+#include <topograd/ops/vulkan/recorder.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+namespace topograd::ops {
+namespace {
+
+namespace vk = runtime::vulkan;
+
+LaunchLimits limits_of(const vk::DeviceInfo& info) {
+  const vk::Limits& l = info.limits;
+  const vk::Features& f = info.features;
+  return {.binding_bytes = l.max_storage_buffer_range - kBindingSlack,
+          .groups = std::min(l.max_workgroups_x, l.max_workgroups_y),
+          .local_size = std::min(l.max_workgroup_invocations, l.max_workgroup_size_x),
+          .shared_bytes = l.shared_memory_bytes,
+          .subgroup_size = f.subgroup_basic ? l.subgroup_size : 1,
+          .subgroup_arithmetic = f.subgroup_arithmetic,
+          .float64 = f.float64,
+          .int64 = f.int64,
+          .int64_atomics = f.int64_atomics,
+          .atomic_float32 = f.atomic_float32_add,
+          .atomic_float64 = f.atomic_float64_add,
+          .cooperative_matrix = f.cooperative_matrix,
+          .loop_iterations = l.max_loop_iterations,
+          .software = info.software(),
+          .occupied_by_few = info.software()};
+}
+
+class VulkanBackend final : public Backend {
+ public:
+  explicit VulkanBackend(const std::shared_ptr<vk::Device>& opened)
+      : device_(std::make_shared<vk::Device>(opened->core())),
+        held_(opened),
+        facts_(facts_of(opened->info())),
+        limits_(limits_of(opened->info())),
+        kernels_(device_),
+        recorder_(device_, kernels_) {
+    const vk::Buffer probe = device_->buffer(4096, vk::MemoryKind::Device, "array");
+    facts_.unified = probe.mapped() != nullptr && probe.cached();
+  }
+
+  const DeviceFacts& facts() const override { return facts_; }
+  const LaunchLimits& limits() const override { return limits_; }
+  const std::shared_ptr<vk::Device>& device() const { return device_; }
+
+  std::shared_ptr<Memory> allocate(std::uint64_t bytes, std::string_view name) override;
+
+  void upload(const std::shared_ptr<Memory>& to, std::uint64_t offset,
+              std::span<const std::byte> from) override {
+    if (from.empty()) return;
+    const std::lock_guard lock(mutex_);
+    VulkanMemory& memory = as_vulkan(to);
+    if (recorder_.uses(memory)) recorder_.flush();
+    // Mapped memory is then written at once, and the host may read it again.
+    if (facts_.unified) memory.last.wait();
+    device_->upload(memory.buffer(), memory.front() + offset, from);
+    uploaded_ += from.size();
+  }
+  void download(const std::shared_ptr<Memory>& from, std::uint64_t offset,
+                std::span<std::byte> to) override {
+    if (to.empty()) return;
+    const std::lock_guard lock(mutex_);
+    recorder_.flush();
+    VulkanMemory& memory = as_vulkan(from);
+    device_->download(memory.buffer(), memory.front() + offset, to);
+    downloaded_ += to.size();
+    recorder_.settle();
+  }
+  void copy(const std::shared_ptr<Memory>& from, std::uint64_t from_offset,
+            const std::shared_ptr<Memory>& to, std::uint64_t to_offset,
+            std::uint64_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    if (bytes > 0) recorder_.copy(from, from_offset, to, to_offset, bytes);
+  }
+  void fill(const std::shared_ptr<Memory>& to, std::uint64_t offset, std::uint64_t bytes,
+            std::uint32_t word) override {
+    const std::lock_guard lock(mutex_);
+    if (bytes > 0) recorder_.fill(to, offset, bytes, word);
+  }
+  void wait(const std::shared_ptr<Memory>& memory) override {
+    const std::lock_guard lock(mutex_);
+    VulkanMemory& m = as_vulkan(memory);
+    if (recorder_.uses(m)) recorder_.flush();
+    m.last.wait();
+    recorder_.settle();
+  }
+
+  void launch(const Launch& launch) override {
+    const std::lock_guard lock(mutex_);
+    recorder_.launch(launch);
+  }
+  bool prepare(const KernelText& kernel) override { return kernels_.make(kernel).second; }
+  void flush() override {
+    const std::lock_guard lock(mutex_);
+    recorder_.flush();
+  }
+  void synchronise() override {
+    const std::lock_guard lock(mutex_);
+    recorder_.flush();
+    device_->wait_idle();
+    recorder_.settle();
+  }
+  void begin_timing() override {
+    const std::lock_guard lock(mutex_);
+    recorder_.begin_timing();
+  }
+  void end_timing(std::function<void(std::optional<double>)> done) override {
+    const std::lock_guard lock(mutex_);
+    recorder_.end_timing(std::move(done));
+  }
+
+  BackendCounters counters() const override {
+    const std::lock_guard lock(mutex_);
+    const vk::MemoryStatistics memory = device_->memory();
+    return {.bytes_up = uploaded_,
+            .bytes_down = downloaded_,
+            .launches = recorder_.launches(),
+            .submissions = device_->transfers().submissions,
+            .barriers = recorder_.barriers(),
+            .compiled = kernels_.made(),
+            .bytes_in_use = memory.bytes_in_use,
+            .peak_bytes_in_use = memory.peak_bytes_in_use};
+  }
+
+ private:
+  void guard(const std::shared_ptr<VulkanMemory>& memory, std::uint64_t zone,
+             std::string_view name);
+
+  const std::shared_ptr<vk::Device> device_;
+  const std::shared_ptr<vk::Device> held_;  // so that others find it open
+  DeviceFacts facts_;
+  const LaunchLimits limits_;
+  mutable std::mutex mutex_;  // guards what follows
+  VulkanKernels kernels_;
+  VulkanRecorder recorder_;
+  std::uint64_t uploaded_ = 0, downloaded_ = 0;
+};
+
+std::shared_ptr<Memory> VulkanBackend::allocate(std::uint64_t bytes, std::string_view name) {
+  const std::uint64_t zone = guard_zone_bytes();
+  const std::uint64_t rounded = (std::max<std::uint64_t>(bytes, 8) + 3) / 4 * 4;
+  const auto take = [&] {
+    return device_->buffer(rounded + 2 * zone, vk::MemoryKind::Device, name);
+  };
+  vk::Buffer buffer;
+  try {
+    buffer = take();
+  } catch (const Error& error) {
+    // What queued work keeps alive may be enough.
+    if (error.code() != ErrorCode::OutOfDeviceMemory) throw;
+    synchronise();
+    device_->trim();
+    buffer = take();
+  }
+  auto memory = std::make_shared<VulkanMemory>(bytes, std::move(buffer), zone, facts_.unified);
+  if (zone > 0) guard(memory, zone, name);
+  return memory;
+}
+
+void VulkanBackend::guard(const std::shared_ptr<VulkanMemory>& memory, std::uint64_t zone,
+                          std::string_view name) {
+  const std::vector<std::uint32_t> words(zone / 4, kGuardWord);
+  const std::uint64_t behind = memory->buffer().size() - zone;
+  device_->upload(memory->buffer(), 0, std::as_bytes(std::span(words)));
+  device_->upload(memory->buffer(), behind, std::as_bytes(std::span(words)));
+  keep_guarded([self = shared_from_this(), this, memory, zone, behind, what = std::string(name)] {
+    synchronise();
+    std::vector<std::byte> bytes(zone);
+    device_->download(memory->buffer(), 0, bytes);
+    std::string line = describe_zone(what + " (" + facts_.name + ") in front", bytes);
+    if (!line.empty()) return line;
+    device_->download(memory->buffer(), behind, bytes);
+    return describe_zone(what + " (" + facts_.name + ") behind", bytes);
+  });
+}
+
+/// Backends of the process. Never destroyed, as the runtime's registry of devices.
+struct Registry {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<VulkanBackend>> backends;
+};
+Registry& registry() {
+  static Registry& instance = *new Registry;
+  return instance;
+}
+
+}  // namespace
+
+DeviceFacts facts_of(const vk::DeviceInfo& info) {
+  DeviceFacts facts{.name = info.name, .kind = vk::name(info.type)};
+  for (const vk::MemoryHeap& heap : info.heaps) {
+    if (heap.device_local) facts.memory_bytes = std::max(facts.memory_bytes, heap.budget);
+  }
+  facts.float64 = info.features.float64;
+  return facts;
+}
+
+Device open_vulkan(const vk::DeviceOptions& options) {
+  const std::shared_ptr<vk::Device> device = vk::open(options);
+  const std::lock_guard lock(registry().mutex);
+  auto& backends = registry().backends;
+  std::erase_if(backends, [](const auto& backend) { return backend->device()->lost(); });
+  for (const auto& backend : backends) {
+    if (backend->device()->core() == device->core()) return Device(backend);
+  }
+  backends.push_back(std::make_shared<VulkanBackend>(device));
+  return Device(backends.back());
+}
+
+std::shared_ptr<vk::Device> vulkan_device(const Backend& backend) {
+  const auto* vulkan = dynamic_cast<const VulkanBackend*>(&backend);
+  return vulkan ? vulkan->device() : nullptr;
+}
+
+std::vector<vk::DeviceInfo> vulkan_devices() {
+  try {
+    return vk::devices();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::InvalidArgument) throw;
+    return {};
+  }
+}
+
+}  // namespace topograd::ops

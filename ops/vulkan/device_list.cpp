@@ -1,0 +1,63 @@
+// Vulkan devices as operations see them.
+#include <topograd/ops/device_list.hpp>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/ops/vulkan/backend.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+namespace topograd::ops {
+namespace {
+
+namespace vk = runtime::vulkan;
+
+/// The same options for the same device, and those of solves where it is the one they take.
+vk::DeviceOptions options_of(std::size_t index, std::optional<std::size_t> preferred) {
+  vk::DeviceOptions options;
+  if (index != preferred) options.device = std::to_string(index);
+  return options;
+}
+
+std::optional<std::size_t> preferred_of(const std::vector<vk::DeviceInfo>& list) {
+  try {
+    return vk::choose_device(list, {});
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::vector<ListedDevice> list_them() {
+  const std::vector<vk::DeviceInfo> found = vulkan_devices();
+  const std::optional<std::size_t> preferred = preferred_of(found);
+  const bool named = std::getenv("TOPOGRAD_DEVICE") != nullptr;
+  std::vector<ListedDevice> out;
+  for (std::size_t k = 0; k < found.size(); ++k) {
+    const vk::DeviceInfo& info = found[k];
+    ListedDevice listed;
+    listed.facts = facts_of(info);
+    listed.problem = info.unusable;
+    listed.preferred = k == preferred;
+    listed.asked_for = listed.preferred && named;
+    listed.open = [options = options_of(k, preferred)] { return open_vulkan(options); };
+    out.push_back(std::move(listed));
+  }
+  return out;
+}
+
+}  // namespace
+
+const std::vector<ListedDevice>& listed_devices() {
+  static const std::vector<ListedDevice> list = list_them();
+  return list;
+}
+
+Device open_named(std::string_view which) {
+  vk::DeviceOptions options;
+  options.device = which;
+  const std::vector<vk::DeviceInfo> found = vk::devices();
+  return open_vulkan(options_of(vk::choose_device(found, options), preferred_of(found)));
+}
+
+}  // namespace topograd::ops

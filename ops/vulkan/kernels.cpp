@@ -1,0 +1,104 @@
+// From a kernel's text to a pipeline.
+#include <topograd/ops/vulkan/kernels.hpp>
+
+#include <topograd/codegen/float_controls.hpp>
+#include <topograd/codegen/reflect.hpp>
+#include <topograd/codegen/shader_compiler.hpp>
+#include <topograd/ir/error.hpp>
+#include <topograd/runtime/disk_cache.hpp>
+
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace topograd::ops {
+namespace {
+
+namespace vk = runtime::vulkan;
+
+codegen::FloatControls float_controls(const vk::Features& f) {
+  const bool f32 = f.signed_zero_inf_nan_preserve_f32 && f.denorm_preserve_f32;
+  const bool f64 = f.signed_zero_inf_nan_preserve_f64 && f.denorm_preserve_f64;
+  codegen::FloatControls controls;
+  controls.f32 = {f32, f32};
+  controls.f64 = {f64, f64};
+  return controls;
+}
+
+void require(bool there, const KernelText& text, const char* what, const vk::DeviceInfo& device) {
+  if (there) return;
+  throw Error(ErrorCode::Unsupported, "kernel \"" + text.name + "\": expected a device with " +
+                                          what + ", got \"" + device.name + "\" without it");
+}
+
+void check_features(const KernelText& text, const codegen::ModuleLayout& layout,
+                    const vk::DeviceInfo& info) {
+  const vk::Features& f = info.features;
+  require(f.float64 || !layout.uses_float64(), text, "float64", info);
+  require(f.int64 || !layout.uses_int64(), text, "int64", info);
+  require(f.int64_atomics || !layout.uses_int64_atomics(), text, "64-bit integer atomics", info);
+  require(f.atomic_float32_add || !layout.uses_float32_atomic_add(), text, "float32 atomics", info);
+  require(f.atomic_float64_add || !layout.uses_float64_atomic_add(), text, "float64 atomics", info);
+  require(f.subgroup_basic || !layout.uses_subgroups(), text, "subgroups", info);
+}
+
+void check_layout(const KernelText& text, const codegen::ModuleLayout& layout) {
+  const std::size_t push = 4 * (text.arguments + 1 + text.words);
+  if (layout.bindings.size() == text.arguments && layout.push_constant_size == push &&
+      layout.workgroup_size == text.local_size)
+    return;
+  throw Error(ErrorCode::LayoutMismatch,
+              text.name + ": expected " + std::to_string(text.arguments) + " storage buffers, " +
+                  std::to_string(push) + " bytes of push constants and workgroups of " +
+                  std::to_string(text.local_size[0]) + ", got " +
+                  std::to_string(layout.bindings.size()) + ", " +
+                  std::to_string(layout.push_constant_size) + " and " +
+                  std::to_string(layout.workgroup_size[0]));
+}
+
+std::optional<std::vector<std::uint32_t>> load(runtime::DiskCache& disk, ir::Hash128 key) {
+  const auto blob = disk.load("spirv", key);
+  if (!blob || blob->empty() || blob->size() % 4 != 0) return std::nullopt;
+  std::vector<std::uint32_t> words(blob->size() / 4);
+  std::memcpy(words.data(), blob->data(), blob->size());
+  return words;
+}
+
+}  // namespace
+
+vk::Kernel VulkanKernels::compile(const KernelText& text) {
+  runtime::DiskCache& disk = device_->disk_cache();
+  ir::Hash128 key = text.hash;
+  key.add(1);  // another way to SPIR-V than that of solver kernels
+  std::optional<std::vector<std::uint32_t>> spirv = load(disk, key);
+  const bool cached = spirv.has_value();
+  if (!cached) {
+    spirv = codegen::add_float_controls(
+        codegen::compile({.name = text.name, .glsl = text.glsl, .includes = {}}),
+        float_controls(device_->features()));
+  }
+  const codegen::ModuleLayout layout = codegen::reflect(*spirv);
+  check_features(text, layout, device_->info());
+  check_layout(text, layout);
+  if (!cached) disk.store("spirv", key, std::as_bytes(std::span(*spirv)));
+  return device_->kernel({.spirv = *spirv,
+                          .name = text.name,
+                          .storage_buffers = text.arguments,
+                          .push_constant_bytes = 4 * (text.arguments + 1 + text.words),
+                          .constants = {},
+                          .local_size = text.local_size});
+}
+
+std::pair<vk::Kernel, bool> VulkanKernels::make(const KernelText& text) {
+  // One at a time: what two threads ask for at once is mostly the same kernel.
+  const std::lock_guard lock(mutex_);
+  const auto found = kernels_.find(text.hash);
+  if (found != kernels_.end()) return {found->second, false};
+  vk::Kernel kernel = compile(text);
+  ++made_;
+  kernels_.emplace(text.hash, kernel);
+  return {kernel, true};
+}
+
+}  // namespace topograd::ops

@@ -1,0 +1,37 @@
+// Internal: kernels of one Vulkan device by the hash of their text, SPIR-V kept on disk.
+#pragma once
+
+#include <topograd/ops/kernel_text.hpp>
+#include <topograd/runtime/vulkan/device.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+namespace topograd::ops {
+
+/// Any thread may call.
+class VulkanKernels {
+ public:
+  explicit VulkanKernels(std::shared_ptr<runtime::vulkan::Device> device)
+      : device_(std::move(device)) {}
+
+  /// The kernel, and whether it had to be made.
+  ///
+  /// Throws Error{ShaderCompile, LayoutMismatch, Unsupported}.
+  std::pair<runtime::vulkan::Kernel, bool> make(const KernelText& text);
+  std::uint64_t made() const { return made_; }
+
+ private:
+  runtime::vulkan::Kernel compile(const KernelText& text);
+
+  const std::shared_ptr<runtime::vulkan::Device> device_;
+  std::mutex mutex_;
+  std::unordered_map<ir::Hash128, runtime::vulkan::Kernel> kernels_;
+  std::atomic<std::uint64_t> made_{0};
+};
+
+}  // namespace topograd::ops
