@@ -150,19 +150,8 @@ void Shader::collect_needs(KernelSource& out) const {
   out.needs_subgroups = extensions_.contains(kSubgroups);
 }
 
-KernelSource Shader::finish(const ShaderFrame& frame) const {
-  KernelSource out;
-  out.name = frame.name;
-  out.workgroup_size = frame.workgroup_size;
-  for (const PushMember& member : frame.push_constants)
-    out.push_constants.emplace_back(member.name);
-  collect_needs(out);
-
-  std::string code = "#version 450\n";
-  for (const std::string& extension : extensions_) {
-    code += text("#extension ", extension, " : require\n");
-  }
-  code += "\n" + declarations(frame);
+std::string Shader::functions() const {
+  std::string code;
   for (const Precision precision : {Precision::f32, Precision::f64}) {
     const auto& names = math_[static_cast<std::size_t>(precision)];
     if (names.empty()) continue;
@@ -176,6 +165,22 @@ KernelSource Shader::finish(const ShaderFrame& frame) const {
     constants = single;
   }
   if (constants) code += '\n';
+  return code;
+}
+
+KernelSource Shader::finish(const ShaderFrame& frame) const {
+  KernelSource out;
+  out.name = frame.name;
+  out.workgroup_size = frame.workgroup_size;
+  for (const PushMember& member : frame.push_constants)
+    out.push_constants.emplace_back(member.name);
+  collect_needs(out);
+
+  std::string code = "#version 450\n";
+  for (const std::string& extension : extensions_) {
+    code += text("#extension ", extension, " : require\n");
+  }
+  code += "\n" + declarations(frame) + functions();
   code += "void main() {\n" + body_.text() + "}\n";
 
   for (const std::string& line : frame.header)

@@ -46,6 +46,9 @@ class Shader {
   std::string math_function(std::string_view function, Precision precision);
 
   Lines& body() { return body_; }
+  const std::set<std::string, std::less<>>& extensions() const { return extensions_; }
+  /// What the body calls: functions of the library, then declarations.
+  std::string functions() const;
 
   /// The source, its bindings and what it needs of a device.
   KernelSource finish(const ShaderFrame& frame) const;

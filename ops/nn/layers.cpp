@@ -1,0 +1,61 @@
+// Layers of networks, and their composition.
+#include <topograd/ops/nn/layers.hpp>
+
+#include <topograd/ops/tensor/matmul.hpp>
+#include <topograd/ops/tensor/state.hpp>
+
+#include <cmath>
+
+namespace topograd::ops::nn {
+namespace {
+
+thread_local std::uint64_t next_seed = 1;
+
+std::vector<Tensor> dense_parameters(std::int64_t inputs, std::int64_t outputs, std::uint64_t seed,
+                                     Type type) {
+  const double bound = std::sqrt(6.0 / static_cast<double>(inputs));
+  Tensor weights = rand({inputs, outputs}, seed, type) * (2 * bound) - bound;
+  Tensor bias = zeros({outputs}, type);
+  return {weights.requires_grad(), bias.requires_grad()};
+}
+
+std::vector<Tensor> all_parameters(std::initializer_list<Layer> layers) {
+  std::vector<Tensor> out;
+  for (const Layer& layer : layers)
+    out.insert(out.end(), layer.parameters().begin(), layer.parameters().end());
+  return out;
+}
+
+}  // namespace
+
+Layer::Layer(std::function<Tensor(const Tensor&)> f) : f_(std::move(f)) {}
+Layer::Layer(std::function<Tensor(const Tensor&)> f, std::vector<Tensor> parameters)
+    : f_(std::move(f)), parameters_(std::move(parameters)) {}
+
+const Layer& Layer::to(const Device& device) const {
+  for (const Tensor& parameter : parameters_) {
+    parameter.detach().to(device);  // refuses what the device cannot hold
+    parameter.state()->device = device;
+  }
+  return *this;
+}
+
+Dense::Dense(std::vector<Tensor> p)
+    : Layer([weights = p[0], bias = p[1]](const Tensor& x) { return matmul(x, weights) + bias; },
+            p) {}
+
+Dense::Dense(std::int64_t inputs, std::int64_t outputs, std::uint64_t seed, Type type)
+    : Dense(dense_parameters(inputs, outputs, seed, type)) {}
+
+Dense::Dense(std::int64_t inputs, std::int64_t outputs) : Dense(inputs, outputs, next_seed++) {}
+
+Sequential::Sequential(std::initializer_list<Layer> layers)
+    : Layer(
+          [steps = std::vector<Layer>(layers)](const Tensor& x) {
+            Tensor y = x;
+            for (const Layer& step : steps) y = step(y);
+            return y;
+          },
+          all_parameters(layers)) {}
+
+}  // namespace topograd::ops::nn

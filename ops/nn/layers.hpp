@@ -1,0 +1,57 @@
+// Layers of networks, and their composition.
+#pragma once
+
+#include <topograd/ops/tensor/losses.hpp>
+#include <topograd/ops/tensor/tensor.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace topograd::ops::nn {
+
+/// A function of tensors with parameters of its own. A handle: copies share the parameters.
+class Layer {
+ public:
+  /// A function without parameters: relu, tanh, softmax.
+  Layer(std::function<Tensor(const Tensor&)> f);  // NOLINT: functions are layers
+  Layer(Tensor (*f)(const Tensor&)) : Layer(std::function<Tensor(const Tensor&)>(f)) {}  // NOLINT
+
+  Tensor operator()(const Tensor& x) const { return f_(x); }
+  const std::vector<Tensor>& parameters() const { return parameters_; }
+  /// Moves the parameters; they stay the same tensors.
+  const Layer& to(const Device& device) const;
+
+ protected:
+  Layer(std::function<Tensor(const Tensor&)> f, std::vector<Tensor> parameters);
+
+ private:
+  std::function<Tensor(const Tensor&)> f_;
+  std::vector<Tensor> parameters_;
+};
+
+/// x W + b.
+///
+///   x  (..., inputs)    W  (inputs, outputs)    b  (outputs)
+///
+/// W is uniform in ±√(6 / inputs) (He et al. 2015, eq. 14 for the uniform law), b is 0.
+class Dense : public Layer {
+ public:
+  Dense(std::int64_t inputs, std::int64_t outputs, std::uint64_t seed, Type type = Type::f32);
+  /// Seeds of its own: 1, 2, ... in the order of construction on this thread.
+  Dense(std::int64_t inputs, std::int64_t outputs);
+  const Tensor& weights() const { return parameters()[0]; }
+  const Tensor& bias() const { return parameters()[1]; }
+
+ private:
+  explicit Dense(std::vector<Tensor> parameters);
+};
+
+/// Layers one after the other.
+class Sequential : public Layer {
+ public:
+  Sequential(std::initializer_list<Layer> layers);
+};
+
+}  // namespace topograd::ops::nn

@@ -1,0 +1,74 @@
+// Optimisers: steps of parameters against their derivatives, one kernel a parameter.
+#pragma once
+
+#include <topograd/ops/tensor/tensor.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace topograd::ops::nn {
+
+/// Takes steps of tensors that require_grad().
+class Optimizer {
+ public:
+  explicit Optimizer(std::vector<Tensor> parameters);
+  virtual ~Optimizer() = default;
+
+  /// A step along what backward() has added up. Nothing is waited for.
+  void step();
+  /// Sets the derivatives of all parameters to 0.
+  void zero_grad() const;
+  const std::vector<Tensor>& parameters() const { return parameters_; }
+
+ protected:
+  /// A parameter's new numbers, and the new numbers of what is remembered of it.
+  virtual Tensor next(const Tensor& x, const Tensor& g, std::vector<Tensor>& memory) = 0;
+  std::uint64_t steps() const { return steps_; }
+
+ private:
+  std::vector<Tensor> parameters_;
+  std::vector<std::vector<Tensor>> memory_;  // by parameter
+  std::uint64_t steps_ = 0;                  // the present one included
+};
+
+struct SgdOptions {
+  double rate = 0.01;
+  double momentum = 0;
+  double weight_decay = 0;  ///< times the parameter, added to its derivative
+};
+
+/// x -= rate v, v = momentum v + g.
+class Sgd final : public Optimizer {
+ public:
+  explicit Sgd(std::vector<Tensor> parameters, SgdOptions options = {});
+  SgdOptions options;
+
+ private:
+  Tensor next(const Tensor& x, const Tensor& g, std::vector<Tensor>& memory) override;
+};
+
+struct AdamOptions {
+  double rate = 0.001;
+  double beta1 = 0.9, beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  bool decoupled = false;  ///< the decay acts on the parameter, not through its derivative
+};
+
+/// Source: Kingma & Ba, Adam (2015), algorithm 1; decoupled: Loshchilov & Hutter (2019).
+class Adam : public Optimizer {
+ public:
+  explicit Adam(std::vector<Tensor> parameters, AdamOptions options = {});
+  AdamOptions options;
+
+ private:
+  Tensor next(const Tensor& x, const Tensor& g, std::vector<Tensor>& memory) override;
+};
+
+/// Adam with decoupled weight decay, 0.01 unless it is said otherwise.
+class AdamW final : public Adam {
+ public:
+  explicit AdamW(std::vector<Tensor> parameters, AdamOptions options = {.weight_decay = 0.01});
+};
+
+}  // namespace topograd::ops::nn

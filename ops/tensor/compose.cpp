@@ -1,0 +1,277 @@
+// Expressions over tensors: fused as they are written down, computed when somebody reads them.
+#include <topograd/autodiff/derivatives.hpp>
+#include <topograd/ir/error.hpp>
+#include <topograd/ir/graph.hpp>
+#include <topograd/ops/tensor/fused_run.hpp>
+#include <topograd/ops/tensor/state.hpp>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace topograd::ops::detail {
+namespace {
+
+// An expression beyond these is computed where it stands, and is an input of what follows.
+constexpr std::size_t kMostInputs = 8;
+constexpr std::size_t kMostNumbers = 8;
+constexpr std::size_t kMostNodes = 200;
+
+bool same_view(const View& a, const View& b) {
+  return a.storage == b.storage && a.offset == b.offset && a.strides == b.strides;
+}
+
+/// A graph whose leaves are inputs and numbers.
+class Composer {
+ public:
+  Composer(const char* call, Shape shape) : call_(call), shape_(std::move(shape)) {}
+
+  std::uint32_t slot(PendingInput input) {
+    for (std::uint32_t k = 0; k < inputs_.size(); ++k) {
+      if (same_view(inputs_[k].view, input.view) && inputs_[k].node == input.node) return k;
+    }
+    inputs_.push_back(std::move(input));
+    return static_cast<std::uint32_t>(inputs_.size() - 1);
+  }
+
+  /// The node that stands for an operand's element.
+  ir::Id operand(const Tensor& tensor) {
+    const TensorState& state = *tensor.state();
+    if (state.data.storage && !state.number) {
+      View view = state.data;
+      view.strides = broadcast_strides(call_, state.shape, view.strides, shape_);
+      return graph_.leaf(ir::Op::Parameter,
+                         slot({std::move(view), state.type, state.shape, state.node}));
+    }
+    return expression(*state.pending, state.shape);
+  }
+
+  ir::Id expression(const Pending& pending, const Shape& shape) {
+    std::vector<std::uint32_t> slots;
+    for (const PendingInput& input : pending.inputs) {
+      PendingInput moved = input;
+      moved.view.strides = broadcast_strides(call_, shape, input.view.strides, shape_);
+      slots.push_back(slot(std::move(moved)));
+    }
+    return append(pending.program, pending.numbers,
+                  [&](std::uint32_t k) { return graph_.leaf(ir::Op::Parameter, slots[k]); })[0];
+  }
+
+  /// Outputs of `program`, its parameters being what `parameter` says.
+  template <class F>
+  std::vector<ir::Id> append(const ir::Program& program, std::span<const double> numbers,
+                             const F& parameter) {
+    const auto base = static_cast<std::uint32_t>(numbers_.size());
+    numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
+    std::vector<ir::Id> map;
+    for (const ir::Node& node : program.nodes) {
+      if (node.op == ir::Op::Parameter) {
+        map.push_back(parameter(node.slot()));
+      } else if (node.op == ir::Op::Uniform) {
+        map.push_back(graph_.leaf(ir::Op::Uniform, base + node.slot()));
+      } else {
+        map.push_back(graph_.copy(node, map));
+      }
+    }
+    std::vector<ir::Id> outputs;
+    for (const ir::Id output : program.outputs) outputs.push_back(map[output]);
+    return outputs;
+  }
+
+  bool fits(std::size_t outputs) const {
+    return inputs_.size() + outputs <= kMostInputs + 1 && numbers_.size() <= kMostNumbers &&
+           graph_.size() <= kMostNodes;
+  }
+
+  Pending finish(std::span<const ir::Id> outputs) const {
+    return {graph_.extract(outputs, {.parameters = static_cast<std::uint32_t>(inputs_.size()),
+                                     .uniforms = static_cast<std::uint32_t>(numbers_.size())}),
+            inputs_, numbers_};
+  }
+
+ private:
+  const char* call_;
+  Shape shape_;
+  ir::Graph graph_;
+  std::vector<PendingInput> inputs_;
+  std::vector<double> numbers_;
+};
+
+/// Derivatives of one expression by its inputs as programs of their own; parameter slot n is the
+/// derivative of what was made of it.
+const std::vector<ir::Program>& derivatives(const ir::Program& program) {
+  static std::mutex mutex;
+  static std::map<std::string, std::vector<ir::Program>> known;
+  const std::string key = FusedForm{.program = program, .inputs = {}}.key();
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  const std::uint32_t n = program.leaves.parameters;
+  std::vector<ir::Program> out;
+  for (std::uint32_t k = 0; k < n; ++k) {
+    const std::uint32_t slots[] = {k};
+    const ir::Program pulled = autodiff::vjp(program, slots);
+    ir::Graph graph;
+    std::vector<ir::Id> map;
+    for (const ir::Node& node : pulled.nodes)
+      map.push_back(node.op == ir::Op::Seed ? graph.leaf(ir::Op::Parameter, n)
+                                            : graph.copy(node, map));
+    const ir::Id output = map[pulled.outputs[0]];
+    out.push_back(
+        graph.extract({&output, 1}, {.parameters = n + 1, .uniforms = program.leaves.uniforms}));
+  }
+  return known.emplace(key, std::move(out)).first->second;
+}
+
+/// A tensor that is an input of an expression of that shape, without its history.
+Tensor input_tensor(const PendingInput& input, const Shape& shape,
+                    const std::optional<Device>& device) {
+  auto state = std::make_shared<TensorState>();
+  state->shape = shape;
+  state->type = input.type;
+  state->device = device;
+  state->data = input.view;
+  return Tensor(std::move(state));
+}
+
+void record_expression(const Tensor& out) {
+  const TensorState& own = *out.state();
+  const std::shared_ptr<const Pending> pending = own.pending;
+  std::vector<std::shared_ptr<GradNode>> nodes;
+  for (const PendingInput& input : pending->inputs) nodes.push_back(input.node);
+  const bool any = std::ranges::any_of(nodes, [](const auto& node) { return node != nullptr; });
+  if (!any) return;
+  auto node = std::make_shared<GradNode>(own.shape, own.type);
+  node->inputs = std::move(nodes);
+  // What it keeps has no history, so that histories do not hold each other.
+  auto plain = std::make_shared<Pending>(*pending);
+  std::vector<bool> wanted;
+  for (PendingInput& input : plain->inputs) {
+    wanted.push_back(input.node != nullptr);
+    input.node = nullptr;
+  }
+  node->pull = [plain, wanted, shape = own.shape, device = own.device](const Tensor& g) {
+    std::vector<Tensor> operands;
+    for (const PendingInput& input : plain->inputs)
+      operands.push_back(input_tensor(input, shape, device));
+    operands.push_back(g);
+    const std::vector<ir::Program>& programs = derivatives(plain->program);
+    std::vector<Tensor> out_grads(programs.size());
+    for (std::size_t k = 0; k < programs.size(); ++k) {
+      if (!wanted[k]) continue;
+      out_grads[k] = sum_to(compose("backward", programs[k], operands, plain->numbers),
+                            plain->inputs[k].shape);
+    }
+    return out_grads;
+  };
+  out.state()->node = std::move(node);
+}
+
+Shape common_shape(const char* call, std::span<const Tensor> operands) {
+  Shape shape;
+  for (const Tensor& operand : operands)
+    shape = broadcast(call, shape, state_of(call, operand).shape);
+  check_shape(call, shape);
+  return shape;
+}
+
+/// Leaves out inputs and numbers that the program does not read.
+void drop_unused(Pending& pending) {
+  std::vector<std::uint32_t> inputs(pending.inputs.size(), ir::kNone);
+  std::vector<std::uint32_t> numbers(pending.numbers.size(), ir::kNone);
+  Pending out;
+  ir::Graph graph;
+  std::vector<ir::Id> map;
+  for (const ir::Node& node : pending.program.nodes) {
+    if (node.op == ir::Op::Parameter) {
+      std::uint32_t& slot = inputs[node.slot()];
+      if (slot == ir::kNone) {
+        slot = static_cast<std::uint32_t>(out.inputs.size());
+        out.inputs.push_back(pending.inputs[node.slot()]);
+      }
+      map.push_back(graph.leaf(node.op, slot));
+    } else if (node.op == ir::Op::Uniform) {
+      std::uint32_t& slot = numbers[node.slot()];
+      if (slot == ir::kNone) {
+        slot = static_cast<std::uint32_t>(out.numbers.size());
+        out.numbers.push_back(pending.numbers[node.slot()]);
+      }
+      map.push_back(graph.leaf(node.op, slot));
+    } else {
+      map.push_back(graph.copy(node, map));
+    }
+  }
+  std::vector<ir::Id> outputs;
+  for (const ir::Id output : pending.program.outputs) outputs.push_back(map[output]);
+  out.program =
+      graph.extract(outputs, {.parameters = static_cast<std::uint32_t>(out.inputs.size()),
+                              .uniforms = static_cast<std::uint32_t>(out.numbers.size())});
+  pending = std::move(out);
+}
+
+}  // namespace
+
+Tensor compose(const char* call, const ir::Program& program, std::span<const Tensor> operands,
+               std::span<const double> numbers) {
+  auto state = std::make_shared<TensorState>();
+  state->shape = common_shape(call, operands);
+  state->type = common_type(call, operands);
+  state->device = common_device(call, operands);
+  for (bool fused = true;; fused = false) {
+    Composer composer(call, state->shape);
+    std::vector<ir::Id> ids;
+    for (const Tensor& operand : operands) {
+      if (!fused && !operand.state()->number) data_of(operand);
+      ids.push_back(composer.operand(operand));
+    }
+    const std::vector<ir::Id> outputs =
+        composer.append(program, numbers, [&](std::uint32_t k) { return ids[k]; });
+    if (fused && !composer.fits(1)) continue;
+    if (!composer.fits(1)) {
+      throw Error(ErrorCode::Unsupported, std::string(call) + ": expected at most " +
+                                              std::to_string(kMostInputs) + " tensors and " +
+                                              std::to_string(kMostNumbers) + " numbers");
+    }
+    Pending pending = composer.finish(outputs);
+    drop_unused(pending);
+    state->pending = std::make_shared<const Pending>(std::move(pending));
+    break;
+  }
+  const Tensor out(std::move(state));
+  if (wants_grad(operands)) record_expression(out);
+  return out;
+}
+
+void evaluate_together(std::span<const Tensor> tensors) {
+  std::vector<Tensor> open;
+  for (const Tensor& tensor : tensors)
+    if (!state_of("evaluate", tensor).data.storage) open.push_back(tensor);
+  if (open.empty()) return;
+  const TensorState& first = *open[0].state();
+  Composer composer("evaluate", first.shape);
+  std::vector<ir::Id> ids;
+  bool alike = true;
+  for (const Tensor& tensor : open) {
+    const TensorState& state = *tensor.state();
+    alike = alike && state.shape == first.shape && state.type == first.type &&
+            state.device == first.device;
+    if (alike) ids.push_back(composer.expression(*state.pending, state.shape));
+  }
+  if (open.size() > 1 && !(alike && composer.fits(open.size()))) {
+    for (const Tensor& tensor : open) evaluate_together({&tensor, 1});
+    return;
+  }
+  const Pending pending = composer.finish(ids);
+  const FusedLoop loop = make_loop(first.shape, first.type, pending, first.device, 1);
+  std::vector<View> outputs;
+  for (std::size_t k = 0; k < open.size(); ++k)
+    outputs.push_back(make_tensor(first.shape, first.type, first.device).state()->data);
+  run_map(loop, outputs);
+  for (std::size_t k = 0; k < open.size(); ++k) {
+    open[k].state()->data = outputs[k];
+    if (!open[k].state()->number) open[k].state()->pending = nullptr;
+  }
+}
+
+}  // namespace topograd::ops::detail

@@ -1,0 +1,249 @@
+// Internal: runs expressions over tensors, as maps and reductions, on the CPU and on devices.
+#include <topograd/ops/tensor/fused_run.hpp>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/ops/tensor/kernel_store.hpp>
+
+#include <algorithm>
+#include <bit>
+
+namespace topograd::ops::detail {
+namespace {
+
+ir::Hash128 hash_of(const std::string& key) {
+  ir::Hash128 hash;
+  ir::add_bytes(hash, key.data(), key.size());
+  return hash;
+}
+
+std::vector<std::shared_ptr<Storage>> storages(const FusedLoop& loop) {
+  std::vector<std::shared_ptr<Storage>> out;
+  for (const LoopInput& input : loop.inputs) out.push_back(input.view.storage);
+  return out;
+}
+
+std::vector<std::shared_ptr<Storage>> storages(std::span<const View> views) {
+  std::vector<std::shared_ptr<Storage>> out;
+  for (const View& view : views) out.push_back(view.storage);
+  return out;
+}
+
+Walk walk_of(const Shape& shape, const Strides& strides) {
+  if (is_contiguous(shape, strides)) return Walk::linear;
+  const bool still = std::ranges::all_of(strides, [](std::int64_t step) { return step == 0; });
+  return still ? Walk::scalar : Walk::strided;
+}
+
+/// A copy of an input whose elements follow each other in the loop over `shape`.
+LoopInput copied(const Shape& shape, const LoopInput& input, std::optional<Device> device) {
+  const Type type = input.type == Type::f16 ? Type::f32 : input.type;
+  FusedLoop loop{.shape = shape,
+                 .type = type,
+                 .program = &identity_program(),
+                 .inputs = {input},
+                 .numbers = {},
+                 .device = device};
+  View out{std::make_shared<Storage>(loop.count() * size_of(type), "copy"), 0,
+           contiguous_strides(shape)};
+  run_map(loop, {&out, 1});
+  return {out, type};
+}
+
+}  // namespace
+
+FusedForm form_of(const FusedLoop& loop, const Strides* output) {
+  FusedForm form{
+      .program = *loop.program,
+      .precision = loop.type == Type::f64 ? codegen::Precision::f64 : codegen::Precision::f32,
+      .inputs = {},
+      .output = output == nullptr ? Walk::linear : Walk::strided,
+      .rank = static_cast<std::uint32_t>(loop.shape.size())};
+  for (const LoopInput& input : loop.inputs)
+    form.inputs.push_back({walk_of(loop.shape, input.view.strides), input.type == Type::f16});
+  if (!form.strided()) form.rank = 1;  // the same kernel for any loop
+  return form;
+}
+
+std::vector<std::uint32_t> words_of(const FusedForm& form, const FusedLoop& loop,
+                                    std::initializer_list<std::uint64_t> own,
+                                    const Strides* output) {
+  std::vector<std::uint32_t> words;
+  const auto add = [&](std::int64_t word) { words.push_back(static_cast<std::uint32_t>(word)); };
+  for (const double number : loop.numbers) {
+    if (loop.type == Type::f64) {
+      const auto bits = std::bit_cast<std::uint64_t>(number);
+      words.push_back(static_cast<std::uint32_t>(bits));
+      words.push_back(static_cast<std::uint32_t>(bits >> 32));
+    } else {
+      words.push_back(std::bit_cast<std::uint32_t>(static_cast<float>(number)));
+    }
+  }
+  for (const std::uint64_t word : own) words.push_back(static_cast<std::uint32_t>(word));
+  for (std::size_t axis = 1; form.strided() && axis < loop.shape.size(); ++axis)
+    add(loop.shape[axis]);
+  for (std::size_t k = 0; k < loop.inputs.size(); ++k) {
+    if (form.inputs[k].half) add(loop.inputs[k].view.offset & 1);
+    if (form.inputs[k].walk != Walk::strided) continue;
+    for (const std::int64_t step : loop.inputs[k].view.strides) add(step);
+  }
+  if (output != nullptr)
+    for (const std::int64_t step : *output) add(step);
+  return words;
+}
+
+std::vector<Argument> arguments_of(Backend& backend, const FusedLoop& loop) {
+  std::vector<Argument> out;
+  for (const LoopInput& input : loop.inputs)
+    out.push_back(argument(backend, input.view, extent(loop.shape, input.view.strides), input.type,
+                           Access::read));
+  return out;
+}
+
+FusedLoop make_loop(const Shape& shape, Type type, const Pending& pending,
+                    std::optional<Device> device, std::uint32_t own_words) {
+  std::vector<Strides> strides;
+  for (const PendingInput& input : pending.inputs) strides.push_back(input.view.strides);
+  LoopNest nest = loop_nest(shape, strides);
+  if (nest.shape.empty()) {
+    nest.shape = {1};
+    for (Strides& s : nest.strides) s = {0};
+  }
+  FusedLoop loop{.shape = nest.shape,
+                 .type = type,
+                 .program = &pending.program,
+                 .inputs = {},
+                 .numbers = pending.numbers,
+                 .device = device};
+  for (std::size_t k = 0; k < pending.inputs.size(); ++k) {
+    View view = pending.inputs[k].view;
+    view.strides = nest.strides[k];
+    loop.inputs.push_back({std::move(view), pending.inputs[k].type});
+  }
+  for (LoopInput& input : loop.inputs) {
+    const FusedForm form = form_of(loop);
+    if (form.words(own_words) <= most_words(form.arguments())) break;
+    if (walk_of(loop.shape, input.view.strides) != Walk::strided) continue;
+    input = copied(loop.shape, input, device);
+  }
+  return loop;
+}
+
+void run_map(const FusedLoop& loop, std::span<const View> outputs, const Strides* strides) {
+  if (loop.count() == 0) return;
+  const FusedForm form = form_of(loop, strides);
+  if (form.words(1) > most_words(form.arguments())) {
+    throw Error(ErrorCode::Unsupported, "map: expected a view of fewer axes, got " +
+                                            to_text(loop.shape) + "; make it contiguous by parts");
+  }
+  const std::string key = "map" + form.key();
+  const auto inputs = storages(loop), results = storages(outputs);
+  OpCall call{.op = Op::Map, .kernel = hash_of(key), .size = loop.count()};
+  call.inputs = inputs;
+  call.outputs = results;
+  call.on_cpu = [&] { map_on_cpu(loop, outputs, strides); };
+  call.on_device = [&](Backend& backend) {
+    const KernelText& kernel = stored_kernel(key, [&] { return map_kernel(form); });
+    std::vector<Argument> arguments = arguments_of(backend, loop);
+    const std::uint64_t extent_of_out =
+        strides == nullptr ? loop.count() : extent(loop.shape, *strides);
+    for (const View& out : outputs)
+      arguments.push_back(
+          argument(backend, out, extent_of_out, loop.type, Access::write, strides != nullptr));
+    const std::uint64_t groups = (loop.count() + 255) / 256;
+    const std::uint32_t most = std::min(backend.limits().groups, 1u << 16);
+    backend.launch({.kernel = &kernel,
+                    .arguments = arguments,
+                    .words = words_of(form, loop, {loop.count()}, strides),
+                    .groups = {static_cast<std::uint32_t>(std::min<std::uint64_t>(groups, most))}});
+  };
+  run_op(std::move(call), loop.device, loop.type);
+}
+
+namespace {
+
+/// How a reduction is cut: pieces of `segment` elements, by workgroups or invocations.
+struct Cut {
+  std::uint64_t segment, pieces;
+  bool by_workgroup;
+};
+
+Cut cut(const FusedLoop& loop, Reduction reduction, std::uint64_t outputs, std::uint64_t depth,
+        const LaunchLimits& limits) {
+  // Neighbouring results that read neighbouring elements are best made by neighbours.
+  const bool columns = std::ranges::any_of(loop.inputs, [](const LoopInput& input) {
+    return input.view.strides.back() != 1 && input.view.strides.back() != 0;
+  });
+  if (depth == 0) return {1, 1, false};
+  Cut out{depth, 1, depth > 32 && !(columns && outputs >= 32)};
+  if (reduction == Reduction::argmax || reduction == Reduction::argmin) return out;
+  const std::uint64_t unit = out.by_workgroup ? 256 : 1;
+  const std::uint64_t wanted = limits.occupied_by_few ? 64 : 4096;  // workgroups on the device
+  const std::uint64_t groups = out.by_workgroup ? outputs : (outputs + 255) / 256;
+  const std::uint64_t least = unit * 16;  // elements that are worth a piece
+  std::uint64_t pieces = std::min((wanted + groups - 1) / groups, (depth + least - 1) / least);
+  pieces = std::clamp<std::uint64_t>(pieces, 1, 1024);
+  out.segment = (depth + pieces - 1) / pieces;
+  out.segment = (out.segment + unit - 1) / unit * unit;
+  out.pieces = (depth + out.segment - 1) / out.segment;
+  return out;
+}
+
+void launch_reduce(Backend& backend, const FusedLoop& loop, Reduction reduction,
+                   std::uint64_t outputs, std::uint64_t depth, const View& results) {
+  const Cut c = cut(loop, reduction, outputs, depth, backend.limits());
+  const FusedForm form = form_of(loop);
+  const std::string key = "reduce" + std::to_string(static_cast<int>(reduction)) +
+                          (c.by_workgroup ? "w" : "i") + form.key();
+  const KernelText& kernel =
+      stored_kernel(key, [&] { return reduce_kernel(form, reduction, c.by_workgroup); });
+  std::vector<Argument> arguments = arguments_of(backend, loop);
+  View partial = results;
+  if (c.pieces > 1)
+    partial = {
+        std::make_shared<Storage>(outputs * c.pieces * size_of(loop.type), "partials"), 0, {}};
+  arguments.push_back(argument(backend, partial, outputs * c.pieces, loop.type, Access::write));
+  const std::uint64_t groups = c.by_workgroup ? outputs : (outputs + 255) / 256;
+  const std::uint32_t most = std::min(backend.limits().groups, 1u << 16);
+  const std::uint64_t x = std::min<std::uint64_t>(groups, most);
+  const std::uint64_t rounds = (groups + x - 1) / x;
+  const std::uint64_t loops = rounds * (c.segment / (c.by_workgroup ? 256 : 1) + 10);
+  if (loops > backend.limits().loop_iterations) {
+    throw Error(ErrorCode::Unsupported,
+                "reduce: expected fewer elements a result for the loops of this device, got " +
+                    std::to_string(depth));
+  }
+  backend.launch({.kernel = &kernel,
+                  .arguments = arguments,
+                  .words = words_of(form, loop, {outputs, depth, c.segment}),
+                  .groups = {static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(c.pieces)}});
+  if (c.pieces == 1) return;
+  const auto m = static_cast<std::int64_t>(outputs), n = static_cast<std::int64_t>(c.pieces);
+  partial.strides = {1, m};
+  FusedLoop rest{.shape = {m, n},
+                 .type = loop.type,
+                 .program = &identity_program(),
+                 .inputs = {{partial, loop.type}},
+                 .numbers = {},
+                 .device = loop.device};
+  launch_reduce(backend, rest, reduction, outputs, c.pieces, results);
+}
+
+}  // namespace
+
+void run_reduce(const FusedLoop& loop, Reduction reduction, std::uint64_t outputs,
+                std::uint64_t depth, const View& results) {
+  if (outputs == 0) return;
+  const FusedForm form = form_of(loop);
+  const std::string key = "reduce" + std::to_string(static_cast<int>(reduction)) + form.key();
+  const auto inputs = storages(loop), out = storages({&results, 1});
+  OpCall call{.op = Op::Reduce, .kernel = hash_of(key), .size = loop.count()};
+  call.inputs = inputs;
+  call.outputs = out;
+  call.on_cpu = [&] { reduce_on_cpu(loop, reduction, outputs, depth, results); };
+  call.on_device = [&](Backend& backend) {
+    launch_reduce(backend, loop, reduction, outputs, depth, results);
+  };
+  run_op(std::move(call), loop.device, loop.type);
+}
+
+}  // namespace topograd::ops::detail

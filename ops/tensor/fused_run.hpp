@@ -1,0 +1,56 @@
+// Internal: runs expressions over tensors, as maps and reductions, on the CPU and on devices.
+#pragma once
+
+#include <topograd/ops/tensor/fused_text.hpp>
+#include <topograd/ops/tensor/state.hpp>
+
+#include <span>
+#include <vector>
+
+namespace topograd::ops::detail {
+
+/// A tensor of an expression in the loop over its elements.
+struct LoopInput {
+  View view;  ///< strides by the axes of the loop
+  Type type = Type::f32;
+};
+
+/// An expression and the loop over its elements: parameter slot k is input k.
+struct FusedLoop {
+  Shape shape;            ///< few axes; at least one
+  Type type = Type::f32;  ///< f32 or f64: of arithmetic and results
+  const ir::Program* program = nullptr;
+  std::vector<LoopInput> inputs;
+  std::span<const double> numbers;
+  std::optional<Device> device;
+
+  std::uint64_t count() const { return static_cast<std::uint64_t>(element_count(shape)); }
+};
+
+/// The loop over `shape` of an expression; axes are joined. Inputs that a kernel cannot walk along
+/// are copied first.
+FusedLoop make_loop(const Shape& shape, Type type, const Pending& pending,
+                    std::optional<Device> device, std::uint32_t own_words);
+
+/// outputs[k] = output k of the program at each element; linear storage of `type`. With `strides`
+/// (by the loop's axes) the one output is walked by them.
+void run_map(const FusedLoop& loop, std::span<const View> outputs,
+             const Strides* strides = nullptr);
+
+/// results[o] = the program's output combined over elements o * depth ... of the loop.
+void run_reduce(const FusedLoop& loop, Reduction reduction, std::uint64_t outputs,
+                std::uint64_t depth, const View& results);
+
+/// The CPU sides.
+void map_on_cpu(const FusedLoop& loop, std::span<const View> outputs, const Strides* strides);
+void reduce_on_cpu(const FusedLoop& loop, Reduction reduction, std::uint64_t outputs,
+                   std::uint64_t depth, const View& results);
+
+/// What a kernel's arguments and words are filled with.
+FusedForm form_of(const FusedLoop& loop, const Strides* output = nullptr);
+std::vector<std::uint32_t> words_of(const FusedForm& form, const FusedLoop& loop,
+                                    std::initializer_list<std::uint64_t> own,
+                                    const Strides* output = nullptr);
+std::vector<Argument> arguments_of(Backend& backend, const FusedLoop& loop);
+
+}  // namespace topograd::ops::detail

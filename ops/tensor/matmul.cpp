@@ -1,0 +1,254 @@
+// Products of matrices: layouts of the operands, Eigen on the CPU, tiles on devices.
+#include <topograd/ops/tensor/matmul.hpp>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/ops/tensor/kernel_store.hpp>
+#include <topograd/ops/tensor/matmul_text.hpp>
+#include <topograd/ops/tensor/state.hpp>
+#include <topograd/runtime/cpu/pool.hpp>
+
+#include <Eigen/Core>
+
+#include <algorithm>
+#include <cmath>
+
+namespace topograd::ops {
+namespace {
+
+using detail::MatmulKernel;
+using detail::MatmulStorage;
+using detail::state_of;
+using detail::View;
+
+/// One operand as it lies in memory: lines of consecutive elements, `step` apart.
+struct Operand {
+  View view;
+  Type type = Type::f32;
+  bool transposed = false;  ///< lines are columns
+  std::int64_t step = 0;
+  std::int64_t batch = 0;  ///< elements from one matrix to the next
+
+  std::uint64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t batches) const {
+    const std::int64_t lines = transposed ? columns : rows, length = transposed ? rows : columns;
+    return static_cast<std::uint64_t>((batches - 1) * batch + (lines - 1) * step + length);
+  }
+};
+
+struct Product {
+  std::int64_t batches = 1, rows = 0, columns = 0, depth = 0;
+  Operand a, b;
+  View c;
+  Type type = Type::f32;  ///< of C
+};
+
+[[noreturn]] void refuse(const char* expected, const Tensor& a, const Tensor& b) {
+  throw Error(ErrorCode::Shape, std::string("matmul: expected ") + expected + ", got " +
+                                    to_text(a.shape()) + " and " + to_text(b.shape()));
+}
+
+/// How a matrix lies, if its lines do.
+bool find_lines(const Shape& shape, Operand& operand) {
+  const Strides& strides = operand.view.strides;
+  const std::size_t n = shape.size();
+  const std::int64_t rows = shape[n - 2], columns = shape[n - 1];
+  const std::int64_t row_step = strides[n - 2], column_step = strides[n - 1];
+  if (operand.type == Type::f16 && operand.view.offset % 2 != 0) return false;
+  if ((column_step == 1 || columns == 1) && (row_step >= columns || rows == 1)) {
+    operand.transposed = false;
+    operand.step = rows == 1 ? columns : row_step;
+    return true;
+  }
+  if ((row_step == 1 || rows == 1) && (column_step >= rows || columns == 1)) {
+    operand.transposed = true;
+    operand.step = columns == 1 ? rows : column_step;
+    return true;
+  }
+  return false;
+}
+
+/// An operand whose batches are one even step apart; copied where that cannot be said.
+Operand operand_of(const Tensor& tensor, const Shape& batch) {
+  Shape full = batch;
+  full.insert(full.end(), tensor.shape().end() - 2, tensor.shape().end());
+  Operand out{detail::data_of(tensor), tensor.type()};
+  out.view.strides = broadcast_strides("matmul", tensor.shape(), out.view.strides, full);
+  const Strides outer(out.view.strides.begin(), out.view.strides.end() - 2);
+  const LoopNest nest = loop_nest(batch, {&outer, 1});
+  if (nest.shape.size() > 1 || !find_lines(full, out)) {
+    const Tensor repeated = tensor.detach().broadcast_to(full);
+    out.view = detail::contiguous_data(repeated);
+    out.view.strides = contiguous_strides(full);
+    find_lines(full, out);
+    out.batch = full[full.size() - 2] * full[full.size() - 1];
+    return out;
+  }
+  out.batch = nest.shape.empty() ? 0 : nest.strides[0][0];
+  return out;
+}
+
+template <class T>
+using Lines = Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, 0,
+                         Eigen::OuterStride<>>;
+
+template <class T>
+void multiply_rows(const Product& p, const T* a, const T* b, T* c, std::int64_t begin,
+                   std::int64_t end) {
+  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  Eigen::Map<Matrix> out(c + begin * p.columns, end - begin, p.columns);
+  const Lines<T> right(b, p.b.transposed ? p.columns : p.depth,
+                       p.b.transposed ? p.depth : p.columns, Eigen::OuterStride<>(p.b.step));
+  const auto with_left = [&](const auto& left) {
+    if (p.b.transposed) {
+      out.noalias() = left * right.transpose();
+    } else {
+      out.noalias() = left * right;
+    }
+  };
+  if (p.a.transposed) {
+    const Lines<T> left(a + begin, p.depth, end - begin, Eigen::OuterStride<>(p.a.step));
+    with_left(left.transpose());
+  } else {
+    const Lines<T> left(a + begin * p.a.step, end - begin, p.depth, Eigen::OuterStride<>(p.a.step));
+    with_left(left);
+  }
+}
+
+template <class T>
+void multiply_on_cpu(const Product& p) {
+  const T* a = detail::host_read<T>(p.a.view);
+  const T* b = detail::host_read<T>(p.b.view);
+  T* c = detail::host_write<T>(p.c);
+  // Blocks of rows large enough to be worth a thread; the same ones on every machine.
+  const auto work = static_cast<double>(p.columns) * static_cast<double>(p.depth);
+  const auto least = static_cast<std::int64_t>(std::ceil(100'000 / std::max(work, 1.0)));
+  const std::int64_t block = std::min(p.rows, std::max<std::int64_t>(64, least));
+  const std::int64_t blocks = (p.rows + block - 1) / block;
+  runtime::cpu::Pool pool(0);
+  pool.for_ranges(static_cast<std::size_t>(p.batches * blocks), 1, [&](std::size_t k, std::size_t) {
+    const auto batch = static_cast<std::int64_t>(k) / blocks;
+    const std::int64_t begin = static_cast<std::int64_t>(k) % blocks * block;
+    multiply_rows<T>(p, a + batch * p.a.batch, b + batch * p.b.batch,
+                     c + batch * p.rows * p.columns, begin, std::min(p.rows, begin + block));
+  });
+}
+
+MatmulKernel kernel_for(const Product& p, const LaunchLimits& limits) {
+  MatmulKernel kernel{.a_transposed = p.a.transposed, .b_transposed = p.b.transposed};
+  if (p.type == Type::f64) kernel.storage = MatmulStorage::f64;
+  if (p.a.type == Type::f16) kernel.storage = MatmulStorage::f16;
+  // Large tiles where they are enough to keep a device busy.
+  const std::int64_t tiles = ((p.rows + 127) / 128) * ((p.columns + 127) / 128) * p.batches;
+  MatmulKernel large = kernel;
+  large.quarters = 2;
+  if (kernel.storage != MatmulStorage::f64 && tiles >= 128 && !limits.software &&
+      large.shared_bytes() <= limits.shared_bytes)
+    return large;
+  return kernel;
+}
+
+void multiply_on_device(Backend& backend, const Product& p) {
+  const MatmulKernel kernel = kernel_for(p, backend.limits());
+  if (static_cast<std::uint64_t>(p.depth) + 64 > backend.limits().loop_iterations ||
+      kernel.shared_bytes() > backend.limits().shared_bytes || backend.limits().local_size < 256) {
+    throw Error(ErrorCode::Unsupported,
+                "matmul: expected a smaller depth or larger workgroups on " + backend.facts().name +
+                    ", got a depth of " + std::to_string(p.depth));
+  }
+  const KernelText& text =
+      detail::stored_kernel(kernel.name(), [&] { return detail::matmul_kernel(kernel); });
+  const std::int64_t most = backend.limits().groups;
+  const std::int64_t tile = kernel.tile();
+  for (std::int64_t first = 0; first < p.batches; first += most) {
+    const std::int64_t batches = std::min(most, p.batches - first);
+    View a = p.a.view, b = p.b.view, c = p.c;
+    a.offset += first * p.a.batch;
+    b.offset += first * p.b.batch;
+    c.offset += first * p.rows * p.columns;
+    const Argument arguments[] = {
+        detail::argument(backend, a, p.a.extent(p.rows, p.depth, batches), p.a.type, Access::read),
+        detail::argument(backend, b, p.b.extent(p.depth, p.columns, batches), p.b.type,
+                         Access::read),
+        detail::argument(backend, c, static_cast<std::uint64_t>(batches * p.rows * p.columns),
+                         p.type, Access::write, first > 0)};
+    const auto word = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
+    const std::uint32_t words[] = {word(p.rows),    word(p.columns),         word(p.depth),
+                                   word(p.a.step),  word(p.a.batch),         word(p.b.step),
+                                   word(p.b.batch), word(p.rows * p.columns)};
+    backend.launch({.kernel = &text,
+                    .arguments = arguments,
+                    .words = words,
+                    .groups = {word((p.columns + tile - 1) / tile),
+                               word((p.rows + tile - 1) / tile), word(batches)}});
+  }
+}
+
+void run_product(const Product& p, const std::optional<Device>& device) {
+  const std::vector<std::shared_ptr<Storage>> inputs = {p.a.view.storage, p.b.view.storage};
+  const std::vector<std::shared_ptr<Storage>> outputs = {p.c.storage};
+  const double work = static_cast<double>(p.batches) * static_cast<double>(p.rows) *
+                      static_cast<double>(p.columns) * static_cast<double>(p.depth);
+  const std::uint64_t kind = static_cast<std::uint64_t>(p.a.type) * 4 + (p.a.transposed ? 2u : 0u) +
+                             (p.b.transposed ? 1u : 0u);
+  OpCall call{.op = Op::Matmul,
+              .kernel = {0x6d61746d756c, kind},
+              .size = static_cast<std::uint64_t>(std::cbrt(work))};
+  call.inputs = inputs;
+  call.outputs = outputs;
+  call.on_cpu = [&] {
+    p.type == Type::f64 ? multiply_on_cpu<double>(p) : multiply_on_cpu<float>(p);
+  };
+  call.on_device = [&](Backend& backend) { multiply_on_device(backend, p); };
+  detail::run_op(std::move(call), device, p.type);
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  const Tensor both[] = {a, b};
+  const Type type = detail::common_type("matmul", both);
+  const auto device = detail::common_device("matmul", both);
+  if (a.rank() < 2 || b.rank() < 2) refuse("two axes at least", a, b);
+  if (a.size(-1) != b.size(-2)) refuse("lhs columns == rhs rows", a, b);
+  // The CPU multiplies what it can address; on devices one kernel reads both in one type.
+  const bool on_cpu = !device || device->is_cpu();
+  if (a.type() != b.type() || (on_cpu && a.type() == Type::f16))
+    return matmul(a.to(type), b.to(type));
+
+  const Shape batch = broadcast("matmul", {a.shape().begin(), a.shape().end() - 2},
+                                {b.shape().begin(), b.shape().end() - 2});
+  Product p{.batches = element_count(batch),
+            .rows = a.size(-2),
+            .columns = b.size(-1),
+            .depth = a.size(-1),
+            .type = type};
+  Shape shape = batch;
+  shape.insert(shape.end(), {p.rows, p.columns});
+  check_shape("matmul", shape);
+  Tensor out;
+  if (p.depth == 0) {
+    out = full(shape, 0, type);
+  } else {
+    out = detail::make_tensor(shape, type, device);
+    if (out.count() > 0) {
+      p.a = operand_of(a, batch);
+      p.b = operand_of(b, batch);
+      p.c = out.state()->data;
+      if (p.b.batch == 0 && !p.a.transposed && p.a.batch == p.rows * p.a.step) {
+        p.rows *= p.batches;  // one tall product
+        p.batches = 1;
+      }
+      run_product(p, device);
+    }
+  }
+  detail::record(out, both,
+                 [a = a.detach(), b = b.detach(), has_a = a.has_grad(),
+                  has_b = b.has_grad()](const Tensor& g) {
+                   std::vector<Tensor> grads(2);
+                   if (has_a) grads[0] = detail::sum_to(matmul(g, b.transpose()), a.shape());
+                   if (has_b) grads[1] = detail::sum_to(matmul(a.transpose(), g), b.shape());
+                   return grads;
+                 });
+  return out;
+}
+
+}  // namespace topograd::ops

@@ -1,0 +1,173 @@
+// Internal: kernels of softmax and layer normalisation.
+#include <topograd/ops/tensor/softmax_text.hpp>
+
+#include <topograd/codegen/glsl_shader.hpp>
+#include <topograd/ops/tensor/fused_text.hpp>
+
+#include <bit>
+#include <limits>
+
+namespace topograd::ops::detail {
+namespace {
+
+using codegen::Lines;
+using codegen::text;
+
+class Writer {
+ public:
+  explicit Writer(const RowKernel& kernel) : kernel_(kernel) {}
+
+  KernelText write() {
+    KernelParts parts;
+    static constexpr std::string_view kNames[] = {"softmax", "log_softmax", "layer_norm",
+                                                  "scaled_layer_norm"};
+    parts.name = text(kNames[static_cast<std::size_t>(kernel_.op)],
+                      kernel_.by_workgroup ? text("_rows_", kernel_.kept) : std::string("_short"));
+    const std::string type(scalar());
+    parts.arguments = {{"source", type, Access::read}};
+    if (scaled()) {
+      parts.arguments.push_back({"scale", type, Access::read});
+      parts.arguments.push_back({"shift", type, Access::read});
+    }
+    parts.arguments.push_back({"target", type, Access::write});
+    parts.words = {"rows", "depth"};
+    if (norm()) parts.words.push_back("epsilon_bits");
+    body();
+    Lines functions;
+    functions.lines(shader_.functions());
+    functions.line(is_nan_glsl(kernel_.precision));
+    if (kernel_.by_workgroup) trees(functions);
+    parts.functions = functions.text();
+    parts.body = out_.text();
+    return make_kernel(parts);
+  }
+
+ private:
+  std::string_view scalar() const { return codegen::scalar_type(kernel_.precision); }
+  bool norm() const { return kernel_.op == RowOp::layer_norm || scaled(); }
+  bool scaled() const { return kernel_.op == RowOp::scaled_layer_norm; }
+  std::string call(std::string_view function, std::string_view x) {
+    return text(shader_.math_function(function, kernel_.precision), "(", x, ")");
+  }
+  std::string lowest() const {
+    return codegen::literal(-std::numeric_limits<double>::infinity(), kernel_.precision);
+  }
+
+  void tree(Lines& out, std::string_view name, std::string_view combine) const {
+    out.open(scalar(), " ", name, "(", scalar(), " value)");
+    out.line("uint self = gl_LocalInvocationID.x;");
+    out.line("barrier();");
+    out.line("partial[self] = value;");
+    out.open("for (uint width = 128u; width > 0u; width >>= 1u)");
+    out.line("barrier();");
+    out.open("if (self < width)");
+    out.line(scalar(), " other = partial[self + width];");
+    out.line(combine);
+    out.line("partial[self] = value;");
+    out.close();
+    out.close();
+    out.line("barrier();");
+    out.line("return partial[0];");
+    out.close();
+  }
+  void trees(Lines& out) const {
+    out.line("shared ", scalar(), " partial[256];");
+    tree(out, "all_sum", "value += other;");
+    if (!norm()) tree(out, "all_max", "if (is_nan(other) || other > value) value = other;");
+  }
+
+  std::string all(std::string_view function, std::string_view value) const {
+    return kernel_.by_workgroup ? text(function, "(", value, ")") : std::string(value);
+  }
+
+  /// `statements` for each element i of the row, whose number is x.
+  void each(std::initializer_list<std::string> statements) {
+    if (kernel_.kept > 0) {
+      out_.open("for (uint k = 0u; k < ", kernel_.kept, "u; ++k)");
+      out_.line("uint i = self + 256u * k;");
+      out_.open("if (i < depth)");
+      out_.line(scalar(), " x = kept[k];");
+    } else {
+      out_.open(kernel_.by_workgroup ? "for (uint i = self; i < depth; i += 256u)"
+                                     : "for (uint i = 0u; i < depth; ++i)");
+      out_.line(scalar(), " x = source(base + i);");
+    }
+    for (const std::string& statement : statements) out_.line(statement);
+    if (kernel_.kept > 0) out_.close();
+    out_.close();
+  }
+
+  void body() {
+    const std::string zero = codegen::literal(0, kernel_.precision);
+    if (norm()) out_.line(scalar(), " epsilon = ", scalar(), "(uintBitsToFloat(epsilon_bits));");
+    if (kernel_.by_workgroup) {
+      out_.line("uint self = gl_LocalInvocationID.x;");
+      out_.open("for (uint row = gl_WorkGroupID.x; row < rows; row += gl_NumWorkGroups.x)");
+    } else {
+      out_.line("uint stride = gl_NumWorkGroups.x * 256u;");
+      out_.open("for (uint row = gl_GlobalInvocationID.x; row < rows; row += stride)");
+    }
+    out_.line("uint base = row * depth;");
+    if (kernel_.kept > 0) {
+      out_.line(scalar(), " kept[", kernel_.kept, "];");
+      out_.open("for (uint k = 0u; k < ", kernel_.kept, "u; ++k)");
+      out_.line("uint i = self + 256u * k;");
+      out_.line("kept[k] = i < depth ? source(base + i) : ", zero, ";");
+      out_.close();
+    }
+    norm() ? layer_norm(zero) : softmax(zero);
+    out_.close();
+  }
+
+  void softmax(const std::string& zero) {
+    out_.line(scalar(), " best = ", lowest(), ";");
+    each({"if (is_nan(x) || x > best) best = x;"});
+    out_.line("best = ", all("all_max", "best"), ";");
+    out_.line(scalar(), " total = ", zero, ";");
+    const bool keep = kernel_.kept > 0 && kernel_.op == RowOp::softmax;
+    const std::string power = call("exp", "x - best");
+    each({text(scalar(), " power = ", power, ";"), "total += power;",
+          keep ? "kept[k] = power;" : ""});
+    out_.line("total = ", all("all_sum", "total"), ";");
+    if (kernel_.op == RowOp::softmax) {
+      each({text("target(base + i) = ", keep ? "x" : power, " / total;")});
+    } else {
+      out_.line(scalar(), " rest = ", call("log", "total"), ";");
+      each({"target(base + i) = (x - best) - rest;"});
+    }
+  }
+
+  void layer_norm(const std::string& zero) {
+    out_.line(scalar(), " total = ", zero, ";");
+    each({"total += x;"});
+    out_.line(scalar(), " mean = ", all("all_sum", "total"), " / ", scalar(), "(depth);");
+    out_.line(scalar(), " squares = ", zero, ";");
+    each({"squares += (x - mean) * (x - mean);"});
+    out_.line(scalar(), " spread = ", all("all_sum", "squares"), " / ", scalar(), "(depth);");
+    out_.line(scalar(), " factor = ", scalar(), "(1.0) / sqrt(spread + epsilon);");
+    each({scaled() ? "target(base + i) = (x - mean) * factor * scale(i) + shift(i);"
+                   : "target(base + i) = (x - mean) * factor;"});
+  }
+
+  const RowKernel& kernel_;
+  codegen::Shader shader_;
+  Lines out_{1};
+};
+
+}  // namespace
+
+std::string RowKernel::key() const {
+  return text("rows ", unsigned(op), " ", unsigned(precision), " ", unsigned(by_workgroup), " ",
+              kept);
+}
+
+RowKernel row_kernel_for(RowOp op, codegen::Precision precision, std::uint64_t depth) {
+  RowKernel kernel{.op = op, .precision = precision, .by_workgroup = depth > 32};
+  if (kernel.by_workgroup && depth <= 256 * 16)
+    kernel.kept = std::bit_ceil(static_cast<std::uint32_t>((depth + 255) / 256));
+  return kernel;
+}
+
+KernelText row_kernel(const RowKernel& kernel) { return Writer(kernel).write(); }
+
+}  // namespace topograd::ops::detail

@@ -1,0 +1,173 @@
+// Internal: tensors in memory: views, copies, and what operations need of them.
+#include <topograd/ops/tensor/state.hpp>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/ir/graph.hpp>
+#include <topograd/ops/tensor/fused_run.hpp>
+
+#include <algorithm>
+
+namespace topograd::ops::detail {
+namespace {
+
+View new_data(const Shape& shape, Type type) {
+  // Kernels see f16 as words.
+  const auto bytes = static_cast<std::uint64_t>(element_count(shape)) * size_of(type);
+  return {std::make_shared<Storage>((bytes + 3) / 4 * 4, "tensor"), 0, contiguous_strides(shape)};
+}
+
+}  // namespace
+
+const ir::Program& identity_program() {
+  static const ir::Program program = [] {
+    ir::Graph graph;
+    const ir::Id x = graph.leaf(ir::Op::Parameter, 0);
+    return graph.extract({&x, 1}, {.parameters = 1});
+  }();
+  return program;
+}
+
+TensorState& state_of(const char* call, const Tensor& tensor) {
+  if (!tensor)
+    throw Error(ErrorCode::InvalidArgument, std::string(call) + ": expected a tensor, got none");
+  return *tensor.state();
+}
+
+const View& data_of(const Tensor& tensor) {
+  TensorState& state = state_of("read", tensor);
+  if (!state.data.storage) evaluate_together({&tensor, 1});
+  return state.data;
+}
+
+View contiguous_data(const Tensor& tensor) {
+  const View& data = data_of(tensor);
+  const TensorState& state = *tensor.state();
+  if (is_contiguous(state.shape, data.strides)) return data;
+  const Pending copy{identity_program(), {{data, state.type, state.shape, nullptr}}, {}};
+  const Type type = state.type == Type::f16 ? Type::f32 : state.type;
+  const FusedLoop loop = make_loop(state.shape, type, copy, state.device, 1);
+  View out = new_data(state.shape, type);
+  run_map(loop, {&out, 1});
+  if (type == state.type) return out;
+  auto wide = std::make_shared<TensorState>();
+  wide->shape = state.shape;
+  wide->device = state.device;
+  wide->data = out;
+  return Tensor(std::move(wide)).to(Type::f16).state()->data;
+}
+
+Tensor make_tensor(Shape shape, Type type, std::optional<Device> device) {
+  auto state = std::make_shared<TensorState>();
+  state->data = new_data(shape, type);
+  state->shape = std::move(shape);
+  state->type = type;
+  state->device = std::move(device);
+  return Tensor(std::move(state));
+}
+
+Tensor make_view(const Tensor& of, Shape shape, View view) {
+  auto state = std::make_shared<TensorState>();
+  state->shape = std::move(shape);
+  state->type = of.type();
+  state->device = of.state()->device;
+  state->data = std::move(view);
+  return Tensor(std::move(state));
+}
+
+Type common_type(const char* call, std::span<const Tensor> tensors) {
+  std::optional<Type> found;
+  for (const Tensor& tensor : tensors) {
+    const TensorState& state = state_of(call, tensor);
+    if (state.number) continue;
+    const Type type = state.type == Type::f16 ? Type::f32 : state.type;
+    if (found && *found != type) {
+      throw Error(ErrorCode::InvalidArgument,
+                  std::string(call) + ": expected tensors of one type, got " +
+                      std::string(name(*found)) + " and " + std::string(name(type)));
+    }
+    found = type;
+  }
+  return found.value_or(Type::f32);
+}
+
+std::optional<Device> common_device(const char* call, std::span<const Tensor> tensors) {
+  std::optional<Device> found;
+  for (const Tensor& tensor : tensors) {
+    const std::optional<Device>& device = state_of(call, tensor).device;
+    if (!device) continue;
+    if (found && *found != *device) {
+      throw Error(ErrorCode::InvalidArgument, std::string(call) +
+                                                  ": expected tensors on one device, got " +
+                                                  found->name() + " and " + device->name());
+    }
+    found = device;
+  }
+  return found;
+}
+
+Tensor place_slice(const Tensor& tensor, const Shape& shape, std::size_t axis, std::int64_t begin,
+                   std::int64_t step) {
+  const Tensor zero = full(shape, 0, tensor.type());
+  const TensorState& state = *tensor.state();
+  const Tensor out = make_tensor(shape, tensor.type(), state.device);
+  const auto run = [&](const View& from, const Shape& loop_shape, const View& to) {
+    const Strides both[] = {from.strides, to.strides};
+    LoopNest nest = loop_nest(loop_shape, both);
+    if (nest.shape.empty()) nest = {{1}, {{0}, {0}}};
+    View source = from;
+    source.strides = nest.strides[0];
+    const FusedLoop loop{.shape = nest.shape,
+                         .type = tensor.type(),
+                         .program = &identity_program(),
+                         .inputs = {{source, tensor.type()}},
+                         .numbers = {},
+                         .device = state.device};
+    run_map(loop, {&to, 1}, &nest.strides[1]);
+  };
+  run(zero.state()->data, shape, out.state()->data);
+  View to = out.state()->data;
+  to.offset += begin * to.strides[axis];
+  to.strides[axis] *= step;
+  run(data_of(tensor), state.shape, to);
+  return out;
+}
+
+std::uint64_t extent(const Shape& shape, const Strides& strides) {
+  std::uint64_t last = 0;
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    if (shape[k] == 0) return 0;
+    last += static_cast<std::uint64_t>((shape[k] - 1) * strides[k]);
+  }
+  return last + 1;
+}
+
+Argument argument(Backend& backend, const View& view, std::uint64_t count, Type type, Access access,
+                  bool keep) {
+  const bool half = type == Type::f16;
+  const std::uint64_t size = size_of(type);
+  std::uint64_t begin = static_cast<std::uint64_t>(view.offset) * size;
+  std::uint64_t end = begin + count * size;
+  if (half) {  // whole words
+    begin = begin / 4 * 4;
+    end = (end + 3) / 4 * 4;
+  }
+  if (end - begin > backend.limits().binding_bytes) {
+    throw Error(ErrorCode::Unsupported, "tensor: expected at most " +
+                                            std::to_string(backend.limits().binding_bytes) +
+                                            " bytes a tensor on " + backend.facts().name +
+                                            ", got " + std::to_string(end - begin));
+  }
+  return {.memory = access == Access::read ? view.storage->read_on(backend)
+                                           : view.storage->write_on(backend, keep),
+          .offset = begin,
+          .bytes = end - begin,
+          .element = half ? 4u : static_cast<std::uint32_t>(size),
+          .access = access};
+}
+
+void run_op(OpCall call, const std::optional<Device>& device, Type type) {
+  call.needs_float64 = type == Type::f64;
+  run(call, {.device = device});
+}
+
+}  // namespace topograd::ops::detail

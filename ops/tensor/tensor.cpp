@@ -1,0 +1,251 @@
+// Tensors: what they are made from, how they are read, and views of them.
+#include <topograd/ir/error.hpp>
+#include <topograd/ir/graph.hpp>
+#include <topograd/ops/tensor/cast.hpp>
+#include <topograd/ops/tensor/state.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+#include <random>
+
+namespace topograd::ops {
+
+using detail::state_of;
+using detail::TensorState;
+using detail::View;
+
+namespace {
+
+template <class T>
+Tensor from_numbers(const char* call, std::span<const T> numbers, Shape shape, Type type) {
+  check_shape(call, shape);
+  if (numbers.size() != static_cast<std::size_t>(element_count(shape))) {
+    throw Error(ErrorCode::Shape, std::string(call) + ": expected " +
+                                      std::to_string(element_count(shape)) + " numbers for " +
+                                      to_text(shape) + ", got " + std::to_string(numbers.size()));
+  }
+  if (!is_floating(type)) {
+    throw Error(ErrorCode::InvalidArgument,
+                std::string(call) + ": expected f32, f64 or f16, got " + std::string(name(type)));
+  }
+  const bool half = type == Type::f16;
+  const Tensor out = detail::make_tensor(std::move(shape), half ? Type::f32 : type, {});
+  const View& data = out.state()->data;
+  if (type == Type::f64) {
+    std::ranges::copy(numbers, detail::host_write<double>(data));
+  } else {
+    std::ranges::transform(numbers, detail::host_write<float>(data),
+                           [](T number) { return static_cast<float>(number); });
+  }
+  return half ? out.to(Type::f16) : out;
+}
+
+}  // namespace
+
+Tensor::Tensor(double number) : state_(std::make_shared<TensorState>()) {
+  static const ir::Program kNumber = [] {
+    ir::Graph graph;
+    const ir::Id id = graph.leaf(ir::Op::Uniform, 0);
+    return graph.extract({&id, 1}, {.uniforms = 1});
+  }();
+  state_->number = true;
+  state_->pending = std::make_shared<detail::Pending>(detail::Pending{kNumber, {}, {number}});
+}
+
+const Shape& Tensor::shape() const { return state_of("shape", *this).shape; }
+std::int64_t Tensor::size(std::int64_t axis) const {
+  return shape()[checked_axis("size", shape(), axis)];
+}
+Type Tensor::type() const { return state_of("type", *this).type; }
+std::optional<Device> Tensor::placed() const { return state_of("placed", *this).device; }
+
+const Tensor& Tensor::evaluate() const {
+  detail::data_of(*this);
+  return *this;
+}
+
+std::vector<double> Tensor::values() const {
+  if (type() == Type::f16) return to(Type::f32).values();
+  const View data = detail::contiguous_data(*this);
+  const auto n = static_cast<std::size_t>(count());
+  if (n == 0) return {};
+  if (type() == Type::f64) {
+    const double* from = detail::host_read<double>(data);
+    return {from, from + n};
+  }
+  const float* from = detail::host_read<float>(data);
+  return {from, from + n};
+}
+
+std::vector<float> Tensor::floats() const {
+  const std::vector<double> wide = values();
+  std::vector<float> out(wide.size());
+  std::ranges::transform(wide, out.begin(), [](double x) { return static_cast<float>(x); });
+  return out;
+}
+
+double Tensor::item() const {
+  if (count() != 1) {
+    throw Error(ErrorCode::Shape, "item: expected one number, got " + to_text(shape()));
+  }
+  return values()[0];
+}
+
+Tensor Tensor::to(const Device& device) const {
+  const TensorState& own = state_of("to", *this);
+  if (own.type == Type::f64 && !device.facts().float64) {
+    throw Error(ErrorCode::Unsupported,
+                "to: expected a device with float64 for a tensor of f64, "
+                "got " +
+                    device.name());
+  }
+  if (own.device == device) return *this;
+  if (!own.node) detail::data_of(*this);
+  auto state = std::make_shared<TensorState>(own);
+  state->device = device;
+  state->node = nullptr;
+  const Tensor out(std::move(state));
+  detail::record(out, {this, 1}, [](const Tensor& g) { return std::vector{g}; });
+  return out;
+}
+
+Tensor Tensor::to(Type type) const { return detail::cast(*this, type); }
+
+Tensor Tensor::reshape(Shape to) const {
+  const auto open = std::ranges::find(to, -1);
+  if (open != to.end()) {
+    *open = 1;
+    const std::int64_t rest = element_count(to);
+    *open = rest > 0 ? count() / rest : 0;
+  }
+  check_shape("reshape", to);
+  if (element_count(to) != count()) {
+    throw Error(ErrorCode::Shape, "reshape: expected a shape of " + std::to_string(count()) +
+                                      " elements for " + to_text(shape()) + ", got " + to_text(to));
+  }
+  const View& data = detail::data_of(*this);
+  const auto strides = reshaped_strides(shape(), data.strides, to);
+  View view = strides ? View{data.storage, data.offset, *strides} : detail::contiguous_data(*this);
+  if (!strides) view.strides = contiguous_strides(to);
+  const Tensor out = detail::make_view(*this, std::move(to), std::move(view));
+  detail::record(out, {this, 1},
+                 [from = shape()](const Tensor& g) { return std::vector{g.reshape(from)}; });
+  return out;
+}
+
+Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
+  std::vector<std::int64_t> axes(rank());
+  std::iota(axes.begin(), axes.end(), 0);
+  std::swap(axes[checked_axis("transpose", shape(), a)],
+            axes[checked_axis("transpose", shape(), b)]);
+  return permute(axes);
+}
+
+Tensor Tensor::permute(const std::vector<std::int64_t>& axes) const {
+  const View& data = detail::data_of(*this);
+  Shape to(rank());
+  View view{data.storage, data.offset, Strides(rank())};
+  std::vector<std::int64_t> back(rank(), -1);
+  bool complete = axes.size() == rank();
+  for (std::size_t k = 0; complete && k < rank(); ++k) {
+    const std::size_t from = checked_axis("permute", shape(), axes[k]);
+    complete = back[from] < 0;
+    back[from] = static_cast<std::int64_t>(k);
+    to[k] = shape()[from];
+    view.strides[k] = data.strides[from];
+  }
+  if (!complete) {
+    throw Error(ErrorCode::InvalidArgument, "permute: expected each axis of " + to_text(shape()) +
+                                                " once, got " + to_text(axes));
+  }
+  const Tensor out = detail::make_view(*this, std::move(to), std::move(view));
+  detail::record(out, {this, 1}, [back](const Tensor& g) { return std::vector{g.permute(back)}; });
+  return out;
+}
+
+Tensor Tensor::slice(std::int64_t axis, std::int64_t begin, std::int64_t end,
+                     std::int64_t step) const {
+  const std::size_t at = checked_axis("slice", shape(), axis);
+  if (begin < 0 || end < begin || end > shape()[at] || step <= 0) {
+    throw Error(ErrorCode::InvalidArgument,
+                "slice: expected 0 <= begin <= end <= " + std::to_string(shape()[at]) +
+                    " and step > 0, got " + std::to_string(begin) + ", " + std::to_string(end) +
+                    " and " + std::to_string(step));
+  }
+  const View& data = detail::data_of(*this);
+  Shape to = shape();
+  to[at] = (end - begin + step - 1) / step;
+  View view{data.storage, data.offset + begin * data.strides[at], data.strides};
+  view.strides[at] *= step;
+  const Tensor out = detail::make_view(*this, std::move(to), std::move(view));
+  detail::record(out, {this, 1}, [from = shape(), at, begin, step](const Tensor& g) {
+    return std::vector{detail::place_slice(g, from, at, begin, step)};
+  });
+  return out;
+}
+
+Tensor Tensor::broadcast_to(const Shape& to) const {
+  check_shape("broadcast_to", to);
+  const View& data = detail::data_of(*this);
+  View view{data.storage, data.offset,
+            broadcast_strides("broadcast_to", shape(), data.strides, to)};
+  const Tensor out = detail::make_view(*this, to, std::move(view));
+  detail::record(out, {this, 1}, [from = shape()](const Tensor& g) {
+    return std::vector{detail::sum_to(g, from)};
+  });
+  return out;
+}
+
+Tensor tensor(std::span<const double> numbers, Shape shape, Type type) {
+  return from_numbers("tensor", numbers, std::move(shape), type);
+}
+Tensor tensor(std::span<const float> numbers, Shape shape) {
+  return from_numbers("tensor", numbers, std::move(shape), Type::f32);
+}
+Tensor tensor(std::initializer_list<double> numbers, Shape shape, Type type) {
+  return from_numbers("tensor", std::span(numbers.begin(), numbers.size()), std::move(shape), type);
+}
+
+Tensor full(Shape shape, double number, Type type) {
+  const std::vector<double> numbers(static_cast<std::size_t>([&] {
+                                      check_shape("full", shape);
+                                      return element_count(shape);
+                                    }()),
+                                    number);
+  return from_numbers("full", std::span(numbers), std::move(shape), type);
+}
+
+Tensor arange(std::int64_t count, Type type) {
+  check_shape("arange", {count});
+  std::vector<double> numbers(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0.0);
+  return from_numbers("arange", std::span<const double>(numbers), {count}, type);
+}
+
+Tensor rand(Shape shape, std::uint64_t seed, Type type) {
+  check_shape("rand", shape);
+  std::mt19937_64 bits(seed);
+  std::vector<double> numbers(static_cast<std::size_t>(element_count(shape)));
+  // 24 bits: the number stays below 1 in f32 too.
+  for (double& number : numbers) number = static_cast<double>(bits() >> 40) * 0x1p-24;
+  return from_numbers("rand", std::span<const double>(numbers), std::move(shape), type);
+}
+
+Tensor randn(Shape shape, std::uint64_t seed, Type type) {
+  check_shape("randn", shape);
+  std::mt19937_64 bits(seed);
+  const auto uniform = [&] { return (static_cast<double>(bits() >> 11) + 0.5) * 0x1p-53; };
+  std::vector<double> numbers(static_cast<std::size_t>(element_count(shape)));
+  // Source: Box & Muller, Annals of Mathematical Statistics 29 (1958).
+  for (std::size_t k = 0; k < numbers.size(); k += 2) {
+    const double radius = std::sqrt(-2 * std::log(uniform()));
+    const double angle = 2 * std::numbers::pi * uniform();
+    numbers[k] = radius * std::cos(angle);
+    if (k + 1 < numbers.size()) numbers[k + 1] = radius * std::sin(angle);
+  }
+  return from_numbers("randn", std::span<const double>(numbers), std::move(shape), type);
+}
+
+}  // namespace topograd::ops

@@ -1,0 +1,12 @@
+// Everything about tensors in one header.
+#pragma once
+
+#include <topograd/ops/device.hpp>
+#include <topograd/ops/nn/layers.hpp>
+#include <topograd/ops/nn/optimizer.hpp>
+#include <topograd/ops/tensor/autograd.hpp>
+#include <topograd/ops/tensor/losses.hpp>
+#include <topograd/ops/tensor/matmul.hpp>
+#include <topograd/ops/tensor/reduce.hpp>
+#include <topograd/ops/tensor/softmax.hpp>
+#include <topograd/ops/tensor/tensor.hpp>

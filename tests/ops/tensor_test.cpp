@@ -1,0 +1,137 @@
+// Tensors on the CPU: values, errors, fusion.
+#include "ops/tensor_cases.hpp"
+#include "ops/tensor_checks.hpp"
+
+#include <topograd/ir/error.hpp>
+#include <topograd/ops/nn/optimizer.hpp>
+#include <topograd/ops/tensor/losses.hpp>
+#include <topograd/ops/tensor/matmul.hpp>
+#include <topograd/ops/tensor/reduce.hpp>
+#include <topograd/ops/tensor/softmax.hpp>
+#include <topograd/ops/tensor/state.hpp>
+
+namespace topograd::ops::test {
+namespace {
+
+TEST(Tensor, Elementwise) { check_elementwise(Device::cpu()); }
+TEST(Tensor, Reductions) { check_reductions(Device::cpu()); }
+TEST(Tensor, Matmul) { check_matmul(Device::cpu()); }
+TEST(Tensor, Rows) { check_rows(Device::cpu()); }
+TEST(Tensor, Half) { check_half(Device::cpu()); }
+TEST(Tensor, Trains) { check_training(Device::cpu()); }
+
+TEST(Tensor, ReshapesWithoutACopyWhereItCan) {
+  const Tensor a = sample({4, 6, 5});
+  const struct {
+    Tensor from;
+    Shape to;
+    bool view;
+  } rows[] = {
+      {a, {24, 5}, true},
+      {a, {2, 2, 2, 3, 5}, true},
+      {a, {-1}, true},
+      {a.transpose(0, 1), {6, 2, 2, 5}, true},
+      {a.transpose(0, 1), {24, 5}, false},
+      {a.slice(0, 0, 4, 2), {2, 30}, true},
+      {a.slice(1, 0, 3), {12, 5}, false},
+      {ones({1}).broadcast_to({6, 4}), {4, 6}, true},
+  };
+  for (const auto& row : rows) {
+    const Tensor to = row.from.reshape(row.to);
+    const bool view = to.state()->data.storage == row.from.state()->data.storage;
+    EXPECT_EQ(view, row.view) << to_text(row.from.shape()) << " to " << to_text(row.to);
+    EXPECT_EQ(to.values(), row.from.values());
+  }
+}
+
+TEST(Tensor, FusesChains) {
+  const Tensor a = sample({100}), b = sample({100}, 2);
+  const Tensor chain = relu(a * 2.0 + b) - exp(a);
+  ASSERT_EQ(chain.state()->pending->inputs.size(), 2u);
+  EXPECT_EQ(chain.state()->pending->numbers, (std::vector<double>{2.0}));
+  Tensor longer = a;
+  for (int k = 0; k < 1000; ++k) longer = longer * 0.5 + b;
+  double want = a.values()[7];
+  for (int k = 0; k < 1000; ++k) want = want * 0.5 + b.values()[7];
+  EXPECT_NEAR(longer.values()[7], want, 1e-6);
+}
+
+TEST(Tensor, AssignmentLeavesWhatWasComputedBefore) {
+  const Tensor a = tensor({1, 2, 3}, {3});
+  const Tensor b = a + 1.0;  // not read yet
+  a.assign(zeros({3}));
+  EXPECT_EQ(b.values(), (std::vector<double>{2, 3, 4}));
+  EXPECT_EQ((a + 1.0).values(), (std::vector<double>{1, 1, 1}));
+}
+
+TEST(Tensor, NumbersMixWithDoubles) {
+  const Tensor third(1.0 / 3);
+  EXPECT_EQ(third.item(), static_cast<double>(1.0f / 3));
+  EXPECT_EQ((ones({1}, Type::f64) * third).item(), 1.0 / 3);
+}
+
+TEST(Tensor, Errors) {
+  const Tensor a = ones({3, 4}), b = ones({3, 1}), d = ones({3, 4}, Type::f64);
+  const struct {
+    std::function<void()> call;
+    std::string message;
+  } rows[] = {
+      {[&] { matmul(a, b); }, "matmul: expected lhs columns == rhs rows, got (3, 4) and (3, 1)"},
+      {[&] { matmul(a, ones({4})); }, "matmul: expected two axes at least, got (3, 4) and (4)"},
+      {[&] { a + ones({3}); }, "add: expected shapes that broadcast, got (3, 4) and (3)"},
+      {[&] { a + d; }, "add: expected tensors of one type, got f32 and f64"},
+      {[&] {
+         zeros({2, -3});
+       },
+       "full: expected sizes >= 0, got (2, -3)"},
+      {[&] {
+         zeros({70000, 70000});
+       },
+       "full: expected at most 4294967295 elements, got (70000, 70000)"},
+      {[&] {
+         tensor({1, 2, 3}, {2});
+       },
+       "tensor: expected 2 numbers for (2), got 3"},
+      {[&] { tensor({1}, {1}, Type::i32); }, "tensor: expected f32, f64 or f16, got i32"},
+      {[&] {
+         a.reshape({5, -1});
+       },
+       "reshape: expected a shape of 12 elements for (3, 4), got (5, 2)"},
+      {[&] { a.slice(1, 2, 5); },
+       "slice: expected 0 <= begin <= end <= 4 and step > 0, got 2, 5 and 1"},
+      {[&] {
+         a.permute({0, 0});
+       },
+       "permute: expected each axis of (3, 4) once, got (0, 0)"},
+      {[&] { a.transpose(0, 2); }, "transpose: expected an axis of (3, 4), got 2"},
+      {[&] {
+         a.broadcast_to({4, 3});
+       },
+       "broadcast_to: expected a shape that broadcasts to (4, 3), got (3, 4)"},
+      {[&] {
+         sum(a, {0, 0});
+       },
+       "sum: expected each axis once, got (0, 0)"},
+      {[&] {
+         max(zeros({0, 3}), {0});
+       },
+       "max: expected at least one entry, got (0, 3)"},
+      {[&] { a.item(); }, "item: expected one number, got (3, 4)"},
+      {[&] { Tensor() + a; }, "add: expected a tensor, got none"},
+      {[&] { a.backward(); }, "backward: expected one number, got (3, 4)"},
+      {[&] { sum(a).backward(); },
+       "backward: expected a tensor that depends on one that requires_grad()"},
+      {[&] { a.assign(b); }, "assign: expected f32 of (3, 4), got f32 of (3, 1)"},
+      {[&] { layer_norm(a, b, b); },
+       "layer_norm: expected scale and shift of (4), got (3, 1) and (3, 1)"},
+      {[&] { cross_entropy(a, ones({4})); },
+       "cross_entropy: expected logits (n, classes) and targets (n) or (n, classes), got (3, 4) "
+       "and (4)"},
+      {[&] { huber_loss(a, a, 0); }, "huber_loss: expected delta > 0, got 0.000000"},
+      {[&] { nn::Sgd({a}); }, "optimizer: expected parameters that require_grad()"},
+  };
+  for (const auto& row : rows) EXPECT_EQ(message(row.call), row.message);
+}
+
+}  // namespace
+}  // namespace topograd::ops::test
