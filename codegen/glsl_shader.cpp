@@ -60,6 +60,9 @@ std::string_view array_name(BufferRole role) {
     case BufferRole::rider_starts: return "rider_starts";
     case BufferRole::rider_index_columns: return "rider_index_columns";
     case BufferRole::rider_data_columns: return "rider_data_columns";
+    case BufferRole::lower_bounds: return "lower_bounds";
+    case BufferRole::upper_bounds: return "upper_bounds";
+    case BufferRole::held: return "held_scalars";
   }
   return "";
 }

@@ -198,9 +198,12 @@ enum class BufferRole {
   rider_starts,  ///< u32, as `starts`, counted over the owners that have entries
   rider_index_columns,  ///< u32, column c of entry e at c * rider_stride + e
   rider_data_columns,   ///< numbers, likewise
+  // steps within a box:
+  lower_bounds,  ///< by scalar of x
+  upper_bounds,
+  held,  ///< u32 by scalar of x: 1 = fixed, or on a bound that the gradient holds it to
 };
-inline constexpr std::size_t kBufferRoles =
-    static_cast<std::size_t>(BufferRole::rider_data_columns) + 1;
+inline constexpr std::size_t kBufferRoles = static_cast<std::size_t>(BufferRole::held) + 1;
 
 struct BindingInfo {
   BufferRole role;

@@ -78,6 +78,8 @@ std::string_view name(VectorOp op) {
     case VectorOp::max_partials: return "max_partials";
     case VectorOp::point_norms: return "point_norms";
     case VectorOp::trial_point: return "trial_point";
+    case VectorOp::bounded_norms: return "bounded_norms";
+    case VectorOp::bounded_trial: return "bounded_trial";
     case VectorOp::jacobi_scale: return "jacobi_scale";
     case VectorOp::precondition: return "precondition";
     case VectorOp::apply_preconditioner: return "apply_preconditioner";
@@ -113,6 +115,7 @@ std::string_view name(Scalar scalar) {
     case Scalar::gradient_max: return "gradient_max";
     case Scalar::model_decrease: return "model_decrease";
     case Scalar::step_squared: return "step_squared";
+    case Scalar::slope: return "slope";
     case Scalar::next_state: return "next_state";
     case Scalar::previous_rz: return "previous_rz";
     case Scalar::alpha: return "alpha";
@@ -134,7 +137,9 @@ KernelSource generate(const VectorKernelRequest& request) {
   check(request);
   Shader shader;
   VectorText body(request, shader);
-  if (!write_plain(body) && !write_precondition(body) && !write_conjugate_gradients(body)) {
+  const bool known = write_plain(body) || write_box(body) || write_precondition(body) ||
+                     write_conjugate_gradients(body);
+  if (!known) {
     refuse(request, "expected an op of the table");
   }
   const std::string name = shader_name(request);

@@ -33,8 +33,9 @@ enum class Scalar : std::uint32_t {
   gradient_squared,  ///< ‖g‖² over free scalars; x_squared follows it
   x_squared,         ///< ‖x‖² over free scalars
   gradient_max,      ///< max |g_j|
-  model_decrease,    ///< −g·δ − ½ δᵀJᵀJδ; step_squared follows it
+  model_decrease,    ///< −g·δ − ½ δᵀJᵀJδ; step_squared and slope follow it
   step_squared,      ///< ‖δ‖²
+  slope,             ///< g·δ; of bounded_trial
   // between the two halves of an iteration, beside iterations and state
   next_state,   ///< SolverState that the update leaves to the next direction
   previous_rz,  ///< r·z of the direction before
@@ -81,6 +82,11 @@ enum class VectorOp {
   // reports
   point_norms,  ///< gradient = 0 where fixed; partials: Σ g², Σ x² (first_operand), max |g|
   trial_point,  ///< result = first_operand + step; partials: model decrease, Σ step²
+  // within a box [lower_bounds, upper_bounds], which Π projects on
+  bounded_norms,  ///< as point_norms, with v = x − Π(x − g) in the place of g in its sums; held =
+                  ///< fixed, or on a bound that −g points out of; gradient = 0 where held
+  bounded_trial,  ///< result = Π(first_operand + scalars[a] step); partials: model decrease,
+                  ///< Σ (result − first_operand)², g·step
   // preconditioner, by blocks
   jacobi_scale,  ///< scale_j = 1 / (1 + √H_jj)
   precondition,  ///< damping, and inverse of each damped block; rows of fixed scalars are the

@@ -69,6 +69,8 @@ class VectorText {
 
 /// Writes the body of a plain op or report; false if the op is not one of these.
 bool write_plain(VectorText& out);
+/// Writes the body of an op of steps within a box; false if the op is not one of these.
+bool write_box(VectorText& out);
 /// Writes the body of a preconditioner or conjugate-gradient op; false if the op is not one of
 /// these.
 bool write_precondition(VectorText& out);

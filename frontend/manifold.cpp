@@ -2,6 +2,7 @@
 #include <topograd/frontend/manifold.hpp>
 
 #include <topograd/autodiff/derivatives.hpp>
+#include <topograd/frontend/manifold_expression.hpp>
 #include <topograd/frontend/traced_function.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/evaluate.hpp>
@@ -17,7 +18,7 @@ void expect(bool ok, const std::string& what) {
 }
 
 /// Numbers some of which stay as they are.
-class Subset final : public ManifoldModel {
+class Subset final : public ExpressedManifold {
  public:
   Subset(int size, const std::vector<int>& constant)
       : free_(static_cast<std::size_t>(size)), size_(size) {
@@ -39,6 +40,15 @@ class Subset final : public ManifoldModel {
       jacobian[static_cast<std::size_t>(free_[k]) * free_.size() + k] = 1;
     return true;
   }
+  std::vector<Value> expression(std::span<const Value> x,
+                                std::span<const Value> delta) const override {
+    std::vector<Value> out(x.begin(), x.end());
+    for (std::size_t k = 0; k < free_.size(); ++k) {
+      const auto at = static_cast<std::size_t>(free_[k]);
+      out[at] = out[at] + delta[k];
+    }
+    return out;
+  }
   bool minus(const double* y, const double* x, double* delta) const override {
     for (std::size_t k = 0; k < free_.size(); ++k) delta[k] = y[free_[k]] - x[free_[k]];
     return true;
@@ -57,7 +67,7 @@ class Subset final : public ManifoldModel {
 };
 
 /// Manifolds side by side.
-class Product final : public ManifoldModel {
+class Product final : public ExpressedManifold {
  public:
   explicit Product(std::vector<Manifold> parts) : parts_(std::move(parts)) {
     for (const Manifold& part : parts_) {
@@ -84,6 +94,20 @@ class Product final : public ManifoldModel {
   }
   bool plus_jacobian(const double* x, double* jacobian) const override {
     return diagonal(x, jacobian, tangent_, true);
+  }
+  std::vector<Value> expression(std::span<const Value> x,
+                                std::span<const Value> delta) const override {
+    std::vector<Value> out;
+    for (const Manifold& part : parts_) {
+      const auto n = static_cast<std::size_t>(part.ambient_size());
+      const auto t = static_cast<std::size_t>(part.tangent_size());
+      const std::vector<Value> moved = plus_expression(part, x.first(n), delta.first(t));
+      if (moved.empty()) return {};
+      out.insert(out.end(), moved.begin(), moved.end());
+      x = x.subspan(n);
+      delta = delta.subspan(t);
+    }
+    return out;
   }
   bool minus(const double* y, const double* x, double* delta) const override {
     return std::ranges::all_of(parts_, [&](const Manifold& part) {
@@ -123,7 +147,7 @@ class Product final : public ManifoldModel {
 };
 
 /// A manifold whose Plus is an expression over x and then δ.
-class Traced final : public ManifoldModel {
+class Traced final : public ExpressedManifold {
  public:
   Traced(int ambient, int tangent, detail::TracedFunction plus, std::string name)
       : plus_(std::move(plus)), ambient_(ambient), tangent_(tangent), name_(std::move(name)) {
@@ -141,6 +165,30 @@ class Traced final : public ManifoldModel {
   bool plus_jacobian(const double* x, double* jacobian) const override {
     const std::vector<double> zero(static_cast<std::size_t>(tangent_), 0.0);
     return evaluate(jacobian_, x, zero.data(), jacobian);
+  }
+  std::vector<Value> expression(std::span<const Value> x,
+                                std::span<const Value> delta) const override {
+    // Said again from the program: what the user's function refers to may be gone.
+    std::vector<Value> nodes, out;
+    for (const ir::Node& node : plus_.program.nodes) {
+      const auto operand = [&](std::size_t k) {
+        return k < node.operands().size() ? nodes[node.operands()[k]] : Value();
+      };
+      switch (node.op) {
+        case ir::Op::Parameter:
+          nodes.push_back(node.slot() < x.size() ? x[node.slot()] : delta[node.slot() - x.size()]);
+          break;
+        case ir::Op::Data: nodes.push_back(literal(plus_.numbers[node.slot()])); break;
+        case ir::Op::Literal: nodes.push_back(literal(node.literal())); break;
+        default:
+          nodes.push_back(node.operands().size() == 1 ? Value::make(node.op, operand(0))
+                          : node.operands().size() == 2
+                              ? Value::make(node.op, operand(0), operand(1))
+                              : Value::make(node.op, operand(0), operand(1), operand(2)));
+      }
+    }
+    for (const ir::Id output : plus_.program.outputs) out.push_back(nodes[output]);
+    return out;
   }
 
  private:

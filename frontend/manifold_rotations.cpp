@@ -1,5 +1,6 @@
 // Manifolds of rotations and of the sphere.
 #include <topograd/frontend/manifold.hpp>
+#include <topograd/frontend/manifold_expression.hpp>
 #include <topograd/ir/error.hpp>
 
 #include <array>
@@ -34,7 +35,7 @@ void logarithm(const Quaternion4& q, double* delta) {
 }
 
 /// Unit quaternions; `place[k]` is where number k of (w, x, y, z) stands.
-class Quaternions final : public ManifoldModel {
+class Quaternions final : public ExpressedManifold {
  public:
   Quaternions(std::array<std::size_t, 4> place, std::string name)
       : place_(place), name_(std::move(name)) {}
@@ -42,6 +43,10 @@ class Quaternions final : public ManifoldModel {
   int ambient_size() const override { return 4; }
   int tangent_size() const override { return 3; }
   std::string name() const override { return name_; }
+  std::vector<Value> expression(std::span<const Value> x,
+                                std::span<const Value> delta) const override {
+    return detail::quaternion_plus(x, delta, place_);
+  }
   bool plus(const double* x, const double* delta, double* out) const override {
     const Quaternion4 q = multiply(exponential(delta), read(x));
     for (std::size_t k = 0; k < 4; ++k) out[place_[k]] = q[k];
@@ -80,11 +85,15 @@ class Quaternions final : public ManifoldModel {
 };
 
 /// Rotations as axis times angle.
-class AxisAngle final : public ManifoldModel {
+class AxisAngle final : public ExpressedManifold {
  public:
   int ambient_size() const override { return 3; }
   int tangent_size() const override { return 3; }
   std::string name() const override { return "so3_axis_angle"; }
+  std::vector<Value> expression(std::span<const Value> x,
+                                std::span<const Value> delta) const override {
+    return detail::axis_angle_plus(x, delta);
+  }
   bool plus(const double* x, const double* delta, double* out) const override {
     const Quaternion4 q = multiply(rotation(delta), rotation(x));
     const double sign = q[0] < 0 ? -1 : 1;  // the shorter way round
@@ -138,13 +147,17 @@ class AxisAngle final : public ManifoldModel {
 /// The sphere of radius ‖x‖; tangents are the first n − 1 axes, mirrored by the Householder
 /// reflection that takes x to the last axis. Source: Hertzberg et al., Integrating generic sensor
 /// fusion algorithms with sound state representations (2013), section B.2.
-class Sphere final : public ManifoldModel {
+class Sphere final : public ExpressedManifold {
  public:
   explicit Sphere(int size) : size_(static_cast<std::size_t>(size)) {}
 
   int ambient_size() const override { return static_cast<int>(size_); }
   int tangent_size() const override { return ambient_size() - 1; }
   std::string name() const override { return "sphere"; }
+  std::vector<Value> expression(std::span<const Value> x,
+                                std::span<const Value> delta) const override {
+    return detail::sphere_plus(x, delta);
+  }
   bool plus(const double* x, const double* delta, double* out) const override {
     const Mirror mirror(x, size_);
     if (mirror.radius == 0) return false;

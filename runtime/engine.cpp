@@ -83,6 +83,10 @@ void Engine::trial_point(std::span<double>) {
   throw Error(ErrorCode::Unsupported, "engine " + backend() + ": it cannot show its trial point");
 }
 
+void Engine::hold(std::span<const std::uint8_t>) {
+  throw Error(ErrorCode::Unsupported, backend() + " engine: steps know no box");
+}
+
 void Engine::set_gradient(std::span<const double>) {
   throw Error(ErrorCode::Unsupported, "engine " + backend() + ": its gradient is its own");
 }

@@ -38,7 +38,8 @@ struct EngineOptions {
 };
 
 /// Cost is ½ Σ r² over all rows, and the energies. Constant scalars have zero gradient and never
-/// move.
+/// move. Within a box, g_i stands for x_i less the projection of x_i − g_i in the norms, as Ceres
+/// has it.
 struct PointReport {
   double cost = 0;
   double gradient_max_norm = 0;  ///< max |g_i|
@@ -63,6 +64,7 @@ struct StepReport {
   double step_norm = 0;         ///< ‖δ‖
   double scaled_step_norm = 0;  ///< in the norm of the trust region; of steps by dogleg alone
   double trial_cost = 0;        ///< at x + δ; may be NaN or infinite
+  double slope = 0;             ///< within a box: g·δ, of the step before it was projected
   int linear_iterations = 0;
   double linear_seconds = 0;  ///< part of the call that solved the linear system, wall time
 };
@@ -176,7 +178,9 @@ class Engine {
   /// and trial point where the unknowns are the same.
   virtual double trial_cost() { return 0; }
 
-  // Damped least-squares steps.
+  // Damped least-squares steps. Within a box (Model::lower), the trial point is the projection of
+  // x + δ, step_norm that of what is left of the step; and scalars on a bound that the gradient
+  // holds them to take no part in steps from there (Bertsekas, Projected Newton Methods, 1982).
   /// The next step is the first of another solve.
   virtual void begin_solve() {}
   /// Cost, gradient, diagonal blocks at the current point; kept for try_step.
@@ -191,6 +195,9 @@ class Engine {
   /// Takes the place of Jᵀr in the steps from the current point; between linearize() and
   /// try_step(). Throws Error{Unsupported} by default.
   virtual void set_gradient(std::span<const double> g);
+  /// Within a box: these scalars, and no others, take no part in steps from the current point; 1 =
+  /// held. Between linearize() and set_gradient(). Throws Error{Unsupported} by default.
+  virtual void hold(std::span<const std::uint8_t> held);
   /// The δ of the last try_step(). Throws Error{Unsupported} by default.
   virtual void last_step(std::span<double> delta);
 

@@ -58,6 +58,7 @@ StepReport ForwardingEngine::try_step(std::span<const double> delta) {
 }
 void ForwardingEngine::trial_point(std::span<double> x) { target().trial_point(x); }
 void ForwardingEngine::set_gradient(std::span<const double> g) { target().set_gradient(g); }
+void ForwardingEngine::hold(std::span<const std::uint8_t> held) { target().hold(held); }
 void ForwardingEngine::last_step(std::span<double> delta) { target().last_step(delta); }
 bool ForwardingEngine::can_rescale_step() const { return target().can_rescale_step(); }
 StepReport ForwardingEngine::rescale_step(double length) { return target().rescale_step(length); }

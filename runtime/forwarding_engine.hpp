@@ -52,6 +52,7 @@ class ForwardingEngine : public Engine {
   StepReport try_step(std::span<const double> delta) override;
   void trial_point(std::span<double> x) override;
   void set_gradient(std::span<const double> g) override;
+  void hold(std::span<const std::uint8_t> held) override;
   void last_step(std::span<double> delta) override;
   bool can_rescale_step() const override;
   StepReport rescale_step(double length) override;

@@ -5,6 +5,7 @@
 #include <topograd/ir/topology.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,7 +39,9 @@ struct Model {
   std::vector<Term> terms;
   std::vector<double> uniforms;
   std::vector<std::uint8_t> constant;  ///< by scalar: 1 = held fixed; empty = none
-  std::uint64_t revision = 0;          ///< moves on where terms or instances change during a solve
+  std::vector<double> lower, upper;    ///< by scalar: the box of damped steps; both empty = none
+  std::shared_ptr<const struct Charts> charts;  ///< blocks on manifolds (charts.hpp); null: none
+  std::uint64_t revision = 0;  ///< moves on where terms or instances change during a solve
 };
 
 }  // namespace topograd::runtime

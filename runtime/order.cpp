@@ -339,11 +339,11 @@ OrderedModel reorder(const Model& model, const ModelOrder& order) {
     out.batches.push_back(pick_rows(*model.terms[t].batch, order.rows[t], order.position));
     out.model.terms[t].batch = out.batches.back().get();
   }
-  if (!model.constant.empty()) {
-    for (std::size_t k = 0; k < model.constant.size(); ++k) {
-      out.model.constant[order.position[k]] = model.constant[k];
-    }
+  for (std::size_t k = 0; k < model.constant.size(); ++k) {
+    out.model.constant[order.position[k]] = model.constant[k];
   }
+  if (!model.lower.empty()) order.apply(model.lower, out.model.lower);
+  if (!model.upper.empty()) order.apply(model.upper, out.model.upper);
   return out;
 }
 

@@ -65,7 +65,7 @@ void Minimizer::linearize(runtime::Engine& engine, StepSolver& solver) {
   point_ = engine.linearize();
   const double evaluated = control_.elapsed();
   summary_.times.evaluation_seconds += evaluated - begin;
-  if (finite(point_)) solver.linearized(engine);
+  if (finite(point_)) solver.linearized(engine, point_);
   forcing_.moved(point_.gradient_norm);
   inspector_.cross_check(engine);
   summary_.times.linear_solver_seconds += control_.elapsed() - evaluated;

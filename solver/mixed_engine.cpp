@@ -9,6 +9,9 @@ MixedEngine::MixedEngine(std::unique_ptr<runtime::Engine> wide,
                          std::unique_ptr<runtime::Engine> narrow, const runtime::Model& model)
     : wide_(std::move(wide)),
       narrow_(std::move(narrow)),
+      lower_(model.lower),
+      upper_(model.upper),
+      constant_(model.constant),
       x_(model.scalars),
       gradient_(model.scalars),
       delta_(model.scalars) {}
@@ -29,6 +32,9 @@ bool MixedEngine::prepare_step() {
 
 void MixedEngine::refresh(const runtime::Model& model) {
   wide_->refresh(model);
+  lower_ = model.lower;
+  upper_ = model.upper;
+  constant_ = model.constant;
   narrow_->refresh(model);
   narrow_is_linear_ = false;
 }
@@ -62,7 +68,18 @@ void MixedEngine::follow() {
   wide_->gradient(gradient_);
   narrow_->set_point(x_);
   narrow_->linearize();
+  if (!lower_.empty()) narrow_->hold(held());
   narrow_->set_gradient(gradient_);
+}
+
+std::vector<std::uint8_t> MixedEngine::held() const {
+  std::vector<std::uint8_t> held = constant_;
+  held.resize(x_.size(), 0);
+  for (std::size_t k = 0; k < x_.size(); ++k) {
+    if ((x_[k] <= lower_[k] && gradient_[k] > 0) || (x_[k] >= upper_[k] && gradient_[k] < 0))
+      held[k] = 1;
+  }
+  return held;
 }
 
 runtime::StepReport MixedEngine::try_step(const runtime::StepRequest& request) {

@@ -3,6 +3,7 @@
 
 #include <topograd/runtime/forwarding_engine.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -44,8 +45,13 @@ class MixedEngine final : public runtime::ForwardingEngine {
   runtime::Engine& target() const override { return *wide_; }
   /// Brings the f32 engine to the point, if it is not there.
   void follow();
+  /// The scalars on a bound that the f64 gradient holds them to: in f32 a point may seem to be on
+  /// one that it is not on.
+  std::vector<std::uint8_t> held() const;
 
   std::unique_ptr<runtime::Engine> wide_, narrow_;
+  std::vector<double> lower_, upper_;  // of the model
+  std::vector<std::uint8_t> constant_;
   std::vector<double> x_, gradient_, delta_;
   bool narrow_is_linear_ = false;
 };

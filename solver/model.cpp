@@ -3,6 +3,8 @@
 
 #include <topograd/ir/error.hpp>
 
+#include <limits>
+
 namespace topograd {
 namespace {
 
@@ -13,6 +15,16 @@ std::string_view kind(const Problem& problem, std::size_t topology) {
 std::string term_name(const Problem& problem, std::size_t topology, std::string_view label) {
   if (!label.empty()) return std::string(label);
   return std::string(kind(problem, topology)) + std::to_string(topology);
+}
+
+void take_bounds(const Problem& problem, runtime::Model& model) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const std::span<const double> lower = problem.lower_bounds(), upper = problem.upper_bounds();
+  if (lower.empty() && upper.empty()) return;
+  model.lower.assign(lower.begin(), lower.end());
+  model.upper.assign(upper.begin(), upper.end());
+  model.lower.resize(model.scalars, -kInfinity);
+  model.upper.resize(model.scalars, kInfinity);
 }
 
 }  // namespace
@@ -57,6 +69,7 @@ ProblemModel make_model(const char* call, const Problem& problem, bool with_loss
   }
   out.model.uniforms.assign(problem.uniforms().begin(), problem.uniforms().end());
   out.model.constant.assign(problem.constant_mask().begin(), problem.constant_mask().end());
+  take_bounds(problem, out.model);
   return out;
 }
 

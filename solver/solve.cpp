@@ -6,6 +6,7 @@
 #include <topograd/solver/host/host_step.hpp>
 #include <topograd/solver/levenberg_marquardt.hpp>
 #include <topograd/solver/linear/choose.hpp>
+#include <topograd/solver/linear/projected_step.hpp>
 #include <topograd/solver/nonfinite.hpp>
 #include <topograd/solver/retrace.hpp>
 #include <topograd/solver/session.hpp>
@@ -126,31 +127,42 @@ struct Solver::Impl {
     x_.resize(model_.model.scalars);
     problem_.read_x(x_);
     check_start("solve", model_.model, x_);
-    const bool was_on_host = on_host_;
+    const std::string why_before = why_host_;
     check_modelling();
-    if (on_host_ != was_on_host) session_ = {};
+    if (why_host_ != why_before) session_ = {};
     describe_problem();
     if (options_.method == Method::lbfgs && asked.method == Method::automatic)
       summary_.method_note = "chosen for the energies, which are no squares";
     minimizer_ = std::make_unique<Minimizer>(options_, model_, summary_);
   }
 
-  /// Finds out whether steps are made on the host, and refuses what cannot be done.
+  /// Finds out whether there is what asks for steps on the host, and refuses what cannot be done.
   void check_modelling() {
     why_host_.clear();
-    on_host_ = needs_host(problem_, why_host_);
+    wants_host_ = needs_host(problem_, why_host_);
     if (takes_energies(options_.method)) return check_bounds_and_manifolds();
     const TangentSpace space(problem_);
     space.check_bounds("solve", x_);
-    if (space.size() == 0) on_host_ = !problem_.host_blocks().empty();
+    if (space.size() == 0) wants_host_ = !problem_.host_blocks().empty();
     const auto add = [&](bool there, const std::string& what) {
       if (!there || space.size() == 0) return;
-      on_host_ = true;
+      wants_host_ = true;
       why_host_ += (why_host_.empty() ? "" : ", ") + what;
     };
     add(options_.method == Method::dogleg, "dogleg");
     add(options_.linear_solver == LinearSolver::dense, "dense");
-    if (on_host_) summary_.unknowns = space.size();
+    if (wants_host_) summary_.unknowns = space.size();
+  }
+
+  /// Engines know bounds where they solve for the step, which is by conjugate gradients.
+  bool engine_can_step() {
+    if (takes_energies(options_.method) || why_host_ != kOnlyBounds) return false;
+    if (options_.linear_solver == LinearSolver::pcg) return true;
+    if (options_.linear_solver != LinearSolver::automatic) return false;
+    if (session_.planned_backend() == "cpu") return false;  // a factor is better, and the host's
+    const LinearChoice choice =
+        choose_linear_solver(model_.model, options_, session_.planned_backend());
+    return choice.solver->kind() == LinearSolver::pcg;
   }
 
   /// L-BFGS knows manifolds; no method for any cost knows bounds.
@@ -223,6 +235,8 @@ struct Solver::Impl {
     LinearChoice choice = choose_linear_solver(model_.model, options_, backend);
     summary_.times.plan_seconds += seconds_since(begin);
     steps_ = std::move(choice.solver);
+    if (!model_.model.lower.empty() && steps_->kind() == LinearSolver::pcg)
+      steps_ = std::make_unique<ProjectedPcgStep>();
     linear_kind_ = steps_->kind();
     linear_note_ = std::move(choice.why);
   }
@@ -237,6 +251,7 @@ struct Solver::Impl {
   void open(Session session) {
     session_ = std::move(session);
     follow_branches(session_, "solve", problem_, model_, options_, counts_);
+    on_host_ = wants_host_ && !engine_can_step();
     if (on_host_) session_ = on_host(std::move(session_), model_);
     runtime::Engine& engine = *session_.engine;
     steps_ = nullptr;
@@ -299,7 +314,7 @@ struct Solver::Impl {
     summary_.method = options_.method;
     summary_.parameters = model.scalars;
     summary_.residuals = model.rows;
-    if (!on_host_) {
+    if (!wants_host_) {
       summary_.unknowns = model.scalars;
       for (const std::uint8_t constant : model.constant) summary_.unknowns -= constant ? 1 : 0;
     }
@@ -343,8 +358,9 @@ struct Solver::Impl {
   std::unique_ptr<StepSolver> steps_;
   LinearSolver linear_kind_ = LinearSolver::automatic;
   std::string linear_note_;
-  bool on_host_ = false;  // steps are made there, for these reasons:
+  bool wants_host_ = false;  // for these reasons:
   std::string why_host_;
+  bool on_host_ = false;  // steps are made there
   SolverOptions host_options_;
   std::vector<double> step_seconds_;  // of one side
   double compiled_ms_ = 0;            // up to the last step

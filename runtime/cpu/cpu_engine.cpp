@@ -50,6 +50,9 @@ void CpuEngine<T>::refresh(const Model& model) {
   rows_ = model.rows;
   constant_ = model.constant;
   if (std::ranges::all_of(constant_, [](std::uint8_t c) { return c == 0; })) constant_.clear();
+  lower_ = model.lower;
+  upper_ = model.upper;
+  held_ = constant_;
   uniforms_ = Column<T>(model.uniforms.size());
   std::ranges::transform(model.uniforms, uniforms_.data(),
                          [](double u) { return static_cast<T>(u); });
@@ -108,10 +111,10 @@ void CpuEngine<T>::zero(Column<T>& v) {
 }
 
 template <class T>
-void CpuEngine<T>::mask(Column<T>& v) {
-  if (constant_.empty()) return;
+void CpuEngine<T>::mask(Column<T>& v, const std::vector<std::uint8_t>& held) {
+  if (held.empty()) return;
   pool_.for_ranges(v.size(), kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) v[i] = constant_[i] != 0 ? T(0) : v[i];
+    for (std::size_t i = begin; i < end; ++i) v[i] = held[i] != 0 ? T(0) : v[i];
   });
 }
 
@@ -140,6 +143,7 @@ template <class T>
 void CpuEngine<T>::point(std::span<double> x) {
   check_size("point", "scalars", scalars_, x.size());
   write(x_, x);
+  keep_in_box(x);
 }
 
 template <class T>

@@ -53,6 +53,7 @@ class CpuEngine final : public Engine {
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
   void set_gradient(std::span<const double> g) override;
+  void hold(std::span<const std::uint8_t> held) override;
   void last_step(std::span<double> delta) override;
   bool can_rescale_step() const override { return true; }
   StepReport rescale_step(double length) override;
@@ -76,7 +77,8 @@ class CpuEngine final : public Engine {
   void rows_of(Part part, const Vectors<T>& v, std::span<double> out);
   void sum_terms(Part part, const Vectors<T>& v, Column<T>& out);
   void zero(Column<T>& v);
-  void mask(Column<T>& v);
+  void mask(Column<T>& v) { mask(v, constant_); }
+  void mask(Column<T>& v, const std::vector<std::uint8_t>& held);
   void read(std::span<const double> in, Column<T>& v);
   void write(const Column<T>& v, std::span<double> out);
   void check_size(const char* call, const char* what, std::size_t expected, std::size_t got) const;
@@ -91,6 +93,16 @@ class CpuEngine final : public Engine {
   template <class Damping>
   double multiply(const Damping& damping, const T* p, T* q);
   StepReport finish_step(double length = 1);
+  double gradient_times_step();
+
+  // Steps within bounds.
+  bool bounded() const { return !lower_.empty(); }
+  /// Scalars that take no part in steps; empty: none.
+  const std::vector<std::uint8_t>& held() const { return bounded() ? held_ : constant_; }
+  /// The gradient's entry, or what the box leaves of a step against it.
+  T projected_gradient(std::size_t i) const;
+  void hold_at_bounds();
+  void keep_in_box(std::span<double> x) const;
 
   // What time() measures, with everything resident.
   std::function<void()> work_of(KernelKind kind);
@@ -100,6 +112,8 @@ class CpuEngine final : public Engine {
   std::uint64_t scalars_ = 0, rows_ = 0;
   std::vector<ParameterArray> arrays_;
   std::vector<std::uint8_t> constant_;
+  std::vector<double> lower_, upper_;
+  std::vector<std::uint8_t> held_;  // at the linearisation, where there are bounds
   Pool pool_;
   Workers<T> workers_;
   Terms terms_;

@@ -98,7 +98,7 @@ PointReport CpuEngine<T>::linearize() {
         std::array<double, 2> sums = {0, 0};  // g·g and x·x over free scalars
         double max = 0;
         for (std::size_t i = begin; i < end; ++i) {
-          const double g = double{gradient_[i]}, x = double{x_[i]};
+          const double g = double{projected_gradient(i)}, x = double{x_[i]};
           // Written so that a NaN is kept.
           max = std::isnan(max) || std::fabs(g) <= max ? max : std::fabs(g);
           sums[0] += g * g;
@@ -107,6 +107,7 @@ PointReport CpuEngine<T>::linearize() {
         largest[begin / kScalarsPerRange] = max;
         return sums;
       });
+  hold_at_bounds();
   double max = 0;
   for (double m : largest) max = std::isnan(max) || m <= max ? max : m;
   return {.cost = square / 2,
@@ -120,10 +121,11 @@ void CpuEngine<T>::ensure_linear() {
   if (!linear_) linearize();
 }
 
-// q = (JᵀJ + damping) p; returns p·q. p is zero at constant scalars, and q is made so.
+// q = (JᵀJ + damping) p; returns p·q. p is zero at held scalars, and q is made so.
 template <class T>
 template <class Damping>
 double CpuEngine<T>::multiply(const Damping& damping, const T* p, T* q) {
+  const std::vector<std::uint8_t>& out = held();
   pool_.for_ranges(scalars_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
     std::fill(q + begin, q + end, T(0));
   });
@@ -136,7 +138,7 @@ double CpuEngine<T>::multiply(const Damping& damping, const T* p, T* q) {
     double sum = 0;
     for (std::size_t i = begin; i < end; ++i) {
       q[i] += damping(i) * p[i];
-      if (!constant_.empty() && constant_[i] != 0) q[i] = 0;
+      if (!out.empty() && out[i] != 0) q[i] = 0;
       sum += double{p[i]} * double{q[i]};
     }
     return sum;
@@ -148,7 +150,7 @@ StepReport CpuEngine<T>::try_step(const StepRequest& request) {
   ensure_linear();
   const auto start = std::chrono::steady_clock::now();
   set_damping(request);
-  preconditioner_.build(pool_, layout_, blocks_.data(), damping_.data(), constant_);
+  preconditioner_.build(pool_, layout_, blocks_.data(), damping_.data(), held());
   const auto blockwise = [&](const auto& f) {
     return pool_.template sums_of_ranges<2>(
         layout_.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
@@ -164,12 +166,7 @@ StepReport CpuEngine<T>::try_step(const StepRequest& request) {
   const CgOptions options{request.linear_tolerance, request.max_linear_iterations};
   const int iterations =
       conjugate_gradients(pool_, cg_, gradient_, delta_, options, times_matrix, blockwise);
-  const double g_delta =
-      pool_.sum_ranges(scalars_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
-        double sum = 0;
-        for (std::size_t i = begin; i < end; ++i) sum += double{gradient_[i]} * double{delta_[i]};
-        return sum;
-      });
+  const double g_delta = gradient_times_step();
   double square = 0;
   for (const auto& term : terms_) {
     if (term->energy()) continue;
@@ -179,6 +176,7 @@ StepReport CpuEngine<T>::try_step(const StepRequest& request) {
   const std::chrono::duration<double> linear = std::chrono::steady_clock::now() - start;
   StepReport report = finish_step();
   report.model_decrease = -g_delta - square / 2;
+  report.slope = g_delta;
   report.linear_iterations = iterations;
   report.linear_seconds = linear.count();
   return report;
@@ -188,8 +186,19 @@ template <class T>
 StepReport CpuEngine<T>::try_step(std::span<const double> delta) {
   check_size("try_step", "scalars", scalars_, delta.size());
   read(delta, delta_);
-  mask(delta_);
-  return finish_step();
+  mask(delta_, held());
+  StepReport report = finish_step();
+  if (bounded()) report.slope = gradient_times_step();
+  return report;
+}
+
+template <class T>
+double CpuEngine<T>::gradient_times_step() {
+  return pool_.sum_ranges(scalars_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+    double sum = 0;
+    for (std::size_t i = begin; i < end; ++i) sum += double{gradient_[i]} * double{delta_[i]};
+    return sum;
+  });
 }
 
 template <class T>
@@ -197,7 +206,7 @@ void CpuEngine<T>::set_gradient(std::span<const double> g) {
   check_size("set_gradient", "scalars", scalars_, g.size());
   ensure_linear();
   read(g, gradient_);
-  mask(gradient_);
+  mask(gradient_, held());
 }
 
 template <class T>
@@ -218,8 +227,13 @@ StepReport CpuEngine<T>::finish_step(double length) {
       pool_.sum_ranges(scalars_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
         double sum = 0;
         for (std::size_t i = begin; i < end; ++i) {
-          const T step = static_cast<T>(length) * delta_[i];
+          T step = static_cast<T>(length) * delta_[i];
           trial_[i] = x_[i] + step;
+          if (bounded()) {
+            if (trial_[i] < static_cast<T>(lower_[i])) trial_[i] = static_cast<T>(lower_[i]);
+            if (trial_[i] > static_cast<T>(upper_[i])) trial_[i] = static_cast<T>(upper_[i]);
+            step = trial_[i] - x_[i];
+          }
           sum += double{step} * double{step};
         }
         return sum;
@@ -232,6 +246,7 @@ template <class T>
 void CpuEngine<T>::trial_point(std::span<double> x) {
   check_size("trial_point", "scalars", scalars_, x.size());
   write(trial_, x);
+  keep_in_box(x);
 }
 
 template <class T>

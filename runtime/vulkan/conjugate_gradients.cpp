@@ -14,7 +14,7 @@ using codegen::StepTime;
 
 BindingTable VulkanEngine::solver_table() {
   BindingTable table;
-  table.set(BufferRole::fixed, fixed_);
+  table.set(BufferRole::fixed, bounded() ? held_ : fixed_);
   table.set(BufferRole::gradient, gradient_);
   table.set(BufferRole::direction, direction_);
   table.set(BufferRole::step, step_);

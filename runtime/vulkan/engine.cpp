@@ -93,7 +93,7 @@ void VulkanEngine::build() {
 void VulkanEngine::make_vectors() {
   const bool masked = std::any_of(model_.constant.begin(), model_.constant.end(),
                                   [](std::uint8_t c) { return c != 0; });
-  vectors_ = std::make_unique<VectorOps>(context_, masked);
+  vectors_ = std::make_unique<VectorOps>(context_, masked || bounded());
   lay_out_blocks();
   const std::uint64_t n = model_.scalars;
   const std::uint64_t bytes = n * context_.element_bytes();
@@ -120,6 +120,7 @@ void VulkanEngine::make_vectors() {
   inverse_ = make_numbers(context_, packed_blocks_, "inverse");
   scale_is_set_ = false;
   write_constants();
+  make_box();
   partials_ = vectors_->make_partials(4ull * (block_groups() + vectors_->workgroups(n)));
   decision_ = vectors_->make_partials(codegen::kScalarCount);
   can_fuse_.reset();
@@ -134,7 +135,8 @@ void VulkanEngine::make_vectors() {
 
 void VulkanEngine::write_constants() {
   uniforms_ = make_buffer(context_, model_.uniforms, "uniforms");
-  const std::vector<std::uint32_t> fixed(model_.constant.begin(), model_.constant.end());
+  std::vector<std::uint32_t> fixed(model_.constant.begin(), model_.constant.end());
+  if (bounded()) fixed.resize(model_.scalars, 0);
   fixed_ = make_buffer(context_, fixed, "fixed");
 }
 
@@ -177,7 +179,8 @@ void VulkanEngine::refresh(const Model& model) {
               model.terms[k].loss != source_.terms[k].loss ||
               model.terms[k].batch->structure_version() != structure_versions_[k];
   }
-  const bool constants = model.constant != source_.constant;
+  const bool constants =
+      model.constant != source_.constant || model.lower.empty() != source_.lower.empty();
   const bool uniforms = model.uniforms != source_.uniforms;
   source_ = model;
   if (rebuild || constants) return same_unknowns ? this->rebuild() : build();
@@ -195,6 +198,7 @@ void VulkanEngine::refresh(const Model& model) {
       if (data_changed && product.riders) product.riders->refresh_data();
     }
   }
+  refresh_box();
   model_.uniforms = source_.uniforms;
   if (uniforms) write_numbers(context_, uniforms_, model_.uniforms);
 }
@@ -282,8 +286,6 @@ void VulkanEngine::set_point(std::span<const double> x) {
   if (!linearize_list_.list) follow_mask();  // else at the next linearisation
   write_vector(x_, x);
 }
-
-void VulkanEngine::point(std::span<double> x) { read_vector(x_, x); }
 
 double VulkanEngine::cost() {
   evaluate("cost", [&](CommandList& list) {

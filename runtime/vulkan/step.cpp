@@ -31,49 +31,21 @@ void VulkanEngine::record_linearize(CommandList& list) {
   record_blocks(list, operands(x_));
   if (use_stored_jacobian()) record_jacobians(list);
   record_cost(list, x_, Scalar::cost);
-  BindingTable table = solver_table();
-  table.set(BufferRole::first_operand, x_);
-  const auto n = static_cast<std::uint32_t>(model_.scalars);
-  const std::uint32_t groups = vectors_->workgroups(n);
-  vectors_->record(
-      list, {.op = VectorOp::point_norms, .constants = {.count = n, .out_stride = groups}}, table);
-  list.barrier();
-  vectors_->sum(list, partials_, 0, groups, groups, Scalar::gradient_squared, 2);
-  vectors_->sum(list, partials_, 2 * groups, groups, groups, Scalar::gradient_max, 1, true);
+  record_point_norms(list);
   list.barrier();
   vectors_->record_read(list);
 }
 
 void VulkanEngine::record_trial(CommandList& list) {
-  BindingTable table = solver_table();
-  table.set(BufferRole::first_operand, x_);
-  table.set(BufferRole::result, trial_);
-  const auto n = static_cast<std::uint32_t>(model_.scalars);
-  const std::uint32_t groups = vectors_->workgroups(n);
-  const std::uint32_t first = 2 * block_groups();  // conjugate gradients may go on from theirs
   list.barrier();
-  vectors_->record(list,
-                   {.op = VectorOp::trial_point,
-                    .constants = {.count = n, .out_first = first, .out_stride = groups}},
-                   table);
-  list.barrier();
-  vectors_->sum(list, partials_, first, groups, groups, Scalar::model_decrease, 2);
+  record_move(list, Scalar::one);
   record_cost(list, trial_, Scalar::trial_cost);
   vectors_->record_read(list);
 }
 
 void VulkanEngine::record_rescaled(CommandList& list) {
-  BindingTable table;
-  table.set(BufferRole::first_operand, x_);
-  table.set(BufferRole::second_operand, step_);
-  table.set(BufferRole::result, trial_);
   list.barrier();
-  vectors_->record(list,
-                   {.op = VectorOp::combine,
-                    .constants = {.count = static_cast<std::uint32_t>(model_.scalars),
-                                  .b = codegen::slot(Scalar::user)}},
-                   table);
-  list.barrier();
+  record_move(list, Scalar::user);
   record_cost(list, trial_, Scalar::trial_cost);
   vectors_->record_read(list);
 }
@@ -183,6 +155,7 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
   report.model_decrease = values[codegen::slot(Scalar::model_decrease)];
   report.step_norm = step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
   report.trial_cost = values[codegen::slot(Scalar::trial_cost)];
+  report.slope = values[codegen::slot(Scalar::slope)];
   report.linear_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
@@ -215,7 +188,9 @@ StepReport VulkanEngine::try_step(std::span<const double> delta) {
   submit(trial_list_);
   const auto values = read_scalars();
   step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
-  return {.step_norm = step_norm_, .trial_cost = values[codegen::slot(Scalar::trial_cost)]};
+  return {.step_norm = step_norm_,
+          .trial_cost = values[codegen::slot(Scalar::trial_cost)],
+          .slope = values[codegen::slot(Scalar::slope)]};
 }
 
 StepReport VulkanEngine::rescale_step(double length) {
@@ -224,7 +199,8 @@ StepReport VulkanEngine::rescale_step(double length) {
   vectors_->write(scalars);
   submit(rescaled_list_);
   const auto values = read_scalars();
-  return {.step_norm = length * step_norm_,
+  const double moved = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
+  return {.step_norm = bounded() ? moved : length * step_norm_,
           .trial_cost = values[codegen::slot(Scalar::trial_cost)]};
 }
 
@@ -263,6 +239,7 @@ bool VulkanEngine::last_known_point(std::span<double> x) {
   } else {
     order_.undo(point, x);
   }
+  keep_in_box(x);
   return true;
 }
 

@@ -49,7 +49,7 @@ class VulkanEngine final : public Engine {
 
   void set_point(std::span<const double> x) override;
   void begin_solve() override { scale_is_set_ = false; }
-  void point(std::span<double> x) override;
+  void point(std::span<double> x) override { read_point(x_, x); }
   double cost() override;
   void residuals(std::span<double> out) override;
   void gradient(std::span<double> out) override;
@@ -67,8 +67,9 @@ class VulkanEngine final : public Engine {
   PointReport linearize() override;
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
-  void trial_point(std::span<double> x) override { read_vector(trial_, x); }
+  void trial_point(std::span<double> x) override { read_point(trial_, x); }
   void set_gradient(std::span<const double> g) override { write_vector(gradient_, g); }
+  void hold(std::span<const std::uint8_t> held) override;
   void last_step(std::span<double> delta) override { read_vector(step_, delta); }
   bool can_rescale_step() const override { return true; }
   StepReport rescale_step(double length) override;
@@ -222,6 +223,18 @@ class VulkanEngine final : public Engine {
   void record_projection(CommandList& list, std::uint32_t width, std::uint32_t count,
                          const Buffer& blocks);
 
+  // box.cpp: steps within bounds
+  bool bounded() const { return !model_.lower.empty(); }
+  void make_box();
+  void write_box();
+  /// Takes the bounds of source_, which are there if they were.
+  void refresh_box();
+  void read_point(const Buffer& buffer, std::span<double> x);
+  void keep_in_box(std::span<double> x) const;
+  void record_point_norms(CommandList& list);
+  /// trial_ = x + length δ, with its report.
+  void record_move(CommandList& list, Scalar length);
+
   // copy_rate.cpp
   double time_copies();
 
@@ -283,6 +296,7 @@ class VulkanEngine final : public Engine {
   std::optional<bool> can_fuse_;           // known once the lists are prepared
   std::vector<FusedProduct> fused_order_;  // if so
   Buffer failures_;                        // one u32, where a term has guards
+  Buffer lower_, upper_, held_;            // where there is a box
   std::vector<Buffer> jacobians_;          // by term, where J·p is computed from a stored Jacobian
   std::map<std::pair<std::size_t, Pass>, Decision> decisions_;
   Mask mask_;

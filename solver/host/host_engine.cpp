@@ -240,10 +240,10 @@ void HostEngine::accept() {
 
 bool needs_host(const Problem& problem, std::string& why) {
   why.clear();
-  const auto add = [&](bool there, const char* what) {
+  const auto add = [&](bool there, std::string_view what) {
     if (there) why += (why.empty() ? "" : ", ") + std::string(what);
   };
-  add(!problem.lower_bounds().empty() || !problem.upper_bounds().empty(), "bounds");
+  add(!problem.lower_bounds().empty() || !problem.upper_bounds().empty(), kOnlyBounds);
   add(problem.has_manifolds(), "manifolds");
   add(!problem.host_blocks().empty(), "residuals on the host");
   return !why.empty();

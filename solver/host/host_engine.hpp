@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace topograd {
@@ -97,7 +99,9 @@ class HostEngine final : public runtime::ForwardingEngine {
   bool basis_is_current_ = false, basis_is_there_ = false, gradient_is_current_ = false;
 };
 
-/// True if a solve of the problem keeps its steps on the host; says why in `why`.
+/// What needs_host() says of a problem that has bounds, and nothing else.
+inline constexpr std::string_view kOnlyBounds = "bounds";
+/// True if a solve of the problem asks for steps on the host; says why in `why`.
 bool needs_host(const Problem& problem, std::string& why);
 
 }  // namespace topograd

@@ -2,6 +2,7 @@
 #include <topograd/solver/host/host_step.hpp>
 
 #include <topograd/solver/host/dogleg.hpp>
+#include <topograd/solver/linear/projected_step.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -16,9 +17,6 @@ using Vector = Eigen::VectorXd;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLeastMu = 1e-8, kLargestMu = 1, kMuFactor = 10;
-// Armijo's constant, bounds of one contraction, and trials: Ceres' defaults.
-constexpr double kSufficientDecrease = 1e-4, kLeastContraction = 1e-3, kLargestContraction = 0.6;
-constexpr int kMaxTrials = 20;
 
 std::span<const double> span_of(const Vector& v) {
   return {v.data(), static_cast<std::size_t>(v.size())};
@@ -30,7 +28,7 @@ HostStep::HostStep(const runtime::Model& model, const SolverOptions& options)
     : model_(model), options_(options), system_(options.linear_solver) {}
 HostStep::~HostStep() = default;
 
-void HostStep::linearized(runtime::Engine& engine) {
+void HostStep::linearized(runtime::Engine& engine, const runtime::PointReport& point) {
   auto& host = dynamic_cast<HostEngine&>(engine);
   if (!jacobian_ || revision_ != model_.revision) {  // branches may have changed the terms
     jacobian_ = std::make_unique<TangentJacobian>(model_, host.space(), host.host());
@@ -62,7 +60,7 @@ void HostStep::linearized(runtime::Engine& engine) {
   }
   system_.set(*jacobian_, free_scale_, gradient, residuals);
   gradient_ = free_scale_.cwiseProduct(gradient);
-  cost_ = host.cost();
+  cost_ = point.cost;
   have_gauss_newton_ = false;
 }
 
@@ -123,7 +121,12 @@ runtime::StepReport HostStep::try_step(runtime::Engine& engine,
   }
   if (y && std::isfinite(decrease)) {
     delta_ = free_scale_.cwiseProduct(*y);
-    report = search(host, delta_, gradient_.dot(*y));
+    report = host.try_tangent(span_of(delta_));
+    report.slope = gradient_.dot(*y);
+    if (host.space().bounded()) {
+      report = search_projected(
+          cost_, report, [&](double length) { return host.try_tangent(span_of(delta_), length); });
+    }
   }
   report.model_decrease = decrease;
   report.scaled_step_norm = scaled_norm;
@@ -139,24 +142,6 @@ bool HostStep::can_rescale(const runtime::Engine& engine) const {
 
 runtime::StepReport HostStep::rescale(runtime::Engine& engine, double length) {
   return dynamic_cast<HostEngine&>(engine).try_tangent(span_of(delta_), length);
-}
-
-/// The trial point of a step: all of it, or under bounds as much as Armijo's condition asks for.
-runtime::StepReport HostStep::search(HostEngine& engine, const Vector& delta, double slope) {
-  const runtime::StepReport full = engine.try_tangent(span_of(delta));
-  if (!engine.space().bounded()) return full;
-  runtime::StepReport report = full;
-  double length = 1;
-  for (int k = 0; k < kMaxTrials; ++k) {
-    if (report.trial_cost <= cost_ + kSufficientDecrease * slope * length) return report;
-    // The minimum of the parabola through cost, slope and trial; halves where there is no value.
-    const double bend = report.trial_cost - cost_ - slope * length;
-    const double wanted =
-        std::isfinite(bend) && bend > 0 ? -slope * length * length / (2 * bend) : length / 2;
-    length = std::clamp(wanted, kLeastContraction * length, kLargestContraction * length);
-    report = engine.try_tangent(span_of(delta), length);
-  }
-  return engine.try_tangent(span_of(delta));
 }
 
 }  // namespace topograd

@@ -13,9 +13,8 @@ namespace topograd {
 
 /// Works beside a HostEngine alone. Jacobian and gradient of each accepted point come to the host.
 ///
-/// Under bounds a trial point is the projection of the step, shortened until the cost there meets
-/// Armijo's condition (Nocedal & Wright, eq. 3.4), as Ceres' trust region minimiser does; and
-/// coordinates on a bound that the gradient holds them to take no part in the step (Bertsekas,
+/// Under bounds a trial point is the projection of the step, shortened as projected_step.hpp says;
+/// and coordinates on a bound that the gradient holds them to take no part in the step (Bertsekas,
 /// Projected Newton Methods, 1982), without which steps along a bound are short.
 class HostStep final : public StepSolver {
  public:
@@ -26,7 +25,7 @@ class HostStep final : public StepSolver {
 
   LinearSolver kind() const override { return system_.kind(); }
   void begin_solve() override { scale_.resize(0); }
-  void linearized(runtime::Engine& engine) override;
+  void linearized(runtime::Engine& engine, const runtime::PointReport& point) override;
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;
   /// Not under bounds, where the projection has found the length, nor the dogleg, whose radius has.
@@ -37,7 +36,6 @@ class HostStep final : public StepSolver {
   std::optional<Eigen::VectorXd> damped(const runtime::StepRequest& request);
   std::optional<Eigen::VectorXd> dogleg(const runtime::StepRequest& request);
   bool find_gauss_newton(const runtime::StepRequest& request);
-  runtime::StepReport search(HostEngine& engine, const Eigen::VectorXd& delta, double slope);
 
   const runtime::Model& model_;
   const SolverOptions& options_;

@@ -130,7 +130,7 @@ std::string CholeskyStep::elimination() const {
 double CholeskyStep::factor_entries() const { return impl_->factor->entries(); }
 double CholeskyStep::factor_flops() const { return impl_->factor->flops(); }
 
-void CholeskyStep::linearized(runtime::Engine& engine) {
+void CholeskyStep::linearized(runtime::Engine& engine, const runtime::PointReport&) {
   if (impl_->revision != impl_->model.revision) {
     std::vector<double> scale = std::move(impl_->scale);
     impl_ = std::make_unique<Impl>(impl_->model, impl_->asked,

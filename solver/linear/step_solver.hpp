@@ -14,8 +14,8 @@ class StepSolver {
   virtual LinearSolver kind() const = 0;
   /// Another solve begins: what was taken from the first point is forgotten.
   virtual void begin_solve() {}
-  /// To be called once after each Engine::linearize(), before try_step.
-  virtual void linearized(runtime::Engine& engine) = 0;
+  /// To be called once after each Engine::linearize(), which reported `point`, before try_step.
+  virtual void linearized(runtime::Engine& engine, const runtime::PointReport& point) = 0;
   /// Moves the engine to its trial point. A model_decrease that is not finite says that the linear
   /// system could not be solved; the engine has no trial point then.
   virtual runtime::StepReport try_step(runtime::Engine& engine,
@@ -34,7 +34,7 @@ class StepSolver {
 class PcgStep final : public StepSolver {
  public:
   LinearSolver kind() const override { return LinearSolver::pcg; }
-  void linearized(runtime::Engine&) override {}
+  void linearized(runtime::Engine&, const runtime::PointReport&) override {}
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override {
     return engine.try_step(request);

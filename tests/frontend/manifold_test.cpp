@@ -1,8 +1,12 @@
 // Manifolds: Plus against rotations by hand, Jacobians against differences, Minus as its inverse;
 // errors by text.
+#include <topograd/autodiff/derivatives.hpp>
 #include <topograd/frontend/manifold.hpp>
+#include <topograd/frontend/manifold_expression.hpp>
 #include <topograd/frontend/math.hpp>
+#include <topograd/frontend/traced_function.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/evaluate.hpp>
 
 #include <gtest/gtest.h>
 #include <Eigen/Geometry>
@@ -71,6 +75,73 @@ TEST(Manifold, JacobiansAreThoseOfDifferences) {
           (2 * h);
     EXPECT_LE((jacobian - differences).norm(), 2e-9 * jacobian.norm());
   }
+}
+
+TEST(Manifold, ExpressionsAreTheNumbers) {
+  std::vector<Row> all = rows();
+  all.push_back({"so3_axis_angle at 0", Manifold::so3_axis_angle(), {0, 0, 0}});
+  all.push_back({"product of products",
+                 Manifold::product(Manifold::product(Manifold::sphere(2), traced_circle()),
+                                   Manifold::subset(2, {0})),
+                 {1, 2, 0.6, 0.8, 5, 6}});
+  for (const Row& row : all) {
+    SCOPED_TRACE(row.name);
+    const Manifold& m = row.manifold;
+    const int n = m.ambient_size(), t = m.tangent_size();
+    const auto width = static_cast<std::size_t>(n), tangent = static_cast<std::size_t>(t);
+    const detail::TracedFunction f =
+        detail::trace_function("test", width + tangent, [&](std::span<const Value> v) {
+          return plus_expression(m, v.first(width), v.subspan(width));
+        });
+    for (const double length : {0.0, 1e-9, 0.4}) {
+      std::vector<double> arguments = row.x;
+      Vector delta(t);
+      for (int k = 0; k < t; ++k) delta[k] = length * (1 - 0.7 * k);
+      arguments.insert(arguments.end(), delta.begin(), delta.end());
+      const std::vector<double> got =
+          ir::evaluate<double>(f.program, {arguments, f.numbers, {}, {}, {}});
+      const Vector expected = plus(m, row.x, delta);
+      for (int k = 0; k < n; ++k)
+        EXPECT_NEAR(got[static_cast<std::size_t>(k)], expected[k], 1e-14 * expected.norm());
+    }
+    std::vector<std::uint32_t> slots;
+    for (std::size_t k = 0; k < tangent; ++k)
+      slots.push_back(static_cast<std::uint32_t>(width + k));
+    std::vector<double> at_rest = row.x;
+    at_rest.resize(width + tangent, 0.0);
+    const std::vector<double> got = ir::evaluate<double>(autodiff::jacobian(f.program, slots),
+                                                         {at_rest, f.numbers, {}, {}, {}});
+    std::vector<double> expected(width * tangent);
+    ASSERT_TRUE(m.plus_jacobian(row.x.data(), expected.data()));
+    const double norm = Eigen::Map<const Vector>(expected.data(), n * t).norm();
+    for (std::size_t k = 0; k < expected.size(); ++k)
+      EXPECT_NEAR(got[k], expected[k], 1e-12 * norm) << k;
+  }
+}
+
+TEST(Manifold, OpaqueOnesHaveNoExpression) {
+  class Opaque final : public ManifoldModel {
+   public:
+    int ambient_size() const override { return 1; }
+    int tangent_size() const override { return 1; }
+    std::string name() const override { return "opaque"; }
+    bool plus(const double* x, const double* delta, double* out) const override {
+      *out = *x + *delta;
+      return true;
+    }
+    bool plus_jacobian(const double*, double* jacobian) const override {
+      *jacobian = 1;
+      return true;
+    }
+  };
+  const Manifold opaque(std::make_shared<const Opaque>());
+  const std::vector<Value> none;
+  EXPECT_TRUE(plus_expression(opaque, none, none).empty());
+  detail::trace_function("test", 4, [&](std::span<const Value> v) {
+    const Manifold both = Manifold::product(Manifold::euclidean(1), opaque);
+    EXPECT_TRUE(plus_expression(both, v.first(2), v.subspan(2)).empty());
+    return std::vector<Value>{v[0]};
+  });
 }
 
 TEST(Manifold, MinusUndoesPlus) {

@@ -297,7 +297,7 @@ TEST(Minimizer, ASecondEngineGoesOn) {
   struct Failing final : StepSolver {
     int trials = 0;
     LinearSolver kind() const override { return LinearSolver::pcg; }
-    void linearized(runtime::Engine&) override {}
+    void linearized(runtime::Engine&, const runtime::PointReport&) override {}
     StepReport try_step(runtime::Engine& engine, const runtime::StepRequest& request) override {
       if (++trials == 2) throw Error(ErrorCode::DeviceLost, "lost");
       return engine.try_step(request);

@@ -1,0 +1,36 @@
+// Manifolds whose Plus is written on Values, so that kernels can be made of it.
+#pragma once
+
+#include <topograd/frontend/manifold.hpp>
+
+#include <span>
+#include <vector>
+
+namespace topograd {
+
+/// A manifold that knows its Plus as an expression.
+class ExpressedManifold : public ManifoldModel {
+ public:
+  /// The Values of x ⊞ δ, which agree with plus() and have its derivatives also at δ = 0; empty if
+  /// a part of the manifold is opaque.
+  ///
+  ///   x      ambient_size() Values
+  ///   delta  tangent_size() Values
+  virtual std::vector<Value> expression(std::span<const Value> x,
+                                        std::span<const Value> delta) const = 0;
+};
+
+/// The same for any manifold; empty where it is opaque.
+std::vector<Value> plus_expression(const Manifold& manifold, std::span<const Value> x,
+                                   std::span<const Value> delta);
+
+namespace detail {
+
+std::vector<Value> quaternion_plus(std::span<const Value> x, std::span<const Value> delta,
+                                   std::span<const std::size_t> place);
+std::vector<Value> axis_angle_plus(std::span<const Value> x, std::span<const Value> delta);
+std::vector<Value> sphere_plus(std::span<const Value> x, std::span<const Value> delta);
+
+}  // namespace detail
+
+}  // namespace topograd

@@ -1,0 +1,115 @@
+// Steps within bounds on the device: what holds a point on them, and projected trial points.
+#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+
+#include <algorithm>
+
+namespace topograd::runtime::vulkan {
+
+using codegen::BufferRole;
+
+void VulkanEngine::make_box() {
+  for (Buffer* buffer : {&lower_, &upper_, &held_}) *buffer = Buffer();
+  if (!bounded()) return;
+  lower_ = make_numbers(context_, model_.scalars, "lower_bounds");
+  upper_ = make_numbers(context_, model_.scalars, "upper_bounds");
+  const std::vector<std::uint32_t> none(model_.scalars, 0);
+  held_ = make_buffer(context_, none, "held");
+  write_box();
+}
+
+/// In f32 they are rounded to the nearest, as x is, so that x is on its bound where it was.
+void VulkanEngine::write_box() {
+  write_numbers(context_, lower_, model_.lower);
+  write_numbers(context_, upper_, model_.upper);
+}
+
+void VulkanEngine::refresh_box() {
+  if (!bounded()) return;
+  Model ordered;
+  ordered.lower.resize(source_.lower.size());
+  ordered.upper.resize(source_.upper.size());
+  if (order_.identity()) {
+    ordered.lower = source_.lower;
+    ordered.upper = source_.upper;
+  } else {
+    order_.apply(source_.lower, ordered.lower);
+    order_.apply(source_.upper, ordered.upper);
+  }
+  if (ordered.lower == model_.lower && ordered.upper == model_.upper) return;
+  model_.lower = std::move(ordered.lower);
+  model_.upper = std::move(ordered.upper);
+  write_box();
+}
+
+void VulkanEngine::read_point(const Buffer& buffer, std::span<double> x) {
+  read_vector(buffer, x);
+  keep_in_box(x);
+}
+
+/// What f32 has rounded out of it comes back.
+void VulkanEngine::keep_in_box(std::span<double> x) const {
+  if (!bounded() || context_.wide()) return;
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    if (x[k] < source_.lower[k]) x[k] = source_.lower[k];
+    if (x[k] > source_.upper[k]) x[k] = source_.upper[k];
+  }
+}
+
+void VulkanEngine::hold(std::span<const std::uint8_t> held) {
+  if (!bounded()) return Engine::hold(held);
+  std::vector<std::uint32_t> words(held.begin(), held.end());
+  for (std::size_t k = 0; k < order_.position.size(); ++k) words[order_.position[k]] = held[k];
+  context_.device->upload<std::uint32_t>(held_, words);
+}
+
+void VulkanEngine::record_point_norms(CommandList& list) {
+  BindingTable table = solver_table();
+  table.set(BufferRole::first_operand, x_);
+  if (bounded()) {
+    table.set(BufferRole::fixed, fixed_);
+    table.set(BufferRole::held, held_);
+    table.set(BufferRole::lower_bounds, lower_);
+    table.set(BufferRole::upper_bounds, upper_);
+  }
+  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  const std::uint32_t groups = vectors_->workgroups(n);
+  vectors_->record(list,
+                   {.op = bounded() ? VectorOp::bounded_norms : VectorOp::point_norms,
+                    .constants = {.count = n, .out_stride = groups}},
+                   table);
+  list.barrier();
+  vectors_->sum(list, partials_, 0, groups, groups, Scalar::gradient_squared, 2);
+  vectors_->sum(list, partials_, 2 * groups, groups, groups, Scalar::gradient_max, 1, true);
+}
+
+void VulkanEngine::record_move(CommandList& list, Scalar length) {
+  BindingTable table = solver_table();
+  table.set(BufferRole::first_operand, x_);
+  table.set(BufferRole::result, trial_);
+  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  if (!bounded() && length != Scalar::one) {
+    table.set(BufferRole::second_operand, step_);
+    vectors_->record(
+        list, {.op = VectorOp::combine, .constants = {.count = n, .b = codegen::slot(length)}},
+        table);
+    list.barrier();
+    return;
+  }
+  if (bounded()) {
+    table.set(BufferRole::lower_bounds, lower_);
+    table.set(BufferRole::upper_bounds, upper_);
+  }
+  const std::uint32_t groups = vectors_->workgroups(n);
+  const std::uint32_t first = 2 * block_groups();  // conjugate gradients may go on from theirs
+  vectors_->record(list,
+                   {.op = bounded() ? VectorOp::bounded_trial : VectorOp::trial_point,
+                    .constants = {.count = n,
+                                  .out_first = first,
+                                  .out_stride = groups,
+                                  .a = codegen::slot(length)}},
+                   table);
+  list.barrier();
+  vectors_->sum(list, partials_, first, groups, groups, Scalar::model_decrease, bounded() ? 3 : 2);
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,31 @@
+// Solves step by step beside a solve whose steps are made on the host.
+#pragma once
+
+#include <topograd/frontend/problem.hpp>
+#include <topograd/solver/options.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace topograd::test {
+
+struct OwnedProblem {
+  std::vector<double> x;
+  Problem problem;
+};
+
+/// The options with tight tolerances, and conjugate gradients that solve exactly.
+SolverOptions exact_steps(SolverOptions options);
+
+/// Solves by the engine's conjugate gradients, which must make the steps themselves, and on the
+/// interpreter with steps on the host by sparse Cholesky in f64: the minimum is the same, and in
+/// f64 so is every step, until rounding decides.
+///
+///   options  backend and precision
+///   why      what the host's steps are made for: "bounds"
+void expect_same_walk(const std::function<std::unique_ptr<OwnedProblem>()>& make,
+                      const SolverOptions& options, const std::string& why);
+
+}  // namespace topograd::test
