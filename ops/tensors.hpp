@@ -5,8 +5,11 @@
 #include <topograd/ops/nn/layers.hpp>
 #include <topograd/ops/nn/optimizer.hpp>
 #include <topograd/ops/tensor/autograd.hpp>
+#include <topograd/ops/tensor/conv.hpp>
+#include <topograd/ops/tensor/fft.hpp>
 #include <topograd/ops/tensor/losses.hpp>
 #include <topograd/ops/tensor/matmul.hpp>
 #include <topograd/ops/tensor/reduce.hpp>
+#include <topograd/ops/tensor/search.hpp>
 #include <topograd/ops/tensor/softmax.hpp>
 #include <topograd/ops/tensor/tensor.hpp>

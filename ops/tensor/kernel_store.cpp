@@ -1,6 +1,7 @@
 // Internal: kernels that were written once and are kept for the process.
 #include <topograd/ops/tensor/kernel_store.hpp>
 
+#include <bit>
 #include <mutex>
 #include <unordered_map>
 
@@ -12,6 +13,18 @@ const KernelText& stored_kernel(const std::string& key, const std::function<Kern
   const std::lock_guard lock(mutex);
   const auto found = kernels.find(key);
   return found != kernels.end() ? found->second : kernels.emplace(key, make()).first->second;
+}
+
+std::array<std::uint32_t, 2> number_words(double number, bool wide) {
+  if (!wide) return {std::bit_cast<std::uint32_t>(static_cast<float>(number)), 0};
+  const auto bits = std::bit_cast<std::uint64_t>(number);
+  return {static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32)};
+}
+
+std::string number_text(std::string_view name, bool wide) {
+  const std::string word(name);
+  return wide ? "packDouble2x32(uvec2(" + word + "_low, " + word + "_high))"
+              : "uintBitsToFloat(" + word + "_low)";
 }
 
 }  // namespace topograd::ops::detail

@@ -94,7 +94,7 @@ void run_on_device(Backend& backend, const Rows& r) {
   std::vector<std::uint32_t> words = {static_cast<std::uint32_t>(r.rows),
                                       static_cast<std::uint32_t>(r.depth)};
   if (scaled || r.op == RowOp::layer_norm)
-    words.push_back(std::bit_cast<std::uint32_t>(static_cast<float>(r.epsilon)));
+    for (const std::uint32_t word : detail::number_words(r.epsilon, wide)) words.push_back(word);
   const std::uint64_t groups = kernel.by_workgroup ? r.rows : (r.rows + 255) / 256;
   const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);
   const std::uint64_t rounds = (groups + most - 1) / most;

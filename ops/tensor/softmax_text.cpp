@@ -3,6 +3,7 @@
 
 #include <topograd/codegen/glsl_shader.hpp>
 #include <topograd/ops/tensor/fused_text.hpp>
+#include <topograd/ops/tensor/kernel_store.hpp>
 
 #include <bit>
 #include <limits>
@@ -31,7 +32,10 @@ class Writer {
     }
     parts.arguments.push_back({"target", type, Access::write});
     parts.words = {"rows", "depth"};
-    if (norm()) parts.words.push_back("epsilon_bits");
+    if (norm()) {
+      parts.words.push_back("epsilon_low");
+      parts.words.push_back("epsilon_high");
+    }
     body();
     Lines functions;
     functions.lines(shader_.functions());
@@ -99,7 +103,10 @@ class Writer {
 
   void body() {
     const std::string zero = codegen::literal(0, kernel_.precision);
-    if (norm()) out_.line(scalar(), " epsilon = ", scalar(), "(uintBitsToFloat(epsilon_bits));");
+    if (norm())
+      out_.line(scalar(),
+                " epsilon = ", number_text("epsilon", kernel_.precision == codegen::Precision::f64),
+                ";");
     if (kernel_.by_workgroup) {
       out_.line("uint self = gl_LocalInvocationID.x;");
       out_.open("for (uint row = gl_WorkGroupID.x; row < rows; row += gl_NumWorkGroups.x)");

@@ -26,7 +26,7 @@ struct RowKernel {
 RowKernel row_kernel_for(RowOp op, codegen::Precision precision, std::uint64_t depth);
 
 /// Arguments source, target (scaled: source, scale, shift, target); words rows, depth and (layer
-/// norms) epsilon as the bits of an f32. Local size 256.
+/// norms) epsilon (two words). Local size 256.
 KernelText row_kernel(const RowKernel& kernel);
 
 }  // namespace topograd::ops::detail

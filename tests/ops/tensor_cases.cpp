@@ -7,11 +7,16 @@
 #include <topograd/ops/nn/layers.hpp>
 #include <topograd/ops/nn/optimizer.hpp>
 #include <topograd/ops/tensor/autograd.hpp>
+#include <topograd/ops/tensor/conv.hpp>
+#include <topograd/ops/tensor/fft.hpp>
 #include <topograd/ops/tensor/matmul.hpp>
 #include <topograd/ops/tensor/reduce.hpp>
+#include <topograd/ops/tensor/search.hpp>
 #include <topograd/ops/tensor/softmax.hpp>
 
 #include <cmath>
+#include <numbers>
+#include <numeric>
 
 namespace topograd::ops::test {
 namespace {
@@ -153,6 +158,175 @@ void check_rows(const Device& device) {
     expect_near(log_softmax(a), logs, 3e-6, "log_softmax " + std::to_string(n));
     // One entry: 0 / sqrt(0 + epsilon), whatever rounding leaves of the mean.
     expect_near(layer_norm(a, scale, shift), norms, 2e-5, "layer_norm " + std::to_string(n));
+  }
+}
+
+namespace {
+
+/// Σ z_j e^(-2πi jk/n) of pairs, in long double.
+std::vector<double> dft(const std::vector<double>& z) {
+  const std::size_t n = z.size() / 2;
+  std::vector<double> out;
+  for (std::size_t k = 0; k < n; ++k) {
+    long double re = 0, im = 0;
+    for (std::size_t j = 0; j < n; ++j) {
+      const long double angle = 2 * std::numbers::pi_v<long double> *
+                                static_cast<long double>(j * k % n) / static_cast<long double>(n);
+      re += z[2 * j] * std::cos(angle) + z[2 * j + 1] * std::sin(angle);
+      im += z[2 * j + 1] * std::cos(angle) - z[2 * j] * std::sin(angle);
+    }
+    out.push_back(static_cast<double>(re));
+    out.push_back(static_cast<double>(im));
+  }
+  return out;
+}
+
+}  // namespace
+
+void check_fft(const Device& device) {
+  // Sums as written, one pass, Bluestein's algorithm, two passes.
+  for (const std::int64_t n : {1, 2, 5, 31, 32, 64, 257, 1000}) {
+    for (const Type type : {Type::f32, Type::f64}) {
+      if (type == Type::f64 && n != 32 && n != 257) continue;
+      const Tensor z = sample({3, n, 2}, 9, type).to(device);
+      const auto x = held(z);
+      std::vector<double> want;
+      for (std::size_t row = 0; row < 3; ++row) {
+        const auto size = static_cast<std::ptrdiff_t>(2 * n),
+                   at = static_cast<std::ptrdiff_t>(row) * size;
+        const auto y = dft({x.begin() + at, x.begin() + at + size});
+        want.insert(want.end(), y.begin(), y.end());
+      }
+      const double error = (type == Type::f64 ? 2e-14 : 3e-6) * std::sqrt(static_cast<double>(n));
+      expect_near(fft(z), want, error, "fft of " + std::to_string(n));
+      expect_near(ifft(fft(z)), x, type == Type::f64 ? 1e-14 : 2e-6,
+                  "back from " + std::to_string(n));
+    }
+  }
+  const Tensor longer = sample({4096 * 4, 2}, 10).to(device);  // two passes
+  const auto shifted = held(fft(longer));
+  // One bin in long double, and Parseval's theorem for the others.
+  const auto v = held(longer);
+  long double bin = 0, energy = 0, total = 0;
+  for (std::size_t j = 0; j < v.size() / 2; ++j) {
+    const long double angle =
+        2 * std::numbers::pi_v<long double> * static_cast<long double>(j * 1234 % 16384) / 16384;
+    bin += v[2 * j] * std::cos(angle) + v[2 * j + 1] * std::sin(angle);
+  }
+  for (const double number : v) energy += number * number;
+  for (const double number : shifted) total += number * number;
+  EXPECT_NEAR(shifted[2 * 1234], static_cast<double>(bin), 1e-3);
+  EXPECT_NEAR(static_cast<double>(total / energy / 16384), 1, 1e-6);
+  for (const std::int64_t n : {5, 8}) {
+    const Tensor image = sample({2, 6, n}, 11).to(device);
+    const Tensor spectrum = rfft2(image);
+    EXPECT_EQ(spectrum.shape(), (Shape{2, 6, n / 2 + 1, 2}));
+    expect_near(irfft2(spectrum, n), held(image), 2e-6, "real image");
+    double sum = 0;
+    for (std::int64_t k = 0; k < 6 * n; ++k) sum += held(image)[static_cast<std::size_t>(k)];
+    EXPECT_NEAR(held(spectrum)[0], sum, 1e-5);
+  }
+}
+
+void check_conv(const Device& device) {
+  struct Case {
+    ConvOptions options;
+    std::int64_t height, width, rows, columns;
+  };
+  for (const Case& c : {Case{{}, 7, 9, 3, 2}, Case{{2, 1, 1}, 8, 33, 3, 3},
+                        Case{{1, 2, 2}, 9, 5, 3, 1}, Case{{3, 0, 1}, 31, 32, 1, 4}}) {
+    const Tensor a = sample({2, 3, c.height, c.width}, 12).to(device);
+    const Tensor w = sample({4, 3, c.rows, c.columns}, 13).to(device);
+    const Tensor out = conv2d(a, w, c.options);
+    const auto x = held(a), k = held(w);
+    std::vector<double> want;
+    for (std::int64_t n = 0; n < 2; ++n)
+      for (std::int64_t o = 0; o < 4; ++o)
+        for (std::int64_t y = 0; y < out.size(2); ++y)
+          for (std::int64_t z = 0; z < out.size(3); ++z) {
+            double sum = 0;
+            for (std::int64_t t = 0; t < 3 * c.rows * c.columns; ++t) {
+              const std::int64_t ch = t / (c.rows * c.columns), i = t / c.columns % c.rows;
+              const std::int64_t row =
+                  y * c.options.stride + i * c.options.dilation - c.options.padding;
+              const std::int64_t column =
+                  z * c.options.stride + t % c.columns * c.options.dilation - c.options.padding;
+              if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
+              sum +=
+                  x[static_cast<std::size_t>(((n * 3 + ch) * c.height + row) * c.width + column)] *
+                  k[static_cast<std::size_t>(o * 3 * c.rows * c.columns + t)];
+            }
+            want.push_back(sum);
+          }
+    expect_near(out, want, 1e-5, "conv2d of " + to_text({c.height, c.width, c.rows, c.columns}));
+  }
+  // Filters repeat the border; a product of a column and a row is found.
+  const Tensor image = sample({5, 7}, 14).to(device);
+  const auto x = held(image);
+  for (const bool product : {true, false}) {
+    std::vector<double> kernel = {1, 2, 1, 2, 4, 2, 1, 2, 1};
+    if (!product) kernel[0] = 5;
+    std::vector<double> want;
+    for (std::int64_t y = 0; y < 5; ++y)
+      for (std::int64_t z = 0; z < 7; ++z) {
+        double sum = 0;
+        for (std::int64_t i = 0; i < 3; ++i)
+          for (std::int64_t j = 0; j < 3; ++j)
+            sum += kernel[static_cast<std::size_t>(i * 3 + j)] *
+                   x[static_cast<std::size_t>(std::clamp<std::int64_t>(y + i - 1, 0, 4) * 7 +
+                                              std::clamp<std::int64_t>(z + j - 1, 0, 6))];
+        want.push_back(sum);
+      }
+    bool separated = !product;
+    expect_near(filter2d(image, kernel, 3, 3, &separated), want, 3e-6, "filter");
+    EXPECT_EQ(separated, product);
+  }
+  expect_near(max_pool2d(image, 2).slice(0, 0, 1).slice(1, 0, 1),
+              {std::max({x[0], x[1], x[7], x[8]})}, 0, "max_pool2d");
+  expect_near(avg_pool2d(image, 2).slice(0, 1, 2).slice(1, 2, 3),
+              {(x[18] + x[19] + x[25] + x[26]) / 4}, 1e-6, "avg_pool2d");
+}
+
+void check_search(const Device& device) {
+  const Tensor targets = sample({33, 31}, 15).to(device), queries = sample({2, 31}, 16).to(device);
+  const auto t = held(targets), q = held(queries);
+  std::vector<double> want;
+  for (std::size_t i = 0; i < 2; ++i) {
+    for (std::size_t j = 0; j < 33; ++j) {
+      double product = 0, a = 0, b = 0;
+      for (std::size_t k = 0; k < 31; ++k) {
+        product += q[i * 31 + k] * t[j * 31 + k];
+        a += q[i * 31 + k] * q[i * 31 + k];
+        b += t[j * 31 + k] * t[j * 31 + k];
+      }
+      want.push_back(product / std::sqrt(a * b));
+    }
+  }
+  expect_near(cosine_similarity(queries, targets), want, 1e-6, "cosines");
+  expect_near(cosine_similarity(zeros({31}).to(device), targets), std::vector<double>(33, 0), 0,
+              "of nothing");
+  // The second rows are long enough to be searched in pieces.
+  for (const std::int64_t n : {7, 20'011}) {
+    std::vector<double> x = numbers(2 * n, 17);
+    x[3] = x[5] = 100;
+    x[static_cast<std::size_t>(n) + 6] = std::nan("");
+    const TopK top = top_k(tensor(x, {2, n}).to(device), 4);
+    const auto places = held(top.indices), found = held(top.values);
+    for (std::size_t row = 0; row < 2; ++row) {
+      std::vector<std::size_t> order(static_cast<std::size_t>(n));
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      const double* from = x.data() + row * order.size();
+      std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+        return !std::isnan(from[b]) && (std::isnan(from[a]) || from[a] > from[b]);
+      });
+      for (std::size_t k = 0; k < 4; ++k) {
+        EXPECT_EQ(places[row * 4 + k], static_cast<double>(order[k]))
+            << n << " " << row << " " << k;
+        const bool same = found[row * 4 + k] == from[order[k]] ||
+                          (std::isnan(found[row * 4 + k]) && std::isnan(from[order[k]]));
+        EXPECT_TRUE(same) << found[row * 4 + k];
+      }
+    }
   }
 }
 

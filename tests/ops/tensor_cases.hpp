@@ -9,6 +9,9 @@ void check_elementwise(const Device& device);
 void check_reductions(const Device& device);
 void check_matmul(const Device& device);
 void check_rows(const Device& device);
+void check_fft(const Device& device);
+void check_conv(const Device& device);
+void check_search(const Device& device);
 void check_half(const Device& device);
 void check_training(const Device& device);
 

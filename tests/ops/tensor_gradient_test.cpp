@@ -2,9 +2,12 @@
 #include "ops/tensor_checks.hpp"
 
 #include <topograd/ops/tensor/autograd.hpp>
+#include <topograd/ops/tensor/conv.hpp>
+#include <topograd/ops/tensor/fft.hpp>
 #include <topograd/ops/tensor/losses.hpp>
 #include <topograd/ops/tensor/matmul.hpp>
 #include <topograd/ops/tensor/reduce.hpp>
+#include <topograd/ops/tensor/search.hpp>
 #include <topograd/ops/tensor/softmax.hpp>
 
 #include <cmath>
@@ -125,6 +128,21 @@ TEST(TensorGradient, AgreesWithDifferences) {
       {"log_softmax", {{3, 5}}, [](X x) { return log_softmax(x[0]); }},
       {"layer_norm", {{3, 5}, {5}, {5}}, [](X x) { return layer_norm(x[0], x[1], x[2]); }},
       {"plain layer_norm", {{3, 5}}, [](X x) { return layer_norm(x[0]); }},
+      {"conv2d", {{2, 2, 4, 5}, {3, 2, 2, 3}}, [](X x) { return conv2d(x[0], x[1]); }},
+      {"strided conv2d",
+       {{2, 2, 5, 6}, {2, 2, 3, 2}},
+       [](X x) { return conv2d(x[0], x[1], {.stride = 2, .padding = 2}); }},
+      {"dilated conv2d",
+       {{1, 2, 6, 7}, {2, 2, 2, 3}},
+       [](X x) { return conv2d(x[0], x[1], {.stride = 3, .padding = 1, .dilation = 2}); }},
+      {"max_pool2d", {{2, 5, 4}}, [](X x) { return max_pool2d(x[0], 2); }},
+      {"avg_pool2d", {{2, 5, 4}}, [](X x) { return avg_pool2d(x[0], 2); }},
+      {"cosine_similarity", {{2, 4}, {3, 4}}, [](X x) { return cosine_similarity(x[0], x[1]); }},
+      {"cosine of one", {{4}, {3, 4}}, [](X x) { return cosine_similarity(x[0], x[1]); }},
+      {"fft", {{2, 5, 2}}, [](X x) { return fft(x[0]); }},
+      {"ifft2", {{3, 4, 2}}, [](X x) { return ifft2(x[0]); }},
+      {"rfft", {{2, 6}}, [](X x) { return rfft(x[0]); }},
+      {"irfft", {{2, 3, 2}}, [](X x) { return irfft(x[0], 5); }},
       {"mse", {{3, 5}, {5}}, [](X x) { return mse_loss(x[0], x[1]); }},
       {"mae", {{3, 5}, {3, 5}}, [](X x) { return mae_loss(x[0], x[1]); }},
       {"huber", {{3, 5}, {3, 5}}, [](X x) { return huber_loss(x[0], x[1], 0.7); }},

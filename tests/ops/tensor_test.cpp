@@ -4,9 +4,12 @@
 
 #include <topograd/ir/error.hpp>
 #include <topograd/ops/nn/optimizer.hpp>
+#include <topograd/ops/tensor/conv.hpp>
+#include <topograd/ops/tensor/fft.hpp>
 #include <topograd/ops/tensor/losses.hpp>
 #include <topograd/ops/tensor/matmul.hpp>
 #include <topograd/ops/tensor/reduce.hpp>
+#include <topograd/ops/tensor/search.hpp>
 #include <topograd/ops/tensor/softmax.hpp>
 #include <topograd/ops/tensor/state.hpp>
 
@@ -17,6 +20,9 @@ TEST(Tensor, Elementwise) { check_elementwise(Device::cpu()); }
 TEST(Tensor, Reductions) { check_reductions(Device::cpu()); }
 TEST(Tensor, Matmul) { check_matmul(Device::cpu()); }
 TEST(Tensor, Rows) { check_rows(Device::cpu()); }
+TEST(Tensor, Fft) { check_fft(Device::cpu()); }
+TEST(Tensor, Conv) { check_conv(Device::cpu()); }
+TEST(Tensor, Search) { check_search(Device::cpu()); }
 TEST(Tensor, Half) { check_half(Device::cpu()); }
 TEST(Tensor, Trains) { check_training(Device::cpu()); }
 
@@ -127,6 +133,29 @@ TEST(Tensor, Errors) {
       {[&] { cross_entropy(a, ones({4})); },
        "cross_entropy: expected logits (n, classes) and targets (n) or (n, classes), got (3, 4) "
        "and (4)"},
+      {[&] {
+         conv2d(a, ones({1, 1, 3, 3}));
+       },
+       "conv2d: expected images (n, channels, height, width) and weights (outputs, channels, rows, "
+       "columns) that fit them, got (3, 4) and (1, 1, 3, 3)"},
+      {[&] {
+         conv2d(ones({1, 1, 4, 4}), ones({1, 1, 3, 3}), {.stride = 0});
+       },
+       "conv2d: expected stride >= 1, padding >= 0 and dilation >= 1, got 0, 0 and 1"},
+      {[&] { filter2d(a, std::vector<double>(6), 2, 3); },
+       "filter2d: expected a kernel of odd sizes, got 6 numbers for (2, 3)"},
+      {[&] { max_pool2d(a, 4); },
+       "max_pool2d: expected images (..., height, width) of 4 pixels at least, got (3, 4)"},
+      {[&] {
+         cosine_similarity(ones({3}), ones({5, 4}));
+       },
+       "cosine_similarity: expected a query (d) or (q, d) and targets (n, d), got (3) and (5, 4)"},
+      {[&] { top_k(ones({7}), 9); }, "top_k: expected 0 < k <= 7, got 9"},
+      {[&] { fft(a); }, "fft: expected complex numbers (..., n, 2), got (3, 4)"},
+      {[&] {
+         irfft(ones({4, 2}), 9);
+       },
+       "irfft: expected n/2 + 1 complex numbers for n = 9, got (4, 2)"},
       {[&] { huber_loss(a, a, 0); }, "huber_loss: expected delta > 0, got 0.000000"},
       {[&] { nn::Sgd({a}); }, "optimizer: expected parameters that require_grad()"},
   };

@@ -11,6 +11,9 @@ TEST_F(TensorVulkan, Elementwise) { check_elementwise(Device::vulkan()); }
 TEST_F(TensorVulkan, Reductions) { check_reductions(Device::vulkan()); }
 TEST_F(TensorVulkan, Matmul) { check_matmul(Device::vulkan()); }
 TEST_F(TensorVulkan, Rows) { check_rows(Device::vulkan()); }
+TEST_F(TensorVulkan, Fft) { check_fft(Device::vulkan()); }
+TEST_F(TensorVulkan, Conv) { check_conv(Device::vulkan()); }
+TEST_F(TensorVulkan, Search) { check_search(Device::vulkan()); }
 TEST_F(TensorVulkan, Half) { check_half(Device::vulkan()); }
 TEST_F(TensorVulkan, Trains) { check_training(Device::vulkan()); }
 

@@ -1,0 +1,139 @@
+// Discrete Fourier transforms of any length, in one and two dimensions.
+#include <topograd/ops/tensor/fft.hpp>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/ops/tensor/fft_run.hpp>
+
+#include <algorithm>
+
+namespace topograd::ops {
+namespace {
+
+using detail::FftRows;
+using detail::View;
+
+void check_complex(const char* call, const Tensor& z, std::size_t rank) {
+  if (z.rank() < rank || z.size(-1) != 2) {
+    throw Error(ErrorCode::Shape, std::string(call) + ": expected complex numbers (..., " +
+                                      (rank == 3 ? "m, n" : "n") + ", 2), got " +
+                                      to_text(z.shape()));
+  }
+}
+
+/// Σ z_j e^(∓2πi jk/n), times `factor`.
+Tensor transform(const char* call_name, const Tensor& z, bool inverse, double factor) {
+  check_complex(call_name, z, 2);
+  const Tensor wide = z.type() == Type::f16 ? z.to(Type::f32) : z;
+  const Tensor out = detail::make_tensor(z.shape(), wide.type(), z.placed());
+  if (z.count() > 0) {
+    View source = detail::contiguous_data(wide);
+    // Devices read pairs: a view may begin in the middle of one.
+    if (source.offset % 2 != 0) source = (wide * 1.0).evaluate().state()->data;
+    FftRows fft{.source = source,
+                .target = out.state()->data,
+                .type = wide.type(),
+                .inverse = inverse,
+                .factor = factor};
+    fft.length = static_cast<std::uint64_t>(z.size(-2));
+    fft.rows = static_cast<std::uint64_t>(z.count()) / 2 / fft.length;
+    const std::vector<std::shared_ptr<Storage>> inputs = {source.storage};
+    const std::vector<std::shared_ptr<Storage>> outputs = {fft.target.storage};
+    OpCall call{.op = Op::Fft,
+                .kernel = {0x666674, fft.length * 2 + (fft.type == Type::f64 ? 1u : 0u)},
+                .size = fft.rows * fft.length};
+    call.inputs = inputs;
+    call.outputs = outputs;
+    call.on_cpu = [&] { detail::fft_on_cpu(fft); };
+    call.on_device = [&](Backend& backend) { detail::fft_on_device(backend, fft); };
+    detail::run_op(std::move(call), z.placed(), fft.type);
+  }
+  detail::record(out, {&z, 1}, [inverse, factor](const Tensor& g) {
+    return std::vector{transform("fft", g, !inverse, factor)};
+  });
+  return out;
+}
+
+double inverse_size(const Tensor& z, std::int64_t axis) {
+  return 1 / static_cast<double>(std::max<std::int64_t>(z.size(axis), 1));
+}
+
+/// The transform of the axis before the last two, which becomes the last but one meanwhile.
+Tensor across(const char* call, const Tensor& z, bool inverse, double factor) {
+  return transform(call, z.transpose(-3, -2), inverse, factor).transpose(-3, -2);
+}
+
+/// Zeros around a slice, with its derivative.
+Tensor placed(const Tensor& part, const Shape& shape, std::size_t axis) {
+  const Tensor out = detail::place_slice(part, shape, axis, 0, 1);
+  detail::record(out, {&part, 1}, [axis, size = part.shape()[axis]](const Tensor& g) {
+    return std::vector{g.slice(static_cast<std::int64_t>(axis), 0, size)};
+  });
+  return out;
+}
+
+/// Real numbers with imaginary parts of zero.
+Tensor complex(const Tensor& x) {
+  Shape part = x.shape(), shape = x.shape();
+  part.push_back(1);
+  shape.push_back(2);
+  return placed(x.reshape(part), shape, x.rank());
+}
+
+}  // namespace
+
+Tensor fft(const Tensor& z) { return transform("fft", z, false, 1); }
+
+Tensor ifft(const Tensor& y) {
+  check_complex("ifft", y, 2);
+  return transform("ifft", y, true, inverse_size(y, -2));
+}
+
+Tensor fft2(const Tensor& z) {
+  check_complex("fft2", z, 3);
+  return across("fft2", fft(z), false, 1);
+}
+
+Tensor ifft2(const Tensor& y) {
+  check_complex("ifft2", y, 3);
+  return across("ifft2", ifft(y), true, inverse_size(y, -3));
+}
+
+Tensor rfft(const Tensor& x) {
+  if (x.rank() == 0) checked_axis("rfft", x.shape(), -1);
+  return fft(complex(x.type() == Type::f16 ? x.to(Type::f32) : x))
+      .slice(-2, 0, x.size(-1) == 0 ? 0 : x.size(-1) / 2 + 1);
+}
+
+Tensor irfft(const Tensor& y, std::int64_t n) {
+  check_complex("irfft", y, 2);
+  if (n <= 0 || y.size(-2) != n / 2 + 1) {
+    throw Error(ErrorCode::Shape, "irfft: expected n/2 + 1 complex numbers for n = " +
+                                      std::to_string(n) + ", got " + to_text(y.shape()));
+  }
+  // The other half repeats this one, conjugated: twice the real part of what has a partner.
+  std::vector<double> weights(static_cast<std::size_t>(y.size(-2)), 2);
+  weights[0] = 1;
+  if (n % 2 == 0) weights.back() = 1;
+  Tensor weight = tensor(weights, {y.size(-2), 1}, y.type() == Type::f64 ? Type::f64 : Type::f32);
+  if (const auto device = y.placed()) weight = weight.to(*device);
+  Shape full = y.shape();
+  full[full.size() - 2] = n;
+  const Tensor padded = placed((y * weight).evaluate(), full, full.size() - 2);
+  Shape real(full.begin(), full.end() - 1);
+  return transform("irfft", padded, true, 1 / static_cast<double>(n)).slice(-1, 0, 1).reshape(real);
+}
+
+Tensor rfft2(const Tensor& x) {
+  if (x.rank() < 2) {
+    throw Error(ErrorCode::Shape,
+                "rfft2: expected real numbers (..., m, n), got " + to_text(x.shape()));
+  }
+  return across("rfft2", rfft(x), false, 1);
+}
+
+Tensor irfft2(const Tensor& y, std::int64_t n) {
+  check_complex("irfft2", y, 3);
+  return irfft(across("irfft2", y, true, inverse_size(y, -3)), n);
+}
+
+}  // namespace topograd::ops

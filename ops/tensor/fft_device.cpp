@@ -1,0 +1,251 @@
+// Internal: Fourier transforms on devices: passes for powers of two, Bluestein's algorithm for
+// others.
+#include <topograd/ir/error.hpp>
+#include <topograd/ops/tensor/fft_run.hpp>
+#include <topograd/ops/tensor/fft_text.hpp>
+#include <topograd/ops/tensor/kernel_store.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <numbers>
+#include <tuple>
+
+namespace topograd::ops::detail {
+namespace {
+
+using Numbers = std::vector<std::complex<double>>;
+
+// Lengths up to this are summed as they are written, unless passes can do them.
+constexpr std::uint64_t kShort = 64;
+constexpr std::uint64_t kFineRoots = 1024;  // as fft_pass_kernel() reads them
+
+/// e^(-2πi k/n), from the octant where the functions are most exact.
+std::complex<double> root(std::uint64_t k, std::uint64_t n) {
+  const std::uint64_t eighth = 8 * (k % n) / n;
+  const double full = 2 * std::numbers::pi / static_cast<double>(n);
+  const double angle = full * (static_cast<double>(k % n) -
+                               static_cast<double>(n) * static_cast<double>(eighth) / 8);
+  // The angle that is left lies in [0, π/4); multiples of π/4 are known.
+  static constexpr double kHalf = 0.70710678118654752440;
+  static constexpr double kCos[] = {1, kHalf, 0, -kHalf, -1, -kHalf, 0, kHalf};
+  static constexpr double kSin[] = {0, -kHalf, -1, -kHalf, 0, kHalf, 1, kHalf};
+  return std::complex<double>(kCos[eighth], kSin[eighth]) *
+         std::complex<double>(std::cos(angle), -std::sin(angle));
+}
+
+View stored(const Numbers& numbers, Type type) {
+  View view{std::make_shared<Storage>(2 * numbers.size() * size_of(type), "roots"), 0, {}};
+  const auto write = [&](auto* to) {
+    for (const std::complex<double>& z : numbers) {
+      *to++ = static_cast<std::remove_pointer_t<decltype(to)>>(z.real());
+      *to++ = static_cast<std::remove_pointer_t<decltype(to)>>(z.imag());
+    }
+  };
+  type == Type::f64 ? write(host_write<double>(view)) : write(host_write<float>(view));
+  return view;
+}
+
+enum class Table { pass, roots, chirp, chirp_transform };
+
+/// Tables of a length (and of a radix), made once for the process.
+View table(Table kind, std::uint64_t length, std::uint64_t radix, Type type) {
+  using Key = std::tuple<Table, std::uint64_t, std::uint64_t, Type>;
+  static std::mutex& mutex = *new std::mutex;
+  static auto& tables = *new std::map<Key, View>;
+  const std::lock_guard lock(mutex);
+  const Key key{kind, length, radix, type};
+  const auto found = tables.find(key);
+  if (found != tables.end()) return found->second;
+  Numbers numbers;
+  const auto add = [&](std::uint64_t count, std::uint64_t step, std::uint64_t of) {
+    for (std::uint64_t k = 0; k < count; ++k) numbers.push_back(root(k * step, of));
+  };
+  const auto chirp = [&](std::uint64_t k) { return root(k * k % (2 * length), 2 * length); };
+  switch (kind) {
+    case Table::pass:
+      add(radix, 1, radix);
+      add(kFineRoots, 1, length);
+      add(std::max<std::uint64_t>(1, length / kFineRoots), kFineRoots, length);
+      break;
+    case Table::roots: add(length, 1, length); break;
+    case Table::chirp:
+      for (std::uint64_t k = 0; k < length; ++k) numbers.push_back(chirp(k));
+      break;
+    case Table::chirp_transform:
+      numbers.assign(radix, 0);  // here: the length of the convolution
+      for (std::uint64_t k = 0; k < length; ++k) {
+        numbers[k] = std::conj(chirp(k));
+        if (k > 0) numbers[radix - k] = numbers[k];
+      }
+      numbers = fft_of(std::move(numbers));
+      break;
+  }
+  return tables.emplace(key, stored(numbers, type)).first->second;
+}
+
+Argument complex_argument(Backend& backend, const View& view, std::uint64_t count, Type type,
+                          Access access) {
+  Argument out = argument(backend, view, 2 * count, type, access);
+  out.element *= 2;
+  return out;
+}
+
+std::uint32_t word(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
+Groups item_groups(const Backend& backend, std::uint64_t count) {
+  const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);
+  return {word(std::min((count + 255) / 256, most))};
+}
+
+/// The radices of the passes for a power of two, and how many numbers a workgroup holds.
+struct Plan {
+  std::uint32_t held = 0;
+  std::vector<std::uint32_t> radices;
+};
+
+Plan plan_of(const LaunchLimits& limits, std::uint64_t length, bool wide) {
+  const std::uint64_t number = wide ? 16 : 8;
+  Plan plan{256, {}};
+  // Half as much again for what keeps lines of the tile in different banks.
+  while (plan.held < 4096 && 2 * plan.held * number * 5 / 4 <= limits.shared_bytes &&
+         2 * plan.held / 8 <= limits.local_size)
+    plan.held *= 2;
+  const int bits = std::countr_zero(length);
+  const int held_bits = std::countr_zero(plan.held);
+  if (bits <= held_bits - 1) {
+    plan.radices = {word(length)};
+    return plan;
+  }
+  // At least four neighbours a workgroup, so that memory is read in pieces of 32 bytes.
+  const int most = held_bits - 2, passes = (bits + most - 1) / most;
+  for (int k = 0; k < passes; ++k)
+    plan.radices.push_back(1u << (bits * (k + 1) / passes - bits * k / passes));
+  return plan;
+}
+
+void run_pass(Backend& backend, const FftRows& fft, const View& from, const View& to,
+              std::uint32_t held, std::uint64_t span, std::uint32_t radix, double factor) {
+  const bool wide = fft.type == Type::f64;
+  const FftPass pass{.radix = radix, .jobs = held / radix, .wide = wide};
+  const KernelText& kernel = stored_kernel(pass.key(), [&] { return fft_pass_kernel(pass); });
+  const std::uint64_t numbers = fft.rows * fft.length, jobs = numbers / radix;
+  const View roots = table(Table::pass, span * radix, radix, fft.type);
+  const std::uint64_t root_count =
+      radix + kFineRoots + std::max<std::uint64_t>(1, span * radix / kFineRoots);
+  const Argument arguments[] = {
+      complex_argument(backend, from, numbers, fft.type, Access::read),
+      complex_argument(backend, to, numbers, fft.type, Access::write),
+      complex_argument(backend, roots, root_count, fft.type, Access::read)};
+  const bool load_near = fft.length / radix >= pass.jobs, store_near = span >= pass.jobs;
+  const auto [low, high] = number_words(factor, wide);
+  const std::uint32_t words[] = {word(jobs), word(fft.length), word(span), load_near,
+                                 store_near, fft.inverse,      low,        high};
+  const std::uint64_t groups = (jobs + pass.jobs - 1) / pass.jobs;
+  const std::uint64_t across =
+      std::min<std::uint64_t>(groups, std::min(backend.limits().groups, 32768u));
+  backend.launch({.kernel = &kernel,
+                  .arguments = arguments,
+                  .words = words,
+                  .groups = {word(across), word((groups + across - 1) / across)}});
+}
+
+View scratch(const FftRows& fft) {
+  return {std::make_shared<Storage>(2 * fft.rows * fft.length * size_of(fft.type), "fft"), 0, {}};
+}
+
+void power_of_two(Backend& backend, const FftRows& fft) {
+  const Plan plan = plan_of(backend.limits(), fft.length, fft.type == Type::f64);
+  View from = fft.source;
+  std::uint64_t span = 1;
+  for (std::size_t k = 0; k < plan.radices.size(); ++k) {
+    const bool last = k + 1 == plan.radices.size();
+    const View to = last ? fft.target : scratch(fft);
+    run_pass(backend, fft, from, to, plan.held, span, plan.radices[k], last ? fft.factor : 1);
+    span *= plan.radices[k];
+    from = to;
+  }
+}
+
+void run_chirp(Backend& backend, const FftRows& from, const FftRows& to, const View& chirp,
+               std::uint64_t valid, bool swap_in, bool swap_out, double factor) {
+  const bool wide = from.type == Type::f64;
+  const KernelText& kernel =
+      stored_kernel(wide ? "chirp f64" : "chirp f32", [&] { return chirp_kernel(wide); });
+  const std::uint64_t count = to.rows * to.length;
+  const Argument arguments[] = {
+      complex_argument(backend, from.source, from.rows * from.length, from.type, Access::read),
+      complex_argument(backend, chirp, valid, from.type, Access::read),
+      complex_argument(backend, to.target, count, to.type, Access::write)};
+  const auto [low, high] = number_words(factor, wide);
+  const std::uint32_t words[] = {
+      word(count), word(to.length), word(from.length), word(valid), swap_in, swap_out, low, high};
+  backend.launch({.kernel = &kernel,
+                  .arguments = arguments,
+                  .words = words,
+                  .groups = item_groups(backend, count)});
+}
+
+/// A convolution with a chirp, by transforms of the next power of two that holds it.
+/// Source: Bluestein, A linear filtering approach to the computation of the DFT, 1970.
+void bluestein(Backend& backend, const FftRows& fft) {
+  const std::uint64_t length = std::bit_ceil(2 * fft.length - 1);
+  FftRows padded{.type = fft.type, .rows = fft.rows, .length = length};
+  if (padded.rows * length > (std::uint64_t{1} << 31)) {
+    throw Error(ErrorCode::Unsupported,
+                "fft: expected fewer numbers of a length that is no power "
+                "of two on a device, got a length of " +
+                    std::to_string(fft.length));
+  }
+  const View chirp = table(Table::chirp, fft.length, 0, fft.type);
+  const View transform = table(Table::chirp_transform, fft.length, length, fft.type);
+  const auto through = [&](const View& from, bool inverse, double factor) {
+    FftRows step = padded;
+    step.source = from;
+    step.target = scratch(padded);
+    step.inverse = inverse;
+    step.factor = factor;
+    power_of_two(backend, step);
+    return step.target;
+  };
+  FftRows to = padded;
+  to.target = scratch(padded);
+  run_chirp(backend, fft, to, chirp, fft.length, fft.inverse, false, 1);
+  FftRows spectrum = padded;
+  spectrum.source = through(to.target, false, 1);
+  to.target = scratch(padded);
+  run_chirp(backend, spectrum, to, transform, length, false, false, 1);
+  FftRows convolved = padded;
+  convolved.source = through(to.target, true, 1 / static_cast<double>(length));
+  run_chirp(backend, convolved, fft, chirp, fft.length, false, fft.inverse, fft.factor);
+}
+
+void short_dft(Backend& backend, const FftRows& fft) {
+  const bool wide = fft.type == Type::f64;
+  const KernelText& kernel =
+      stored_kernel(wide ? "dft f64" : "dft f32", [&] { return short_dft_kernel(wide); });
+  const std::uint64_t count = fft.rows * fft.length;
+  const Argument arguments[] = {
+      complex_argument(backend, fft.source, count, fft.type, Access::read),
+      complex_argument(backend, fft.target, count, fft.type, Access::write),
+      complex_argument(backend, table(Table::roots, fft.length, 0, fft.type), fft.length, fft.type,
+                       Access::read)};
+  const auto [low, high] = number_words(fft.factor, wide);
+  const std::uint32_t words[] = {word(count), word(fft.length), fft.inverse, low, high};
+  backend.launch({.kernel = &kernel,
+                  .arguments = arguments,
+                  .words = words,
+                  .groups = item_groups(backend, count)});
+}
+
+}  // namespace
+
+void fft_on_device(Backend& backend, const FftRows& fft) {
+  const bool power = std::has_single_bit(fft.length);
+  if (power && fft.length >= 8) return power_of_two(backend, fft);
+  if (fft.length <= kShort) return short_dft(backend, fft);
+  bluestein(backend, fft);
+}
+
+}  // namespace topograd::ops::detail

@@ -1,0 +1,239 @@
+// Finding what is near or large: cosine similarity and the k largest.
+#include <topograd/ops/tensor/search.hpp>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/ops/tensor/kernel_store.hpp>
+#include <topograd/ops/tensor/matmul.hpp>
+#include <topograd/ops/tensor/reduce.hpp>
+#include <topograd/ops/tensor/search_text.hpp>
+#include <topograd/ops/tensor/state.hpp>
+#include <topograd/runtime/cpu/pool.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace topograd::ops {
+namespace {
+
+using codegen::Precision;
+using detail::View;
+
+Precision precision_of(Type type) { return type == Type::f64 ? Precision::f64 : Precision::f32; }
+std::uint32_t word(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
+
+struct Similarity {
+  View query, targets, result;
+  Type type;
+  std::uint64_t queries, rows, depth;
+};
+
+template <class T>
+void compare_on_cpu(const Similarity& s) {
+  const T* query = detail::host_read<T>(s.query);
+  const T* targets = detail::host_read<T>(s.targets);
+  T* result = detail::host_write<T>(s.result);
+  runtime::cpu::Pool pool(0);
+  const std::size_t grain = std::max<std::uint64_t>(1, 16384 / std::max<std::uint64_t>(1, s.depth));
+  pool.for_ranges(s.queries * s.rows, grain, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t k = begin; k < end; ++k) {
+      const T* q = query + k / s.rows * s.depth;
+      const T* t = targets + k % s.rows * s.depth;
+      double product = 0, length = 0, query_length = 0;
+      for (std::size_t i = 0; i < s.depth; ++i) {
+        const double a = static_cast<double>(q[i]), b = static_cast<double>(t[i]);
+        product += a * b;
+        length += b * b;
+        query_length += a * a;
+      }
+      const double scale = std::sqrt(length) * std::sqrt(query_length);
+      result[k] = static_cast<T>(scale == 0 ? 0 : product / scale);
+    }
+  });
+}
+
+void compare_on_device(Backend& backend, const Similarity& s) {
+  const Precision precision = precision_of(s.type);
+  const KernelText& kernel =
+      detail::stored_kernel(s.type == Type::f64 ? "cosine f64" : "cosine f32",
+                            [&] { return detail::cosine_kernel(precision); });
+  const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);
+  const std::uint64_t across = std::min((s.rows + 7) / 8, most);
+  const std::uint64_t rounds = ((s.rows + 7) / 8 + across - 1) / across;
+  if (s.queries > backend.limits().groups ||
+      rounds * (s.depth / 32 + 10) > backend.limits().loop_iterations) {
+    throw Error(ErrorCode::Unsupported,
+                "cosine_similarity: expected fewer queries or numbers for this device, got " +
+                    std::to_string(s.queries) + " of " + std::to_string(s.depth));
+  }
+  const Argument arguments[] = {
+      detail::argument(backend, s.query, s.queries * s.depth, s.type, Access::read),
+      detail::argument(backend, s.targets, s.rows * s.depth, s.type, Access::read),
+      detail::argument(backend, s.result, s.queries * s.rows, s.type, Access::write)};
+  const std::uint32_t words[] = {word(s.rows), word(s.depth)};
+  backend.launch({.kernel = &kernel,
+                  .arguments = arguments,
+                  .words = words,
+                  .groups = {word(across), word(s.queries)}});
+}
+
+/// The same by other operations, which have derivatives.
+Tensor similarity_of_parts(const Tensor& query, const Tensor& targets) {
+  const Tensor lengths =
+      sqrt(sum(square(query), {-1}, true)) * sqrt(sum(square(targets), {-1})).reshape({1, -1});
+  return matmul(query, targets.transpose()) / lengths;
+}
+
+}  // namespace
+
+Tensor cosine_similarity(const Tensor& query, const Tensor& targets) {
+  const Tensor both[] = {query, targets};
+  const Type type = detail::common_type("cosine_similarity", both);
+  const auto device = detail::common_device("cosine_similarity", both);
+  if ((query.rank() != 1 && query.rank() != 2) || targets.rank() != 2 ||
+      query.size(-1) != targets.size(1)) {
+    throw Error(ErrorCode::Shape,
+                "cosine_similarity: expected a query (d) or (q, d) and targets (n, d), got " +
+                    to_text(query.shape()) + " and " + to_text(targets.shape()));
+  }
+  const std::int64_t queries = query.rank() == 2 ? query.size(0) : 1, rows = targets.size(0);
+  const Shape shape = query.rank() == 2 ? Shape{queries, rows} : Shape{rows};
+  if (detail::wants_grad(both))
+    return similarity_of_parts(query.reshape({queries, query.size(-1)}), targets).reshape(shape);
+  const Tensor out = detail::make_tensor(shape, type, device);
+  if (out.count() == 0) return out;
+  const Similarity s{detail::contiguous_data(query.to(type)),
+                     detail::contiguous_data(targets.to(type)),
+                     out.state()->data,
+                     type,
+                     static_cast<std::uint64_t>(queries),
+                     static_cast<std::uint64_t>(rows),
+                     static_cast<std::uint64_t>(targets.size(1))};
+  const std::vector<std::shared_ptr<Storage>> inputs = {s.query.storage, s.targets.storage};
+  const std::vector<std::shared_ptr<Storage>> outputs = {s.result.storage};
+  OpCall call{.op = Op::Reduce,
+              .kernel = {0x636f73, type == Type::f64 ? 1u : 0u},
+              .size = s.queries * s.rows * s.depth};
+  call.inputs = inputs;
+  call.outputs = outputs;
+  call.on_cpu = [&] { type == Type::f64 ? compare_on_cpu<double>(s) : compare_on_cpu<float>(s); };
+  call.on_device = [&](Backend& backend) { compare_on_device(backend, s); };
+  detail::run_op(std::move(call), device, type);
+  return out;
+}
+
+namespace {
+
+struct Selection {
+  View source, values, indices;
+  Type type;
+  std::uint64_t rows, depth, k;
+};
+
+template <class T>
+void select_on_cpu(const Selection& s) {
+  const T* source = detail::host_read<T>(s.source);
+  T* values = detail::host_write<T>(s.values);
+  T* indices = detail::host_write<T>(s.indices);
+  runtime::cpu::Pool pool(0);
+  pool.for_ranges(s.rows, 1, [&](std::size_t row, std::size_t) {
+    const T* from = source + row * s.depth;
+    std::vector<std::uint32_t> order(s.depth);
+    std::iota(order.begin(), order.end(), 0u);
+    const auto before = [&](std::uint32_t i, std::uint32_t j) {
+      const T a = from[i], b = from[j];
+      if (std::isnan(a) != std::isnan(b)) return std::isnan(a);
+      if (!std::isnan(a) && a != b) return a > b;
+      return i < j;
+    };
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(s.k), order.end(),
+                      before);
+    for (std::size_t n = 0; n < s.k; ++n) {
+      values[row * s.k + n] = from[order[n]];
+      indices[row * s.k + n] = static_cast<T>(order[n]);
+    }
+  });
+}
+
+/// Pieces of long rows first, then what was found in them.
+void select_on_device(Backend& backend, const Selection& s) {
+  const Precision precision = precision_of(s.type);
+  const KernelText& kernel = detail::stored_kernel(s.type == Type::f64 ? "top_k f64" : "top_k f32",
+                                                   [&] { return detail::top_k_kernel(precision); });
+  View source = s.source, places = s.source;
+  std::uint64_t depth = s.depth;
+  for (bool carried = false;; carried = true) {
+    const std::uint64_t segment = std::max<std::uint64_t>(8192, 4 * s.k);
+    const std::uint64_t pieces = depth <= 2 * segment ? 1 : (depth + segment - 1) / segment;
+    const std::uint64_t found = s.rows * pieces * s.k;
+    const auto scratch = [&] {
+      return View{std::make_shared<Storage>(found * size_of(s.type), "top_k"), 0, {}};
+    };
+    const View values = pieces == 1 ? s.values : scratch();
+    const View indices = pieces == 1 ? s.indices : scratch();
+    const Argument arguments[] = {
+        detail::argument(backend, source, s.rows * depth, s.type, Access::read),
+        detail::argument(backend, places, s.rows * depth, s.type, Access::read),
+        detail::argument(backend, values, found, s.type, Access::write),
+        detail::argument(backend, indices, found, s.type, Access::write)};
+    const std::uint64_t length = pieces == 1 ? depth : segment;
+    if (s.k * (length / 256 + 12) > backend.limits().loop_iterations) {
+      throw Error(
+          ErrorCode::Unsupported,
+          "top_k: expected a smaller k for the loops of this device, got " + std::to_string(s.k));
+    }
+    const std::uint32_t words[] = {word(s.rows), word(depth), word(length),
+                                   word(pieces), word(s.k),   carried};
+    const std::uint64_t groups = s.rows * pieces;
+    const std::uint64_t across =
+        std::min<std::uint64_t>(groups, std::min(backend.limits().groups, 32768u));
+    backend.launch({.kernel = &kernel,
+                    .arguments = arguments,
+                    .words = words,
+                    .groups = {word(across), word((groups + across - 1) / across)}});
+    if (pieces == 1) return;
+    source = values;
+    places = indices;
+    depth = pieces * s.k;
+  }
+}
+
+}  // namespace
+
+TopK top_k(const Tensor& a, std::int64_t k) {
+  const Tensor wide = a.type() == Type::f16 ? a.to(Type::f32) : a;
+  const std::int64_t depth = a.size(-1);
+  if (k <= 0 || k > depth) {
+    throw Error(ErrorCode::InvalidArgument,
+                "top_k: expected 0 < k <= " + std::to_string(depth) + ", got " + std::to_string(k));
+  }
+  if (wide.type() == Type::f32 && depth > (1 << 24)) {
+    throw Error(ErrorCode::InvalidArgument,
+                "top_k: expected at most 16777216 entries of f32, got " + std::to_string(depth));
+  }
+  Shape shape = a.shape();
+  shape.back() = k;
+  const TopK out{detail::make_tensor(shape, wide.type(), a.placed()),
+                 detail::make_tensor(shape, wide.type(), a.placed())};
+  const Selection s{detail::contiguous_data(wide),
+                    out.values.state()->data,
+                    out.indices.state()->data,
+                    wide.type(),
+                    static_cast<std::uint64_t>(a.count() / depth),
+                    static_cast<std::uint64_t>(depth),
+                    static_cast<std::uint64_t>(k)};
+  if (s.rows == 0) return out;
+  const std::vector<std::shared_ptr<Storage>> inputs = {s.source.storage};
+  const std::vector<std::shared_ptr<Storage>> outputs = {s.values.storage, s.indices.storage};
+  OpCall call{.op = Op::Sort,
+              .kernel = {0x746f706b, s.type == Type::f64 ? 1u : 0u},
+              .size = s.rows * s.depth};
+  call.inputs = inputs;
+  call.outputs = outputs;
+  call.on_cpu = [&] { s.type == Type::f64 ? select_on_cpu<double>(s) : select_on_cpu<float>(s); };
+  call.on_device = [&](Backend& backend) { select_on_device(backend, s); };
+  detail::run_op(std::move(call), a.placed(), s.type);
+  return out;
+}
+
+}  // namespace topograd::ops

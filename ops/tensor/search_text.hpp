@@ -1,0 +1,19 @@
+// Internal: kernels of cosine similarity and of the k largest.
+#pragma once
+
+#include <topograd/codegen/glsl_text.hpp>
+#include <topograd/ops/kernel_text.hpp>
+
+namespace topograd::ops::detail {
+
+/// Arguments query, targets, result; words rows, depth. Thirty-two invocations a row of targets.
+/// Workgroups: eight rows (in a loop), queries.
+KernelText cosine_kernel(codegen::Precision precision);
+
+/// The k largest of pieces of rows. Arguments source, places, values, indices; words rows, depth,
+/// segment, pieces, k, carried. With `carried`, entry i of a row is of place places(i), or none
+/// where that is negative; else `places` is not read. Results (row, piece, k); what a piece does
+/// not have is of place -1. Workgroups: pieces of rows, in x and y.
+KernelText top_k_kernel(codegen::Precision precision);
+
+}  // namespace topograd::ops::detail
