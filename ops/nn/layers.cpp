@@ -28,7 +28,6 @@ std::vector<Tensor> all_parameters(std::initializer_list<Layer> layers) {
 
 }  // namespace
 
-Layer::Layer(std::function<Tensor(const Tensor&)> f) : f_(std::move(f)) {}
 Layer::Layer(std::function<Tensor(const Tensor&)> f, std::vector<Tensor> parameters)
     : f_(std::move(f)), parameters_(std::move(parameters)) {}
 

@@ -6,17 +6,26 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace topograd::ops::nn {
+
+class Layer;
+
+template <class F>
+concept TensorFunction =
+    std::is_invocable_r_v<Tensor, F, const Tensor&> && !std::is_base_of_v<Layer, F>;
 
 /// A function of tensors with parameters of its own. A handle: copies share the parameters.
 class Layer {
  public:
   /// A function without parameters: relu, tanh, softmax.
-  Layer(std::function<Tensor(const Tensor&)> f);  // NOLINT: functions are layers
-  Layer(Tensor (*f)(const Tensor&)) : Layer(std::function<Tensor(const Tensor&)>(f)) {}  // NOLINT
+  template <TensorFunction F>
+  Layer(F f)  // NOLINT: functions are layers
+      : f_(std::move(f)) {}
+  Layer(Tensor (*f)(const Tensor&)) : f_(f) {}  // NOLINT: of that name, the one for tensors
 
   Tensor operator()(const Tensor& x) const { return f_(x); }
   const std::vector<Tensor>& parameters() const { return parameters_; }

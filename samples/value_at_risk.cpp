@@ -1,0 +1,85 @@
+// Value at risk of a portfolio: correlated scenarios, the worst of them, and a histogram of all.
+#include <topograd/ops/tensors.hpp>
+
+#include <png.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+namespace ops = topograd::ops;
+
+// Bars, 4 pixels wide; those beyond `mark` are red.
+static bool draw_histogram(const std::string& path, const std::vector<double>& losses,
+                           double mark) {
+  constexpr int kBars = 120, kHeight = 240;
+  const auto [low, high] = std::ranges::minmax(losses);
+  std::vector<int> counts(kBars);
+  for (const double loss : losses)
+    ++counts[static_cast<std::size_t>(std::min(kBars - 1.0, (loss - low) / (high - low) * kBars))];
+  const int most = std::ranges::max(counts);
+  std::vector<png_byte> rgb(std::size_t{kBars} * 4 * kHeight * 3, 255);
+  for (int x = 0; x < kBars * 4; ++x) {
+    const int bar = x / 4,
+              top = kHeight - counts[static_cast<std::size_t>(bar)] * (kHeight - 10) / most;
+    const bool beyond = low + (bar + 0.5) * (high - low) / kBars > mark;
+    for (int y = x % 4 == 3 ? kHeight : top; y < kHeight; ++y) {
+      png_byte* pixel = rgb.data() + 3 * (y * kBars * 4 + x);
+      pixel[0] = beyond ? 200 : 60;
+      pixel[1] = beyond ? 50 : 90;
+      pixel[2] = beyond ? 50 : 160;
+    }
+  }
+  png_image file{};
+  file.version = PNG_IMAGE_VERSION;
+  file.width = kBars * 4;
+  file.height = kHeight;
+  file.format = PNG_FORMAT_RGB;
+  return png_image_write_to_file(&file, path.c_str(), 0, rgb.data(), 0, nullptr) != 0;
+}
+
+// value_at_risk OUT.png [scenarios] [best|cpu|vulkan]
+int main(int argc, char** argv) {
+  const std::string out = argc > 1 ? argv[1] : "value_at_risk.png";
+  const std::int64_t scenarios = argc > 2 ? std::atoll(argv[2]) : 100'000;
+  const std::string where = argc > 3 ? argv[3] : "best";
+  const ops::Device device = where == "cpu"      ? ops::Device::cpu()
+                             : where == "vulkan" ? ops::Device::vulkan()
+                                                 : ops::Device::best();
+  constexpr std::int64_t kAssets = 40, kFactors = 6;
+
+  // Returns of assets follow a few factors, and have some of their own.
+  const ops::Tensor loadings = (ops::randn({kFactors, kAssets}, 1) * 0.01).to(device);
+  const ops::Tensor own = (ops::rand({kAssets}, 2) * 0.01).to(device);
+  const ops::Tensor weights = (ops::rand({kAssets, 1}, 3) * (2e6 / kAssets)).to(device);
+  const ops::Tensor factors = ops::randn({scenarios, kFactors}, 4).to(device);
+  const ops::Tensor noise = ops::randn({scenarios, kAssets}, 5).to(device);
+  const ops::Tensor returns = ops::matmul(factors, loadings) + noise * own;
+  const ops::Tensor losses = ops::matmul(-returns, weights).reshape({scenarios});
+  const std::int64_t worst = std::max<std::int64_t>(1, scenarios / 100);
+  const ops::Tensor tail = ops::top_k(losses, worst).values;
+  const double at_risk = tail.slice(0, worst - 1, worst).item();
+  const double shortfall = ops::mean(tail).item();
+
+  // The portfolio is normal: its quantile is known, and so is the error of an estimate of it.
+  const ops::Tensor exposure = ops::matmul(loadings, weights);
+  const double deviation = std::sqrt(
+      (ops::sum(ops::square(exposure)) + ops::sum(ops::square(own * weights.reshape({kAssets}))))
+          .item());
+  constexpr double kQuantile = 2.3263478740408408;  // of 0.99
+  const double exact = kQuantile * deviation;
+  const double density =
+      std::exp(-kQuantile * kQuantile / 2) / std::sqrt(2 * 3.14159265358979) / deviation;
+  const double error = std::sqrt(0.01 * 0.99 / static_cast<double>(scenarios)) / density;
+  std::cout << scenarios << " scenarios on " << device.name() << ": 99 % value at risk " << at_risk
+            << " +- " << error << " (exact " << exact << "), expected shortfall " << shortfall
+            << "\n";
+  if (!draw_histogram(out, losses.values(), at_risk)) {
+    std::cerr << "value_at_risk: cannot write " << out << "\n";
+    return 2;
+  }
+  return std::abs(at_risk - exact) <= 3 * error ? 0 : 1;
+}
