@@ -80,6 +80,10 @@ std::string_view name(VectorOp op) {
     case VectorOp::trial_point: return "trial_point";
     case VectorOp::bounded_norms: return "bounded_norms";
     case VectorOp::bounded_trial: return "bounded_trial";
+    case VectorOp::expand: return "expand";
+    case VectorOp::contract: return "contract";
+    case VectorOp::contract_packed: return "contract_packed";
+    case VectorOp::scatter_rows: return "scatter_rows";
     case VectorOp::jacobi_scale: return "jacobi_scale";
     case VectorOp::precondition: return "precondition";
     case VectorOp::apply_preconditioner: return "apply_preconditioner";
@@ -137,8 +141,8 @@ KernelSource generate(const VectorKernelRequest& request) {
   check(request);
   Shader shader;
   VectorText body(request, shader);
-  const bool known = write_plain(body) || write_box(body) || write_precondition(body) ||
-                     write_conjugate_gradients(body);
+  const bool known = write_plain(body) || write_box(body) || write_charts(body) ||
+                     write_precondition(body) || write_conjugate_gradients(body);
   if (!known) {
     refuse(request, "expected an op of the table");
   }

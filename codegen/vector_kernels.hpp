@@ -87,6 +87,13 @@ enum class VectorOp {
                   ///< fixed, or on a bound that −g points out of; gradient = 0 where held
   bounded_trial,  ///< result = Π(first_operand + scalars[a] step); partials: model decrease,
                   ///< Σ (result − first_operand)², g·step
+  // blocks on manifolds: block b < count lies at outputs[b]; entry (i, j) of its basis P, a square
+  // matrix, is second_operand[(i * width + j) * count + b]
+  expand,           ///< result = P first_operand
+  contract,         ///< result = Pᵀ result
+  contract_packed,  ///< blocks = Pᵀ blocks P; the packed triangle of block b is at starts[b]
+  scatter_rows,     ///< coordinate j of a block of result = scalars[a] first_operand[j * count + b]
+                    ///< + scalars[b] second_operand, a vector here
   // preconditioner, by blocks
   jacobi_scale,  ///< scale_j = 1 / (1 + √H_jj)
   precondition,  ///< damping, and inverse of each damped block; rows of fixed scalars are the

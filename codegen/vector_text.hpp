@@ -71,6 +71,8 @@ class VectorText {
 bool write_plain(VectorText& out);
 /// Writes the body of an op of steps within a box; false if the op is not one of these.
 bool write_box(VectorText& out);
+/// Writes the body of an op of blocks on manifolds; false if the op is not one of these.
+bool write_charts(VectorText& out);
 /// Writes the body of a preconditioner or conjugate-gradient op; false if the op is not one of
 /// these.
 bool write_precondition(VectorText& out);

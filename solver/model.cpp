@@ -2,6 +2,7 @@
 #include <topograd/solver/model.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/solver/charts.hpp>
 
 #include <limits>
 
@@ -70,6 +71,7 @@ ProblemModel make_model(const char* call, const Problem& problem, bool with_loss
   out.model.uniforms.assign(problem.uniforms().begin(), problem.uniforms().end());
   out.model.constant.assign(problem.constant_mask().begin(), problem.constant_mask().end());
   take_bounds(problem, out.model);
+  if (out.model.lower.empty()) out.model.charts = make_charts(problem);
   return out;
 }
 

@@ -154,9 +154,22 @@ struct Solver::Impl {
     if (wants_host_) summary_.unknowns = space.size();
   }
 
-  /// Engines know bounds where they solve for the step, which is by conjugate gradients.
+  /// A device can move blocks on their manifolds. Not in two precisions: the gradient in f64 may
+  /// have a large part across the tangents, which tangents in f32 do not take out of it.
+  bool charts_suffice() const {
+    return !takes_energies(options_.method) && why_host_ == kOnlyManifolds && model_.model.charts &&
+           options_.precision != Precision::mixed;
+  }
+
+  /// Engines know bounds, and devices manifolds, where they solve for the step, which is by
+  /// conjugate gradients.
   bool engine_can_step() {
-    if (takes_energies(options_.method) || why_host_ != kOnlyBounds) return false;
+    if (takes_energies(options_.method)) return false;
+    if (charts_suffice()) {
+      if (session_.tiers || session_.engine->backend() == "cpu") return false;
+    } else if (why_host_ != kOnlyBounds) {
+      return false;
+    }
     if (options_.linear_solver == LinearSolver::pcg) return true;
     if (options_.linear_solver != LinearSolver::automatic) return false;
     if (session_.planned_backend() == "cpu") return false;  // a factor is better, and the host's
@@ -183,7 +196,8 @@ struct Solver::Impl {
     if (session_.engine) {
       go_on();
     } else {
-      open(open_session(model_, options_, true, "solve"));
+      // The interpreter could not serve first where the device is to move on manifolds.
+      open(open_session(model_, options_, !charts_suffice(), "solve"));
     }
     try {
       run_method();

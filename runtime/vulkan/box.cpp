@@ -71,6 +71,12 @@ void VulkanEngine::record_point_norms(CommandList& list) {
     table.set(BufferRole::lower_bounds, lower_);
     table.set(BufferRole::upper_bounds, upper_);
   }
+  if (charted()) {
+    record_gradient_moves(list);
+    list.barrier();
+    table.set(BufferRole::fixed, fixed_);
+    table.set(BufferRole::gradient, result_);
+  }
   const auto n = static_cast<std::uint32_t>(model_.scalars);
   const std::uint32_t groups = vectors_->workgroups(n);
   vectors_->record(list,
@@ -87,6 +93,7 @@ void VulkanEngine::record_move(CommandList& list, Scalar length) {
   table.set(BufferRole::first_operand, x_);
   table.set(BufferRole::result, trial_);
   const auto n = static_cast<std::uint32_t>(model_.scalars);
+  if (charted()) return record_charted_move(list, length);
   if (!bounded() && length != Scalar::one) {
     table.set(BufferRole::second_operand, step_);
     vectors_->record(

@@ -14,7 +14,7 @@ using codegen::StepTime;
 
 BindingTable VulkanEngine::solver_table() {
   BindingTable table;
-  table.set(BufferRole::fixed, bounded() ? held_ : fixed_);
+  table.set(BufferRole::fixed, shaped() ? held_ : fixed_);
   table.set(BufferRole::gradient, gradient_);
   table.set(BufferRole::direction, direction_);
   table.set(BufferRole::step, step_);
@@ -63,7 +63,7 @@ std::uint32_t VulkanEngine::record_by_blocks(CommandList& list, VectorOps::Run r
 /// direction up to date as it reads it.
 bool VulkanEngine::can_fuse() {
   if (can_fuse_) return *can_fuse_;
-  bool possible = context_.rung.accumulation == Accumulation::gather_recompute &&
+  bool possible = !charted() && context_.rung.accumulation == Accumulation::gather_recompute &&
                   !use_stored_jacobian() && options_.max_instances_per_dispatch == 0;
   std::size_t covered = 0;
   for (const GatherUse& use : possible ? gather_order(Pass::jtjp) : std::vector<GatherUse>()) {
@@ -172,10 +172,14 @@ std::uint32_t VulkanEngine::record_direction_and_product(CommandList& list,
                     .constants = {.count = n, .sums_count = groups, .sums_stride = groups}},
                    table);
   list.barrier();
-  Operands predicated = operands(x_, &direction_);
+  Operands predicated = operands(x_, &record_expanded(list, direction_));
   predicated.scalars = &decision_;
   record_product(list, predicated, product_);
   list.barrier();
+  if (charted()) {
+    charts_->record_contract(list, product_);
+    list.barrier();
+  }
   return vectors_->record(list, {.op = VectorOp::cg_curvature, .constants = {.count = n}}, table);
 }
 

@@ -13,6 +13,10 @@ namespace {
 /// Pieces of diagonal blocks begin at multiples of so many numbers, where buffers can be bound.
 constexpr std::uint64_t kBlockAlignment = 256;
 
+bool same_charts(const Charts* a, const Charts* b) {
+  return a == b || (a != nullptr && b != nullptr && *a == *b);
+}
+
 }  // namespace
 
 VulkanEngine::VulkanEngine(const Model& model, const EngineOptions& options)
@@ -93,7 +97,7 @@ void VulkanEngine::build() {
 void VulkanEngine::make_vectors() {
   const bool masked = std::any_of(model_.constant.begin(), model_.constant.end(),
                                   [](std::uint8_t c) { return c != 0; });
-  vectors_ = std::make_unique<VectorOps>(context_, masked || bounded());
+  vectors_ = std::make_unique<VectorOps>(context_, masked || shaped());
   lay_out_blocks();
   const std::uint64_t n = model_.scalars;
   const std::uint64_t bytes = n * context_.element_bytes();
@@ -121,6 +125,7 @@ void VulkanEngine::make_vectors() {
   scale_is_set_ = false;
   write_constants();
   make_box();
+  make_charts();
   partials_ = vectors_->make_partials(4ull * (block_groups() + vectors_->workgroups(n)));
   decision_ = vectors_->make_partials(codegen::kScalarCount);
   can_fuse_.reset();
@@ -136,7 +141,7 @@ void VulkanEngine::make_vectors() {
 void VulkanEngine::write_constants() {
   uniforms_ = make_buffer(context_, model_.uniforms, "uniforms");
   std::vector<std::uint32_t> fixed(model_.constant.begin(), model_.constant.end());
-  if (bounded()) fixed.resize(model_.scalars, 0);
+  if (shaped()) fixed.resize(model_.scalars, 0);
   fixed_ = make_buffer(context_, fixed, "fixed");
 }
 
@@ -179,8 +184,9 @@ void VulkanEngine::refresh(const Model& model) {
               model.terms[k].loss != source_.terms[k].loss ||
               model.terms[k].batch->structure_version() != structure_versions_[k];
   }
-  const bool constants =
-      model.constant != source_.constant || model.lower.empty() != source_.lower.empty();
+  const bool constants = model.constant != source_.constant ||
+                         model.lower.empty() != source_.lower.empty() ||
+                         !same_charts(model.charts.get(), source_.charts.get());
   const bool uniforms = model.uniforms != source_.uniforms;
   source_ = model;
   if (rebuild || constants) return same_unknowns ? this->rebuild() : build();

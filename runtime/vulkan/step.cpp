@@ -31,6 +31,7 @@ void VulkanEngine::record_linearize(CommandList& list) {
   record_blocks(list, operands(x_));
   if (use_stored_jacobian()) record_jacobians(list);
   record_cost(list, x_, Scalar::cost);
+  record_tangents(list);
   record_point_norms(list);
   list.barrier();
   vectors_->record_read(list);
@@ -200,7 +201,7 @@ StepReport VulkanEngine::rescale_step(double length) {
   submit(rescaled_list_);
   const auto values = read_scalars();
   const double moved = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
-  return {.step_norm = bounded() ? moved : length * step_norm_,
+  return {.step_norm = shaped() ? moved : length * step_norm_,
           .trial_cost = values[codegen::slot(Scalar::trial_cost)]};
 }
 

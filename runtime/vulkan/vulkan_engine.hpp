@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/runtime/order.hpp>
+#include <topograd/runtime/vulkan/device_charts.hpp>
 #include <topograd/runtime/vulkan/device_term.hpp>
 #include <topograd/runtime/vulkan/riders.hpp>
 #include <topograd/runtime/vulkan/rows.hpp>
@@ -235,6 +236,19 @@ class VulkanEngine final : public Engine {
   /// trial_ = x + length δ, with its report.
   void record_move(CommandList& list, Scalar length);
 
+  // charts.cpp: steps on manifolds
+  bool charted() const { return model_.charts != nullptr; }
+  /// Some scalars take no part in steps that are not constant.
+  bool shaped() const { return bounded() || charted(); }
+  void make_charts();
+  /// Gradient and diagonal blocks in tangent coordinates.
+  void record_tangents(CommandList& list);
+  /// gradient_ = 0 where fixed; result_ = x less the point that −g leads to.
+  void record_gradient_moves(CommandList& list);
+  void record_charted_move(CommandList& list, Scalar length);
+  /// The direction in coordinates of x.
+  const Buffer& record_expanded(CommandList& list, const Buffer& direction);
+
   // copy_rate.cpp
   double time_copies();
 
@@ -296,8 +310,10 @@ class VulkanEngine final : public Engine {
   std::optional<bool> can_fuse_;           // known once the lists are prepared
   std::vector<FusedProduct> fused_order_;  // if so
   Buffer failures_;                        // one u32, where a term has guards
-  Buffer lower_, upper_, held_;            // where there is a box
-  std::vector<Buffer> jacobians_;          // by term, where J·p is computed from a stored Jacobian
+  Buffer lower_, upper_, held_;            // where there is a box; held_ also under charts
+  std::unique_ptr<DeviceCharts> charts_;
+  Buffer ambient_;                 // a direction, under charts
+  std::vector<Buffer> jacobians_;  // by term, where J·p is computed from a stored Jacobian
   std::map<std::pair<std::size_t, Pass>, Decision> decisions_;
   Mask mask_;
   bool masked_ = false;                              // its kernels serve

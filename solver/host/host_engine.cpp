@@ -244,7 +244,7 @@ bool needs_host(const Problem& problem, std::string& why) {
     if (there) why += (why.empty() ? "" : ", ") + std::string(what);
   };
   add(!problem.lower_bounds().empty() || !problem.upper_bounds().empty(), kOnlyBounds);
-  add(problem.has_manifolds(), "manifolds");
+  add(problem.has_manifolds(), kOnlyManifolds);
   add(!problem.host_blocks().empty(), "residuals on the host");
   return !why.empty();
 }

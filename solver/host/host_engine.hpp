@@ -99,8 +99,8 @@ class HostEngine final : public runtime::ForwardingEngine {
   bool basis_is_current_ = false, basis_is_there_ = false, gradient_is_current_ = false;
 };
 
-/// What needs_host() says of a problem that has bounds, and nothing else.
-inline constexpr std::string_view kOnlyBounds = "bounds";
+/// What needs_host() says of a problem that has bounds, or manifolds, and nothing else.
+inline constexpr std::string_view kOnlyBounds = "bounds", kOnlyManifolds = "manifolds";
 /// True if a solve of the problem asks for steps on the host; says why in `why`.
 bool needs_host(const Problem& problem, std::string& why);
 

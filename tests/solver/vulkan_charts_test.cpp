@@ -1,0 +1,175 @@
+// Steps on manifolds on a Vulkan device, against steps on the host, and what crosses the bus.
+#include <gtest/gtest.h>
+
+#include <topograd/frontend/manifold.hpp>
+#include <topograd/frontend/math.hpp>
+#include <topograd/solver/solve.hpp>
+
+#include <array>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "solver/step_walk.hpp"
+#include "support/validation.hpp"
+
+namespace topograd::test {
+namespace {
+
+using Quaternion4 = std::array<Value, 4>;
+
+Quaternion4 multiply(const Quaternion4& p, const Quaternion4& q) {
+  return {p[0] * q[0] - p[1] * q[1] - p[2] * q[2] - p[3] * q[3],
+          p[0] * q[1] + p[1] * q[0] + p[2] * q[3] - p[3] * q[2],
+          p[0] * q[2] - p[1] * q[3] + p[2] * q[0] + p[3] * q[1],
+          p[0] * q[3] + p[1] * q[2] - p[2] * q[1] + p[3] * q[0]};
+}
+
+Quaternion4 conjugate(const Quaternion4& q) { return {q[0], -q[1], -q[2], -q[3]}; }
+
+Vec3 rotate(const Quaternion4& q, const Vec3& v) {
+  const Quaternion4 r = multiply(multiply(q, {literal(0), v.x, v.y, v.z}), conjugate(q));
+  return {r[1], r[2], r[3]};
+}
+
+/// Poses around a loop, each seen from the one before and from two before, the first held: a
+/// rotation, a place and an axis of a camera (a unit vector) that is seen from both sides.
+std::unique_ptr<OwnedProblem> pose_graph() {
+  constexpr std::size_t kPoses = 24;
+  auto out = std::make_unique<OwnedProblem>();
+  for (std::size_t k = 0; k < kPoses; ++k) {
+    const double t = static_cast<double>(k), a = 0.13 * t + 0.05 * std::sin(3 * t);
+    const double e = 0.1 * std::cos(5 * t),
+                 n = std::sqrt(std::cos(a) * std::cos(a) + std::sin(a) * std::sin(a) + 2 * e * e);
+    out->x.insert(out->x.end(), {std::cos(a) / n, e / n, -e / n, std::sin(a) / n});
+  }
+  for (std::size_t k = 0; k < kPoses; ++k) {
+    const double a = 0.26 * static_cast<double>(k);
+    out->x.insert(out->x.end(), {4 * std::cos(a) + 0.2 * std::sin(7 * a), 4 * std::sin(a), 0.3});
+  }
+  const Parameters q = out->problem.add_parameters(std::span(out->x).first(4 * kPoses), 4);
+  const Parameters p = out->problem.add_parameters(std::span(out->x).subspan(4 * kPoses), 3);
+  const auto rotation = [&](std::size_t k) {
+    return Quaternion4{q(k, 0), q(k, 1), q(k, 2), q(k, 3)};
+  };
+  for (std::size_t k = 0; k < kPoses; ++k) {
+    for (const std::size_t step : {std::size_t{1}, std::size_t{2}}) {
+      const std::size_t next = (k + step) % kPoses;
+      const double turn = 0.13 * static_cast<double>(step);
+      const Quaternion4 between = multiply(conjugate(rotation(k)), rotation(next));
+      // Half the axis times the sine of half the angle: the observed turn is about z.
+      const double sign = next < k ? -1 : 1;
+      out->problem.add_residual(
+          {5.0 * between[1], 5.0 * between[2], 5.0 * (between[3] - sign * std::sin(turn))});
+      const Vec3 seen = rotate(conjugate(rotation(k)), p.vec3(next) - p.vec3(k));
+      out->problem.add_residual({seen.x - 0.1 * turn, seen.y - 8 * turn, seen.z});
+    }
+  }
+  out->problem.set_constant(q, 0);
+  out->problem.set_constant(p, 0);
+  out->problem.set_manifold(q, Manifold::quaternion());
+  return out;
+}
+
+Manifold circle() {
+  return Manifold::custom(2, 1, [](std::span<const Value> x, std::span<const Value> delta) {
+    const Value c = cos(delta[0]), s = sin(delta[0]);
+    return std::vector<Value>{c * x[0] - s * x[1], s * x[0] + c * x[1]};
+  });
+}
+
+/// Points that repel their neighbours on spheres of different sizes, some of them free and some
+/// held, pairs on circles, rotations as axis and angle, and a product.
+std::unique_ptr<OwnedProblem> mixture() {
+  constexpr std::size_t kCount = 30;
+  auto out = std::make_unique<OwnedProblem>();
+  std::vector<double>& v = out->x;
+  for (std::size_t k = 0; k < kCount; ++k) {
+    const double t = static_cast<double>(k);
+    v.insert(v.end(), {1 + std::sin(t), std::cos(2 * t), 0.5 * std::sin(3 * t)});
+  }
+  for (std::size_t k = 0; k < kCount; ++k) {
+    const double t = 0.4 * static_cast<double>(k);
+    v.insert(v.end(), {std::cos(t), std::sin(t)});
+  }
+  for (std::size_t k = 0; k < kCount; ++k) {
+    const double t = static_cast<double>(k);
+    v.insert(v.end(), {0.5 * std::sin(t), 0.4 * std::cos(t), 0.3 + 0.01 * t, 0.6, 0, -0.8, 0, t});
+  }
+  Problem& problem = out->problem;
+  const Parameters s = problem.add_parameters(std::span(v).first(3 * kCount), 3);
+  const Parameters c = problem.add_parameters(std::span(v).subspan(3 * kCount, 2 * kCount), 2);
+  const Parameters m = problem.add_parameters(std::span(v).subspan(5 * kCount), 8);
+  for (std::size_t k = 0; k < kCount; ++k) {
+    const std::size_t n = (k + 1) % kCount;
+    const double t = static_cast<double>(k);
+    const Vec3 gap = s.vec3(k) - s.vec3(n);
+    problem.add_residual({gap.x - 0.5, gap.y + 0.2, gap.z - 0.1 * std::sin(t)});
+    problem.add_residual({c(k, 0) - c(n, 0) - 0.1, c(k, 1) + c(n, 1) - 0.3 * std::cos(t)});
+    problem.add_residual({m(k, 0) - m(n, 0) + 0.1 * c(k, 0), m(k, 1) - 0.2, m(k, 2) - 0.1 * t / 30,
+                          m(k, 3) - m(n, 4), m(k, 5) - 0.3, m(k, 6) + 0.4 * s(k, 2),
+                          m(k, 7) - 2.0 * m(k, 3)});
+  }
+  for (std::size_t k = 0; k < kCount; ++k) {
+    if (k % 4 != 3) problem.set_manifold(s, k, Manifold::sphere(3));
+    if (k % 7 == 2) problem.set_constant(s, k);
+  }
+  problem.set_constant(s, 3, 0b010);  // of a free one
+  problem.set_manifold(c, circle());
+  problem.set_manifold(m, Manifold::product(Manifold::so3_axis_angle(),
+                                            Manifold::eigen_quaternion(), Manifold::euclidean(1)));
+  return out;
+}
+
+class VulkanCharts : public VulkanTest {};
+
+TEST_F(VulkanCharts, StepsAreThoseOfTheHost) {
+  for (const Precision precision : {Precision::f64, Precision::f32}) {
+    SCOPED_TRACE(name(precision));
+    const SolverOptions options{.backend = Backend::vulkan, .precision = precision};
+    {
+      SCOPED_TRACE("pose graph");
+      expect_same_walk(pose_graph, options, "manifolds");
+    }
+    {
+      SCOPED_TRACE("mixture");
+      expect_same_walk(mixture, options, "manifolds", 8);
+    }
+  }
+}
+
+TEST_F(VulkanCharts, PointsStayOnTheirManifolds) {
+  const auto poses = pose_graph();
+  const Summary summary =
+      solve(poses->problem, {.backend = Backend::vulkan, .linear_solver = LinearSolver::pcg});
+  EXPECT_GT(summary.num_successful_steps, 2);
+  EXPECT_EQ(summary.unknowns, 6u * 23);
+  for (std::size_t k = 0; k < 24; ++k) {
+    double square = 0;
+    for (std::size_t j = 0; j < 4; ++j) square += poses->x[4 * k + j] * poses->x[4 * k + j];
+    EXPECT_NEAR(square, 1, 1e-12) << k;
+  }
+}
+
+TEST_F(VulkanCharts, NothingButScalarsCrossesTheBus) {
+  const auto poses = pose_graph();
+  const Summary summary =
+      solve(poses->problem, {.backend = Backend::vulkan, .linear_solver = LinearSolver::pcg});
+  const auto steps = static_cast<std::uint64_t>(summary.num_iterations());
+  EXPECT_EQ(summary.kernels_on_cpu, 0u);
+  // A linearisation, a step, perhaps one more length of it; x at the end.
+  EXPECT_LE(summary.readbacks, 3 * steps + 3);
+  EXPECT_LE(summary.submissions, 4 * steps + 5);
+  EXPECT_LT(summary.bytes_down, summary.readbacks * 256 + 2 * 8 * summary.parameters);
+}
+
+TEST_F(VulkanCharts, WhatADeviceCannotDoIsForTheHost) {
+  const auto mixed = pose_graph();
+  SolverOptions options{.backend = Backend::vulkan,
+                        .precision = Precision::mixed,
+                        .linear_solver = LinearSolver::pcg};
+  EXPECT_EQ(solve(mixed->problem, options).linear_solver_note, "steps on the host: manifolds");
+}
+
+}  // namespace
+}  // namespace topograd::test
