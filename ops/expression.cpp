@@ -1,0 +1,33 @@
+// Tracing of expressions.
+#include <topograd/ops/expression.hpp>
+
+#include <topograd/frontend/traced_function.hpp>
+#include <topograd/ir/passes/passes.hpp>
+
+#include <algorithm>
+
+namespace topograd::ops {
+
+Expression::Expression(const char* call, std::size_t inputs, const Function& function) {
+  topograd::detail::TracedFunction traced =
+      topograd::detail::trace_function(call, inputs, function);
+  program_ = ir::optimize(traced.program);
+  program_.leaves = traced.program.leaves;
+  numbers_ = std::move(traced.numbers);
+  hash_ = hash_of(program_);
+  operations_ = static_cast<double>(std::max<std::size_t>(1, ir::operation_count(program_)));
+}
+
+ir::Hash128 hash_of(const ir::Program& program) {
+  ir::Hash128 hash;
+  for (const ir::Node& node : program.nodes) {
+    hash.add(static_cast<std::uint64_t>(node.op));
+    for (const ir::Id arg : node.args) hash.add(arg);
+  }
+  for (const ir::Id output : program.outputs) hash.add(output);
+  hash.add(program.leaves.parameters);
+  hash.add(program.leaves.data);
+  return hash;
+}
+
+}  // namespace topograd::ops

@@ -1,0 +1,320 @@
+// Elements by index: gather, scatter with the ladder of atomics, and compact on top of a scan.
+#include <topograd/codegen/glsl_text.hpp>
+#include <topograd/ops/blocks.hpp>
+#include <topograd/ops/kernel_store.hpp>
+#include <topograd/ops/scan.hpp>
+
+#include <algorithm>
+#include <string>
+
+namespace topograd::ops {
+namespace {
+
+using codegen::text;
+
+void check_indices(const char* call, const Slice& index, std::uint64_t size, IndexCheck check) {
+  if (index.type != Type::u32) {
+    throw Error(
+        ErrorCode::InvalidArgument,
+        std::string(call) + ": expected indices of type u32, got " + std::string(name(index.type)));
+  }
+  if (check == IndexCheck::none) return;
+  const std::uint32_t* at = index.read<std::uint32_t>();
+  for (std::uint64_t i = 0; i < index.size; ++i) {
+    if (at[i] >= size) {
+      throw Error(ErrorCode::InvalidArgument, std::string(call) + ": index " + std::to_string(i) +
+                                                  " is " + std::to_string(at[i]) +
+                                                  ", expected below " + std::to_string(size));
+    }
+  }
+}
+
+/// Why a device cannot bind what is reached through indices, which cannot be cut in pieces.
+bool fits(const Backend& backend, const Slice& slice) {
+  return slice.bytes() <= backend.limits().binding_bytes;
+}
+
+[[noreturn]] void too_large(const char* call, const Backend& backend, const Slice& slice) {
+  throw Error(ErrorCode::OutOfDeviceMemory,
+              std::string(call) + ": " + std::to_string(slice.bytes()) +
+                  " bytes that indices reach are over the " +
+                  std::to_string(backend.limits().binding_bytes) + " that \"" +
+                  backend.facts().name + "\" binds at once");
+}
+
+std::uint32_t local_size(const Backend& backend) {
+  return std::min(256u, backend.limits().local_size);
+}
+
+/// Items of one launch, whose bindings begin at whole chunks.
+std::uint64_t chunk_of(const Backend& backend, std::size_t widest) {
+  return std::min<std::uint64_t>(backend.limits().binding_bytes / widest, 1u << 30) / 1024 * 1024;
+}
+
+KernelText gather_text(Type type, std::uint32_t local) {
+  const std::string t(glsl_name(type));
+  return make_kernel(
+      {.name = text("gather_", name(type)),
+       .local_size = {local, 1, 1},
+       .arguments = {{"x", t, Access::read}, {"at", "uint", Access::read}, {"y", t, Access::write}},
+       .words = {"count", "size"},
+       .body = text("  uint i = linear_item();\n  if (i >= count) return;\n",
+                    "  uint k = at(i);\n  if (k < size) {\n    y(i) = x(k);\n",
+                    "  } else {\n    y(i) = ", t, "(0);\n  }\n")});
+}
+
+void gather_on_device(Backend& backend, const Slice& x, const Slice& index, const Slice& output) {
+  if (!fits(backend, x)) too_large("gather", backend, x);
+  const std::uint32_t local = local_size(backend);
+  const KernelText& kernel = kernel_for(key_of("gather", static_cast<int>(x.type), local),
+                                        [&] { return gather_text(x.type, local); });
+  const std::uint64_t chunk = chunk_of(backend, size_of(x.type));
+  for (std::uint64_t begin = 0; begin < index.size; begin += chunk) {
+    const std::uint64_t items = std::min(chunk, index.size - begin);
+    const Argument arguments[] = {x.reads(backend), index.reads(backend, begin, items),
+                                  output.writes(backend, begin, items, begin > 0)};
+    const std::uint32_t words[] = {static_cast<std::uint32_t>(items),
+                                   static_cast<std::uint32_t>(x.size)};
+    backend.launch({.kernel = &kernel,
+                    .arguments = arguments,
+                    .words = words,
+                    .groups = linear_groups(backend, kernel, items)});
+  }
+}
+
+enum class Rung : std::uint8_t { store, integer, atomic, swap32, swap64 };
+
+/// The best way to add that the device has; nothing where it has none.
+std::optional<Rung> rung_for(const LaunchLimits& limits, Type type, Combine combine) {
+  if (combine == Combine::store) return Rung::store;
+  if (!is_floating(type)) return Rung::integer;
+  if (type == Type::f32) return limits.atomic_float32 ? Rung::atomic : Rung::swap32;
+  if (limits.atomic_float64) return Rung::atomic;
+  if (limits.int64_atomics && limits.int64) return Rung::swap64;
+  return std::nullopt;
+}
+
+/// `v` into element k of y. Bits are compared, so that a NaN ends the loop; the value that was
+/// found is the next one that is expected.
+std::string scatter_statement(Rung rung) {
+  switch (rung) {
+    case Rung::store: return "  y(k) = v;\n";
+    case Rung::integer:
+    case Rung::atomic: return "  atomicAdd(y(k), v);\n";
+    case Rung::swap32:
+      return "  uint expected = y(k);\n  for (;;) {\n"
+             "    precise float sum = uintBitsToFloat(expected) + v;\n"
+             "    uint found = atomicCompSwap(y(k), expected, floatBitsToUint(sum));\n"
+             "    if (found == expected) break;\n    expected = found;\n  }\n";
+    case Rung::swap64:
+      return "  uint64_t expected = y(k);\n  for (;;) {\n"
+             "    precise double sum = uint64BitsToDouble(expected) + v;\n"
+             "    uint64_t found = atomicCompSwap(y(k), expected, doubleBitsToUint64(sum));\n"
+             "    if (found == expected) break;\n    expected = found;\n  }\n";
+  }
+  return {};
+}
+
+KernelText scatter_text(Type type, Rung rung, std::uint32_t local) {
+  const std::string t(glsl_name(type));
+  std::string target = t;
+  KernelParts parts{.name = text("scatter_", name(type)), .local_size = {local, 1, 1}};
+  if (rung == Rung::atomic) parts.extensions = {"GL_EXT_shader_atomic_float"};
+  if (rung == Rung::swap32) target = "uint";
+  if (rung == Rung::swap64) {
+    target = "uint64_t";
+    parts.extensions = {"GL_EXT_shader_explicit_arithmetic_types_int64",
+                        "GL_EXT_shader_atomic_int64"};
+  }
+  parts.arguments = {
+      {"x", t, Access::read}, {"at", "uint", Access::read}, {"y", target, Access::read_write}};
+  parts.words = {"count", "size"};
+  parts.body = text("  uint i = linear_item();\n  if (i >= count) return;\n  uint k = at(i);\n",
+                    "  if (k >= size) return;\n  ", t, " v = x(i);\n", scatter_statement(rung));
+  return make_kernel(parts);
+}
+
+void scatter_on_device(Backend& backend, Combine combine, const Slice& x, const Slice& index,
+                       const Slice& target) {
+  if (!fits(backend, target)) too_large("scatter", backend, target);
+  const std::optional<Rung> rung = rung_for(backend.limits(), x.type, combine);
+  if (!rung) {
+    throw Error(ErrorCode::Unsupported,
+                "scatter: adding f64 expects float64 or int64 atomics, which \"" +
+                    backend.facts().name + "\" lacks");
+  }
+  const std::uint32_t local = local_size(backend);
+  const KernelText& kernel =
+      kernel_for(key_of("scatter", static_cast<int>(x.type), static_cast<int>(*rung), local),
+                 [&] { return scatter_text(x.type, *rung, local); });
+  const std::uint64_t chunk = chunk_of(backend, size_of(x.type));
+  for (std::uint64_t begin = 0; begin < index.size; begin += chunk) {
+    const std::uint64_t items = std::min(chunk, index.size - begin);
+    const Argument arguments[] = {x.reads(backend, begin, items),
+                                  index.reads(backend, begin, items), target.updates(backend)};
+    const std::uint32_t words[] = {static_cast<std::uint32_t>(items),
+                                   static_cast<std::uint32_t>(target.size)};
+    backend.launch({.kernel = &kernel,
+                    .arguments = arguments,
+                    .words = words,
+                    .groups = linear_groups(backend, kernel, items)});
+  }
+}
+
+template <class T>
+void scatter_on_cpu(Combine combine, const Slice& x, const Slice& index, const Slice& target) {
+  using W = std::conditional_t<std::is_same_v<T, std::int32_t>, std::uint32_t, T>;
+  const T* from = x.read<T>();
+  const std::uint32_t* at = index.read<std::uint32_t>();
+  T* to = reinterpret_cast<T*>(target.storage->write_host(true) + target.byte_offset());
+  for (std::uint64_t i = 0; i < index.size; ++i) {
+    if (at[i] >= target.size) continue;
+    T& place = to[at[i]];
+    place = combine == Combine::store
+                ? from[i]
+                : static_cast<T>(static_cast<W>(place) + static_cast<W>(from[i]));
+  }
+}
+
+KernelText compact_text(Type type, std::uint32_t local) {
+  const std::string t(glsl_name(type));
+  return make_kernel({.name = text("compact_", name(type)),
+                      .local_size = {local, 1, 1},
+                      .arguments = {{"x", t, Access::read},
+                                    {"flag", "uint", Access::read},
+                                    {"place", "uint", Access::read},
+                                    {"y", t, Access::write}},
+                      .words = {"count"},
+                      .body = "  uint i = linear_item();\n"
+                              "  if (i < count && flag(i) != 0u) y(place(i) - 1u) = x(i);\n"});
+}
+
+/// `place` is the inclusive scan of the flags.
+void compact_on_device(Backend& backend, const Slice& x, const Slice& flags, const Slice& place,
+                       const Slice& output) {
+  if (!fits(backend, output)) too_large("compact", backend, output);
+  const std::uint32_t local = local_size(backend);
+  const KernelText& kernel = kernel_for(key_of("compact", static_cast<int>(x.type), local),
+                                        [&] { return compact_text(x.type, local); });
+  const std::uint64_t chunk = chunk_of(backend, size_of(x.type));
+  for (std::uint64_t begin = 0; begin < x.size; begin += chunk) {
+    const std::uint64_t items = std::min(chunk, x.size - begin);
+    const Argument arguments[] = {
+        x.reads(backend, begin, items), flags.reads(backend, begin, items),
+        place.reads(backend, begin, items), output.writes(backend, 0, output.size, begin > 0)};
+    const std::uint32_t words[] = {static_cast<std::uint32_t>(items)};
+    backend.launch({.kernel = &kernel,
+                    .arguments = arguments,
+                    .words = words,
+                    .groups = linear_groups(backend, kernel, items)});
+  }
+}
+
+}  // namespace
+
+ExecutionStats gather_into(const Slice& x, const Slice& index, const Slice& output,
+                           IndexCheck check, const OpOptions& options) {
+  expect_size("gather", index.size, output.size);
+  check_indices("gather", index, x.size, check);
+  const std::shared_ptr<Storage> in[] = {x.storage, index.storage}, out[] = {output.storage};
+  const auto on_cpu = [&](auto element) {
+    using T = decltype(element);
+    const T* from = x.read<T>();
+    const std::uint32_t* at = index.read<std::uint32_t>();
+    T* to = output.write<T>();
+    for_blocks(index.size, [&](std::size_t, std::size_t first, std::size_t n) {
+      for (std::size_t i = first; i < first + n; ++i) to[i] = at[i] < x.size ? from[at[i]] : T{0};
+    });
+  };
+  const OpCall call{
+      .op = Op::Gather,
+      .kernel = key_of("gather", static_cast<int>(x.type)),
+      .size = index.size,
+      .features = {.bytes = 4.0 + 2.0 * static_cast<double>(size_of(x.type)),
+                   .pattern = runtime::hybrid::MemoryPattern::gather},
+      .inputs = in,
+      .outputs = out,
+      .on_cpu = [&] { with_type(x.type, on_cpu); },
+      .on_device = [&](Backend& backend) { gather_on_device(backend, x, index, output); },
+      .needs_float64 = x.type == Type::f64};
+  return run(call, options);
+}
+
+ExecutionStats scatter_into(Combine combine, const Slice& x, const Slice& index,
+                            const Slice& target, IndexCheck check, const OpOptions& options) {
+  expect_size("scatter", index.size, x.size);
+  check_indices("scatter", index, target.size, check);
+  // The target is read as well: what no index reaches stays.
+  const std::shared_ptr<Storage> in[] = {x.storage, index.storage, target.storage},
+                                 out[] = {target.storage};
+  const OpCall call{
+      .op = Op::Scatter,
+      .kernel = key_of("scatter", static_cast<int>(x.type), static_cast<int>(combine)),
+      .size = index.size,
+      .features = {.bytes = 4.0 + 3.0 * static_cast<double>(size_of(x.type)),
+                   .pattern = runtime::hybrid::MemoryPattern::scatter},
+      .inputs = in,
+      .outputs = out,
+      .on_cpu =
+          [&] {
+            with_type(x.type, [&](auto element) {
+              scatter_on_cpu<decltype(element)>(combine, x, index, target);
+            });
+          },
+      .on_device = [&](Backend& backend) { scatter_on_device(backend, combine, x, index, target); },
+      .needs_float64 = x.type == Type::f64};
+  return run(call, options);
+}
+
+Slice compact_slice(const Slice& x, const Slice& flags, const OpOptions& options) {
+  expect_size("compact", x.size, flags.size);
+  if (flags.type != Type::u32)
+    throw Error(ErrorCode::InvalidArgument,
+                "compact: expected flags of type u32, got " + std::string(name(flags.type)));
+  if (x.size == 0) return make_slice(x.type, 0, "compact");
+  const Slice ones = make_slice(Type::u32, x.size), place = make_slice(Type::u32, x.size);
+  const Expression one = Expression::of<1>("compact", [](const Value& v) {
+    return select(v == topograd::literal(0), topograd::literal(0), topograd::literal(1));
+  });
+  const MapInput input{flags, {}};
+  map_into(one, {&input, 1}, {&ones, 1}, {}, options);
+  scan_into(Reduction::sum, ones, place, false, options);
+  Slice last = place;
+  last.first = x.size - 1;
+  last.size = 1;
+  const Slice number = make_slice(Type::u32, 1);
+  const Slice zero_index = make_slice(Type::u32, 1);
+  *zero_index.write<std::uint32_t>() = 0;
+  gather_into(last, zero_index, number, IndexCheck::none, options);
+  const Slice output = make_slice(x.type, *number.read<std::uint32_t>(), "compact");
+  if (output.size == 0) return output;
+  const std::shared_ptr<Storage> in[] = {x.storage, flags.storage, place.storage},
+                                 out[] = {output.storage};
+  const auto on_cpu = [&](auto element) {
+    using T = decltype(element);
+    const T* from = x.read<T>();
+    const std::uint32_t* keep = flags.read<std::uint32_t>();
+    const std::uint32_t* at = place.read<std::uint32_t>();
+    T* to = output.write<T>();
+    for_blocks(x.size, [&](std::size_t, std::size_t first, std::size_t n) {
+      for (std::size_t i = first; i < first + n; ++i) {
+        if (keep[i] != 0) to[at[i] - 1] = from[i];
+      }
+    });
+  };
+  const OpCall call{
+      .op = Op::Compact,
+      .kernel = key_of("compact", static_cast<int>(x.type)),
+      .size = x.size,
+      .features = {.bytes = 8.0 + 2.0 * static_cast<double>(size_of(x.type)),
+                   .pattern = runtime::hybrid::MemoryPattern::scatter},
+      .inputs = in,
+      .outputs = out,
+      .on_cpu = [&] { with_type(x.type, on_cpu); },
+      .on_device = [&](Backend& backend) { compact_on_device(backend, x, flags, place, output); },
+      .needs_float64 = x.type == Type::f64};
+  run(call, options);
+  return output;
+}
+
+}  // namespace topograd::ops

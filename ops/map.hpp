@@ -1,0 +1,111 @@
+// Element-wise operations: an expression over arrays is one kernel, however long it is.
+#pragma once
+
+#include <topograd/ops/array.hpp>
+#include <topograd/ops/expression.hpp>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <tuple>
+#include <vector>
+
+namespace topograd::ops {
+
+/// How items are spread over inputs whose elements do not lie one behind the other: item i has the
+/// digits of i in base `sizes`, the last one fastest; the input's element is the sum of digits
+/// times its strides.
+struct MapShape {
+  std::vector<std::uint32_t> sizes;  ///< 1 to 4 of them; their product is the number of items
+};
+
+struct MapInput {
+  Slice slice;
+  /// Empty: element i of the slice for item i. Else one for each size of the shape, in elements; a
+  /// slice of one element has a stride of 0 throughout.
+  std::vector<std::uint32_t> strides;
+};
+
+/// outputs[k][i] = result k of the expression at element i of the inputs.
+///
+/// Computed in f32 if all elements are f32, else in f64, which integers are exact in. Results
+/// become elements of integer types by truncation; beyond the type's limits they are the limit, and
+/// NaN is 0. f32 results are those of the expression at f32, each function within the bounds of its
+/// op. Arithmetic, NaN and infinities are as in solves (docs/ops.md).
+///
+/// On a device without float64 only f32 elements are worked on. Outputs must not share elements
+/// with inputs or each other, unless an output is exactly an input on the CPU.
+///
+/// Throws Error{Shape} if sizes do not fit, Error{Unsupported} for strided inputs or outputs beyond
+/// what a device binds at once.
+ExecutionStats map_into(const Expression& expression, std::span<const MapInput> inputs,
+                        std::span<const Slice> outputs, const MapShape& shape = {},
+                        const OpOptions& options = {});
+
+/// The same for inputs of equal sizes; an array of one element is the same for all.
+///
+///   call  for messages
+std::vector<Slice> map_slices(const char* call, const Expression& expression,
+                              std::span<const Slice> inputs, std::span<const Type> types,
+                              const OpOptions& options);
+
+namespace detail {
+
+template <class T>
+struct IsArray : std::false_type {};
+template <class T>
+struct IsArray<Array<T>> : std::true_type {};
+
+template <class Out, std::size_t Results, class F, class... T>
+auto map(const OpOptions& options, const F& f, const Array<T>&... arrays) {
+  const Expression expression = Expression::of<sizeof...(T)>("map", f);
+  const Slice inputs[] = {arrays.untyped()...};
+  const std::vector<Type> types(expression.outputs(), type_of<Out>());
+  std::vector<Slice> outputs = map_slices("map", expression, inputs, types, options);
+  if constexpr (Results == 1) {
+    return Array<Out>(std::move(outputs[0]));
+  } else {
+    std::array<Array<Out>, Results> out;
+    for (std::size_t k = 0; k < Results; ++k) out[k] = Array<Out>(std::move(outputs[k]));
+    return out;
+  }
+}
+
+}  // namespace detail
+
+/// f of the elements of arrays of equal size, as one kernel: a new array, or a std::array of them
+/// where f gives a Vec or a std::array of Values.
+///
+///   map([](Value x, Value y) { return x * exp(-y) + 2.0; }, x, y)
+///
+/// The result has the first array's type; map_to<double>(...) gives another. An array of one
+/// element stands for as many as the others have. See map_into() for arithmetic.
+///
+/// Throws Error{Shape} if sizes do not fit, Error{Unsupported} for an `if` on a Value.
+template <class F, class T, class... Rest>
+auto map(const F& f, const Array<T>& first, const Array<Rest>&... rest) {
+  return detail::map<T, Expression::results<1 + sizeof...(Rest), F>()>(OpOptions{}, f, first,
+                                                                       rest...);
+}
+template <class F, class T, class... Rest>
+auto map(const OpOptions& options, const F& f, const Array<T>& first, const Array<Rest>&... rest) {
+  return detail::map<T, Expression::results<1 + sizeof...(Rest), F>()>(options, f, first, rest...);
+}
+template <class Out, class F, class... T>
+requires kIsElement<Out>
+auto map_to(const F& f, const Array<T>&... arrays) {
+  return detail::map<Out, Expression::results<sizeof...(T), F>()>(OpOptions{}, f, arrays...);
+}
+template <class Out, class F, class... T>
+requires kIsElement<Out>
+auto map_to(const OpOptions& options, const F& f, const Array<T>&... arrays) {
+  return detail::map<Out, Expression::results<sizeof...(T), F>()>(options, f, arrays...);
+}
+
+/// map() of two arrays.
+template <class F, class T, class U>
+auto zip(const F& f, const Array<T>& a, const Array<U>& b, const OpOptions& options = {}) {
+  return map(options, f, a, b);
+}
+
+}  // namespace topograd::ops

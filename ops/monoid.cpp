@@ -1,0 +1,193 @@
+// Text of states, and of how they are combined.
+#include <topograd/ops/monoid.hpp>
+
+#include <topograd/codegen/glsl_function.hpp>
+#include <topograd/codegen/glsl_text.hpp>
+#include <topograd/ops/kernel_store.hpp>
+
+#include <bit>
+
+namespace topograd::ops {
+
+using codegen::text;
+
+std::string_view name(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum: return "sum";
+    case Reduction::compensated_sum: return "compensated_sum";
+    case Reduction::product: return "product";
+    case Reduction::min: return "min";
+    case Reduction::max: return "max";
+    case Reduction::argmin: return "argmin";
+    case Reduction::argmax: return "argmax";
+  }
+  return "";
+}
+
+namespace {
+
+// Bits, because compilers may take x != x for false.
+constexpr std::string_view kFloatNumbers = R"(
+bool is_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
+bool is_finite(float x) { return (floatBitsToUint(x) & 0x7f800000u) != 0x7f800000u; }
+float infinite(uint sign) { return uintBitsToFloat((0x7f800000u | sign) ^ zero_bits); }
+)";
+constexpr std::string_view kDoubleNumbers = R"(
+bool is_nan(double x) {
+  uvec2 words = unpackDouble2x32(x);
+  uint high = words.y & 0x7fffffffu;
+  return high > 0x7ff00000u || (high == 0x7ff00000u && words.x != 0u);
+}
+bool is_finite(double x) { return (unpackDouble2x32(x).y & 0x7ff00000u) != 0x7ff00000u; }
+double infinite(uint sign) { return packDouble2x32(uvec2(zero_bits, 0x7ff00000u | sign)); }
+)";
+
+std::string state_struct(const Monoid& monoid) {
+  std::string out = "struct State {\n";
+  for (std::size_t k = 0; k < monoid.members.size(); ++k)
+    out += text("  ", glsl_name(monoid.members[k]), " m", k, ";\n");
+  return out + "};\n";
+}
+
+/// The number that no other is better than.
+std::string worst(Type type, bool smallest) {
+  switch (type) {
+    case Type::i32: return smallest ? "0x7fffffff" : "int(0x80000000u)";
+    case Type::u32: return smallest ? "0xffffffffu" : "0u";
+    case Type::f32:
+    case Type::f64:
+    case Type::f16: break;
+  }
+  return smallest ? "infinite(0u)" : "infinite(0x80000000u)";
+}
+
+constexpr std::string_view kCompensated = R"(
+State identity() { return State({T}(0), {T}(0)); }
+State combine(State a, State b) {
+  precise {T} s = a.m0 + b.m0;
+  precise {T} other = s - a.m0;
+  precise {T} error = (a.m0 - (s - other)) + (b.m0 - other);
+  precise {T} carried = a.m1 + b.m1 + error;
+  return State(s, carried);
+}
+{T} total(State s) {
+  // What is not finite leaves nothing to carry.
+  precise {T} sum = s.m0 + s.m1;
+  return is_finite(s.m0) ? sum : s.m0;
+}
+)";
+
+std::string order_functions(Type type, bool smallest, bool places) {
+  const std::string better = smallest ? "b.m0 < a.m0" : "a.m0 < b.m0";
+  std::string out = "State combine(State a, State b) {\n";
+  if (is_floating(type)) {
+    out += "  bool first = is_nan(a.m0), second = is_nan(b.m0);\n";
+    out += places ? "  if (first && second) return a.m1 <= b.m1 ? a : b;\n" : "";
+    out += "  if (first) return a;\n  if (second) return b;\n";
+  }
+  if (places) out += "  if (a.m0 == b.m0) return a.m1 <= b.m1 ? a : b;\n";
+  out += "  if (" + better + ") return b;\n  return a;\n}\n";
+  out += "State identity() { return State(" + worst(type, smallest) +
+         (places ? ", 0xffffffffu" : "") + "); }\n";
+  return out;
+}
+
+std::string plain_functions(const char* op, const char* unit, std::string_view type) {
+  return text("State identity() { return State(", type, "(", unit, ")); }\n",
+              "State combine(State a, State b) {\n  precise ", type, " r = a.m0 ", op,
+              " b.m0;\n  return State(r);\n}\n");
+}
+
+}  // namespace
+
+std::string number_functions(Type type) {
+  if (type == Type::f32) return std::string(kFloatNumbers);
+  if (type == Type::f64) return std::string(kDoubleNumbers);
+  return {};
+}
+
+Monoid monoid_of(Reduction reduction, Type type) {
+  Monoid out{.key = key_of("monoid", static_cast<int>(reduction), static_cast<int>(type)),
+             .members = {type},
+             .from_element = "State(v)",
+             .result = "s.m0"};
+  const std::string t(glsl_name(type));
+  const bool places = reduction == Reduction::argmin || reduction == Reduction::argmax;
+  if (places) {
+    out.members.push_back(Type::u32);
+    out.from_element = "State(v, place)";
+    out.result = "s.m1";
+  }
+  if (reduction == Reduction::compensated_sum) {
+    out.members.push_back(type);
+    out.from_element = "State(v, " + t + "(0))";
+    out.result = "total(s)";
+  }
+  out.functions = number_functions(type) + state_struct(out);
+  switch (reduction) {
+    case Reduction::sum: out.functions += plain_functions("+", "0", t); break;
+    case Reduction::product: out.functions += plain_functions("*", "1", t); break;
+    case Reduction::compensated_sum:
+      out.functions += codegen::substitute(kCompensated, {{"T", t}});
+      break;
+    case Reduction::min:
+    case Reduction::argmin: out.functions += order_functions(type, true, places); break;
+    case Reduction::max:
+    case Reduction::argmax: out.functions += order_functions(type, false, places); break;
+  }
+  return out;
+}
+
+Monoid monoid_of(const FittedExpression& fold, double identity, codegen::Precision precision,
+                 const ir::Program* element) {
+  const bool wide = precision == codegen::Precision::f64;
+  Monoid out{.key = key_of("fold", fold.hash.high, fold.hash.low, fold.numbers, wide),
+             .members = {wide ? Type::f64 : Type::f32},
+             .from_element = "State(v)",
+             .result = "s.m0",
+             .word_names = number_words(fold, precision),
+             .words = fold.words};
+  const auto bits = std::bit_cast<std::uint64_t>(identity);
+  std::string unit = "uintBitsToFloat(identity_0)";
+  out.word_names.emplace_back("identity_0");
+  if (wide) {
+    out.word_names.emplace_back("identity_1");
+    out.words.push_back(static_cast<std::uint32_t>(bits));
+    out.words.push_back(static_cast<std::uint32_t>(bits >> 32));
+    unit = "packDouble2x32(uvec2(identity_0, identity_1))";
+  } else {
+    out.words.push_back(std::bit_cast<std::uint32_t>(static_cast<float>(identity)));
+  }
+  std::vector<codegen::NamedProgram> programs = {{"fold", &fold.program}};
+  if (element != nullptr) programs.push_back({"element", element});
+  out.functions = codegen::write_functions(programs, precision) + state_struct(out) +
+                  "State identity() { return State(" + unit + "); }\n" +
+                  "State combine(State a, State b) {\n  State r;\n  fold(a.m0, b.m0" +
+                  number_arguments(fold, precision) + ", r.m0);\n  return r;\n}\n";
+  return out;
+}
+
+std::string load_state(const Monoid& monoid, const std::string& index) {
+  return monoid.members.size() == 1 ? "State(p0(" + index + "))"
+                                    : "State(p0(" + index + "), p1(" + index + "))";
+}
+
+std::string store_state(const Monoid& monoid, const std::string& index, const std::string& state) {
+  std::string out = "p0(" + index + ") = " + state + ".m0;";
+  if (monoid.members.size() > 1) out += " p1(" + index + ") = " + state + ".m1;";
+  return out;
+}
+
+std::string tree_text(std::uint32_t local) {
+  std::string out = "  shared_states[gl_LocalInvocationID.x] = s;\n  barrier();\n";
+  for (std::uint32_t width = 1; width < local; width *= 2) {
+    out += text("  if (gl_LocalInvocationID.x % ", 2 * width,
+                "u == 0u) shared_states[gl_LocalInvocationID.x] = "
+                "combine(shared_states[gl_LocalInvocationID.x], "
+                "shared_states[gl_LocalInvocationID.x + ",
+                width, "u]);\n  barrier();\n");
+  }
+  return out;
+}
+
+}  // namespace topograd::ops

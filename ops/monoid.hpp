@@ -1,0 +1,47 @@
+// Internal: what is folded by reductions and scans, as text of kernels.
+#pragma once
+
+#include <topograd/ops/map_kernel.hpp>
+#include <topograd/ops/reduce.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace topograd::ops {
+
+/// A state of one or two members, `struct State { T m0; U m1; }`, and how it is made and combined.
+struct Monoid {
+  ir::Hash128 key;
+  std::vector<Type> members;
+  /// State, identity(), combine(State, State) and what they need.
+  std::string functions;
+  /// Of a State s that holds one element's number `v` at index `place`.
+  std::string from_element;
+  /// The result as an expression of State s.
+  std::string result;
+  /// Words that the functions read, by name and bits.
+  std::vector<std::string> word_names;
+  std::vector<std::uint32_t> words;
+};
+
+/// A reduction of elements of that type.
+Monoid monoid_of(Reduction reduction, Type type);
+
+/// Of an expression of two numbers with an identity; the state is a number of `precision`.
+/// `element` is written beside it, as a function of that name, if it is given.
+Monoid monoid_of(const FittedExpression& fold, double identity, codegen::Precision precision,
+                 const ir::Program* element);
+
+/// Reads and writes the state's members at p0(i), p1(i).
+std::string load_state(const Monoid& monoid, const std::string& index);
+std::string store_state(const Monoid& monoid, const std::string& index, const std::string& state);
+
+/// Functions on numbers that kernels share: is_nan, infinities.
+std::string number_functions(Type type);
+
+/// Tree over `shared_states`, valid in invocation 0. Order is kept: of neighbours, the earlier
+/// comes first.
+std::string tree_text(std::uint32_t local);
+
+}  // namespace topograd::ops

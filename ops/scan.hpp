@@ -1,0 +1,87 @@
+// Running sums, and what is made of them: elements that are kept, gathered and scattered.
+#pragma once
+
+#include <topograd/ops/map.hpp>
+#include <topograd/ops/reduce.hpp>
+
+#include <cstdint>
+#include <span>
+
+namespace topograd::ops {
+
+/// output[i] = x[0] + ... + x[i], or up to x[i - 1] if `exclusive` (the first is the identity).
+///
+///   reduction  sum, product, min or max, with the NaN and the wrapping of reductions
+///
+/// The order of operations is fixed for a device and a size. Throws Error{Shape} if sizes differ,
+/// Error{InvalidArgument} for other reductions.
+ExecutionStats scan_into(Reduction reduction, const Slice& x, const Slice& output, bool exclusive,
+                         const OpOptions& options);
+
+template <class T>
+Array<T> inclusive_scan(const Array<T>& x, Reduction reduction = Reduction::sum,
+                        const OpOptions& options = {}) {
+  Array<T> out(x.size());
+  scan_into(reduction, x.untyped(), out.untyped(), false, options);
+  return out;
+}
+template <class T>
+Array<T> exclusive_scan(const Array<T>& x, Reduction reduction = Reduction::sum,
+                        const OpOptions& options = {}) {
+  Array<T> out(x.size());
+  scan_into(reduction, x.untyped(), out.untyped(), true, options);
+  return out;
+}
+
+/// Whether indices are looked at before anything is read or written through them.
+enum class IndexCheck : std::uint8_t {
+  none,   ///< an index out of range reads 0, and writes nothing
+  throws  ///< Error{InvalidArgument} that names the first; waits for the indices
+};
+
+/// output[i] = x[index[i]].
+ExecutionStats gather_into(const Slice& x, const Slice& index, const Slice& output,
+                           IndexCheck check, const OpOptions& options);
+template <class T>
+Array<T> gather(const Array<T>& x, const Array<std::uint32_t>& index,
+                IndexCheck check = IndexCheck::none, const OpOptions& options = {}) {
+  Array<T> out(index.size());
+  gather_into(x.untyped(), index.untyped(), out.untyped(), check, options);
+  return out;
+}
+
+/// What scatter does with the value that is there.
+enum class Combine : std::uint8_t { store, add };
+
+/// target[index[i]] = x[i], or += x[i].
+///
+/// store: where an index comes twice, one of its values stays, any of them. add: in no fixed order
+/// on a device, so that sums of floating types may differ between runs by rounding; by native
+/// atomics where the device has them for the type, else by compare-and-swap. The CPU adds in order.
+ExecutionStats scatter_into(Combine combine, const Slice& x, const Slice& index,
+                            const Slice& target, IndexCheck check, const OpOptions& options);
+template <class T>
+void scatter(const Array<T>& x, const Array<std::uint32_t>& index, Array<T>& target,
+             Combine combine = Combine::store, IndexCheck check = IndexCheck::none,
+             const OpOptions& options = {}) {
+  scatter_into(combine, x.untyped(), index.untyped(), target.untyped(), check, options);
+}
+
+/// The elements of x whose flag is not 0, in order. Waits for their number.
+///
+/// Throws Error{Shape} if sizes differ.
+Slice compact_slice(const Slice& x, const Slice& flags, const OpOptions& options);
+/// The elements for which keep(Value) is not 0, in order: compact([](Value v) { return
+/// select(v > 0.0, 1.0, 0.0); }, x).
+template <class F, class T>
+Array<T> compact(const F& keep, const Array<T>& x, const OpOptions& options = {}) {
+  const Array<std::uint32_t> flags = map_to<std::uint32_t>(
+      options,
+      [&](Value v) {
+        return select(keep(v) != topograd::literal(0), topograd::literal(1), topograd::literal(0));
+      },
+      x);
+  return Array<T>(compact_slice(x.untyped(), flags.untyped(), options));
+}
+
+}  // namespace topograd::ops
