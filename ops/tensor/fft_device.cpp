@@ -93,7 +93,10 @@ Argument complex_argument(Backend& backend, const View& view, std::uint64_t coun
   return out;
 }
 
-std::uint32_t word(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
+template <class T>
+std::uint32_t word(T value) {
+  return static_cast<std::uint32_t>(value);
+}
 Groups item_groups(const Backend& backend, std::uint64_t count) {
   const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);
   return {word(std::min((count + 255) / 256, most))};
@@ -114,12 +117,14 @@ Plan plan_of(const LaunchLimits& limits, std::uint64_t length, bool wide) {
     plan.held *= 2;
   const int bits = std::countr_zero(length);
   const int held_bits = std::countr_zero(plan.held);
-  if (bits <= held_bits - 1) {
+  if (bits <= held_bits) {
     plan.radices = {word(length)};
+    // Rows need no neighbours, and small workgroups hide each other's waits.
+    plan.held = std::max(word(length), std::min(plan.held, 1024u));
     return plan;
   }
-  // At least four neighbours a workgroup, so that memory is read in pieces of 32 bytes.
-  const int most = held_bits - 2, passes = (bits + most - 1) / most;
+  // Sixteen neighbours a workgroup where it holds enough, so that memory is read in long pieces.
+  const int most = std::max(held_bits - 4, 6), passes = (bits + most - 1) / most;
   for (int k = 0; k < passes; ++k)
     plan.radices.push_back(1u << (bits * (k + 1) / passes - bits * k / passes));
   return plan;
@@ -128,7 +133,9 @@ Plan plan_of(const LaunchLimits& limits, std::uint64_t length, bool wide) {
 void run_pass(Backend& backend, const FftRows& fft, const View& from, const View& to,
               std::uint32_t held, std::uint64_t span, std::uint32_t radix, double factor) {
   const bool wide = fft.type == Type::f64;
-  const FftPass pass{.radix = radix, .jobs = held / radix, .wide = wide};
+  FftPass pass{.radix = radix, .jobs = held / radix, .wide = wide};
+  pass.near_load = radix < fft.length;
+  pass.near_store = span > 1;
   const KernelText& kernel = stored_kernel(pass.key(), [&] { return fft_pass_kernel(pass); });
   const std::uint64_t numbers = fft.rows * fft.length, jobs = numbers / radix;
   const View roots = table(Table::pass, span * radix, radix, fft.type);
@@ -138,10 +145,10 @@ void run_pass(Backend& backend, const FftRows& fft, const View& from, const View
       complex_argument(backend, from, numbers, fft.type, Access::read),
       complex_argument(backend, to, numbers, fft.type, Access::write),
       complex_argument(backend, roots, root_count, fft.type, Access::read)};
-  const bool load_near = fft.length / radix >= pass.jobs, store_near = span >= pass.jobs;
+  const auto bits = [](std::uint64_t power) { return word(std::countr_zero(power)); };
   const auto [low, high] = number_words(factor, wide);
-  const std::uint32_t words[] = {word(jobs), word(fft.length), word(span), load_near,
-                                 store_near, fft.inverse,      low,        high};
+  const std::uint32_t words[] = {
+      word(jobs), bits(fft.length), bits(fft.length / radix), bits(span), fft.inverse, low, high};
   const std::uint64_t groups = (jobs + pass.jobs - 1) / pass.jobs;
   const std::uint64_t across =
       std::min<std::uint64_t>(groups, std::min(backend.limits().groups, 32768u));

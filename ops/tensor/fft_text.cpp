@@ -4,6 +4,9 @@
 #include <topograd/codegen/glsl_text.hpp>
 #include <topograd/ops/tensor/kernel_store.hpp>
 
+#include <array>
+#include <utility>
+
 namespace topograd::ops::detail {
 namespace {
 
@@ -47,6 +50,9 @@ void fft8(inout {V} a, inout {V} b, inout {V} c, inout {V} d, inout {V} e, inout
 }
 )";
 
+// Numbers that lie eight apart are in different banks.
+constexpr std::string_view kPadded = "uint padded(uint e) { return e + (e >> 3u); }\n";
+
 std::string filled(std::string_view pattern, bool wide) {
   return substitute(pattern.substr(1),
                     {{"V", wide ? "dvec2" : "vec2"},
@@ -56,11 +62,10 @@ std::string filled(std::string_view pattern, bool wide) {
 }
 
 std::string vector(bool wide) { return wide ? "dvec2" : "vec2"; }
-std::string factor_text(bool wide) { return number_text("factor", wide); }
 
 class PassWriter {
  public:
-  explicit PassWriter(const FftPass& pass) : pass_(pass) {}
+  explicit PassWriter(const FftPass& pass) : pass_(pass), lanes_(pass.radix / 8) {}
 
   KernelText write() {
     KernelParts parts{.name = text("fft_", pass_.radix, "x", pass_.jobs, pass_.wide ? "_f64" : ""),
@@ -69,110 +74,158 @@ class PassWriter {
     parts.arguments = {{"source", type, Access::read},
                        {"target", type, Access::write},
                        {"roots", type, Access::read}};
-    parts.words = {"jobs",       "row_length", "span",       "load_near",
-                   "store_near", "swapped",    "factor_low", "factor_high"};
+    parts.words = {"jobs",    "row_bits",   "stride_bits", "span_bits",
+                   "swapped", "factor_low", "factor_high"};
     parts.functions = filled(kComplex, pass_.wide) + filled(kButterflies, pass_.wide) +
-                      text("shared ", type, " tile[", pass_.jobs * (pass_.radix + 1), "];\n");
+                      text("shared ", type, " tile[", pass_.jobs * pass_.line(), "];\n", kPadded);
     load();
     std::uint32_t done = 1;
     for (std::uint32_t left = pass_.radix; left > 1;) {
       const std::uint32_t radix = left >= 8 ? 8 : left;
-      stage(radix, done);
-      done *= radix;
+      if (done > 1) read_tile(radix, done);
+      for (std::uint32_t u = 0; u < 8 / radix; ++u) butterfly(radix, u);
       left /= radix;
+      if (left > 1) write_tile(radix, done, done > 1);
+      if (left > 1) done *= radix;
+      last_radix_ = radix;
     }
-    store();
+    pass_.near_store == pass_.near_load ? store(done) : store_across(done);
     parts.body = out_.text();
     return make_kernel(parts);
   }
 
  private:
   std::string word(std::uint32_t value) const { return text(value, "u"); }
+  std::string v(std::uint32_t k) const { return text("v", k); }
+  /// Number of butterfly u among those of a stage.
+  std::string number(std::uint32_t u) const { return text("(lane + ", word(u * lanes_), ")"); }
 
-  /// Job and element of number `k` of an invocation's eight.
-  void place(std::string_view near) {
-    out_.line("uint at = self + k * ", word(pass_.invocations()), ";");
-    out_.line("uint job = ", near, " != 0u ? at % ", word(pass_.jobs), " : at / ",
-              word(pass_.radix), ";");
-    out_.line("uint e = ", near, " != 0u ? at / ", word(pass_.jobs), " : at % ", word(pass_.radix),
-              ";");
-    out_.line("uint number = first + job;");
-    out_.line("uint row = number / stride, j = number % stride;");
+  /// w1 to the powers that stand beside numbers 1, 2, ... of a butterfly.
+  void turn(std::uint32_t count, std::uint32_t first, std::string_view w) {
+    static constexpr std::array<std::pair<int, int>, 8> kParts = {
+        {{0, 0}, {0, 0}, {1, 1}, {2, 1}, {2, 2}, {4, 1}, {3, 3}, {4, 3}}};
+    for (std::uint32_t q = 1; q < count; ++q) {
+      if (q > 1)
+        out_.line(vector(pass_.wide), " ", w, q, " = times(", w, unsigned(kParts[q].first), ", ", w,
+                  unsigned(kParts[q].second), ");");
+      out_.line(v(first + q), " = times(", v(first + q), ", ", w, q, ");");
+    }
+  }
+
+  std::string long_root(std::string_view k) const {
+    return text("times(roots(", word(pass_.radix), " + (", k, " & 1023u)), roots(",
+                word(pass_.radix + 1024), " + (", k, " >> 10u)))");
   }
 
   void load() {
+    const std::string jobs = word(pass_.jobs), lanes = word(lanes_);
     out_.line("uint self = gl_LocalInvocationID.x;");
-    out_.line("uint first = linear_group() * ", word(pass_.jobs), ";");
-    out_.line("uint stride = row_length / ", word(pass_.radix), ";");
-    out_.open("for (uint k = 0u; k < 8u; ++k)");
-    place("load_near");
-    out_.line(vector(pass_.wide), " z = ", vector(pass_.wide), "(0.0);");
+    out_.line("uint first = linear_group() * ", jobs, ";");
+    out_.line("uint job = self ", pass_.near_load ? text("% ", jobs) : text("/ ", lanes), ";");
+    out_.line("uint lane = self ", pass_.near_load ? text("/ ", jobs) : text("% ", lanes), ";");
+    out_.line("uint base = job * ", word(pass_.line()), ";");
+    out_.line("uint number = first + job;");
+    out_.line("uint j = number & ((1u << stride_bits) - 1u);");
+    out_.line("uint from = ((number >> stride_bits) << row_bits) + j;");
+    for (std::uint32_t q = 0; q < 8; ++q)
+      out_.line(vector(pass_.wide), " ", v(q), " = ", vector(pass_.wide), "(0.0);");
     out_.open("if (number < jobs)");
-    out_.line("z = source(row * row_length + j + e * stride);");
-    out_.line("if (swapped != 0u) z = z.yx;");
+    for (std::uint32_t q = 0; q < 8; ++q)
+      out_.line(v(q), " = source(from + (", number(q), " << stride_bits));");
     out_.close();
-    out_.open("if (span > 1u)");
-    out_.line("uint turn = e * (j % span);");
-    out_.line("z = times(z, times(roots(", word(pass_.radix), " + (turn & 1023u)), roots(",
-              word(pass_.radix + 1024), " + (turn >> 10u))));");
+    out_.open("if (swapped != 0u)");
+    for (std::uint32_t q = 0; q < 8; ++q) out_.line(v(q), " = ", v(q), ".yx;");
     out_.close();
-    out_.line("tile[job * ", word(pass_.radix + 1), " + e] = z;");
+    out_.open("if (span_bits > 0u)");
+    out_.line("uint inner = j & ((1u << span_bits) - 1u);");
+    out_.line("uint start = lane * inner, step = ", lanes, " * inner;");
+    out_.line(vector(pass_.wide), " origin = ", long_root("start"), ";");
+    out_.line(vector(pass_.wide), " s1 = ", long_root("step"), ";");
+    for (std::uint32_t q = 0; q < 8; ++q) out_.line(v(q), " = times(", v(q), ", origin);");
+    turn(8, 0, "s");
     out_.close();
-    out_.line("barrier();");
   }
 
-  /// Butterflies over numbers that lie radix apart, `done` being the product of earlier ones.
-  void stage(std::uint32_t radix, std::uint32_t done) {
-    const std::uint32_t lanes = pass_.radix / 8, apart = pass_.radix / radix;
-    out_.line("{");
-    out_.line("uint base = self / ", word(lanes), " * ", word(pass_.radix + 1), ";");
+  void butterfly(std::uint32_t radix, std::uint32_t u) {
+    std::string call = text("fft", radix, "(");
+    for (std::uint32_t q = 0; q < radix; ++q) call += text(q > 0 ? ", " : "", v(u * radix + q));
+    out_.line(call, ");");
+  }
+
+  /// What lies a radix-th of the transform apart, turned by its place in those of `done`.
+  void read_tile(std::uint32_t radix, std::uint32_t done) {
     for (std::uint32_t u = 0; u < 8 / radix; ++u) {
-      out_.line("uint b", u, " = self % ", word(lanes), " + ", word(u * lanes), ";");
-      if (done > 1)
-        out_.line("uint t", u, " = (b", u, " & ", word(done - 1), ") * ",
-                  word(pass_.radix / (done * radix)), ";");
-      for (std::uint32_t q = 0; q < radix; ++q) {
-        const std::string from = text("tile[base + b", u, " + ", word(q * apart), "]");
-        const bool turned = done > 1 && q > 0;
-        out_.line(vector(pass_.wide), " v", u * radix + q, " = ",
-                  turned ? text("times(", from, ", roots(t", u, " * ", word(q), "))") : from, ";");
-      }
-      std::string call = text("fft", radix, "(");
-      for (std::uint32_t q = 0; q < radix; ++q) call += text(q > 0 ? ", v" : "v", u * radix + q);
-      out_.line(call, ");");
-    }
-    out_.line("barrier();");
-    for (std::uint32_t u = 0; u < 8 / radix; ++u) {
-      out_.line("uint to", u, " = base + (b", u, " & ~", word(done - 1), ") * ", word(radix),
-                " + (b", u, " & ", word(done - 1), ");");
       for (std::uint32_t q = 0; q < radix; ++q)
-        out_.line("tile[to", u, " + ", word(q * done), "] = v", u * radix + q, ";");
+        out_.line(v(u * radix + q), " = tile[base + padded(", number(u), " + ",
+                  word(q * (pass_.radix / radix)), ")];");
+      const std::string w = text("w", done, "_", u, "_");
+      out_.line(vector(pass_.wide), " ", w, "1 = roots((", number(u), " & ", word(done - 1), ") * ",
+                word(pass_.radix / (done * radix)), ");");
+      turn(radix, u * radix, w);
     }
-    out_.line("barrier();");
-    out_.line("}");
   }
 
-  void store() {
-    out_.open("for (uint k = 0u; k < 8u; ++k)");
-    place("store_near");
+  void write_tile(std::uint32_t radix, std::uint32_t done, bool was_read) {
+    if (was_read) out_.line("barrier();");
+    for (std::uint32_t u = 0; u < 8 / radix; ++u) {
+      for (std::uint32_t q = 0; q < radix; ++q)
+        out_.line("tile[base + padded((", number(u), " & ~", word(done - 1), ") * ", word(radix),
+                  " + (", number(u), " & ", word(done - 1), ") + ", word(q * done),
+                  ")] = ", v(u * radix + q), ";");
+    }
+    out_.line("barrier();");
+  }
+
+  /// Number e of job `j` of a row; what comes out of the last stage lies `done` apart.
+  void put(std::string_view e, std::string_view value) {
+    out_.line("target(to + (", e, " << span_bits)) = swapped != 0u ? ", value,
+              ".yx * factor : ", value, " * factor;");
+  }
+  void find_target() {
+    out_.line(pass_.wide ? "double" : "float", " factor = ", number_text("factor", pass_.wide),
+              ";");
+    out_.line("uint inside = j & ((1u << span_bits) - 1u);");
+    out_.line("uint to = ((number >> stride_bits) << row_bits) + (j - inside) * ",
+              word(pass_.radix), " + inside;");
+  }
+
+  void store(std::uint32_t done) {
+    find_target();
     out_.open("if (number < jobs)");
-    out_.line(vector(pass_.wide), " z = tile[job * ", word(pass_.radix + 1), " + e] * ",
-              factor_text(pass_.wide), ";");
-    out_.line("uint inner = j % span;");
-    out_.line("uint to = row * row_length + (j - inner) * ", word(pass_.radix),
-              " + inner + e * span;");
-    out_.line("target(to) = swapped != 0u ? z.yx : z;");
+    for (std::uint32_t u = 0; u < 8 / last_radix_; ++u)
+      for (std::uint32_t q = 0; q < last_radix_; ++q)
+        put(text("(", number(u), " + ", word(q * done), ")"), v(u * last_radix_ + q));
+    out_.close();
+  }
+
+  /// Through the tile, so that neighbours write neighbouring numbers.
+  void store_across(std::uint32_t done) {
+    write_tile(last_radix_, done, done > 1);
+    out_.open("for (uint k = 0u; k < 8u; ++k)");
+    out_.line("uint at = self + k * ", word(pass_.invocations()), ";");
+    out_.line("uint other = at / ", word(pass_.radix), ", e = at % ", word(pass_.radix), ";");
+    out_.line("number = first + other;");
+    out_.line("j = number & ((1u << stride_bits) - 1u);");
+    find_target();
+    out_.line(vector(pass_.wide), " z = tile[other * ", word(pass_.line()), " + padded(e)];");
+    out_.open("if (number < jobs)");
+    put("e", "z");
     out_.close();
     out_.close();
   }
 
   const FftPass& pass_;
+  const std::uint32_t lanes_;
+  std::uint32_t last_radix_ = 8;
   Lines out_{1};
 };
 
 }  // namespace
 
-std::string FftPass::key() const { return text("fft ", radix, " ", jobs, wide ? " f64" : " f32"); }
+std::string FftPass::key() const {
+  return text("fft ", radix, " ", jobs, wide ? " f64" : " f32", near_load ? " near" : "",
+              near_store ? " near" : " far");
+}
 
 KernelText fft_pass_kernel(const FftPass& pass) { return PassWriter(pass).write(); }
 

@@ -18,15 +18,19 @@ struct FftPass {
   std::uint32_t radix = 8;  ///< a power of two, >= 8
   std::uint32_t jobs = 1;   ///< transforms of a workgroup, a power of two
   bool wide = false;        ///< f64
+  /// Neighbouring jobs, not the numbers of one, are neighbours in memory: of source, of target.
+  bool near_load = false, near_store = false;
 
   std::uint32_t invocations() const { return radix * jobs / 8; }
-  std::uint32_t shared_bytes() const { return jobs * (radix + 1) * (wide ? 16u : 8u); }
+  /// Numbers of a transform in shared memory, with what keeps its neighbours in different banks.
+  std::uint32_t line() const { return radix + radix / 8 + 1; }
+  std::uint32_t shared_bytes() const { return jobs * line() * (wide ? 16u : 8u); }
   std::string key() const;
 };
 
-/// Arguments source, target, roots; words: jobs in all, length (of a row), span (product of the
-/// radices before), load_near and store_near (1: neighbouring jobs are neighbours in memory),
-/// swapped, factor (two words). Workgroups: jobs / FftPass::jobs, in x and y.
+/// Arguments source, target, roots; words: jobs in all, and the binary logarithms of the length of
+/// a row, of length / radix, and of the span (product of the radices before); swapped, factor (two
+/// words). Workgroups: jobs / FftPass::jobs, in x and y.
 ///
 /// roots: e^(-2πi k/radix) for k < radix; then e^(-2πi k/m) for k < 1024 and e^(-2πi 1024 k/m) for
 /// k < max(1, m/1024), m = span * radix.

@@ -34,6 +34,11 @@ Walk walk_of(const Shape& shape, const Strides& strides) {
   return still ? Walk::scalar : Walk::strided;
 }
 
+bool can_go_in_fours(const FusedForm& form) {
+  return !form.strided() && form.program.outputs.size() == 1 &&
+         std::ranges::none_of(form.inputs, &FusedInput::half);
+}
+
 /// A copy of an input whose elements follow each other in the loop over `shape`.
 LoopInput copied(const Shape& shape, const LoopInput& input, std::optional<Device> device) {
   const Type type = input.type == Type::f16 ? Type::f32 : input.type;
@@ -142,19 +147,23 @@ void run_map(const FusedLoop& loop, std::span<const View> outputs, const Strides
   call.outputs = results;
   call.on_cpu = [&] { map_on_cpu(loop, outputs, strides); };
   call.on_device = [&](Backend& backend) {
-    const KernelText& kernel = stored_kernel(key, [&] { return map_kernel(form); });
+    FusedForm shape = form;
+    shape.in_fours = can_go_in_fours(form);
+    const KernelText& kernel =
+        stored_kernel(shape.in_fours ? key + "4" : key, [&] { return map_kernel(shape); });
     std::vector<Argument> arguments = arguments_of(backend, loop);
     const std::uint64_t extent_of_out =
         strides == nullptr ? loop.count() : extent(loop.shape, *strides);
     for (const View& out : outputs)
       arguments.push_back(
           argument(backend, out, extent_of_out, loop.type, Access::write, strides != nullptr));
-    const std::uint64_t groups = (loop.count() + 255) / 256;
-    const std::uint32_t most = std::min(backend.limits().groups, 1u << 16);
+    const std::uint64_t block = shape.in_fours ? 1024 : 256;
+    const auto groups = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+        (loop.count() + block - 1) / block, std::min(backend.limits().groups, 1u << 14)));
     backend.launch({.kernel = &kernel,
                     .arguments = arguments,
                     .words = words_of(form, loop, {loop.count()}, strides),
-                    .groups = {static_cast<std::uint32_t>(std::min<std::uint64_t>(groups, most))}});
+                    .groups = {groups}});
   };
   run_op(std::move(call), loop.device, loop.type);
 }

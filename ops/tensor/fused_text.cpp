@@ -38,6 +38,7 @@ class Writer {
     words({"count"});
     parts_.name = text("map_", operations(), "_ops");
     parts_.functions = shader_.functions();
+    if (form_.in_fours) return map_in_fours();
     Lines body(1);
     body.line("uint stride = gl_NumWorkGroups.x * 256u;");
     body.open("for (uint i = gl_GlobalInvocationID.x; i < count; i += stride)");
@@ -51,6 +52,46 @@ class Writer {
     }
     for (unsigned k = 0; k < outputs; ++k)
       body.line("out_", k, "(", at, ") = ", written_.outputs[k], ";");
+    body.close();
+    parts_.body = body.text();
+    return make_kernel(parts_);
+  }
+
+  /// Blocks of 1024 elements: memory answers four reads in the time of one.
+  KernelText map_in_fours() {
+    const auto inputs = static_cast<unsigned>(form_.inputs.size());
+    std::string parameters;
+    for (unsigned k = 0; k < inputs; ++k) parameters += text(k > 0 ? ", " : "", scalar(), " x", k);
+    Lines functions;
+    functions.lines(shader_.functions());
+    functions.open(scalar(), " value_of(", parameters, ")");
+    functions.lines(shader_.body().text());
+    functions.line("return ", written_.outputs[0], ";");
+    functions.close();
+    parts_.functions = functions.text();
+    const auto values = [&](std::string_view prefix, std::string_view suffix) {
+      std::string out;
+      for (unsigned k = 0; k < inputs; ++k) out += text(k > 0 ? ", " : "", prefix, k, suffix);
+      return out;
+    };
+    Lines body(1);
+    body.open(
+        "for (uint block = gl_WorkGroupID.x; block * 1024u < count; block += gl_NumWorkGroups.x)");
+    body.line("uint i = block * 1024u + gl_LocalInvocationID.x;");
+    body.open("if (count - block * 1024u >= 1024u)");
+    for (unsigned n = 0; n < 4; ++n)
+      for (unsigned k = 0; k < inputs; ++k)
+        body.line(scalar(), " x", k, "_", n, " = in_", k,
+                  form_.inputs[k].walk == Walk::linear ? text("(i + ", 256 * n, "u);") : "(0u);");
+    for (unsigned n = 0; n < 4; ++n)
+      body.line("out_0(i + ", 256 * n, "u) = value_of(", values("x", text("_", n)), ");");
+    body.close();
+    body.open("else for (; i < count; i += 256u)");
+    for (unsigned k = 0; k < inputs; ++k)
+      body.line(scalar(), " x", k, " = in_", k,
+                form_.inputs[k].walk == Walk::linear ? "(i);" : "(0u);");
+    body.line("out_0(i) = value_of(", values("x", ""), ");");
+    body.close();
     body.close();
     parts_.body = body.text();
     return make_kernel(parts_);
@@ -270,6 +311,7 @@ std::string FusedForm::key() const {
     add_bytes(out, input.half);
   }
   add_bytes(out, output);
+  add_bytes(out, in_fours);
   add_bytes(out, rank);
   add_bytes(out, precision);
   add_bytes(out, program.leaves.uniforms);

@@ -35,6 +35,9 @@ struct FusedForm {
   std::vector<FusedInput> inputs;
   Walk output = Walk::linear;  ///< linear or strided; of maps
   std::uint32_t rank = 1;      ///< axes of the loop, >= 1
+  /// Maps read four elements before they write one: of one output, where nothing is strided or
+  /// half.
+  bool in_fours = false;
 
   bool strided() const;
   /// Words that a kernel with `own` of its own needs.

@@ -84,21 +84,25 @@ class Writer {
     return kernel_.by_workgroup ? text(function, "(", value, ")") : std::string(value);
   }
 
-  /// `statements` for each element i of the row, whose number is x.
+  /// `statements` for each element i of the row, whose number is x. Kept numbers are variables of
+  /// their own: an array would be memory.
   void each(std::initializer_list<std::string> statements) {
-    if (kernel_.kept > 0) {
-      out_.open("for (uint k = 0u; k < ", kernel_.kept, "u; ++k)");
-      out_.line("uint i = self + 256u * k;");
-      out_.open("if (i < depth)");
-      out_.line(scalar(), " x = kept[k];");
-    } else {
+    if (kernel_.kept == 0) {
       out_.open(kernel_.by_workgroup ? "for (uint i = self; i < depth; i += 256u)"
                                      : "for (uint i = 0u; i < depth; ++i)");
       out_.line(scalar(), " x = source(base + i);");
+      for (const std::string& statement : statements) out_.line(statement);
+      out_.close();
+      return;
     }
-    for (const std::string& statement : statements) out_.line(statement);
-    if (kernel_.kept > 0) out_.close();
-    out_.close();
+    for (std::uint32_t k = 0; k < kernel_.kept; ++k) {
+      out_.open("if (self + ", 256 * k, "u < depth)");
+      out_.line("uint i = self + ", 256 * k, "u;");
+      out_.line(scalar(), " x = kept_", k, ";");
+      for (const std::string& statement : statements)
+        out_.line(codegen::substitute(statement, {{"k", std::to_string(k)}}));
+      out_.close();
+    }
   }
 
   void body() {
@@ -115,12 +119,9 @@ class Writer {
       out_.open("for (uint row = gl_GlobalInvocationID.x; row < rows; row += stride)");
     }
     out_.line("uint base = row * depth;");
-    if (kernel_.kept > 0) {
-      out_.line(scalar(), " kept[", kernel_.kept, "];");
-      out_.open("for (uint k = 0u; k < ", kernel_.kept, "u; ++k)");
-      out_.line("uint i = self + 256u * k;");
-      out_.line("kept[k] = i < depth ? source(base + i) : ", zero, ";");
-      out_.close();
+    for (std::uint32_t k = 0; k < kernel_.kept; ++k) {
+      out_.line(scalar(), " kept_", k, " = self + ", 256 * k, "u < depth ? source(base + self + ",
+                256 * k, "u) : ", zero, ";");
     }
     norm() ? layer_norm(zero) : softmax(zero);
     out_.close();
@@ -134,7 +135,7 @@ class Writer {
     const bool keep = kernel_.kept > 0 && kernel_.op == RowOp::softmax;
     const std::string power = call("exp", "x - best");
     each({text(scalar(), " power = ", power, ";"), "total += power;",
-          keep ? "kept[k] = power;" : ""});
+          keep ? "kept_{k} = power;" : ""});
     out_.line("total = ", all("all_sum", "total"), ";");
     if (kernel_.op == RowOp::softmax) {
       each({text("target(base + i) = ", keep ? "x" : power, " / total;")});

@@ -32,7 +32,7 @@ std::vector<double> held(const Tensor& t) { return t.to_cpu().values(); }
 
 void check_elementwise(const Device& device) {
   for (const Type type : {Type::f32, Type::f64}) {
-    for (const std::int64_t n : {0, 1, 2, 31, 32, 33, 257}) {
+    for (const std::int64_t n : {0, 1, 2, 31, 32, 33, 257, 2051}) {
       const Tensor a = sample({n}, 1, type).to(device), b = sample({n}, 2, type).to(device);
       const auto x = held(a), y = held(b);
       const Tensor fused = exp(-square(a)) * 3.0 + maximum(a, b) / 2.0 - tanh(b);
