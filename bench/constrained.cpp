@@ -1,5 +1,5 @@
-// What a step takes where unknowns have bounds or move on manifolds: made on the device, and on the
-// host.
+// What a step takes where unknowns have bounds, move on manifolds, or go along gradients: made on
+// the device, and on the host.
 #include <topograd/frontend/manifold.hpp>
 #include <topograd/frontend/math.hpp>
 #include <topograd/frontend/problem.hpp>
@@ -125,6 +125,10 @@ void run(std::uint32_t width, std::uint32_t pose_width) {
   for (const LinearSolver linear : {LinearSolver::pcg, LinearSolver::cholesky})
     measure("poses", graph, {.linear_solver = linear});
   measure("poses", graph, {.precision = Precision::f32, .linear_solver = LinearSolver::pcg});
+  for (const bool host : {false, true}) {  // who shows points keeps vectors on the host
+    measure(host ? "adam, host's vectors" : "adam", free,
+            {.method = Method::adam, .update_state_every_iteration = host});
+  }
 }
 
 }  // namespace

@@ -84,6 +84,8 @@ std::string_view name(VectorOp op) {
     case VectorOp::contract: return "contract";
     case VectorOp::contract_packed: return "contract_packed";
     case VectorOp::scatter_rows: return "scatter_rows";
+    case VectorOp::adam: return "adam";
+    case VectorOp::momentum: return "momentum";
     case VectorOp::jacobi_scale: return "jacobi_scale";
     case VectorOp::precondition: return "precondition";
     case VectorOp::apply_preconditioner: return "apply_preconditioner";
@@ -142,7 +144,8 @@ KernelSource generate(const VectorKernelRequest& request) {
   Shader shader;
   VectorText body(request, shader);
   const bool known = write_plain(body) || write_box(body) || write_charts(body) ||
-                     write_precondition(body) || write_conjugate_gradients(body);
+                     write_first_order(body) || write_precondition(body) ||
+                     write_conjugate_gradients(body);
   if (!known) {
     refuse(request, "expected an op of the table");
   }

@@ -41,9 +41,10 @@ enum class Scalar : std::uint32_t {
   previous_rz,  ///< r·z of the direction before
   alpha,        ///< of the last update that left its step for later
   pending,      ///< step += pending p is left to do, p being that update's
-  user,         ///< this place and those after it are free
+  user,         ///< this place and those after it are free: seven are taken at once at most
 };
 inline constexpr std::uint32_t kScalarCount = 32;
+static_assert(static_cast<std::uint32_t>(Scalar::user) + 7 <= kScalarCount);
 std::string_view name(Scalar scalar);
 constexpr std::uint32_t slot(Scalar scalar) { return static_cast<std::uint32_t>(scalar); }
 
@@ -94,6 +95,10 @@ enum class VectorOp {
   contract_packed,  ///< blocks = Pᵀ blocks P; the packed triangle of block b is at starts[b]
   scatter_rows,     ///< coordinate j of a block of result = scalars[a] first_operand[j * count + b]
                     ///< + scalars[b] second_operand, a vector here
+  // steps along gradients: result = first_operand + δ, direction = mean of gradients, scale = mean
+  // of their squares; the rule's numbers are scalars from place a on; partials: Σ δ²
+  adam,      ///< rate, β₁, β₂, 1 − β₁ᵗ, 1 − β₂ᵗ, ε, decay
+  momentum,  ///< rate, momentum
   // preconditioner, by blocks
   jacobi_scale,  ///< scale_j = 1 / (1 + √H_jj)
   precondition,  ///< damping, and inverse of each damped block; rows of fixed scalars are the

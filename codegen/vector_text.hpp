@@ -73,6 +73,8 @@ bool write_plain(VectorText& out);
 bool write_box(VectorText& out);
 /// Writes the body of an op of blocks on manifolds; false if the op is not one of these.
 bool write_charts(VectorText& out);
+/// Writes the body of a step along gradients; false if the op is not one of these.
+bool write_first_order(VectorText& out);
 /// Writes the body of a preconditioner or conjugate-gradient op; false if the op is not one of
 /// these.
 bool write_precondition(VectorText& out);

@@ -60,6 +60,7 @@ void VulkanEngine::forget_lists() {
   row_landings_.clear();
   result_landing_ = {};
   slots_.clear();
+  first_order_ = nullptr;
   for (Recorded* recorded : {&linearize_list_, &solve_start_list_, &iterations_list_, &trial_list_,
                              &rescaled_list_, &accept_list_}) {
     *recorded = Recorded{};

@@ -147,6 +147,7 @@ void VulkanEngine::serve_mask() {
   if (step_begun_) make_curvature();
   clear_sums();
   evaluations_.clear();
+  first_order_ = nullptr;
   slots_.clear();
   row_landings_.clear();
   result_landing_ = {};

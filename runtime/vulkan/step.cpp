@@ -226,7 +226,12 @@ const std::array<double, codegen::kScalarCount>& VulkanEngine::read_scalars() {
 
 bool VulkanEngine::last_known_point(std::span<double> x) {
   if (staging_.arrived < 0) return false;
-  const std::byte* bytes = staging_.points[static_cast<std::size_t>(staging_.arrived)].mapped();
+  read_staged(staging_.points[static_cast<std::size_t>(staging_.arrived)], x);
+  return true;
+}
+
+void VulkanEngine::read_staged(const Buffer& staged, std::span<double> x) const {
+  const std::byte* bytes = staged.mapped();
   std::vector<double> point(x.size());
   if (context_.wide()) {
     std::memcpy(point.data(), bytes, x.size_bytes());
@@ -241,7 +246,6 @@ bool VulkanEngine::last_known_point(std::span<double> x) {
     order_.undo(point, x);
   }
   keep_in_box(x);
-  return true;
 }
 
 }  // namespace topograd::runtime::vulkan

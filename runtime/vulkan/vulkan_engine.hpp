@@ -1,6 +1,7 @@
 // The Vulkan engine: terms, vectors and recorded command lists of one problem.
 #pragma once
 
+#include <topograd/runtime/first_order.hpp>
 #include <topograd/runtime/order.hpp>
 #include <topograd/runtime/vulkan/device_charts.hpp>
 #include <topograd/runtime/vulkan/device_term.hpp>
@@ -30,7 +31,7 @@ struct BlockRange {
   std::uint32_t width = 1;
 };
 
-class VulkanEngine final : public Engine {
+class VulkanEngine final : public Engine, public FirstOrderSteps {
  public:
   VulkanEngine(const Model& model, const EngineOptions& options);
   ~VulkanEngine() override;
@@ -76,6 +77,13 @@ class VulkanEngine final : public Engine {
   StepReport rescale_step(double length) override;
   void accept() override;
   bool last_known_point(std::span<double> x) override;
+
+  FirstOrderReport begin_steps() override;
+  FirstOrderReport try_rule(const FirstOrderRule& rule) override;
+  void keep_trial(bool best) override;
+  void forget_gradients() override;
+  void best_point(std::span<double> x) override;
+  bool last_known_best(std::span<double> x) override;
 
   Timing time(KernelKind kind, int warm_ups, int samples) override;
   Timing time_step(int iterations, double damping, int samples) override;
@@ -249,6 +257,23 @@ class VulkanEngine final : public Engine {
   /// The direction in coordinates of x.
   const Buffer& record_expanded(CommandList& list, const Buffer& direction);
 
+  // first_order.cpp: steps along gradients
+  /// Vectors, and commands that wait for the next submission.
+  struct FirstOrder {
+    Buffer mean, square, best;
+    Recorded begin, adam, momentum, keep, keep_best, forget;
+    std::vector<const Recorded*> pending;
+    std::array<Buffer, 2> staged;  // best points in host memory, written in turn
+    std::array<Recorded, 2> stage;
+    int written = -1, arrived = -1;  // as in Staging
+    std::chrono::steady_clock::time_point last;
+  };
+  void make_first_order();
+  void record_kept(CommandList& list);
+  void record_trial_gradient(CommandList& list);
+  void record_rule(CommandList& list, FirstOrderRule::Kind kind);
+  FirstOrderReport first_order_report();
+
   // copy_rate.cpp
   double time_copies();
 
@@ -278,6 +303,8 @@ class VulkanEngine final : public Engine {
   void record_rescaled(CommandList& list);
   int iterate(int most);
   const std::array<double, codegen::kScalarCount>& read_scalars();
+  /// A point in host memory, in the caller's order.
+  void read_staged(const Buffer& staged, std::span<double> x) const;
   void record_scale(CommandList& list, bool jacobi);
   /// How products with JᵀJ are made, and buffers for it.
   void choose_product();
@@ -346,7 +373,8 @@ class VulkanEngine final : public Engine {
   Staging staging_;
   Recorded linearize_list_, solve_start_list_, iterations_list_, trial_list_, rescaled_list_,
       accept_list_;
-  double step_norm_ = 0;  // of the last step at its full length
+  std::unique_ptr<FirstOrder> first_order_;  // made when first asked for
+  double step_norm_ = 0;                     // of the last step at its full length
   std::uint64_t kernels_ = 0;
 };
 

@@ -15,7 +15,7 @@ using Vector = std::vector<double>;
 // A learning rate this much smaller than the first one moves nothing any more.
 constexpr double kLeastRate = 1e-12;
 
-/// The step from the gradient's history.
+/// The step from the gradient's history, on the host.
 class Rule {
  public:
   Rule(const SolverOptions& options, std::size_t size)
@@ -53,78 +53,164 @@ class Rule {
   int count_ = 0;
 };
 
-class FirstOrder {
+/// What a step leads to.
+struct Looked {
+  double cost = 0;
+  GradientNorms gradient;
+  double step_norm = 0;
+  bool finite() const { return std::isfinite(cost) && std::isfinite(gradient.max); }
+};
+
+/// Where points, gradients and their means are.
+class Walk {
  public:
-  FirstOrder(const Objective& objective, std::span<double> x, const SolverOptions& options,
-             Summary& summary)
+  virtual ~Walk() = default;
+  virtual Looked begin() = 0;
+  virtual Looked try_step(double rate) = 0;
+  /// The trial becomes the point, and with `best` the caller's x, by end() at the latest.
+  virtual void keep(bool best) = 0;
+  virtual void forget() = 0;
+  virtual void end() {}
+};
+
+class HostWalk final : public Walk {
+ public:
+  HostWalk(const Objective& objective, std::span<double> x, const SolverOptions& options)
       : objective_(objective),
         best_(x),
-        summary_(summary),
-        control_(options, summary),
         rule_(options, objective.steps()),
-        rate_(options.first_order.learning_rate),
-        least_rate_(kLeastRate * rate_),
         x_(x.begin(), x.end()),
         trial_(x_),
         gradient_(objective.steps()),
         trial_gradient_(objective.steps()),
         step_(objective.steps()) {}
 
-  void run() {
-    cost_ = best_cost_ = evaluate(x_, gradient_);
-    control_.start(cost_, gradient_);
-    while (!control_.finished()) iterate();
-    // Iterations tell of the points as they came; the summary of the one that is kept.
-    summary_.final_cost = best_cost_;
+  Looked begin() override {
+    const double cost = objective_.evaluate(x_, gradient_);
+    return {.cost = cost, .gradient = norms_of(gradient_)};
   }
-
- private:
-  double evaluate(const Vector& x, Vector& gradient) {
-    const double begin = control_.elapsed();
-    const double value = objective_.evaluate(x, gradient);
-    summary_.times.evaluation_seconds += control_.elapsed() - begin;
-    return value;
-  }
-
-  void iterate() {
-    rule_.step(rate_, x_, gradient_, step_);
+  Looked try_step(double rate) override {
+    rule_.step(rate, x_, gradient_, step_);
     if (objective_.plus) {
       objective_.plus(x_, step_, trial_);
     } else {
       for (std::size_t k = 0; k < x_.size(); ++k) trial_[k] = x_[k] + step_[k];
     }
-    const double value = evaluate(trial_, trial_gradient_);
-    IterationSummary iteration{.step_norm = norm_of(step_), .step_size = rate_, .evaluations = 1};
-    if (!std::isfinite(value) || !std::isfinite(norms_of(trial_gradient_).max))
-      return refuse(iteration);
-    const double x_norm = norm_of(x_);
-    iteration.cost_change = cost_ - value;
+    const double cost = objective_.evaluate(trial_, trial_gradient_);
+    return {cost, norms_of(trial_gradient_), norm_of(step_)};
+  }
+  void keep(bool best) override {
     x_.swap(trial_);
     gradient_.swap(trial_gradient_);
-    cost_ = value;
-    if (cost_ < best_cost_) {
-      best_cost_ = cost_;
-      std::copy(x_.begin(), x_.end(), best_.begin());
-    }
-    control_.accepted(iteration, cost_, gradient_, x_norm, false);
+    if (best) std::copy(x_.begin(), x_.end(), best_.begin());
+  }
+  void forget() override { rule_.forget(); }
+
+ private:
+  const Objective& objective_;
+  std::span<double> best_;
+  Rule rule_;
+  Vector x_, trial_, gradient_, trial_gradient_, step_;
+};
+
+class EngineWalk final : public Walk {
+ public:
+  EngineWalk(runtime::FirstOrderSteps& engine, std::span<double> x, const SolverOptions& options)
+      : engine_(engine), best_(x), o_(options.first_order) {
+    const bool sgd = options.method == Method::sgd;
+    using Kind = runtime::FirstOrderRule::Kind;
+    rule_ = {.kind = sgd ? Kind::momentum : Kind::adam,
+             .beta1 = o_.beta1,
+             .beta2 = o_.beta2,
+             .epsilon = o_.epsilon,
+             .momentum = o_.momentum};
+    decay_ = options.method == Method::adamw ? o_.weight_decay : 0;
+  }
+
+  Looked begin() override { return looked(engine_.begin_steps()); }
+  Looked try_step(double rate) override {
+    ++count_;
+    rule_.rate = rate;
+    rule_.mean_bias = 1 - std::pow(o_.beta1, count_);
+    rule_.square_bias = 1 - std::pow(o_.beta2, count_);
+    rule_.decay = rate * decay_;
+    return looked(engine_.try_rule(rule_));
+  }
+  void keep(bool best) override { engine_.keep_trial(best); }
+  void forget() override {
+    engine_.forget_gradients();
+    count_ = 0;
+  }
+  void end() override { engine_.best_point(best_); }
+
+ private:
+  static Looked looked(const runtime::FirstOrderReport& r) {
+    return {r.cost, {r.gradient_max_norm, r.gradient_norm * r.gradient_norm}, r.step_norm};
+  }
+
+  runtime::FirstOrderSteps& engine_;
+  std::span<double> best_;
+  const FirstOrderOptions& o_;
+  runtime::FirstOrderRule rule_;
+  double decay_ = 0;
+  int count_ = 0;
+};
+
+class FirstOrder {
+ public:
+  FirstOrder(Walk& walk, const SolverOptions& options, Summary& summary)
+      : walk_(walk),
+        summary_(summary),
+        control_(options, summary),
+        rate_(options.first_order.learning_rate),
+        least_rate_(kLeastRate * rate_) {}
+
+  void run() {
+    const Looked start = timed([&] { return walk_.begin(); });
+    cost_ = best_cost_ = start.cost;
+    gradient_ = start.gradient;
+    control_.start(cost_, gradient_);
+    while (!control_.finished()) iterate();
+    walk_.end();
+    // Iterations tell of the points as they came; the summary of the one that is kept.
+    summary_.final_cost = best_cost_;
+  }
+
+ private:
+  template <class F>
+  Looked timed(const F& look) {
+    const double begin = control_.elapsed();
+    const Looked looked = look();
+    summary_.times.evaluation_seconds += control_.elapsed() - begin;
+    return looked;
+  }
+
+  void iterate() {
+    const Looked trial = timed([&] { return walk_.try_step(rate_); });
+    IterationSummary iteration{.step_norm = trial.step_norm, .step_size = rate_, .evaluations = 1};
+    if (!trial.finite()) return refuse(iteration);
+    iteration.cost_change = cost_ - trial.cost;
+    cost_ = trial.cost;
+    gradient_ = trial.gradient;
+    walk_.keep(cost_ < best_cost_);
+    best_cost_ = std::min(best_cost_, cost_);
+    control_.accepted(iteration, cost_, gradient_, 0, false);
   }
 
   void refuse(IterationSummary& iteration) {
     iteration.step_is_nonfinite = true;
-    rule_.forget();
+    walk_.forget();
     rate_ /= 2;
     control_.rejected(iteration, gradient_);
     if (!control_.finished() && rate_ < least_rate_)
       control_.finish(Termination::FAILURE, "every step leads to values that are not finite");
   }
 
-  const Objective& objective_;
-  std::span<double> best_;
+  Walk& walk_;
   Summary& summary_;
   DescentControl control_;
-  Rule rule_;
   double rate_, least_rate_;
-  Vector x_, trial_, gradient_, trial_gradient_, step_;
+  GradientNorms gradient_;
   double cost_ = 0, best_cost_ = 0;
 };
 
@@ -132,7 +218,19 @@ class FirstOrder {
 
 void minimize_first_order(const Objective& objective, std::span<double> x,
                           const SolverOptions& options, Summary& summary) {
-  FirstOrder(objective, x, options, summary).run();
+  HostWalk walk(objective, x, options);
+  FirstOrder(walk, options, summary).run();
+}
+
+void minimize_first_order(runtime::FirstOrderSteps& engine, std::span<double> x,
+                          const SolverOptions& options, Summary& summary) {
+  EngineWalk walk(engine, x, options);
+  try {
+    FirstOrder(walk, options, summary).run();
+  } catch (...) {
+    engine.last_known_best(x);
+    throw;
+  }
 }
 
 }  // namespace topograd

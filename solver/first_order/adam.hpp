@@ -1,6 +1,7 @@
 // Adam, AdamW and gradient descent with momentum: steps of given size, without a line search.
 #pragma once
 
+#include <topograd/runtime/first_order.hpp>
 #include <topograd/solver/first_order/objective.hpp>
 #include <topograd/solver/options.hpp>
 #include <topograd/solver/summary.hpp>
@@ -19,6 +20,11 @@ namespace topograd {
 /// Source: Kingma & Ba, Adam (2015); Loshchilov & Hutter, Decoupled Weight Decay Regularization
 /// (2019).
 void minimize_first_order(const Objective& objective, std::span<double> x,
+                          const SolverOptions& options, Summary& summary);
+
+/// The same on an engine whose vectors stay with it, in its precision, from its point, which is x.
+/// x ends at the best point; after an exception it holds one of the best points so far.
+void minimize_first_order(runtime::FirstOrderSteps& engine, std::span<double> x,
                           const SolverOptions& options, Summary& summary);
 
 }  // namespace topograd

@@ -27,8 +27,7 @@ double norm_of(std::span<const double> v) {
 DescentControl::DescentControl(const SolverOptions& options, Summary& summary)
     : options_(options), summary_(summary), control_(options, summary) {}
 
-void DescentControl::start(double cost, std::span<const double> gradient) {
-  const GradientNorms norms = norms_of(gradient);
+void DescentControl::start(double cost, const GradientNorms& norms) {
   if (!std::isfinite(cost) || !std::isfinite(norms.max)) {
     throw Error(ErrorCode::NonFinite, std::string("minimise: the ") +
                                           (std::isfinite(cost) ? "gradient" : "value") +
@@ -42,9 +41,8 @@ void DescentControl::start(double cost, std::span<const double> gradient) {
   control_.check_limits(norms.max);
 }
 
-void DescentControl::accepted(IterationSummary iteration, double cost,
-                              std::span<const double> gradient, double x_norm, bool monotone) {
-  const GradientNorms norms = norms_of(gradient);
+void DescentControl::accepted(IterationSummary iteration, double cost, const GradientNorms& norms,
+                              double x_norm, bool monotone) {
   ++summary_.num_successful_steps;
   summary_.num_linear_iterations += iteration.linear_iterations;
   summary_.final_cost = cost;
@@ -62,8 +60,7 @@ void DescentControl::accepted(IterationSummary iteration, double cost,
   control_.check_limits(norms.max);
 }
 
-void DescentControl::rejected(IterationSummary iteration, std::span<const double> gradient) {
-  const GradientNorms norms = norms_of(gradient);
+void DescentControl::rejected(IterationSummary iteration, const GradientNorms& norms) {
   ++summary_.num_unsuccessful_steps;
   summary_.num_nonfinite_steps += iteration.step_is_nonfinite ? 1 : 0;
   iteration.iteration = summary_.num_iterations();

@@ -32,16 +32,16 @@ class DescentControl {
   }
 
   /// Notes the start. Throws Error{NonFinite} if value or gradient are not finite.
-  void start(double cost, std::span<const double> gradient);
+  void start(double cost, const GradientNorms& gradient);
   /// Notes a step that was taken, and stops where the tolerances say so.
   ///
   ///   cost      after it; iteration.cost_change is what it gained
-  ///   x_norm    ‖x‖ before it
+  ///   x_norm    ‖x‖ before it; of monotone methods alone
   ///   monotone  the method never goes up: a small change of cost means convergence
-  void accepted(IterationSummary iteration, double cost, std::span<const double> gradient,
+  void accepted(IterationSummary iteration, double cost, const GradientNorms& gradient,
                 double x_norm, bool monotone);
   /// Notes a step that was not taken.
-  void rejected(IterationSummary iteration, std::span<const double> gradient);
+  void rejected(IterationSummary iteration, const GradientNorms& gradient);
 
   double elapsed() const { return control_.elapsed(); }
 

@@ -39,7 +39,7 @@ class Descent {
 
   void run() {
     cost_ = evaluate(x_, gradient_);
-    control_.start(cost_, gradient_);
+    control_.start(cost_, norms_of(gradient_));
     while (!control_.finished()) iterate();
   }
 
@@ -105,7 +105,7 @@ class Descent {
     search_.moved(point.step, step_, direction_);
     gradient_.swap(trial_gradient_);
     failed_before_ = false;
-    control_.accepted(iteration, cost_, gradient_, x_norm, true);
+    control_.accepted(iteration, cost_, norms_of(gradient_), x_norm, true);
   }
 
   /// `promised` is the decrease of the cost along the first step, were the function linear.
@@ -116,7 +116,7 @@ class Descent {
                                        kRounding * unit * std::abs(summary_.initial_cost));
     const bool again = !failed_before_ && search_.reset();
     failed_before_ = true;
-    control_.rejected(iteration, gradient_);
+    control_.rejected(iteration, norms_of(gradient_));
     if (again || control_.finished()) return;
     if (promised <= resolution) {
       control_.finish(Termination::CONVERGENCE,

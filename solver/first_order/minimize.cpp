@@ -65,6 +65,14 @@ class ManifoldCost {
   mutable std::vector<double> ambient_, basis_;
 };
 
+/// The engine's own steps, where nothing asks for points on the host.
+runtime::FirstOrderSteps* steps_of(runtime::Engine& engine, bool curved,
+                                   const SolverOptions& options) {
+  const bool shows_points =
+      options.update_state_every_iteration || options.domain == DomainPolicy::strict;
+  return curved || shows_points ? nullptr : dynamic_cast<runtime::FirstOrderSteps*>(&engine);
+}
+
 void run_method(runtime::Engine& engine, const ProblemModel& problem_model,
                 const Inspector& inspector, std::span<double> x, const SolverOptions& options,
                 Summary& summary) {
@@ -84,7 +92,10 @@ void run_method(runtime::Engine& engine, const ProblemModel& problem_model,
     case Method::newton: return minimize_newton(engine, model, objective, x, options, summary);
     case Method::adam:
     case Method::adamw:
-    case Method::sgd: return minimize_first_order(objective, x, options, summary);
+    case Method::sgd:
+      if (auto* steps = steps_of(engine, curved, options))
+        return minimize_first_order(*steps, x, options, summary);
+      return minimize_first_order(objective, x, options, summary);
     default: break;
   }
   throw Error(ErrorCode::Internal, "minimise: " + std::string(name(options.method)) +

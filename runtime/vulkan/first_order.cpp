@@ -1,0 +1,172 @@
+// Steps along gradients on the device.
+#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace topograd::runtime::vulkan {
+
+using codegen::BufferRole;
+
+namespace {
+
+/// Points up to so many bytes are staged whenever they are the best, larger ones once in the
+/// interval.
+constexpr std::uint64_t kStagedAlways = std::uint64_t{1} << 20;
+constexpr std::chrono::seconds kStagingInterval{1};
+
+codegen::Scalar number(std::uint32_t place) {
+  return static_cast<codegen::Scalar>(codegen::slot(codegen::Scalar::user) + place);
+}
+
+}  // namespace
+
+void VulkanEngine::make_first_order() {
+  if (first_order_) return;
+  first_order_ = std::make_unique<FirstOrder>();
+  FirstOrder& state = *first_order_;
+  const std::uint64_t n = model_.scalars, bytes = n * context_.element_bytes();
+  for (Buffer* vector : {&state.mean, &state.square, &state.best})
+    *vector = make_numbers(context_, n, "first_order");
+  used_sums_.insert(Pass::gradient);
+  using Kind = FirstOrderRule::Kind;
+  const auto step = [this](CommandList& list, Kind kind) { record_rule(list, kind); };
+  collect([&](CommandList& list) {
+    step(list, Kind::adam);
+    step(list, Kind::momentum);
+  });
+  finish_kernels();
+  state.begin = make_list("first_order_begin", [&](CommandList& list) {
+    for (const Buffer* vector : {&state.mean, &state.square}) list.fill(*vector, 0, bytes, 0);
+    list.copy(x_, 0, state.best, 0, bytes);
+    list.copy(x_, 0, trial_, 0, bytes);
+    list.barrier();
+    record_trial_gradient(list);
+  });
+  state.adam = make_list("adam", [&](CommandList& list) { step(list, Kind::adam); });
+  state.momentum = make_list("momentum", [&](CommandList& list) { step(list, Kind::momentum); });
+  state.keep = make_list("first_order_keep", [&](CommandList& list) { record_kept(list); });
+  state.keep_best = make_list("first_order_best", [&](CommandList& list) {
+    record_kept(list);
+    list.copy(trial_, 0, state.best, 0, bytes);
+  });
+  state.forget = make_list("first_order_forget", [&](CommandList& list) {
+    for (const Buffer* vector : {&state.mean, &state.square}) list.fill(*vector, 0, bytes, 0);
+  });
+  for (std::size_t k = 0; k < state.staged.size(); ++k) {
+    state.staged[k] = context_.device->buffer(bytes, MemoryKind::Upload, "staged_best");
+    state.stage[k] = make_list("first_order_stage", [&](CommandList& list) {
+      list.copy(trial_, 0, state.staged[k], 0, bytes);
+    });
+  }
+}
+
+void VulkanEngine::record_kept(CommandList& list) {
+  const std::uint64_t bytes = model_.scalars * context_.element_bytes();
+  list.copy(trial_, 0, x_, 0, bytes);
+  list.copy(result_, 0, gradient_, 0, bytes);
+}
+
+/// Cost and gradient at trial_, the latter to result_, for the host to read with its norms.
+void VulkanEngine::record_trial_gradient(CommandList& list) {
+  record_sum(list, Pass::gradient, operands(trial_), result_);
+  record_cost(list, trial_, Scalar::trial_cost);
+  BindingTable table = solver_table();
+  table.set(BufferRole::fixed, fixed_);
+  table.set(BufferRole::first_operand, trial_);
+  table.set(BufferRole::gradient, result_);
+  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  const std::uint32_t groups = vectors_->workgroups(n);
+  vectors_->record(
+      list, {.op = VectorOp::point_norms, .constants = {.count = n, .out_stride = groups}}, table);
+  list.barrier();
+  vectors_->sum(list, partials_, 0, groups, groups, Scalar::gradient_squared, 2);
+  vectors_->sum(list, partials_, 2 * groups, groups, groups, Scalar::gradient_max, 1, true);
+  list.barrier();
+  vectors_->record_read(list);
+}
+
+void VulkanEngine::record_rule(CommandList& list, FirstOrderRule::Kind kind) {
+  BindingTable table = solver_table();
+  table.set(BufferRole::first_operand, x_);
+  table.set(BufferRole::direction, first_order_->mean);
+  table.set(BufferRole::scale, first_order_->square);
+  table.set(BufferRole::result, trial_);
+  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  list.barrier();
+  const std::uint32_t groups = vectors_->record(
+      list,
+      {.op = kind == FirstOrderRule::Kind::adam ? VectorOp::adam : VectorOp::momentum,
+       .constants = {.count = n, .a = codegen::slot(Scalar::user)}},
+      table);
+  list.barrier();
+  vectors_->sum(list, partials_, 0, groups, groups, Scalar::step_squared, 1);
+  list.barrier();
+  record_trial_gradient(list);
+}
+
+FirstOrderReport VulkanEngine::first_order_report() {
+  const auto& values = vectors_->read(last_);
+  const auto at = [&](Scalar s) { return values[codegen::slot(s)]; };
+  return {.cost = at(Scalar::trial_cost),
+          .gradient_max_norm = at(Scalar::gradient_max),
+          .gradient_norm = std::sqrt(at(Scalar::gradient_squared)),
+          .step_norm = std::sqrt(at(Scalar::step_squared))};
+}
+
+FirstOrderReport VulkanEngine::begin_steps() {
+  follow_mask();
+  make_first_order();
+  first_order_->pending.clear();
+  first_order_->written = first_order_->arrived = -1;
+  const Recorded* const lists[] = {&first_order_->begin, &first_order_->keep};
+  submit(lists);
+  return first_order_report();
+}
+
+FirstOrderReport VulkanEngine::try_rule(const FirstOrderRule& rule) {
+  const bool adam = rule.kind == FirstOrderRule::Kind::adam;
+  const double numbers[] = {rule.rate,        adam ? rule.beta1 : rule.momentum,
+                            rule.beta2,       rule.mean_bias,
+                            rule.square_bias, rule.epsilon,
+                            rule.decay};
+  std::vector<std::pair<Scalar, double>> scalars;
+  for (const double value : numbers)
+    scalars.emplace_back(number(static_cast<std::uint32_t>(scalars.size())), value);
+  vectors_->write(scalars);
+  FirstOrder& state = *first_order_;
+  state.pending.push_back(adam ? &state.adam : &state.momentum);
+  submit(state.pending);
+  state.pending.clear();
+  const FirstOrderReport report = first_order_report();
+  state.arrived = state.written;  // it was queued before
+  return report;
+}
+
+void VulkanEngine::keep_trial(bool best) {
+  FirstOrder& state = *first_order_;
+  state.pending.push_back(best ? &state.keep_best : &state.keep);
+  if (!best) return;
+  const auto now = std::chrono::steady_clock::now();
+  const bool small = model_.scalars * context_.element_bytes() <= kStagedAlways;
+  if (!small && state.written >= 0 && now - state.last < kStagingInterval) return;
+  state.written = state.arrived == 0 ? 1 : 0;
+  state.last = now;
+  state.pending.push_back(&state.stage[static_cast<std::size_t>(state.written)]);
+}
+
+void VulkanEngine::forget_gradients() { first_order_->pending.push_back(&first_order_->forget); }
+
+void VulkanEngine::best_point(std::span<double> x) {
+  if (!first_order_->pending.empty()) submit(first_order_->pending);
+  first_order_->pending.clear();
+  read_point(first_order_->best, x);
+}
+
+bool VulkanEngine::last_known_best(std::span<double> x) {
+  if (!first_order_ || first_order_->arrived < 0) return false;
+  read_staged(first_order_->staged[static_cast<std::size_t>(first_order_->arrived)], x);
+  return true;
+}
+
+}  // namespace topograd::runtime::vulkan
