@@ -87,7 +87,7 @@ TEST(Branches, AFunctorThatReturnsFalseAtATrialPointRefusesIt) {
   }
 }
 
-TEST(Branches, StepsOnTheHostFollowThem) {
+TEST(Branches, StepsOnTheHostAndUnderBoundsFollowThem) {
   struct Row {
     Method method;
     LinearSolver linear;
@@ -95,7 +95,8 @@ TEST(Branches, StepsOnTheHostFollowThem) {
   };
   for (const Row& row : {Row{Method::dogleg, LinearSolver::cholesky, false},
                          Row{Method::levenberg_marquardt, LinearSolver::dense, false},
-                         Row{Method::levenberg_marquardt, LinearSolver::cholesky, true}}) {
+                         Row{Method::levenberg_marquardt, LinearSolver::cholesky, true},
+                         Row{Method::levenberg_marquardt, LinearSolver::pcg, true}}) {
     SCOPED_TRACE(std::string(name(row.method)) + ", " + std::string(name(row.linear)));
     SidedSprings branching(20, -2.0, Written::by_if), selecting(20, -2.0, Written::by_select);
     for (SidedSprings* problem : {&branching, &selecting}) {
