@@ -134,6 +134,8 @@ class Engine {
   /// The last accepted point that reached the host, without asking the device; for use after it
   /// failed. False, and x untouched, if there is none.
   virtual bool last_known_point(std::span<double> /*x*/) { return false; }
+  /// Steps accepted since that point.
+  virtual std::uint64_t steps_after_known_point() const { return 0; }
   virtual double cost() = 0;
   virtual void residuals(std::span<double> out) = 0;
   virtual void gradient(std::span<double> out) = 0;

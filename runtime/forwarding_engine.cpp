@@ -18,6 +18,9 @@ void ForwardingEngine::point(std::span<double> x) { target().point(x); }
 bool ForwardingEngine::last_known_point(std::span<double> x) {
   return target().last_known_point(x);
 }
+std::uint64_t ForwardingEngine::steps_after_known_point() const {
+  return target().steps_after_known_point();
+}
 double ForwardingEngine::cost() { return target().cost(); }
 void ForwardingEngine::residuals(std::span<double> out) { target().residuals(out); }
 void ForwardingEngine::gradient(std::span<double> out) { target().gradient(out); }

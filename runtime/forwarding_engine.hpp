@@ -29,6 +29,7 @@ class ForwardingEngine : public Engine {
   void set_point(std::span<const double> x) override;
   void point(std::span<double> x) override;
   bool last_known_point(std::span<double> x) override;
+  std::uint64_t steps_after_known_point() const override;
   double cost() override;
   void residuals(std::span<double> out) override;
   void gradient(std::span<double> out) override;

@@ -5,14 +5,20 @@
 #include <fcntl.h>
 #include <link.h>
 #include <malloc.h>
+#include <poll.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
+#include <iterator>
 
 namespace topograd::runtime::platform {
 namespace {
@@ -120,6 +126,96 @@ std::uint64_t physical_memory_bytes() {
   const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGE_SIZE);
   if (pages <= 0 || size <= 0) return 0;
   return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(size);
+}
+
+int thread_count() {
+  std::error_code error;
+  const std::filesystem::directory_iterator threads("/proc/self/task", error);
+  return error ? 0 : static_cast<int>(std::distance(begin(threads), end(threads)));
+}
+
+std::size_t open_files() {
+  std::error_code error;
+  const std::filesystem::directory_iterator files("/proc/self/fd", error);
+  // One of them is the folder's own.
+  return error ? 0 : static_cast<std::size_t>(std::distance(begin(files), end(files))) - 1;
+}
+
+std::uint64_t resident_bytes() {
+  const File file(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
+  char text[128] = {};
+  if (!file.ok() || ::read(file.get(), text, sizeof text - 1) <= 0) return 0;
+  const char* const second = std::strchr(text, ' ');  // pages: all, resident, ...
+  const std::uint64_t pages = second == nullptr ? 0 : std::strtoull(second, nullptr, 10);
+  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+namespace {
+
+[[noreturn]] void be_child(
+    const std::function<void(const std::function<void(const std::string&)>&)>& work, int out) {
+  int status = 0;
+  try {
+    work([out](const std::string& line) {
+      const std::string text = line + "\n";
+      write_all(out, std::as_bytes(std::span(text)));
+    });
+  } catch (const std::exception&) {
+    status = 3;
+  }
+  std::exit(status);
+}
+
+/// Hands whole lines on. False if the child was silent for too long.
+bool listen(int in, const std::function<void(const std::string&)>& hear, double silent_seconds) {
+  std::string text;
+  char piece[4096];
+  for (;;) {
+    pollfd waiting{in, POLLIN, 0};
+    const int ready = ::poll(&waiting, 1, static_cast<int>(silent_seconds * 1e3));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return false;
+    const ssize_t got = ::read(in, piece, sizeof piece);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return true;
+    text.append(piece, static_cast<std::size_t>(got));
+    std::size_t begin = 0;
+    for (std::size_t end; (end = text.find('\n', begin)) != text.npos; begin = end + 1)
+      hear(text.substr(begin, end - begin));
+    text.erase(0, begin);
+  }
+}
+
+}  // namespace
+
+ChildEnd run_child(const std::function<void(const std::function<void(const std::string&)>&)>& work,
+                   const std::function<void(const std::string&)>& hear, double silent_seconds) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
+  const File in(ends[0]);
+  pid_t child = -1;
+  {
+    const File out(ends[1]);
+    std::fflush(nullptr);  // else both processes write what is in the buffers
+    child = ::fork();
+    if (child == 0) be_child(work, out.get());
+  }
+  if (child < 0) return {};
+  ChildEnd end{.started = true};
+  try {
+    end.silent = !listen(in.get(), hear, silent_seconds);
+  } catch (...) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    throw;
+  }
+  if (end.silent) ::kill(child, SIGKILL);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFSIGNALED(status)) end.signal = WTERMSIG(status);
+  if (WIFEXITED(status)) end.status = WEXITSTATUS(status);
+  return end;
 }
 
 std::optional<std::string> cache_home() {

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace topograd::runtime::platform {
@@ -41,6 +43,32 @@ std::optional<std::string> environment(const char* name);
 void set_environment(const char* name, const std::string& value);
 
 std::uint64_t process_id();
+
+/// Threads of this process; 0 if the system does not say.
+int thread_count();
+/// Files, sockets and pipes that this process has open; 0 if the system does not say.
+std::size_t open_files();
+/// Bytes of this process in physical memory; 0 if the system does not say.
+std::uint64_t resident_bytes();
+
+/// How a child process ended.
+struct ChildEnd {
+  bool started = false;
+  bool silent = false;  ///< it said nothing for too long, and was killed
+  int status = 0;       ///< unless it was killed
+  int signal = 0;       ///< that killed it, or 0
+
+  bool well() const { return started && !silent && status == 0 && signal == 0; }
+};
+
+/// Runs `work` in a copy of this process, in which no thread but the calling one goes on, and
+/// waits. The copy ends as programs do, exit handlers included.
+///
+///   work            in the child; hands lines to its argument; what it throws is status 3
+///   hear            in this process: each line
+///   silent_seconds  without a line after which the child is killed
+ChildEnd run_child(const std::function<void(const std::function<void(const std::string&)>&)>& work,
+                   const std::function<void(const std::string&)>& hear, double silent_seconds);
 
 /// The folder that the running program's file is in; empty if the system does not say.
 std::string executable_folder();

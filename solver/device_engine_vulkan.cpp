@@ -28,9 +28,11 @@ vk::DeviceOptions device_options(const SolverOptions& options) {
 }  // namespace
 
 DeviceFacts probe_device(const SolverOptions& options) {
+  bool found = false;
   try {
     const vk::DeviceOptions wanted = device_options(options);
     const std::vector<vk::DeviceInfo> list = vk::devices(wanted);
+    found = true;
     const vk::DeviceInfo& info = list.at(vk::choose_device(list, wanted));
     return {.usable = true,
             .name = info.name,
@@ -39,7 +41,9 @@ DeviceFacts probe_device(const SolverOptions& options) {
   } catch (const Error& error) {
     if (error.code() == ErrorCode::InvalidArgument)
       throw;  // the caller's mistake, not the machine's
-    return {.code = error.code(), .problem = error.what()};
+    const bool absent = error.code() == ErrorCode::NoLoader ||
+                        error.code() == ErrorCode::NoDriver || error.code() == ErrorCode::NoDevice;
+    return {.code = error.code(), .problem = error.what(), .failed = !found && !absent};
   }
 }
 

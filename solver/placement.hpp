@@ -18,6 +18,7 @@ struct DeviceFacts {
   bool float64 = false;
   ErrorCode code = ErrorCode::NoDevice;  ///< if not usable: what a forced backend throws
   std::string problem;                   ///< if not usable: why, with advice
+  bool failed = false;  ///< if not usable: a driver is there, and failed when it was asked
 };
 
 /// Looks for the device; called only where the answer matters.

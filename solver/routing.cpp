@@ -82,7 +82,10 @@ std::size_t Route::target_of(const DeviceFacts& facts) const {
 }
 
 Placement Route::decide(Placement rules, bool named, const DeviceFacts* facts) {
-  if (facts && facts->usable) device_ = target_of(*facts);
+  if (facts && facts->usable) {
+    device_name_ = facts->name;
+    device_ = target_of(*facts);
+  }
   if (options_.backend != Backend::automatic || options_.deterministic) return rules;
   hybrid::TaskShape task = shape();
   task.admit_software = named;
@@ -97,11 +100,12 @@ void Route::failed(const Error& failure) {
   const hybrid::Outcome outcome{.success = false, .error = failure.code()};
   if (decision_ && decision_->target != hybrid::kCpu) {
     executor.record(shape(), *decision_, outcome);
-    executor.record_fallback(shape(), *decision_, failure);
     decision_.reset();
   } else if (device_ != hybrid::kCpu) {
     executor.scheduler().record(shape(), device_, outcome);
   }
+  if (options_.backend == Backend::automatic)
+    executor.record_fallback(operation_, device_name_, failure);
 }
 
 void Route::measured(bool on_device, double step_us) {

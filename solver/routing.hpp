@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace topograd {
 
@@ -49,6 +50,7 @@ class Route {
   ir::Hash128 kernel_;
   std::uint64_t instances_ = 0;
   std::size_t device_ = runtime::hybrid::kCpu;  // target of the device that was looked at
+  std::string device_name_ = "vulkan";
   std::optional<runtime::hybrid::Decision> decision_;
 };
 

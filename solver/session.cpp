@@ -47,9 +47,9 @@ Session cpu_session(const ProblemModel& model, const SolverOptions& options, std
           .why = std::move(why)};
 }
 
-/// `model` and `options` outlive the session.
+/// `model`, `options` and `route` outlive the session's engine.
 Session device_session(const ProblemModel& model, const SolverOptions& options, std::string why,
-                       bool tiers) {
+                       bool tiers, Route& route) {
   const bool automatic = options.backend == Backend::automatic;
   Session session{.engine = make_engine(model, options, make_device_engine),
                   .why = std::move(why),
@@ -58,7 +58,11 @@ Session device_session(const ProblemModel& model, const SolverOptions& options, 
   auto tiered = std::make_unique<TieredEngine>(
       std::move(session.engine),
       [&model, &options] { return make_engine(model, options, runtime::cpu::make_cpu_engine); },
-      [](const Error& error) { return is_device_failure(error.code()); });
+      [&route](const Error& error) {
+        if (!is_device_failure(error.code())) return false;
+        route.failed(error);
+        return true;
+      });
   session.tiers = tiered.get();
   session.engine = std::move(tiered);
   return session;
@@ -75,17 +79,18 @@ Session open_session(const ProblemModel& model, const SolverOptions& options, bo
   const bool named =
       names_device(options) || (options.backend == Backend::automatic &&
                                 hybrid_executor().scheduler().options().admit_software);
-  std::optional<DeviceFacts> facts;
-  Placement placement = place(options, model.instances(), named, [&](const SolverOptions& wanted) {
-    return facts.emplace(probe_device(wanted));
-  });
   auto route = std::make_unique<Route>(model, options, operation);
-  placement = route->decide(std::move(placement), named, facts ? &*facts : nullptr);
   Session session;
   try {
+    std::optional<DeviceFacts> facts;
+    Placement placement =
+        place(options, model.instances(), named,
+              [&](const SolverOptions& wanted) { return facts.emplace(probe_device(wanted)); });
+    if (facts && facts->failed) throw Error(facts->code, facts->problem);
+    placement = route->decide(std::move(placement), named, facts ? &*facts : nullptr);
     session = placement.backend == Backend::cpu
                   ? cpu_session(model, options, placement.why)
-                  : device_session(model, options, std::move(placement.why), tiers);
+                  : device_session(model, options, std::move(placement.why), tiers, *route);
   } catch (const Error& error) {
     if (options.backend != Backend::automatic || !is_device_failure(error.code())) throw;
     return take_over(model, options, error, route.get());

@@ -203,7 +203,7 @@ struct Solver::Impl {
       run_method();
     } catch (const Error& error) {
       if (!session_.may_leave || !is_device_failure(error.code())) throw;
-      keep_best();
+      summary_.num_repeated_steps += keep_best();
       count_work();
       step_seconds_.clear();
       open(take_over(model_, options_, error, session_.route.get()));
@@ -297,24 +297,29 @@ struct Solver::Impl {
     summary_.why = session_.reason();
   }
 
-  /// Brings the best accepted point to x_, as far as the engine still has it.
-  void keep_best() noexcept {
-    if (summary_.num_successful_steps == 0) return;
-    if (takes_energies(options_.method)) return;  // x_ is the best point all along
+  /// Brings the best accepted point to x_, as far as the engine still has it. Returns how many
+  /// steps were accepted after it.
+  int keep_best() noexcept {
+    const int accepted = summary_.num_successful_steps;
+    if (accepted == 0 || !session_.engine) return 0;
+    if (takes_energies(options_.method)) return 0;  // x_ is the best point all along
     std::vector<double> best = x_;
+    int lost = 0;
     try {
       session_.engine->point(best);
     } catch (...) {
       best = x_;
       try {
-        if (!session_.engine->last_known_point(best)) return;
+        if (!session_.engine->last_known_point(best)) return accepted;
+        lost = static_cast<int>(session_.engine->steps_after_known_point());
       } catch (...) {
-        return;
+        return accepted;
       }
     }
     for (std::size_t k = 0; k < x_.size(); ++k) {
       if (model_.model.constant.empty() || !model_.model.constant[k]) x_[k] = best[k];
     }
+    return lost;
   }
 
   void write_back() noexcept {

@@ -66,6 +66,10 @@ std::string cost_part(const Summary& s) {
   if (s.num_nonfinite_steps > 0) {
     out += row("  with a non-finite cost", static_cast<std::uint64_t>(s.num_nonfinite_steps));
   }
+  if (s.num_repeated_steps > 0) {
+    out +=
+        row("  made again: lost with a device", static_cast<std::uint64_t>(s.num_repeated_steps));
+  }
   out += row("Linear iterations", static_cast<std::uint64_t>(s.num_linear_iterations));
   if (s.num_flips > 0) {
     out += row("Branches that flipped", s.num_flips) + row("  traced again", s.num_retraces);

@@ -47,6 +47,7 @@ void add_result(Json& json, const Summary& s) {
   json["successful_steps"] = s.num_successful_steps;
   json["unsuccessful_steps"] = s.num_unsuccessful_steps;
   json["nonfinite_steps"] = s.num_nonfinite_steps;
+  json["repeated_steps"] = s.num_repeated_steps;
   json["linear_iterations"] = s.num_linear_iterations;
   json["flips"] = s.num_flips;
   json["retraces"] = s.num_retraces;

@@ -21,7 +21,8 @@ class TieredEngine final : public runtime::ForwardingEngine {
 
   ///   device           of the same model as what make_cpu makes
   ///   make_cpu         called when the interpreter is needed, of the model as it is then
-  ///   is_device_error  what means that the device is of no use; other errors are thrown on
+  ///   is_device_error  what means that the device is of no use, asked once; other errors are
+  ///                    thrown on
   TieredEngine(std::unique_ptr<runtime::Engine> device, Make make_cpu,
                std::function<bool(const Error&)> is_device_error);
 

@@ -1,6 +1,7 @@
 // Damages files and looks at what becomes of them.
 #include <topograd/api/check/corruption.hpp>
 
+#include <topograd/api/check/folder.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/runtime/disk_cache.hpp>
 #include <topograd/runtime/hybrid/state.hpp>
@@ -21,30 +22,6 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t kHeaderBytes = 96;  // and a little: positions that are looked at one by one
 constexpr std::size_t kPlaces = 64;       // throughout the rest
-
-/// A folder that goes away with it.
-class Folder {
- public:
-  Folder() {
-    static std::atomic<int> serial{0};
-    std::error_code error;
-    path_ = fs::temp_directory_path(error) /
-            ("topograd-check-" + std::to_string(runtime::platform::process_id()) + "-" +
-             std::to_string(serial++));
-    const std::string problem = error ? error.message() : runtime::platform::private_folder(path_);
-    if (!problem.empty()) throw Error(ErrorCode::File, "check corruption: " + problem);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 /// One kind of file: how it is written, and what a start with it comes to.
 struct Subject {
@@ -109,7 +86,7 @@ Subject model_subject(const std::string& folder) {
 class Check {
  public:
   CorruptionReport run() {
-    const Folder folder;
+    const Folder folder("corruption");
     for (const Subject& subject : {cache_subject((folder.path() / "c").string()),
                                    model_subject((folder.path() / "m").string())})
       damage(subject);

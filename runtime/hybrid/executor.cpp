@@ -148,9 +148,13 @@ std::optional<Error> Executor::try_device(const TaskShape& shape, const Decision
 }
 
 void Executor::fail(const TaskShape& shape, const Decision& decision, const Error& error) {
-  const std::string& device = name_of(decision.target);
-  if (options_.telemetry) telemetry_.fell_back(shape.operation, device, error.code());
-  log(LogLevel::warning, "task \"" + std::string(shape.operation) + "\": " + device +
+  record_fallback(shape.operation, name_of(decision.target), error);
+}
+
+void Executor::record_fallback(std::string_view operation, const std::string& device,
+                               const Error& error) {
+  if (options_.telemetry) telemetry_.fell_back(operation, device, error.code());
+  log(LogLevel::warning, "task \"" + std::string(operation) + "\": " + device +
                              " failed, the CPU takes over: " + error.what());
 }
 

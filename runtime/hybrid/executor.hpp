@@ -68,6 +68,9 @@ class Executor {
   void record(const TaskShape& task, const Decision& decision, const Outcome& outcome);
   /// The CPU took over from the decision's device, whose failure was recorded.
   void record_fallback(const TaskShape& task, const Decision& decision, const Error& error);
+  /// The same for devices that could not be looked for, or opened, and so have no target: `device`
+  /// is what telemetry calls them.
+  void record_fallback(std::string_view operation, const std::string& device, const Error& error);
   /// The target of a device by its name, or kCpu if none has it.
   std::size_t find_device(std::string_view name) const;
 

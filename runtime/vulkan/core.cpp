@@ -114,9 +114,14 @@ void Core::create_device() {
 
 void Core::set_name(vk::ObjectType type, std::uint64_t handle, const std::string& name) {
   if (!instance->debug_utils() || name.empty()) return;
-  driver.call("vkSetDebugUtilsObjectNameEXT", [&] {
-    device.setDebugUtilsObjectNameEXT(vk::DebugUtilsObjectNameInfoEXT(type, handle, name.c_str()));
-  });
+  try {
+    driver.call("vkSetDebugUtilsObjectNameEXT", [&] {
+      device.setDebugUtilsObjectNameEXT(
+          vk::DebugUtilsObjectNameInfoEXT(type, handle, name.c_str()));
+    });
+  } catch (const Error&) {
+    // Names are for profilers. A loss shows in the next call.
+  }
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -157,7 +157,10 @@ const char* name(DeviceType type) {
 
 std::vector<std::string> extension_names(const vk::raii::PhysicalDevice& physical) {
   std::vector<std::string> names;
-  for (const auto& extension : physical.enumerateDeviceExtensionProperties()) {
+  Driver driver;
+  const auto list = driver.call("vkEnumerateDeviceExtensionProperties",
+                                [&] { return physical.enumerateDeviceExtensionProperties(); });
+  for (const auto& extension : list) {
     names.emplace_back(extension.extensionName.data());
   }
   return names;

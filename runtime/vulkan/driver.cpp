@@ -2,6 +2,15 @@
 #include <topograd/runtime/vulkan/driver.hpp>
 
 namespace topograd::runtime::vulkan {
+namespace {
+
+/// What no specification lists means here that a module is not to the driver's taste. Elsewhere
+/// nobody knows what state the device is in, and it counts as lost.
+bool makes_kernels(std::string_view call) {
+  return call == "vkCreateShaderModule" || call == "vkCreateComputePipelines";
+}
+
+}  // namespace
 
 ErrorCode error_code(vk::Result result) {
   switch (result) {
@@ -53,14 +62,17 @@ void Driver::fail(const char* call, vk::Result result) {
   if (memory && probe_ && probe_() == vk::Result::eErrorDeviceLost) {
     result = vk::Result::eErrorDeviceLost;
   }
-  if (result == vk::Result::eErrorDeviceLost) {
+  const bool unknown = error_code(result) == ErrorCode::Internal && !makes_kernels(call);
+  const std::string text = std::string(call) + ": " + vk::to_string(result) +
+                           (device_name_.empty() ? "" : " on " + device_name_);
+  if (result == vk::Result::eErrorDeviceLost || (unknown && !device_name_.empty())) {
     const std::lock_guard lock(mutex_);
     if (!lost_) lost_call_ = call;
     lost_.store(true, std::memory_order_release);
   }
+  if (unknown) throw Error(ErrorCode::DeviceLost, text);
   check_lost();
-  throw Error(error_code(result), std::string(call) + ": " + vk::to_string(result) +
-                                      (device_name_.empty() ? "" : " on " + device_name_));
+  throw Error(error_code(result), text);
 }
 
 void Driver::inject(std::string_view call, std::uint64_t after, vk::Result result,

@@ -25,7 +25,9 @@ class Driver {
  public:
   /// Runs `function` (vulkan.hpp calls that throw) as the driver call `call`.
   ///
-  /// Throws Error: DeviceLost, OutOfHostMemory, OutOfDeviceMemory, Unsupported or Internal.
+  /// Throws Error: DeviceLost, OutOfHostMemory, OutOfDeviceMemory, Unsupported, or Internal where
+  /// kernels are made and the driver gives a result that says nothing. Elsewhere such a result
+  /// counts as a loss.
   template <class F>
   auto call(const char* call, F&& function) -> decltype(function()) {
     before(call);

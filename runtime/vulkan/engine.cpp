@@ -291,6 +291,9 @@ std::string VulkanEngine::accumulation() const {
 
 void VulkanEngine::set_point(std::span<const double> x) {
   if (!linearize_list_.list) follow_mask();  // else at the next linearisation
+  // Copies of points before it are not of its solve.
+  staging_.written = staging_.arrived = -1;
+  staging_.accepted = 0;
   write_vector(x_, x);
 }
 

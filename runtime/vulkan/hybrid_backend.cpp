@@ -258,7 +258,12 @@ std::uint64_t VulkanBackend::resident(const DeviceProgram& program) const {
 }
 
 std::vector<hybrid::Figure> VulkanBackend::figures() const {
-  const std::shared_ptr<Device> device = this->device();
+  std::shared_ptr<Device> device;
+  {
+    const std::lock_guard lock(mutex_);
+    device = device_;
+  }
+  if (!device) return {};  // nothing has run there
   const MemoryStatistics memory = device->memory();
   const DiskCacheCounters disk = device->disk_cache().counters();
   const Counters counters = device->counters();
@@ -314,6 +319,15 @@ std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& 
   return std::make_unique<VulkanBackend>(options, kResidentBytes, info);
 }
 
+namespace {
+
+/// There is nothing, as opposed to something that fails.
+bool is_absence(ErrorCode code) {
+  return code == ErrorCode::NoLoader || code == ErrorCode::NoDriver || code == ErrorCode::NoDevice;
+}
+
+}  // namespace
+
 std::size_t add_vulkan_devices(hybrid::Executor& executor, const DeviceOptions& options) {
   std::vector<DeviceInfo> list;
   try {
@@ -321,6 +335,10 @@ std::size_t add_vulkan_devices(hybrid::Executor& executor, const DeviceOptions& 
     if (!options.device.empty()) list = {list.at(choose_device(list, options))};
   } catch (const Error& error) {
     if (!hybrid::is_device_failure(error.code())) throw;
+    if (!is_absence(error.code())) {
+      executor.add_device(hybrid::make_unavailable_backend("vulkan", error.what()));
+      executor.record_fallback("open", "vulkan", error);
+    }
   }
   std::size_t usable = 0;
   for (const DeviceInfo& info : list) {
@@ -332,6 +350,7 @@ std::size_t add_vulkan_devices(hybrid::Executor& executor, const DeviceOptions& 
       ++usable;
     } catch (const Error& error) {
       executor.add_device(hybrid::make_unavailable_backend(info.name, error.what()));
+      if (info.unusable.empty()) executor.record_fallback("open", info.name, error);
     }
   }
   return usable;

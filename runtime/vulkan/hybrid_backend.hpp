@@ -24,8 +24,9 @@ std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(
 std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& options,
                                                            const DeviceInfo& info);
 
-/// Adds each device that is found; one that cannot be opened is added as not available. Without a
-/// loader, a driver or a device nothing is added.
+/// Adds each device that is found; one that cannot be opened is added as not available, and counted
+/// as a fallback. Without a loader, a driver or a device nothing is added; a driver that fails is
+/// added as a device "vulkan" that is not available.
 ///
 ///   options  which device: all of them if it names none
 ///

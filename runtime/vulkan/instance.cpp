@@ -16,15 +16,17 @@ bool contains(const List& list, Name&& name_of, std::string_view name) {
   return std::ranges::any_of(list, [&](const auto& item) { return name_of(item) == name; });
 }
 
-bool has_layer(const vk::raii::Context& context, std::string_view name) {
+bool has_layer(Driver& driver, const vk::raii::Context& context, std::string_view name) {
   return contains(
-      context.enumerateInstanceLayerProperties(),
+      driver.call("vkEnumerateInstanceLayerProperties",
+                  [&] { return context.enumerateInstanceLayerProperties(); }),
       [](const auto& layer) { return std::string_view(layer.layerName.data()); }, name);
 }
 
-bool has_extension(const vk::raii::Context& context, std::string_view name) {
+bool has_extension(Driver& driver, const vk::raii::Context& context, std::string_view name) {
   return contains(
-      context.enumerateInstanceExtensionProperties(),
+      driver.call("vkEnumerateInstanceExtensionProperties",
+                  [&] { return context.enumerateInstanceExtensionProperties(); }),
       [](const auto& extension) { return std::string_view(extension.extensionName.data()); }, name);
 }
 
@@ -56,7 +58,8 @@ Loader open_loader(const std::string& path) {
   for (const std::string& name : names) {
     const platform::SharedLibrary library(name);
     void* entry = library.symbol("vkGetInstanceProcAddr");
-    if (entry != nullptr) return {name, reinterpret_cast<PFN_vkGetInstanceProcAddr>(entry)};
+    if (entry != nullptr)
+      return {name, watched(reinterpret_cast<PFN_vkGetInstanceProcAddr>(entry))};
     tried += (tried.empty() ? "" : "; ") + name + " (" +
              (library.ok() ? "it has no vkGetInstanceProcAddr" : library.error()) + ")";
   }
@@ -67,12 +70,15 @@ Loader open_loader(const std::string& path) {
 
 Instance::Instance(const std::string& loader_path, bool validation)
     : loader_(open_loader(loader_path)), context_(loader_.entry) {
-  if (context_.getDispatcher()->vkEnumerateInstanceVersion == nullptr ||
-      context_.enumerateInstanceVersion() < VK_API_VERSION_1_2) {
+  if (context_.getDispatcher()->vkEnumerateInstanceVersion != nullptr) {
+    api_version_ = driver_.call("vkEnumerateInstanceVersion",
+                                [&] { return context_.enumerateInstanceVersion(); });
+  }
+  if (api_version_ < VK_API_VERSION_1_2) {
     throw Error(ErrorCode::Unsupported,
                 "vulkan: the loader " + loader_.path + " is older than Vulkan 1.2");
   }
-  if (validation && !has_layer(context_, kValidationLayer)) {
+  if (validation && !has_layer(driver_, context_, kValidationLayer)) {
     throw Error(ErrorCode::Unsupported,
                 "vulkan: validation was asked for, but the loader does not find " +
                     std::string(kValidationLayer) +
@@ -86,7 +92,7 @@ void Instance::create(bool validation) {
   const vk::ApplicationInfo application("topograd", 1, "topograd", 1, VK_API_VERSION_1_2);
   std::vector<const char*> layers;
   std::vector<const char*> extensions;
-  debug_utils_ = validation || has_extension(context_, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+  debug_utils_ = validation || has_extension(driver_, context_, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
   if (debug_utils_) extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
   if (validation) {
     layers.push_back(kValidationLayer);
@@ -162,7 +168,8 @@ DeviceOptions resolved(DeviceOptions options) {
 }
 
 bool has_validation_layer(const Loader& loader) {
-  return has_layer(vk::raii::Context(loader.entry), kValidationLayer);
+  Driver driver;
+  return has_layer(driver, vk::raii::Context(loader.entry), kValidationLayer);
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -22,6 +22,9 @@ struct Loader {
 /// Opens the loader that options and environment name. Throws Error{NoLoader}.
 Loader open_loader(const std::string& path);
 
+/// The loader's entry point, or what watch_driver() (faults.hpp) has put in front of it.
+PFN_vkGetInstanceProcAddr watched(PFN_vkGetInstanceProcAddr loader);
+
 /// An instance, with the validation layer and its messenger if asked for.
 class Instance {
  public:
@@ -32,7 +35,7 @@ class Instance {
   Driver& driver() { return driver_; }
   const Loader& loader() const { return loader_; }
   bool debug_utils() const { return debug_utils_; }
-  std::uint32_t api_version() const { return context_.enumerateInstanceVersion(); }
+  std::uint32_t api_version() const { return api_version_; }
   /// Throws Error{NoDevice} if there is none.
   std::vector<vk::raii::PhysicalDevice> physical_devices();
 
@@ -42,6 +45,7 @@ class Instance {
   Driver driver_;
   Loader loader_;
   vk::raii::Context context_;
+  std::uint32_t api_version_ = 0;
   bool debug_utils_ = false;
   vk::raii::Instance instance_{nullptr};
   vk::raii::DebugUtilsMessengerEXT messenger_{nullptr};

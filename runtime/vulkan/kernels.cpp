@@ -172,7 +172,11 @@ std::shared_ptr<const KernelState> Kernels::make(const KernelDesc& desc) {
     due = Clock::now() > save_again_;
     if (due) save_again_ = Clock::time_point::max();  // by this thread alone
   }
-  if (due) save();
+  try {
+    if (due) save();
+  } catch (const Error&) {
+    // A cold start next time; a loss shows in the next call.
+  }
   return state;
 }
 

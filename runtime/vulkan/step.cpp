@@ -210,10 +210,12 @@ void VulkanEngine::accept() {
   const bool small = model_.scalars * context_.element_bytes() <= kStagedEveryStep;
   if (!small && staging_.written >= 0 && now - staging_.last < kStagingInterval) {
     submit(accept_list_);
+    ++staging_.accepted;
     return;
   }
   const int next = staging_.arrived == 0 ? 1 : 0;
   submit(staging_.accept_lists[static_cast<std::size_t>(next)]);
+  staging_.steps[static_cast<std::size_t>(next)] = ++staging_.accepted;
   staging_.written = next;
   staging_.last = now;
 }
@@ -222,6 +224,11 @@ const std::array<double, codegen::kScalarCount>& VulkanEngine::read_scalars() {
   const auto& values = vectors_->read(last_);
   staging_.arrived = staging_.written;  // the read-back was queued behind it
   return values;
+}
+
+std::uint64_t VulkanEngine::steps_after_known_point() const {
+  if (staging_.arrived < 0) return staging_.accepted;
+  return staging_.accepted - staging_.steps[static_cast<std::size_t>(staging_.arrived)];
 }
 
 bool VulkanEngine::last_known_point(std::span<double> x) {

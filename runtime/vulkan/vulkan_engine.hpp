@@ -77,6 +77,7 @@ class VulkanEngine final : public Engine, public FirstOrderSteps {
   StepReport rescale_step(double length) override;
   void accept() override;
   bool last_known_point(std::span<double> x) override;
+  std::uint64_t steps_after_known_point() const override;
 
   FirstOrderReport begin_steps() override;
   FirstOrderReport try_rule(const FirstOrderRule& rule) override;
@@ -368,6 +369,8 @@ class VulkanEngine final : public Engine, public FirstOrderSteps {
     std::array<Recorded, 2> accept_lists;  // accept, and copy to that point
     int written = -1;                      // queued behind the last accept
     int arrived = -1;                      // known to be complete
+    std::uint64_t accepted = 0;            // steps since the point was set
+    std::array<std::uint64_t, 2> steps{};  // of them, up to each copy
     std::chrono::steady_clock::time_point last;
   };
   Staging staging_;

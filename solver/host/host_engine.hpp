@@ -33,6 +33,7 @@ class HostEngine final : public runtime::ForwardingEngine {
   void set_point(std::span<const double> x) override;
   void point(std::span<double> x) override;
   bool last_known_point(std::span<double> x) override;
+  std::uint64_t steps_after_known_point() const override { return 0; }
   double cost() override;
   void residuals(std::span<double> out) override;
   void gradient(std::span<double> out) override;

@@ -5,6 +5,7 @@
 #include <topograd/runtime/vulkan/device.hpp>
 #include <topograd/runtime/vulkan/kernel_cache.hpp>
 #include <topograd/solver/evaluator.hpp>
+#include <topograd/solver/routing.hpp>
 #include <topograd/solver/solve.hpp>
 
 #include <gtest/gtest.h>
@@ -119,12 +120,19 @@ TEST_F(VulkanTiers, ForcedAndDeterministicSolvesHaveOnePlace) {
   }
 }
 
+std::uint64_t fallbacks() {
+  std::uint64_t sum = 0;
+  for (const auto& [where, count] : hybrid_executor().telemetry().counts().fallbacks) sum += count;
+  return sum;
+}
+
 TEST_F(VulkanTiers, ADeviceThatRefusesItsKernelsIsLetGo) {
   const auto springs = problems::springs(12);
   Evaluator e(springs->problem, options_);
   runtime::vulkan::open({.device = options_.device})
       ->inject_fault("vkCreateComputePipelines", 0, -13, 1000);  // VK_ERROR_UNKNOWN
   const double cost = Evaluator(springs->problem, {.backend = Backend::cpu}).cost();
+  const std::uint64_t before = fallbacks();
   for (int k = 0; k < 200; ++k) {
     EXPECT_NEAR(e.cost(), cost, 1e-12 * cost);
     if (e.why().find("could not make its kernels") != std::string::npos) break;
@@ -132,6 +140,7 @@ TEST_F(VulkanTiers, ADeviceThatRefusesItsKernelsIsLetGo) {
   }
   EXPECT_EQ(e.why().find("cpu: the device could not make its kernels: "), 0u) << e.why();
   EXPECT_EQ(e.backend(), "cpu");
+  EXPECT_EQ(fallbacks() - before, 1u);
   runtime::vulkan::release_devices();
 }
 

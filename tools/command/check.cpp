@@ -1,4 +1,5 @@
 // topograd check: self-tests of ops, random programs and gradients on this machine's devices.
+#include "command/check_faults.hpp"
 #include "command/commands.hpp"
 #include "command/named_problem.hpp"
 #include "command/output.hpp"
@@ -266,6 +267,8 @@ void add_check(CLI::App& app) {
           check_gradients);
   add_routing(*command);
   add_corruption(*command);
+  add_check_faults(*command);
+  add_check_soak(*command);
 }
 
 }  // namespace topograd::command

@@ -1,0 +1,11 @@
+// Builds without Vulkan: nothing lives in drivers.
+#include <topograd/api/check/driver_objects.hpp>
+
+namespace topograd::check {
+
+void watch_driver_objects() {}
+std::uint64_t driver_objects() { return 0; }
+std::uint64_t driver_bytes() { return 0; }
+void let_go_of_devices() {}
+
+}  // namespace topograd::check

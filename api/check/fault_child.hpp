@@ -1,0 +1,56 @@
+// Internal: what child processes of the check of failures do, and how they say it.
+#pragma once
+
+#include <topograd/api/check/fault_work.hpp>
+#include <topograd/runtime/vulkan/faults.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+
+namespace topograd::check {
+
+using Tell = std::function<void(const std::string&)>;
+
+/// What stands at the head of a line that a child says.
+inline constexpr const char *kBegin = "begin", *kEnd = "end", *kUses = "uses", *kDevice = "device",
+                            *kError = "error", *kLost = "lost";
+
+/// How one injection went.
+enum class Outcome { right, typed, wrong, not_reached };
+
+struct Scenario {
+  const NamedWork* work = nullptr;
+  Backend backend = Backend::automatic;
+
+  std::string name() const {
+    return std::string(work->name) + " under " + std::string(topograd::name(backend));
+  }
+};
+
+struct Injection {
+  Scenario scenario;
+  runtime::vulkan::Fault fault;
+
+  std::string name() const;
+};
+
+/// Sets the environment of a child: caches in `cache`, software devices admitted.
+void prepare_fault_child(const std::string& cache);
+
+/// Says the device's name and each scenario's uses of every call, or the error that stands in the
+/// way.
+void explore_uses(std::span<const Scenario> scenarios, const std::string& device, const Tell& tell);
+
+/// Says when each injection begins and how it ended; `first` is the number of the first. Ends after
+/// one that leaks: what is left would count again.
+void run_injections(std::span<const Injection> injections, std::size_t first,
+                    const std::string& device, const Tell& tell);
+
+/// Says how a long solve under `automatic` ended whose device was lost in its middle.
+///
+///   persistent  the driver reports the loss from there on
+void lose_device(const std::string& device, bool persistent, const Tell& tell);
+
+}  // namespace topograd::check

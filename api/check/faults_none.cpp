@@ -1,0 +1,16 @@
+// Builds without Vulkan: no driver can fail.
+#include <topograd/api/check/faults.hpp>
+
+#include <topograd/ir/error.hpp>
+
+namespace topograd::check {
+
+bool FaultReport::broken() const { return true; }
+
+FaultReport check_faults(const FaultOptions&) {
+  throw Error(
+      ErrorCode::Unsupported,
+      "check faults: this build has no Vulkan backend; configure with -DTOPOGRAD_VULKAN=ON");
+}
+
+}  // namespace topograd::check

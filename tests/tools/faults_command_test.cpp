@@ -1,0 +1,66 @@
+// check faults as users run it.
+#include "tools/run_command.hpp"
+
+#include <gtest/gtest.h>
+
+namespace topograd::test {
+namespace {
+
+TEST(FaultsCommand, EveryFailureEndsInTheRightAnswerOrATypedError) {
+  const CommandResult result = topograd("check faults --json -");
+  ASSERT_TRUE(result.status == 0 || result.status == 1) << result.err;
+  const nlohmann::json found = nlohmann::json::parse(result.out);
+  if (!found["failures"].empty()) ADD_FAILURE() << found["failures"].dump(2);
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(found["wrong"], 0);
+  EXPECT_EQ(found["crashed"], 0);
+  EXPECT_EQ(found["leaked"], 0);
+  EXPECT_EQ(found["miscounted"], 0);
+  EXPECT_GT(found["fallbacks"], 100);
+  EXPECT_GT(found["typed_errors"], 100);
+  EXPECT_GT(found["injections"], 1000);
+  EXPECT_EQ(found["injections"].get<int>(),
+            found["right_answers"].get<int>() + found["typed_errors"].get<int>());
+  // Whatever a program comes to from opening a device to letting go of it.
+  for (const char* call : {"vkCreateInstance",
+                           "vkEnumeratePhysicalDevices",
+                           "vkCreateDevice",
+                           "vkCreateBuffer",
+                           "vkAllocateMemory",
+                           "vkMapMemory",
+                           "vkBindBufferMemory",
+                           "vkCreateShaderModule",
+                           "vkCreatePipelineCache",
+                           "vkGetPipelineCacheData",
+                           "vkCreateComputePipelines",
+                           "vkCreateDescriptorPool",
+                           "vkAllocateDescriptorSets",
+                           "vkCreateCommandPool",
+                           "vkAllocateCommandBuffers",
+                           "vkBeginCommandBuffer",
+                           "vkEndCommandBuffer",
+                           "vkQueueSubmit",
+                           "vkGetSemaphoreCounterValue",
+                           "vkWaitSemaphores",
+                           "vkDeviceWaitIdle"})
+    EXPECT_GT(found["calls"].value(call, 0), 0) << call;
+  ASSERT_EQ(found["lost_solves"].size(), 2u);
+  for (const nlohmann::json& solve : found["lost_solves"]) {
+    EXPECT_TRUE(solve["right"]);
+    EXPECT_GE(solve["steps"], 50);
+    EXPECT_GT(solve["steps_on_device"], 10);
+    EXPECT_LT(solve["steps_on_device"], solve["steps"]);
+    EXPECT_LE(solve["repeated_steps"], 2);
+  }
+}
+
+TEST(FaultsCommand, RefusesWhatHasNoDriver) {
+  const CommandResult result = topograd("check faults --backend cpu");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.err,
+            "topograd: check faults: expected backend automatic or vulkan, got cpu, which has no "
+            "driver\n");
+}
+
+}  // namespace
+}  // namespace topograd::test
