@@ -49,6 +49,11 @@ class Subset final : public ExpressedManifold {
     }
     return out;
   }
+  std::string key() const override {
+    std::string text = "subset " + std::to_string(size_) + ":";
+    for (const int k : free_) text += " " + std::to_string(k);
+    return text;
+  }
   bool minus(const double* y, const double* x, double* delta) const override {
     for (std::size_t k = 0; k < free_.size(); ++k) delta[k] = y[free_[k]] - x[free_[k]];
     return true;
@@ -108,6 +113,16 @@ class Product final : public ExpressedManifold {
       delta = delta.subspan(t);
     }
     return out;
+  }
+  std::string key() const override {
+    std::string text = "product(";
+    for (const Manifold& part : parts_) {
+      const auto* expressed = dynamic_cast<const ExpressedManifold*>(part.model().get());
+      const std::string key = expressed == nullptr ? std::string() : expressed->key();
+      if (key.empty()) return {};
+      text += key + "; ";
+    }
+    return text + ")";
   }
   bool minus(const double* y, const double* x, double* delta) const override {
     return std::ranges::all_of(parts_, [&](const Manifold& part) {

@@ -4,6 +4,7 @@
 #include <topograd/frontend/manifold.hpp>
 
 #include <span>
+#include <string>
 #include <vector>
 
 namespace topograd {
@@ -18,6 +19,8 @@ class ExpressedManifold : public ManifoldModel {
   ///   delta  tangent_size() Values
   virtual std::vector<Value> expression(std::span<const Value> x,
                                         std::span<const Value> delta) const = 0;
+  /// The same for manifolds that are the same, whoever made them; empty: like no other.
+  virtual std::string key() const { return {}; }
 };
 
 /// The same for any manifold; empty where it is opaque.

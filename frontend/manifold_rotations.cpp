@@ -47,6 +47,7 @@ class Quaternions final : public ExpressedManifold {
                                 std::span<const Value> delta) const override {
     return detail::quaternion_plus(x, delta, place_);
   }
+  std::string key() const override { return name_; }
   bool plus(const double* x, const double* delta, double* out) const override {
     const Quaternion4 q = multiply(exponential(delta), read(x));
     for (std::size_t k = 0; k < 4; ++k) out[place_[k]] = q[k];
@@ -94,6 +95,7 @@ class AxisAngle final : public ExpressedManifold {
                                 std::span<const Value> delta) const override {
     return detail::axis_angle_plus(x, delta);
   }
+  std::string key() const override { return name(); }
   bool plus(const double* x, const double* delta, double* out) const override {
     const Quaternion4 q = multiply(rotation(delta), rotation(x));
     const double sign = q[0] < 0 ? -1 : 1;  // the shorter way round
@@ -158,6 +160,7 @@ class Sphere final : public ExpressedManifold {
                                 std::span<const Value> delta) const override {
     return detail::sphere_plus(x, delta);
   }
+  std::string key() const override { return name() + " " + std::to_string(size_); }
   bool plus(const double* x, const double* delta, double* out) const override {
     const Mirror mirror(x, size_);
     if (mirror.radius == 0) return false;

@@ -10,12 +10,17 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace topograd {
 namespace {
+
+/// Kinds of manifolds beyond which the host makes the steps: each has kernels of its own.
+constexpr std::size_t kMostCharts = 32;
 
 /// The program with `delta(k)` in the place of parameter n + k, and numbers in that of data.
 template <class Delta>
@@ -43,7 +48,7 @@ ir::Program replace(const ir::Program& program, std::span<const double> numbers,
   return ir::optimize(graph.extract(outputs, {.parameters = n}));
 }
 
-std::optional<runtime::Chart> make_chart(const Manifold& manifold) {
+std::optional<runtime::Chart> trace_chart(const Manifold& manifold) {
   const int n = manifold.ambient_size(), t = manifold.tangent_size();
   if (t == 0 || n > static_cast<int>(codegen::kMaxBlockWidth)) return std::nullopt;
   if (dynamic_cast<const ExpressedManifold*>(manifold.model().get()) == nullptr)
@@ -70,6 +75,26 @@ std::optional<runtime::Chart> make_chart(const Manifold& manifold) {
   return chart;
 }
 
+/// What all users of a manifold share is traced once in a process.
+std::optional<runtime::Chart> make_chart(const Manifold& manifold, const std::string& key) {
+  static std::mutex mutex;
+  static std::map<std::string, std::optional<runtime::Chart>> known;
+  if (key.empty()) return trace_chart(manifold);
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  return known.emplace(key, trace_chart(manifold)).first->second;
+}
+
+/// The manifold's key, or where it has none its address.
+using Identity = std::pair<std::string, const ManifoldModel*>;
+Identity identity_of(const ManifoldModel* model) {
+  const auto* expressed = dynamic_cast<const ExpressedManifold*>(model);
+  std::string key = expressed == nullptr ? std::string() : expressed->key();
+  const bool shared = !key.empty();
+  return {std::move(key), shared ? nullptr : model};
+}
+
 /// Constant coordinates of a block: 0, its width, or something between.
 std::size_t constants_of(const Problem& problem, std::uint64_t first, std::uint32_t width) {
   const std::span<const std::uint8_t> mask = problem.constant_mask();
@@ -83,7 +108,8 @@ std::size_t constants_of(const Problem& problem, std::uint64_t first, std::uint3
 std::shared_ptr<const runtime::Charts> make_charts(const Problem& problem) {
   if (!problem.has_manifolds()) return nullptr;
   auto charts = std::make_shared<runtime::Charts>();
-  std::map<std::pair<std::size_t, const ManifoldModel*>, std::size_t> known;  // by array and model
+  std::map<const ManifoldModel*, Identity> identities;
+  std::map<std::pair<std::size_t, Identity>, std::size_t> known;  // by array
   for (std::size_t a = 0; a < problem.arrays().size(); ++a) {
     const auto& array = problem.arrays()[a];
     for (std::uint32_t b = 0; b < array.blocks; ++b) {
@@ -93,9 +119,14 @@ std::shared_ptr<const runtime::Charts> make_charts(const Problem& problem) {
       const std::size_t constants = constants_of(problem, first, array.width);
       if (constants == array.width) continue;
       if (constants > 0) return nullptr;
-      const auto [at, fresh] = known.try_emplace({a, manifold->model().get()}, charts->all.size());
+      const ManifoldModel* model = manifold->model().get();
+      auto identity = identities.find(model);
+      if (identity == identities.end())
+        identity = identities.emplace(model, identity_of(model)).first;
+      const auto [at, fresh] = known.try_emplace({a, identity->second}, charts->all.size());
       if (fresh) {
-        std::optional<runtime::Chart> chart = make_chart(*manifold);
+        if (known.size() > kMostCharts) return nullptr;
+        std::optional<runtime::Chart> chart = make_chart(*manifold, identity->second.first);
         if (!chart) return nullptr;
         charts->all.push_back(std::move(*chart));
       }
