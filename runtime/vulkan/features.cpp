@@ -57,6 +57,7 @@ constexpr MaskRow kMasks[] = {
     {"timestamps", [](Features& f, Limits&) { f.timestamps = false; }},
     {"mapped_memory", [](Features& f, Limits&) { f.mapped_memory = false; }},
 };
+constexpr Mask kEverything = (Mask{1} << std::size(kMasks)) - 1;
 
 std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
@@ -70,14 +71,18 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-Mask mask_bit(std::string_view word) {
+Mask mask_of(std::string_view word) {
   const auto& names = mask_names();
   const auto found = std::ranges::find(names, word);
-  if (found == names.end()) {
-    throw Error(ErrorCode::InvalidArgument,
-                "mask: unknown feature \"" + std::string(word) + "\", expected " + joined(names));
+  if (found != names.end()) return Mask{1} << (found - names.begin());
+  std::vector<std::string> known = names;
+  for (const MaskPreset& preset : mask_presets()) {
+    const std::string_view features = preset.features;
+    if (word == preset.name) return features.empty() ? kEverything : parse_mask(features);
+    known.emplace_back(preset.name);
   }
-  return Mask{1} << (found - names.begin());
+  throw Error(ErrorCode::InvalidArgument,
+              "mask: unknown feature \"" + std::string(word) + "\", expected " + joined(known));
 }
 
 }  // namespace
@@ -91,12 +96,21 @@ const std::vector<std::string>& mask_names() {
   return names;
 }
 
+const std::vector<MaskPreset>& mask_presets() {
+  // Intel's Xe-LP has neither doubles nor 64-bit atomics, AMD's RDNA 2 no atomic sums of floats.
+  static const std::vector<MaskPreset> presets = {
+      {"intel_no_f64", "float64,float64_atomics,int64_atomics"},
+      {"amd_no_subgroups", "subgroups,float32_atomics,float64_atomics"},
+      {"minimal", ""}};
+  return presets;
+}
+
 Mask parse_mask(std::string_view text) {
   Mask mask = 0;
   while (!text.empty()) {
     const auto comma = std::min(text.find(','), text.size());
     const std::string_view word = trimmed(text.substr(0, comma));
-    if (!word.empty()) mask |= mask_bit(word);
+    if (!word.empty()) mask |= mask_of(word);
     text.remove_prefix(std::min(comma + 1, text.size()));
   }
   return mask;

@@ -71,7 +71,16 @@ using Mask = std::uint32_t;
 /// large_workgroups, shared_32k, large_buffers, timestamps, mapped_memory.
 const std::vector<std::string>& mask_names();
 
-/// Reads a comma-separated list of mask names; empty parts and blanks are skipped.
+/// Masks that stand for kinds of devices, by name.
+struct MaskPreset {
+  const char* name;
+  const char* features;  ///< mask names; empty = all of them
+};
+/// intel_no_f64 (an Intel GPU without float64), amd_no_subgroups (an AMD GPU whose subgroups have
+/// another size: none are used), minimal (what Vulkan 1.2 promises and no more).
+const std::vector<MaskPreset>& mask_presets();
+
+/// Reads a comma-separated list of names of masks and presets; empty parts and blanks are skipped.
 ///
 /// Throws Error{InvalidArgument} for an unknown name, listing the known ones.
 Mask parse_mask(std::string_view text);

@@ -95,11 +95,6 @@ void KernelRunner::dispatch(const codegen::KernelSource& source, std::span<const
   device_->submit(list).wait();
 }
 
-std::vector<Precision> KernelDeviceTest::precisions() const {
-  if (device_->features().float64) return {Precision::f32, Precision::f64};
-  return {Precision::f32};
-}
-
 bool KernelDeviceTest::keeps_specials(Precision precision) const {
   const Features& f = device_->features();
   return precision == Precision::f32 ? f.signed_zero_inf_nan_preserve_f32 && f.denorm_preserve_f32

@@ -53,7 +53,6 @@ class KernelRunner {
 /// A device on which kernels of both precisions run, or those of f32 where there is no float64.
 class KernelDeviceTest : public VulkanTest {
  protected:
-  std::vector<codegen::Precision> precisions() const;
   /// Signed zeros, infinities, NaN and denormals are kept in that precision.
   bool keeps_specials(codegen::Precision precision) const;
   codegen::KernelRequest with_controls(codegen::KernelRequest request) const;

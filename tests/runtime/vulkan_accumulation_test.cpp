@@ -120,6 +120,7 @@ class VulkanAccumulation : public VulkanTest {
 };
 
 TEST_F(VulkanAccumulation, MeasuredOnceRememberedGivenForced) {
+  TG_NEEDS(float64);
   const OwnedModel m = fours_model(20000);
   const std::vector<double> want = reference_gradient(m);
   std::vector<double> gradient;
@@ -163,6 +164,7 @@ TEST_F(VulkanAccumulation, MeasuredOnceRememberedGivenForced) {
 }
 
 TEST_F(VulkanAccumulation, StoredAndRecomputedTermsMayMeetInOnePass) {
+  TG_NEEDS(float64);
   OwnedModel m = springs_model(300, 900);
   const std::vector<double> want = reference_gradient(m);
   const auto engine = runtime::vulkan::make_vulkan_engine(m.model, {});

@@ -99,6 +99,7 @@ class VulkanColumns : public VulkanTest {
 };
 
 TEST_F(VulkanColumns, WhatIsSharedOrGrowsIsNotStored) {
+  TG_NEEDS(float64);
   const OwnedModel m = line_model(5000);
   const auto engine = open(m);
   check(*engine, m);
@@ -106,6 +107,7 @@ TEST_F(VulkanColumns, WhatIsSharedOrGrowsIsNotStored) {
 }
 
 TEST_F(VulkanColumns, ANumberThatChangesIsRightAtOnce) {
+  TG_NEEDS(float64);
   for (const runtime::Accumulation rung :
        {runtime::Accumulation::gather_recompute, runtime::Accumulation::gather_store,
         runtime::Accumulation::atomic_cas}) {
@@ -129,6 +131,7 @@ TEST_F(VulkanColumns, ANumberThatChangesIsRightAtOnce) {
 }
 
 TEST_F(VulkanColumns, InstancesThatBreakAPatternAskForNoKernel) {
+  TG_NEEDS(float64);
   OwnedModel m = line_model(600);
   const auto engine = open(m);
   check(*engine, m);
@@ -145,6 +148,7 @@ TEST_F(VulkanColumns, InstancesThatBreakAPatternAskForNoKernel) {
 }
 
 TEST_F(VulkanColumns, InChunksEachRowReadsItsOwn) {
+  TG_NEEDS(float64);
   const OwnedModel m = line_model(2000);  // 1,280 anchors fit
   const auto engine = open(m, {.max_storage_buffer_range = 96u << 10});
   check(*engine, m);

@@ -91,6 +91,7 @@ TEST(KernelJob, RunsInTheBackgroundUnlessNobodyHoldsIt) {
 }
 
 TEST_F(VulkanCompile, KernelsOfManyTopologiesAreMadeAtTheSameTime) {
+  TG_NEEDS(float64);
   const OwnedModel m = products_model(12, 1);
   const SlowCompiler slow(milliseconds(60));
   const auto engine = open(m);
@@ -102,6 +103,7 @@ TEST_F(VulkanCompile, KernelsOfManyTopologiesAreMadeAtTheSameTime) {
 }
 
 TEST_F(VulkanCompile, PreparingDoesNotWait) {
+  TG_NEEDS(float64);
   const OwnedModel m = products_model(3, 14);
   const auto engine = open(m);
   const SlowCompiler slow(milliseconds(300));
@@ -120,6 +122,7 @@ TEST_F(VulkanCompile, PreparingDoesNotWait) {
 }
 
 TEST_F(VulkanCompile, AnEvaluationIsRecordedOnceAndIsOneSubmission) {
+  TG_NEEDS(float64);
   const OwnedModel m = springs_model(100, 300);
   for (const char* mask : {"", "mapped_memory"}) {
     SCOPED_TRACE(mask);
@@ -155,6 +158,7 @@ TEST_F(VulkanCompile, AnEvaluationIsRecordedOnceAndIsOneSubmission) {
 }
 
 TEST_F(VulkanCompile, WhatIsBegunIsReadLater) {
+  TG_NEEDS(float64);
   const OwnedModel m = springs_model(200, 600);
   const auto engine = open(m), peer = open(m);
   const KernelKind kinds[] = {KernelKind::cost, KernelKind::residual, KernelKind::gradient,
@@ -191,6 +195,7 @@ TEST_F(VulkanCompile, WhatIsBegunIsReadLater) {
 }
 
 TEST_F(VulkanCompile, TheSecondStartReadsModulesFromDisk) {
+  TG_NEEDS(float64);
   namespace fs = std::filesystem;
   const fs::path folder =
       fs::temp_directory_path() / ("topograd_compile_" + std::to_string(getpid()));

@@ -43,6 +43,7 @@ void expect_same(const EngineStats& a, const EngineStats& b) {
 }
 
 TEST_F(VulkanCounts, TwoEnginesOnOneDeviceCountTheirOwn) {
+  TG_NEEDS(float64);
   const auto device = runtime::vulkan::open();
   const Counters start = device->counters();
   const OwnedModel small = springs_model(30, 90), large = springs_model(3000, 9000);
@@ -69,6 +70,7 @@ TEST_F(VulkanCounts, TwoEnginesOnOneDeviceCountTheirOwn) {
 }
 
 TEST_F(VulkanCounts, KernelsCountForWhoeverMadeThem) {
+  TG_NEEDS(float64);
   const OwnedModel m = chain_model(64);
   const auto first = open(m);
   std::vector<double> g(m.x.size());

@@ -2,6 +2,7 @@
 #include "runtime/engine_models.hpp"
 #include "runtime/second_order_checks.hpp"
 #include "runtime/step_checks.hpp"
+#include "support/environment.hpp"
 #include "support/validation.hpp"
 
 #include <topograd/ir/error.hpp>
@@ -86,7 +87,7 @@ class VulkanEngineTest : public VulkanTest {
 };
 
 TEST_F(VulkanEngineTest, GradientOnEveryRung) {
-  for (const Precision precision : {Precision::f64, Precision::f32}) {
+  for (const Precision precision : precisions()) {
     for (const Case& c : kCases) {
       OwnedModel m = c.make(c.size);
       if (precision == Precision::f32) round_to_float(m);
@@ -103,6 +104,7 @@ TEST_F(VulkanEngineTest, GradientOnEveryRung) {
 }
 
 TEST_F(VulkanEngineTest, CostAndRowsInTheProblemsOrder) {
+  TG_NEEDS(float64);
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.name);
     OwnedModel m = c.make(c.size);
@@ -134,6 +136,7 @@ TEST_F(VulkanEngineTest, CostAndRowsInTheProblemsOrder) {
 }
 
 TEST_F(VulkanEngineTest, JacobianOfEachTerm) {
+  TG_NEEDS(float64);
   const OwnedModel m = shared_model(300);
   const auto engine = open(m);
   const auto want = reference_jacobian(m);
@@ -148,6 +151,7 @@ TEST_F(VulkanEngineTest, JacobianOfEachTerm) {
 }
 
 TEST_F(VulkanEngineTest, ChunksAndDispatchLimitsGiveTheSameGradient) {
+  TG_NEEDS(float64);
   struct Row {
     const char* name;
     EngineOptions options;
@@ -171,6 +175,7 @@ TEST_F(VulkanEngineTest, ChunksAndDispatchLimitsGiveTheSameGradient) {
 }
 
 TEST_F(VulkanEngineTest, ADispatchHoldsNoMoreInstancesThanAllowed) {
+  TG_NEEDS(float64);
   const OwnedModel m = springs_model(3000, 9000);
   std::vector<double> rows(m.model.rows);
   const auto dispatches = [&](std::uint64_t most) {
@@ -189,6 +194,7 @@ TEST_F(VulkanEngineTest, MaskedFeaturesHaveAReplacement) {
     const char* used;
     Precision precision = Precision::f64;
   };
+  const ScopedEnvironment none("TOPOGRAD_MASK", "");
   OwnedModel m = springs_model(500, 1500);
   round_to_float(m);
   const std::vector<double> want = reference_gradient(m);
@@ -227,6 +233,7 @@ TEST_F(VulkanEngineTest, MaskedFeaturesHaveAReplacement) {
 }
 
 TEST_F(VulkanEngineTest, GatherGivesTheSameBitsEveryTime) {
+  TG_NEEDS(float64);
   const OwnedModel m = shared_model(5000);
   const std::vector<double> first = gradient(*open(m), m);
   for (int k = 0; k < 3; ++k) {
@@ -237,6 +244,7 @@ TEST_F(VulkanEngineTest, GatherGivesTheSameBitsEveryTime) {
 }
 
 TEST_F(VulkanEngineTest, OneTopologyIsOneDispatch) {
+  TG_NEEDS(float64);
   OwnedModel m = chain_model(1004);
   m.model.terms[0].batch = m.batches[0].get();
   while (m.batches[0]->size() > 1000) m.batches[0]->remove(m.batches[0]->size() - 1);
@@ -252,6 +260,7 @@ TEST_F(VulkanEngineTest, OneTopologyIsOneDispatch) {
 }
 
 TEST_F(VulkanEngineTest, FollowsChangesOfDataUniformsAndRows) {
+  TG_NEEDS(float64);
   OwnedModel m = shared_model(400);
   const auto engine = open(m);
   gradient(*engine, m);
@@ -266,6 +275,7 @@ TEST_F(VulkanEngineTest, FollowsChangesOfDataUniformsAndRows) {
 }
 
 TEST_F(VulkanEngineTest, AReorderedModelAnswersInTheCallersOrder) {
+  TG_NEEDS(float64);
   OwnedModel m = springs_model(30000, 90000);  // random edges: as far from sorted as can be
   const runtime::ModelOrder order = runtime::find_order(m.model);
   m.model.constant.assign(m.x.size(), 0);
@@ -329,6 +339,7 @@ Eigen::VectorXd dense_step(const OwnedModel& m, const runtime::StepRequest& requ
 }
 
 TEST_F(VulkanEngineTest, StepsSolveTheDampedNormalEquations) {
+  TG_NEEDS(float64);
   for (const Case& c : {Case{"springs", springs, 60}, Case{"shared", shared_model, 40},
                         Case{"chain", chain_model, 64}}) {
     for (const bool masked : {false, true}) {
@@ -360,11 +371,13 @@ TEST_F(VulkanEngineTest, StepsSolveTheDampedNormalEquations) {
 }
 
 TEST_F(VulkanEngineTest, ColumnScalingIsThatOfTheFirstStep) {
+  TG_NEEDS(float64);
   check_scaling_stays(
       [](const runtime::Model& model) { return runtime::vulkan::make_vulkan_engine(model, {}); });
 }
 
 TEST_F(VulkanEngineTest, SmallTermsThatRideInAProductFollowTheirData) {
+  TG_NEEDS(float64);
   OwnedModel m = springs_model(100, 300);
   m.add_term("weighted", kWeightedSpring);
   m.model.uniforms = {1.5};
@@ -389,6 +402,7 @@ TEST_F(VulkanEngineTest, SmallTermsThatRideInAProductFollowTheirData) {
 }
 
 TEST_F(VulkanEngineTest, PredictedDecreaseIsTheLinearModels) {
+  TG_NEEDS(float64);
   const OwnedModel m = springs_model(50, 150);
   const auto engine = open(m);
   engine->linearize();
@@ -411,7 +425,7 @@ TEST_F(VulkanEngineTest, PredictedDecreaseIsTheLinearModels) {
 }
 
 TEST_F(VulkanEngineTest, SecondDerivativesOfResidualsAndEnergies) {
-  for (const Precision precision : {Precision::f64, Precision::f32}) {
+  for (const Precision precision : precisions()) {
     OwnedModel m = energy_model(700, 2000);
     if (precision == Precision::f32) round_to_float(m);
     for (const Accumulation rung : kRungs) {
@@ -423,6 +437,7 @@ TEST_F(VulkanEngineTest, SecondDerivativesOfResidualsAndEnergies) {
 }
 
 TEST_F(VulkanEngineTest, HessiansInPiecesAndInTheProblemsOrder) {
+  TG_NEEDS(float64);
   OwnedModel m = energy_model(3000, 9000);
   const auto cpu = runtime::cpu::make_cpu_engine(m.model, {});
   cpu->set_point(m.x);
@@ -435,6 +450,7 @@ TEST_F(VulkanEngineTest, HessiansInPiecesAndInTheProblemsOrder) {
 }
 
 TEST_F(VulkanEngineTest, TimesEveryKind) {
+  TG_NEEDS(float64);
   const OwnedModel m = springs_model(200, 600);
   const auto engine = open(m);
   using runtime::KernelKind;
@@ -450,6 +466,7 @@ TEST_F(VulkanEngineTest, TimesEveryKind) {
 }
 
 TEST_F(VulkanEngineTest, SaysWhatItHoldsAndHowFastTheDeviceCopies) {
+  TG_NEEDS(float64);
   const OwnedModel m = springs_model(2000, 6000);
   const auto engine = open(m);
   gradient(*engine, m);

@@ -80,6 +80,23 @@ TEST(VulkanFeatures, MaskTextIsCanonical) {
   for (const std::string& name : mask_names()) EXPECT_EQ(mask_text(parse_mask(name)), name);
 }
 
+TEST(VulkanFeatures, PresetsAreMasks) {
+  const struct {
+    const char* mask;
+    const char* hides;
+  } rows[] = {
+      {"intel_no_f64", "float64 int64_atomics add64"},
+      {"amd_no_subgroups", "add32 add64 subgroup"},
+      {"intel_no_f64, subgroups", "float64 int64_atomics add64 subgroup"},
+      {"minimal",
+       "float64 int64_atomics add32 add64 subgroup workgroups shared range mapped timestamps"}};
+  for (const auto& row : rows) EXPECT_EQ(hidden(row.mask), row.hides) << row.mask;
+  std::string names;
+  for (const MaskPreset& preset : mask_presets())
+    names += std::string(names.empty() ? "" : ",") + preset.name;
+  EXPECT_EQ(names, TOPOGRAD_MASK_PRESETS);  // those that the tests run under
+}
+
 TEST(VulkanFeatures, OverridesOnlyLower) {
   Features features = every_feature();
   Limits limits = large_limits();

@@ -150,6 +150,7 @@ TEST(Held, WholePositionsAndBlocks) {
 }
 
 TEST_F(VulkanMasks, HalfOfTheBlocksTakeHalfOfTheWorkAndNobodyWaits) {
+  TG_NEEDS(float64);
   OwnedModel m = springs_model(5000, 20000);
   hold_every_second(m, 0);
   const auto engine = open(m);
@@ -188,6 +189,7 @@ TEST_F(VulkanMasks, HalfOfTheBlocksTakeHalfOfTheWorkAndNobodyWaits) {
 }
 
 TEST_F(VulkanMasks, WhatIsConstantEverywhereGetsNoDerivatives) {
+  TG_NEEDS(float64);
   for (const std::string& text : {std::string(kView), long_view()}) {
     for (const bool cameras : {true, false}) {
       SCOPED_TRACE(std::to_string(text.size()) + (cameras ? " cameras" : " points"));
@@ -219,6 +221,7 @@ TEST_F(VulkanMasks, WhatIsConstantEverywhereGetsNoDerivatives) {
 // Steps: fused products (springs), recomputed ones, and stored Jacobians (long programs); with the
 // mask from the start, or from some linearisation on.
 TEST_F(VulkanMasks, StepsAreThoseOfTheGeneralKernels) {
+  TG_NEEDS(float64);
   const runtime::StepRequest request{.lambda = 0.1, .linear_tolerance = 1e-12};
   std::vector<OwnedModel> models;
   models.push_back(springs_model(5000, 20000));

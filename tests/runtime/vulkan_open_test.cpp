@@ -10,31 +10,13 @@
 #include <topograd/runtime/vulkan/doctor.hpp>
 
 #include "runtime/vulkan_shaders.hpp"
+#include "support/environment.hpp"
 #include "support/validation.hpp"
 
 namespace topograd::test {
 namespace {
 
 using namespace runtime::vulkan;  // what the tests are about
-
-// Sets an environment variable for a scope.
-class Environment {
- public:
-  Environment(const char* name, const std::string& value)
-      : name_(name), before_(runtime::platform::environment(name)) {
-    ::setenv(name, value.c_str(), 1);
-  }
-  ~Environment() {
-    // To the Vulkan loader an empty variable is not an absent one.
-    before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_);
-  }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
 
 void expect_error(ErrorCode code, const std::vector<std::string>& parts, auto&& call) {
   try {
@@ -55,7 +37,7 @@ TEST(VulkanOpen, AMissingLoaderIsNamedWithItsPackage) {
   expect_error(ErrorCode::NoLoader, parts, [] { devices({.loader = "/nowhere/libvulkan.so.9"}); });
   expect_error(ErrorCode::NoLoader, parts,
                [] { runtime::vulkan::open({.loader = "/nowhere/libvulkan.so.9"}); });
-  const Environment loader("TOPOGRAD_VULKAN_LOADER", "/nowhere/libvulkan.so.9");
+  const ScopedEnvironment loader("TOPOGRAD_VULKAN_LOADER", "/nowhere/libvulkan.so.9");
   expect_error(ErrorCode::NoLoader, parts, [] { runtime::vulkan::open(); });
 }
 
@@ -68,7 +50,7 @@ TEST_F(VulkanTest, MissingDriversAreNamedWithTheVariable) {
   device_ = nullptr;
   release_devices();
   for (const char* variable : {"VK_DRIVER_FILES", "VK_ICD_FILENAMES"}) {
-    const Environment drivers(variable, "/nowhere/icd.json");
+    const ScopedEnvironment drivers(variable, "/nowhere/icd.json");
     expect_error(ErrorCode::NoDriver,
                  {"vulkan: the loader libvulkan.so.1 finds no Vulkan driver",
                   std::string(variable) + "=/nowhere/icd.json", "mesa-vulkan-drivers"},
@@ -83,7 +65,7 @@ TEST(VulkanOpen, BadOptionsAreRefused) {
                [] { devices({.mask = "subgroups,flaot64"}); });
   expect_error(ErrorCode::InvalidArgument, {"timeout_seconds must be positive, got 0"},
                [] { devices({.timeout_seconds = 0}); });
-  const Environment mask("TOPOGRAD_MASK", "nonsense");
+  const ScopedEnvironment mask("TOPOGRAD_MASK", "nonsense");
   expect_error(ErrorCode::InvalidArgument, {"unknown feature \"nonsense\""}, [] { devices(); });
 }
 
@@ -114,10 +96,11 @@ TEST_F(VulkanTest, EqualOptionsShareADevice) {
   EXPECT_EQ(runtime::vulkan::open(), device_);
   EXPECT_EQ(runtime::vulkan::open({.device = std::to_string(device_->info().index)})->info().name,
             device_->info().name);
+  const ScopedEnvironment none("TOPOGRAD_MASK", "");
   const auto masked = runtime::vulkan::open({.mask = "subgroups, float64"});
-  EXPECT_NE(masked, device_);
+  EXPECT_NE(masked, runtime::vulkan::open());
   EXPECT_EQ(runtime::vulkan::open({.mask = "float64,,subgroups"}), masked);
-  const Environment mask("TOPOGRAD_MASK", "subgroups");
+  const ScopedEnvironment mask("TOPOGRAD_MASK", "subgroups");
   EXPECT_EQ(runtime::vulkan::open({.mask = "float64"}), masked);
 }
 
@@ -193,7 +176,7 @@ TEST(VulkanOpen, TheDoctorAdvisesOnAMissingLoader) {
 TEST_F(VulkanTest, TheDoctorAdvisesOnMissingDrivers) {
   device_ = nullptr;
   release_devices();
-  const Environment drivers("VK_DRIVER_FILES", "/nowhere/icd.json");
+  const ScopedEnvironment drivers("VK_DRIVER_FILES", "/nowhere/icd.json");
   const DoctorReport report = doctor({}, {});
   EXPECT_FALSE(report.ok());
   ASSERT_EQ(report.checks.size(), 3u);

@@ -114,7 +114,7 @@ class VulkanOwners : public VulkanTest {};
 TEST_F(VulkanOwners, ABlockThatAMillionResidualsShare) {
   const bool software = runtime::vulkan::open()->info().software();
   const OwnedModel m = fit_model(software ? 100000 : 1000000);
-  for (const Precision precision : {Precision::f64, Precision::f32}) {
+  for (const Precision precision : precisions()) {
     SCOPED_TRACE(name(precision));
     const auto engine = runtime::vulkan::make_vulkan_engine(m.model, {.precision = precision});
     engine->set_point(m.x);
@@ -160,7 +160,7 @@ TEST_F(VulkanOwners, OwnersOfAnyDegreeMeetInOneTerm) {
               {"dispatches of 100", {.max_instances_per_dispatch = 100}}};
   const OwnedModel m = degrees_model();
   const std::vector<double> want = reference_gradient(m), product = reference_jtjp(m, m.x);
-  for (const Precision precision : {Precision::f64, Precision::f32}) {
+  for (const Precision precision : precisions()) {
     std::vector<double> first;
     for (const auto& row : rows) {
       SCOPED_TRACE(std::string(row.name) + ", " + std::string(name(precision)));
@@ -184,6 +184,7 @@ TEST_F(VulkanOwners, OwnersOfAnyDegreeMeetInOneTerm) {
 
 // x fits the range that buffers are bound with, the diagonal blocks of its arrays do not.
 TEST_F(VulkanOwners, DiagonalBlocksBeyondTheRangeLieInPieces) {
+  TG_NEEDS(float64);
   const struct {
     const char* name;
     OwnedModel model;

@@ -7,13 +7,18 @@ namespace {
 
 using VulkanAsync = test::VulkanTest;
 
-TEST_F(VulkanAsync, Results) { test::check_async_results({.backend = Backend::vulkan}); }
+TEST_F(VulkanAsync, Results) {
+  TG_NEEDS(float64);
+  test::check_async_results({.backend = Backend::vulkan});
+}
 
 TEST_F(VulkanAsync, TheCallerGoesOnWhileTheDeviceRuns) {
+  TG_NEEDS(float64);
   test::check_overlap({.backend = Backend::vulkan}, 100);
 }
 
 TEST_F(VulkanAsync, EachIsOneSubmission) {
+  TG_NEEDS(float64);
   const auto springs = problems::springs(20);
   std::vector<double> x(springs->problem.parameter_count());
   springs->problem.read_x(x);

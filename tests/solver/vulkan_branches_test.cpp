@@ -17,7 +17,7 @@ namespace {
 using VulkanBranches = VulkanTest;
 
 TEST_F(VulkanBranches, InstancesThatChangeSidesEndWhereSelectDoes) {
-  for (const Precision precision : {Precision::f64, Precision::f32}) {
+  for (const Precision precision : precisions()) {
     for (const LinearSolver linear : {LinearSolver::pcg, LinearSolver::cholesky}) {
       SCOPED_TRACE(std::string(codegen::name(precision)) + std::string(name(linear)));
       SidedSprings branching(40, -2.0, Written::by_if), selecting(40, -2.0, Written::by_select);
@@ -41,6 +41,7 @@ TEST_F(VulkanBranches, InstancesThatChangeSidesEndWhereSelectDoes) {
 
 // The kernels of both sides are there after the first solve: a second one compiles nothing.
 TEST_F(VulkanBranches, KnownPathsAreNotCompiledAgain) {
+  TG_NEEDS(float64);
   const SolverOptions options{.backend = Backend::vulkan};
   SidedSprings first(40, -2.0, Written::by_if), second(37, -2.0, Written::by_if);
   solve(first.problem, options);
@@ -50,6 +51,7 @@ TEST_F(VulkanBranches, KnownPathsAreNotCompiledAgain) {
 }
 
 TEST_F(VulkanBranches, EvaluationsAreRightAtEveryPoint) {
+  TG_NEEDS(float64);
   SidedSprings branching(12, 0.0, Written::by_if), selecting(12, 0.0, Written::by_select);
   Evaluator a(branching.problem, {.backend = Backend::vulkan});
   Evaluator b(selecting.problem, {.backend = Backend::cpu});
@@ -70,6 +72,7 @@ TEST_F(VulkanBranches, EvaluationsAreRightAtEveryPoint) {
 }
 
 TEST_F(VulkanBranches, WithoutACallableItIsAnErrorThatNamesTheResidual) {
+  TG_NEEDS(float64);
   std::vector<double> x = {4.0};
   Problem problem;
   const Parameters p = problem.add_parameters(x);
@@ -88,6 +91,7 @@ TEST_F(VulkanBranches, WithoutACallableItIsAnErrorThatNamesTheResidual) {
 }
 
 TEST_F(VulkanBranches, NanDecidesAsInCpp) {
+  TG_NEEDS(float64);
   std::vector<double> x = {1.0};
   Problem problem;
   const Parameters p = problem.add_parameters(x);

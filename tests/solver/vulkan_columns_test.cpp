@@ -8,6 +8,7 @@ namespace {
 class VulkanColumnChanges : public VulkanTest {};
 
 TEST_F(VulkanColumnChanges, FollowTheirNumbers) {
+  TG_NEEDS(float64);
   check_changing_columns({.backend = Backend::vulkan});
 }
 

@@ -37,11 +37,13 @@ void expect_same_gradient(Problem& problem) {
 }
 
 TEST_F(VulkanMeshes, GradientOfSmoothing) {
+  TG_NEEDS(float64);
   expect_same_gradient(
       problems::smooth(test::read_obj(test::source_dir() / "samples/data/spot.obj"))->problem);
 }
 
 TEST_F(VulkanMeshes, GradientsOfDevelopability) {
+  TG_NEEDS(float64);
   for (const Developability energy : {Developability::covariance, Developability::hinge}) {
     SCOPED_TRACE(std::string(name(energy)));
     expect_same_gradient(problems::developable(perturbed(2), energy)->problem);
@@ -49,10 +51,12 @@ TEST_F(VulkanMeshes, GradientsOfDevelopability) {
 }
 
 TEST_F(VulkanMeshes, GradientOfAllAtOnce) {
+  TG_NEEDS(float64);
   expect_same_gradient(problems::multi(perturbed(1))->problem);
 }
 
 TEST_F(VulkanMeshes, MixedPrecisionEndsWhereF64Does) {
+  TG_NEEDS(float64);
   SolverOptions options = {.backend = Backend::cpu,
                            .linear_solver = LinearSolver::cholesky,
                            .max_iterations = 100,
@@ -71,6 +75,7 @@ TEST_F(VulkanMeshes, MixedPrecisionEndsWhereF64Does) {
 }
 
 TEST_F(VulkanMeshes, DescentIsTheInterpretersForTenStepsAndHalvesTheEnergy) {
+  TG_NEEDS(float64);
   for (const Developability energy : {Developability::covariance, Developability::hinge}) {
     SCOPED_TRACE(std::string(name(energy)));
     SolverOptions options = {
@@ -92,6 +97,7 @@ TEST_F(VulkanMeshes, DescentIsTheInterpretersForTenStepsAndHalvesTheEnergy) {
 }
 
 TEST_F(VulkanMeshes, NewtonReadsHessiansOfTheDevice) {
+  TG_NEEDS(float64);
   double least[2];
   for (const Backend backend : {Backend::cpu, Backend::vulkan}) {
     const auto springs = problems::springs(6);

@@ -17,6 +17,7 @@ namespace {
 class VulkanRobust : public VulkanTest {};
 
 TEST_F(VulkanRobust, KernelsApplyTheCorrection) {
+  TG_NEEDS(float64);
   for (const RobustCase& row : robust_cases()) {
     if (row.name == "huber, inliers" || row.name == "soft_l1" || row.name == "scaled") continue;
     SCOPED_TRACE(row.name);
@@ -49,6 +50,7 @@ void expect_no_compiling() {
 }
 
 TEST_F(VulkanRobust, ChangingLossesNeverCompiles) {
+  TG_NEEDS(float64);
   for (const bool flexible : {false, true}) {
     SCOPED_TRACE(flexible);
     const WithFlexibleColumns columns(flexible);
@@ -58,7 +60,7 @@ TEST_F(VulkanRobust, ChangingLossesNeverCompiles) {
 
 TEST_F(VulkanRobust, StepsOnTheHostStandBesideTheDevice) {
   // Rosenbrock with x0 <= 0.5, whose minimum is (0.5, 0.25).
-  for (const Precision precision : {Precision::f64, Precision::f32}) {
+  for (const Precision precision : precisions()) {
     std::vector<double> values = {-1.2, 1};
     Problem problem;
     const Parameters x = problem.add_parameters(values);

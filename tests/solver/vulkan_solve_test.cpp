@@ -50,6 +50,7 @@ problems::TriangleMesh strip(std::uint32_t length) {
 }
 
 TEST_F(VulkanSolve, SameMinimumAsTheInterpreter) {
+  TG_NEEDS(float64);
   const auto on_cpu = problems::arap(strip(24)), on_device = problems::arap(strip(24));
   SolverOptions options = {.backend = Backend::cpu,
                            .linear_solver = LinearSolver::pcg,
@@ -67,6 +68,7 @@ TEST_F(VulkanSolve, SameMinimumAsTheInterpreter) {
 }
 
 TEST_F(VulkanSolve, CholeskyBesideTheDevice) {
+  TG_NEEDS(float64);
   const auto arap = problems::arap(strip(24)), peer = problems::arap(strip(24));
   SolverOptions options = {.linear_solver = LinearSolver::cholesky, .max_iterations = 100};
   options.backend = Backend::cpu;
@@ -80,6 +82,7 @@ TEST_F(VulkanSolve, CholeskyBesideTheDevice) {
 }
 
 TEST_F(VulkanSolve, FourAnchorsNeverPullTheUnknownsBack) {
+  TG_NEEDS(float64);
   const auto springs = problems::springs(40);
   SolverOptions options = options_;
   options.max_iterations = 6;
@@ -93,6 +96,7 @@ TEST_F(VulkanSolve, FourAnchorsNeverPullTheUnknownsBack) {
 }
 
 TEST_F(VulkanSolve, AMixedSolveCountsEachOfItsEnginesOnce) {
+  TG_NEEDS(float64);
   const auto springs = problems::springs(20);
   SolverOptions options = options_;
   options.precision = Precision::mixed;
@@ -111,6 +115,7 @@ TEST_F(VulkanSolve, AMixedSolveCountsEachOfItsEnginesOnce) {
 }
 
 TEST_F(VulkanSolve, AutomaticGoesByTheThreshold) {
+  TG_NEEDS(float64);
   const struct {
     std::uint64_t threshold;
     const char* backend;
@@ -150,6 +155,7 @@ TEST_F(VulkanSolve, WithoutFloat64) {
 }
 
 TEST_F(VulkanSolve, EvaluatorAgreesWithTheInterpreter) {
+  TG_NEEDS(float64);
   const auto springs = problems::springs(20);
   Evaluator cpu(springs->problem, {.backend = Backend::cpu});
   Evaluator device(springs->problem, options_);
@@ -182,7 +188,7 @@ TEST_F(VulkanSolve, ZerosOfTheStructureAreZerosLikeOthers) {
       {"atan2(0 - 0, -3)", [](const Value& x) { return atan2(literal(0) - x, literal(-3)); }, 0},
       {"relu(nan)", [](const Value& x) { return relu(x); }, std::nan("")},
   };
-  for (const Precision precision : {Precision::f64, Precision::f32}) {
+  for (const Precision precision : precisions()) {
     for (const Row& row : rows) {
       std::vector<double> x = {row.x};
       Problem problem;
@@ -201,6 +207,7 @@ TEST_F(VulkanSolve, ZerosOfTheStructureAreZerosLikeOthers) {
 }
 
 TEST_F(VulkanSolve, EvaluatorFollowsChanges) {
+  TG_NEEDS(float64);
   std::vector<double> x = {3, 5};
   Problem problem;
   const Parameters p = problem.add_parameters(x);
@@ -240,6 +247,7 @@ SolverOptions failing(Backend backend) {
 }
 
 TEST_F(VulkanSolve, TheCpuTakesOverFromADeviceThatFails) {
+  TG_NEEDS(float64);
   const auto arap = problems::arap(strip(24)), peer = problems::arap(strip(24));
   const Summary expected = solve(peer->problem, {.backend = Backend::cpu});
   const Summary actual = solve(arap->problem, failing(Backend::automatic));
@@ -255,6 +263,7 @@ TEST_F(VulkanSolve, TheCpuTakesOverFromADeviceThatFails) {
 }
 
 TEST_F(VulkanSolve, AnEvaluatorOutlivesItsDevice) {
+  TG_NEEDS(float64);
   const auto springs = problems::springs(10);
   Evaluator e(springs->problem,
               {.device = device_index(), .fallback_threshold = 0, .deterministic = true});
@@ -268,6 +277,7 @@ TEST_F(VulkanSolve, AnEvaluatorOutlivesItsDevice) {
 }
 
 TEST_F(VulkanSolve, AForcedDeviceThatFailsIsAnError) {
+  TG_NEEDS(float64);
   const auto arap = problems::arap(strip(24));
   const double before = Evaluator(arap->problem, {.backend = Backend::cpu}).cost();
   try {
@@ -282,8 +292,7 @@ TEST_F(VulkanSolve, AForcedDeviceThatFailsIsAnError) {
 }
 
 TEST_F(VulkanSolve, NonfinitePlacesAndDomainPolicies) {
-  for (const Precision precision : {Precision::f64, Precision::f32}) {
-    if (precision == Precision::f64 && !device_->features().float64) continue;
+  for (const Precision precision : precisions()) {
     options_.precision = precision;
     test::expect_nonfinite_places(options_);
     test::expect_domain_policies(options_);
@@ -291,6 +300,7 @@ TEST_F(VulkanSolve, NonfinitePlacesAndDomainPolicies) {
 }
 
 TEST_F(VulkanSolve, CrossCheckFindsNoDifference) {
+  TG_NEEDS(float64);
   const auto arap = problems::arap(strip(12));
   SolverOptions options = options_;
   options.max_iterations = 3;

@@ -46,6 +46,7 @@ class VulkanTiers : public test::VulkanTest {
 };
 
 TEST_F(VulkanTiers, TheFirstEvaluationNeverWaitsForACompiler) {
+  TG_NEEDS(float64);
   const auto springs = problems::springs(12);
   const Eigen::VectorXd want = Evaluator(springs->problem, {.backend = Backend::cpu}).gradient();
   Evaluator e(springs->problem, options_);
@@ -83,6 +84,7 @@ TEST_F(VulkanTiers, TheFirstEvaluationNeverWaitsForACompiler) {
 }
 
 TEST_F(VulkanTiers, ASolveMovesToTheDeviceBetweenSteps) {
+  TG_NEEDS(float64);
   const auto springs = problems::springs(12), peer = problems::springs(12);
   options_.linear_solver = LinearSolver::pcg;
   options_.max_iterations = 80;
@@ -106,6 +108,7 @@ TEST_F(VulkanTiers, ASolveMovesToTheDeviceBetweenSteps) {
 }
 
 TEST_F(VulkanTiers, ForcedAndDeterministicSolvesHaveOnePlace) {
+  TG_NEEDS(float64);
   runtime::vulkan::set_compile_delay(milliseconds(20));
   for (const bool forced : {true, false}) {
     const auto springs = problems::springs(6);
@@ -127,6 +130,7 @@ std::uint64_t fallbacks() {
 }
 
 TEST_F(VulkanTiers, ADeviceThatRefusesItsKernelsIsLetGo) {
+  TG_NEEDS(float64);
   const auto springs = problems::springs(12);
   Evaluator e(springs->problem, options_);
   runtime::vulkan::open({.device = options_.device})

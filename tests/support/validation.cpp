@@ -69,6 +69,19 @@ std::shared_ptr<runtime::vulkan::Device> require_device(
   return runtime::vulkan::open(options);
 }
 
+const runtime::vulkan::Features& tested_features() {
+  static const runtime::vulkan::Features features = [] {
+    const auto devices = runtime::vulkan::devices();
+    return devices.at(runtime::vulkan::choose_device(devices, {})).features;
+  }();
+  return features;
+}
+
+std::vector<codegen::Precision> VulkanTest::precisions() {
+  if (!tested_features().float64) return {codegen::Precision::f32};
+  return {codegen::Precision::f64, codegen::Precision::f32};
+}
+
 void VulkanTest::SetUp() {
   FoundDevice found = find_device();
   if (!found.device) GTEST_SKIP() << found.missing;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <topograd/codegen/kernel.hpp>
 #include <topograd/runtime/vulkan/device.hpp>
 #include <topograd/runtime/vulkan/validation.hpp>
 
@@ -24,10 +25,22 @@ FoundDevice find_device(const runtime::vulkan::DeviceOptions& options = {});
 std::shared_ptr<runtime::vulkan::Device> require_device(
     const runtime::vulkan::DeviceOptions& options = {});
 
+/// What the device that tests run on can do, without what TOPOGRAD_MASK hides. Throws Error where
+/// there is none.
+const runtime::vulkan::Features& tested_features();
+
+/// In a test's body or SetUp: skips, visibly, where the device lacks the feature that the test is
+/// about, as in TG_NEEDS(float64).
+#define TG_NEEDS(feature)                           \
+  if (!::topograd::test::tested_features().feature) \
+  GTEST_SKIP() << "the device has no " #feature ", or TOPOGRAD_MASK hides it"
+
 /// A test that needs a Vulkan device; skipped, saying why, where there is none.
 class VulkanTest : public testing::Test {
  protected:
   void SetUp() override;
+  /// f64, where the device has it, and f32.
+  static std::vector<codegen::Precision> precisions();
 
   std::shared_ptr<runtime::vulkan::Device> device_;
 };

@@ -26,6 +26,7 @@ class CommandVulkan : public VulkanTest {
 };
 
 TEST_F(CommandVulkan, CertifiedFitsWithEveryKernelOnTheDevice) {
+  TG_NEEDS(float64);
   const TemporaryDir folder;
   const std::string json = folder.path() / "report.json", data = source_dir() / "tests/data/nist";
   const CommandResult result =
@@ -41,6 +42,7 @@ TEST_F(CommandVulkan, CertifiedFitsWithEveryKernelOnTheDevice) {
 constexpr double kMinimum = 0.0762447949443;  // Ceres, sparse Cholesky
 
 TEST_F(CommandVulkan, ArapReachesTheMinimumWithDefaultTolerances) {
+  TG_NEEDS(float64);
   const nlohmann::json report = solve_spot("--backend vulkan --max-iterations 100");
   EXPECT_LE(report["final_cost"], 0.076250);
   EXPECT_EQ(report["backend"], "vulkan");
@@ -49,6 +51,7 @@ TEST_F(CommandVulkan, ArapReachesTheMinimumWithDefaultTolerances) {
 }
 
 TEST_F(CommandVulkan, ArapAgreesWithTheCpu) {
+  TG_NEEDS(float64);
   const double cpu =
       solve_spot("--backend cpu --tolerance 1e-10 --max-iterations 300")["final_cost"];
   const double device =
@@ -63,6 +66,7 @@ TEST_F(CommandVulkan, ArapInF32ComesWithinAPercent) {
 }
 
 TEST_F(CommandVulkan, SpringsOnEveryRung) {
+  TG_NEEDS(float64);
   for (const char* precision : {"f64", "f32"}) {
     for (const char* rung : {"gather_store", "gather_recompute", "atomic_float", "atomic_cas"}) {
       const CommandResult result =
@@ -80,6 +84,7 @@ TEST_F(CommandVulkan, SpringsOnEveryRung) {
 }
 
 TEST_F(CommandVulkan, GradientsHoldWithOtherVectorWidths) {
+  TG_NEEDS(float64);
   for (const char* width : {"128", "512"}) {
     for (const char* precision : {"f64", "f32"}) {
       for (const char* rung : {"gather_store", "gather_recompute", "atomic_float", "atomic_cas"}) {
@@ -97,6 +102,7 @@ TEST_F(CommandVulkan, GradientsHoldWithOtherVectorWidths) {
 }
 
 TEST_F(CommandVulkan, GatherGivesTheSameBitsInTenProcesses) {
+  TG_NEEDS(float64);
   const TemporaryDir warm;
   std::string first;
   for (int process = 0; process < 10; ++process) {
@@ -115,6 +121,7 @@ TEST_F(CommandVulkan, GatherGivesTheSameBitsInTenProcesses) {
 }
 
 TEST_F(CommandVulkan, CompilingDoesNotDependOnTheCount) {
+  TG_NEEDS(float64);
   const auto compiled = [](const char* width) {
     const TemporaryDir cache;
     const CommandResult result = topograd(
@@ -129,6 +136,7 @@ TEST_F(CommandVulkan, CompilingDoesNotDependOnTheCount) {
 }
 
 TEST_F(CommandVulkan, AutomaticTakesANamedDeviceFromTheThresholdOn) {
+  TG_NEEDS(float64);
   struct Row {
     const char* environment;
     const char* width;
@@ -150,6 +158,7 @@ TEST_F(CommandVulkan, AutomaticTakesANamedDeviceFromTheThresholdOn) {
 }
 
 TEST_F(CommandVulkan, PlanRecordsAreKeptAndGivenBack) {
+  TG_NEEDS(float64);
   const TemporaryDir folder;
   const std::string kept = (folder.path() / "plan.json").string();
   const std::string solve =
@@ -171,6 +180,7 @@ TEST_F(CommandVulkan, PlanRecordsAreKeptAndGivenBack) {
 }
 
 TEST_F(CommandVulkan, EachTopologyIsOneShader) {
+  TG_NEEDS(float64);
   const TemporaryDir cache;
   const CommandResult result = topograd("bench topologies --count 5 --backend vulkan --json -",
                                         "TOPOGRAD_CACHE_DIR='" + cache.path().string() + "'");
