@@ -142,7 +142,21 @@ class Builder {
       if (count == 0) given = column.binding->pointer + " has";
       count = column.count();
     }
+    check_repetitions(block, columns);
     return std::max<std::size_t>(count, 1);
+  }
+
+  // A short file must not ask for all memory: instances that no list of the file tells apart.
+  void check_repetitions(const BlockDescription& block, const std::vector<Bound>& columns) const {
+    constexpr std::size_t kMostNumbers = std::size_t{1} << 24;
+    if (!std::ranges::all_of(columns, [](const Bound& column) { return column.count() == 0; }))
+      return;
+    std::size_t width = 1;
+    for (const Bound& column : columns) width += column.width();
+    if (block.count.value_or(0) > kMostNumbers / width)
+      fail(block.pointer + "/count", "expected at most " + std::to_string(kMostNumbers / width) +
+                                         " instances that no list tells apart, got " +
+                                         std::to_string(*block.count));
   }
 
   static void add_names(std::vector<std::string>& names, const Bound& bound) {

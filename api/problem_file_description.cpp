@@ -3,8 +3,7 @@
 
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/text.hpp>
-
-#include <nlohmann/json.hpp>
+#include <topograd/runtime/json_values.hpp>
 
 #include <algorithm>
 #include <initializer_list>
@@ -16,15 +15,8 @@
 namespace topograd::problem_file {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-std::string shown(const Json& json) {
-  constexpr std::size_t kLongest = 40;
-  if (json.is_object()) return "an object";
-  if (json.is_array()) return "a list of " + std::to_string(json.size());
-  const std::string text = json.dump(-1, ' ', true);
-  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
-}
+using runtime::Json;
+using runtime::shown;
 
 /// A value of the file and the way to it.
 class Item {
@@ -197,7 +189,9 @@ Manifold read_manifold(const Item& item, std::uint32_t width) {
 }
 
 /// "trivial", {"huber": a}, {"tolerant": [a, b]}, {"scaled": [loss, s]}, {"composed": [f, g]}.
-Loss read_loss(const Item& item) {
+Loss read_loss(const Item& item, int depth = 0) {
+  constexpr int kDeepest = 64;  // so that no file is deeper than the stack
+  if (depth > kDeepest) item.fail("expected losses at most " + std::to_string(kDeepest) + " deep");
   using Maker = Loss (*)(double);
   constexpr std::pair<const char*, Maker> kLosses[] = {{"huber", Loss::huber},
                                                        {"soft_l1", Loss::soft_l1},
@@ -224,10 +218,10 @@ Loss read_loss(const Item& item) {
     }
     if (key == "scaled") {
       pair("a list of a loss and a number");
-      return Loss::scaled(read_loss(value.at(0)), value.at(1).number());
+      return Loss::scaled(read_loss(value.at(0), depth + 1), value.at(1).number());
     }
     pair("a list of two losses");
-    return Loss::composed(read_loss(value.at(0)), read_loss(value.at(1)));
+    return Loss::composed(read_loss(value.at(0), depth + 1), read_loss(value.at(1), depth + 1));
   });
 }
 
@@ -412,7 +406,7 @@ std::string without_place(const std::string& message) {
 
 Json parse_json(const Document& document) {
   try {
-    return Json::parse(document.text);
+    return runtime::parse_json(document.text);
   } catch (const Json::parse_error& error) {
     const std::size_t last = std::min(error.byte, document.text.size() + 1);
     problem_file::fail_at(document, last > 0 ? last - 1 : 0, without_place(error.what()));

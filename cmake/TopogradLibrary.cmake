@@ -29,8 +29,10 @@ function(topograd_target_defaults target)
   if(TOPOGRAD_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${TOPOGRAD_SANITIZE} -fno-sanitize-recover=all
                                              -fno-omit-frame-pointer)
-    # GCC's flow warnings take the checks' branches for the program's own.
-    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      # GCC's flow warnings take the checks' branches for the program's own.
+      target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+    endif()
     target_link_options(${target} PUBLIC -fsanitize=${TOPOGRAD_SANITIZE})
   endif()
 endfunction()

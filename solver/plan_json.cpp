@@ -2,7 +2,10 @@
 #include <topograd/solver/plan_json.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/runtime/json_values.hpp>
 #include <topograd/solver/plan_json_value.hpp>
+
+#include <optional>
 
 namespace topograd {
 namespace {
@@ -11,6 +14,16 @@ using Json = nlohmann::ordered_json;
 using runtime::PlanCandidate;
 using runtime::PlanChoice;
 using runtime::PlanRecord;
+
+/// The whole number under a key; what is left out is `otherwise`, or an error without one.
+template <class T>
+T whole(const Json& json, const char* key, std::optional<T> otherwise = std::nullopt) {
+  if (otherwise && !json.contains(key)) return *otherwise;
+  const auto value = runtime::whole_number<T>(json.at(key));
+  if (value) return *value;
+  throw Error(ErrorCode::Parse, std::string("plan: expected a whole number from 0 as ") + key +
+                                    ", got " + runtime::shown(json.at(key)));
+}
 
 PlanCandidate candidate(const Json& json) {
   return {.accumulation = codegen::parse_accumulation(json.at("accumulation").get<std::string>()),
@@ -23,13 +36,13 @@ PlanChoice choice(const Json& json) {
       .topology = json.at("topology").get<std::string>(),
       .name = json.value("name", std::string()),
       .pass = json.at("pass").get<std::string>(),
-      .instances = json.at("instances").get<std::uint64_t>(),
+      .instances = whole<std::uint64_t>(json, "instances"),
       .accumulation = codegen::parse_accumulation(json.at("accumulation").get<std::string>()),
       .by = runtime::parse_chosen_by(json.value("chosen_by", std::string("given"))),
       .candidates = {},
-      .entries = json.value("entries", std::uint64_t{0}),
-      .operations = json.value("operations", std::uint64_t{0}),
-      .bytes = json.value("bytes", std::uint64_t{0})};
+      .entries = whole<std::uint64_t>(json, "entries", 0),
+      .operations = whole<std::uint64_t>(json, "operations", 0),
+      .bytes = whole<std::uint64_t>(json, "bytes", 0)};
   if (json.contains("candidates")) {
     for (const Json& one : json.at("candidates")) made.candidates.push_back(candidate(one));
   }
@@ -77,10 +90,10 @@ std::string to_json(const PlanRecord& plan) { return plan_value(plan).dump(2) + 
 
 PlanRecord parse_plan(std::string_view text) {
   try {
-    const Json json = Json::parse(text);
+    const Json json = runtime::parse_json(text);
     PlanRecord plan{.device = json.value("device", std::string()),
                     .precision = json.value("precision", std::string()),
-                    .workgroup_size = json.value("workgroup_size", 0u),
+                    .workgroup_size = whole<std::uint32_t>(json, "workgroup_size", 0),
                     .product = json.value("product", std::string()),
                     .batches = {}};
     for (const Json& one : json.at("batches")) plan.batches.push_back(choice(one));

@@ -2,9 +2,8 @@
 #include <topograd/runtime/hybrid/options.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/runtime/json_values.hpp>
 #include <topograd/runtime/platform.hpp>
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -16,7 +15,6 @@
 namespace topograd::runtime::hybrid {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using BatchSizes = decltype(HybridOptions::min_batch_of);
 
 using Member =
@@ -136,25 +134,25 @@ void set_json(HybridOptions& options, const Field& field, const Json& json) {
         auto& value = options.*member;
         using T = std::remove_reference_t<decltype(value)>;
         if constexpr (std::is_same_v<T, Force>) {
-          if (!json.is_string()) refuse(where, "a string", json.dump());
+          if (!json.is_string()) refuse(where, "a string", shown(json));
           value = parse_force(json.get<std::string>(), where);
         } else if constexpr (std::is_same_v<T, bool>) {
-          if (!json.is_boolean()) refuse(where, "true or false", json.dump());
+          if (!json.is_boolean()) refuse(where, "true or false", shown(json));
           value = json.get<bool>();
         } else if constexpr (std::is_same_v<T, std::uint64_t>) {
-          if (!json.is_number_unsigned()) refuse(where, "a whole number >= 0", json.dump());
+          if (!json.is_number_unsigned()) refuse(where, "a whole number >= 0", shown(json));
           value = json.get<T>();
         } else if constexpr (std::is_same_v<T, double>) {
-          if (!json.is_number()) refuse(where, "a number", json.dump());
+          if (!json.is_number()) refuse(where, "a number", shown(json));
           value = json.get<T>();
         } else if constexpr (std::is_same_v<T, std::string>) {
-          if (!json.is_string()) refuse(where, "a string", json.dump());
+          if (!json.is_string()) refuse(where, "a string", shown(json));
           value = json.get<T>();
         } else {
-          if (!json.is_object()) refuse(where, "an object of sizes by operation", json.dump());
+          if (!json.is_object()) refuse(where, "an object of sizes by operation", shown(json));
           for (const auto& [operation, size] : json.items()) {
             if (!size.is_number_unsigned())
-              refuse(where + "." + operation, "a whole number >= 0", size.dump());
+              refuse(where + "." + operation, "a whole number >= 0", shown(size));
             value[operation] = size.template get<std::uint64_t>();
           }
         }
@@ -190,11 +188,11 @@ Clock steady_clock() {
 HybridOptions parse_hybrid_options(std::string_view text, HybridOptions base) {
   Json json;
   try {
-    json = Json::parse(text);
+    json = parse_json(text);
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::Parse, std::string("hybrid options: ") + error.what());
   }
-  if (!json.is_object()) refuse("hybrid options", "a JSON object", json.dump());
+  if (!json.is_object()) refuse("hybrid options", "a JSON object", shown(json));
   for (const auto& [key, value] : json.items()) {
     const auto found = std::ranges::find(fields(), key, &Field::name);
     if (found == fields().end())

@@ -3,8 +3,7 @@
 
 #include <topograd/runtime/content_hash.hpp>
 #include <topograd/runtime/hybrid/backend.hpp>
-
-#include <nlohmann/json.hpp>
+#include <topograd/runtime/json_values.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -12,8 +11,6 @@
 
 namespace topograd::runtime::hybrid {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
 constexpr std::string_view kKind = "hybrid";
@@ -25,6 +22,13 @@ constexpr MemoryPattern kPatterns[] = {MemoryPattern::streaming, MemoryPattern::
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorCode::Parse, "hybrid model: " + what);
+}
+
+template <class T>
+T whole(const Json& json) {
+  const auto value = whole_number<T>(json);
+  if (!value) refuse("expected a whole number from 0 that fits, got " + shown(json));
+  return *value;
 }
 
 Hash128 key() { return hash_text("knowledge"); }
@@ -39,15 +43,15 @@ Json rows_value(const std::vector<History::Row>& rows) {
 std::vector<History::Row> parse_rows(const Json& json) {
   std::vector<History::Row> rows;
   for (const Json& one : json) {
-    if (one.size() != 5) refuse("expected five numbers a size class, got " + one.dump());
-    History::Row row{.size_class = one[0].get<int>(),
+    if (!one.is_array() || one.size() != 5)
+      refuse("expected five numbers a size class, got " + shown(one));
+    History::Row row{.size_class = whole<int>(one[0]),
                      .size = one[1].get<double>(),
                      .us = one[2].get<double>(),
                      .spread = one[3].get<double>(),
-                     .count = one[4].get<std::uint64_t>()};
-    if (row.size_class < 0 || row.size_class >= kSizeClasses || !(row.size >= 0) || !(row.us > 0) ||
-        !(row.spread >= 0))
-      refuse("a size class that cannot be: " + one.dump());
+                     .count = whole<std::uint64_t>(one[4])};
+    if (row.size_class >= kSizeClasses || !(row.size >= 0) || !(row.us > 0) || !(row.spread >= 0))
+      refuse("a size class that cannot be: " + one.dump());  // five numbers
     rows.push_back(row);
     if (rows.size() > kSizeClasses)
       refuse("more than " + std::to_string(kSizeClasses) + " classes");
@@ -83,7 +87,7 @@ Json training_value(const TrainingRow& row) {
 TrainingRow parse_training(const Json& json) {
   TrainingRow row{.kernel = parse_hash(json.at("kernel").get<std::string>()),
                   .operation = json.at("operation").get<std::string>(),
-                  .size = json.at("size").get<std::uint64_t>(),
+                  .size = whole<std::uint64_t>(json.at("size")),
                   .us = json.at("us").get<double>()};
   row.features = {.operations = json.at("operations").get<double>(),
                   .bytes = json.at("bytes").get<double>(),
@@ -98,8 +102,8 @@ TrainingRow parse_training(const Json& json) {
 }
 
 Knowledge knowledge_of(const Json& json) {
-  if (json.at("format").get<int>() != kFormat)
-    refuse("format " + json.at("format").dump() + ", expected " + std::to_string(kFormat));
+  if (whole_number<int>(json.at("format")) != kFormat)
+    refuse("format " + shown(json.at("format")) + ", expected " + std::to_string(kFormat));
   if (json.at("kernels").size() > kMostRows) refuse("too many kernels");
   Knowledge out;
   for (const Json& one : json.at("kernels")) {
@@ -110,6 +114,7 @@ Knowledge knowledge_of(const Json& json) {
       kernel.targets[target] = parse_rows(rows);
     out.kernels.push_back(std::move(kernel));
   }
+  std::ranges::sort(out.kernels, {}, &Knowledge::Kernel::hash);  // as merge() needs them
   for (const auto& [target, parts] : json.at("transfers").items())
     for (const auto& [part, rows] : parts.items()) out.transfers[target][part] = parse_rows(rows);
   for (const auto& [operation, items] : json.at("thresholds").items())
@@ -148,7 +153,7 @@ std::string to_json(const Knowledge& knowledge) {
 
 Knowledge parse_knowledge(std::string_view text) {
   try {
-    return knowledge_of(Json::parse(text));
+    return knowledge_of(parse_json(text));
   } catch (const Json::exception& error) {
     refuse(error.what());
   }

@@ -306,6 +306,9 @@ TEST(ProblemFile, SaysWhereABlockIsWrong) {
        "3"},
       {R"({"expressions": ["v"], "parameters": ["v"], "count": 5})",
        "f.json:4:39: /residuals/0/parameters/0: expected 5 entries as \"count\" says, got 2"},
+      {R"({"expressions": ["a"], "parameters": {"a": {"array": "v", "index": 0}}, "count": 4000000000})",
+       "f.json:4:82: /residuals/0/count: expected at most 8388608 instances that no list tells "
+       "apart, got 4000000000"},
       {R"({"expressions": ["v"], "parameters": ["v"], "weight": [1, -1]})",
        "f.json:4:55: /residuals/0/weight: expected weights >= 0, got -1 for instance 1"},
       {R"({"expressions": ["d"], "data": ["d"]})",

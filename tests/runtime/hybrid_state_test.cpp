@@ -111,6 +111,9 @@ TEST_F(StateTest, RefusesWhatIsNoModel) {
       R"({"format":1,"kernels":[{"hash":"12","operation":"a","targets":{}}],"transfers":{},"thresholds":{},"training":{}})",
       R"({"format":1,"kernels":[],"transfers":{"a":{"upload":[[99,1,1,0,1]]}},"thresholds":{},"training":{}})",
       R"({"format":1,"kernels":[],"transfers":{"a":{"upload":[[1,1,-1,0,1]]}},"thresholds":{},"training":{}})",
+      R"({"format":1e300,"kernels":[],"transfers":{},"thresholds":{},"training":{}})",
+      R"({"format":1,"kernels":[],"transfers":{"a":{"upload":[[1e300,1,1,0,1]]}},"thresholds":{},"training":{}})",
+      R"({"format":1,"kernels":[],"transfers":{"a":{"upload":[[1,1,1,0,-1]]}},"thresholds":{},"training":{}})",
       R"({"format":1,"kernels":[],"transfers":{"a":{"upload":[[1,1]]}},"thresholds":{},"training":{}})"};
   for (const char* row : rows) {
     SCOPED_TRACE(row);

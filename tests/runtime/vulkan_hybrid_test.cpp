@@ -2,6 +2,8 @@
 #include <vulkan/vulkan.h>
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 
 #include "support/validation.hpp"
 
@@ -144,6 +146,28 @@ TEST_F(VulkanHybrid, ListsAreOneDispatch) {
   EXPECT_EQ((device_->counters() - before).dispatches, 1u);
   EXPECT_EQ(stats[99].coalesced, 100u);
   for (const auto& task : tasks) EXPECT_TRUE(task->right());
+}
+
+TEST_F(VulkanHybrid, EightThreadsShareOneDevice) {
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      Saxpy kept(2000);  // an input that stays on the device
+      kept.key = static_cast<std::uint64_t>(100 + t);
+      kept.where = Override::device;
+      for (int k = 0; k < 12; ++k) {
+        Saxpy a(static_cast<std::size_t>(500 + 97 * ((k + t) % 5))), b(700);
+        if (k % 4 == 0) a.where = Override::device;
+        Task* const list[] = {&a, &kept, &b};
+        executor->execute(list);
+        wrong += a.right() && b.right() && kept.right() ? 0 : 1;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(executor->statistics("saxpy", gpu()).failures, 0u);
 }
 
 TEST_F(VulkanHybrid, LossesEndOnTheCpuAndTheDeviceComesBack) {

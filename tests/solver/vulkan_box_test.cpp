@@ -20,19 +20,23 @@ namespace {
 class VulkanBox : public VulkanTest {};
 
 TEST_F(VulkanBox, AMembraneOverAnObstacle) {
+  TG_NEEDS(float64);
   check_obstacle({.backend = Backend::vulkan}, 1e-7);
   check_obstacle({.backend = Backend::vulkan, .precision = Precision::mixed}, 1e-7);
 }
 
 TEST_F(VulkanBox, StepsAreThoseOfTheHost) {
+  TG_NEEDS(float64);
   check_against_host_steps({.backend = Backend::vulkan});
   check_against_host_steps({.backend = Backend::vulkan, .precision = Precision::mixed});
   check_against_host_steps({.backend = Backend::vulkan, .precision = Precision::f32});
 }
 
 TEST_F(VulkanBox, BoundsHoldExactly) {
-  for (const Precision precision : {Precision::f64, Precision::f32, Precision::mixed})
+  for (const Precision precision : {Precision::f64, Precision::f32, Precision::mixed}) {
+    if (precision != Precision::f32 && !tested_features().float64) continue;
     check_bounds_hold_exactly({.backend = Backend::vulkan, .precision = precision});
+  }
 }
 
 std::unique_ptr<problems::Springs> springs(bool bounded) {
@@ -47,6 +51,7 @@ std::unique_ptr<problems::Springs> springs(bool bounded) {
 }
 
 TEST_F(VulkanBox, AStepTakesTheTrafficOfOneWithoutBounds) {
+  TG_NEEDS(float64);
   SolverOptions options{.backend = Backend::vulkan,
                         .linear_solver = LinearSolver::pcg,
                         .max_iterations = 5,

@@ -124,7 +124,7 @@ std::unique_ptr<OwnedProblem> mixture() {
 class VulkanCharts : public VulkanTest {};
 
 TEST_F(VulkanCharts, StepsAreThoseOfTheHost) {
-  for (const Precision precision : {Precision::f64, Precision::f32}) {
+  for (const Precision precision : precisions()) {
     SCOPED_TRACE(name(precision));
     const SolverOptions options{.backend = Backend::vulkan, .precision = precision};
     {
@@ -139,6 +139,7 @@ TEST_F(VulkanCharts, StepsAreThoseOfTheHost) {
 }
 
 TEST_F(VulkanCharts, PointsStayOnTheirManifolds) {
+  TG_NEEDS(float64);
   const auto poses = pose_graph();
   const Summary summary =
       solve(poses->problem, {.backend = Backend::vulkan, .linear_solver = LinearSolver::pcg});
@@ -152,6 +153,7 @@ TEST_F(VulkanCharts, PointsStayOnTheirManifolds) {
 }
 
 TEST_F(VulkanCharts, NothingButScalarsCrossesTheBus) {
+  TG_NEEDS(float64);
   const auto poses = pose_graph();
   const Summary summary =
       solve(poses->problem, {.backend = Backend::vulkan, .linear_solver = LinearSolver::pcg});
@@ -164,6 +166,7 @@ TEST_F(VulkanCharts, NothingButScalarsCrossesTheBus) {
 }
 
 TEST_F(VulkanCharts, WhatADeviceCannotDoIsForTheHost) {
+  TG_NEEDS(float64);
   const auto mixed = pose_graph();
   SolverOptions options{.backend = Backend::vulkan,
                         .precision = Precision::mixed,

@@ -110,7 +110,7 @@ class Reader {
       fail(path_, line_, "expected a vertex number in a face, got \"" + std::string(word) + "\"");
     }
     const auto count = static_cast<long long>(mesh_.vertex_count());
-    if (number < 0 && -number <= count) number = count + number + 1;
+    if (number < 0 && number >= -count) number = count + number + 1;
     if (number <= 0 || number > kMostVertices) out_of_range(line_, number);
     return static_cast<std::uint32_t>(number - 1);
   }
@@ -152,8 +152,12 @@ std::string read_text(const std::string& path) {
 
 }  // namespace
 
+problems::TriangleMesh parse_mesh(const std::string& text, const std::string& name) {
+  return Reader(name).read(text);
+}
+
 problems::TriangleMesh read_mesh(const std::string& path) {
-  return Reader(path).read(read_text(path));
+  return parse_mesh(read_text(path), path);
 }
 
 void write_mesh(const std::string& path, const problems::TriangleMesh& mesh) {

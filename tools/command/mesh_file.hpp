@@ -13,6 +13,9 @@ namespace topograd::command {
 /// OBJ file, ends in the middle of a record, or names a vertex that is not there.
 problems::TriangleMesh read_mesh(const std::string& path);
 
+/// The same of the text of a file; `name` goes before messages. Throws Error{Parse}.
+problems::TriangleMesh parse_mesh(const std::string& text, const std::string& name);
+
 /// Writes vertices and triangles, numbers so that they read back to the same bits. Throws
 /// Error{File}.
 void write_mesh(const std::string& path, const problems::TriangleMesh& mesh);

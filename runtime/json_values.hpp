@@ -1,0 +1,65 @@
+// JSON that others wrote: text of any depth, numbers that fit, values as messages show them.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace topograd::runtime {
+
+using Json = nlohmann::ordered_json;
+
+/// Byte of the first list or object that lies in more than `deepest` others; npos if none does. The
+/// text need not be JSON. Cost: linear.
+inline std::size_t find_too_deep(std::string_view text, std::size_t deepest) {
+  std::size_t depth = 0;
+  bool in_string = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (in_string && c == '\\') ++at;
+    if (c == '"') in_string = !in_string;
+    if (in_string) continue;
+    if ((c == '[' || c == '{') && depth++ == deepest) return at;
+    if ((c == ']' || c == '}') && depth > 0) --depth;
+  }
+  return std::string_view::npos;
+}
+
+/// Json::parse() of text that may be as deep as it likes: the library copies values while it reads
+/// an object, and copies deep ones on the stack. Throws Json::parse_error also for more than 256
+/// lists and objects inside of each other.
+inline Json parse_json(std::string_view text) {
+  constexpr std::size_t kDeepest = 256;
+  if (const std::size_t at = find_too_deep(text, kDeepest); at != std::string_view::npos)
+    throw Json::parse_error::create(
+        101, at + 1,
+        "more than " + std::to_string(kDeepest) + " lists and objects inside of each other",
+        nullptr);
+  return Json::parse(text);
+}
+
+/// The value in one line of at most 43 characters of ASCII; of lists and objects only what they
+/// are, however deep.
+inline std::string shown(const Json& json) {
+  constexpr std::size_t kLongest = 40;
+  if (json.is_object()) return "an object";
+  if (json.is_array()) return "a list of " + std::to_string(json.size());
+  const std::string text = json.dump(-1, ' ', true);
+  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
+}
+
+/// A whole number from 0 that T can hold; nothing for any other value.
+template <std::integral T>
+std::optional<T> whole_number(const Json& json) {
+  if (!json.is_number_unsigned()) return std::nullopt;
+  const auto value = json.get<std::uint64_t>();
+  if (value > static_cast<std::uint64_t>(std::numeric_limits<T>::max())) return std::nullopt;
+  return static_cast<T>(value);
+}
+
+}  // namespace topograd::runtime

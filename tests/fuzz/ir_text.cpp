@@ -1,0 +1,49 @@
+// Programs as text: what is read prints and reads back, and every pass takes it.
+#include "fuzz/target.hpp"
+
+#include <topograd/ir/evaluate.hpp>
+#include <topograd/ir/passes/passes.hpp>
+#include <topograd/ir/text.hpp>
+#include <topograd/ir/topology.hpp>
+#include <topograd/ir/verify.hpp>
+
+#include <algorithm>
+#include <vector>
+
+namespace topograd::fuzz {
+namespace {
+
+// Time for what is done beside reading stays small.
+constexpr std::size_t kMostNodes = 200;
+constexpr std::uint32_t kMostSlots = 1000;
+
+void compute(const ir::Program& program) {
+  const auto& leaves = program.leaves;
+  const std::vector<double> numbers(
+      std::max({leaves.parameters, leaves.data, leaves.uniforms, leaves.seeds}), 0.75);
+  ir::evaluate<double>(program, {.parameters = numbers,
+                                 .data = numbers,
+                                 .uniforms = numbers,
+                                 .tangents = numbers,
+                                 .seeds = numbers});
+}
+
+}  // namespace
+
+void ir_text(std::string_view text) {
+  ir::Program program;
+  if (!reads([&] { program = ir::parse(text); }, {ErrorCode::Parse})) return;
+  require(ir::parse(ir::print(program)) == program, "a program that does not read back");
+  if (program.nodes.size() > kMostNodes) return;
+  for (const auto pass : {ir::expand, ir::fold, ir::simplify, ir::remove_dead, ir::schedule})
+    require(!ir::violation(pass(program)), "a pass that breaks an invariant");
+  require(!ir::violation(ir::optimize(program)), "an optimised program that breaks an invariant");
+  const auto& leaves = program.leaves;
+  if (std::max({leaves.parameters, leaves.data, leaves.uniforms, leaves.seeds}) > kMostSlots)
+    return;
+  compute(program);
+  // Of residuals: tangents and seeds belong to derivatives.
+  reads([&] { ir::canonicalize(program); }, {ErrorCode::InvalidArgument});
+}
+
+}  // namespace topograd::fuzz

@@ -1,0 +1,21 @@
+// NIST's files: a set whose columns, starts and certified values fit each other.
+#include "fuzz/target.hpp"
+
+#include "problems/nist.hpp"
+
+#include <topograd/ir/verify.hpp>
+
+namespace topograd::fuzz {
+
+void nist_set(std::string_view text) {
+  problems::NistSet set;
+  const auto read = [&] { set = problems::parse_nist(text, "set.dat"); };
+  if (!reads(read, {ErrorCode::Parse})) return;
+  require(!ir::violation(set.residual), "a model that breaks an invariant");
+  require(!set.columns.empty() && set.data.size() % set.columns.size() == 0,
+          "half of an observation");
+  for (const auto& start : set.starts)
+    require(start.size() == set.certified.size(), "starts without certified values");
+}
+
+}  // namespace topograd::fuzz
