@@ -48,6 +48,7 @@ SolverOptions options_of(Method method, Backend backend) {
 class VulkanFirstOrder : public VulkanTest {};
 
 TEST_F(VulkanFirstOrder, StepsAreThoseOfTheHostsVectors) {
+  TG_NEEDS(float64);
   for (const Method method : {Method::adam, Method::adamw, Method::sgd}) {
     SCOPED_TRACE(name(method));
     Hanging on_cpu, on_device;
@@ -70,6 +71,7 @@ TEST_F(VulkanFirstOrder, StepsAreThoseOfTheHostsVectors) {
 }
 
 TEST_F(VulkanFirstOrder, AStepIsOneSubmissionAndOneReadBack) {
+  TG_NEEDS(float64);
   for (const Precision precision : {Precision::f64, Precision::f32}) {
     Hanging few, many;
     SolverOptions options = options_of(Method::adam, Backend::vulkan);
@@ -86,6 +88,7 @@ TEST_F(VulkanFirstOrder, AStepIsOneSubmissionAndOneReadBack) {
 }
 
 TEST_F(VulkanFirstOrder, InF32ItComesAsNear) {
+  TG_NEEDS(float64);
   Hanging wide, narrow;
   SolverOptions options = options_of(Method::adam, Backend::vulkan);
   const Summary expected = solve(wide.problem, options);
@@ -95,6 +98,7 @@ TEST_F(VulkanFirstOrder, InF32ItComesAsNear) {
 }
 
 TEST_F(VulkanFirstOrder, StepsToWhereThereIsNothingAreRefused) {
+  TG_NEEDS(float64);
   // The first steps jump over 0, where the logarithm ends.
   const auto run = [](Backend backend, std::vector<double>& x) {
     Problem problem;
@@ -115,6 +119,7 @@ TEST_F(VulkanFirstOrder, StepsToWhereThereIsNothingAreRefused) {
 }
 
 TEST_F(VulkanFirstOrder, SolversGoOnAfterChanges) {
+  TG_NEEDS(float64);
   Hanging kept;
   Solver solver(kept.problem, options_of(Method::adam, Backend::vulkan));
   solver.solve();
@@ -134,6 +139,7 @@ TEST_F(VulkanFirstOrder, SolversGoOnAfterChanges) {
 }
 
 TEST_F(VulkanFirstOrder, CallbacksSeePointsWhereTheyAskForThem) {
+  TG_NEEDS(float64);
   Hanging shown, hidden;
   SolverOptions options = options_of(Method::adam, Backend::vulkan);
   options.max_iterations = 5;
