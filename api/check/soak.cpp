@@ -180,7 +180,9 @@ double SoakFigure::growth() const {
   return first == 0 ? (last == 0 ? 0 : 1) : (static_cast<double>(last) - from) / from;
 }
 
-bool SoakFigure::broken() const { return may_vary ? growth() > kMostGrowth : last > first; }
+bool SoakFigure::broken() const {
+  return may_vary ? growth() > kMostGrowth && last - first > kLeastBytes : last > first;
+}
 
 bool SoakReport::broken() const {
   return wrong > 0 || std::ranges::any_of(figures, [](const SoakFigure& f) { return f.broken(); });

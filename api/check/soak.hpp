@@ -14,14 +14,14 @@ struct SoakOptions {
   std::optional<Backend> backend;  ///< otherwise the CPU, and the device if there is one
   std::string device;              ///< index or name; empty as everywhere
   double seconds = 600;            ///< > 0
-  std::uint64_t open_every = 10;   ///< rounds after which the device is opened anew; 0: never
+  std::uint64_t open_every = 0;    ///< rounds after which the device is opened anew; 0: never
 };
 
 /// A figure of the process after warming up and at the end.
 struct SoakFigure {
   std::string name;  ///< "resident_bytes", "heap_bytes", "device_bytes", "open_files", ...
   std::uint64_t first = 0, last = 0;
-  bool may_vary = false;  ///< by kMostGrowth, as against not at all
+  bool may_vary = false;  ///< by kMostGrowth or kLeastBytes, as against not at all
 
   double growth() const;  ///< (last − first) / first
   bool broken() const;
@@ -29,6 +29,8 @@ struct SoakFigure {
 
 /// Largest growth of memory.
 inline constexpr double kMostGrowth = 0.01;
+/// Growth that is none: histories that are not full yet.
+inline constexpr std::uint64_t kLeastBytes = 64 << 10;
 
 struct SoakReport {
   std::string device;  ///< empty: none
@@ -44,9 +46,9 @@ struct SoakReport {
 };
 
 /// Repeats the same work until the time is over: problems are built and solved on each backend, by
-/// fresh Solvers and by one that goes on, evaluated, tasks run, and each tenth time the device is
-/// let go of and opened again. The first third of the time warms up; from each of the others the
-/// least of each figure is taken, so that what is in flight at a moment does not count.
+/// fresh Solvers and by one that goes on, evaluated, and tasks run. The first third of the time
+/// warms up; from each of the others the least of each figure is taken, so that what is in flight
+/// at a moment does not count.
 ///
 /// Throws Error{NoDevice, ...} for backend vulkan without a device, Error{InvalidArgument}.
 SoakReport check_soak(const SoakOptions& options);

@@ -1,4 +1,4 @@
-// check faults as users run it.
+// check faults and soak as users run them.
 #include "tools/run_command.hpp"
 
 #include <gtest/gtest.h>
@@ -52,6 +52,19 @@ TEST(FaultsCommand, EveryFailureEndsInTheRightAnswerOrATypedError) {
     EXPECT_LT(solve["steps_on_device"], solve["steps"]);
     EXPECT_LE(solve["repeated_steps"], 2);
   }
+}
+
+TEST(SoakCommand, NothingGrows) {
+  const CommandResult result = topograd("check soak --seconds 45 --json -");
+  ASSERT_TRUE(result.status == 0 || result.status == 1) << result.err;
+  const nlohmann::json found = nlohmann::json::parse(result.out);
+  EXPECT_EQ(found["broken"], false) << found.dump(2);
+  EXPECT_EQ(found["wrong"], 0);
+  EXPECT_GT(found["solves"], 200);
+  EXPECT_GT(found["device_objects"]["first"], 0);
+  EXPECT_GT(found["device_bytes"]["first"], 0);
+  for (const char* figure : {"resident_bytes", "heap_bytes", "device_bytes"})
+    EXPECT_LE(found[figure]["growth"], 0.01) << figure;
 }
 
 TEST(FaultsCommand, RefusesWhatHasNoDriver) {

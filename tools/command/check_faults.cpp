@@ -143,6 +143,8 @@ void add_check_soak(CLI::App& check) {
                       "cpu or vulkan; otherwise the CPU, and the device if there is one");
   command->add_option("--device", arguments->options.device, "index or name of a Vulkan device");
   command->add_option("--seconds", arguments->options.seconds, "of solving (600)");
+  command->add_option("--open-every", arguments->options.open_every,
+                      "rounds after which the device is opened anew (never)");
   command->add_option("--json", arguments->json, "file for the report, - for standard output");
   command->callback([arguments] { run(*arguments); });
 }
