@@ -108,7 +108,8 @@ TEST(Solve, WritesTheMinimumBack) {
 
 TEST(Solve, SmallProblemsStayOnTheCpuUnderAutomatic) {
   Valley v;
-  const Summary summary = solve(v.problem, {.fallback_threshold = 3});
+  const Summary summary =
+      solve(v.problem, {.backend = Backend::automatic, .fallback_threshold = 3});
   EXPECT_EQ(summary.backend, "cpu");
   EXPECT_EQ(summary.why, "cpu: 2 instances are below the threshold of 3");
 }
