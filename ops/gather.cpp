@@ -212,6 +212,10 @@ void compact_on_device(Backend& backend, const Slice& x, const Slice& flags, con
 
 }  // namespace
 
+void gather_on(Backend& backend, const Slice& x, const Slice& index, const Slice& output) {
+  gather_on_device(backend, x, index, output);
+}
+
 ExecutionStats gather_into(const Slice& x, const Slice& index, const Slice& output,
                            IndexCheck check, const OpOptions& options) {
   expect_size("gather", index.size, output.size);

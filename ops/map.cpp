@@ -19,7 +19,9 @@ namespace {
 using codegen::Precision;
 using codegen::text;
 
-constexpr std::uint32_t kPerInvocation = 4;
+// Elements of one invocation. All of them are loaded before the first is computed: a device waits
+// for memory, and one load at a time does not keep it busy.
+constexpr std::uint32_t kPerInvocation = 8, kPerSoftwareInvocation = 2;
 
 Step step_of(const MapInput& input) {
   if (input.strides.empty()) return Step::dense;
@@ -154,7 +156,8 @@ class MapCall {
 
   void run_on_device(Backend& backend) const {
     if (count_ == 0) return;
-    const std::uint32_t per = backend.limits().occupied_by_few ? 1 : kPerInvocation;
+    const std::uint32_t per =
+        backend.limits().occupied_by_few ? kPerSoftwareInvocation : kPerInvocation;
     const std::uint32_t local = std::min(256u, backend.limits().local_size);
     const auto arguments = static_cast<std::uint32_t>(types_.size());
     const FittedExpression fitted =
@@ -220,44 +223,55 @@ class MapCall {
     KernelParts parts{.name = "map_" + ir::to_string(fitted.hash).substr(0, 8),
                       .local_size = {local, 1, 1},
                       .words = {"count"}};
-    const std::string type(codegen::scalar_type(precision_));
-    std::string loads, call = "element(", declared, stores, digits;
-    for (std::size_t k = 0; k < inputs_.size(); ++k) {
+    const codegen::NamedProgram function{"element", &fitted.program};
+    for (std::size_t k = 0; k < inputs_.size(); ++k)
       parts.arguments.push_back({text("x", k), std::string(glsl_name(types_[k])), Access::read});
-      loads += text("  ", type, " a", k, " = ", load_text(types_[k], precision_, place(k)), ";\n");
-      call += text(k > 0 ? ", a" : "a", k);
-    }
-    call += number_arguments(fitted, precision_);
-    for (std::size_t k = 0; k < outputs_.size(); ++k) {
-      const Type t = types_[inputs_.size() + k];
-      parts.arguments.push_back({text("y", k), std::string(glsl_name(t)), Access::write});
-      declared += text("  ", type, " result_", k, ";\n");
-      call += text(", result_", k);
-      stores += text("  y", k, "(i) = ", store_text(t, precision_, text("result_", k)), ";\n");
-    }
-    if (strided_words_ > 0) digits = add_strides(parts);
+    for (std::size_t k = 0; k < outputs_.size(); ++k)
+      parts.arguments.push_back(
+          {text("y", k), std::string(glsl_name(types_[inputs_.size() + k])), Access::write});
+    const std::string digits = strided_words_ > 0 ? add_strides(parts) : std::string();
     for (std::string& word : number_words(fitted, precision_))
       parts.words.push_back(std::move(word));
-    const codegen::NamedProgram function{"element", &fitted.program};
-    parts.functions = codegen::write_functions({&function, 1}, precision_) + "\n";
-    parts.functions += conversion_functions(precision_);
-    parts.functions += "\nvoid item(uint i) {\n" + digits + loads + declared + "  " + call +
-                       ");\n" + stores + "}\n";
+    parts.functions = codegen::write_functions({&function, 1}, precision_) + "\n" +
+                      conversion_functions(precision_) + "\n" + item_functions(fitted, digits);
     parts.body = body_text(per, local);
     return make_kernel(parts);
   }
 
+  /// struct Item, load_item(i), and store_item(i, item), which computes.
+  std::string item_functions(const FittedExpression& fitted, const std::string& digits) const {
+    const std::string type(codegen::scalar_type(precision_));
+    std::string members, loads, call = "element(", declared, stores;
+    for (std::size_t k = 0; k < inputs_.size(); ++k) {
+      members += text("  ", type, " a", k, ";\n");
+      loads += text("  item.a", k, " = ", load_text(types_[k], precision_, place(k)), ";\n");
+      call += text(k > 0 ? ", item.a" : "item.a", k);
+    }
+    call += number_arguments(fitted, precision_);
+    for (std::size_t k = 0; k < outputs_.size(); ++k) {
+      const Type t = types_[inputs_.size() + k];
+      declared += text("  ", type, " result_", k, ";\n");
+      call += text(", result_", k);
+      stores += text("  y", k, "(i) = ", store_text(t, precision_, text("result_", k)), ";\n");
+    }
+    return "struct Item {\n" + members + "};\nItem load_item(uint i) {\n" + digits +
+           "  Item item;\n" + loads + "  return item;\n}\nvoid store_item(uint i, Item item) {\n" +
+           declared + "  " + call + ");\n" + stores + "}\n";
+  }
+
   /// Items lie a workgroup apart, so that neighbours load neighbours.
   static std::string body_text(std::uint32_t per, std::uint32_t local) {
-    if (per == 1) return "  uint i = linear_item();\n  if (i < count) item(i);\n";
     const std::uint32_t tile = local * per;
-    std::string out = text("  uint start = linear_group() * ", tile,
-                           "u;\n  uint first = start + gl_LocalInvocationID.x;\n", "  if (start + ",
-                           tile, "u <= count) {\n");
-    for (std::uint32_t k = 0; k < per; ++k) out += text("    item(first + ", k * local, "u);\n");
-    return out + text("    return;\n  }\n  for (uint k = 0u; k < ", per,
-                      "u; ++k) {\n    if (first + k * ", local, "u < count) item(first + k * ",
-                      local, "u);\n  }\n");
+    std::string loads, stores;
+    for (std::uint32_t k = 0; k < per; ++k) {
+      loads += text("    Item item_", k, " = load_item(first + ", k * local, "u);\n");
+      stores += text("    store_item(first + ", k * local, "u, item_", k, ");\n");
+    }
+    return text("  uint start = linear_group() * ", tile,
+                "u;\n  uint first = start + gl_LocalInvocationID.x;\n", "  if (start + ", tile,
+                "u <= count) {\n", loads, stores,
+                "    return;\n  }\n  for (uint i = first; i < min(count, start + ", tile,
+                "u); i += ", local, "u) store_item(i, load_item(i));\n");
   }
 
   /// Adds the words of strides; gives the statements that take an item's number apart.

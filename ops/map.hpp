@@ -31,7 +31,7 @@ struct MapInput {
 /// Computed in f32 if all elements are f32, else in f64, which integers are exact in. Results
 /// become elements of integer types by truncation; beyond the type's limits they are the limit, and
 /// NaN is 0. f32 results are those of the expression at f32, each function within the bounds of its
-/// op. Arithmetic, NaN and infinities are as in solves (docs/ops.md).
+/// op. Arithmetic, NaN and infinities are as in solves (docs/arrays.md).
 ///
 /// On a device without float64 only f32 elements are worked on. Outputs must not share elements
 /// with inputs or each other, unless an output is exactly an input on the CPU.

@@ -19,14 +19,23 @@ std::uint32_t local_size(const Backend& backend) {
   return std::min(wanted, backend.limits().local_size);
 }
 
+// Loads of one invocation that are under way at once.
+constexpr std::uint32_t kLoads = 8;
+
 std::string first_body(std::uint32_t local) {
+  std::string loads, folds;
+  for (std::uint32_t k = 0; k < kLoads; ++k)
+    loads += text("    State s", k, " = item(i + ", k * local, "u);\n");
+  for (std::uint32_t width = 1; width < kLoads; width *= 2) {
+    for (std::uint32_t k = 0; k < kLoads; k += 2 * width)
+      folds += text("    s", k, " = combine(s", k, ", s", k + width, ");\n");
+  }
   return text("  uint begin = linear_group() * per_group;\n",
               "  uint end = min(count, begin + per_group);\n  State s = identity();\n",
-              "  uint i = begin + gl_LocalInvocationID.x;\n  for (; i + ", 3 * local,
-              "u < end; i += ", 4 * local, "u) {\n    State a = item(i), b = item(i + ", local,
-              "u), c = item(i + ", 2 * local, "u), d = item(i + ", 3 * local,
-              "u);\n    s = combine(s, combine(combine(a, b), combine(c, d)));\n  }\n",
-              "  for (; i < end; i += ", local, "u) s = combine(s, item(i));\n");
+              "  uint i = begin + gl_LocalInvocationID.x;\n  for (; i + ", (kLoads - 1) * local,
+              "u < end; i += ", kLoads * local, "u) {\n", loads, folds,
+              "    s = combine(s, s0);\n  }\n", "  for (; i < end; i += ", local,
+              "u) s = combine(s, item(i));\n");
 }
 
 void add_members(const Monoid& monoid, Access access, KernelParts& parts) {
@@ -122,7 +131,7 @@ void reduce_on_device(Backend& backend, const Monoid& monoid, const ReductionIte
                       const std::string& finish) {
   std::size_t widest = 4;
   for (const Slice& input : inputs) widest = std::max(widest, size_of(input.type));
-  const Shares shares = share_out(backend, inputs[0].size, widest, 4, 2);
+  const Shares shares = share_out(backend, inputs[0].size, widest, kLoads, 2);
   const std::vector<Slice> partial = reduce_shares(backend, monoid, item, inputs, shares);
   ir::Hash128 key = key_of("reduce_last", monoid.key.high, monoid.key.low, shares.local,
                            static_cast<int>(output.type));

@@ -69,16 +69,17 @@ constexpr std::string_view kScanBody = R"(  uint lid = gl_LocalInvocationID.x;
 {tree}  State carry = shared_states[0];
   barrier();
   for (uint tile = begin; tile < end; tile += {T}u) {
-    for (uint k = 0u; k < {P}u; ++k) {
-      uint i = tile + k * {L}u + lid;
-      if (i < end) {
-        shared_tile[padded(k * {L}u + lid)] = item(i);
-      } else {
-        shared_tile[padded(k * {L}u + lid)] = identity();
+    State mine[{P}];
+    if (tile + {T}u <= end) {
+      for (uint k = 0u; k < {P}u; ++k) mine[k] = item(tile + k * {L}u + lid);
+    } else {
+      for (uint k = 0u; k < {P}u; ++k) {
+        mine[k] = identity();
+        if (tile + k * {L}u + lid < end) mine[k] = item(tile + k * {L}u + lid);
       }
     }
+    for (uint k = 0u; k < {P}u; ++k) shared_tile[padded(k * {L}u + lid)] = mine[k];
     barrier();
-    State mine[{P}];
     State sum = identity();
     for (uint k = 0u; k < {P}u; ++k) {
       mine[k] = shared_tile[padded(lid * {P}u + k)];
@@ -165,6 +166,10 @@ void scan_on_device(Backend& backend, Reduction reduction, const Slice& x, const
 }
 
 }  // namespace
+
+void scan_on(Backend& backend, const Slice& x, const Slice& output) {
+  scan_on_device(backend, Reduction::sum, x, output, true);
+}
 
 ExecutionStats scan_into(Reduction reduction, const Slice& x, const Slice& output, bool exclusive,
                          const OpOptions& options) {

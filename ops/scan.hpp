@@ -33,6 +33,9 @@ Array<T> exclusive_scan(const Array<T>& x, Reduction reduction = Reduction::sum,
   return out;
 }
 
+/// The exclusive sum on a device, for operations that are made of several kernels: queues it.
+void scan_on(Backend& backend, const Slice& x, const Slice& output);
+
 /// Whether indices are looked at before anything is read or written through them.
 enum class IndexCheck : std::uint8_t {
   none,   ///< an index out of range reads 0, and writes nothing
@@ -42,6 +45,8 @@ enum class IndexCheck : std::uint8_t {
 /// output[i] = x[index[i]].
 ExecutionStats gather_into(const Slice& x, const Slice& index, const Slice& output,
                            IndexCheck check, const OpOptions& options);
+/// The same without a check on a device, for operations that are made of several kernels.
+void gather_on(Backend& backend, const Slice& x, const Slice& index, const Slice& output);
 template <class T>
 Array<T> gather(const Array<T>& x, const Array<std::uint32_t>& index,
                 IndexCheck check = IndexCheck::none, const OpOptions& options = {}) {

@@ -18,6 +18,8 @@ TEST(Arrays, ReduceEveryTypeAndSize) { test::check_reductions(Device::cpu()); }
 TEST(Arrays, ReductionForms) { test::check_reduction_forms(Device::cpu()); }
 TEST(Arrays, ScanEveryTypeAndSize) { test::check_scans(Device::cpu()); }
 TEST(Arrays, GatherScatterCompact) { test::check_indices(Device::cpu()); }
+TEST(Arrays, SortEveryTypeAndSize) { test::check_sorts(Device::cpu()); }
+TEST(Arrays, RandomNumbers) { test::check_random(Device::cpu()); }
 
 TEST(Arrays, SaysWhatDoesNotFit) {
   const Array<float> two({1, 2}), three({1, 2, 3});

@@ -11,5 +11,7 @@ void check_reductions(const Device& device);
 void check_reduction_forms(const Device& device);
 void check_scans(const Device& device);
 void check_indices(const Device& device);
+void check_sorts(const Device& device);
+void check_random(const Device& device);
 
 }  // namespace topograd::ops::test

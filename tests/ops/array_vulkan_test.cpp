@@ -25,6 +25,8 @@ TEST_F(ArraysOnDevice, ReduceEveryTypeAndSize) { run(test::check_reductions); }
 TEST_F(ArraysOnDevice, ReductionForms) { run(test::check_reduction_forms); }
 TEST_F(ArraysOnDevice, ScanEveryTypeAndSize) { run(test::check_scans); }
 TEST_F(ArraysOnDevice, GatherScatterCompact) { run(test::check_indices); }
+TEST_F(ArraysOnDevice, SortEveryTypeAndSize) { run(test::check_sorts); }
+TEST_F(ArraysOnDevice, RandomNumbers) { run(test::check_random); }
 
 }  // namespace
 }  // namespace topograd::ops

@@ -1,4 +1,5 @@
 // topograd bench: times of a problem's evaluations and of a step.
+#include "command/bench_ops.hpp"
 #include "command/bench_report.hpp"
 #include "command/bench_topologies.hpp"
 #include "command/bench_trace.hpp"
@@ -27,6 +28,12 @@ nlohmann::ordered_json run(const Arguments& a) {
   const ProblemArguments& problem = a.bench.problem;
   if (problem.name == "topologies")
     return run_bench_topologies(a.count.value_or(kDefaultTopologies), a.seed, a.bench.solver);
+  if (problem.name == "ops") {
+    return run_bench_ops({.count = a.count,
+                          .backend = a.bench.solver.backend,
+                          .device = a.bench.solver.device,
+                          .samples = a.bench.samples});
+  }
   if (problem.name == "trace") {
     return run_bench_trace({.width = problem.width,
                             .shuffle = problem.shuffle,
@@ -49,14 +56,15 @@ void print(const nlohmann::ordered_json& report) {
 void add_bench(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand(
-      "bench", "Times the evaluations of a problem, compiling of topologies, or tracing");
+      "bench",
+      "Times the evaluations of a problem, compiling of topologies, tracing, or operations");
   add_problem_options(*command, arguments->bench.problem);
   add_data_option(*command, arguments->bench.problem);
   add_place_options(*command, arguments->bench.solver);
   add_bench_options(*command, arguments->bench);
   command->add_option("--count", arguments->count,
                       "bench topologies: different random trees (100); bench trace: residuals, "
-                      "instead of those of --width");
+                      "instead of those of --width; bench ops: elements, instead of 10^3 to 10^8");
   command->add_option("--seed", arguments->seed, "bench topologies: of the trees (1)");
   command->add_option("--json", arguments->json, "file for the report, - for standard output");
   command->callback([arguments] {

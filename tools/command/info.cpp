@@ -1,5 +1,7 @@
 // topograd info and topograd doctor.
 #include "command/info.hpp"
+
+#include "command/bench_ops.hpp"
 #include "command/commands.hpp"
 #include "command/output.hpp"
 
@@ -53,10 +55,14 @@ ordered_json describe() {
 
 void add_info(CLI::App& app) {
   auto json = std::make_shared<std::string>();
+  auto ops = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand("info", "Says what this build and this machine can do");
   command->add_option("--json", *json, "file, - for standard output");
-  command->callback([json] {
-    const ordered_json described = describe();
+  command->add_flag("--ops", *ops,
+                    "where operations on arrays go to a device: guesses, and what was measured");
+  command->callback([json, ops] {
+    ordered_json described = describe();
+    if (*ops) described["operations"] = describe_operations();
     if (*json != "-") print(std::cout, described, 0);
     write_json(*json, described);
   });

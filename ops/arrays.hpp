@@ -1,0 +1,10 @@
+// Everything about arrays in one header.
+#pragma once
+
+#include <topograd/ops/array.hpp>
+#include <topograd/ops/device.hpp>
+#include <topograd/ops/map.hpp>
+#include <topograd/ops/random.hpp>
+#include <topograd/ops/reduce.hpp>
+#include <topograd/ops/scan.hpp>
+#include <topograd/ops/sort.hpp>

@@ -1,0 +1,149 @@
+// Sorting: keys whose order as integers is that of the elements, sorted by TBB or by radix.
+#include <topograd/ops/sort.hpp>
+
+#include <topograd/ops/kernel_store.hpp>
+#include <topograd/ops/radix.hpp>
+
+#include <tbb/parallel_for.h>
+#include <tbb/parallel_sort.h>
+
+#include <bit>
+#include <cmath>
+
+namespace topograd::ops {
+namespace {
+
+template <class T>
+using Key = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+
+/// Ascending as integers where the elements ascend; NaN behind all.
+template <class T>
+Key<T> encode(T x) {
+  using K = Key<T>;
+  constexpr K kSign = K{1} << (8 * sizeof(K) - 1);
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(x)) return ~K{0};
+    const K bits = std::bit_cast<K>(x);
+    return (bits & kSign) != 0 ? ~bits : bits | kSign;
+  } else if constexpr (std::is_signed_v<T>) {
+    return static_cast<K>(x) ^ kSign;
+  } else {
+    return x;
+  }
+}
+template <class T>
+T decode(Key<T> key) {
+  using K = Key<T>;
+  constexpr K kSign = K{1} << (8 * sizeof(K) - 1);
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::bit_cast<T>((key & kSign) != 0 ? key & ~kSign : ~key);
+  } else if constexpr (std::is_signed_v<T>) {
+    return static_cast<T>(key ^ kSign);
+  } else {
+    return key;
+  }
+}
+
+template <class T>
+std::vector<Key<T>> keys_of(const Slice& x) {
+  const T* from = x.read<T>();
+  std::vector<Key<T>> keys(x.size);
+  tbb::parallel_for(std::size_t{0}, keys.size(), [&](std::size_t i) { keys[i] = encode(from[i]); });
+  return keys;
+}
+
+template <class T>
+void sort_on_cpu(const Slice& x, const Slice& output) {
+  std::vector<Key<T>> keys = keys_of<T>(x);
+  tbb::parallel_sort(keys.begin(), keys.end());
+  T* to = output.write<T>();
+  tbb::parallel_for(std::size_t{0}, keys.size(),
+                    [&](std::size_t i) { to[i] = decode<T>(keys[i]); });
+}
+
+template <class T>
+void argsort_on_cpu(const Slice& x, const Slice& output) {
+  const std::vector<Key<T>> keys = keys_of<T>(x);
+  std::uint32_t* to = output.write<std::uint32_t>();
+  for (std::uint32_t i = 0; i < keys.size(); ++i) to[i] = i;
+  tbb::parallel_sort(to, to + keys.size(), [&](std::uint32_t a, std::uint32_t b) {
+    return keys[a] != keys[b] ? keys[a] < keys[b] : a < b;
+  });
+}
+
+void check_device(const Backend& backend, const char* call, const Slice& x) {
+  const std::string why = radix_refusal(backend, x.size);
+  if (why.empty()) return;
+  throw Error(ErrorCode::Unsupported, std::string(call) + " of " + std::to_string(x.size) +
+                                          " elements on \"" + backend.facts().name + "\": " + why);
+}
+
+Slice argsort_on_device(Backend& backend, const Slice& x) {
+  Slice places = make_slice(Type::u32, x.size, "places");
+  const Slice keys = make_slice(Type::u32, x.size, "keys");
+  write_places(backend, places);
+  encode_keys(backend, x, keys, false);
+  Sorted sorted = radix_sort(backend, keys, places);
+  if (x.type != Type::f64) return *sorted.values;
+  // By the low words already; in that order, by the high ones.
+  const Slice high = make_slice(Type::u32, x.size, "keys");
+  encode_keys(backend, x, high, true);
+  gather_on(backend, high, *sorted.values, sorted.keys);
+  return *radix_sort(backend, sorted.keys, sorted.values).values;
+}
+
+void copy_on(Backend& backend, const Slice& from, const Slice& to) {
+  const Argument source = from.reads(backend), target = to.writes(backend);
+  backend.copy(source.memory, source.offset, target.memory, target.offset, source.bytes);
+}
+
+OpCall call_for(const char* what, const Slice& x, std::span<const std::shared_ptr<Storage>> in,
+                std::span<const std::shared_ptr<Storage>> out) {
+  return {.op = Op::Sort,
+          .kernel = key_of(what, static_cast<int>(x.type)),
+          .size = x.size,
+          .features = {.operations = 32,
+                       .bytes = 48,
+                       .pattern = runtime::hybrid::MemoryPattern::scatter},
+          .inputs = in,
+          .outputs = out};
+}
+
+}  // namespace
+
+ExecutionStats sort_into(const Slice& x, const Slice& output, const OpOptions& options) {
+  expect_size("sort", x.size, output.size);
+  const std::shared_ptr<Storage> in[] = {x.storage}, out[] = {output.storage};
+  OpCall call = call_for("sort", x, in, out);
+  call.on_cpu = [&] {
+    with_type(x.type, [&](auto element) { sort_on_cpu<decltype(element)>(x, output); });
+  };
+  call.on_device = [&](Backend& backend) {
+    check_device(backend, "sort", x);
+    if (x.size == 0) return;
+    if (x.type == Type::f64) {
+      gather_on(backend, x, argsort_on_device(backend, x), output);
+      return;
+    }
+    const Slice keys = make_slice(Type::u32, x.size, "keys");
+    encode_keys(backend, x, keys, false);
+    decode_keys(backend, radix_sort(backend, keys, {}).keys, output);
+  };
+  return run(call, options);
+}
+
+ExecutionStats argsort_into(const Slice& x, const Slice& output, const OpOptions& options) {
+  expect_size("argsort", x.size, output.size);
+  const std::shared_ptr<Storage> in[] = {x.storage}, out[] = {output.storage};
+  OpCall call = call_for("argsort", x, in, out);
+  call.on_cpu = [&] {
+    with_type(x.type, [&](auto element) { argsort_on_cpu<decltype(element)>(x, output); });
+  };
+  call.on_device = [&](Backend& backend) {
+    check_device(backend, "argsort", x);
+    if (x.size > 0) copy_on(backend, argsort_on_device(backend, x), output);
+  };
+  return run(call, options);
+}
+
+}  // namespace topograd::ops

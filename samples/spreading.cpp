@@ -1,0 +1,65 @@
+// Activation that spreads over a sparse graph: gather, map, scatter, steps that stay on the device.
+#include <topograd/ops/arrays.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+namespace ops = topograd::ops;
+using topograd::Value;
+
+namespace {
+
+/// A ring whose nodes know their neighbours and one far node: edges as two columns.
+struct Graph {
+  std::uint32_t nodes;
+  std::vector<std::uint32_t> from, to;
+
+  explicit Graph(std::uint32_t count) : nodes(count) {
+    for (std::uint32_t k = 0; k < count; ++k) {
+      for (const std::uint64_t step :
+           {std::uint64_t{1}, count - std::uint64_t{1}, 37 * std::uint64_t{k} + 5}) {
+        from.push_back(k);
+        to.push_back(static_cast<std::uint32_t>((k + step) % count));
+      }
+    }
+  }
+};
+
+}  // namespace
+
+// spreading [nodes] [steps] [cpu|vulkan|best]
+int main(int argc, char** argv) {
+  const auto count = static_cast<std::uint32_t>(argc > 1 ? std::atoi(argv[1]) : 100'000);
+  const int steps = argc > 2 ? std::atoi(argv[2]) : 20;
+  const std::string where = argc > 3 ? argv[3] : "best";
+  const ops::Device device = where == "cpu"      ? ops::Device::cpu()
+                             : where == "vulkan" ? ops::Device::vulkan()
+                                                 : ops::Device::best();
+  const Graph graph(count);
+  ops::Array<std::uint32_t> from(graph.from), to(graph.to);
+  ops::Array<float> activation = ops::Array<float>::full(count, 0.0f);
+  activation.write()[0] = 1;
+  activation.to(device);
+  from.to(device);
+  to.to(device);
+
+  for (int step = 0; step < steps; ++step) {
+    // Every node keeps half and gives a sixth to each of its three neighbours.
+    const auto given = map([](Value a) { return a / 6.0; }, gather(activation, from));
+    activation = map([](Value a) { return a / 2.0; }, activation);
+    scatter(given, to, activation, ops::Combine::add);
+  }
+  const auto reached =
+      compact([](Value a) { return select(a > 1e-6, Value(1), Value(0)); }, activation);
+  const float total = sum(activation).item();
+  const std::uint32_t most = argmax(activation).item();
+
+  std::cout << steps << " steps on " << device.name() << ": " << reached.size() << " of " << count
+            << " nodes reached, most active " << most << ", total " << total << "\n";
+  // What is given is received.
+  return std::abs(total - 1) < 1e-4 && reached.size() > 1 ? 0 : 1;
+}

@@ -1,0 +1,29 @@
+// Times of array operations by size, on a device and on the CPU.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace topograd::command {
+
+struct OpsArguments {
+  std::optional<std::uint64_t> count;  ///< one size instead of 10³ ... 10⁸, as far as memory goes
+  std::string backend;                 ///< cpu: only that; vulkan; automatic: the best device
+  std::string device;
+  int samples = 9;
+};
+
+/// Each operation at each size. Keys: device, cpu_threads, copy_gb_s (read and written, of the
+/// largest size), rows (op, count, type; device_us by its clock, device_wall_us without transfers,
+/// transfers_wall_us with the inputs from the host and the results back, cpu_us, cpu_one_us on one
+/// thread; gb_s and share_of_copy of what must be read and written once), crossover (by operation:
+/// the size from which the device wins without transfers; 0 = never).
+nlohmann::ordered_json run_bench_ops(const OpsArguments& arguments);
+
+/// Guess, threshold and factor of each operation, for `topograd info --ops`.
+nlohmann::ordered_json describe_operations();
+
+}  // namespace topograd::command
