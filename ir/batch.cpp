@@ -9,13 +9,10 @@ namespace {
 constexpr std::size_t kFirstRows = 8;
 constexpr std::size_t kGrowth = 4;
 
-template <class T>
-void copy_columns(const T* from, std::size_t from_rows, T* to, std::size_t to_rows,
-                  std::uint32_t columns) {
-  for (std::uint32_t k = 0; k < columns; ++k) {
-    std::copy_n(from + k * from_rows, from_rows, to + k * to_rows);
-  }
-}
+/// Batches of so many bytes get large pages, of which at most one is not full.
+constexpr std::size_t kManyBytes = std::size_t{1} << 24;
+/// Columns of a power of two rows would all lie in the same sets of a cache.
+constexpr std::size_t kStagger = 16;
 
 // `block_of(k)` is where block k's column begins.
 template <class T, class F>
@@ -34,10 +31,35 @@ void copy_column(F block_of, std::size_t first, std::span<T> out) {
 Batch::Batch(std::uint32_t parameters, std::uint32_t uniforms, std::uint32_t data)
     : parameters_(parameters), uniforms_(uniforms), data_(data) {}
 
-Batch::Block Batch::make_block(std::size_t rows) const {
-  return {rows, std::make_unique_for_overwrite<std::uint32_t[]>(index_columns() * rows),
-          std::make_unique_for_overwrite<double[]>(data_ * rows),
-          std::make_unique_for_overwrite<std::uint64_t[]>(rows)};
+std::size_t Batch::bytes_of(std::size_t stride) const {
+  return stride *
+         (sizeof(std::uint64_t) + data_ * sizeof(double) + index_columns() * sizeof(std::uint32_t));
+}
+
+std::byte* Batch::place_in_pages(std::size_t bytes) {
+  if (pages_.empty() || used_ + bytes > pages_.back().size()) {
+    pages_.emplace_back(std::max(bytes, platform::kLargePage));
+    used_ = 0;
+  }
+  std::byte* const place = pages_.back().data() + used_;
+  used_ += bytes;
+  return place;
+}
+
+Batch::Block Batch::make_block(std::size_t rows) {
+  Block block{.rows = rows, .stride = rows + (rows == kBlockRows ? kStagger : 0)};
+  const std::size_t bytes = bytes_of(block.stride);
+  std::byte* place = nullptr;
+  if (blocks_.size() * bytes >= kManyBytes) {
+    place = place_in_pages(bytes);
+  } else {
+    block.owned = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    place = block.owned.get();
+  }
+  block.row = reinterpret_cast<std::uint64_t*>(place);
+  block.data = reinterpret_cast<double*>(block.row + block.stride);
+  block.index = reinterpret_cast<std::uint32_t*>(block.data + data_ * block.stride);
+  return block;
 }
 
 // For one row at least, and in the first block, which moves as it grows, for all that fit there.
@@ -47,9 +69,11 @@ void Batch::make_room(std::size_t rows) {
   } else if (size_ < kBlockRows && blocks_[0].rows < std::min(kBlockRows, size_ + rows)) {
     const Block& old = blocks_[0];
     Block larger = make_block(std::min(kBlockRows, std::max(kGrowth * old.rows, size_ + rows)));
-    copy_columns(old.index.get(), old.rows, larger.index.get(), larger.rows, index_columns());
-    copy_columns(old.data.get(), old.rows, larger.data.get(), larger.rows, data_);
-    copy_columns(old.row.get(), old.rows, larger.row.get(), larger.rows, 1);
+    for (std::uint32_t k = 0; k < index_columns(); ++k)
+      std::copy_n(old.index + k * old.stride, old.rows, larger.index + k * larger.stride);
+    for (std::uint32_t k = 0; k < data_; ++k)
+      std::copy_n(old.data + k * old.stride, old.rows, larger.data + k * larger.stride);
+    std::copy_n(old.row, old.rows, larger.row);
     blocks_[0] = std::move(larger);
   } else if (size_ == blocks_.size() * kBlockRows) {
     blocks_.push_back(make_block(kBlockRows));
@@ -61,8 +85,8 @@ void Batch::append(std::span<const std::uint32_t> indices, std::span<const doubl
   make_room(1);
   Block& block = blocks_[size_ / kBlockRows];
   const std::size_t at = size_ % kBlockRows;
-  for (std::size_t k = 0; k < indices.size(); ++k) block.index[k * block.rows + at] = indices[k];
-  for (std::size_t k = 0; k < data.size(); ++k) block.data[k * block.rows + at] = data[k];
+  for (std::size_t k = 0; k < indices.size(); ++k) block.index[k * block.stride + at] = indices[k];
+  for (std::size_t k = 0; k < data.size(); ++k) block.data[k * block.stride + at] = data[k];
   block.row[at] = row;
   ++size_;
   ++structure_version_;
@@ -75,8 +99,7 @@ std::vector<Batch::NewRows> Batch::append_rows(std::size_t count) {
     Block& block = blocks_[size_ / kBlockRows];
     const std::size_t at = size_ % kBlockRows;
     const std::size_t n = std::min(end - size_, block.rows - at);
-    added.push_back({size_, n, block.rows, block.index.get() + at, block.data.get() + at,
-                     block.row.get() + at});
+    added.push_back({size_, n, block.stride, block.index + at, block.data + at, block.row + at});
     size_ += n;
   }
   ++structure_version_;
@@ -85,12 +108,12 @@ std::vector<Batch::NewRows> Batch::append_rows(std::size_t count) {
 
 std::uint32_t Batch::index(std::size_t row, std::uint32_t column) const {
   const Block& block = blocks_[row / kBlockRows];
-  return block.index[column * block.rows + row % kBlockRows];
+  return block.index[column * block.stride + row % kBlockRows];
 }
 
 double Batch::data(std::size_t row, std::uint32_t column) const {
   const Block& block = blocks_[row / kBlockRows];
-  return block.data[column * block.rows + row % kBlockRows];
+  return block.data[column * block.stride + row % kBlockRows];
 }
 
 std::uint64_t Batch::residual_row(std::size_t row) const {
@@ -99,13 +122,13 @@ std::uint64_t Batch::residual_row(std::size_t row) const {
 
 void Batch::set_index(std::size_t row, std::uint32_t column, std::uint32_t value) {
   Block& block = blocks_[row / kBlockRows];
-  block.index[column * block.rows + row % kBlockRows] = value;
+  block.index[column * block.stride + row % kBlockRows] = value;
   ++structure_version_;
 }
 
 void Batch::set_data(std::size_t row, std::uint32_t column, double value) {
   Block& block = blocks_[row / kBlockRows];
-  block.data[column * block.rows + row % kBlockRows] = value;
+  block.data[column * block.stride + row % kBlockRows] = value;
   ++data_version_;
 }
 
@@ -129,20 +152,20 @@ std::size_t Batch::remove(std::size_t row) {
 
 void Batch::copy_index_column(std::uint32_t column, std::size_t first,
                               std::span<std::uint32_t> out) const {
-  copy_column([&](std::size_t k) { return blocks_[k].index.get() + column * blocks_[k].rows; },
-              first, out);
+  copy_column([&](std::size_t k) { return blocks_[k].index + column * blocks_[k].stride; }, first,
+              out);
 }
 
 void Batch::copy_data_column(std::uint32_t column, std::size_t first, std::span<double> out) const {
-  copy_column([&](std::size_t k) { return blocks_[k].data.get() + column * blocks_[k].rows; },
-              first, out);
+  copy_column([&](std::size_t k) { return blocks_[k].data + column * blocks_[k].stride; }, first,
+              out);
 }
 
 std::size_t Batch::bytes() const {
-  std::size_t rows = 0;
-  for (const Block& block : blocks_) rows += block.rows;
-  return rows *
-         (index_columns() * sizeof(std::uint32_t) + data_ * sizeof(double) + sizeof(std::uint64_t));
+  std::size_t held = 0;
+  for (const Block& block : blocks_) held += block.owned ? bytes_of(block.stride) : 0;
+  for (const Pages& pages : pages_) held += pages.size();
+  return held;
 }
 
 }  // namespace topograd::ir

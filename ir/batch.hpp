@@ -1,6 +1,8 @@
 // A batch: the index and data columns of all instances of one topology.
 #pragma once
 
+#include <topograd/ir/pages.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,7 +13,7 @@ namespace topograd::ir {
 
 /// Rows of one topology, stored by column in blocks of rows. Only the first block grows, from a few
 /// rows on, so that a problem of many topologies with few instances each stays small; appending to
-/// a long batch moves nothing.
+/// a long batch moves nothing. The blocks of a long batch lie in large pages, several in one.
 ///
 /// Index columns come first (one for each parameter slot, then one for each uniform slot), then
 /// data columns.
@@ -68,18 +70,24 @@ class Batch {
 
  private:
   struct Block {
-    std::size_t rows = 0;                    // room for so many
-    std::unique_ptr<std::uint32_t[]> index;  // column-major, `rows` a column
-    std::unique_ptr<double[]> data;
-    std::unique_ptr<std::uint64_t[]> row;
+    std::size_t rows = 0;                // room for so many
+    std::size_t stride = 0;              // from a column to the next, in elements
+    std::uint64_t* row = nullptr;        // where all of the block lies: rows, data, indices
+    double* data = nullptr;              // column-major
+    std::uint32_t* index = nullptr;      // column-major
+    std::unique_ptr<std::byte[]> owned;  // if it is not in pages_
   };
-  Block make_block(std::size_t rows) const;
+  std::size_t bytes_of(std::size_t stride) const;
+  std::byte* place_in_pages(std::size_t bytes);
+  Block make_block(std::size_t rows);
   void make_room(std::size_t rows);
 
   std::uint32_t parameters_, uniforms_, data_;
   std::size_t size_ = 0;
   std::uint64_t structure_version_ = 0, data_version_ = 0;
   std::vector<Block> blocks_;
+  std::vector<Pages> pages_;
+  std::size_t used_ = 0;  // bytes of the last of them
 };
 
 }  // namespace topograd::ir

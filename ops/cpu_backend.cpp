@@ -1,8 +1,8 @@
 // The CPU as a backend: aligned host memory, and nothing to queue.
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/platform.hpp>
 #include <topograd/ops/guard_zones.hpp>
 #include <topograd/ops/storage.hpp>
-#include <topograd/runtime/platform.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -71,7 +71,7 @@ class CpuBackend final : public Backend {
   CpuBackend() {
     facts_ = {.name = "cpu",
               .kind = "cpu",
-              .memory_bytes = runtime::platform::physical_memory_bytes(),
+              .memory_bytes = platform::physical_memory_bytes(),
               .float64 = true,
               .unified = true};
   }

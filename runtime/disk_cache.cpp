@@ -7,7 +7,7 @@
 #include <iterator>
 #include <system_error>
 
-#include <topograd/runtime/platform.hpp>
+#include <topograd/ir/platform.hpp>
 
 namespace topograd::runtime {
 namespace {

@@ -2,7 +2,7 @@
 #include <topograd/solver/options.hpp>
 
 #include <topograd/ir/error.hpp>
-#include <topograd/runtime/platform.hpp>
+#include <topograd/ir/platform.hpp>
 
 #include <array>
 #include <charconv>
@@ -82,7 +82,7 @@ E parse_in(const std::array<Name<E>, N>& names, const char* what, std::string_vi
 }
 
 std::uint64_t environment_count(const char* variable, std::uint64_t fallback) {
-  const std::optional<std::string> text = runtime::platform::environment(variable);
+  const std::optional<std::string> text = platform::environment(variable);
   if (!text) return fallback;
   std::uint64_t value = 0;
   const char* end = text->data() + text->size();
@@ -96,7 +96,7 @@ std::uint64_t environment_count(const char* variable, std::uint64_t fallback) {
 
 ProcessDefaults environment_defaults() {
   ProcessDefaults defaults;
-  if (const auto text = runtime::platform::environment("TOPOGRAD_BACKEND")) {
+  if (const auto text = platform::environment("TOPOGRAD_BACKEND")) {
     try {
       defaults.backend = parse_backend(*text);
     } catch (const Error& error) {

@@ -1,7 +1,7 @@
 // Which backend a solve or an Evaluator runs on.
 #include <topograd/solver/placement.hpp>
 
-#include <topograd/runtime/platform.hpp>
+#include <topograd/ir/platform.hpp>
 
 namespace topograd {
 namespace {
@@ -24,7 +24,7 @@ Placement forced(const SolverOptions& options, const DeviceFacts& device) {
 }  // namespace
 
 bool names_device(const SolverOptions& options) {
-  return !options.device.empty() || runtime::platform::environment("TOPOGRAD_DEVICE").has_value();
+  return !options.device.empty() || platform::environment("TOPOGRAD_DEVICE").has_value();
 }
 
 Placement place(const SolverOptions& options, std::uint64_t instances, bool named,

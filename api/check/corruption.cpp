@@ -3,9 +3,9 @@
 
 #include <topograd/api/check/folder.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/platform.hpp>
 #include <topograd/runtime/disk_cache.hpp>
 #include <topograd/runtime/hybrid/state.hpp>
-#include <topograd/runtime/platform.hpp>
 
 #include <atomic>
 #include <filesystem>
@@ -118,7 +118,7 @@ class Check {
 
   void damage(const Subject& subject) {
     subject.write();
-    const auto whole = runtime::platform::read_file(subject.path, 1 << 24);
+    const auto whole = platform::read_file(subject.path, 1 << 24);
     std::uint64_t none = 0;
     if (!whole || !subject.read(none)) return fail(report_.errors, subject.name + ": not written");
     const std::size_t step = (whole->size() - kHeaderBytes) / kPlaces + 1;
@@ -133,12 +133,12 @@ class Check {
     longer.push_back(std::byte{0});
     put(subject, longer, "a byte longer");
     put(subject, bytes_of("{}"), "something else");
-    runtime::platform::replace_file(subject.path, *whole);
+    platform::replace_file(subject.path, *whole);
     if (!subject.read(none)) fail(report_.errors, subject.name + ": not read when whole again");
   }
 
   void put(const Subject& subject, const Bytes& bytes, const std::string& what) {
-    runtime::platform::replace_file(subject.path, bytes);
+    platform::replace_file(subject.path, bytes);
     expect_cold(subject.name + ", " + what, true, subject.read);
   }
 
@@ -171,7 +171,7 @@ class Check {
 
   void useless_folders(const fs::path& root) {
     const fs::path file = root / "file", open = root / "open";
-    runtime::platform::replace_file(file.string(), blob(1));
+    platform::replace_file(file.string(), blob(1));
     std::error_code ignored;
     fs::create_directory(open, ignored);
     fs::permissions(open, fs::perms::all, ignored);

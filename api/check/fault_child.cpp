@@ -2,7 +2,7 @@
 #include <topograd/api/check/fault_child.hpp>
 
 #include <topograd/ir/error.hpp>
-#include <topograd/runtime/platform.hpp>
+#include <topograd/ir/platform.hpp>
 #include <topograd/runtime/vulkan/device.hpp>
 #include <topograd/runtime/vulkan/validation.hpp>
 #include <topograd/solver/device_engine.hpp>
@@ -121,9 +121,9 @@ std::string Injection::name() const {
 }
 
 void prepare_fault_child(const std::string& cache) {
-  runtime::platform::set_environment("TOPOGRAD_CACHE_DIR", cache);
-  runtime::platform::set_environment("TOPOGRAD_HYBRID_STATE", "none");
-  runtime::platform::set_environment("TOPOGRAD_HYBRID_ADMIT_SOFTWARE", "1");
+  platform::set_environment("TOPOGRAD_CACHE_DIR", cache);
+  platform::set_environment("TOPOGRAD_HYBRID_STATE", "none");
+  platform::set_environment("TOPOGRAD_HYBRID_ADMIT_SOFTWARE", "1");
   vulkan::watch_driver();
 }
 

@@ -4,7 +4,7 @@
 #include <topograd/api/check/fault_child.hpp>
 #include <topograd/api/check/folder.hpp>
 #include <topograd/ir/error.hpp>
-#include <topograd/runtime/platform.hpp>
+#include <topograd/ir/platform.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -16,7 +16,6 @@ namespace topograd::check {
 namespace {
 
 namespace vulkan = runtime::vulkan;
-namespace platform = runtime::platform;
 
 constexpr double kSilentSeconds = 120;  // of a child, whose waits are bounded
 constexpr std::size_t kInBatch = 200;   // injections of one process

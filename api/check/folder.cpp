@@ -2,7 +2,7 @@
 #include <topograd/api/check/folder.hpp>
 
 #include <topograd/ir/error.hpp>
-#include <topograd/runtime/platform.hpp>
+#include <topograd/ir/platform.hpp>
 
 #include <atomic>
 
@@ -11,10 +11,10 @@ namespace topograd::check {
 Folder::Folder(const std::string& check) {
   static std::atomic<int> serial{0};
   std::error_code error;
-  path_ = std::filesystem::temp_directory_path(error) /
-          ("topograd-check-" + std::to_string(runtime::platform::process_id()) + "-" +
-           std::to_string(serial++));
-  const std::string problem = error ? error.message() : runtime::platform::private_folder(path_);
+  path_ =
+      std::filesystem::temp_directory_path(error) /
+      ("topograd-check-" + std::to_string(platform::process_id()) + "-" + std::to_string(serial++));
+  const std::string problem = error ? error.message() : platform::private_folder(path_);
   if (!problem.empty()) throw Error(ErrorCode::File, "check " + check + ": " + problem);
 }
 

@@ -4,8 +4,8 @@
 #include <topograd/api/check/driver_objects.hpp>
 #include <topograd/api/check/known_answers.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/platform.hpp>
 #include <topograd/runtime/hybrid/executor.hpp>
-#include <topograd/runtime/platform.hpp>
 #include <topograd/solver/device_engine.hpp>
 #include <topograd/solver/evaluator.hpp>
 #include <topograd/solver/solve.hpp>
@@ -20,7 +20,6 @@ namespace topograd::check {
 namespace {
 
 namespace hybrid = runtime::hybrid;
-namespace platform = runtime::platform;
 
 constexpr std::size_t kSizes[] = {4, 64, 1000};
 constexpr std::size_t kItems[] = {100, 10'000, 200'000};

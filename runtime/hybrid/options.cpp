@@ -2,8 +2,8 @@
 #include <topograd/runtime/hybrid/options.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/platform.hpp>
 #include <topograd/runtime/json_values.hpp>
-#include <topograd/runtime/platform.hpp>
 
 #include <algorithm>
 #include <charconv>

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include <topograd/ir/error.hpp>
-#include <topograd/runtime/platform.hpp>
+#include <topograd/ir/platform.hpp>
 #include <topograd/runtime/vulkan/device.hpp>
 
 namespace topograd::runtime::vulkan {

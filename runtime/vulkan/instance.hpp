@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <topograd/runtime/platform.hpp>
+#include <topograd/ir/platform.hpp>
 #include <topograd/runtime/vulkan/device.hpp>
 #include <topograd/runtime/vulkan/driver.hpp>
 

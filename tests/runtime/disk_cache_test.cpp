@@ -9,9 +9,9 @@
 #include <string>
 #include <thread>
 
+#include <topograd/ir/platform.hpp>
 #include <topograd/runtime/content_hash.hpp>
 #include <topograd/runtime/disk_cache.hpp>
-#include <topograd/runtime/platform.hpp>
 
 namespace topograd::test {
 namespace {
@@ -49,9 +49,7 @@ Bytes blob(std::size_t size, unsigned seed = 1) {
   return bytes;
 }
 
-Bytes read(const std::string& path) {
-  return runtime::platform::read_file(path, 1 << 30).value_or(Bytes{});
-}
+Bytes read(const std::string& path) { return platform::read_file(path, 1 << 30).value_or(Bytes{}); }
 
 void write(const std::string& path, const Bytes& bytes) {
   std::ofstream(path, std::ios::binary)
@@ -241,8 +239,8 @@ TEST_F(DiskCacheTest, WritersDoNotTearBlobs) {
 }
 
 TEST_F(DiskCacheTest, TheFolderComesFromTheEnvironment) {
-  using runtime::platform::environment;
-  using runtime::platform::set_environment;
+  using platform::environment;
+  using platform::set_environment;
   const std::string before = environment("TOPOGRAD_CACHE_DIR").value_or("");
   set_environment("TOPOGRAD_CACHE_DIR", root_ + "/named");
   EXPECT_EQ(DiskCache({}).folder(), root_ + "/named");

@@ -8,8 +8,8 @@
 #include <functional>
 #include <thread>
 
+#include <topograd/ir/platform.hpp>
 #include <topograd/runtime/hybrid/state.hpp>
-#include <topograd/runtime/platform.hpp>
 
 #include "runtime/hybrid_device.hpp"
 

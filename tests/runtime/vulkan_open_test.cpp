@@ -6,7 +6,6 @@
 #include <thread>
 
 #include <topograd/ir/error.hpp>
-#include <topograd/runtime/platform.hpp>
 #include <topograd/runtime/vulkan/doctor.hpp>
 
 #include "runtime/vulkan_shaders.hpp"

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <topograd/ir/error.hpp>
-#include <topograd/runtime/platform.hpp>
+#include <topograd/ir/platform.hpp>
 #include <topograd/solver/options.hpp>
 
 #include <string>
@@ -21,7 +21,7 @@ std::string message() {
 }
 
 TEST(Environment, SetsTheDefaultsOfTheProcess) {
-  using runtime::platform::set_environment;
+  using platform::set_environment;
   set_environment("TOPOGRAD_BACKEND", "cuda");
   EXPECT_EQ(message(),
             "TOPOGRAD_BACKEND: unknown backend \"cuda\"; expected one of automatic, cpu, vulkan, "

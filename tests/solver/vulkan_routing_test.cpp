@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <topograd/ir/error.hpp>
-#include <topograd/runtime/platform.hpp>
+#include <topograd/ir/platform.hpp>
 #include <topograd/runtime/vulkan/device.hpp>
 #include <topograd/solver/evaluator.hpp>
 #include <topograd/solver/routing.hpp>
@@ -26,7 +26,7 @@ class VulkanRouting : public test::VulkanTest {
   void SetUp() override {
     test::VulkanTest::SetUp();
     if (IsSkipped()) return;
-    runtime::platform::set_environment("TOPOGRAD_HYBRID_ADMIT_SOFTWARE", "1");
+    platform::set_environment("TOPOGRAD_HYBRID_ADMIT_SOFTWARE", "1");
     ASSERT_EQ(options_.backend, Backend::automatic);
     ASSERT_TRUE(options_.device.empty());
     options_.fallback_threshold = 0;

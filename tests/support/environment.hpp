@@ -6,14 +6,14 @@
 #include <optional>
 #include <string>
 
-#include <topograd/runtime/platform.hpp>
+#include <topograd/ir/platform.hpp>
 
 namespace topograd::test {
 
 class ScopedEnvironment {
  public:
   ScopedEnvironment(const char* name, const std::string& value)
-      : name_(name), before_(runtime::platform::environment(name)) {
+      : name_(name), before_(platform::environment(name)) {
     ::setenv(name, value.c_str(), 1);
   }
   ~ScopedEnvironment() {

@@ -1,7 +1,7 @@
 // Adding up what the problem and the engine say they hold.
 #include "command/bench_memory.hpp"
 
-#include <topograd/runtime/platform.hpp>
+#include <topograd/ir/platform.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -37,12 +37,12 @@ std::vector<runtime::MemoryUse> uses_of(NamedProblem& named, const runtime::Mode
 
 }  // namespace
 
-MemoryMeter::MemoryMeter() : before_(runtime::platform::heap_bytes()) {}
+MemoryMeter::MemoryMeter() : before_(platform::heap_bytes()) {}
 
 nlohmann::ordered_json MemoryMeter::report(NamedProblem& named, const runtime::Model& model,
                                            const runtime::Engine& engine) const {
   // Looked at before the lists below take memory themselves.
-  const std::uint64_t now = runtime::platform::heap_bytes();
+  const std::uint64_t now = platform::heap_bytes();
   nlohmann::ordered_json memory = nlohmann::ordered_json::array();
   std::uint64_t host = 0, device = 0;
   for (const runtime::MemoryUse& use : uses_of(named, model, engine)) {

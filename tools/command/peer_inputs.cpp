@@ -6,7 +6,7 @@
 #include "problems/smooth.hpp"
 #include "problems/springs.hpp"
 
-#include <topograd/runtime/platform.hpp>
+#include <topograd/ir/platform.hpp>
 
 #include <array>
 #include <thread>
@@ -84,8 +84,8 @@ std::optional<PeerInput> peer_input(const ProblemArguments& arguments) {
 }
 
 RunPeer open_ceres() {
-  static const runtime::platform::SharedLibrary library(runtime::platform::executable_folder() +
-                                                        "/topograd_peer_ceres.so");
+  static const platform::SharedLibrary library(platform::executable_folder() +
+                                               "/topograd_peer_ceres.so");
   return library.ok() ? reinterpret_cast<RunPeer>(library.symbol(kRunPeer)) : nullptr;
 }
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace topograd::runtime::platform {
+namespace topograd::platform {
 
 /// A shared library opened at run time; stays loaded until the process ends, because drivers keep
 /// threads and exit handlers in it.
@@ -74,11 +74,23 @@ ChildEnd run_child(const std::function<void(const std::function<void(const std::
 std::string executable_folder();
 
 /// Bytes that this process holds from its allocator: what the main thread has, and large pieces of
-/// all threads. 0 if the C library does not say.
+/// all threads, those of map_pages() with them. 0 if the C library does not say.
 std::uint64_t heap_bytes();
 
 /// Of the machine, in bytes; 0 if the system does not say.
 std::uint64_t physical_memory_bytes();
+
+/// What map_pages() gives is a multiple of this many bytes, and begins at one.
+inline constexpr std::size_t kLargePage = std::size_t{1} << 21;
+
+/// Memory straight from the system, zero, in large pages where it has them: a page is cleared when
+/// it is first touched, which by small ones costs more than the clearing, and reads from all over
+/// an array miss fewer translations of addresses. Throws std::bad_alloc.
+///
+///   bytes  > 0, rounded up to a multiple of kLargePage
+void* map_pages(std::size_t bytes);
+/// Gives them back; `bytes` as for map_pages().
+void unmap_pages(void* pages, std::size_t bytes) noexcept;
 
 /// $XDG_CACHE_HOME, else ~/.cache, else nothing.
 std::optional<std::string> cache_home();
@@ -94,4 +106,4 @@ std::optional<std::vector<std::byte>> read_file(const std::string& path, std::ui
 /// the old or the new bytes. False, with nothing left behind, if that fails.
 bool replace_file(const std::string& path, std::span<const std::byte> bytes);
 
-}  // namespace topograd::runtime::platform
+}  // namespace topograd::platform

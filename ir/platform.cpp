@@ -1,11 +1,12 @@
 // POSIX implementation of what depends on the operating system.
-#include <topograd/runtime/platform.hpp>
+#include <topograd/ir/platform.hpp>
 
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
 #include <malloc.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,8 +20,9 @@
 #include <exception>
 #include <filesystem>
 #include <iterator>
+#include <new>
 
-namespace topograd::runtime::platform {
+namespace topograd::platform {
 namespace {
 
 // Closes a descriptor at the end of a scope.
@@ -65,6 +67,12 @@ bool read_all(int descriptor, std::span<std::byte> bytes) {
     bytes = bytes.subspan(static_cast<std::size_t>(got));
   }
   return true;
+}
+
+std::atomic<std::uint64_t> mapped_bytes{0};
+
+constexpr std::size_t whole_pages(std::size_t bytes) {
+  return (bytes + kLargePage - 1) / kLargePage * kLargePage;
 }
 
 }  // namespace
@@ -114,10 +122,33 @@ std::string executable_folder() {
 std::uint64_t heap_bytes() {
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
   const struct mallinfo2 info = ::mallinfo2();
-  return info.uordblks + info.hblkhd;
+  return info.uordblks + info.hblkhd + mapped_bytes.load();
 #else
   return 0;
 #endif
+}
+
+void* map_pages(std::size_t bytes) {
+  const std::size_t size = whole_pages(bytes);
+  // The system gives small pages' addresses: what lies before and behind the large ones goes back.
+  void* const mapped = ::mmap(nullptr, size + kLargePage, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  auto* const begin = static_cast<std::byte*>(mapped);
+  const std::size_t before =
+      (kLargePage - reinterpret_cast<std::uintptr_t>(begin) % kLargePage) % kLargePage;
+  if (before > 0) ::munmap(begin, before);
+  if (before < kLargePage) ::munmap(begin + before + size, kLargePage - before);
+#ifdef MADV_HUGEPAGE
+  ::madvise(begin + before, size, MADV_HUGEPAGE);  // advice: small pages are as right
+#endif
+  mapped_bytes += size;
+  return begin + before;
+}
+
+void unmap_pages(void* pages, std::size_t bytes) noexcept {
+  ::munmap(pages, whole_pages(bytes));
+  mapped_bytes -= whole_pages(bytes);
 }
 
 std::uint64_t process_id() { return static_cast<std::uint64_t>(::getpid()); }
@@ -269,4 +300,4 @@ bool replace_file(const std::string& path, std::span<const std::byte> bytes) {
   return false;
 }
 
-}  // namespace topograd::runtime::platform
+}  // namespace topograd::platform
