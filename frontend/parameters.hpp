@@ -75,15 +75,19 @@ class Parameters {
   }
   Vec2 vec2(std::size_t i) const {
     check("vec2", i, 2);
-    return {leaf(i, 0), leaf(i, 1)};
+    const std::uint64_t first = leaves<2>(i);
+    return {Value::adopt(first), Value::adopt(first + 1)};
   }
   Vec3 vec3(std::size_t i) const {
     check("vec3", i, 3);
-    return {leaf(i, 0), leaf(i, 1), leaf(i, 2)};
+    const std::uint64_t first = leaves<3>(i);
+    return {Value::adopt(first), Value::adopt(first + 1), Value::adopt(first + 2)};
   }
   Vec4 vec4(std::size_t i) const {
     check("vec4", i, 4);
-    return {leaf(i, 0), leaf(i, 1), leaf(i, 2), leaf(i, 3)};
+    const std::uint64_t first = leaves<4>(i);
+    return {Value::adopt(first), Value::adopt(first + 1), Value::adopt(first + 2),
+            Value::adopt(first + 3)};
   }
 
   Value scalar(Index i) const;
@@ -108,6 +112,11 @@ class Parameters {
   Value leaf(std::size_t block, std::uint32_t k) const {
     const auto index = offset_ + static_cast<std::uint32_t>(block) * width_ + k;
     return Value::adopt(detail::append_leaf(detail::head(ir::Op::Parameter), index, problem_, 0));
+  }
+  /// The handle of the first of N leaves.
+  template <std::uint32_t N>
+  std::uint64_t leaves(std::size_t block) const {
+    return detail::append_parameters<N>(offset_ + static_cast<std::uint32_t>(block) * N, problem_);
   }
   Value leaf(const char* call, Index block, std::uint32_t k, std::uint32_t wanted) const;
 

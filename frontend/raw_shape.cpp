@@ -39,6 +39,25 @@ TapeNode masked(const TapeNode& n, const TapeNode& m) {
   return {n.head & m.head, n.a & m.a, n.b & m.b, n.c & m.c};
 }
 
+/// Whether nodes are those of a pattern in what the masks keep.
+bool same_nodes(const TapeNode* nodes, const TapeNode* pattern, const TapeNode* mask,
+                std::size_t count) {
+  using Whole [[gnu::vector_size(16)]] = std::uint32_t;
+  const auto* const n = reinterpret_cast<const Whole*>(nodes);
+  const auto* const p = reinterpret_cast<const Whole*>(pattern);
+  const auto* const m = reinterpret_cast<const Whole*>(mask);
+  const auto differs = [&](std::size_t k) { return (n[k] ^ p[k]) & m[k]; };
+  Whole even{}, odd{};
+  std::size_t k = 0;
+  for (; k + 4 <= count; k += 4) {
+    even |= differs(k) | differs(k + 2);
+    odd |= differs(k + 1) | differs(k + 3);
+  }
+  for (; k < count; ++k) even |= differs(k);
+  even |= odd;
+  return (even[0] | even[1] | even[2] | even[3]) == 0;
+}
+
 std::uint64_t hash_of(const RawTape& raw) {
   std::uint64_t hash = raw.nodes.size();
   for (const TapeNode& node : raw.nodes) {
@@ -106,18 +125,7 @@ bool RawShape::same_structure(const RawTape& raw) const {
   if (!std::ranges::equal(raw.guards, guards_)) return false;
   for (std::size_t k = 0; k < rows_.size(); ++k)
     if (raw.rows[k] != rows_[k]) return false;
-  const TapeNode* node = raw.nodes.data();
-  const TapeNode* pattern = pattern_.data();
-  const TapeNode* mask = mask_.data();
-  // One sum for each field, so that a node is compared as one vector.
-  TapeNode differs{};
-  for (std::size_t k = 0; k < count; ++k) {
-    differs.head |= (node[k].head ^ pattern[k].head) & mask[k].head;
-    differs.a |= (node[k].a ^ pattern[k].a) & mask[k].a;
-    differs.b |= (node[k].b ^ pattern[k].b) & mask[k].b;
-    differs.c |= (node[k].c ^ pattern[k].c) & mask[k].c;
-  }
-  return (differs.head | differs.a | differs.b | differs.c) == 0;
+  return same_nodes(raw.nodes.data(), pattern_.data(), mask_.data(), count);
 }
 
 bool RawShape::read(const RawTape& raw, std::span<const double> entries, Row& row) const {

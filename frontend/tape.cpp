@@ -57,12 +57,14 @@ std::uint64_t next_tag() {
 void open_tape() {
   tape.tag = next_tag();
   tape.mark = tape.tag;
-  tape.balance = 0;
+  tape.balances = {};
 }
 
 std::int64_t live_in_open_segment() {
   const auto appended = static_cast<std::int64_t>(tape.size - (tape.mark - tape.tag));
-  return appended + tape.balance;
+  std::int64_t live = appended;
+  for (const Tape::Balance& balance : tape.balances) live += balance.count;
+  return live;
 }
 
 bool has_open_marks() { return storage.marks.size() > storage.first_open_mark; }
@@ -76,7 +78,7 @@ void forget_marks(std::size_t first) {
 /// Takes back the open segment and every old one behind which nothing is alive.
 void recycle() {
   tape.size = tape.mark - tape.tag;
-  tape.balance = 0;
+  tape.balances = {};
   ++tape.generation;
   forget_marks(storage.first_open_mark);
   if (tape.old == 0) return;
@@ -98,7 +100,7 @@ void close_segment() {
   ++tape.generation;
   tape.old = storage.old.size();
   tape.mark = tape.tag + tape.size;
-  tape.balance = 0;
+  tape.balances = {};
 }
 
 void grow() {
@@ -184,10 +186,10 @@ std::size_t end_of_marks(std::size_t segment) {
 
 }  // namespace
 
-void make_room() {
+void make_room(std::uint64_t count) {
   if (tape.tag == 0) open_tape();
-  if (tape.limit == 0 || tape.size >= storage.capacity) settle();
-  if (tape.size >= storage.capacity) grow();
+  if (tape.limit == 0 || tape.size + count > storage.capacity) settle();
+  if (tape.size + count > storage.capacity) grow();
   tape.limit = storage.capacity;
 }
 

@@ -3,6 +3,7 @@
 
 #include <topograd/ir/op.hpp>
 
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <span>
@@ -19,12 +20,20 @@ namespace topograd::detail {
 ///             data, literal: 0, low and high bits of the number
 ///             data read from a Data array: entry, serial of the problem, 0
 ///             symbolic parameter or data: address form, serial of the problem, serial of the map
-struct TapeNode {
+struct alignas(16) TapeNode {
   std::uint32_t head, a, b, c;
 
   ir::Op op() const { return static_cast<ir::Op>(head & 0xffu); }
 };
 static_assert(sizeof(TapeNode) == 16);
+
+/// Writes a node in one store: what reads it next reads it whole (RawShape::same_structure), and a
+/// load waits until all of the stores that it takes parts from have left the processor's queue.
+inline void put(TapeNode& at, std::uint32_t head, std::uint32_t a, std::uint32_t b,
+                std::uint32_t c) {
+  using Whole [[gnu::vector_size(16)]] = std::uint32_t;
+  *reinterpret_cast<Whole*>(&at) = Whole{head, a, b, c};
+}
 
 /// The data leaf was read from a Data array, so that its number can be set later.
 inline constexpr std::uint32_t kBound = 1u << 8;
@@ -50,28 +59,41 @@ struct BranchMark {
 
 /// Nodes of the expressions that this thread is building.
 ///
-/// Handles are counted: every append makes one, `balance` counts copies up and destructions down.
+/// Handles are counted: every append makes one, the balances count copies up and destructions down.
+/// Neighbouring nodes have balances of their own, of which the sum is meant: with one for all, the
+/// handles of an expression, which end one after the other, wait for each other's stores.
+///
 /// The nodes from `mark` on are the open segment; they are recycled at the first append after an
 /// add_residual if none of their handles is left, and become an old segment otherwise. Old segments
 /// have their own counts and are recycled from the last one backwards.
 struct Tape {
+  static constexpr std::uint64_t kBalances = 4;
+
   TapeNode* nodes = nullptr;
   std::uint64_t size = 0;
   std::uint64_t limit = 0;  ///< below it an append needs no look at anything else
   std::uint64_t tag = 0;    ///< names this tape, in the upper half; even in units of 2^32
   std::uint64_t mark = std::uint64_t{1} << 63;  ///< tag plus the first node of the open segment
-  std::int64_t balance = 0;      ///< copied less destroyed handles of the open segment
+  /// Copied less destroyed handles of the open segment. Apart from each other, because a load of
+  /// two at once would wait for the stores of both.
+  struct Balance {
+    std::int64_t count = 0, unused = 0;
+  };
+  std::array<Balance, kBalances> balances{};
   std::uint64_t old = 0;         ///< number of old segments
   std::uint64_t branches = 0;    ///< marks that are kept
   std::uint64_t generation = 0;  ///< moves on when nodes may have been recycled
+
+  std::int64_t& balance_of(std::uint64_t bits) { return balances[bits % kBalances].count; }
 };
 
 // Constant initialisation and no destructor: access costs one instruction, and handles that outlive
 // the thread's other objects still find their tape closed.
 inline constinit thread_local Tape tape{};
 
-/// Recycles what a finished residual left, opens a segment and grows the storage as needed.
-void make_room();
+/// Recycles what a finished residual left, opens a segment and grows the storage as needed: `count`
+/// nodes can be appended then.
+void make_room(std::uint64_t count = 1);
 /// Counts a handle of an old segment; handles of other threads' tapes are left alone.
 void retain_old(std::uint64_t bits);
 void release_old(std::uint64_t bits);
@@ -120,7 +142,7 @@ inline bool in_open_segment(std::uint64_t bits) {
 
 inline void retain(std::uint64_t bits) {
   if (in_open_segment(bits)) {
-    ++tape.balance;
+    ++tape.balance_of(bits);
   } else if (bits != 0) {
     retain_old(bits);
   }
@@ -128,7 +150,7 @@ inline void retain(std::uint64_t bits) {
 
 inline void release(std::uint64_t bits) {
   if (in_open_segment(bits)) {
-    --tape.balance;
+    --tape.balance_of(bits);
   } else if (bits != 0) {
     release_old(bits);
   }
@@ -137,7 +159,7 @@ inline void release(std::uint64_t bits) {
 /// release() of what an assignment replaces: a branch may have decided about it.
 inline void release_replaced(std::uint64_t bits) {
   if (in_open_segment(bits)) {
-    --tape.balance;
+    --tape.balance_of(bits);
   } else if (bits != 0) {
     release_replaced_old(bits);
   }
@@ -149,7 +171,21 @@ inline std::uint64_t append_leaf(std::uint32_t leaf_head, std::uint32_t a, std::
   if (t.size >= t.limit) [[unlikely]]
     make_room();
   const std::uint64_t id = t.size++;
-  t.nodes[id] = {leaf_head, a, b, c};
+  put(t.nodes[id], leaf_head, a, b, c);
+  return t.tag + id;
+}
+
+/// Parameter leaves of neighbouring unknowns a, a + 1, ...: the handle of the first; the others
+/// follow.
+template <std::uint32_t N>
+std::uint64_t append_parameters(std::uint32_t a, std::uint32_t problem) {
+  Tape& t = tape;
+  if (t.size + N > t.limit) [[unlikely]]
+    make_room(N);
+  const std::uint64_t id = t.size;
+  for (std::uint32_t k = 0; k < N; ++k)
+    put(t.nodes[id + k], head(ir::Op::Parameter), a + k, problem, 0);
+  t.size = id + N;
   return t.tag + id;
 }
 
@@ -177,7 +213,7 @@ inline std::uint64_t append_op(ir::Op op, std::uint64_t a) {
   if (t.size >= t.limit) [[unlikely]]
     make_room();
   const std::uint64_t id = t.size;
-  t.nodes[id] = {head(op), distance(id, a), 0, 0};
+  put(t.nodes[id], head(op), distance(id, a), 0, 0);
   t.size = id + 1;
   return t.tag + id;
 }
@@ -187,7 +223,7 @@ inline std::uint64_t append_op(ir::Op op, std::uint64_t a, std::uint64_t b) {
   if (t.size >= t.limit) [[unlikely]]
     make_room();
   const std::uint64_t id = t.size;
-  t.nodes[id] = {head(op), distance(id, a), distance(id, b), 0};
+  put(t.nodes[id], head(op), distance(id, a), distance(id, b), 0);
   t.size = id + 1;
   return t.tag + id;
 }
@@ -197,7 +233,7 @@ inline std::uint64_t append_op(ir::Op op, std::uint64_t a, std::uint64_t b, std:
   if (t.size >= t.limit) [[unlikely]]
     make_room();
   const std::uint64_t id = t.size;
-  t.nodes[id] = {head(op), distance(id, a), distance(id, b), distance(id, c)};
+  put(t.nodes[id], head(op), distance(id, a), distance(id, b), distance(id, c));
   t.size = id + 1;
   return t.tag + id;
 }
