@@ -1,10 +1,11 @@
 // Breadth-first orders of blocks, counting sorts of instances.
 #include <topograd/runtime/order.hpp>
 
-#include <topograd/runtime/charts.hpp>
+#include <topograd/ir/pages.hpp>
 #include <topograd/runtime/plan.hpp>
 
 #include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <atomic>
@@ -31,6 +32,22 @@ void each_piece(std::size_t n, Work work) {
   constexpr std::size_t kPiece = std::size_t{1} << 15;
   tbb::parallel_for(std::size_t{0}, (n + kPiece - 1) / kPiece,
                     [&](std::size_t k) { work(k * kPiece, std::min(kPiece, n - k * kPiece)); });
+}
+
+/// Numbers that are read and written from all over.
+using Numbers = ir::PagedVector<std::uint32_t>;
+
+/// Calls work(first, beyond) for ranges of 0 .. n that are large beside a cache, as many as there
+/// are threads: each of them looks at everything and deals with what lies in its range, in order.
+template <class Work>
+void each_share(std::uint32_t n, Work work) {
+  constexpr std::uint64_t kMost = 8;
+  const auto threads = static_cast<std::uint64_t>(tbb::this_task_arena::max_concurrency());
+  const std::uint64_t shares = n < kSmall ? 1 : std::clamp<std::uint64_t>(threads, 1, kMost);
+  tbb::parallel_for(std::uint64_t{0}, shares, [&](std::uint64_t k) {
+    work(static_cast<std::uint32_t>(n * k / shares),
+         static_cast<std::uint32_t>(n * (k + 1) / shares));
+  });
 }
 
 /// Blocks of all arrays, numbered one after the other.
@@ -106,7 +123,7 @@ bool looks_local(const Model& model, const Blocks& blocks) {
 /// The blocks that each instance of a term touches: `width` numbers an instance.
 struct Touched {
   std::uint32_t width = 0;
-  std::vector<std::uint32_t> blocks;
+  Numbers blocks;
 
   std::size_t instances() const { return width == 0 ? 0 : blocks.size() / width; }
   std::span<const std::uint32_t> of(std::size_t i) const {
@@ -136,53 +153,87 @@ Touched touched_blocks(const Term& term, const Model& model, const Blocks& block
 class Neighbours {
  public:
   Neighbours(std::span<const Touched> terms, std::uint32_t blocks) : start_(blocks + 1, 0) {
-    for (const Touched& t : terms) {
-      for (std::uint32_t b : t.blocks) start_[b] += t.width - 1;
-    }
+    each_share(blocks, [&](std::uint32_t first, std::uint32_t beyond) {
+      for (const Touched& t : terms) {
+        for (std::uint32_t b : t.blocks) {
+          if (b >= first && b < beyond) start_[b] += t.width - 1;
+        }
+      }
+    });
     std::uint32_t sum = 0;
     for (std::uint32_t& s : start_) {
       const std::uint32_t n = s > kHub ? 0 : s;
+      hubs_ = hubs_ || s > kHub;
       s = sum;
       sum += n;
     }
     list_.resize(sum);
-    std::vector<std::uint32_t> next(start_.begin(), start_.end() - 1);
-    for (const Touched& t : terms) {
-      for (std::size_t i = 0; i < t.instances(); ++i) add(t.of(i), next);
-    }
+    Numbers next(start_.begin(), start_.end() - 1);
+    each_share(blocks, [&](std::uint32_t first, std::uint32_t beyond) {
+      for (const Touched& t : terms) {
+        for (std::size_t i = 0; i < t.instances(); ++i) add(t.of(i), first, beyond, next);
+      }
+    });
   }
   std::span<const std::uint32_t> of(std::uint32_t block) const {
     return std::span(list_).subspan(start_[block], start_[block + 1] - start_[block]);
   }
+  bool have_hubs() const { return hubs_; }
+
+  void expect_start(std::uint32_t block) const { __builtin_prefetch(&start_[block]); }
+  void expect_list(std::uint32_t block) const { __builtin_prefetch(list_.data() + start_[block]); }
 
  private:
-  void add(std::span<const std::uint32_t> blocks, std::vector<std::uint32_t>& next) {
+  /// The neighbours that an instance gives to its blocks in first .. beyond - 1.
+  void add(std::span<const std::uint32_t> blocks, std::uint32_t first, std::uint32_t beyond,
+           Numbers& next) {
     for (std::size_t a = 0; a < blocks.size(); ++a) {
-      if (start_[blocks[a]] == start_[blocks[a] + 1]) continue;
+      if (blocks[a] < first || blocks[a] >= beyond) continue;
+      if (hubs_ && start_[blocks[a]] == start_[blocks[a] + 1]) continue;
       for (std::size_t b = 0; b < blocks.size(); ++b) {
         if (a != b) list_[next[blocks[a]]++] = blocks[b];
       }
     }
   }
 
-  std::vector<std::uint32_t> start_, list_;
+  Numbers start_, list_;
+  bool hubs_ = false;
+};
+
+/// A flag for each block, small enough to stay in a cache.
+class Flags {
+ public:
+  explicit Flags(std::uint32_t count) : words_(count / kBits + 1, 0) {}
+  /// Sets the flag; whether it was set.
+  bool test_and_set(std::uint32_t k) {
+    std::uint64_t& word = words_[k / kBits];
+    const std::uint64_t bit = std::uint64_t{1} << k % kBits;
+    const bool was = (word & bit) != 0;
+    word |= bit;
+    return was;
+  }
+
+ private:
+  static constexpr std::uint32_t kBits = 64;
+  std::vector<std::uint64_t> words_;
 };
 
 /// Blocks in the order in which a breadth-first search meets them; each component from its first
-/// block.
-std::vector<std::uint32_t> visit(const Neighbours& neighbours, std::uint32_t count) {
-  std::vector<std::uint32_t> queue;
-  queue.reserve(count);
-  std::vector<std::uint8_t> seen(count, 0);
+/// block. Lists of blocks that wait in the queue are asked for ahead: one after the other, the
+/// search would wait for memory at each block.
+Numbers visit(const Neighbours& neighbours, std::uint32_t count) {
+  constexpr std::size_t kAhead = 16;
+  Numbers queue(count);
+  std::size_t size = 0;
+  Flags seen(count);
   for (std::uint32_t root = 0; root < count; ++root) {
-    if (seen[root] != 0) continue;
-    seen[root] = 1;
-    queue.push_back(root);
-    for (std::size_t head = queue.size() - 1; head < queue.size(); ++head) {
+    if (seen.test_and_set(root)) continue;
+    queue[size++] = root;
+    for (std::size_t head = size - 1; head < size; ++head) {
+      if (head + 2 * kAhead < size) neighbours.expect_start(queue[head + 2 * kAhead]);
+      if (head + kAhead < size) neighbours.expect_list(queue[head + kAhead]);
       for (std::uint32_t b : neighbours.of(queue[head])) {
-        if (seen[b] != 0) continue;
-        seen[b] = 1;
-        queue.push_back(b);
+        if (!seen.test_and_set(b)) queue[size++] = b;
       }
     }
   }
@@ -190,11 +241,11 @@ std::vector<std::uint32_t> visit(const Neighbours& neighbours, std::uint32_t cou
 }
 
 /// New number of each block: those of an array keep to it, in the order of the visit.
-std::vector<std::uint32_t> rank_in_arrays(std::span<const std::uint32_t> visited,
-                                          const Model& model, const Blocks& blocks) {
+Numbers rank_in_arrays(std::span<const std::uint32_t> visited, const Model& model,
+                       const Blocks& blocks) {
   std::vector<std::uint32_t> next;
   for (std::size_t a = 0; a < model.arrays.size(); ++a) next.push_back(blocks.first(a));
-  std::vector<std::uint32_t> rank(visited.size());
+  Numbers rank(visited.size());
   for (std::uint32_t b : visited) {
     std::size_t array = model.arrays.size() - 1;
     while (blocks.first(array) > b) --array;
@@ -239,18 +290,27 @@ double mean_step(const Touched& t, Number number, Row row) {
 
 /// Instances by the smallest of their new blocks.
 std::vector<std::uint32_t> sort_rows(const Touched& t, std::span<const std::uint32_t> rank) {
-  std::vector<std::uint32_t> keys(t.instances()), start(rank.size() + 1, 0), rows(t.instances());
+  const auto blocks = static_cast<std::uint32_t>(rank.size());
+  Numbers keys(t.instances()), start(rank.size() + 1, 0);
+  std::vector<std::uint32_t> rows(t.instances());
   each_piece(keys.size(), [&](std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) {
       keys[i] = kUnseen;
       for (std::uint32_t b : t.of(i)) keys[i] = std::min(keys[i], rank[b]);
     }
   });
-  for (std::uint32_t key : keys) ++start[key + 1];
+  each_share(blocks, [&](std::uint32_t first, std::uint32_t beyond) {
+    for (std::uint32_t key : keys) {
+      if (key >= first && key < beyond) ++start[key + 1];
+    }
+  });
   std::partial_sum(start.begin(), start.end(), start.begin());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    rows[start[keys[i]]++] = static_cast<std::uint32_t>(i);
-  }
+  each_share(blocks, [&](std::uint32_t first, std::uint32_t beyond) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::uint32_t key = keys[i];
+      if (key >= first && key < beyond) rows[start[key]++] = static_cast<std::uint32_t>(i);
+    }
+  });
   return rows;
 }
 
@@ -270,30 +330,81 @@ std::vector<std::uint32_t> scalar_positions(const Model& model, const Blocks& bl
   return position;
 }
 
-/// Rows of a batch in another order, with their parameters' new positions. All threads write them
-/// where they stay; what waits for memory is reading rows from all over the batch.
-std::unique_ptr<ir::Batch> pick_rows(const ir::Batch& source, std::span<const std::uint32_t> rows,
+/// Rows of a batch in another order. All threads write them where they stay, column after column:
+/// reads from all over a column that lies in one piece find it in a cache, reads from all over the
+/// rows would not.
+class Picker {
+ public:
+  Picker(const ir::Batch& source, std::span<const std::uint32_t> rows, ir::Batch& out)
+      : source_(source), rows_(rows), blocks_(out.append_rows(rows.size())) {}
+
+  /// write(to, i, value) for each new row of an index column.
+  template <class Write>
+  void pick_index(std::uint32_t column, Write write) {
+    pick(index_, write, [&](std::size_t first, std::span<std::uint32_t> out) {
+      source_.copy_index_column(column, first, out);
+    });
+  }
+  template <class Write>
+  void pick_data(std::uint32_t column, Write write) {
+    pick(data_, write, [&](std::size_t first, std::span<double> out) {
+      source_.copy_data_column(column, first, out);
+    });
+  }
+  template <class Write>
+  void pick_residual_rows(Write write) {
+    pick(rows_of_, write, [&](std::size_t first, std::span<std::uint64_t> out) {
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = source_.residual_row(first + i);
+    });
+  }
+
+ private:
+  template <class T, class Write, class Copy>
+  void pick(ir::PagedVector<T>& column, Write write, Copy copy) {
+    column.resize(rows_.size());
+    each_piece(rows_.size(), [&](std::size_t first, std::size_t count) {
+      copy(first, std::span(column).subspan(first, count));
+    });
+    tbb::parallel_for(std::size_t{0}, blocks_.size(), [&](std::size_t b) {
+      const ir::Batch::NewRows& to = blocks_[b];
+      const auto from = rows_.subspan(to.first, to.count);
+      for (std::size_t i = 0; i < from.size(); ++i) write(to, i, column[from[i]]);
+    });
+  }
+
+  const ir::Batch& source_;
+  std::span<const std::uint32_t> rows_;
+  std::vector<ir::Batch::NewRows> blocks_;
+  Numbers index_;
+  ir::PagedVector<double> data_;
+  ir::PagedVector<std::uint64_t> rows_of_;
+};
+
+/// Rows of a batch in another order, with their parameters' new positions: of slots that lie in one
+/// block only the first is read.
+std::unique_ptr<ir::Batch> pick_rows(const ir::Batch& source, std::span<const SlotGroup> groups,
+                                     std::span<const std::uint32_t> rows,
                                      std::span<const std::uint32_t> position) {
+  using To = const ir::Batch::NewRows&;
   auto batch = std::make_unique<ir::Batch>(source.parameter_columns(), source.uniform_columns(),
                                            source.data_columns());
-  const std::vector<ir::Batch::NewRows> blocks = batch->append_rows(rows.size());
-  tbb::parallel_for(std::size_t{0}, blocks.size(), [&](std::size_t b) {
-    const ir::Batch::NewRows& to = blocks[b];
-    const auto from = rows.subspan(to.first, to.count);
-    for (std::uint32_t k = 0; k < source.index_columns(); ++k) {
-      std::uint32_t* const out = to.index + k * to.stride;
-      const bool parameter = k < source.parameter_columns();
-      for (std::size_t i = 0; i < from.size(); ++i) {
-        const std::uint32_t index = source.index(from[i], k);
-        out[i] = parameter ? position[index] : index;
-      }
-    }
-    for (std::uint32_t k = 0; k < source.data_columns(); ++k) {
-      double* const out = to.data + k * to.stride;
-      for (std::size_t i = 0; i < from.size(); ++i) out[i] = source.data(from[i], k);
-    }
-    for (std::size_t i = 0; i < from.size(); ++i) to.row[i] = source.residual_row(from[i]);
-  });
+  Picker picker(source, rows, *batch);
+  for (const SlotGroup& group : groups) {
+    picker.pick_index(group.slots[0], [&](To to, std::size_t i, std::uint32_t index) {
+      const std::uint32_t first = position[index] - group.coordinates[0];
+      for (std::size_t k = 0; k < group.slots.size(); ++k)
+        to.index[group.slots[k] * to.stride + i] = first + group.coordinates[k];
+    });
+  }
+  for (std::uint32_t c = source.parameter_columns(); c < source.index_columns(); ++c) {
+    picker.pick_index(
+        c, [c](To to, std::size_t i, std::uint32_t index) { to.index[c * to.stride + i] = index; });
+  }
+  for (std::uint32_t c = 0; c < source.data_columns(); ++c) {
+    picker.pick_data(
+        c, [c](To to, std::size_t i, double number) { to.data[c * to.stride + i] = number; });
+  }
+  picker.pick_residual_rows([](To to, std::size_t i, std::uint64_t row) { to.row[i] = row; });
   return batch;
 }
 
@@ -322,10 +433,11 @@ ModelOrder find_order(const Model& model) {
       std::span<const Touched>(terms), [](const Touched& t) { return t.instances(); },
       [&](const Touched& t) { return mean_step(t, same, row); });
   const Neighbours neighbours(terms, blocks.count());
-  const std::vector<std::uint32_t> rank =
-      rank_in_arrays(visit(neighbours, blocks.count()), model, blocks);
+  const Numbers rank = rank_in_arrays(visit(neighbours, blocks.count()), model, blocks);
   const auto ranked = [&](std::uint32_t b) { return rank[b]; };
-  const auto no_hub = [&](std::uint32_t b) { return !neighbours.of(b).empty(); };
+  const auto no_hub = [&](std::uint32_t b) {
+    return !neighbours.have_hubs() || !neighbours.of(b).empty();
+  };
   const double before = std::max(step, mean_distance(terms, same, no_hub));
   if (mean_distance(terms, ranked, no_hub) * kWorthIt > before) return {};
   ModelOrder order;
@@ -337,7 +449,10 @@ ModelOrder find_order(const Model& model) {
 OrderedModel reorder(const Model& model, const ModelOrder& order) {
   OrderedModel out{model, {}};
   for (std::size_t t = 0; t < model.terms.size(); ++t) {
-    out.batches.push_back(pick_rows(*model.terms[t].batch, order.rows[t], order.position));
+    const ir::Batch& batch = *model.terms[t].batch;
+    const std::vector<SlotGroup> groups =
+        batch.size() == 0 ? std::vector<SlotGroup>{} : find_groups(batch, model.arrays);
+    out.batches.push_back(pick_rows(batch, groups, order.rows[t], order.position));
     out.model.terms[t].batch = out.batches.back().get();
   }
   for (std::size_t k = 0; k < model.constant.size(); ++k) {
@@ -345,14 +460,6 @@ OrderedModel reorder(const Model& model, const ModelOrder& order) {
   }
   if (!model.lower.empty()) order.apply(model.lower, out.model.lower);
   if (!model.upper.empty()) order.apply(model.upper, out.model.upper);
-  if (model.charts) {
-    auto charts = std::make_shared<Charts>(*model.charts);
-    for (Chart& chart : charts->all) {
-      for (std::uint32_t& first : chart.blocks) first = order.position[first];
-      std::ranges::sort(chart.blocks);
-    }
-    out.model.charts = std::move(charts);
-  }
   return out;
 }
 
