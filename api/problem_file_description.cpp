@@ -341,6 +341,10 @@ constexpr Option kOptions[] = {
      [](SolverOptions& o, const Item& v) {
        o.linear_solver = parse_linear_solver(v.string("a text"));
      }},
+    {"preconditioner",
+     [](SolverOptions& o, const Item& v) {
+       o.preconditioner = parse_preconditioner(v.string("a text"));
+     }},
     {"max_iterations", [](SolverOptions& o, const Item& v) { o.max_iterations = v.count(); }},
     {"max_linear_iterations",
      [](SolverOptions& o, const Item& v) { o.max_linear_iterations = v.count(); }},

@@ -63,6 +63,10 @@ std::string_view array_name(BufferRole role) {
     case BufferRole::lower_bounds: return "lower_bounds";
     case BufferRole::upper_bounds: return "upper_bounds";
     case BufferRole::held: return "held_scalars";
+    case BufferRole::coarse_vectors: return "coarse_vectors";
+    case BufferRole::coarse_matrix: return "coarse_matrix";
+    case BufferRole::coarse_in: return "coarse_in";
+    case BufferRole::coarse_out: return "coarse_out";
   }
   return "";
 }

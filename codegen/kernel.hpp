@@ -202,8 +202,13 @@ enum class BufferRole {
   lower_bounds,  ///< by scalar of x
   upper_bounds,
   held,  ///< u32 by scalar of x: 1 = fixed, or on a bound that the gradient holds it to
+  // the two-level preconditioner:
+  coarse_vectors,  ///< vector f at entry e: f * entries + e
+  coarse_matrix,   ///< dense, by rows; as wide as sums
+  coarse_in,       ///< coarse unknowns, or a matrix, that are read; as wide as sums
+  coarse_out,      ///< those that are written
 };
-inline constexpr std::size_t kBufferRoles = static_cast<std::size_t>(BufferRole::held) + 1;
+inline constexpr std::size_t kBufferRoles = static_cast<std::size_t>(BufferRole::coarse_out) + 1;
 
 struct BindingInfo {
   BufferRole role;

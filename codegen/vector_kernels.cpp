@@ -95,6 +95,13 @@ std::string_view name(VectorOp op) {
     case VectorOp::cg_update: return "cg_update";
     case VectorOp::cg_direction: return "cg_direction";
     case VectorOp::cg_finish: return "cg_finish";
+    case VectorOp::coarse_vectors: return "coarse_vectors";
+    case VectorOp::coarse_expand: return "coarse_expand";
+    case VectorOp::coarse_answer: return "coarse_answer";
+    case VectorOp::coarse_column: return "coarse_column";
+    case VectorOp::coarse_eliminate: return "coarse_eliminate";
+    case VectorOp::coarse_restrict: return "coarse_restrict";
+    case VectorOp::coarse_multiply: return "coarse_multiply";
   }
   return "";
 }
@@ -144,7 +151,7 @@ KernelSource generate(const VectorKernelRequest& request) {
   Shader shader;
   VectorText body(request, shader);
   const bool known = write_plain(body) || write_box(body) || write_charts(body) ||
-                     write_first_order(body) || write_precondition(body) ||
+                     write_first_order(body) || write_coarse(body) || write_precondition(body) ||
                      write_conjugate_gradients(body);
   if (!known) {
     refuse(request, "expected an op of the table");

@@ -118,8 +118,21 @@ enum class VectorOp {
   cg_update,     ///< by blocks: step += α p, residual −= α q (0 where fixed), preconditioned =
                  ///< inverse residual; partials as init; iterations, next_state, previous_rz
   cg_finish,     ///< one workgroup: state, rz, rr of the iterations so far, pending = 0
+  // two-level preconditioner (runtime/coarse_plan.hpp), `width` vectors on each aggregate; `count`
+  // entries, which are listed in entries, and their aggregates in owners
+  coarse_vectors,  ///< by number of `count`: first_operand ± x[entries[i]], high bit: minus
+  coarse_expand,   ///< result at the entries (+)= Σ_f coarse_in[first + g * width + f] vector f
+  coarse_answer,   ///< where outputs[e] != 0: vector f in result −= coarse_in (as before)
+                   ///< first_operand
+  coarse_column,   ///< a workgroup an aggregate: vectors · (first_operand + damping direction) to
+                   ///< column slot_a of that neighbour, outputs[first + g], of matrix coarse_out
+  coarse_eliminate,  ///< inverts a matrix of out_stride rows pivot by pivot: `first` is the pivot
+  coarse_restrict,   ///< a workgroup an aggregate: coarse_out = vectors · first_operand
+  coarse_multiply,   ///< a workgroup a row: coarse_out = coarse_matrix coarse_in; partials: their
+                     ///< products, and 0
 };
-inline constexpr std::uint32_t kVectorOpCount = static_cast<std::uint32_t>(VectorOp::cg_finish) + 1;
+inline constexpr std::uint32_t kVectorOpCount =
+    static_cast<std::uint32_t>(VectorOp::coarse_multiply) + 1;
 std::string_view name(VectorOp op);
 
 /// Widest block of the block kernels; wider arrays are preconditioned as blocks of width 1.
@@ -141,7 +154,7 @@ struct VectorKernelRequest {
   std::uint32_t width = 1;  ///< block kernels, segment_sum: 1 to kMaxBlockWidth (segment_sum: any)
   bool masked =
       false;  ///< the kernels above that mention `fixed` (and dot, max_abs) read that buffer
-  bool predicated = false;        ///< plain kernels
+  bool predicated = false;  ///< plain kernels; those of the two-level preconditioner: by next_state
   bool unpreconditioned = false;  ///< cg_init, cg_update: z = r, which is not stored
   /// cg_update, where several of them make up one update: writes the scalars.
   bool decides = true;

@@ -47,6 +47,8 @@ class VectorText {
   /// Stores workgroup sum number `index` into the partials.
   void store_partial(std::uint32_t index, std::string_view name,
                      BufferRole role = BufferRole::partials);
+  /// The sum over the workgroup, an expression valid in invocation 0. Every invocation comes by.
+  std::string workgroup_total(std::string_view name) { return sums_.total(shader_, name); }
   void store_partial_max(std::uint32_t index, std::string_view name);
   /// Declares `total`, the sum of one run of `count` partials, in every invocation but valid in
   /// invocation 0.
@@ -71,6 +73,8 @@ class VectorText {
 bool write_plain(VectorText& out);
 /// Writes the body of an op of steps within a box; false if the op is not one of these.
 bool write_box(VectorText& out);
+/// Writes the body of an op of the two-level preconditioner; false if the op is not one of these.
+bool write_coarse(VectorText& out);
 /// Writes the body of an op of blocks on manifolds; false if the op is not one of these.
 bool write_charts(VectorText& out);
 /// Writes the body of a step along gradients; false if the op is not one of these.

@@ -6,6 +6,7 @@
 #include <topograd/runtime/engine_stats.hpp>
 #include <topograd/runtime/model.hpp>
 #include <topograd/runtime/plan_record.hpp>
+#include <topograd/runtime/preconditioner.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -33,6 +34,7 @@ struct EngineOptions {
   std::uint32_t shared_memory_bytes = 0;        ///< Vulkan: likewise
   bool validation = false;                      ///< Vulkan: with the validation layer
   bool deterministic = false;  ///< every choice from rules alone, none from measurement
+  Preconditioner preconditioner = Preconditioner::block_jacobi;  ///< of try_step()
   /// Vulkan: choices of an earlier run, taken where their topology, pass and size are the same.
   std::shared_ptr<const PlanRecord> plan;
 };
@@ -187,8 +189,11 @@ class Engine {
   virtual void begin_solve() {}
   /// Cost, gradient, diagonal blocks at the current point; kept for try_step.
   virtual PointReport linearize() = 0;
-  /// Solves (JᵀJ + λD) δ = −Jᵀr by conjugate gradients with block-Jacobi, moves to the trial point.
+  /// Solves (JᵀJ + λD) δ = −Jᵀr by conjugate gradients with the preconditioner of the options,
+  /// moves to the trial point.
   virtual StepReport try_step(const StepRequest& request) = 0;
+  /// What these were preconditioned with since begin_solve().
+  virtual PreconditionerUse preconditioner() const { return {}; }
   /// Takes δ from the host (direct solvers); model_decrease is not set.
   virtual StepReport try_step(std::span<const double> delta) = 0;
   /// The point that the last try_step() moved to. Throws Error{Unsupported} by default.

@@ -34,6 +34,7 @@ class MixedEngine final : public runtime::ForwardingEngine {
   runtime::PointReport linearize() override;
   runtime::StepReport try_step(const runtime::StepRequest& request) override;
   using ForwardingEngine::try_step;
+  runtime::PreconditionerUse preconditioner() const override { return narrow_->preconditioner(); }
   void set_gradient(std::span<const double> g) override;
   void accept() override;
 

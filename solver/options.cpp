@@ -46,6 +46,11 @@ constexpr std::array kLinearSolvers = {
     Name<LinearSolver>{"schur", LinearSolver::schur},
     Name<LinearSolver>{"auto", LinearSolver::automatic},
 };
+constexpr std::array kPreconditioners = {
+    Name<Preconditioner>{"automatic", Preconditioner::automatic},
+    Name<Preconditioner>{"block_jacobi", Preconditioner::block_jacobi},
+    Name<Preconditioner>{"two_level", Preconditioner::two_level},
+};
 constexpr std::array kForcingSequences = {
     Name<ForcingSequence>{"constant", ForcingSequence::constant},
     Name<ForcingSequence>{"eisenstat_walker", ForcingSequence::eisenstat_walker},
@@ -191,6 +196,12 @@ Method parse_method(std::string_view text) { return parse_in(kMethods, "method",
 std::string_view name(ForcingSequence sequence) { return name_in(kForcingSequences, sequence); }
 ForcingSequence parse_forcing_sequence(std::string_view text) {
   return parse_in(kForcingSequences, "forcing sequence", text);
+}
+std::string_view name(Preconditioner preconditioner) {
+  return name_in(kPreconditioners, preconditioner);
+}
+Preconditioner parse_preconditioner(std::string_view text) {
+  return parse_in(kPreconditioners, "preconditioner", text);
 }
 std::string_view name(DoglegType type) { return name_in(kDoglegTypes, type); }
 DoglegType parse_dogleg_type(std::string_view text) {

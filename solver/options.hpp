@@ -3,6 +3,7 @@
 
 #include <topograd/codegen/kernel.hpp>
 #include <topograd/runtime/plan_record.hpp>
+#include <topograd/runtime/preconditioner.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -68,6 +69,15 @@ enum class LinearSolver { automatic, pcg, cholesky, dense, schur };
 std::string_view name(LinearSolver solver);
 /// Throws Error{InvalidArgument}.
 LinearSolver parse_linear_solver(std::string_view text);
+
+/// What conjugate gradients of the damped normal equations are preconditioned with
+/// (runtime/preconditioner.hpp): block_jacobi, or two_level, which adds smooth vectors on some
+/// hundred groups of neighbouring blocks. `automatic` begins with the first and makes the second
+/// where iterations have cost as much.
+using runtime::Preconditioner;
+std::string_view name(Preconditioner preconditioner);
+/// Throws Error{InvalidArgument} that lists the names.
+Preconditioner parse_preconditioner(std::string_view text);
 
 /// What becomes of operands outside of the domains of their ops (sqrt, log, acos, ... by the op
 /// table, divisors of 0).
@@ -162,6 +172,7 @@ struct SolverOptions {
       1e-5;  ///< ‖residual of the normal equations‖ / ‖gradient‖ at which CG stops
   int max_linear_iterations = 500;  ///< of CG in one step, >= 1
   ForcingSequence forcing_sequence = ForcingSequence::constant;
+  Preconditioner preconditioner = Preconditioner::block_jacobi;  ///< of pcg
 
   int max_lbfgs_rank = 20;        ///< steps that lbfgs remembers, >= 1
   LineSearchOptions line_search;  ///< of lbfgs and newton

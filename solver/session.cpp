@@ -26,6 +26,7 @@ runtime::EngineOptions engine_options(const SolverOptions& options) {
   out.validation = options.validation;
   out.deterministic = options.deterministic;
   out.plan = options.plan;
+  out.preconditioner = options.preconditioner;
   return out;
 }
 

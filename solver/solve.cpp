@@ -233,7 +233,12 @@ struct Solver::Impl {
     }
   }
 
-  void count_work() { summary_.add(session_.engine->stats() - before_); }
+  void count_work() {
+    summary_.add(session_.engine->stats() - before_);
+    const runtime::PreconditionerUse use = session_.engine->preconditioner();
+    summary_.preconditioner = use.kind;
+    summary_.preconditioner_note = use.why;
+  }
 
   void choose_steps(const std::string& backend) {
     if (takes_energies(options_.method)) {

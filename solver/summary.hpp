@@ -90,9 +90,11 @@ struct Summary : runtime::EngineCounts {
   Method method = Method::levenberg_marquardt;     ///< the one that was used
   std::string method_note;                         ///< why it, where it was chosen for energies
   LinearSolver linear_solver = LinearSolver::pcg;  ///< the one that was used
-  std::string linear_solver_note;                  ///< why it, and what it took from the device
-  std::string accumulation;                        ///< rung of the ladder for gradients
-  runtime::PlanRecord plan;                        ///< how batches are summed, and why
+  std::string linear_solver_note;  ///< why it, and what it took; empty: the default from the device
+  Preconditioner preconditioner = Preconditioner::block_jacobi;  ///< of pcg: the last one in use
+  std::string preconditioner_note;                               ///< why it, and what it took
+  std::string accumulation;  ///< rung of the ladder for gradients
+  runtime::PlanRecord plan;  ///< how batches are summed, and why
 
   std::uint64_t unknowns = 0;        ///< scalars that are not held constant
   std::uint64_t parameters = 0;      ///< scalars

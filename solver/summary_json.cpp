@@ -65,6 +65,10 @@ void add_place(Json& json, const Summary& s) {
   json["method_note"] = s.method_note;
   json["linear_solver"] = name(s.linear_solver);
   json["linear_solver_note"] = s.linear_solver_note;
+  if (s.linear_solver == LinearSolver::pcg && !s.preconditioner_note.empty()) {
+    json["preconditioner"] = name(s.preconditioner);
+    json["preconditioner_note"] = s.preconditioner_note;
+  }
   json["accumulation"] = s.accumulation;
   json["unknowns"] = s.unknowns;
   json["parameters"] = s.parameters;

@@ -4,6 +4,7 @@
 #include <topograd/runtime/cpu/column.hpp>
 #include <topograd/runtime/cpu/pool.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -40,11 +41,12 @@ struct CgOptions {
 ///   where
 ///                            apply(r, z) computes z = M⁻¹ r there; returns the sums of what f
 ///                            returns
+///   correct(r, z)            adds to z what else there is of M⁻¹ r; returns r · what it added
 /// Source: Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 9.1.
-template <class T, class Multiply, class Precondition>
+template <class T, class Multiply, class Precondition, class Correct>
 int conjugate_gradients(Pool& pool, CgVectors<T>& v, const Column<T>& gradient, Column<T>& delta,
                         const CgOptions& options, const Multiply& multiply,
-                        const Precondition& precondition) {
+                        const Precondition& precondition, const Correct& correct) {
   const std::size_t n = gradient.size();
   v.resize(n);
   T *r = v.residual.data(), *z = v.preconditioned.data(), *p = v.direction.data();
@@ -65,8 +67,11 @@ int conjugate_gradients(Pool& pool, CgVectors<T>& v, const Column<T>& gradient, 
       delta[i] = 0;
     }
     apply(r, z);
-    for (std::size_t i = begin; i < end; ++i) p[i] = z[i];
     return sums(begin, end);
+  });
+  now[1] += correct(r, z);
+  pool.for_ranges(n, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+    std::copy(z + begin, z + end, p + begin);
   });
   const double enough = options.tolerance * std::sqrt(now[0]);
   int iteration = 0;
@@ -74,7 +79,7 @@ int conjugate_gradients(Pool& pool, CgVectors<T>& v, const Column<T>& gradient, 
     const double curvature = multiply(p, v.product.data());
     if (!(curvature > 0) || !std::isfinite(curvature)) break;
     const T alpha = static_cast<T>(now[1] / curvature);
-    const Sums next = precondition([&](std::size_t begin, std::size_t end, const auto& apply) {
+    Sums next = precondition([&](std::size_t begin, std::size_t end, const auto& apply) {
       for (std::size_t i = begin; i < end; ++i) {
         delta[i] += alpha * p[i];
         r[i] -= alpha * q[i];
@@ -82,6 +87,7 @@ int conjugate_gradients(Pool& pool, CgVectors<T>& v, const Column<T>& gradient, 
       apply(r, z);
       return sums(begin, end);
     });
+    next[1] += correct(r, z);
     const T beta = static_cast<T>(next[1] / now[1]);
     pool.for_ranges(n, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) p[i] = z[i] + beta * p[i];

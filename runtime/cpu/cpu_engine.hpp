@@ -6,6 +6,7 @@
 #include <topograd/runtime/cpu/copy_rate.hpp>
 #include <topograd/runtime/cpu/rows.hpp>
 #include <topograd/runtime/cpu/term.hpp>
+#include <topograd/runtime/cpu/two_level.hpp>
 #include <topograd/runtime/engine.hpp>
 
 #include <functional>
@@ -31,7 +32,10 @@ class CpuEngine final : public Engine {
   void refresh(const Model& model) override;
 
   void set_point(std::span<const double> x) override;
-  void begin_solve() override { scaled_ = false; }
+  void begin_solve() override {
+    scaled_ = false;
+    coarse_.begin_solve();
+  }
   void point(std::span<double> x) override;
   bool last_known_point(std::span<double> x) override;
   double cost() override { return cost_at(x_); }
@@ -52,6 +56,7 @@ class CpuEngine final : public Engine {
   PointReport linearize() override;
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
+  PreconditionerUse preconditioner() const override { return coarse_.use(); }
   void set_gradient(std::span<const double> g) override;
   void hold(std::span<const std::uint8_t> held) override;
   void last_step(std::span<double> delta) override;
@@ -69,6 +74,7 @@ class CpuEngine final : public Engine {
 
   void resize(std::uint64_t scalars);
   void rebuild_terms(const Model& model, bool all);
+  void follow_pattern(const Model& model);
   Vectors<T> vectors(const Column<T>& x, const Column<T>* p = nullptr) const;
 
   // Values into the engine's own vectors; counted.
@@ -92,6 +98,10 @@ class CpuEngine final : public Engine {
   void set_scale();
   template <class Damping>
   double multiply(const Damping& damping, const T* p, T* q);
+  double multiply_damped(const T* p, T* q);
+  /// Makes the coarse space where it is due.
+  void precondition_coarse();
+  int solve_step(const StepRequest& request);
   StepReport finish_step(double length = 1);
   double gradient_times_step();
 
@@ -130,6 +140,11 @@ class CpuEngine final : public Engine {
   Column<T> damping_;  // what is added to the diagonal
   std::uint64_t failed_guards_ = 0;
   BlockJacobi<T> preconditioner_;
+  CoarseControl coarse_;
+  bool may_be_coarse_;
+  TwoLevel<T> two_level_;
+  Model model_;  // as it was given, where a coarse space may be planned from it
+  std::vector<std::uint64_t> pattern_versions_;
   CgVectors<T> cg_;
   bool linear_ = false, scaled_ = false, trial_ready_ = false;
 };

@@ -58,7 +58,8 @@ std::vector<MemoryUse> CpuEngine<T>::memory() const {
       {"data columns", terms.data, 0},
       {"stored residuals, Jacobians and terms", terms.stored, 0},
       {"vectors of unknowns", vectors, 0},
-      {"diagonal blocks", bytes_of(blocks_) + preconditioner_.bytes(), 0}};
+      {"diagonal blocks", bytes_of(blocks_) + preconditioner_.bytes(), 0},
+      {"coarse space", two_level_.bytes(), 0}};
   std::erase_if(uses, [](const MemoryUse& use) { return use.host == 0; });
   return uses;
 }

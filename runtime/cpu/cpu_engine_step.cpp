@@ -146,11 +146,12 @@ double CpuEngine<T>::multiply(const Damping& damping, const T* p, T* q) {
 }
 
 template <class T>
-StepReport CpuEngine<T>::try_step(const StepRequest& request) {
-  ensure_linear();
-  const auto start = std::chrono::steady_clock::now();
-  set_damping(request);
-  preconditioner_.build(pool_, layout_, blocks_.data(), damping_.data(), held());
+double CpuEngine<T>::multiply_damped(const T* p, T* q) {
+  return multiply([&](std::size_t i) { return damping_[i]; }, p, q);
+}
+
+template <class T>
+int CpuEngine<T>::solve_step(const StepRequest& request) {
   const auto blockwise = [&](const auto& f) {
     return pool_.template sums_of_ranges<2>(
         layout_.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
@@ -160,12 +161,25 @@ StepReport CpuEngine<T>::try_step(const StepRequest& request) {
                    [&](const T* r, T* z) { preconditioner_.apply(layout_, b, e, r, z); });
         });
   };
-  const auto times_matrix = [&](const T* p, T* q) {
-    return multiply([&](std::size_t i) { return damping_[i]; }, p, q);
+  const auto times_matrix = [&](const T* p, T* q) { return multiply_damped(p, q); };
+  const auto correct = [&](const T* r, T* z) {
+    return coarse_.in_use() ? two_level_.add(pool_, coarse_.plan(), r, z) : 0.0;
   };
   const CgOptions options{request.linear_tolerance, request.max_linear_iterations};
   const int iterations =
-      conjugate_gradients(pool_, cg_, gradient_, delta_, options, times_matrix, blockwise);
+      conjugate_gradients(pool_, cg_, gradient_, delta_, options, times_matrix, blockwise, correct);
+  coarse_.solved(iterations);
+  return iterations;
+}
+
+template <class T>
+StepReport CpuEngine<T>::try_step(const StepRequest& request) {
+  ensure_linear();
+  const auto start = std::chrono::steady_clock::now();
+  set_damping(request);
+  preconditioner_.build(pool_, layout_, blocks_.data(), damping_.data(), held());
+  precondition_coarse();
+  const int iterations = solve_step(request);
   const double g_delta = gradient_times_step();
   double square = 0;
   for (const auto& term : terms_) {
@@ -278,7 +292,8 @@ Timing CpuEngine<T>::time_step(int iterations, double damping, int samples) {
   return median_time(0, samples, [&] {
     evaluate_jacobian();
     sum_linear_gradient();
-    conjugate_gradients(pool_, cg_, gradient_, delta_, options, times_matrix, scalarwise);
+    conjugate_gradients(pool_, cg_, gradient_, delta_, options, times_matrix, scalarwise,
+                        [](const T*, T*) { return 0.0; });
   });
 }
 

@@ -107,7 +107,8 @@ void VulkanEngine::record_move(CommandList& list, Scalar length) {
     table.set(BufferRole::upper_bounds, upper_);
   }
   const std::uint32_t groups = vectors_->workgroups(n);
-  const std::uint32_t first = 2 * block_groups();  // conjugate gradients may go on from theirs
+  const std::uint32_t first =
+      2 * (block_groups() + most_coarse_);  // conjugate gradients may go on from theirs
   vectors_->record(list,
                    {.op = bounded() ? VectorOp::bounded_trial : VectorOp::trial_point,
                     .constants = {.count = n,

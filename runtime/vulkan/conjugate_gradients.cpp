@@ -98,8 +98,8 @@ std::vector<VulkanEngine::FusedProduct> VulkanEngine::fused_order() {
   return order;
 }
 
-void VulkanEngine::record_solve_start(CommandList& list, bool preconditioned) {
-  const std::uint32_t groups = block_groups();
+void VulkanEngine::record_solve_start(CommandList& list, bool preconditioned, bool coarse) {
+  const std::uint32_t groups = sum_groups(coarse);
   // Fused products write the directions of the owners that they sum.
   if (masked_) list.fill(next_direction_, 0, model_.scalars * context_.element_bytes(), 0);
   record_by_blocks(list, {.op = VectorOp::precondition}, solver_table());
@@ -109,18 +109,20 @@ void VulkanEngine::record_solve_start(CommandList& list, bool preconditioned) {
                     .unpreconditioned = !preconditioned,
                     .constants = {.out_stride = groups}},
                    solver_table());
+  if (coarse) record_coarse_correction(list, false);
   list.barrier();
   vectors_->record(
       list, {.op = VectorOp::cg_start, .constants = {.sums_count = groups, .sums_stride = groups}},
       solver_table());
 }
 
-void VulkanEngine::record_iterations(CommandList& list, int count, bool preconditioned) {
+void VulkanEngine::record_iterations(CommandList& list, int count, bool preconditioned,
+                                     bool coarse) {
   const bool fused = can_fuse();
   // Several dispatches of one update share scalars, which one of them writes.
   const bool alternates =
       fused && std::ranges::count_if(blocks_, [](auto& range) { return range.count > 0; }) == 1;
-  const std::uint32_t groups = block_groups();
+  const std::uint32_t groups = sum_groups(coarse);
   const Buffer& z = preconditioned ? preconditioned_ : residual_;
   BindingTable table = solver_table();
   table.set(BufferRole::preconditioned, z);
@@ -130,8 +132,8 @@ void VulkanEngine::record_iterations(CommandList& list, int count, bool precondi
     table.set(BufferRole::direction, fused ? now : direction_);
     table.set(BufferRole::next_direction, before);
     list.barrier();
-    const std::uint32_t sums = fused ? record_fused_product(list, before, now, z)
-                                     : record_direction_and_product(list, table);
+    const std::uint32_t sums = fused ? record_fused_product(list, before, now, z, groups)
+                                     : record_direction_and_product(list, table, groups);
     list.barrier();
     record_by_blocks(list,
                      {.op = VectorOp::cg_update,
@@ -141,6 +143,7 @@ void VulkanEngine::record_iterations(CommandList& list, int count, bool precondi
                                                 : StepTime::both,
                       .constants = {.out_stride = groups, .sums_count = sums}},
                      table);
+    if (coarse) record_coarse_correction(list, true);
   }
   if (alternates) record_pending_step(list);
   list.barrier();
@@ -164,12 +167,12 @@ void VulkanEngine::record_pending_step(CommandList& list) {
 }
 
 std::uint32_t VulkanEngine::record_direction_and_product(CommandList& list,
-                                                         const BindingTable& table) {
+                                                         const BindingTable& table,
+                                                         std::uint32_t sums) {
   const auto n = static_cast<std::uint32_t>(model_.scalars);
-  const std::uint32_t groups = block_groups();
   vectors_->record(list,
                    {.op = VectorOp::cg_direction,
-                    .constants = {.count = n, .sums_count = groups, .sums_stride = groups}},
+                    .constants = {.count = n, .sums_count = sums, .sums_stride = sums}},
                    table);
   list.barrier();
   Operands predicated = operands(x_, &record_expanded(list, direction_));
@@ -185,7 +188,7 @@ std::uint32_t VulkanEngine::record_direction_and_product(CommandList& list,
 
 std::uint32_t VulkanEngine::record_fused_product(CommandList& list, const Buffer& old_direction,
                                                  const Buffer& new_direction,
-                                                 const Buffer& preconditioned) {
+                                                 const Buffer& preconditioned, std::uint32_t sums) {
   Operands with = operands(x_, &old_direction);
   with.scalars = &vectors_->scalars();
   FusedOperands fused{.preconditioned = &preconditioned,
@@ -193,7 +196,7 @@ std::uint32_t VulkanEngine::record_fused_product(CommandList& list, const Buffer
                       .next_direction = &new_direction,
                       .decision = &decision_,
                       .partials = &partials_,
-                      .sums_count = block_groups(),
+                      .sums_count = sums,
                       .curvature = &curvature_};
   Hazards hazards(list);
   bool first = true;

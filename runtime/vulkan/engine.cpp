@@ -20,7 +20,11 @@ bool same_charts(const Charts* a, const Charts* b) {
 }  // namespace
 
 VulkanEngine::VulkanEngine(const Model& model, const EngineOptions& options)
-    : source_(model), options_(options), context_(open_context(options)) {
+    : source_(model),
+      options_(options),
+      context_(open_context(options)),
+      coarse_{.control = CoarseControl(options.preconditioner)},
+      most_coarse_(options.preconditioner == Preconditioner::block_jacobi ? 0 : kMostCoarse) {
   build();
 }
 
@@ -65,11 +69,13 @@ void VulkanEngine::forget_lists() {
                              &rescaled_list_, &accept_list_}) {
     *recorded = Recorded{};
   }
+  coarse_.forget_lists();
   staging_ = {};
 }
 
 void VulkanEngine::build() {
   forget_lists();
+  coarse_.control.model_changed();
   order_model();
   fused_order_.clear();
   terms_.clear();
@@ -127,7 +133,8 @@ void VulkanEngine::make_vectors() {
   write_constants();
   make_box();
   make_charts();
-  partials_ = vectors_->make_partials(4ull * (block_groups() + vectors_->workgroups(n)));
+  partials_ = vectors_->make_partials(4ull * (block_groups() + vectors_->workgroups(n)) +
+                                      2ull * most_coarse_);
   decision_ = vectors_->make_partials(codegen::kScalarCount);
   can_fuse_.reset();
   fused_order_.clear();

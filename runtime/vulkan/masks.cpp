@@ -151,6 +151,7 @@ void VulkanEngine::serve_mask() {
   slots_.clear();
   row_landings_.clear();
   result_landing_ = {};
+  coarse_.forget_lists();
   for (Recorded* recorded : {&linearize_list_, &solve_start_list_, &iterations_list_})
     *recorded = Recorded{};
 }

@@ -14,9 +14,6 @@ namespace {
 using codegen::BufferRole;
 using codegen::SolverState;
 
-/// Iterations of one recorded list, an even number; lists are submitted until the solver's state
-/// says that it is done.
-constexpr int kIterationsOfList = 16;
 /// Evaluating JᵀJ·p again costs more than reading a stored Jacobian from about so many operations
 /// on.
 constexpr std::uint64_t kRecomputeLimit = 200;
@@ -150,8 +147,10 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
       {Scalar::tolerance, request.linear_tolerance},
       {Scalar::max_iterations, static_cast<double>(request.max_linear_iterations)}};
   vectors_->write(scalars);
+  precondition_coarse();
   StepReport report;
   report.linear_iterations = iterate(request.max_linear_iterations);
+  coarse_.control.solved(report.linear_iterations);
   const auto values = vectors_->last_read();
   report.model_decrease = values[codegen::slot(Scalar::model_decrease)];
   report.step_norm = step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
@@ -165,10 +164,12 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
 int VulkanEngine::iterate(int most) {
   // As many iterations as the last solve needed and a few more, then the trial point: most steps
   // take one read-back. Where the solver is still running after that, it goes on.
-  std::vector<const Recorded*> lists = {&solve_start_list_};
+  const bool coarse = coarse_.control.in_use();
+  std::vector<const Recorded*> lists = {coarse ? &coarse_.start : &solve_start_list_};
+  const Recorded& iterations = coarse ? coarse_.iterations : iterations_list_;
   int queued = 0, want = std::min(most, expected_iterations_ + expected_iterations_ / 8 + 1);
   for (;;) {
-    for (; queued < want; queued += kIterationsOfList) lists.push_back(&iterations_list_);
+    for (; queued < want; queued += kIterationsOfList) lists.push_back(&iterations);
     lists.push_back(&trial_list_);
     submit(lists);
     lists.clear();

@@ -71,7 +71,8 @@ const LoadedKernel& VectorOps::kernel(const Run& run) {
 std::uint32_t VectorOps::record(CommandList& list, const Run& run, BindingTable table) {
   const LoadedKernel& loaded = kernel(run);
   table.set(BufferRole::scalars, scalars_);
-  const std::uint32_t groups = one_workgroup(run.op) ? 1
+  const std::uint32_t groups = run.groups > 0          ? run.groups
+                               : one_workgroup(run.op) ? 1
                                : sums_for_products(run.op)
                                    ? context_.update_grid(run.constants.count)
                                    : workgroups(run.constants.count);

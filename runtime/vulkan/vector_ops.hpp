@@ -40,6 +40,7 @@ class VectorOps {
     bool decides = true;
     codegen::StepTime step_time = codegen::StepTime::now;
     codegen::VectorConstants constants;
+    std::uint32_t groups = 0;  ///< workgroups, where they are not as many as elements ask for
   };
   /// Records one kernel over run.constants.count elements or blocks. Returns its workgroups (one
   /// partial each).

@@ -50,7 +50,10 @@ class VulkanEngine final : public Engine, public FirstOrderSteps {
   bool runs_asynchronously() const override { return true; }
 
   void set_point(std::span<const double> x) override;
-  void begin_solve() override { scale_is_set_ = false; }
+  void begin_solve() override {
+    scale_is_set_ = false;
+    coarse_.control.begin_solve();
+  }
   void point(std::span<double> x) override { read_point(x_, x); }
   double cost() override;
   void residuals(std::span<double> out) override;
@@ -69,6 +72,7 @@ class VulkanEngine final : public Engine, public FirstOrderSteps {
   PointReport linearize() override;
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
+  PreconditionerUse preconditioner() const override { return coarse_.control.use(); }
   void trial_point(std::span<double> x) override { read_point(trial_, x); }
   void set_gradient(std::span<const double> g) override { write_vector(gradient_, g); }
   void hold(std::span<const std::uint8_t> held) override;
@@ -290,13 +294,55 @@ class VulkanEngine final : public Engine, public FirstOrderSteps {
   std::uint32_t block_groups() const;
   bool can_fuse();
   std::vector<FusedProduct> fused_order();
-  void record_solve_start(CommandList& list, bool preconditioned);
-  void record_iterations(CommandList& list, int count, bool preconditioned);
+  void record_solve_start(CommandList& list, bool preconditioned, bool coarse = false);
+  void record_iterations(CommandList& list, int count, bool preconditioned, bool coarse = false);
+  /// Partial sums of r·z, and of r·r.
+  std::uint32_t sum_groups(bool coarse) const {
+    return block_groups() + (coarse ? coarse_.control.plan().unknowns() : 0);
+  }
   void record_pending_step(CommandList& list);
   /// These return the number of partial sums of the curvature.
-  std::uint32_t record_direction_and_product(CommandList& list, const BindingTable& table);
+  std::uint32_t record_direction_and_product(CommandList& list, const BindingTable& table,
+                                             std::uint32_t sums);
   std::uint32_t record_fused_product(CommandList& list, const Buffer& old_direction,
-                                     const Buffer& new_direction, const Buffer& preconditioned);
+                                     const Buffer& new_direction, const Buffer& preconditioned,
+                                     std::uint32_t sums);
+
+  // coarse.cpp: the two-level preconditioner
+  /// Iterations of one recorded list, an even number; lists are submitted until the solver's state
+  /// says that it is done.
+  static constexpr int kIterationsOfList = 16;
+  struct Coarse {
+    CoarseControl control;
+    std::uint64_t version = 0;                     // of the plan that the buffers are for
+    Buffer vectors, answers, offsets;              // by vector and entry
+    Buffer from, scalars, homes, starts, follows;  // u32, see CoarsePlan
+    Buffer sources;                                // u32, likewise
+    Buffer weights;                                // spread, gather, and the probes
+    std::array<Buffer, 2> matrices;                // the inverse is in number unknowns % 2
+    Buffer in, out;                                // coarse unknowns
+    std::vector<Recorded> build;
+    Recorded start, iterations;
+
+    void forget_lists() {
+      build.clear();
+      start = {};
+      iterations = {};
+    }
+  };
+  Buffer make_sums(std::span<const double> values);
+  bool coarse_fits(const CoarsePlan& plan) const;
+  void make_coarse_buffers();
+  BindingTable coarse_table() const;
+  void record_coarse_product(CommandList& list, std::uint32_t first);
+  void record_coarse_vectors(CommandList& list);
+  void record_coarse_matrix(CommandList& list);
+  void record_elimination(CommandList& list, std::uint32_t first, std::uint32_t count);
+  /// preconditioned += P (Pᵀ A P)⁻¹ Pᵀ residual, and its part of r·z.
+  void record_coarse_correction(CommandList& list, bool predicated);
+  void prepare_coarse_lists();
+  /// Makes the coarse space where it is due.
+  void precondition_coarse();
 
   // step.cpp: damped least squares
   void record_linearize(CommandList& list);
@@ -377,7 +423,9 @@ class VulkanEngine final : public Engine, public FirstOrderSteps {
   Recorded linearize_list_, solve_start_list_, iterations_list_, trial_list_, rescaled_list_,
       accept_list_;
   std::unique_ptr<FirstOrder> first_order_;  // made when first asked for
-  double step_norm_ = 0;                     // of the last step at its full length
+  Coarse coarse_;
+  std::uint32_t most_coarse_ = 0;  // places for partial sums of coarse unknowns
+  double step_norm_ = 0;           // of the last step at its full length
   std::uint64_t kernels_ = 0;
 };
 

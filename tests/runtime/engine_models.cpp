@@ -5,6 +5,7 @@
 #include <topograd/ir/evaluate.hpp>
 #include <topograd/ir/text.hpp>
 
+#include <array>
 #include <cmath>
 #include <random>
 
@@ -30,6 +31,41 @@ constexpr const char* kSpring = R"(program parameters=6 data=1 uniforms=0 seeds=
   %15 = sqrt %14
   %16 = sub %15, %6
   return %16
+}
+)";
+
+constexpr const char* kHinge = R"(program parameters=9 data=3 uniforms=0 seeds=0 {
+  %0 = parameter 0
+  %1 = parameter 1
+  %2 = parameter 2
+  %3 = parameter 3
+  %4 = parameter 4
+  %5 = parameter 5
+  %6 = parameter 6
+  %7 = parameter 7
+  %8 = parameter 8
+  %9 = data 0
+  %10 = data 1
+  %11 = data 2
+  %12 = sub %0, %3
+  %13 = sub %1, %4
+  %14 = sub %2, %5
+  %15 = mul %7, %11
+  %16 = mul %8, %10
+  %17 = mul %8, %9
+  %18 = mul %6, %11
+  %19 = mul %6, %10
+  %20 = mul %7, %9
+  %21 = sub %15, %16
+  %22 = sub %17, %18
+  %23 = sub %19, %20
+  %24 = sub %12, %21
+  %25 = sub %13, %22
+  %26 = sub %14, %23
+  %27 = sub %24, %9
+  %28 = sub %25, %10
+  %29 = sub %26, %11
+  return %27, %28, %29
 }
 )";
 
@@ -266,6 +302,45 @@ void round_to_float(OwnedModel& m) {
       }
     }
   }
+}
+
+OwnedModel sheet_model(std::uint32_t width) {
+  OwnedModel m;
+  const std::uint32_t n = width * width;
+  m.model.arrays = {{0, 3, n}, {3 * n, 3, n}};
+  m.model.scalars = 6 * n;
+  const auto rest = [&](std::uint32_t k) {
+    return std::array<double, 3>{10.0 + k % width, 20.0 + k / width, 0.1 * std::sin(double(k))};
+  };
+  for (std::uint32_t k = 0; k < n; ++k) {
+    for (const double c : rest(k)) m.x.push_back(c);
+  }
+  m.x.resize(6 * n, 0.0);
+  m.add_term("hinge", kHinge);
+  for (std::uint32_t a = 0; a < n; ++a) {
+    for (const auto& [dx, dy] :
+         std::array<std::array<int, 2>, 6>{{{1, 0}, {-1, 0}, {0, 1}, {0, -1}, {1, 1}, {-1, -1}}}) {
+      const int x = int(a % width) + dx, y = int(a / width) + dy;
+      if (x < 0 || y < 0 || x >= int(width) || y >= int(width)) continue;
+      const auto b = static_cast<std::uint32_t>(y) * width + static_cast<std::uint32_t>(x);
+      const auto u = rest(a), v = rest(b);
+      const std::uint32_t p = 3 * a, q = 3 * b, r = 3 * n + 3 * a;
+      m.add_row(0, {p, p + 1, p + 2, q, q + 1, q + 2, r, r + 1, r + 2},
+                {u[0] - v[0], u[1] - v[1], u[2] - v[2]});
+    }
+  }
+  return m;
+}
+
+OwnedModel pulled_sheet_model(std::uint32_t width) {
+  OwnedModel m = sheet_model(width);
+  m.add_term("anchor", kAnchor);
+  for (const std::uint32_t k : {0u, width - 1, width * (width - 1)}) {
+    const double pull = k == 0 ? 3.0 : 0.0;
+    m.add_row(1, {3 * k, 3 * k + 1, 3 * k + 2},
+              {m.x[3 * k], m.x[3 * k + 1], m.x[3 * k + 2] + pull});
+  }
+  return m;
 }
 
 }  // namespace topograd::test

@@ -32,6 +32,11 @@ OwnedModel shared_model(std::uint32_t blocks);
 OwnedModel energy_model(std::uint32_t vertices, std::uint32_t edges);
 /// A chain x_i x_{i+1} - d over one array of width 4: coordinates change between instances.
 OwnedModel chain_model(std::uint32_t scalars);
+/// A sheet of width x width vertices, each with a position and a linearised rotation:
+/// p_i − p_j − a_i × u_ij − u_ij along the grid and its diagonals, both ways. Two arrays, one term.
+OwnedModel sheet_model(std::uint32_t width);
+/// The sheet with anchors, a second term: of three corners, one is pulled away.
+OwnedModel pulled_sheet_model(std::uint32_t width);
 
 /// Sums over all instances in long double at x and data as they are.
 double reference_cost(const OwnedModel& m);

@@ -49,6 +49,26 @@ TEST(Arap, SpotToSixDigitsWithTightTolerances) {
   EXPECT_NEAR(evaluator.cost(), summary.final_cost, 1e-12 * summary.final_cost);
 }
 
+TEST(Arap, TwoLevelsTakeAThirdOfTheIterationsToTheSameMinimum) {
+  SolverOptions options{.backend = Backend::cpu,
+                        .linear_solver = LinearSolver::pcg,
+                        .max_iterations = 100,
+                        .function_tolerance = 1e-10,
+                        .gradient_tolerance = 1e-10,
+                        .parameter_tolerance = 1e-10,
+                        .forcing_sequence = ForcingSequence::eisenstat_walker};
+  int iterations[2] = {};
+  for (const bool two : {false, true}) {
+    options.preconditioner = two ? Preconditioner::two_level : Preconditioner::block_jacobi;
+    const auto arap = spot();
+    const Summary summary = solve(arap->problem, options);
+    EXPECT_NEAR(summary.final_cost, kSpotMinimum, 1e-6 * kSpotMinimum) << summary.full_report();
+    EXPECT_EQ(summary.preconditioner, options.preconditioner) << summary.preconditioner_note;
+    iterations[two ? 1 : 0] = summary.num_linear_iterations;
+  }
+  EXPECT_LE(3 * iterations[1], iterations[0]);
+}
+
 TEST(Arap, MixedPrecisionEndsWhereF64Does) {
   const auto arap = spot();
   const Summary summary = solve(arap->problem, {.backend = Backend::cpu,

@@ -90,7 +90,8 @@ const Row kRows[] = {
 #endif
     {"a folder", nullptr, "solve arap --mesh /", "topograd: /: cannot be read\n"},
     {"unknown preconditioner", nullptr, "solve springs --width 4 --preconditioner ilu",
-     "topograd: expected --preconditioner automatic or block_jacobi, got \"ilu\"\n"},
+     "topograd: unknown preconditioner \"ilu\"; expected one of automatic, block_jacobi, "
+     "two_level\n"},
     {"unknown peer", nullptr, "solve springs --width 4 --peer jaxls",
      "topograd: expected --peer ceres, got \"jaxls\"\n"},
     {"peer that is not given it", nullptr, "solve mgh --count 10 --peer ceres",

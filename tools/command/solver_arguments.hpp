@@ -58,7 +58,8 @@ inline void add_solve_options(CLI::App& app, SolverArguments& a) {
       "automatic (lm, or lbfgs where there are energies), lm, gn, dogleg, lbfgs, newton, "
       "adam, adamw or sgd");
   app.add_option("--linear", a.linear, "automatic, pcg, cholesky, schur or dense");
-  app.add_option("--preconditioner", a.preconditioner, "of pcg: automatic or block_jacobi");
+  app.add_option("--preconditioner", a.preconditioner,
+                 "of pcg: automatic, block_jacobi or two_level");
 }
 
 /// A number of instances, or "all". Throws Error{InvalidArgument}.
@@ -69,13 +70,6 @@ inline std::uint64_t parse_cross_check(const std::string& text) {
   if (code == std::errc() && end == text.data() + text.size()) return count;
   throw Error(ErrorCode::InvalidArgument,
               "expected --cross-check all or a number of instances, got \"" + text + "\"");
-}
-
-/// Throws Error{InvalidArgument} for a preconditioner that conjugate gradients do not have.
-inline void check_preconditioner(const std::string& text) {
-  if (text.empty() || text == "automatic" || text == "block_jacobi") return;
-  throw Error(ErrorCode::InvalidArgument,
-              "expected --preconditioner automatic or block_jacobi, got \"" + text + "\"");
 }
 
 /// `options` with what was given in their place. Throws Error{InvalidArgument} for text that is
@@ -92,7 +86,7 @@ inline SolverOptions to_options(const SolverArguments& a, SolverOptions options 
   if (!a.cross_check.empty()) options.cross_check = parse_cross_check(a.cross_check);
   if (!a.method.empty()) options.method = parse_method(a.method);
   if (!a.linear.empty()) options.linear_solver = parse_linear_solver(a.linear);
-  check_preconditioner(a.preconditioner);
+  if (!a.preconditioner.empty()) options.preconditioner = parse_preconditioner(a.preconditioner);
   if (a.max_iterations) options.max_iterations = *a.max_iterations;
   if (a.max_linear_iterations) options.max_linear_iterations = *a.max_linear_iterations;
   if (!a.forcing.empty()) options.forcing_sequence = parse_forcing_sequence(a.forcing);

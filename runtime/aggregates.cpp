@@ -1,0 +1,281 @@
+// Balls in the graph of blocks that share residuals.
+#include <topograd/runtime/aggregates.hpp>
+
+#include <topograd/runtime/plan.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <utility>
+
+namespace topograd::runtime {
+namespace {
+
+/// Blocks with more neighbours than this connect nothing.
+constexpr std::uint32_t kHub = 512;
+constexpr std::uint32_t kFar = std::numeric_limits<std::uint32_t>::max() / 4;
+
+/// The blocks that each instance of a residual term touches, `width` of them.
+struct Touched {
+  std::uint32_t width = 0;
+  std::vector<std::uint32_t> arrays;  // by position, kScalars where it differs
+  std::vector<std::uint32_t> blocks;
+
+  std::size_t instances() const { return width == 0 ? 0 : blocks.size() / width; }
+  std::span<const std::uint32_t> of(std::size_t i) const {
+    return std::span(blocks).subspan(i * width, width);
+  }
+};
+
+/// Blocks of all arrays, numbered one after the other.
+class Blocks {
+ public:
+  explicit Blocks(std::span<const ParameterArray> arrays) : arrays_(arrays) {
+    for (const ParameterArray& a : arrays) {
+      first_.push_back(count_);
+      count_ += static_cast<std::uint32_t>(a.blocks);
+    }
+  }
+  std::uint32_t count() const { return count_; }
+  std::size_t array_of_scalar(std::uint32_t scalar) const {
+    std::size_t array = arrays_.size() - 1;
+    while (arrays_[array].offset > scalar) --array;
+    return array;
+  }
+  std::uint32_t at(std::uint32_t scalar) const {
+    const std::size_t k = array_of_scalar(scalar);
+    return first_[k] + static_cast<std::uint32_t>((scalar - arrays_[k].offset) / arrays_[k].width);
+  }
+
+ private:
+  std::span<const ParameterArray> arrays_;
+  std::vector<std::uint32_t> first_;
+  std::uint32_t count_ = 0;
+};
+
+Touched touched_blocks(const Term& term, const Model& model, const Blocks& blocks) {
+  Touched out;
+  std::vector<std::uint32_t> slots;
+  for (const SlotGroup& group : find_groups(*term.batch, model.arrays)) {
+    slots.push_back(group.slots[0]);
+    out.arrays.push_back(group.array);
+  }
+  out.width = static_cast<std::uint32_t>(slots.size());
+  const std::size_t n = term.batch->size();
+  out.blocks.resize(n * out.width);
+  std::vector<std::uint32_t> column(n);
+  for (std::size_t k = 0; k < slots.size(); ++k) {
+    term.batch->copy_index_column(slots[k], 0, column);
+    for (std::size_t i = 0; i < n; ++i) out.blocks[i * out.width + k] = blocks.at(column[i]);
+  }
+  return out;
+}
+
+/// Arrays whose blocks never meet: in every term at most one of them, and another array beside it.
+std::vector<std::uint8_t> find_followers(std::span<const Touched> terms, const Model& model) {
+  std::vector<std::uint8_t> follows(model.arrays.size(), 0);
+  std::vector<std::size_t> order(model.arrays.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+    return model.arrays[a].blocks > model.arrays[b].blocks;
+  });
+  const auto leads = [&](const Touched& t, std::size_t besides) {
+    return std::ranges::count_if(t.arrays, [&](std::uint32_t a) {
+      return a == kScalars || (a != besides && follows[a] == 0);
+    });
+  };
+  for (const std::size_t array : order) {
+    bool alone = true, used = false;
+    for (const Touched& t : terms) {
+      const auto times = std::ranges::count(t.arrays, static_cast<std::uint32_t>(array));
+      const bool scattered = std::ranges::count(t.arrays, kScalars) > 0;
+      used = used || times > 0;
+      alone = alone && !scattered && times <= 1 && (times == 0 || leads(t, array) > 0);
+    }
+    follows[array] = alone && used ? 1 : 0;
+  }
+  // Where what leads is not connected by itself, everything leads.
+  const bool connected =
+      std::ranges::any_of(terms, [&](const Touched& t) { return leads(t, kScalars) > 1; });
+  if (!connected) std::ranges::fill(follows, std::uint8_t{0});
+  return follows;
+}
+
+/// Leading blocks that share an instance, as lists by block; hubs have empty lists.
+class Graph {
+ public:
+  Graph(std::span<const Touched> terms, std::span<const std::uint8_t> leads)
+      : start_(leads.size() + 1, 0) {
+    std::vector<std::uint32_t> degree(leads.size(), 0);
+    for_pairs(terms, leads, [&](std::uint32_t a, std::uint32_t) { ++degree[a]; });
+    for (std::uint32_t& d : degree) d = d > kHub ? 0 : d;
+    std::partial_sum(degree.begin(), degree.end(), start_.begin() + 1);
+    list_.resize(start_.back());
+    std::vector<std::uint32_t> next(start_.begin(), start_.end() - 1);
+    for_pairs(terms, leads, [&](std::uint32_t a, std::uint32_t b) {
+      if (degree[a] > 0) list_[next[a]++] = b;
+    });
+  }
+  std::uint32_t blocks() const { return static_cast<std::uint32_t>(start_.size() - 1); }
+  std::span<const std::uint32_t> of(std::uint32_t block) const {
+    return std::span(list_).subspan(start_[block], start_[block + 1] - start_[block]);
+  }
+
+ private:
+  template <class F>
+  static void for_pairs(std::span<const Touched> terms, std::span<const std::uint8_t> leads,
+                        const F& f) {
+    for (const Touched& t : terms) {
+      for (std::size_t i = 0; i < t.instances(); ++i) {
+        for (const std::uint32_t a : t.of(i)) {
+          for (const std::uint32_t b : t.of(i)) {
+            if (a != b && leads[a] != 0 && leads[b] != 0) f(a, b);
+          }
+        }
+      }
+    }
+  }
+
+  std::vector<std::uint32_t> start_, list_;
+};
+
+/// Blocks in breadth-first order, without those of small components, which are not counted.
+struct Visit {
+  std::vector<std::uint32_t> order;
+  std::uint32_t components = 0;
+};
+Visit visit(const Graph& graph) {
+  Visit out;
+  std::vector<std::uint32_t>& queue = out.order;
+  std::vector<std::uint8_t> seen(graph.blocks(), 0);
+  for (std::uint32_t root = 0; root < graph.blocks(); ++root) {
+    if (seen[root] != 0 || graph.of(root).empty()) continue;
+    const std::size_t first = queue.size();
+    seen[root] = 1;
+    queue.push_back(root);
+    for (std::size_t head = first; head < queue.size(); ++head) {
+      for (const std::uint32_t b : graph.of(queue[head])) {
+        if (seen[b] != 0 || graph.of(b).empty()) continue;
+        seen[b] = 1;
+        queue.push_back(b);
+      }
+    }
+    if (queue.size() - first < kSmallestAggregate) {
+      queue.resize(first);
+    } else {
+      ++out.components;
+    }
+  }
+  return out;
+}
+
+/// Every block goes to the nearest of seeds that are more than `radius` apart; the number of them.
+std::uint32_t assign(const Graph& graph, std::span<const std::uint32_t> order, std::uint32_t radius,
+                     std::vector<std::uint32_t>& of_block) {
+  std::vector<std::uint32_t> distance(graph.blocks(), kFar), queue;
+  of_block.assign(graph.blocks(), kNoAggregate);
+  std::uint32_t count = 0;
+  for (const std::uint32_t seed : order) {
+    if (distance[seed] <= radius) continue;
+    distance[seed] = 0;
+    of_block[seed] = count;
+    queue.assign(1, seed);
+    for (std::size_t head = 0; head < queue.size(); ++head) {
+      const std::uint32_t from = queue[head];
+      for (const std::uint32_t b : graph.of(from)) {
+        if (distance[b] <= distance[from] + 1 || graph.of(b).empty()) continue;
+        distance[b] = distance[from] + 1;
+        of_block[b] = count;
+        queue.push_back(b);
+      }
+    }
+    ++count;
+  }
+  return count;
+}
+
+/// The smallest radius that gives at most `most` aggregates; 0 if each component has to have one
+/// and there are more of them.
+std::uint32_t grow(const Graph& graph, std::uint32_t most, std::vector<std::uint32_t>& of_block) {
+  const auto [order, components] = visit(graph);
+  most = std::min(most, static_cast<std::uint32_t>(order.size() / kSmallestAggregate));
+  of_block.assign(graph.blocks(), kNoAggregate);
+  if (components == 0 || components > most) return 0;
+  std::uint32_t low = 0, high = 1;  // low gives too many
+  while (assign(graph, order, high, of_block) > most) {
+    low = high;
+    high *= 2;
+  }
+  while (high - low > 1) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    (assign(graph, order, middle, of_block) > most ? low : high) = middle;
+  }
+  return assign(graph, order, high, of_block);
+}
+
+/// Followers go with the first leading block that an instance of theirs touches.
+void follow(std::span<const Touched> terms, std::span<const std::uint8_t> leads,
+            std::vector<std::uint32_t>& of_block) {
+  for (const Touched& t : terms) {
+    for (std::size_t i = 0; i < t.instances(); ++i) {
+      std::uint32_t found = kNoAggregate;
+      for (const std::uint32_t b : t.of(i)) {
+        if (found == kNoAggregate && leads[b] != 0) found = of_block[b];
+      }
+      for (const std::uint32_t b : t.of(i)) {
+        if (leads[b] == 0 && of_block[b] == kNoAggregate) of_block[b] = found;
+      }
+    }
+  }
+}
+
+std::vector<std::pair<std::uint32_t, std::uint32_t>> find_edges(
+    std::span<const Touched> terms, std::span<const std::uint32_t> of_block) {
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
+  const auto tidy = [&] {
+    std::ranges::sort(edges);
+    edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+  };
+  std::size_t limit = std::size_t{1} << 16;
+  for (const Touched& t : terms) {
+    for (std::size_t i = 0; i < t.instances(); ++i) {
+      for (const std::uint32_t a : t.of(i)) {
+        for (const std::uint32_t b : t.of(i)) {
+          const std::uint32_t from = of_block[a], to = of_block[b];
+          if (from < to && to != kNoAggregate) edges.emplace_back(from, to);
+        }
+      }
+      if (edges.size() < limit) continue;
+      tidy();
+      limit = std::max(limit, 2 * edges.size());
+    }
+  }
+  tidy();
+  return edges;
+}
+
+}  // namespace
+
+Aggregates find_aggregates(const Model& model, const MostAggregates& most) {
+  const Blocks blocks(model.arrays);
+  std::vector<Touched> terms;
+  for (const Term& term : model.terms) {
+    if (!term.energy && term.batch->size() > 0)
+      terms.push_back(touched_blocks(term, model, blocks));
+  }
+  Aggregates out;
+  out.follows = find_followers(terms, model);
+  std::vector<std::uint8_t> leads;
+  leads.reserve(blocks.count());
+  for (std::size_t a = 0; a < model.arrays.size(); ++a) {
+    leads.insert(leads.end(), model.arrays[a].blocks, out.follows[a] == 0 ? 1 : 0);
+  }
+  const Graph graph(terms, leads);
+  out.count = grow(graph, most(out.follows), out.of_block);
+  follow(terms, leads, out.of_block);
+  out.edges = find_edges(terms, out.of_block);
+  return out;
+}
+
+}  // namespace topograd::runtime

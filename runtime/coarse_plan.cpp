@@ -1,0 +1,257 @@
+// Vectors on aggregates, and colours of aggregates.
+#include <topograd/runtime/coarse_plan.hpp>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace topograd::runtime {
+namespace {
+
+/// Vectors of one leading array: `width` constants, then its rotations.
+struct Family {
+  std::size_t array = 0;
+  std::uint32_t first = 0;  ///< number of the first of its vectors
+  std::uint32_t width = 0, rotations = 0;
+};
+
+std::uint32_t rotations_of(std::uint32_t width) { return width == 3 ? 3 : width == 2 ? 1 : 0; }
+
+/// Field of rotation r at y: its coordinate c is sign · y[from]; sign 0 where it is 0.
+struct Turn {
+  std::uint32_t from = 0;
+  int sign = 0;
+};
+Turn turn(std::uint32_t width, std::uint32_t r, std::uint32_t c) {
+  if (width == 2) return c == 0 ? Turn{1, -1} : Turn{0, 1};
+  if (c == r) return {};
+  return {3 - r - c, (c + 3 - r) % 3 == 1 ? -1 : 1};  // e_r × y
+}
+
+std::vector<Family> find_families(const Model& model, std::span<const std::uint8_t> follows,
+                                  std::uint32_t& functions) {
+  std::vector<Family> families;
+  const auto collect = [&](bool rotate) {
+    families.clear();
+    functions = 0;
+    for (std::size_t a = 0; a < model.arrays.size(); ++a) {
+      if (follows[a] != 0) continue;
+      const std::uint32_t width = model.arrays[a].width;
+      const std::uint32_t rotations = rotate ? rotations_of(width) : 0;
+      families.push_back({a, functions, width, rotations});
+      functions += width + rotations;
+    }
+  };
+  collect(true);
+  if (functions > kMostFunctions) collect(false);
+  return families;
+}
+
+using Point = std::array<double, 3>;
+
+class Planner {
+ public:
+  Planner(const Model& model, std::span<const double> x, CoarsePlan& plan)
+      : model_(model), x_(x), plan_(plan) {}
+
+  void run() {
+    aggregates_ = find_aggregates(model_, [&](std::span<const std::uint8_t> follows) {
+      families_ = find_families(model_, follows, plan_.functions);
+      const bool fits = plan_.functions > 0 && plan_.functions <= kMostFunctions;
+      return fits ? kMostCoarse / plan_.functions : 0;
+    });
+    if (aggregates_.count < 2) {
+      plan_.why = plan_.functions > kMostFunctions ? "blocks are too wide"
+                                                   : "too few residuals connect blocks";
+      return;
+    }
+    plan_.aggregates = aggregates_.count;
+    find_colours();
+    if (plan_.products() > kMostProbes) {
+      plan_.why = "residuals connect too many aggregates";
+      plan_.aggregates = 0;
+      return;
+    }
+    list_entries();
+    find_centres();
+    fill_vectors();
+    fill_changes();
+    describe();
+  }
+
+ private:
+  void find_colours() {
+    const std::uint32_t n = plan_.aggregates;
+    std::vector<std::vector<std::uint32_t>> near(n);
+    for (const auto& [a, b] : aggregates_.edges) {
+      near[a].push_back(b);
+      near[b].push_back(a);
+    }
+    plan_.answers = std::ranges::find(aggregates_.follows, 1) != aggregates_.follows.end();
+    plan_.colour.assign(n, kNoAggregate);
+    for (std::uint32_t g = 0; g < n; ++g) {
+      std::set<std::uint32_t> taken;
+      for (const std::uint32_t a : near[g]) {
+        taken.insert(plan_.colour[a]);
+        for (const std::uint32_t b : near[a]) taken.insert(plan_.colour[b]);
+      }
+      std::uint32_t colour = 0;
+      while (taken.contains(colour)) ++colour;
+      plan_.colour[g] = colour;
+      plan_.colours = std::max(plan_.colours, colour + 1);
+    }
+    plan_.sources.assign(std::size_t{plan_.colours} * n, kNoAggregate);
+    for (std::uint32_t g = 0; g < n; ++g) {
+      plan_.sources[std::size_t{plan_.colour[g]} * n + g] = g;
+      for (const std::uint32_t a : near[g]) plan_.sources[std::size_t{plan_.colour[a]} * n + g] = a;
+    }
+  }
+
+  bool held(std::uint64_t scalar) const {
+    return !model_.constant.empty() && model_.constant[scalar] != 0;
+  }
+
+  /// f(scalar, array, coordinate, aggregate) for all free scalars of aggregates.
+  template <class F>
+  void for_scalars(const F& f) const {
+    std::size_t block = 0;
+    for (std::size_t a = 0; a < model_.arrays.size(); ++a) {
+      const ParameterArray& array = model_.arrays[a];
+      for (std::uint64_t b = 0; b < array.blocks; ++b, ++block) {
+        const std::uint32_t home = aggregates_.of_block[block];
+        if (home == kNoAggregate) continue;
+        for (std::uint32_t c = 0; c < array.width; ++c) {
+          const std::uint64_t scalar = array.offset + b * array.width + c;
+          if (!held(scalar)) f(static_cast<std::uint32_t>(scalar), a, c, home);
+        }
+      }
+    }
+  }
+
+  void list_entries() {
+    plan_.starts.assign(plan_.aggregates + 1, 0);
+    for_scalars([&](std::uint32_t, std::size_t, std::uint32_t, std::uint32_t home) {
+      ++plan_.starts[home + 1];
+    });
+    for (std::size_t g = 0; g < plan_.aggregates; ++g) plan_.starts[g + 1] += plan_.starts[g];
+    std::vector<std::uint32_t> next(plan_.starts.begin(), plan_.starts.end() - 1);
+    const std::size_t n = plan_.starts.back();
+    plan_.scalars.resize(n);
+    plan_.homes.resize(n);
+    plan_.follows.resize(n);
+    arrays_.resize(n);
+    coordinates_.resize(n);
+    for_scalars([&](std::uint32_t scalar, std::size_t a, std::uint32_t c, std::uint32_t home) {
+      const std::uint32_t e = next[home]++;
+      plan_.scalars[e] = scalar;
+      plan_.homes[e] = home;
+      plan_.follows[e] = aggregates_.follows[a];
+      arrays_[e] = a;
+      coordinates_[e] = c;
+    });
+  }
+
+  /// Of every family, in every aggregate and in all of them.
+  void find_centres() {
+    const std::size_t n = plan_.aggregates;
+    centres_.assign(families_.size() * (n + 1), Point{});
+    for (std::size_t k = 0; k < families_.size(); ++k) {
+      std::vector<std::array<double, 3>> counts(n + 1, Point{});
+      Point* const centres = centres_.data() + k * (n + 1);
+      for (std::uint32_t e = 0; e < plan_.entries(); ++e) {
+        if (arrays_[e] != families_[k].array || coordinates_[e] > 2) continue;
+        for (const std::size_t g : {std::size_t{plan_.homes[e]}, n}) {
+          centres[g][coordinates_[e]] += x_[plan_.scalars[e]];
+          counts[g][coordinates_[e]] += 1;
+        }
+      }
+      for (std::size_t g = 0; g <= n; ++g) {
+        for (std::size_t c = 0; c < 3; ++c) centres[g][c] /= std::max(counts[g][c], 1.0);
+      }
+    }
+  }
+  const Point& centre(std::size_t family, std::size_t aggregate) const {
+    return centres_[family * (plan_.aggregates + std::size_t{1}) + aggregate];
+  }
+
+  void fill_vectors() {
+    const std::size_t n = plan_.entries();
+    plan_.from.assign(plan_.functions * n, CoarsePlan::kNowhere);
+    plan_.offsets.assign(plan_.functions * n, 0.0);
+    for (std::size_t k = 0; k < families_.size(); ++k) {
+      const Family& family = families_[k];
+      for (std::size_t e = 0; e < n; ++e) {
+        if (arrays_[e] != family.array) continue;
+        const std::uint32_t c = coordinates_[e];
+        plan_.offsets[(family.first + c) * n + e] = 1;
+        for (std::uint32_t r = 0; r < family.rotations; ++r) {
+          const Turn t = turn(family.width, r, c);
+          if (t.sign == 0) continue;
+          const std::size_t at = (family.first + family.width + r) * n + e;
+          plan_.from[at] = (plan_.scalars[e] - c + t.from) | (t.sign < 0 ? CoarsePlan::kMinus : 0);
+          plan_.offsets[at] = -t.sign * centre(k, plan_.homes[e])[t.from];
+        }
+      }
+    }
+  }
+
+  /// A rotation about the centre of all is one about the aggregate's own, and a translation.
+  void fill_changes() {
+    const std::size_t n = plan_.aggregates, m = plan_.functions;
+    plan_.spread.assign(m * n * m, 0.0);
+    for (std::size_t f = 0; f < m; ++f) {
+      for (std::size_t g = 0; g < n; ++g) plan_.spread[(f * n + g) * m + f] = 1;
+    }
+    plan_.gather = plan_.spread;
+    for (std::size_t k = 0; k < families_.size(); ++k) {
+      const Family& family = families_[k];
+      for (std::uint32_t r = 0; r < family.rotations; ++r) {
+        for (std::uint32_t c = 0; c < family.width; ++c) {
+          const Turn t = turn(family.width, r, c);
+          const std::size_t rotation = family.first + family.width + r, shift = family.first + c;
+          for (std::size_t g = 0; g < n; ++g) {
+            const double by = t.sign * (centre(k, g)[t.from] - centre(k, n)[t.from]);
+            plan_.spread[(rotation * n + g) * m + shift] = by;
+            plan_.gather[(shift * n + g) * m + rotation] = -by;
+          }
+        }
+      }
+    }
+  }
+
+  void describe() {
+    std::uint32_t least = ~0u, most = 0;
+    for (std::size_t g = 0; g < plan_.aggregates; ++g) {
+      const std::uint32_t size = plan_.starts[g + 1] - plan_.starts[g];
+      least = std::min(least, size);
+      most = std::max(most, size);
+    }
+    plan_.why = std::to_string(plan_.aggregates) + " aggregates of " + std::to_string(least) +
+                " to " + std::to_string(most) + " unknowns, " + std::to_string(plan_.functions) +
+                " vectors on each";
+  }
+
+  const Model& model_;
+  std::span<const double> x_;
+  CoarsePlan& plan_;
+  Aggregates aggregates_;
+  std::vector<Family> families_;
+  std::vector<std::size_t> arrays_;         // by entry
+  std::vector<std::uint32_t> coordinates_;  // by entry
+  std::vector<Point> centres_;              // by family and aggregate
+};
+
+}  // namespace
+
+CoarsePlan plan_coarse_space(const Model& model, std::span<const double> x) {
+  CoarsePlan plan;
+  if (!model.lower.empty() || model.charts) {
+    plan.why =
+        model.charts ? "blocks move on manifolds" : "bounds hold other unknowns in each step";
+    return plan;
+  }
+  Planner(model, x, plan).run();
+  return plan;
+}
+
+}  // namespace topograd::runtime

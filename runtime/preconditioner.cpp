@@ -1,0 +1,77 @@
+// When a coarse space is made.
+#include <topograd/runtime/preconditioner.hpp>
+
+#include <utility>
+
+namespace topograd::runtime {
+namespace {
+
+/// Iterations before which nobody looks for aggregates.
+constexpr std::uint64_t kLeastIterations = 32;
+
+}  // namespace
+
+void CoarseControl::begin_solve() {
+  in_use_ = false;
+  fresh_ = true;
+  builds_ = 0;
+  products_ = iterations_ = 0;
+  failure_.clear();
+}
+
+void CoarseControl::model_changed() {
+  planned_ = in_use_ = false;
+  fresh_ = true;
+  plan_ = {};
+}
+
+bool CoarseControl::due(const Model& model, const std::function<std::vector<double>()>& x) {
+  if (asked_ == Preconditioner::block_jacobi) return false;
+  const bool at_once = asked_ == Preconditioner::two_level && fresh_;
+  if (!at_once && iterations_ < kLeastIterations) return false;
+  if (!planned_) {
+    plan_ = plan_coarse_space(model, x());
+    planned_ = true;
+    ++plans_;
+  }
+  return known() && (at_once || iterations_ >= plan_.products());
+}
+
+void CoarseControl::built() {
+  in_use_ = true;
+  fresh_ = false;
+  ++builds_;
+  iterations_ = 0;
+  products_ += plan_.products();
+  failure_.clear();
+}
+
+void CoarseControl::failed(std::string why) {
+  in_use_ = fresh_ = false;
+  iterations_ = 0;
+  products_ += plan_.products();
+  failure_ = std::move(why);
+}
+
+PreconditionerUse CoarseControl::use() const {
+  PreconditionerUse out{.builds = builds_, .products = products_};
+  const std::string asked = asked_ == Preconditioner::automatic ? "" : "asked for";
+  if (in_use_) {
+    out.kind = Preconditioner::two_level;
+    out.why = (asked.empty() ? "" : asked + "; ") + plan_.why + ", made " +
+              std::to_string(builds_) + (builds_ == 1 ? " time" : " times") + " by " +
+              std::to_string(plan_.products()) + " products each";
+  } else if (!failure_.empty()) {
+    out.why = failure_;
+  } else if (planned_ && !known()) {
+    out.why = "no coarse space: " + plan_.why;
+  } else if (planned_) {
+    out.why = "fewer iterations than the " + std::to_string(plan_.products()) +
+              " products that a coarse space takes";
+  } else {
+    out.why = asked_ == Preconditioner::automatic ? "few iterations" : "";
+  }
+  return out;
+}
+
+}  // namespace topograd::runtime
