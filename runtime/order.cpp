@@ -2,6 +2,7 @@
 #include <topograd/runtime/order.hpp>
 
 #include <topograd/ir/pages.hpp>
+#include <topograd/runtime/charts.hpp>
 #include <topograd/runtime/plan.hpp>
 
 #include <tbb/parallel_for.h>
@@ -460,6 +461,14 @@ OrderedModel reorder(const Model& model, const ModelOrder& order) {
   }
   if (!model.lower.empty()) order.apply(model.lower, out.model.lower);
   if (!model.upper.empty()) order.apply(model.upper, out.model.upper);
+  if (model.charts) {
+    auto charts = std::make_shared<Charts>(*model.charts);
+    for (Chart& chart : charts->all) {
+      for (std::uint32_t& first : chart.blocks) first = order.position[first];
+      std::ranges::sort(chart.blocks);
+    }
+    out.model.charts = std::move(charts);
+  }
   return out;
 }
 

@@ -48,6 +48,7 @@ constexpr runtime::StepRequest kExact{
     .lambda = 1e-4, .linear_tolerance = 1e-11, .max_linear_iterations = 5000};
 
 TEST_F(VulkanTwoLevel, StepsAndIterationsAreTheInterpreters) {
+  TG_NEEDS(float64);
   struct Row {
     const char* name;
     bool masked;
@@ -76,7 +77,7 @@ TEST_F(VulkanTwoLevel, StepsAndIterationsAreTheInterpreters) {
 
 TEST_F(VulkanTwoLevel, TakesAThirdOfTheIterations) {
   const OwnedModel m = pulled_sheet_model(24);
-  for (const Precision precision : {Precision::f64, Precision::f32}) {
+  for (const Precision precision : precisions()) {
     EngineOptions options{.precision = precision, .validation = true};
     const Outcome blocks = solve(runtime::vulkan::make_vulkan_engine, m, options, kLoose);
     options.preconditioner = Preconditioner::two_level;
@@ -87,6 +88,7 @@ TEST_F(VulkanTwoLevel, TakesAThirdOfTheIterations) {
 }
 
 TEST_F(VulkanTwoLevel, AutomaticBeginsWithBlocks) {
+  TG_NEEDS(float64);
   const OwnedModel m = pulled_sheet_model(24);
   const EngineOptions options{.validation = true, .preconditioner = Preconditioner::automatic};
   const Outcome two = solve(runtime::vulkan::make_vulkan_engine, m, options, kLoose, 2);

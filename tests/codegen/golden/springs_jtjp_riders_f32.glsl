@@ -58,11 +58,11 @@ bool tg_is_nan_f64(double x) {
   return magnitude > 0x7ff00000u || (magnitude == 0x7ff00000u && bits.x != 0u);
 }
 
-const uint NEXT_STATE = 20u;
+const uint NEXT_STATE = 21u;
 const uint ITERATIONS = 9u;
 const uint THRESHOLD = 12u;
 const uint MAX_ITERATIONS = 8u;
-const uint PREVIOUS_RZ = 21u;
+const uint PREVIOUS_RZ = 22u;
 const uint STATE = 0u;
 const uint RZ = 10u;
 const uint RR = 11u;

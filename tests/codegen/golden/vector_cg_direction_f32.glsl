@@ -29,11 +29,11 @@ bool tg_is_inf_f32(float x) { return (floatBitsToUint(x) & 0x7fffffffu) == 0x7f8
 // True for NaN, decided on the bits.
 bool tg_is_nan_f32(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
 
-const uint NEXT_STATE = 20u;
+const uint NEXT_STATE = 21u;
 const uint ITERATIONS = 9u;
 const uint THRESHOLD = 12u;
 const uint MAX_ITERATIONS = 8u;
-const uint PREVIOUS_RZ = 21u;
+const uint PREVIOUS_RZ = 22u;
 const uint STATE = 0u;
 const uint RZ = 10u;
 const uint RR = 11u;

@@ -44,9 +44,9 @@ bool tg_is_nan_f64(double x) {
 
 const uint STATE = 0u;
 const uint RZ = 10u;
-const uint NEXT_STATE = 20u;
+const uint NEXT_STATE = 21u;
 const uint ITERATIONS = 9u;
-const uint PREVIOUS_RZ = 21u;
+const uint PREVIOUS_RZ = 22u;
 
 shared double partial_sums[128];
 
@@ -75,8 +75,8 @@ double workgroup_broadcast(double value) {
   return workgroup_value;
 }
 
-const uint ALPHA = 22u;
-const uint PENDING = 23u;
+const uint ALPHA = 23u;
+const uint PENDING = 24u;
 
 void main() {
   double next_state = decision[STATE];

@@ -43,9 +43,9 @@ bool tg_is_nan_f64(double x) {
 
 const uint STATE = 0u;
 const uint RZ = 10u;
-const uint NEXT_STATE = 20u;
+const uint NEXT_STATE = 21u;
 const uint ITERATIONS = 9u;
-const uint PREVIOUS_RZ = 21u;
+const uint PREVIOUS_RZ = 22u;
 
 shared double partial_sums[128];
 
