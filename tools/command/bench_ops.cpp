@@ -25,7 +25,7 @@ using ops::OpOptions;
 constexpr std::uint64_t kLargest = 100'000'000, kLargestOnSoftware = 1'000'000;
 // Inputs, results and what is between of the hungriest operation, in bytes an element.
 constexpr std::uint64_t kBytesOfElement = 40;
-constexpr double kWarmUpMicroseconds = 250'000;
+constexpr double kWarmUpMicroseconds = 1'000'000;
 
 /// What operations read.
 struct Inputs {
