@@ -1,18 +1,16 @@
-// Internal: kernels that were written once and are kept for the process.
+// Internal: keys and numbers of the kernels of tensors.
 #include <topograd/ops/tensor/kernel_store.hpp>
 
+#include <topograd/ops/kernel_store.hpp>
+
 #include <bit>
-#include <mutex>
-#include <unordered_map>
 
 namespace topograd::ops::detail {
 
 const KernelText& stored_kernel(const std::string& key, const std::function<KernelText()>& make) {
-  static std::mutex mutex;
-  static std::unordered_map<std::string, KernelText> kernels;
-  const std::lock_guard lock(mutex);
-  const auto found = kernels.find(key);
-  return found != kernels.end() ? found->second : kernels.emplace(key, make()).first->second;
+  ir::Hash128 hash = key_of("tensor");
+  ir::add_bytes(hash, key.data(), key.size());
+  return kernel_for(hash, make);
 }
 
 std::array<std::uint32_t, 2> number_words(double number, bool wide) {
