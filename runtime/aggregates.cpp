@@ -1,6 +1,7 @@
 // Balls in the graph of blocks that share residuals.
 #include <topograd/runtime/aggregates.hpp>
 
+#include <topograd/runtime/block_numbers.hpp>
 #include <topograd/runtime/plan.hpp>
 
 #include <algorithm>
@@ -28,33 +29,7 @@ struct Touched {
   }
 };
 
-/// Blocks of all arrays, numbered one after the other.
-class Blocks {
- public:
-  explicit Blocks(std::span<const ParameterArray> arrays) : arrays_(arrays) {
-    for (const ParameterArray& a : arrays) {
-      first_.push_back(count_);
-      count_ += static_cast<std::uint32_t>(a.blocks);
-    }
-  }
-  std::uint32_t count() const { return count_; }
-  std::size_t array_of_scalar(std::uint32_t scalar) const {
-    std::size_t array = arrays_.size() - 1;
-    while (arrays_[array].offset > scalar) --array;
-    return array;
-  }
-  std::uint32_t at(std::uint32_t scalar) const {
-    const std::size_t k = array_of_scalar(scalar);
-    return first_[k] + static_cast<std::uint32_t>((scalar - arrays_[k].offset) / arrays_[k].width);
-  }
-
- private:
-  std::span<const ParameterArray> arrays_;
-  std::vector<std::uint32_t> first_;
-  std::uint32_t count_ = 0;
-};
-
-Touched touched_blocks(const Term& term, const Model& model, const Blocks& blocks) {
+Touched touched_blocks(const Term& term, const Model& model, const BlockNumbers& blocks) {
   Touched out;
   std::vector<std::uint32_t> slots;
   for (const SlotGroup& group : find_groups(*term.batch, model.arrays)) {
@@ -258,7 +233,7 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> find_edges(
 }  // namespace
 
 Aggregates find_aggregates(const Model& model, const MostAggregates& most) {
-  const Blocks blocks(model.arrays);
+  const BlockNumbers blocks(model.arrays);
   std::vector<Touched> terms;
   for (const Term& term : model.terms) {
     if (!term.energy && term.batch->size() > 0)

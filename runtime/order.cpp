@@ -2,6 +2,7 @@
 #include <topograd/runtime/order.hpp>
 
 #include <topograd/ir/pages.hpp>
+#include <topograd/runtime/block_numbers.hpp>
 #include <topograd/runtime/charts.hpp>
 #include <topograd/runtime/plan.hpp>
 
@@ -51,39 +52,15 @@ void each_share(std::uint32_t n, Work work) {
   });
 }
 
-/// Blocks of all arrays, numbered one after the other.
-class Blocks {
- public:
-  explicit Blocks(std::span<const ParameterArray> arrays) : arrays_(arrays) {
-    for (const ParameterArray& a : arrays) {
-      first_.push_back(count_);
-      count_ += static_cast<std::uint32_t>(a.blocks);
-    }
-  }
-  std::uint32_t count() const { return count_; }
-  std::uint32_t first(std::size_t array) const { return first_[array]; }
-  std::uint32_t of(std::size_t array, std::uint32_t scalar) const {
-    const ParameterArray& a = arrays_[array];
-    return first_[array] + (scalar - static_cast<std::uint32_t>(a.offset)) / a.width;
-  }
-
- private:
-  std::span<const ParameterArray> arrays_;
-  std::vector<std::uint32_t> first_;
-  std::uint32_t count_ = 0;
-};
-
 /// In a sample of a term's instances, the mean distance between blocks of one instance, or of one
 /// and the next if that is larger.
-double sampled_spread(const Term& term, std::span<const ParameterArray> arrays,
-                      const Blocks& blocks) {
+double sampled_spread(const Term& term, const BlockNumbers& blocks) {
   constexpr std::size_t kSamples = 2048;
   const ir::Batch& batch = *term.batch;
   if (batch.size() < 2) return 0;
   const auto block_at = [&](std::size_t row, std::uint32_t slot) {
     const std::uint32_t index = batch.index(row, slot);
-    std::size_t array = arrays.size() - 1;
-    while (arrays[array].offset > index) --array;
+    const std::size_t array = blocks.array_of_scalar(index);
     return static_cast<double>(blocks.of(array, index) - blocks.first(array));
   };
   double inside = 0, step = 0;
@@ -114,10 +91,10 @@ double weighted_mean(std::span<const Item> items, Size size, Measure measure) {
   return weight > 0 ? sum / weight : 0;
 }
 
-bool looks_local(const Model& model, const Blocks& blocks) {
+bool looks_local(const Model& model, const BlockNumbers& blocks) {
   const double mean = weighted_mean(
       std::span<const Term>(model.terms), [](const Term& t) { return t.batch->size(); },
-      [&](const Term& t) { return sampled_spread(t, model.arrays, blocks); });
+      [&](const Term& t) { return sampled_spread(t, blocks); });
   return mean * mean < kGood * blocks.count();
 }
 
@@ -133,7 +110,7 @@ struct Touched {
 };
 
 /// Empty if the term has coordinates that change between instances.
-Touched touched_blocks(const Term& term, const Model& model, const Blocks& blocks) {
+Touched touched_blocks(const Term& term, const Model& model, const BlockNumbers& blocks) {
   const std::vector<SlotGroup> groups = find_groups(*term.batch, model.arrays);
   if (groups.empty() || groups.front().array == kScalars) return {};
   Touched out{static_cast<std::uint32_t>(groups.size()), {}};
@@ -243,7 +220,7 @@ Numbers visit(const Neighbours& neighbours, std::uint32_t count) {
 
 /// New number of each block: those of an array keep to it, in the order of the visit.
 Numbers rank_in_arrays(std::span<const std::uint32_t> visited, const Model& model,
-                       const Blocks& blocks) {
+                       const BlockNumbers& blocks) {
   std::vector<std::uint32_t> next;
   for (std::size_t a = 0; a < model.arrays.size(); ++a) next.push_back(blocks.first(a));
   Numbers rank(visited.size());
@@ -315,7 +292,7 @@ std::vector<std::uint32_t> sort_rows(const Touched& t, std::span<const std::uint
   return rows;
 }
 
-std::vector<std::uint32_t> scalar_positions(const Model& model, const Blocks& blocks,
+std::vector<std::uint32_t> scalar_positions(const Model& model, const BlockNumbers& blocks,
                                             std::span<const std::uint32_t> rank) {
   std::vector<std::uint32_t> position(model.scalars);
   for (std::size_t a = 0; a < model.arrays.size(); ++a) {
@@ -421,7 +398,7 @@ void ModelOrder::undo(std::span<const double> ordered, std::span<double> x) cons
 
 ModelOrder find_order(const Model& model) {
   if (model.scalars < kSmall) return {};
-  const Blocks blocks(model.arrays);
+  const BlockNumbers blocks(model.arrays);
   if (looks_local(model, blocks)) return {};
   std::vector<Touched> terms;
   for (const Term& term : model.terms) {
