@@ -5,9 +5,8 @@
 #include <topograd/codegen/reflect.hpp>
 #include <topograd/codegen/shader_compiler.hpp>
 #include <topograd/ir/error.hpp>
-#include <topograd/runtime/disk_cache.hpp>
+#include <topograd/runtime/vulkan/module_cache.hpp>
 
-#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
@@ -57,21 +56,13 @@ void check_layout(const KernelText& text, const codegen::ModuleLayout& layout) {
                   std::to_string(layout.workgroup_size[0]));
 }
 
-std::optional<std::vector<std::uint32_t>> load(runtime::DiskCache& disk, ir::Hash128 key) {
-  const auto blob = disk.load("spirv", key);
-  if (!blob || blob->empty() || blob->size() % 4 != 0) return std::nullopt;
-  std::vector<std::uint32_t> words(blob->size() / 4);
-  std::memcpy(words.data(), blob->data(), blob->size());
-  return words;
-}
-
 }  // namespace
 
 vk::Kernel VulkanKernels::compile(const KernelText& text) {
   runtime::DiskCache& disk = device_->disk_cache();
   ir::Hash128 key = text.hash;
   key.add(1);  // another way to SPIR-V than that of solver kernels
-  std::optional<std::vector<std::uint32_t>> spirv = load(disk, key);
+  std::optional<std::vector<std::uint32_t>> spirv = vk::load_module(disk, key);
   const bool cached = spirv.has_value();
   if (!cached) {
     spirv = codegen::add_float_controls(
@@ -81,7 +72,7 @@ vk::Kernel VulkanKernels::compile(const KernelText& text) {
   const codegen::ModuleLayout layout = codegen::reflect(*spirv);
   check_features(text, layout, device_->info());
   check_layout(text, layout);
-  if (!cached) disk.store("spirv", key, std::as_bytes(std::span(*spirv)));
+  if (!cached) vk::store_module(disk, key, *spirv);
   return device_->kernel({.spirv = *spirv,
                           .name = text.name,
                           .storage_buffers = text.arguments,

@@ -4,6 +4,8 @@
 #include <topograd/codegen/reflect.hpp>
 #include <topograd/codegen/shader_compiler.hpp>
 #include <topograd/runtime/content_hash.hpp>
+#include <topograd/runtime/vulkan/module_cache.hpp>
+#include <topograd/runtime/vulkan/opened.hpp>
 #include <topograd/runtime/vulkan/resident_arrays.hpp>
 
 #include <algorithm>
@@ -63,6 +65,8 @@ class VulkanBackend final : public hybrid::DeviceBackend {
     if (!device_) device_ = open(options_);
     return device_;
   }
+  static std::vector<std::uint32_t> module(DiskCache& disk, const Hash128& source,
+                                           const DeviceProgram& program);
   Compiled compiled(Device& device, const DeviceProgram& program, RunReport& report);
   std::vector<std::shared_ptr<Buffer>> buffers(Device& device, const DeviceProgram& program,
                                                std::vector<Upload>& uploads, RunReport& report);
@@ -103,6 +107,17 @@ hybrid::Capabilities VulkanBackend::describe(const DeviceInfo& info) {
   return c;
 }
 
+std::vector<std::uint32_t> VulkanBackend::module(DiskCache& disk, const Hash128& source,
+                                                 const DeviceProgram& program) {
+  Hash128 key = source;
+  key.add(2);  // compiled as it is, unlike the solver's kernels and array operations
+  if (auto words = load_module(disk, key)) return *std::move(words);
+  std::vector<std::uint32_t> words =
+      codegen::compile({.name = program.name, .glsl = program.glsl, .includes = {}});
+  store_module(disk, key, words);
+  return words;
+}
+
 Compiled VulkanBackend::compiled(Device& device, const DeviceProgram& program, RunReport& report) {
   const Hash128 key = hash_text(program.glsl);
   {
@@ -113,8 +128,7 @@ Compiled VulkanBackend::compiled(Device& device, const DeviceProgram& program, R
     }
   }
   report.cold = true;
-  const std::vector<std::uint32_t> spirv =
-      codegen::compile({.name = program.name, .glsl = program.glsl, .includes = {}});
+  const std::vector<std::uint32_t> spirv = module(device.disk_cache(), key, program);
   const codegen::ModuleLayout layout = codegen::reflect(spirv);
   const std::size_t push = 8 + program.constants.size();
   if (layout.bindings.size() != program.arrays.size() || layout.push_constant_size != push) {
@@ -263,7 +277,8 @@ std::vector<hybrid::Figure> VulkanBackend::figures() const {
     const std::lock_guard lock(mutex_);
     device = device_;
   }
-  if (!device) return {};  // nothing has run there
+  if (!device) device = find_open(options_);  // solves may have run there
+  if (!device) return {};
   const MemoryStatistics memory = device->memory();
   const DiskCacheCounters disk = device->disk_cache().counters();
   const Counters counters = device->counters();

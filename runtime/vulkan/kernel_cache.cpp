@@ -5,12 +5,10 @@
 #include <topograd/codegen/reflect.hpp>
 #include <topograd/codegen/shader_compiler.hpp>
 #include <topograd/ir/error.hpp>
-#include <topograd/runtime/disk_cache.hpp>
+#include <topograd/runtime/vulkan/module_cache.hpp>
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -51,14 +49,6 @@ void require_features(const KernelSource& source, const DeviceInfo& device) {
   require(f.subgroup_arithmetic || !source.needs_subgroups, source, "subgroup arithmetic", device);
   const bool adds = sums_doubles(source) ? f.atomic_float64_add : f.atomic_float32_add;
   require(adds || !source.needs_atomic_float, source, "atomic addition of floats", device);
-}
-
-std::optional<std::vector<std::uint32_t>> load(DiskCache& disk, Hash128 key) {
-  const auto blob = disk.load("spirv", key);
-  if (!blob || blob->empty() || blob->size() % 4 != 0) return std::nullopt;
-  std::vector<std::uint32_t> words(blob->size() / 4);
-  std::memcpy(words.data(), blob->data(), blob->size());
-  return words;
 }
 
 }  // namespace
@@ -110,13 +100,13 @@ std::vector<std::uint32_t> KernelCache::module(const KernelSource& source,
                                                CompileAccount& account) {
   const Hash128 key = source.hash;
   DiskCache& disk = device_->disk_cache();
-  if (auto words = load(disk, key)) {
+  if (auto words = load_module(disk, key)) {
     account.count(&CompileStats::disk_hits);
     return *words;
   }
   std::vector<std::uint32_t> words = compile_checked(source);
   account.count(&CompileStats::compiled);
-  disk.store("spirv", key, std::as_bytes(std::span(words)));
+  store_module(disk, key, words);
   return words;
 }
 

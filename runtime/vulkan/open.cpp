@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include <topograd/runtime/vulkan/core.hpp>
+#include <topograd/runtime/vulkan/opened.hpp>
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -61,7 +62,7 @@ void save_at_exit() {
   }
 }
 
-std::shared_ptr<Device> find_open(const DeviceOptions& options) {
+std::shared_ptr<Device> find_among_open(const DeviceOptions& options) {
   const std::lock_guard lock(registry().mutex);
   std::erase_if(registry().entries, [](const auto& entry) { return entry.device.expired(); });
   for (const Registry::Entry& entry : registry().entries) {
@@ -101,7 +102,7 @@ std::shared_ptr<Device> open(const DeviceOptions& options) {
   const DeviceOptions full = resolved(options);
   sweep();
   const std::lock_guard lock(registry().opening);
-  if (auto device = find_open(full)) {
+  if (auto device = find_among_open(full)) {
     keep(full, device, false);
     return device;
   }
@@ -114,6 +115,10 @@ std::shared_ptr<Device> open(const DeviceOptions& options) {
   auto device = std::make_shared<Device>(std::move(core));
   keep(full, device, true);
   return device;
+}
+
+std::shared_ptr<Device> find_open(const DeviceOptions& options) {
+  return find_among_open(resolved(options));
 }
 
 void release_devices() {

@@ -10,6 +10,7 @@
 
 #include <topograd/ir/platform.hpp>
 #include <topograd/runtime/hybrid/state.hpp>
+#include <topograd/runtime/hybrid/training_data.hpp>
 
 #include "runtime/hybrid_device.hpp"
 
@@ -54,6 +55,34 @@ class StateTest : public testing::Test {
   std::string folder;
   double now = 0;
 };
+
+TEST(TrainingData, IsALineARunWithTextsInQuotes) {
+  Knowledge knowledge;
+  knowledge.training["gpu, \"big\""] = {
+      {{1, 2}, "map", 1000, {.operations = 3, .bytes = 8, .pattern = MemoryPattern::gather}, 12.5}};
+  knowledge.training["cpu"] = {};
+  EXPECT_EQ(
+      training_csv(knowledge),
+      "target,kernel,operation,size,operations,bytes,parallelism,reuse,pattern,us\n"
+      "\"gpu, \"\"big\"\"\",\"00000000000000010000000000000002\",\"map\",1000,3.0,8.0,1.0,1.0,"
+      "\"gather\",12.5\n");
+  EXPECT_EQ(training_json(knowledge), R"([
+ {
+  "target": "gpu, \"big\"",
+  "kernel": "00000000000000010000000000000002",
+  "operation": "map",
+  "size": 1000,
+  "operations": 3.0,
+  "bytes": 8.0,
+  "parallelism": 1.0,
+  "reuse": 1.0,
+  "pattern": "gather",
+  "us": 12.5
+ }
+]
+)");
+  EXPECT_EQ(training_json({}), "[]\n");
+}
 
 TEST_F(StateTest, NextProcessKnowsWhatThisOneLearned) {
   EXPECT_EQ(reason(*make()), Reason::unmeasured);

@@ -1,4 +1,5 @@
 // The hybrid executor on a Vulkan device: results, residency, lists, losses.
+#include <unistd.h>
 #include <vulkan/vulkan.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 
 #include "support/validation.hpp"
 
+#include <topograd/runtime/disk_cache.hpp>
 #include <topograd/runtime/vulkan/hybrid_backend.hpp>
 
 namespace topograd::test {
@@ -129,8 +131,28 @@ TEST_F(VulkanHybrid, SteadyStateAllocatesNothing) {
   Task* const list[] = {&task};
   executor->warm_up(list, 1);
   const std::uint64_t before = device_->memory().driver_allocations;
-  for (int k = 0; k < 100; ++k) executor->execute(task);
+  for (int k = 0; k < 1000; ++k) executor->execute(task);
   EXPECT_EQ(device_->memory().driver_allocations, before);
+}
+
+TEST_F(VulkanHybrid, ModulesAreKeptOnDisk) {
+  std::string source = kSaxpy;
+  source += "// " + std::to_string(::getpid()) + "\n";  // never compiled before
+  Saxpy task(1000);
+  DeviceProgram program = *task.program({0, 1000});
+  program.glsl = source;
+  const auto backend = vk::make_hybrid_backend(device_->options());
+  const runtime::DiskCacheCounters before = device_->disk_cache().counters();
+  backend->prepare(program);
+  const runtime::DiskCacheCounters made = device_->disk_cache().counters();
+  EXPECT_EQ(made.misses - before.misses, 1u);
+  EXPECT_EQ(made.writes - before.writes, 1u);
+  // Another backend, as in another process, which finds it.
+  vk::make_hybrid_backend(device_->options())->prepare(program);
+  const runtime::DiskCacheCounters found = device_->disk_cache().counters();
+  EXPECT_EQ(found.hits - made.hits, 1u);
+  EXPECT_EQ(found.misses, made.misses);
+  EXPECT_EQ(found.writes, made.writes);
 }
 
 TEST_F(VulkanHybrid, ListsAreOneDispatch) {

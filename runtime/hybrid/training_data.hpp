@@ -1,0 +1,17 @@
+// The rows that first guesses are fitted on, for people who fit their own.
+#pragma once
+
+#include <topograd/runtime/hybrid/scheduler.hpp>
+
+#include <string>
+
+namespace topograd::runtime::hybrid {
+
+/// A line a run, by target: target, kernel, operation, size, operations, bytes, parallelism, reuse,
+/// pattern, us; texts in quotes, after a line of these names.
+std::string training_csv(const Knowledge& knowledge);
+
+/// The same as an array of objects.
+std::string training_json(const Knowledge& knowledge);
+
+}  // namespace topograd::runtime::hybrid
