@@ -5,12 +5,14 @@
 #include <topograd/ir/error.hpp>
 #include <topograd/runtime/passes.hpp>
 #include <topograd/solver/asynchronous_state.hpp>
+#include <topograd/solver/evaluation_times.hpp>
 #include <topograd/solver/host/host_engine.hpp>
 #include <topograd/solver/linear/normal_equations.hpp>
 #include <topograd/solver/retrace.hpp>
 #include <topograd/solver/session.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -18,6 +20,8 @@ namespace topograd {
 namespace {
 
 using Vector = Eigen::VectorXd;
+using Kind = runtime::KernelKind;
+using Clock = std::chrono::steady_clock;
 
 std::span<double> span_of(Vector& v) { return {v.data(), static_cast<std::size_t>(v.size())}; }
 
@@ -56,6 +60,7 @@ struct Evaluator::Impl {
   runtime::Engine& engine() { return *session.engine; }
   void open(Session opened) {
     settle_begun();
+    times.clear();
     session = std::move(opened);
     follow_branches(session, "evaluator", problem, model, options, counts,
                     losses == Losses::applied);
@@ -131,13 +136,16 @@ struct Evaluator::Impl {
     return current;
   }
 
-  /// Runs `f` on the engine at x; once more on the CPU if a device fails that `automatic` had
-  /// chosen.
+  /// Runs `f`, an evaluation of this kind, on the engine at x; once more on the CPU if a device
+  /// fails that `automatic` had chosen.
   template <class F>
-  auto at(std::optional<Numbers> x, const F& f) {
+  auto at(runtime::KernelKind kind, std::optional<Numbers> x, const F& f) {
     try {
+      const Clock::time_point begin = Clock::now();
       move_to(x);
-      return f(engine());
+      auto result = f(engine());
+      teach(kind, begin);
+      return result;
     } catch (const Error& error) {
       if (!session.may_leave || !is_device_failure(error.code())) throw;
       open(take_over(model, options, error, session.route.get()));
@@ -146,25 +154,34 @@ struct Evaluator::Impl {
     }
   }
 
+  /// What the engine served that will serve in the long run.
+  void teach(runtime::KernelKind kind, Clock::time_point begin) {
+    if (!session.route || options.deterministic) return;
+    if (engine().backend() != session.planned_backend()) return;
+    const double us = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+    if (const auto median = times.add(kind, us, engine().stats().compile_wall_ms))
+      session.route->measured(kind, engine().backend() != "cpu", *median);
+  }
+
   double cost(std::optional<Numbers> x) {
-    return at(x, [](runtime::Engine& e) { return e.cost(); });
+    return at(Kind::cost, x, [](runtime::Engine& e) { return e.cost(); });
   }
   Vector residuals(std::optional<Numbers> x) {
-    return at(x, [&](runtime::Engine& e) {
+    return at(Kind::residual, x, [&](runtime::Engine& e) {
       Vector out = rows();
       e.residuals(span_of(out));
       return out;
     });
   }
   Vector gradient(std::optional<Numbers> x) {
-    return at(x, [&](runtime::Engine& e) {
+    return at(Kind::gradient, x, [&](runtime::Engine& e) {
       Vector out = scalars();
       e.gradient(span_of(out));
       return masked(std::move(out));
     });
   }
   Vector jvp(std::optional<Numbers> x, Numbers p) {
-    return at(x, [&](runtime::Engine& e) {
+    return at(Kind::jvp, x, [&](runtime::Engine& e) {
       check_size("p", p.size(), model.model.scalars);
       Vector out = rows();
       e.jvp(free_part(p), span_of(out));
@@ -172,7 +189,7 @@ struct Evaluator::Impl {
     });
   }
   Vector vjp(std::optional<Numbers> x, Numbers seeds) {
-    return at(x, [&](runtime::Engine& e) {
+    return at(Kind::vjp, x, [&](runtime::Engine& e) {
       check_size("seeds", seeds.size(), model.model.rows);
       Vector out = scalars();
       e.vjp(seeds, span_of(out));
@@ -180,7 +197,7 @@ struct Evaluator::Impl {
     });
   }
   Vector jtjp(std::optional<Numbers> x, Numbers p) {
-    return at(x, [&](runtime::Engine& e) {
+    return at(Kind::jtjp, x, [&](runtime::Engine& e) {
       check_size("p", p.size(), model.model.scalars);
       Vector out = scalars();
       e.jtjp(free_part(p), span_of(out));
@@ -189,7 +206,7 @@ struct Evaluator::Impl {
   }
 
   SparseMatrix jacobian(std::optional<Numbers> x) {
-    return at(x, [&](runtime::Engine& e) {
+    return at(Kind::jacobian, x, [&](runtime::Engine& e) {
       SparseMatrix out(static_cast<Eigen::Index>(model.model.rows),
                        static_cast<Eigen::Index>(model.model.scalars));
       std::vector<Eigen::Triplet<double>> entries;
@@ -241,22 +258,24 @@ struct Evaluator::Impl {
       const SparseMatrix J = jacobian(x);
       return SparseMatrix(J.transpose()) * J;
     }
-    at(x, [&](runtime::Engine& e) {
+    at(Kind::blocks, x, [&](runtime::Engine& e) {
       if (!normal) normal.emplace(model.model);
       normal->refresh(e);
+      return true;
     });
     return both_triangles(*normal);
   }
 
   SparseMatrix hessian(std::optional<Numbers> x, const HessianOptions& asked) {
-    at(x, [&](runtime::Engine& e) {
+    at(Kind::hessian, x, [&](runtime::Engine& e) {
       if (!second) second.emplace(model.model, true);
       second->refresh_hessian(e, asked.project_psd);
+      return true;
     });
     return both_triangles(*second);
   }
   Vector hvp(std::optional<Numbers> x, Numbers p) {
-    return at(x, [&](runtime::Engine& e) {
+    return at(Kind::hvp, x, [&](runtime::Engine& e) {
       check_size("p", p.size(), model.model.scalars);
       Vector out = scalars();
       e.hvp(free_part(p), span_of(out));
@@ -357,7 +376,8 @@ struct Evaluator::Impl {
   ProblemModel model;
   RetraceCounts counts;
   Session session;
-  std::string reason;  // as last asked for
+  EvaluationTimes times;  // of the session's engine
+  std::string reason;     // as last asked for
   Versions versions;
   std::vector<double> current;                   // scratch: one number a scalar
   std::vector<std::weak_ptr<AsyncState>> begun;  // perhaps not finished

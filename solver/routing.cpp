@@ -1,6 +1,7 @@
 // Placements as tasks of the hybrid executor.
 #include <topograd/solver/routing.hpp>
 
+#include <topograd/ir/program.hpp>
 #include <topograd/solver/device_engine.hpp>
 
 #include <algorithm>
@@ -33,6 +34,24 @@ ir::Hash128 kernel_of(const ProblemModel& model, const SolverOptions& options) {
   return hash;
 }
 
+/// Of one instance of what the residuals alone need: derivatives take more of the same.
+hybrid::Features features_of(const ProblemModel& model) {
+  double operations = 0, bytes = 0, instances = 0;
+  for (const runtime::Term& term : model.model.terms) {
+    const auto count = static_cast<double>(term.batch->size());
+    instances += count;
+    operations += count * static_cast<double>(ir::operation_count(term.topology->program));
+    bytes += count *
+             static_cast<double>(4 * term.batch->index_columns() + 8 * term.batch->data_columns() +
+                                 8 * term.topology->program.outputs.size());
+  }
+  hybrid::Features features{.pattern = hybrid::MemoryPattern::gather};
+  if (instances == 0) return features;
+  features.operations = operations / instances;
+  features.bytes = bytes / instances;
+  return features;
+}
+
 std::string reason_text(const hybrid::Decision& decision, const std::string& device) {
   char numbers[120];
   switch (decision.reason) {
@@ -62,14 +81,39 @@ Route::Route(const ProblemModel& model, const SolverOptions& options, const char
     : options_(options),
       operation_(operation),
       kernel_(kernel_of(model, options)),
-      instances_(model.instances()) {}
+      instances_(model.instances()),
+      features_(features_of(model)) {}
 
 hybrid::TaskShape Route::shape() const {
   return {.kernel = kernel_,
           .operation = operation_,
           .size = instances_,
           .minimum = options_.fallback_threshold,
-          .targets = std::uint64_t{1} << device_ | 1};
+          .targets = std::uint64_t{1} << device_ | 1,
+          .features = features_};
+}
+
+hybrid::TaskShape Route::shape(runtime::KernelKind kind) const {
+  hybrid::TaskShape task = shape();
+  task.kernel.add(1 + static_cast<std::uint64_t>(kind));
+  return task;
+}
+
+/// Nobody knows what will be asked for: what both sides have done says most about it.
+hybrid::TaskShape Route::decisive_shape() const {
+  hybrid::TaskShape best = shape();
+  if (device_ == hybrid::kCpu) return best;
+  const hybrid::Scheduler& scheduler = hybrid_executor().scheduler();
+  double longest = 0;
+  for (int k = 0; k <= static_cast<int>(runtime::KernelKind::hessian); ++k) {
+    const hybrid::TaskShape task = shape(static_cast<runtime::KernelKind>(k));
+    const hybrid::Prediction cpu = scheduler.predict(task, hybrid::kCpu);
+    if (!cpu.measured || !scheduler.predict(task, device_).measured) continue;
+    if (cpu.terms.work() <= longest) continue;
+    longest = cpu.terms.work();
+    best = task;
+  }
+  return best;
 }
 
 /// Adds the device where nobody has met it before.
@@ -87,7 +131,7 @@ Placement Route::decide(Placement rules, bool named, const DeviceFacts* facts) {
     device_ = target_of(*facts);
   }
   if (options_.backend != Backend::automatic || options_.deterministic) return rules;
-  hybrid::TaskShape task = shape();
+  hybrid::TaskShape task = decisive_shape();
   task.admit_software = named;
   if (rules.backend == Backend::cpu) task.targets = 1;
   decision_ = hybrid_executor().decide(task);
@@ -108,15 +152,21 @@ void Route::failed(const Error& failure) {
     executor.record_fallback(operation_, device_name_, failure);
 }
 
-void Route::measured(bool on_device, double step_us) {
-  const hybrid::Outcome outcome{.times = {.kernel = step_us}, .settled = true};
+void Route::measured(bool on_device, double step_us) { tell(shape(), on_device, step_us); }
+
+void Route::measured(runtime::KernelKind kind, bool on_device, double us) {
+  tell(shape(kind), on_device, us);
+}
+
+void Route::tell(const hybrid::TaskShape& task, bool on_device, double us) {
+  const hybrid::Outcome outcome{.times = {.kernel = us}, .settled = true};
   const std::size_t target = on_device ? device_ : hybrid::kCpu;
   if (on_device && device_ == hybrid::kCpu) return;
   if (decision_ && decision_->target == target) {
-    hybrid_executor().record(shape(), *decision_, outcome);
+    hybrid_executor().record(task, *decision_, outcome);
     decision_.reset();
   } else {
-    hybrid_executor().scheduler().record(shape(), target, outcome);
+    hybrid_executor().scheduler().record(task, target, outcome);
   }
 }
 

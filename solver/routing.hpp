@@ -18,8 +18,8 @@ namespace topograd {
 runtime::hybrid::Executor& hybrid_executor();
 
 /// The place of one solve or Evaluator as the process's executor decides it, and how it went there.
-/// Never used after the model has changed. What is not told before the end counts as having gone
-/// well, and teaches no times. One thread.
+/// Never used after the model's topologies have changed. What is not told before the end counts as
+/// having gone well, and teaches no times. One thread.
 class Route {
  public:
   /// `operation` for thresholds and statistics: a literal.
@@ -40,15 +40,22 @@ class Route {
   void failed(const Error& failure);
   /// Median time of one outer step, once things are warm, where all of them ran.
   void measured(bool on_device, double step_us);
+  /// Median time of one kind of evaluations. Of the kinds that both sides have been told of, the
+  /// one that takes longest decides for later Evaluators.
+  void measured(runtime::KernelKind kind, bool on_device, double us);
 
  private:
   runtime::hybrid::TaskShape shape() const;
+  runtime::hybrid::TaskShape shape(runtime::KernelKind kind) const;
+  runtime::hybrid::TaskShape decisive_shape() const;
+  void tell(const runtime::hybrid::TaskShape& task, bool on_device, double us);
   std::size_t target_of(const DeviceFacts& facts) const;
 
   const SolverOptions& options_;
   const char* operation_;
   ir::Hash128 kernel_;
   std::uint64_t instances_ = 0;
+  runtime::hybrid::Features features_;
   std::size_t device_ = runtime::hybrid::kCpu;  // target of the device that was looked at
   std::string device_name_ = "vulkan";
   std::optional<runtime::hybrid::Decision> decision_;

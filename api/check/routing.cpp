@@ -60,6 +60,7 @@ class Check {
       trace();
     }
     time_decisions();
+    report_.learned = executor_->scheduler().knowledge();
     return std::move(report_);
   }
 

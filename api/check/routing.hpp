@@ -1,6 +1,7 @@
 // Self-test of routing: does the hybrid executor send tasks to the side that is faster here?
 #pragma once
 
+#include <topograd/runtime/hybrid/scheduler.hpp>
 #include <topograd/solver/options.hpp>
 
 #include <cstdint>
@@ -34,6 +35,7 @@ struct RoutingReport {
   double median_task_us = 0;
   std::uint64_t explored = 0, wrong_results = 0;
   std::vector<RoutingTruth> truths;
+  runtime::hybrid::Knowledge learned;  ///< by the executor that decided
 
   /// right_share >= 0.95, time_over_oracle <= 0.05, decision_ns <= 1 µs or 1 % of the median task,
   /// and no wrong result.

@@ -10,6 +10,7 @@
 #include <topograd/solver/solve.hpp>
 
 #include <chrono>
+#include <map>
 #include <string>
 #include <thread>
 
@@ -96,6 +97,43 @@ TEST_F(VulkanRouting, DecidesByWhatItMeasured) {
     EXPECT_EQ(summary.why.find("cpu: \""), std::string::npos) << summary.why;
   }
   EXPECT_EQ(routed(hybrid::Reason::slower) + routed(hybrid::Reason::faster), 1u);
+}
+
+TEST_F(VulkanRouting, EvaluatorsTeachAndFollowWhatTheyTaught) {
+  const auto springs = problems::springs(20);
+  const auto hashes = [] {
+    std::map<ir::Hash128, std::size_t> out;
+    for (const hybrid::Knowledge::Kernel& kernel :
+         hybrid_executor().scheduler().knowledge().kernels) {
+      if (kernel.operation == "evaluate") out[kernel.hash] = kernel.targets.size();
+    }
+    return out;
+  };
+  for (const Backend backend : {Backend::cpu, Backend::vulkan}) {
+    SolverOptions forced = options_;
+    forced.backend = backend;
+    Evaluator e(springs->problem, forced);
+    for (int k = 0; k < 8; ++k) {
+      e.gradient();
+      if (k < 2) e.cost();  // too few to be told
+    }
+  }
+  const auto known = hashes();
+  EXPECT_EQ(known.size(), 1u) << "the gradient alone";
+  for (const auto& [hash, sides] : known) EXPECT_EQ(sides, 2u);
+  const std::uint64_t before = routed(hybrid::Reason::slower) + routed(hybrid::Reason::faster);
+  const Evaluator next(springs->problem, options_);
+  EXPECT_EQ(routed(hybrid::Reason::slower) + routed(hybrid::Reason::faster), before + 1)
+      << next.why();
+}
+
+TEST_F(VulkanRouting, DeterministicEvaluatorsTeachNothing) {
+  const auto springs = problems::springs(18);
+  options_.deterministic = true;
+  const std::uint64_t before = hybrid_executor().scheduler().lessons();
+  Evaluator e(springs->problem, options_);
+  for (int k = 0; k < 8; ++k) e.gradient();
+  EXPECT_EQ(hybrid_executor().scheduler().lessons(), before);
 }
 
 TEST_F(VulkanRouting, DeviceThatFailedIsLeftAlone) {

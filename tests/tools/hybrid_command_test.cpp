@@ -81,6 +81,26 @@ TEST(HybridCommand, ModelsMoveBetweenMachines) {
   EXPECT_NE(refused.err.find("format 7, expected 1"), std::string::npos) << refused.err;
 }
 
+TEST(HybridCommand, TrainingDataAreRowsOfRuns) {
+  const File csv(".csv"), json(".json");
+  for (const File* file : {&csv, &json}) {
+    const CommandResult result = topograd(
+        "solve springs --width 12 --quiet --max-iterations 6 --training-data " + file->path);
+    ASSERT_EQ(result.status, 0) << result.err;
+  }
+  const std::string text = text_of(csv.path);
+  EXPECT_EQ(
+      text.find("target,kernel,operation,size,operations,bytes,parallelism,reuse,pattern,us\n"), 0u)
+      << text;
+  const nlohmann::json rows = nlohmann::json::parse(text_of(json.path));
+  ASSERT_EQ(rows.size(), 1u) << "one solve";
+  EXPECT_EQ(rows[0]["target"], "cpu");
+  EXPECT_EQ(rows[0]["operation"], "solve");
+  EXPECT_GT(rows[0]["size"], 12 * 12);
+  EXPECT_GT(rows[0]["operations"], 3) << "of a spring";
+  EXPECT_GT(rows[0]["us"], 0);
+}
+
 TEST(HybridCommand, DamagedFilesAreColdStarts) {
   const CommandResult result = topograd("check corruption --json -");
   EXPECT_EQ(result.status, 0) << result.out << result.err;

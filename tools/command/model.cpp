@@ -2,6 +2,7 @@
 #include "command/model.hpp"
 
 #include "command/output.hpp"
+#include "command/telemetry.hpp"
 
 #include <topograd/ir/error.hpp>
 #include <topograd/runtime/hybrid/state.hpp>
@@ -47,12 +48,13 @@ std::string errors_of(const hybrid::Knowledge& knowledge) {
   return text;
 }
 
-void export_model(const std::string& path) {
+void export_model(const std::string& path, const std::string& training) {
   hybrid::KnowledgeFile file(folder());
   check(file);
   const std::optional<hybrid::Knowledge> known = file.load();
   if (!known) throw Error(ErrorCode::File, "model export: nothing has been learned yet");
   write_text(path, hybrid::to_json(*known));
+  write_training_data(training, *known);
   if (path == "-") return;
   std::cout << known->kernels.size() << " kernels\n" << errors_of(*known) << std::flush;
 }
@@ -76,7 +78,10 @@ void add_model(CLI::App& app) {
   auto path = std::make_shared<std::string>();
   CLI::App* out = model->add_subcommand("export", "Writes this machine's as JSON");
   out->add_option("FILE", *path, "- for standard output")->required();
-  out->callback([path] { export_model(*path); });
+  auto training = std::make_shared<std::string>();
+  out->add_option("--training-data", *training,
+                  "file for the runs behind first guesses: CSV, or JSON if it ends in .json");
+  out->callback([path, training] { export_model(*path, *training); });
   auto paths = std::make_shared<std::vector<std::string>>();
   CLI::App* in =
       model->add_subcommand("merge", "Takes what others exported; what was measured here stays");

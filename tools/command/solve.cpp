@@ -34,7 +34,7 @@ namespace {
 struct Arguments {
   ProblemArguments problem;
   SolverArguments solver;
-  std::string out, json, report, metrics, trace;
+  std::string out, json, report, metrics, trace, training;
   std::string command;  // how this was called
   bool quiet = false;
   std::vector<std::string> peers;
@@ -63,6 +63,7 @@ void solve_many(const Arguments& arguments) {
     write_text(arguments.report, html_set_report(json, page_head(arguments)));
   write_json(arguments.json, json);
   write_metrics(arguments.metrics);
+  write_training_data(arguments.training);
 }
 
 SolverOptions options_of(const Arguments& arguments, const NamedProblem& named) {
@@ -180,6 +181,7 @@ void solve_problem(const Arguments& arguments) {
   if (!arguments.report.empty()) write_page(arguments, *named, summary, peers, png);
   write_metrics(arguments.metrics);
   write_trace(arguments.trace, summary);
+  write_training_data(arguments.training);
   if (arguments.json.empty()) return;
   nlohmann::ordered_json json = json_of(summary, *named);
   json["unread_blocks"] = unread.size();
@@ -221,6 +223,9 @@ void add_solve(CLI::App& app) {
                       "file for what was counted: Prometheus text, or JSON if it ends in .json");
   command->add_option("--trace", arguments->trace,
                       "file for a trace to open in Perfetto or chrome://tracing");
+  command->add_option("--training-data", arguments->training,
+                      "file for the runs that first guesses are fitted on: CSV, or JSON if it ends "
+                      "in .json");
   command->add_flag("--quiet", arguments->quiet, "print no summary");
   command->callback([arguments, command] {
     arguments->command = line_of(*command);

@@ -4,6 +4,7 @@
 #include "command/output.hpp"
 
 #include <topograd/runtime/hybrid/metrics.hpp>
+#include <topograd/runtime/hybrid/training_data.hpp>
 #include <topograd/solver/routing.hpp>
 
 namespace topograd::command {
@@ -51,6 +52,15 @@ void write_metrics(const std::string& path) {
   if (path.empty()) return;
   const runtime::hybrid::Executor& executor = hybrid_executor();
   write_text(path, path.ends_with(".json") ? metrics_json(executor) : prometheus_text(executor));
+}
+
+void write_training_data(const std::string& path, const runtime::hybrid::Knowledge& knowledge) {
+  if (path.empty()) return;
+  write_text(path, path.ends_with(".json") ? training_json(knowledge) : training_csv(knowledge));
+}
+
+void write_training_data(const std::string& path) {
+  if (!path.empty()) write_training_data(path, hybrid_executor().scheduler().knowledge());
 }
 
 void write_trace(const std::string& path, const Summary& summary) {

@@ -1,6 +1,7 @@
 // Files that a solve leaves for dashboards and trace viewers.
 #pragma once
 
+#include <topograd/runtime/hybrid/scheduler.hpp>
 #include <topograd/solver/summary.hpp>
 
 #include <string>
@@ -10,6 +11,12 @@ namespace topograd::command {
 /// What the executor of this process counted: Prometheus text, JSON for a path that ends in .json,
 /// - for standard output. Does nothing for an empty path. Throws Error{File}.
 void write_metrics(const std::string& path);
+
+/// The rows that first guesses are fitted on: CSV, JSON for a path that ends in .json, - for
+/// standard output. Does nothing for an empty path. Throws Error{File}.
+void write_training_data(const std::string& path, const runtime::hybrid::Knowledge& knowledge);
+/// The same of the executor of this process.
+void write_training_data(const std::string& path);
 
 /// The phases and steps of a solve, in the lanes of what ran them, as a Chrome trace. Does nothing
 /// for an empty path. Throws Error{File}.
