@@ -7,7 +7,9 @@
 #include <topograd/ir/platform.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
+#include <random>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -17,8 +19,9 @@ namespace {
 
 namespace vulkan = runtime::vulkan;
 
-constexpr double kSilentSeconds = 120;  // of a child, whose waits are bounded
-constexpr std::size_t kInBatch = 200;   // injections of one process
+constexpr double kSilentSeconds = 120;     // of a child, whose waits are bounded
+constexpr std::size_t kInBatch = 200;      // injections of one process
+constexpr std::size_t kInShortBatch = 10;  // where time is short
 constexpr std::size_t kShown = 40;
 
 /// In the parent, which never opens a device.
@@ -39,7 +42,12 @@ class Check {
     if (error_) throw *error_;
     if (!end.well()) fail(report_.crashed, "without failures", describe(end));
     plan();
-    for (std::size_t next = 0; next < plan_.size();) next = batch(next);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto late = [&] {
+      const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+      return options_.seconds > 0 && spent.count() > options_.seconds;
+    };
+    for (std::size_t next = 0; next < plan_.size() && !late();) next = batch(next);
     const bool automatic = !options_.backend || *options_.backend == Backend::automatic;
     for (const bool persistent : {false, true}) {
       if (!automatic) break;
@@ -84,6 +92,8 @@ class Check {
         }
       }
     }
+    report_.planned = plan_.size();
+    if (options_.seconds > 0) std::ranges::shuffle(plan_, std::mt19937_64(1));
   }
 
   std::set<std::uint64_t> chosen(std::uint64_t uses) const {
@@ -99,7 +109,8 @@ class Check {
   /// Runs injections from `first` on; gives the next one. A process that dies has run the one that
   /// it had begun.
   std::size_t batch(std::size_t first) {
-    const std::size_t size = std::min(kInBatch, plan_.size() - first);
+    const std::size_t most = options_.seconds > 0 ? kInShortBatch : kInBatch;
+    const std::size_t size = std::min(most, plan_.size() - first);
     const auto part = std::span<const Injection>(plan_).subspan(first, size);
     running_.reset();
     next_ = first;

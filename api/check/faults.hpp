@@ -15,6 +15,7 @@ struct FaultOptions {
   std::optional<Backend> backend;  ///< automatic or vulkan; otherwise both
   bool full = false;               ///< every use of each call, not the first, middle and last one
   std::string device;              ///< index or name; empty as everywhere
+  double seconds = 0;              ///< after which no further batch begins; 0: all of them
 };
 
 /// A solve of many steps whose device is lost in the middle.
@@ -27,6 +28,7 @@ struct LostSolve {
 
 struct FaultReport {
   std::string device;
+  std::uint64_t planned = 0;
   std::uint64_t injections = 0;     ///< that were reached
   std::uint64_t right_answers = 0;  ///< of them
   std::uint64_t typed_errors = 0;   ///< of them: under `vulkan`, of a code that failures have

@@ -1,4 +1,5 @@
 // check faults and soak as users run them.
+#include "support/paths.hpp"
 #include "tools/run_command.hpp"
 
 #include <gtest/gtest.h>
@@ -52,6 +53,21 @@ TEST(FaultsCommand, EveryFailureEndsInTheRightAnswerOrATypedError) {
     EXPECT_LT(solve["steps_on_device"], solve["steps"]);
     EXPECT_LE(solve["repeated_steps"], 2);
   }
+}
+
+TEST(StartCommand, CachesLeaveLittleOfWhatCompilingCost) {
+  const std::string spot = (source_dir() / "samples/data/spot.obj").string();
+  const CommandResult result = topograd("check start --json - --mesh " + spot);
+  ASSERT_TRUE(result.status == 0 || result.status == 1) << result.err;
+  const nlohmann::json found = nlohmann::json::parse(result.out);
+  if (found["device"] == "") GTEST_SKIP() << "no device";
+  EXPECT_EQ(result.status, 0) << found.dump(2);
+  EXPECT_LE(found["second_over_first"], 0.1);
+  EXPECT_GT(found["first_process"]["spirv_ms"], found["second_process"]["spirv_ms"]);
+  EXPECT_GT(found["first_call_ms"], 2 * found["warm_call_ms"].get<double>());
+  EXPECT_GT(found["warm_up_ms"], found["first_call_after_warm_up_ms"]);
+  EXPECT_LT(found["first_call_after_warm_up_ms"], found["first_call_ms"]);
+  EXPECT_LT(found["first_call_of_second_process_ms"], found["first_call_ms"]);
 }
 
 TEST(SoakCommand, NothingGrows) {

@@ -1,8 +1,10 @@
 // topograd check: self-tests of ops, random programs and gradients on this machine's devices.
 #include "command/check_faults.hpp"
+#include "command/check_start.hpp"
 #include "command/commands.hpp"
 #include "command/named_problem.hpp"
 #include "command/output.hpp"
+#include "command/telemetry.hpp"
 
 #include <topograd/api/check/corruption.hpp>
 #include <topograd/api/check/gradients.hpp>
@@ -156,7 +158,7 @@ void check_gradients(const Arguments& arguments) {
 }
 
 struct RoutingArguments {
-  std::string backend, json;
+  std::string backend, json, training;
   check::RoutingOptions options;
 };
 
@@ -196,6 +198,7 @@ void check_routing(const RoutingArguments& arguments) {
                 static_cast<unsigned long long>(found.tasks), 100 * found.right_share,
                 100 * found.time_over_oracle, found.decision_ns, found.broken() ? "  BROKEN" : "");
   text += found.device.empty() ? "no device: nothing to decide\n" : line;
+  write_training_data(arguments.training, found.learned);
   Arguments out;
   out.json = arguments.json;
   finish(out, text, report);
@@ -237,6 +240,8 @@ void add_routing(CLI::App& check) {
   command->add_option("--seconds", arguments->options.seconds, "for all of it (20)");
   command->add_option("--seed", arguments->options.seed, "of the trace (1)");
   command->add_option("--json", arguments->json, "file for the report, - for standard output");
+  command->add_option("--training-data", arguments->training,
+                      "file for the runs behind first guesses: CSV, or JSON if it ends in .json");
   command->callback([arguments] { check_routing(*arguments); });
 }
 
@@ -269,6 +274,7 @@ void add_check(CLI::App& app) {
   add_corruption(*command);
   add_check_faults(*command);
   add_check_soak(*command);
+  add_check_start(*command);
 }
 
 }  // namespace topograd::command

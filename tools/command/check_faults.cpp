@@ -28,6 +28,7 @@ ordered_json describe(const check::FaultReport& found) {
   ordered_json report = {{"check", "faults"},
                          {"broken", found.broken()},
                          {"device", found.device},
+                         {"planned", found.planned},
                          {"injections", found.injections},
                          {"right_answers", found.right_answers},
                          {"typed_errors", found.typed_errors},
@@ -51,12 +52,12 @@ ordered_json describe(const check::FaultReport& found) {
 
 std::string text_of(const check::FaultReport& found) {
   const auto n = [](std::uint64_t count) { return std::to_string(count); };
-  std::string text = n(found.injections) + " injections into " + n(found.calls.size()) +
-                     " calls: " + n(found.right_answers) + " right answers (" + n(found.fallbacks) +
-                     " fallbacks counted), " + n(found.typed_errors) + " typed errors, " +
-                     n(found.wrong) + " wrong, " + n(found.crashed) + " crashed, " +
-                     n(found.leaked) + " leaked, " + n(found.miscounted) + " miscounted; " +
-                     n(found.not_reached) + " not reached\n";
+  std::string text =
+      n(found.injections) + " of " + n(found.planned) + " injections into " +
+      n(found.calls.size()) + " calls: " + n(found.right_answers) + " right answers (" +
+      n(found.fallbacks) + " fallbacks counted), " + n(found.typed_errors) + " typed errors, " +
+      n(found.wrong) + " wrong, " + n(found.crashed) + " crashed, " + n(found.leaked) +
+      " leaked, " + n(found.miscounted) + " miscounted; " + n(found.not_reached) + " not reached\n";
   for (const check::LostSolve& solve : found.lost) {
     text += "device lost after " + n(solve.steps_on_device) + " of " + n(solve.steps) + " steps, " +
             n(solve.repeated_steps) + " repeated: " + (solve.right ? "right" : "WRONG") + "\n";
@@ -132,6 +133,8 @@ void add_check_faults(CLI::App& check) {
   command->add_flag("--full", arguments->options.full,
                     "every use of each call; otherwise the first, middle and last one");
   command->add_option("--device", arguments->options.device, "index or name of a Vulkan device");
+  command->add_option("--seconds", arguments->options.seconds,
+                      "as many as fit, in a random order (all of them)");
   command->add_option("--json", arguments->json, "file for the report, - for standard output");
   command->callback([arguments] { run(*arguments); });
 }

@@ -1,0 +1,220 @@
+// topograd check start: what compiling costs a first call, and what caches leave of it.
+#include "command/check_start.hpp"
+
+#include "command/commands.hpp"
+#include "command/named_problem.hpp"
+#include "command/output.hpp"
+
+#include <topograd/api/check/folder.hpp>
+#include <topograd/api/check/known_answers.hpp>
+#include <topograd/ir/error.hpp>
+#include <topograd/ir/platform.hpp>
+#include <topograd/runtime/hybrid/executor.hpp>
+#include <topograd/solver/device_engine.hpp>
+#include <topograd/solver/solve.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace topograd::command {
+namespace {
+
+using nlohmann::ordered_json;
+namespace hybrid = runtime::hybrid;
+using Tell = std::function<void(const std::string&)>;
+
+constexpr std::size_t kItems = 100'000;
+constexpr int kWarmCalls = 20, kWarmSolves = 3, kSecondProcesses = 3;
+constexpr double kSilentSeconds = 300;
+// Of what compiling took the first process, in the second.
+constexpr double kMostOfFirst = 0.1;
+
+struct Arguments {
+  std::string backend, device, mesh, json;
+};
+
+double milliseconds_of(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+      .count();
+}
+
+double median_of(int count, const std::function<void()>& work) {
+  std::vector<double> ms;
+  for (int k = 0; k < count; ++k) ms.push_back(milliseconds_of(work));
+  std::ranges::sort(ms);
+  return ms[ms.size() / 2];
+}
+
+/// In a child process: its caches, and those of drivers, are in `folder` alone.
+void keep_caches_in(const std::filesystem::path& folder) {
+  for (const char* name : {"TOPOGRAD_CACHE_DIR", "MESA_SHADER_CACHE_DIR",
+                           "__GL_SHADER_DISK_CACHE_PATH", "CUDA_CACHE_PATH"}) {
+    const std::filesystem::path own = folder / name;
+    std::filesystem::create_directories(own);
+    std::filesystem::permissions(own, std::filesystem::perms::owner_all);
+    platform::set_environment(name, own.string());
+  }
+  platform::set_environment("MESA_SHADER_CACHE_DISABLE", "0");
+  platform::set_environment("TOPOGRAD_HYBRID_STATE", "none");
+  platform::set_environment("TOPOGRAD_VALIDATION", "0");
+}
+
+/// Calls of one task of the hybrid executor.
+ordered_json time_calls(const Arguments& arguments, bool warm_up) {
+  hybrid::Executor executor(hybrid::HybridOptions{.admit_software = true});
+  add_devices(executor, {.device = arguments.device});
+  check::Lines task(kItems, hybrid::Override::device);
+  hybrid::Task* const list[] = {&task};
+  const auto call = [&] { executor.execute(task); };
+  ordered_json times;
+  if (warm_up) times["warm_up_ms"] = milliseconds_of([&] { executor.warm_up(list); });
+  times["first_call_ms"] = milliseconds_of(call);
+  times["warm_call_ms"] = median_of(kWarmCalls, call);
+  if (!task.right()) throw Error(ErrorCode::Internal, "check start: a wrong answer");
+  return times;
+}
+
+/// A solve, and the same again, for which everything has been made.
+ordered_json time_solves(const Arguments& arguments) {
+  ProblemArguments wanted{.name = "arap", .mesh = arguments.mesh};
+  if (arguments.mesh.empty()) wanted.icosphere = 3;
+  SolverOptions options{.backend = Backend::vulkan, .device = arguments.device};
+  options.max_iterations = 1;
+  options.max_linear_iterations = 5;  // kernels are the same for any number
+  Summary first;
+  const auto solve_fresh = [&](Summary* out) {
+    const std::unique_ptr<NamedProblem> named = make_problem(wanted);
+    return milliseconds_of([&] {
+      const Summary summary = solve(named->problem(), options);
+      if (out) *out = summary;
+    });
+  };
+  const double first_ms = solve_fresh(&first);
+  double warm_ms = solve_fresh(nullptr);
+  for (int k = 1; k < kWarmSolves; ++k) warm_ms = std::min(warm_ms, solve_fresh(nullptr));
+  return {{"device", first.device},
+          {"first_solve_ms", first_ms},
+          {"warm_solve_ms", warm_ms},
+          {"compile_ms", std::max(0.0, first_ms - warm_ms)},
+          {"glsl_ms", first.times.glsl_ms},
+          {"spirv_ms", first.times.spirv_ms},
+          {"pipeline_ms", first.times.pipeline_ms}};
+}
+
+/// What a child process says, or the error that it ended with.
+ordered_json in_a_process(const std::filesystem::path& caches,
+                          const std::function<ordered_json()>& work) {
+  std::string said;
+  const platform::ChildEnd end = platform::run_child(
+      [&](const Tell& tell) {
+        keep_caches_in(caches);
+        try {
+          tell(work().dump());
+        } catch (const Error& error) {
+          tell(ordered_json{{"code", static_cast<int>(error.code())}, {"error", error.what()}}
+                   .dump());
+        }
+      },
+      [&](const std::string& line) { said = line; }, kSilentSeconds);
+  if (!end.well() || said.empty())
+    throw Error(ErrorCode::Internal, "check start: a process ended with status " +
+                                         std::to_string(end.status) + ", signal " +
+                                         std::to_string(end.signal));
+  ordered_json out = ordered_json::parse(said);
+  if (out.contains("error"))
+    throw Error(static_cast<ErrorCode>(out["code"].get<int>()), out["error"].get<std::string>());
+  return out;
+}
+
+ordered_json measure(const Arguments& arguments) {
+  const check::Folder folder("start");
+  const std::filesystem::path kept = folder.path() / "kept", other = folder.path() / "other";
+  const auto calls_and_solves = [&] {
+    return ordered_json{{"calls", time_calls(arguments, false)}, {"solve", time_solves(arguments)}};
+  };
+  const ordered_json first = in_a_process(kept, calls_and_solves);
+  // The best of some: what else runs here only adds.
+  ordered_json second = in_a_process(kept, calls_and_solves);
+  for (int k = 1; k < kSecondProcesses; ++k) {
+    ordered_json again_there = in_a_process(kept, calls_and_solves);
+    if (again_there["solve"]["compile_ms"] < second["solve"]["compile_ms"])
+      second = std::move(again_there);
+  }
+  const ordered_json warmed = in_a_process(other, [&] { return time_calls(arguments, true); });
+  const double compile = first["solve"]["compile_ms"], again = second["solve"]["compile_ms"];
+  ordered_json report = {{"check", "start"},
+                         {"broken", again > kMostOfFirst * compile},
+                         {"device", first["solve"]["device"]},
+                         {"first_call_ms", first["calls"]["first_call_ms"]},
+                         {"warm_call_ms", first["calls"]["warm_call_ms"]},
+                         {"first_call_after_warm_up_ms", warmed["first_call_ms"]},
+                         {"warm_up_ms", warmed["warm_up_ms"]},
+                         {"first_call_of_second_process_ms", second["calls"]["first_call_ms"]},
+                         {"first_process", first["solve"]},
+                         {"second_process", second["solve"]},
+                         {"second_over_first", compile > 0 ? again / compile : 0}};
+  return report;
+}
+
+std::string text_of(const ordered_json& report) {
+  const auto ms = [](const ordered_json& number) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%.2f ms", number.get<double>());
+    return std::string(text);
+  };
+  char share[40];
+  std::snprintf(share, sizeof share, "%.1f %%", 100 * report["second_over_first"].get<double>());
+  return "first call " + ms(report["first_call_ms"]) + ", warm call " + ms(report["warm_call_ms"]) +
+         ", first call after warm_up " + ms(report["first_call_after_warm_up_ms"]) +
+         ", first call of a second process " + ms(report["first_call_of_second_process_ms"]) +
+         "\nfirst solve of arap: " + ms(report["first_process"]["compile_ms"]) +
+         " more than later ones, in a second process " +
+         ms(report["second_process"]["compile_ms"]) + ": " + share +
+         (report["broken"].get<bool>() ? "  BROKEN" : "") + "\n";
+}
+
+void run(const Arguments& arguments) {
+  ordered_json report;
+  try {
+    if (arguments.backend == "cpu") throw Error(ErrorCode::NoDevice, "backend cpu");
+    report = measure(arguments);
+  } catch (const Error& error) {
+    // Without a device there is nothing to compile.
+    const bool absent = error.code() == ErrorCode::NoLoader ||
+                        error.code() == ErrorCode::NoDriver || error.code() == ErrorCode::NoDevice;
+    if (arguments.backend == "vulkan" || !absent) throw;
+    report = {{"check", "start"}, {"broken", false}, {"device", ""}};
+  }
+  if (arguments.json != "-")
+    std::cout << (report["device"] == "" ? "no device: nothing to compile\n" : text_of(report))
+              << std::flush;
+  write_json(arguments.json, report);
+  if (report["broken"].get<bool>()) throw BoundBroken{};
+}
+
+}  // namespace
+
+void add_check_start(CLI::App& check) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command =
+      check.add_subcommand("start", "What compiling costs a process, and the one after it");
+  command->add_option("--backend", arguments->backend,
+                      "vulkan: without a device that is an error; cpu: nothing is compiled");
+  command->add_option("--device", arguments->device, "index or name of a Vulkan device");
+  command->add_option("--mesh", arguments->mesh, "OBJ file for arap; otherwise an icosphere");
+  command->add_option("--json", arguments->json, "file for the report, - for standard output");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace topograd::command
