@@ -10,11 +10,16 @@ namespace topograd::runtime::vulkan {
 namespace {
 
 constexpr std::uint64_t kGranule = 256;  // bytes; no driver aligns storage buffers further
-constexpr std::uint64_t kBlockBytes = std::uint64_t{64} << 20;
-constexpr std::uint64_t kStagingBlockBytes = std::uint64_t{16} << 20;
+// Blocks are this share of what there is of their kind, so that the last one's rest is little of
+// it.
+constexpr std::uint64_t kBlockShare = 32;
+constexpr std::uint64_t kLeastBlockBytes = std::uint64_t{256} << 10;
+constexpr std::uint64_t kMostBlockBytes = std::uint64_t{64} << 20;
 // A slot over this part of a block gets a block of its own, so that it can be given back alone.
 constexpr std::uint64_t kOwnBlockShare = 4;
-constexpr std::uint64_t kFineFrom = std::uint64_t{16} << 20;
+constexpr std::uint64_t kClasses = 32;  // an octave
+// A pooled slot serves a request if it is larger by this part of it at most.
+constexpr std::uint64_t kLooseShare = 8;
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t step) {
   return (value + step - 1) / step * step;
@@ -70,9 +75,8 @@ bool is_out_of_memory(const Error& error) {
 }  // namespace
 
 std::uint64_t size_class(std::uint64_t size) {
-  const std::uint64_t octave = std::bit_floor(std::max(size, kGranule));
-  const std::uint64_t step = octave / (size >= kFineFrom ? 16 : 4);
-  return round_up(round_up(size, std::max<std::uint64_t>(step, 1)), kGranule);
+  return round_up(std::max<std::uint64_t>(size, 1),
+                  std::max(std::bit_floor(size) / kClasses, kGranule));
 }
 
 BufferState::~BufferState() {
@@ -147,10 +151,12 @@ std::shared_ptr<BufferState> MemoryPools::take(std::uint64_t size, MemoryKind ki
 // A pooled slot, or a new one; with memory exhausted, a new one after everything idle is given
 // back.
 Slot MemoryPools::acquire(const Request& request) {
-  std::vector<Slot>& pooled = free_[slot_of(request.kind)][request.rounded];
-  if (!pooled.empty()) {
-    Slot slot = std::move(pooled.back());
-    pooled.pop_back();
+  FreeList& free = free_[slot_of(request.kind)];
+  const std::uint64_t most = request.rounded + request.rounded / kLooseShare;
+  for (auto at = free.lower_bound(request.rounded); at != free.end() && at->first <= most; ++at) {
+    if (at->second.empty()) continue;
+    Slot slot = std::move(at->second.back());
+    at->second.pop_back();
     ++statistics_.pool_hits;
     return slot;
   }
@@ -192,7 +198,10 @@ std::string MemoryPools::figures(const Request& request) const {
 }
 
 std::uint64_t MemoryPools::block_bytes(MemoryKind kind) const {
-  const std::uint64_t wanted = kind == MemoryKind::Device ? kBlockBytes : kStagingBlockBytes;
+  std::uint64_t there = 0;
+  for (const Block& block : blocks_[slot_of(kind)]) there += block.size;
+  const std::uint64_t wanted = std::clamp(round_up(there / kBlockShare, kLeastBlockBytes),
+                                          kLeastBlockBytes, kMostBlockBytes);
   return std::min(wanted, core_.info.limits.max_allocation_size);
 }
 
@@ -212,14 +221,14 @@ Slot MemoryPools::make(std::uint64_t size, MemoryKind kind) {
 
 std::list<Block>::iterator MemoryPools::find_block(const vk::MemoryRequirements& needs,
                                                    MemoryKind kind) {
-  const std::uint64_t common = block_bytes(kind);
-  if (needs.size > common / kOwnBlockShare) return allocate(needs.size, kind);
   std::list<Block>& blocks = blocks_[slot_of(kind)];
   const std::uint64_t step = std::max(kGranule, needs.alignment);
   const auto fits = std::ranges::find_if(blocks, [&](const Block& block) {
-    return block.size == common && round_up(block.used, step) + needs.size <= block.size;
+    return round_up(block.used, step) + needs.size <= block.size;
   });
-  return fits != blocks.end() ? fits : allocate(common, kind);
+  if (fits != blocks.end()) return fits;
+  const std::uint64_t common = block_bytes(kind);
+  return allocate(needs.size > common / kOwnBlockShare ? needs.size : common, kind);
 }
 
 std::list<Block>::iterator MemoryPools::allocate(std::uint64_t size, MemoryKind kind) {

@@ -53,8 +53,8 @@ struct BufferState {
   ~BufferState();
 };
 
-/// The class that a size is rounded up to: four classes an octave (16 above 16 MiB), multiples of
-/// 256 bytes.
+/// The class that a size is rounded up to: multiples of 256 bytes, 32 classes an octave, so that
+/// little is lost to rounding.
 std::uint64_t size_class(std::uint64_t size);
 
 class MemoryPools {

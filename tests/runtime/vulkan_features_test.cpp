@@ -117,18 +117,16 @@ TEST(VulkanFeatures, SizeClassesWasteLittle) {
   const struct {
     std::uint64_t size;
     std::uint64_t rounded;
-  } rows[] = {{1, 256},           {256, 256},
-              {257, 512},         {4096, 4096},
-              {4097, 5120},       {5121, 6144},
-              {1 << 20, 1 << 20}, {(1 << 20) + 1, (1 << 20) + (1 << 18)},
-              {1 << 24, 1 << 24}, {(1 << 24) + 1, (1 << 24) + (1 << 20)}};
+  } rows[] = {
+      {1, 256},     {256, 256},     {257, 512},         {4096, 4096},
+      {4097, 4352}, {16385, 16896}, {1 << 20, 1 << 20}, {(1 << 20) + 1, (1 << 20) + (1 << 15)}};
   for (const auto& row : rows) EXPECT_EQ(size_class(row.size), row.rounded) << row.size;
   for (std::uint64_t size = 1; size < std::uint64_t{1} << 34; size += size / 3 + 1) {
     const std::uint64_t rounded = size_class(size);
     EXPECT_GE(rounded, size);
     EXPECT_EQ(rounded % 256, 0u);
     EXPECT_EQ(size_class(rounded), rounded) << size;
-    const std::uint64_t waste = size > 1 << 24 ? size / 16 : size >= 1024 ? size / 4 : 255;
+    const std::uint64_t waste = std::max<std::uint64_t>(size / 32, 255);
     EXPECT_LE(rounded - size, waste) << size;
   }
 }

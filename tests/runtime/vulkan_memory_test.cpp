@@ -45,7 +45,7 @@ TEST_F(VulkanMemory, CountsWhatIsInUseAndGivesBackWhatIsNot) {
   Buffer large = own->buffer(std::uint64_t{100} << 20);
   MemoryStatistics now = own->memory();
   EXPECT_EQ(now.bytes_in_use - start.bytes_in_use, 1000u + (100u << 20));
-  EXPECT_LE(now.bytes_padding - start.bytes_padding, 250u + (100u << 20) / 16);
+  EXPECT_LE(now.bytes_padding - start.bytes_padding, 255u + (100u << 20) / 32);
   EXPECT_GE(now.bytes_reserved, now.bytes_in_use + now.bytes_padding);
   EXPECT_GE(now.peak_bytes_in_use, now.bytes_in_use);
   large = Buffer{};
@@ -56,6 +56,32 @@ TEST_F(VulkanMemory, CountsWhatIsInUseAndGivesBackWhatIsNot) {
   own->trim();
   EXPECT_EQ(own->memory().bytes_in_use, 0u);
   EXPECT_EQ(own->memory().bytes_reserved, 0u);
+}
+
+TEST_F(VulkanMemory, ReservesLittleMoreThanItGives) {
+  const auto own = require_device({.timeout_seconds = 58});
+  std::vector<Buffer> live;
+  // From a mesh of some hundred vertices to a million: sizes of no pattern.
+  for (std::uint64_t k = 1, size = 1000; size < std::uint64_t{24} << 20;
+       ++k, size += size / 5 + 77) {
+    for (std::uint64_t more = 0; more < 3; ++more) live.push_back(own->buffer(size + 991 * more));
+    const MemoryStatistics now = own->memory();
+    if (now.bytes_in_use < std::uint64_t{8} << 20) continue;
+    EXPECT_LE(static_cast<double>(now.bytes_reserved - now.bytes_in_use),
+              0.06 * static_cast<double>(now.bytes_in_use))
+        << now.bytes_in_use << " bytes in " << now.driver_allocations << " allocations";
+  }
+  EXPECT_LT(own->memory().driver_allocations, 150u);
+}
+
+TEST_F(VulkanMemory, AFreeSlotThatIsALittleLargerServes) {
+  const auto own = require_device({.timeout_seconds = 57});
+  own->buffer(100'000);
+  const std::uint64_t hits = own->memory().pool_hits;
+  { const Buffer smaller = own->buffer(92'000); }
+  EXPECT_EQ(own->memory().pool_hits, hits + 1);
+  { const Buffer far = own->buffer(80'000); }
+  EXPECT_EQ(own->memory().pool_hits, hits + 1);
 }
 
 TEST_F(VulkanMemory, KindsAreMappedAsPromised) {

@@ -116,6 +116,21 @@ void add_statistics(ordered_json& report, const runtime::EngineStats& stats, dou
   report["kernels_on_device"] = stats.kernels_on_device;
 }
 
+/// Of devices' pools, while the engine holds what it works on.
+void add_pools(ordered_json& report) {
+  double in_use = 0, reserved = 0;
+  for (const runtime::hybrid::Figure& figure : hybrid_executor().figures()) {
+    if (figure.name != "topograd_pool_bytes") continue;
+    const std::string& state = figure.labels.back().second;
+    if (state == "in_use") in_use += figure.value;
+    if (state == "reserved") reserved += figure.value;
+  }
+  if (in_use == 0) return;
+  report["pool_bytes_in_use"] = static_cast<std::uint64_t>(in_use);
+  report["pool_bytes_reserved"] = static_cast<std::uint64_t>(reserved);
+  report["pool_overhead"] = (reserved - in_use) / in_use;
+}
+
 }  // namespace
 
 void add_bench_options(CLI::App& app, BenchArguments& arguments) {
@@ -146,6 +161,7 @@ ordered_json run_bench(const BenchArguments& arguments) {
   BenchTimes times(engine.copy_rate(), runtime::Traffic(model.model, options.precision),
                    arguments.samples, arguments.only);
   measure(times, engine, model.model);
+  add_pools(report);
   const ordered_json memory = meter.report(*named, model.model, engine);
   measure_evaluations(times, engine, model, options, x);
   add_statistics(report, engine.stats(), named->build_seconds);
