@@ -12,8 +12,8 @@ namespace {
 constexpr std::uint64_t kGranule = 256;  // bytes; no driver aligns storage buffers further
 // Blocks are this share of what there is of their kind, so that the last one's rest is little of
 // it.
-constexpr std::uint64_t kBlockShare = 32;
-constexpr std::uint64_t kLeastBlockBytes = std::uint64_t{256} << 10;
+constexpr std::uint64_t kBlockShare = 64;
+constexpr std::uint64_t kLeastBlockBytes = std::uint64_t{64} << 10;
 constexpr std::uint64_t kMostBlockBytes = std::uint64_t{64} << 20;
 // A slot over this part of a block gets a block of its own, so that it can be given back alone.
 constexpr std::uint64_t kOwnBlockShare = 4;

@@ -68,10 +68,10 @@ TEST_F(VulkanMemory, ReservesLittleMoreThanItGives) {
     const MemoryStatistics now = own->memory();
     if (now.bytes_in_use < std::uint64_t{8} << 20) continue;
     EXPECT_LE(static_cast<double>(now.bytes_reserved - now.bytes_in_use),
-              0.06 * static_cast<double>(now.bytes_in_use))
+              0.05 * static_cast<double>(now.bytes_in_use))
         << now.bytes_in_use << " bytes in " << now.driver_allocations << " allocations";
   }
-  EXPECT_LT(own->memory().driver_allocations, 150u);
+  EXPECT_LT(own->memory().driver_allocations, 200u);
 }
 
 TEST_F(VulkanMemory, AFreeSlotThatIsALittleLargerServes) {

@@ -192,6 +192,22 @@ TEST_F(CommandVulkan, EachTopologyIsOneShader) {
   EXPECT_GT(report["pipeline_ms"], 0);
 }
 
+TEST_F(CommandVulkan, PoolsReserveLittleMoreThanBenchProblemsUse) {
+  const std::string spot = " --mesh " + (source_dir() / "samples/data/spot.obj").string();
+  for (const std::string& problem : {std::string("springs --width 100"), "arap" + spot,
+                                     "smooth" + spot, std::string("bundle")}) {
+    const CommandResult result =
+        topograd("bench " + problem +
+                 " --backend vulkan --precision f32 --samples 1 --only gradient,step100 "
+                 "--no-peers --no-check --json -");
+    ASSERT_EQ(result.status, 0) << result.err;
+    const nlohmann::json report = nlohmann::json::parse(result.out);
+    EXPECT_GT(report["pool_bytes_in_use"], 1'000'000) << problem;
+    EXPECT_GE(report["pool_overhead"], 0) << problem;
+    EXPECT_LE(report["pool_overhead"], 0.05) << problem;
+  }
+}
+
 TEST_F(CommandVulkan, DoctorIsContent) {
   const CommandResult result = topograd("doctor");
   EXPECT_EQ(result.status, 0) << result.out;
