@@ -1,4 +1,5 @@
 // Tensors on a device: what they are on the CPU.
+#include "ops/masked.hpp"
 #include "ops/tensor_cases.hpp"
 #include "support/validation.hpp"
 
@@ -24,17 +25,17 @@ class TensorVulkan : public topograd::test::VulkanTest {
   }
 };
 
-TEST_F(TensorVulkan, Elementwise) { check_elementwise(Device::vulkan()); }
-TEST_F(TensorVulkan, Reductions) { check_reductions(Device::vulkan()); }
-TEST_F(TensorVulkan, Matmul) { check_matmul(Device::vulkan()); }
-TEST_F(TensorVulkan, Rows) { check_rows(Device::vulkan()); }
-TEST_F(TensorVulkan, Fft) { check_fft(Device::vulkan()); }
-TEST_F(TensorVulkan, Conv) { check_conv(Device::vulkan()); }
-TEST_F(TensorVulkan, Search) { check_search(Device::vulkan()); }
-TEST_F(TensorVulkan, Half) { check_half(Device::vulkan()); }
+TEST_F(TensorVulkan, Elementwise) { run_masked(check_elementwise); }
+TEST_F(TensorVulkan, Reductions) { run_masked(check_reductions); }
+TEST_F(TensorVulkan, Matmul) { run_masked(check_matmul); }
+TEST_F(TensorVulkan, Rows) { run_masked(check_rows); }
+TEST_F(TensorVulkan, Fft) { run_masked(check_fft); }
+TEST_F(TensorVulkan, Conv) { run_masked(check_conv); }
+TEST_F(TensorVulkan, Search) { run_masked(check_search); }
+TEST_F(TensorVulkan, Half) { run_masked(check_half); }
 TEST_F(TensorVulkan, Trains) {
   set_guard_zones(0);  // zones keep what is freed, and this watches the memory
-  check_training(Device::vulkan());
+  run_masked(check_training);
 }
 
 }  // namespace

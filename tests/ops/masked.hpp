@@ -1,0 +1,23 @@
+// What a mask takes from a device: operations that need it are refused by name, which is no failure.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <topograd/ir/error.hpp>
+#include <topograd/ir/platform.hpp>
+#include <topograd/ops/device.hpp>
+
+namespace topograd::ops::test {
+
+/// Runs a check on the device. Under TOPOGRAD_MASK the rest of it is skipped, visibly, where an
+/// operation lacks what was masked.
+inline void run_masked(void (*check)(const Device&)) {
+  try {
+    check(Device::vulkan());
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::Unsupported || !platform::environment("TOPOGRAD_MASK")) throw;
+    GTEST_SKIP() << error.what();
+  }
+}
+
+}  // namespace topograd::ops::test
