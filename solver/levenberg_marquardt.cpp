@@ -2,6 +2,7 @@
 #include <topograd/solver/levenberg_marquardt.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/solver/first_order/line_search.hpp>
 #include <topograd/solver/nonfinite.hpp>
 
 #include <algorithm>
@@ -123,7 +124,9 @@ void Minimizer::rescale(runtime::Engine& engine, StepSolver& solver, StepReport&
   }
   const double gain = (point_.cost - report.trial_cost) / report.model_decrease;
   if (!(report.model_decrease > 0) || !(gain > kLeastRescaledGain)) return;
-  const double length = gain < 2 - 1 / kLongestStep ? 1 / (2 - gain) : kLongestStep;
+  const double lowest =
+      parabola_minimiser(-2 * report.model_decrease, 1, report.trial_cost - point_.cost);
+  const double length = std::isnan(lowest) ? kLongestStep : std::min(lowest, kLongestStep);
   if (std::abs(length - 1) < kLeastChange) return;
   const StepReport other = solver.rescale(engine, length);
   if (other.trial_cost < report.trial_cost) {

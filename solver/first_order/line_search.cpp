@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace topograd {
@@ -86,6 +87,12 @@ class Search {
 };
 
 }  // namespace
+
+double parabola_minimiser(double slope, double length, double change) {
+  const double bend = change - slope * length;
+  if (!std::isfinite(bend) || bend <= 0) return std::numeric_limits<double>::quiet_NaN();
+  return -slope * length * length / (2 * bend);
+}
 
 LineSearchResult strong_wolfe(const std::function<LinePoint(double step)>& phi,
                               const LinePoint& start, double initial,

@@ -15,6 +15,10 @@ struct LinePoint {
   bool usable = true;  ///< value and slope are finite
 };
 
+/// Where the parabola has its minimum that has a slope at 0 and has changed by `change` at `length`
+/// > 0; NaN if it has none.
+double parabola_minimiser(double slope, double length, double change);
+
 struct LineSearchResult {
   LinePoint point;      ///< where it ended; step 0 if nothing was found
   int evaluations = 0;  ///< of the function along the line

@@ -1,6 +1,8 @@
 // Steps within bounds.
 #include <topograd/solver/linear/projected_step.hpp>
 
+#include <topograd/solver/first_order/line_search.hpp>
+
 #include <algorithm>
 #include <cmath>
 
@@ -20,10 +22,8 @@ runtime::StepReport search_projected(
   double length = 1;
   for (int k = 0; k < kMaxTrials; ++k) {
     if (report.trial_cost <= cost + kSufficientDecrease * full.slope * length) return report;
-    // The minimum of the parabola through cost, slope and trial; halves where there is no value.
-    const double bend = report.trial_cost - cost - full.slope * length;
-    const double wanted =
-        std::isfinite(bend) && bend > 0 ? -full.slope * length * length / (2 * bend) : length / 2;
+    const double lowest = parabola_minimiser(full.slope, length, report.trial_cost - cost);
+    const double wanted = std::isfinite(lowest) ? lowest : length / 2;
     length = std::clamp(wanted, kLeastContraction * length, kLargestContraction * length);
     const runtime::StepReport moved = move(length);
     report.step_norm = moved.step_norm;
