@@ -74,9 +74,11 @@ void ConjugateText::totals(BufferRole partials, std::initializer_list<std::strin
 
 void ConjugateText::decide() {
   totals(BufferRole::partials, {"rz", "rr"});
+  use_scalars(shader_, BufferRole::scalars, scalars_, {Scalar::in_energy});
   lines(R"(
 {S} iterations = scalars[ITERATIONS];
-if (rr <= scalars[THRESHOLD]) {
+precise {S} left = scalars[IN_ENERGY] != {S}(0) ? rz : rr;
+if (left <= scalars[THRESHOLD]) {
   state = {converged};
 } else if (!(rz > {S}(0)) || {is_inf}(rz) || {is_nan}(rr)) {
   state = {breakdown};

@@ -70,12 +70,13 @@ void write_init(VectorText& out) {
 
 void write_start(VectorText& out) {
   out.scalars({Scalar::tolerance, Scalar::iterations, Scalar::threshold, Scalar::next_state,
-               Scalar::pending},
+               Scalar::pending, Scalar::in_energy},
               Access::read_write);
-  out.total_of_partials("rr", "sums_first + sums_stride", "sums_count");
+  out.lines("uint norm = scalars[IN_ENERGY] != {S}(0) ? sums_first : sums_first + sums_stride;");
+  out.total_of_partials("before", "norm", "sums_count");
   out.lines(R"(
 if (gl_LocalInvocationIndex != 0u) return;
-precise {S} threshold = scalars[TOLERANCE] * scalars[TOLERANCE] * rr;
+precise {S} threshold = scalars[TOLERANCE] * scalars[TOLERANCE] * before;
 scalars[THRESHOLD] = threshold;
 scalars[ITERATIONS] = {S}(0);
 scalars[NEXT_STATE] = {S}(0);

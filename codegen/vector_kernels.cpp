@@ -119,6 +119,7 @@ std::string_view name(Scalar scalar) {
     case Scalar::max_iterations: return "max_iterations";
     case Scalar::iterations: return "iterations";
     case Scalar::rz: return "rz";
+    case Scalar::in_energy: return "in_energy";
     case Scalar::rr: return "rr";
     case Scalar::threshold: return "threshold";
     case Scalar::cost: return "cost";

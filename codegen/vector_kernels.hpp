@@ -20,13 +20,14 @@ enum class Scalar : std::uint32_t {
   lambda,  ///< λ >= 0 of Λ_j = λ clamp(s_j² H_jj, min_diagonal, max_diagonal) / s_j²
   min_diagonal,
   max_diagonal,
-  tolerance,       ///< ‖residual‖ / ‖right-hand side‖ at which conjugate gradients stop
+  tolerance,       ///< at which conjugate gradients stop: ‖residual‖ over what it was
   max_iterations,  ///< >= 1
+  in_energy,       ///< 1: the tolerance is on r·z, 0: on r·r
   // conjugate gradients
   iterations,  ///< done so far
   rz,          ///< r·z
   rr,          ///< r·r
-  threshold,   ///< r·r at which to stop
+  threshold,   ///< r·r at which to stop, or r·z
   // for the host to read
   cost,
   trial_cost,
@@ -43,14 +44,14 @@ enum class Scalar : std::uint32_t {
   pending,      ///< step += pending p is left to do, p being that update's
   user,         ///< this place and those after it are free: seven are taken at once at most
 };
-inline constexpr std::uint32_t kScalarCount = 32;
+inline constexpr std::uint32_t kScalarCount = 33;
 static_assert(static_cast<std::uint32_t>(Scalar::user) + 7 <= kScalarCount);
 std::string_view name(Scalar scalar);
 constexpr std::uint32_t slot(Scalar scalar) { return static_cast<std::uint32_t>(scalar); }
 
 enum class SolverState : std::uint32_t {
   running,
-  converged,  ///< r·r <= threshold
+  converged,  ///< r·r, or r·z, <= threshold
   breakdown,  ///< p·q or r·z was not positive and finite
   limit,      ///< max_iterations are done
 };

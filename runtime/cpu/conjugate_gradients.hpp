@@ -27,7 +27,8 @@ struct CgVectors {
 };
 
 struct CgOptions {
-  double tolerance = 0;  ///< on ‖residual‖ / ‖g‖
+  double tolerance = 0;    ///< on the norm of the residual over that of g
+  bool in_energy = false;  ///< that norm is √(r·M⁻¹r) instead of √(r·r)
   int max_iterations = 0;
 };
 
@@ -73,9 +74,10 @@ int conjugate_gradients(Pool& pool, CgVectors<T>& v, const Column<T>& gradient, 
   pool.for_ranges(n, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
     std::copy(z + begin, z + end, p + begin);
   });
-  const double enough = options.tolerance * std::sqrt(now[0]);
+  const auto norm = [&](const Sums& s) { return std::sqrt(options.in_energy ? s[1] : s[0]); };
+  const double enough = options.tolerance * norm(now);
   int iteration = 0;
-  while (iteration < options.max_iterations && now[0] > 0 && std::sqrt(now[0]) > enough) {
+  while (iteration < options.max_iterations && now[0] > 0 && norm(now) > enough) {
     const double curvature = multiply(p, v.product.data());
     if (!(curvature > 0) || !std::isfinite(curvature)) break;
     const T alpha = static_cast<T>(now[1] / curvature);

@@ -165,7 +165,9 @@ int CpuEngine<T>::solve_step(const StepRequest& request) {
   const auto correct = [&](const T* r, T* z) {
     return coarse_.in_use() ? two_level_.add(pool_, coarse_.plan(), r, z) : 0.0;
   };
-  const CgOptions options{request.linear_tolerance, request.max_linear_iterations};
+  const CgOptions options{.tolerance = request.linear_tolerance,
+                          .in_energy = coarse_.in_use(),
+                          .max_iterations = request.max_linear_iterations};
   const int iterations =
       conjugate_gradients(pool_, cg_, gradient_, delta_, options, times_matrix, blockwise, correct);
   coarse_.solved(iterations);

@@ -153,6 +153,10 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
   coarse_.control.solved(report.linear_iterations);
   const auto values = vectors_->last_read();
   report.model_decrease = values[codegen::slot(Scalar::model_decrease)];
+  // A residual that a coarse space leaves is small in r·r before the step is any good.
+  const std::pair<Scalar, double> norm[] = {
+      {Scalar::in_energy, coarse_.control.in_use() ? 1.0 : 0.0}};
+  vectors_->write(norm);
   report.step_norm = step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
   report.trial_cost = values[codegen::slot(Scalar::trial_cost)];
   report.slope = values[codegen::slot(Scalar::slope)];

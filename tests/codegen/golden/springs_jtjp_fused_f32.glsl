@@ -54,14 +54,14 @@ bool tg_is_nan_f64(double x) {
   return magnitude > 0x7ff00000u || (magnitude == 0x7ff00000u && bits.x != 0u);
 }
 
-const uint NEXT_STATE = 21u;
-const uint ITERATIONS = 9u;
-const uint THRESHOLD = 12u;
+const uint NEXT_STATE = 22u;
+const uint ITERATIONS = 10u;
+const uint THRESHOLD = 13u;
 const uint MAX_ITERATIONS = 8u;
-const uint PREVIOUS_RZ = 22u;
+const uint PREVIOUS_RZ = 23u;
 const uint STATE = 0u;
-const uint RZ = 10u;
-const uint RR = 11u;
+const uint RZ = 11u;
+const uint RR = 12u;
 
 shared double partial_sums[128];
 
@@ -90,6 +90,8 @@ double workgroup_broadcast(double value) {
   return workgroup_value;
 }
 
+const uint IN_ENERGY = 9u;
+
 void main() {
   double state = scalars[NEXT_STATE];
   if (state != 0.0lf && gl_GlobalInvocationID.x == 0u) decision[STATE] = state;
@@ -103,7 +105,8 @@ void main() {
   double rz = workgroup_broadcast(workgroup_sum(rz_sum));
   double rr = workgroup_broadcast(workgroup_sum(rr_sum));
   double iterations = scalars[ITERATIONS];
-  if (rr <= scalars[THRESHOLD]) {
+  precise double left = scalars[IN_ENERGY] != double(0) ? rz : rr;
+  if (left <= scalars[THRESHOLD]) {
     state = 1.0lf;
   } else if (!(rz > double(0)) || tg_is_inf_f64(rz) || tg_is_nan_f64(rr)) {
     state = 2.0lf;

@@ -29,14 +29,14 @@ bool tg_is_inf_f32(float x) { return (floatBitsToUint(x) & 0x7fffffffu) == 0x7f8
 // True for NaN, decided on the bits.
 bool tg_is_nan_f32(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
 
-const uint NEXT_STATE = 21u;
-const uint ITERATIONS = 9u;
-const uint THRESHOLD = 12u;
+const uint NEXT_STATE = 22u;
+const uint ITERATIONS = 10u;
+const uint THRESHOLD = 13u;
 const uint MAX_ITERATIONS = 8u;
-const uint PREVIOUS_RZ = 22u;
+const uint PREVIOUS_RZ = 23u;
 const uint STATE = 0u;
-const uint RZ = 10u;
-const uint RR = 11u;
+const uint RZ = 11u;
+const uint RR = 12u;
 
 // A sum and the rounding error that it has gathered. Source: Knuth, TAOCP 2, 4.2.2, theorem B.
 vec2 compensated_add(vec2 a, vec2 b) {
@@ -79,6 +79,8 @@ float workgroup_broadcast(float value) {
   return workgroup_value;
 }
 
+const uint IN_ENERGY = 9u;
+
 void main() {
   float state = scalars[NEXT_STATE];
   if (state != 0.0 && gl_GlobalInvocationID.x == 0u) decision[STATE] = state;
@@ -92,7 +94,8 @@ void main() {
   float rz = workgroup_broadcast(workgroup_sum(rz_sum));
   float rr = workgroup_broadcast(workgroup_sum(rr_sum));
   float iterations = scalars[ITERATIONS];
-  if (rr <= scalars[THRESHOLD]) {
+  precise float left = scalars[IN_ENERGY] != float(0) ? rz : rr;
+  if (left <= scalars[THRESHOLD]) {
     state = 1.0;
   } else if (!(rz > float(0)) || tg_is_inf_f32(rz) || tg_is_nan_f32(rr)) {
     state = 2.0;

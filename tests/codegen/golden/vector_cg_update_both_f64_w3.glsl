@@ -43,10 +43,10 @@ bool tg_is_nan_f64(double x) {
 }
 
 const uint STATE = 0u;
-const uint RZ = 10u;
-const uint NEXT_STATE = 21u;
-const uint ITERATIONS = 9u;
-const uint PREVIOUS_RZ = 22u;
+const uint RZ = 11u;
+const uint NEXT_STATE = 22u;
+const uint ITERATIONS = 10u;
+const uint PREVIOUS_RZ = 23u;
 
 shared double partial_sums[128];
 
@@ -75,8 +75,8 @@ double workgroup_broadcast(double value) {
   return workgroup_value;
 }
 
-const uint ALPHA = 23u;
-const uint PENDING = 24u;
+const uint ALPHA = 24u;
+const uint PENDING = 25u;
 
 void main() {
   double next_state = decision[STATE];

@@ -42,10 +42,10 @@ bool tg_is_nan_f64(double x) {
 }
 
 const uint STATE = 0u;
-const uint RZ = 10u;
-const uint NEXT_STATE = 21u;
-const uint ITERATIONS = 9u;
-const uint PREVIOUS_RZ = 22u;
+const uint RZ = 11u;
+const uint NEXT_STATE = 22u;
+const uint ITERATIONS = 10u;
+const uint PREVIOUS_RZ = 23u;
 
 shared double partial_sums[128];
 
