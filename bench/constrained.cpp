@@ -91,7 +91,7 @@ std::unique_ptr<Case> poses(std::uint32_t width) {
 void measure(const std::string& name, const std::function<std::unique_ptr<Case>()>& make,
              SolverOptions options) {
   options.backend = Backend::vulkan;
-  options.max_iterations = 12;
+  if (options.max_iterations == SolverOptions().max_iterations) options.max_iterations = 12;
   options.function_tolerance = 1e-12;
   options.max_linear_iterations = 100;
   const auto made = make();
@@ -124,10 +124,13 @@ void run(std::uint32_t width, std::uint32_t pose_width) {
   measure("springs without", free, {.linear_solver = LinearSolver::pcg});
   for (const LinearSolver linear : {LinearSolver::pcg, LinearSolver::cholesky})
     measure("poses", graph, {.linear_solver = linear});
-  measure("poses", graph, {.precision = Precision::f32, .linear_solver = LinearSolver::pcg});
-  for (const bool host : {false, true}) {  // who shows points keeps vectors on the host
-    measure(host ? "adam, host's vectors" : "adam", free,
-            {.method = Method::adam, .update_state_every_iteration = host});
+  for (const Precision precision : {Precision::f32, Precision::mixed})
+    measure("poses", graph, {.precision = precision, .linear_solver = LinearSolver::pcg});
+  for (const Method method : {Method::adam, Method::lbfgs}) {
+    for (const bool host : {false, true}) {  // who shows points keeps vectors on the host
+      measure(std::string(name(method)) + (host ? ", host's vectors" : ""), free,
+              {.method = method, .max_iterations = 40, .update_state_every_iteration = host});
+    }
   }
 }
 

@@ -86,6 +86,8 @@ std::string_view name(VectorOp op) {
     case VectorOp::scatter_rows: return "scatter_rows";
     case VectorOp::adam: return "adam";
     case VectorOp::momentum: return "momentum";
+    case VectorOp::combine_history: return "combine_history";
+    case VectorOp::history_dots: return "history_dots";
     case VectorOp::jacobi_scale: return "jacobi_scale";
     case VectorOp::precondition: return "precondition";
     case VectorOp::apply_preconditioner: return "apply_preconditioner";
@@ -117,9 +119,9 @@ std::string_view name(Scalar scalar) {
     case Scalar::max_diagonal: return "max_diagonal";
     case Scalar::tolerance: return "tolerance";
     case Scalar::max_iterations: return "max_iterations";
+    case Scalar::in_energy: return "in_energy";
     case Scalar::iterations: return "iterations";
     case Scalar::rz: return "rz";
-    case Scalar::in_energy: return "in_energy";
     case Scalar::rr: return "rr";
     case Scalar::threshold: return "threshold";
     case Scalar::cost: return "cost";

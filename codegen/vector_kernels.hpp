@@ -100,6 +100,12 @@ enum class VectorOp {
   // of their squares; the rule's numbers are scalars from place a on; partials: Σ δ²
   adam,      ///< rate, β₁, β₂, 1 − β₁ᵗ, 1 − β₂ᵗ, ε, decay
   momentum,  ///< rate, momentum
+  // directions from vectors that follow each other in second_operand, `first` elements apart
+  combine_history,  ///< result = coarse_in[0] gradient (overwrite = 0: result) + Σ_v coarse_in[
+                    ///< blocks_first + v] vector v, v < slot_a; vectors with factor 0 are not read;
+                    ///< partials: result·gradient, Σ result²
+  history_dots,     ///< slot_b workgroups a vector; partials: vector v · step, first_operand and
+                    ///< gradient
   // preconditioner, by blocks
   jacobi_scale,  ///< scale_j = 1 / (1 + √H_jj)
   precondition,  ///< damping, and inverse of each damped block; rows of fixed scalars are the

@@ -1,6 +1,8 @@
-// Steps of given size along gradients, by engines whose vectors need not leave them.
+// Steps along gradients, by engines whose vectors need not leave them.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <span>
 
 namespace topograd::runtime {
@@ -36,6 +38,8 @@ class FirstOrderSteps {
   /// Cost and gradient at the engine's point, from which steps are made; it is the best one, and
   /// nothing is known of gradients before.
   virtual FirstOrderReport begin_steps() = 0;
+  /// Takes means of gradients, and of their squares, from the host; after begin_steps().
+  virtual void set_means(std::span<const double> mean, std::span<const double> square) = 0;
   /// Moves to a trial point, and evaluates cost and gradient there.
   virtual FirstOrderReport try_rule(const FirstOrderRule& rule) = 0;
   /// The trial point becomes the engine's point, and with `best` the best one.
@@ -46,6 +50,52 @@ class FirstOrderSteps {
   /// A best point that reached the host, without asking the device; for use after it failed. False,
   /// and x untouched, if there is none.
   virtual bool last_known_best(std::span<double> x) = 0;
+};
+
+/// Where x + length d has led. v is one of s₀, y₀, s₁, y₁, ..., d and y, the change of the gradient
+/// from x.
+struct DescentReport {
+  double cost = 0;  ///< at the trial point
+  double gradient_max_norm = 0, gradient_norm = 0, x_norm = 0;
+  double slope = 0;           ///< d·g, g being the gradient at x
+  double direction_norm = 0;  ///< ‖d‖
+  /// v·d, v·y, and v times the gradient at the trial point; valid until the next call.
+  std::span<const double> with_direction, with_change, with_gradient;
+};
+
+/// What an engine may be beside an Engine: descent along directions that are sums of the gradient
+/// and of pairs (s, y) of earlier steps and changes of the gradient, as those of L-BFGS are. A
+/// trial is one submission, and what comes back are products.
+class DescentSteps {
+ public:
+  virtual ~DescentSteps() = default;
+
+  /// Cost and gradient at the engine's point, with room for `pairs` pairs >= 1, none of which is
+  /// there.
+  virtual DescentReport begin_descent(std::size_t pairs) = 0;
+  /// d = factors[0] g + factors[1] s₀ + factors[2] y₀ + ...; pairs whose factors are 0 are not
+  /// read. Looks at x + length d.
+  virtual DescentReport try_direction(std::span<const double> factors, double length) = 0;
+  /// Looks at another length of the same direction.
+  virtual DescentReport try_length(double length) = 0;
+  /// The trial point becomes the engine's point; its step and change of the gradient become that
+  /// pair, if one is given.
+  virtual void keep_descent(std::optional<std::size_t> pair) = 0;
+  /// The engine's point.
+  virtual void descent_point(std::span<double> x) = 0;
+  /// One that reached the host, as FirstOrderSteps::last_known_best().
+  virtual bool last_known_descent(std::span<double> x) = 0;
+};
+
+/// An engine that makes such steps, or has one that does.
+class GradientSteps {
+ public:
+  virtual ~GradientSteps() = default;
+
+  /// Null where there are none; without `wait` also while their kernels are made, which this
+  /// begins. Who is given them sets the engine's point before the first step.
+  virtual FirstOrderSteps* first_order_steps(bool wait) = 0;
+  virtual DescentSteps* descent_steps(bool wait) = 0;
 };
 
 }  // namespace topograd::runtime

@@ -1,6 +1,8 @@
 // An engine whose point is in f64 and whose linear system is in f32.
 #include <topograd/solver/mixed_engine.hpp>
 
+#include <topograd/runtime/step_gradient.hpp>
+
 #include <utility>
 
 namespace topograd {
@@ -65,7 +67,13 @@ runtime::PointReport MixedEngine::linearize() {
 void MixedEngine::follow() {
   if (std::exchange(narrow_is_linear_, true)) return;
   wide_->point(x_);
-  wide_->gradient(gradient_);
+  // Within a box the gradient of held scalars says what holds them.
+  auto* const shown = lower_.empty() ? dynamic_cast<runtime::StepGradient*>(wide_.get()) : nullptr;
+  if (shown) {
+    shown->step_gradient(gradient_);
+  } else {
+    wide_->gradient(gradient_);
+  }
   narrow_->set_point(x_);
   narrow_->linearize();
   if (!lower_.empty()) narrow_->hold(held());
@@ -108,6 +116,15 @@ runtime::Timing MixedEngine::time_step(int iterations, double damping, int sampl
   narrow_->set_point(x_);
   narrow_is_linear_ = false;
   return narrow_->time_step(iterations, damping, samples);
+}
+
+runtime::FirstOrderSteps* MixedEngine::first_order_steps(bool wait) {
+  auto* const source = dynamic_cast<runtime::GradientSteps*>(wide_.get());
+  return source ? source->first_order_steps(wait) : nullptr;
+}
+runtime::DescentSteps* MixedEngine::descent_steps(bool wait) {
+  auto* const source = dynamic_cast<runtime::GradientSteps*>(wide_.get());
+  return source ? source->descent_steps(wait) : nullptr;
 }
 
 }  // namespace topograd

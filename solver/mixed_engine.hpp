@@ -1,6 +1,7 @@
 // An engine whose point is in f64 and whose linear system is in f32.
 #pragma once
 
+#include <topograd/runtime/first_order.hpp>
 #include <topograd/runtime/forwarding_engine.hpp>
 
 #include <cstdint>
@@ -15,7 +16,9 @@ namespace topograd {
 /// in f64. So the solve ends where an f64 solve does, and its iterations move half the bytes.
 ///
 /// Point and gradient go to the f32 engine, and its step comes back, through the host once a step.
-class MixedEngine final : public runtime::ForwardingEngine {
+/// On manifolds the gradient is in the tangent coordinates of f64, those of f32 differ from them by
+/// rounding alone.
+class MixedEngine final : public runtime::ForwardingEngine, public runtime::GradientSteps {
  public:
   /// Both engines hold the same model, `wide` in f64 and `narrow` in f32.
   MixedEngine(std::unique_ptr<runtime::Engine> wide, std::unique_ptr<runtime::Engine> narrow,
@@ -37,6 +40,10 @@ class MixedEngine final : public runtime::ForwardingEngine {
   runtime::PreconditionerUse preconditioner() const override { return narrow_->preconditioner(); }
   void set_gradient(std::span<const double> g) override;
   void accept() override;
+
+  /// In f64.
+  runtime::FirstOrderSteps* first_order_steps(bool wait) override;
+  runtime::DescentSteps* descent_steps(bool wait) override;
 
   /// Of the system in f32.
   runtime::Timing time_step(int iterations, double damping, int samples) override;

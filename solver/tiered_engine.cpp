@@ -10,7 +10,8 @@ using runtime::Engine;
 using runtime::EngineStats;
 using runtime::KernelKind;
 
-constexpr int kStep = -1;  // beside the kinds of evaluations
+// Beside the kinds of evaluations.
+constexpr int kStep = -1, kRules = -2, kDescent = -3;
 
 }  // namespace
 
@@ -147,7 +148,7 @@ runtime::PointReport TieredEngine::linearize() {
   bool device = ready(kStep, [](Engine& engine) { return engine.prepare_step(); });
   // What was asked for between linearisations is needed there, too.
   for (const int kind : std::set<int>(waiting_)) {
-    if (kind == kStep) continue;
+    if (kind < 0) continue;
     device &=
         ready(kind, [&](Engine& engine) { return engine.prepare(static_cast<KernelKind>(kind)); });
   }
@@ -158,6 +159,26 @@ runtime::PointReport TieredEngine::linearize() {
 runtime::StepReport TieredEngine::try_step(std::span<const double> delta) {
   stepping_ = true;
   return current().try_step(delta);
+}
+
+template <class Steps>
+Steps* TieredEngine::steps(int what, Steps* (runtime::GradientSteps::*give)(bool)) {
+  auto* const source = dynamic_cast<runtime::GradientSteps*>(device_.get());
+  if (!source) return nullptr;
+  Steps* found = nullptr;
+  const bool there =
+      ready(what, [&](Engine&) { return (found = (source->*give)(false)) != nullptr; });
+  if (!there) return nullptr;
+  stepping_ = false;
+  move(true);
+  return found;
+}
+
+runtime::FirstOrderSteps* TieredEngine::first_order_steps(bool) {
+  return steps(kRules, &runtime::GradientSteps::first_order_steps);
+}
+runtime::DescentSteps* TieredEngine::descent_steps(bool) {
+  return steps(kDescent, &runtime::GradientSteps::descent_steps);
 }
 
 runtime::Timing TieredEngine::time(KernelKind kind, int warm_ups, int samples) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/ir/error.hpp>
+#include <topograd/runtime/first_order.hpp>
 #include <topograd/runtime/forwarding_engine.hpp>
 
 #include <functional>
@@ -15,7 +16,7 @@ namespace topograd {
 /// Evaluates on the interpreter until the device's kernels for what is asked have been made in the
 /// background, and on the device from the next evaluation, or the next linearisation of a solve,
 /// on. No call waits for a compiler. A device that cannot make its kernels is let go of.
-class TieredEngine final : public runtime::ForwardingEngine {
+class TieredEngine final : public runtime::ForwardingEngine, public runtime::GradientSteps {
  public:
   using Make = std::function<std::unique_ptr<runtime::Engine>()>;
 
@@ -55,6 +56,10 @@ class TieredEngine final : public runtime::ForwardingEngine {
   runtime::StepReport try_step(std::span<const double> delta) override;
   using ForwardingEngine::try_step;
 
+  /// Of the device, once their kernels are there, whatever `wait` says.
+  runtime::FirstOrderSteps* first_order_steps(bool wait) override;
+  runtime::DescentSteps* descent_steps(bool wait) override;
+
   /// Of the device, which is waited for.
   runtime::Timing time(runtime::KernelKind kind, int warm_ups, int samples) override;
   runtime::Timing time_step(int iterations, double damping, int samples) override;
@@ -67,6 +72,8 @@ class TieredEngine final : public runtime::ForwardingEngine {
   runtime::Engine& move(bool to_device);
   template <class Prepare>
   bool ready(int what, const Prepare& prepare);
+  template <class Steps>
+  Steps* steps(int what, Steps* (runtime::GradientSteps::*give)(bool));
   void make_cpu();
   void drop_cpu();
 

@@ -65,6 +65,7 @@ void VulkanEngine::forget_lists() {
   result_landing_ = {};
   slots_.clear();
   first_order_ = nullptr;
+  descent_ = nullptr;
   for (Recorded* recorded : {&linearize_list_, &solve_start_list_, &iterations_list_, &trial_list_,
                              &rescaled_list_, &accept_list_}) {
     *recorded = Recorded{};

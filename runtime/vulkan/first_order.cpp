@@ -21,13 +21,32 @@ codegen::Scalar number(std::uint32_t place) {
 
 }  // namespace
 
-void VulkanEngine::make_first_order() {
+void VulkanEngine::make_first_order_vectors() {
   if (first_order_) return;
   first_order_ = std::make_unique<FirstOrder>();
+  for (Buffer* vector : {&first_order_->mean, &first_order_->square, &first_order_->best})
+    *vector = make_numbers(context_, model_.scalars, "first_order");
+}
+
+bool VulkanEngine::prepare_rules() {
+  make_first_order_vectors();
+  return advance(first_order_->preparation, [this](CommandList& list) {
+    record_rule(list, FirstOrderRule::Kind::adam);
+    record_rule(list, FirstOrderRule::Kind::momentum);
+  });
+}
+
+FirstOrderSteps* VulkanEngine::first_order_steps(bool wait) {
+  if (shaped()) return nullptr;
+  follow_mask();
+  return wait || prepare_rules() ? this : nullptr;
+}
+
+void VulkanEngine::make_first_order() {
+  make_first_order_vectors();
   FirstOrder& state = *first_order_;
-  const std::uint64_t n = model_.scalars, bytes = n * context_.element_bytes();
-  for (Buffer* vector : {&state.mean, &state.square, &state.best})
-    *vector = make_numbers(context_, n, "first_order");
+  if (state.begin.list) return;
+  const std::uint64_t bytes = model_.scalars * context_.element_bytes();
   used_sums_.insert(Pass::gradient);
   using Kind = FirstOrderRule::Kind;
   const auto step = [this](CommandList& list, Kind kind) { record_rule(list, kind); };
@@ -122,6 +141,11 @@ FirstOrderReport VulkanEngine::begin_steps() {
   const Recorded* const lists[] = {&first_order_->begin, &first_order_->keep};
   submit(lists);
   return first_order_report();
+}
+
+void VulkanEngine::set_means(std::span<const double> mean, std::span<const double> square) {
+  write_vector(first_order_->mean, mean);
+  write_vector(first_order_->square, square);
 }
 
 FirstOrderReport VulkanEngine::try_rule(const FirstOrderRule& rule) {

@@ -148,6 +148,7 @@ void VulkanEngine::serve_mask() {
   clear_sums();
   evaluations_.clear();
   first_order_ = nullptr;
+  descent_ = nullptr;
   slots_.clear();
   row_landings_.clear();
   result_landing_ = {};

@@ -91,12 +91,17 @@ void VulkanEngine::prepare_lists() {
       make_list("solve_start", [&](CommandList& l) { record_solve_start(l, true); });
   iterations_list_ = make_list(
       "iterations", [&](CommandList& l) { record_iterations(l, kIterationsOfList, true); });
-  if (!accept_list_.list) make_point_lists();
+  if (!trial_list_.list) make_point_lists();
 }
 
 void VulkanEngine::make_point_lists() {
   trial_list_ = make_list("trial", [&](CommandList& l) { record_trial(l); });
   rescaled_list_ = make_list("rescaled_trial", [&](CommandList& l) { record_rescaled(l); });
+  make_accept_lists();
+}
+
+void VulkanEngine::make_accept_lists() {
+  if (accept_list_.list) return;
   const std::uint64_t bytes = model_.scalars * context_.element_bytes();
   accept_list_ = make_list("accept", [&](CommandList& l) { l.copy(trial_, 0, x_, 0, bytes); });
   for (std::size_t k = 0; k < staging_.points.size(); ++k) {
@@ -148,15 +153,15 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
       {Scalar::max_iterations, static_cast<double>(request.max_linear_iterations)}};
   vectors_->write(scalars);
   precondition_coarse();
+  // A residual that a coarse space leaves is small in r·r before the step is any good.
+  const std::pair<Scalar, double> norm[] = {
+      {Scalar::in_energy, coarse_.control.in_use() ? 1.0 : 0.0}};
+  vectors_->write(norm);
   StepReport report;
   report.linear_iterations = iterate(request.max_linear_iterations);
   coarse_.control.solved(report.linear_iterations);
   const auto values = vectors_->last_read();
   report.model_decrease = values[codegen::slot(Scalar::model_decrease)];
-  // A residual that a coarse space leaves is small in r·r before the step is any good.
-  const std::pair<Scalar, double> norm[] = {
-      {Scalar::in_energy, coarse_.control.in_use() ? 1.0 : 0.0}};
-  vectors_->write(norm);
   report.step_norm = step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
   report.trial_cost = values[codegen::slot(Scalar::trial_cost)];
   report.slope = values[codegen::slot(Scalar::slope)];
@@ -210,19 +215,20 @@ StepReport VulkanEngine::rescale_step(double length) {
           .trial_cost = values[codegen::slot(Scalar::trial_cost)]};
 }
 
-void VulkanEngine::accept() {
+void VulkanEngine::accept() { submit(accepting()); }
+
+const VulkanEngine::Recorded& VulkanEngine::accepting() {
   const auto now = std::chrono::steady_clock::now();
   const bool small = model_.scalars * context_.element_bytes() <= kStagedEveryStep;
   if (!small && staging_.written >= 0 && now - staging_.last < kStagingInterval) {
-    submit(accept_list_);
     ++staging_.accepted;
-    return;
+    return accept_list_;
   }
   const int next = staging_.arrived == 0 ? 1 : 0;
-  submit(staging_.accept_lists[static_cast<std::size_t>(next)]);
   staging_.steps[static_cast<std::size_t>(next)] = ++staging_.accepted;
   staging_.written = next;
   staging_.last = now;
+  return staging_.accept_lists[static_cast<std::size_t>(next)];
 }
 
 const std::array<double, codegen::kScalarCount>& VulkanEngine::read_scalars() {

@@ -93,4 +93,13 @@ void VectorOps::sum(CommandList& list, const Buffer& partials, std::uint32_t sta
   dispatch(context_, list, loaded, table, constants, sums);
 }
 
+void VectorOps::sum_into(CommandList& list, const Buffer& numbers, const Buffer& partials,
+                         std::uint32_t count, std::uint32_t sums) {
+  BindingTable table;
+  table.set(BufferRole::scalars, numbers);
+  table.set(BufferRole::partials, partials);
+  const codegen::VectorConstants constants{.count = count, .out_stride = count, .a = 0};
+  dispatch(context_, list, kernel({.op = Op::sum_partials}), table, constants, sums);
+}
+
 }  // namespace topograd::runtime::vulkan

@@ -51,6 +51,9 @@ class VectorOps {
   /// scalars[first + v] = sum of `count` partials from v * stride + start on, for v < sums.
   void sum(CommandList& list, const Buffer& partials, std::uint32_t start, std::uint32_t count,
            std::uint32_t stride, Scalar first, std::uint32_t sums, bool maximum = false);
+  /// numbers[v] = sum of `count` partials from v * count on, for v < sums.
+  void sum_into(CommandList& list, const Buffer& numbers, const Buffer& partials,
+                std::uint32_t count, std::uint32_t sums);
 
   /// A buffer for partial sums, in scalar precision.
   Buffer make_partials(std::uint64_t count);

@@ -3,6 +3,7 @@
 
 #include <topograd/runtime/first_order.hpp>
 #include <topograd/runtime/order.hpp>
+#include <topograd/runtime/step_gradient.hpp>
 #include <topograd/runtime/vulkan/device_charts.hpp>
 #include <topograd/runtime/vulkan/device_term.hpp>
 #include <topograd/runtime/vulkan/riders.hpp>
@@ -31,7 +32,10 @@ struct BlockRange {
   std::uint32_t width = 1;
 };
 
-class VulkanEngine final : public Engine, public FirstOrderSteps {
+class VulkanEngine final : public Engine,
+                           public FirstOrderSteps,
+                           public GradientSteps,
+                           public StepGradient {
  public:
   VulkanEngine(const Model& model, const EngineOptions& options);
   ~VulkanEngine() override;
@@ -75,6 +79,7 @@ class VulkanEngine final : public Engine, public FirstOrderSteps {
   PreconditionerUse preconditioner() const override { return coarse_.control.use(); }
   void trial_point(std::span<double> x) override { read_point(trial_, x); }
   void set_gradient(std::span<const double> g) override { write_vector(gradient_, g); }
+  void step_gradient(std::span<double> g) override { read_vector(gradient_, g); }
   void hold(std::span<const std::uint8_t> held) override;
   void last_step(std::span<double> delta) override { read_vector(step_, delta); }
   bool can_rescale_step() const override { return true; }
@@ -89,6 +94,10 @@ class VulkanEngine final : public Engine, public FirstOrderSteps {
   void forget_gradients() override;
   void best_point(std::span<double> x) override;
   bool last_known_best(std::span<double> x) override;
+  void set_means(std::span<const double> mean, std::span<const double> square) override;
+
+  FirstOrderSteps* first_order_steps(bool wait) override;
+  DescentSteps* descent_steps(bool wait) override;
 
   Timing time(KernelKind kind, int warm_ups, int samples) override;
   Timing time_step(int iterations, double damping, int samples) override;
@@ -276,13 +285,19 @@ class VulkanEngine final : public Engine, public FirstOrderSteps {
   void make_first_order();
   void record_kept(CommandList& list);
   void record_trial_gradient(CommandList& list);
+    Preparation preparation;
   void record_rule(CommandList& list, FirstOrderRule::Kind kind);
+  void make_first_order_vectors();
+  bool prepare_rules();
   FirstOrderReport first_order_report();
 
   // copy_rate.cpp
   double time_copies();
 
   // timing.cpp
+  // descent.cpp: directions from a history of steps
+  class Descent;
+
   Timing time_list(const Recorded& recorded, int warm_ups, int samples);
   void record_kind(CommandList& list, KernelKind kind);
   void record_rows(CommandList& list, Pass pass, const Operands& operands);
@@ -365,6 +380,9 @@ class VulkanEngine final : public Engine, public FirstOrderSteps {
   Model source_;  // as the caller knows it
   Model model_;   // in the order of the device
   ModelOrder order_;
+  void make_accept_lists();
+  /// The list that accepts the trial point, and stages it where that is due; to be submitted next.
+  const Recorded& accepting();
   std::vector<std::unique_ptr<ir::Batch>> ordered_batches_;
   EngineOptions options_;
   Context context_;
@@ -428,5 +446,6 @@ class VulkanEngine final : public Engine, public FirstOrderSteps {
   double step_norm_ = 0;           // of the last step at its full length
   std::uint64_t kernels_ = 0;
 };
+  std::unique_ptr<DescentSteps> descent_;    // likewise
 
 }  // namespace topograd::runtime::vulkan

@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace topograd {
 namespace {
 
 using Vector = std::vector<double>;
+using StepsAt = std::function<runtime::FirstOrderSteps*(std::span<const double> x)>;
 
 // A learning rate this much smaller than the first one moves nothing any more.
 constexpr double kLeastRate = 1e-12;
@@ -45,6 +48,10 @@ class Rule {
     std::fill(square_.begin(), square_.end(), 0.0);
     count_ = 0;
   }
+  const Vector& mean() const { return mean_; }
+  const Vector& square() const { return square_; }
+  /// Steps since there was nothing.
+  int count() const { return count_; }
 
  private:
   Method method_;
@@ -71,12 +78,83 @@ class Walk {
   virtual void keep(bool best) = 0;
   virtual void forget() = 0;
   virtual void end() {}
+  /// end() after an exception.
+  virtual void rescue() {}
+  /// Who goes on from here; null: nobody else.
+  virtual std::unique_ptr<Walk> next() { return nullptr; }
+};
+
+class EngineWalk final : public Walk {
+ public:
+  /// From the engine's point, with the history of `rule`, which is not needed after begin().
+  EngineWalk(runtime::FirstOrderSteps& engine, std::span<double> x, const SolverOptions& options,
+             const Rule& before)
+      : engine_(engine), before_(before), best_(x), o_(options.first_order) {
+    const bool sgd = options.method == Method::sgd;
+    using Kind = runtime::FirstOrderRule::Kind;
+    rule_ = {.kind = sgd ? Kind::momentum : Kind::adam,
+             .beta1 = o_.beta1,
+             .beta2 = o_.beta2,
+             .epsilon = o_.epsilon,
+             .momentum = o_.momentum};
+    decay_ = options.method == Method::adamw ? o_.weight_decay : 0;
+  }
+
+  Looked begin() override {
+    const Looked start = looked(engine_.begin_steps());
+    count_ = before_.count();
+    if (count_ > 0) engine_.set_means(before_.mean(), before_.square());
+    return start;
+  }
+  Looked try_step(double rate) override {
+    ++count_;
+    rule_.rate = rate;
+    rule_.mean_bias = 1 - std::pow(o_.beta1, count_);
+    rule_.square_bias = 1 - std::pow(o_.beta2, count_);
+    rule_.decay = rate * decay_;
+    return looked(engine_.try_rule(rule_));
+  }
+  void keep(bool best) override {
+    engine_.keep_trial(best);
+    improved_ = improved_ || best;
+  }
+  void forget() override {
+    engine_.forget_gradients();
+    count_ = 0;
+  }
+  void end() override {
+    if (improved_) engine_.best_point(best_);
+  }
+  void rescue() override {
+    try {
+      end();  // a callback may have thrown
+    } catch (...) {
+      engine_.last_known_best(best_);
+    }
+  }
+
+ private:
+  static Looked looked(const runtime::FirstOrderReport& r) {
+    return {r.cost, {r.gradient_max_norm, r.gradient_norm * r.gradient_norm}, r.step_norm};
+  }
+
+  runtime::FirstOrderSteps& engine_;
+  const Rule& before_;
+  std::span<double> best_;
+  const FirstOrderOptions& o_;
+  runtime::FirstOrderRule rule_;
+  double decay_ = 0;
+  int count_ = 0;
+  bool improved_ = false;
 };
 
 class HostWalk final : public Walk {
  public:
-  HostWalk(const Objective& objective, std::span<double> x, const SolverOptions& options)
+  HostWalk(const Objective& objective, std::span<double> x, const SolverOptions& options,
+           const StepsAt& steps_at)
       : objective_(objective),
+        options_(options),
+        steps_at_(steps_at),
         best_(x),
         rule_(options, objective.steps()),
         x_(x.begin(), x.end()),
@@ -105,108 +183,91 @@ class HostWalk final : public Walk {
     if (best) std::copy(x_.begin(), x_.end(), best_.begin());
   }
   void forget() override { rule_.forget(); }
+  std::unique_ptr<Walk> next() override {
+    runtime::FirstOrderSteps* const engine = steps_at_ ? steps_at_(x_) : nullptr;
+    return engine ? std::make_unique<EngineWalk>(*engine, best_, options_, rule_) : nullptr;
+  }
 
  private:
   const Objective& objective_;
+  const SolverOptions& options_;
+  const StepsAt& steps_at_;
   std::span<double> best_;
   Rule rule_;
   Vector x_, trial_, gradient_, trial_gradient_, step_;
 };
 
-class EngineWalk final : public Walk {
- public:
-  EngineWalk(runtime::FirstOrderSteps& engine, std::span<double> x, const SolverOptions& options)
-      : engine_(engine), best_(x), o_(options.first_order) {
-    const bool sgd = options.method == Method::sgd;
-    using Kind = runtime::FirstOrderRule::Kind;
-    rule_ = {.kind = sgd ? Kind::momentum : Kind::adam,
-             .beta1 = o_.beta1,
-             .beta2 = o_.beta2,
-             .epsilon = o_.epsilon,
-             .momentum = o_.momentum};
-    decay_ = options.method == Method::adamw ? o_.weight_decay : 0;
-  }
-
-  Looked begin() override { return looked(engine_.begin_steps()); }
-  Looked try_step(double rate) override {
-    ++count_;
-    rule_.rate = rate;
-    rule_.mean_bias = 1 - std::pow(o_.beta1, count_);
-    rule_.square_bias = 1 - std::pow(o_.beta2, count_);
-    rule_.decay = rate * decay_;
-    return looked(engine_.try_rule(rule_));
-  }
-  void keep(bool best) override { engine_.keep_trial(best); }
-  void forget() override {
-    engine_.forget_gradients();
-    count_ = 0;
-  }
-  void end() override { engine_.best_point(best_); }
-
- private:
-  static Looked looked(const runtime::FirstOrderReport& r) {
-    return {r.cost, {r.gradient_max_norm, r.gradient_norm * r.gradient_norm}, r.step_norm};
-  }
-
-  runtime::FirstOrderSteps& engine_;
-  std::span<double> best_;
-  const FirstOrderOptions& o_;
-  runtime::FirstOrderRule rule_;
-  double decay_ = 0;
-  int count_ = 0;
-};
-
 class FirstOrder {
  public:
   FirstOrder(Walk& walk, const SolverOptions& options, Summary& summary)
-      : walk_(walk),
+      : walk_(&walk),
         summary_(summary),
         control_(options, summary),
         rate_(options.first_order.learning_rate),
         least_rate_(kLeastRate * rate_) {}
 
   void run() {
-    const Looked start = timed([&] { return walk_.begin(); });
-    cost_ = best_cost_ = start.cost;
-    gradient_ = start.gradient;
-    control_.start(cost_, gradient_);
-    while (!control_.finished()) iterate();
-    walk_.end();
+    try {
+      move();
+      const Looked start = begin();
+      cost_ = best_cost_ = start.cost;
+      gradient_ = start.gradient;
+      control_.start(cost_, gradient_);
+      while (!control_.finished()) {
+        if (move()) begin();
+        iterate();
+      }
+      walk_->end();
+    } catch (...) {
+      walk_->rescue();
+      throw;
+    }
     // Iterations tell of the points as they came; the summary of the one that is kept.
     summary_.final_cost = best_cost_;
   }
 
  private:
-  template <class F>
-  Looked timed(const F& look) {
-    const double begin = control_.elapsed();
-    const Looked looked = look();
-    summary_.times.evaluation_seconds += control_.elapsed() - begin;
-    return looked;
+  Looked begin() {
+    const Stopwatch watch(summary_.times.evaluation_seconds);
+    return walk_->begin();
+  }
+  Looked try_step() {
+    const Stopwatch watch(summary_.times.evaluation_seconds);
+    return walk_->try_step(rate_);
+  }
+
+  /// True if somebody else goes on; what went before lives on until it has begun.
+  bool move() {
+    std::unique_ptr<Walk> next = walk_->next();
+    if (!next) return false;
+    moved_ = std::move(next);
+    walk_ = moved_.get();
+    return true;
   }
 
   void iterate() {
-    const Looked trial = timed([&] { return walk_.try_step(rate_); });
+    const Looked trial = try_step();
     IterationSummary iteration{.step_norm = trial.step_norm, .step_size = rate_, .evaluations = 1};
     if (!trial.finite()) return refuse(iteration);
     iteration.cost_change = cost_ - trial.cost;
     cost_ = trial.cost;
     gradient_ = trial.gradient;
-    walk_.keep(cost_ < best_cost_);
+    walk_->keep(cost_ < best_cost_);
     best_cost_ = std::min(best_cost_, cost_);
     control_.accepted(iteration, cost_, gradient_, 0, false);
   }
 
   void refuse(IterationSummary& iteration) {
     iteration.step_is_nonfinite = true;
-    walk_.forget();
+    walk_->forget();
     rate_ /= 2;
     control_.rejected(iteration, gradient_);
     if (!control_.finished() && rate_ < least_rate_)
       control_.finish(Termination::FAILURE, "every step leads to values that are not finite");
   }
 
-  Walk& walk_;
+  Walk* walk_;
+  std::unique_ptr<Walk> moved_;
   Summary& summary_;
   DescentControl control_;
   double rate_, least_rate_;
@@ -217,20 +278,9 @@ class FirstOrder {
 }  // namespace
 
 void minimize_first_order(const Objective& objective, std::span<double> x,
-                          const SolverOptions& options, Summary& summary) {
-  HostWalk walk(objective, x, options);
+                          const SolverOptions& options, Summary& summary, const StepsAt& steps_at) {
+  HostWalk walk(objective, x, options, steps_at);
   FirstOrder(walk, options, summary).run();
-}
-
-void minimize_first_order(runtime::FirstOrderSteps& engine, std::span<double> x,
-                          const SolverOptions& options, Summary& summary) {
-  EngineWalk walk(engine, x, options);
-  try {
-    FirstOrder(walk, options, summary).run();
-  } catch (...) {
-    engine.last_known_best(x);
-    throw;
-  }
 }
 
 }  // namespace topograd

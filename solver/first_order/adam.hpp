@@ -6,6 +6,7 @@
 #include <topograd/solver/options.hpp>
 #include <topograd/solver/summary.hpp>
 
+#include <functional>
 #include <span>
 
 namespace topograd {
@@ -19,12 +20,12 @@ namespace topograd {
 ///
 /// Source: Kingma & Ba, Adam (2015); Loshchilov & Hutter, Decoupled Weight Decay Regularization
 /// (2019).
-void minimize_first_order(const Objective& objective, std::span<double> x,
-                          const SolverOptions& options, Summary& summary);
-
-/// The same on an engine whose vectors stay with it, in its precision, from its point, which is x.
-/// x ends at the best point; after an exception it holds one of the best points so far.
-void minimize_first_order(runtime::FirstOrderSteps& engine, std::span<double> x,
-                          const SolverOptions& options, Summary& summary);
+/// With `steps_at` it goes on with an engine whose vectors stay with it, in its precision, as soon
+/// as that gives one; it is asked before the first step and between steps, with the point, and
+/// moves the engine there. x ends at the best point; after an exception it holds one of the best
+/// points so far.
+void minimize_first_order(
+    const Objective& objective, std::span<double> x, const SolverOptions& options, Summary& summary,
+    const std::function<runtime::FirstOrderSteps*(std::span<const double> x)>& steps_at = {});
 
 }  // namespace topograd

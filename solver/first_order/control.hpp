@@ -5,6 +5,7 @@
 #include <topograd/solver/solve_control.hpp>
 #include <topograd/solver/summary.hpp>
 
+#include <chrono>
 #include <span>
 #include <string>
 #include <utility>
@@ -19,6 +20,20 @@ struct GradientNorms {
 GradientNorms norms_of(std::span<const double> gradient);
 /// ‖v‖.
 double norm_of(std::span<const double> v);
+
+/// Adds the seconds of its life.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() { seconds_ += std::chrono::duration<double>(Clock::now() - begin_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double& seconds_;
+  Clock::time_point begin_ = Clock::now();
+};
 
 /// Keeps the history in a summary and decides when to stop. Tolerances are Ceres'.
 class DescentControl {

@@ -21,57 +21,99 @@ double dot(const Vector& a, const Vector& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-class Descent {
+class HostPath final : public DescentPath {
  public:
-  Descent(const Objective& objective, SearchDirection& direction, std::span<double> x,
-          const SolverOptions& options, Summary& summary)
+  HostPath(const Objective& objective, SearchDirection& direction, std::span<double> x,
+           PhaseTimes& times, const std::function<bool()>& leaves)
       : objective_(objective),
         search_(direction),
         x_(x),
-        options_(options),
-        summary_(summary),
-        control_(options, summary),
+        times_(times),
+        leaves_(leaves),
         trial_(x.begin(), x.end()),
         gradient_(objective.steps()),
         trial_gradient_(objective.steps()),
         direction_(objective.steps()),
         step_(objective.steps()) {}
 
-  void run() {
-    cost_ = evaluate(x_, gradient_);
-    control_.start(cost_, norms_of(gradient_));
-    while (!control_.finished()) iterate();
+  Place begin() override {
+    const double cost = evaluate(x_, gradient_);
+    return {cost, norms_of(gradient_)};
   }
 
- private:
-  double evaluate(std::span<const double> x, Vector& gradient) {
-    const double begin = control_.elapsed();
-    const double value = objective_.evaluate(x, gradient);
-    summary_.times.evaluation_seconds += control_.elapsed() - begin;
-    return value;
-  }
-
-  /// Slope along a direction that leads down; 0 if there is none.
-  double find_direction() {
-    const double begin = control_.elapsed();
+  Aim aim() override {
+    const Stopwatch watch(times_.linear_solver_seconds);
     double slope = 0;
     do {
       search_.compute(x_, gradient_, direction_);
       slope = dot(gradient_, direction_);
-    } while (!(slope < 0 && std::isfinite(slope)) && search_.reset());
-    summary_.times.linear_solver_seconds += control_.elapsed() - begin;
-    return slope < 0 && std::isfinite(slope) ? slope : 0;
+    } while (!leads_down(slope) && search_.reset());
+    return {leads_down(slope) ? slope : 0, search_.first_step(gradient_)};
   }
 
-  LinePoint look(double length) {
+  LinePoint look(double length) override {
     for (std::size_t k = 0; k < step_.size(); ++k) step_[k] = length * direction_[k];
     if (objective_.plus) {
       objective_.plus(x_, step_, trial_);
     } else {
       for (std::size_t k = 0; k < x_.size(); ++k) trial_[k] = x_[k] + step_[k];
     }
-    LinePoint point{.step = length, .value = evaluate(trial_, trial_gradient_)};
-    point.slope = dot(trial_gradient_, direction_);
+    length_ = length;
+    const double value = evaluate(trial_, trial_gradient_);
+    return {.step = length, .value = value, .slope = dot(trial_gradient_, direction_)};
+  }
+
+  Kept keep() override {
+    const Kept kept{norms_of(trial_gradient_), norm_of(step_), norm_of(x_)};
+    std::copy(trial_.begin(), trial_.end(), x_.begin());
+    for (std::size_t k = 0; k < gradient_.size(); ++k)
+      direction_[k] = trial_gradient_[k] - gradient_[k];  // no longer needed as a direction
+    search_.moved(length_, step_, direction_);
+    gradient_.swap(trial_gradient_);
+    return kept;
+  }
+
+  bool reset() override { return search_.reset(); }
+  int linear_iterations() const override { return search_.linear_iterations(); }
+  bool leaves() override { return leaves_ && leaves_(); }
+
+ private:
+  static bool leads_down(double slope) { return slope < 0 && std::isfinite(slope); }
+
+  double evaluate(std::span<const double> x, Vector& gradient) {
+    const Stopwatch watch(times_.evaluation_seconds);
+    return objective_.evaluate(x, gradient);
+  }
+
+  const Objective& objective_;
+  SearchDirection& search_;
+  std::span<double> x_;
+  PhaseTimes& times_;
+  const std::function<bool()>& leaves_;
+  Vector trial_, gradient_, trial_gradient_, direction_, step_;
+  double length_ = 0;
+};
+
+class Descent {
+ public:
+  Descent(DescentPath& path, const SolverOptions& options, Summary& summary)
+      : path_(path), options_(options), summary_(summary), control_(options, summary) {}
+
+  bool run() {
+    const DescentPath::Place start = path_.begin();
+    cost_ = start.cost;
+    gradient_ = start.gradient;
+    control_.start(cost_, gradient_);
+    while (!control_.finished()) {
+      if (path_.leaves()) return false;
+      iterate();
+    }
+    return true;
+  }
+
+ private:
+  LinePoint look(double length) {
+    LinePoint point = path_.look(length);
     point.usable = std::isfinite(point.value) && std::isfinite(point.slope);
     nonfinite_ = nonfinite_ || !point.usable;
     looked_at_ = length;
@@ -79,14 +121,13 @@ class Descent {
   }
 
   void iterate() {
-    const double slope = find_direction();
+    const auto [slope, first] = path_.aim();
     if (slope == 0) return control_.finish(Termination::FAILURE, "no direction leads down");
     nonfinite_ = false;
-    const double first = search_.first_step(gradient_);
     const LinePoint start{.step = 0, .value = cost_, .slope = slope};
     const LineSearchResult result = strong_wolfe([this](double length) { return look(length); },
                                                  start, first, options_.line_search);
-    IterationSummary iteration{.linear_iterations = search_.linear_iterations(),
+    IterationSummary iteration{.linear_iterations = path_.linear_iterations(),
                                .step_size = result.point.step,
                                .evaluations = result.evaluations};
     if (!result.found) return give_up(iteration, -slope * first);
@@ -95,17 +136,13 @@ class Descent {
   }
 
   void take(IterationSummary& iteration, const LinePoint& point) {
-    const double x_norm = norm_of(x_);
+    const DescentPath::Kept kept = path_.keep();
     iteration.cost_change = cost_ - point.value;
-    iteration.step_norm = norm_of(step_);
-    std::copy(trial_.begin(), trial_.end(), x_.begin());
+    iteration.step_norm = kept.step_norm;
     cost_ = point.value;
-    for (std::size_t k = 0; k < gradient_.size(); ++k)
-      direction_[k] = trial_gradient_[k] - gradient_[k];  // no longer needed as a direction
-    search_.moved(point.step, step_, direction_);
-    gradient_.swap(trial_gradient_);
+    gradient_ = kept.gradient;
     failed_before_ = false;
-    control_.accepted(iteration, cost_, norms_of(gradient_), x_norm, true);
+    control_.accepted(iteration, cost_, gradient_, kept.x_norm, true);
   }
 
   /// `promised` is the decrease of the cost along the first step, were the function linear.
@@ -114,9 +151,9 @@ class Descent {
     const double unit = options_.precision == Precision::f32 ? 0x1p-23 : 0x1p-52;
     const double resolution = std::max(options_.function_tolerance * std::abs(cost_),
                                        kRounding * unit * std::abs(summary_.initial_cost));
-    const bool again = !failed_before_ && search_.reset();
+    const bool again = !failed_before_ && path_.reset();
     failed_before_ = true;
-    control_.rejected(iteration, norms_of(gradient_));
+    control_.rejected(iteration, gradient_);
     if (again || control_.finished()) return;
     if (promised <= resolution) {
       control_.finish(Termination::CONVERGENCE,
@@ -127,22 +164,25 @@ class Descent {
     }
   }
 
-  const Objective& objective_;
-  SearchDirection& search_;
-  std::span<double> x_;
+  DescentPath& path_;
   const SolverOptions& options_;
   Summary& summary_;
   DescentControl control_;
-  Vector trial_, gradient_, trial_gradient_, direction_, step_;
+  GradientNorms gradient_;
   double cost_ = 0, looked_at_ = 0;
   bool nonfinite_ = false, failed_before_ = false;
 };
 
 }  // namespace
 
-void descend(const Objective& objective, SearchDirection& direction, std::span<double> x,
-             const SolverOptions& options, Summary& summary) {
-  Descent(objective, direction, x, options, summary).run();
+bool descend(DescentPath& path, const SolverOptions& options, Summary& summary) {
+  return Descent(path, options, summary).run();
+}
+
+bool descend(const Objective& objective, SearchDirection& direction, std::span<double> x,
+             const SolverOptions& options, Summary& summary, const std::function<bool()>& leaves) {
+  HostPath path(objective, direction, x, summary.times, leaves);
+  return descend(path, options, summary);
 }
 
 }  // namespace topograd

@@ -1,10 +1,13 @@
 // Descent along directions with a line search: the outer loop of L-BFGS and of Newton's method.
 #pragma once
 
+#include <topograd/solver/first_order/control.hpp>
+#include <topograd/solver/first_order/line_search.hpp>
 #include <topograd/solver/first_order/objective.hpp>
 #include <topograd/solver/options.hpp>
 #include <topograd/solver/summary.hpp>
 
+#include <functional>
 #include <span>
 
 namespace topograd {
@@ -30,17 +33,55 @@ class SearchDirection {
   virtual int linear_iterations() const { return 0; }
 };
 
-/// Minimises from x until a rule of the options ends it; x holds the best point at all times, also
-/// after an exception. Fills in costs, history, steps, termination and message of the summary; one
-/// that has a history already is gone on with.
+/// Where points, gradients and directions are.
+class DescentPath {
+ public:
+  struct Place {
+    double cost = 0;
+    GradientNorms gradient;
+  };
+  struct Aim {
+    double slope = 0;  ///< along the direction; 0 if none leads down
+    double first = 0;  ///< the first length to try
+  };
+  struct Kept {
+    GradientNorms gradient;  ///< at the new point
+    double step_norm = 0;
+    double x_norm = 0;  ///< of the point before
+  };
+
+  virtual ~DescentPath() = default;
+  virtual Place begin() = 0;
+  /// Chooses a direction.
+  virtual Aim aim() = 0;
+  virtual LinePoint look(double length) = 0;
+  /// The point that was looked at last becomes the point.
+  virtual Kept keep() = 0;
+  /// Forgets what directions are made from. False if there is nothing to forget.
+  virtual bool reset() = 0;
+  /// Linear iterations of the last aim().
+  virtual int linear_iterations() const { return 0; }
+  /// Somebody else goes on from here.
+  virtual bool leaves() { return false; }
+};
+
+/// Minimises until a rule of the options ends it. Fills in costs, history, steps, termination and
+/// message of the summary; one that has a history already is gone on with. False if the path
+/// leaves before the end.
 ///
 /// Where a line search finds nothing, the direction is reset once; after that the minimisation has
 /// converged, if the decrease that the slope promised is below the function tolerance or the
 /// rounding of the cost at the start, and failed otherwise.
 ///
-/// Throws Error{NonFinite} if value or gradient are not finite at the start, and what the objective
+/// Throws Error{NonFinite} if value or gradient are not finite at the start, and what the path
 /// throws.
-void descend(const Objective& objective, SearchDirection& direction, std::span<double> x,
-             const SolverOptions& options, Summary& summary);
+bool descend(DescentPath& path, const SolverOptions& options, Summary& summary);
+
+/// The same on the host: from x, which holds the best point at all times, also after an exception.
+///
+///   leaves  asked between steps, may be empty
+bool descend(const Objective& objective, SearchDirection& direction, std::span<double> x,
+             const SolverOptions& options, Summary& summary,
+             const std::function<bool()>& leaves = {});
 
 }  // namespace topograd

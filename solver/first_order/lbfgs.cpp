@@ -1,9 +1,11 @@
-// L-BFGS: the two-loop recursion.
+// L-BFGS: the two-loop recursion, on vectors and on an engine that has them.
 #include <topograd/solver/first_order/lbfgs.hpp>
 
 #include <topograd/solver/first_order/control.hpp>
+#include <topograd/solver/first_order/lbfgs_products.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace topograd {
@@ -20,7 +22,68 @@ void add(double factor, std::span<const double> v, std::span<double> to) {
   for (std::size_t k = 0; k < to.size(); ++k) to[k] += factor * v[k];
 }
 
+/// An engine's vectors; the direction is chosen here. A new one and its first trial are one call.
+class EnginePath final : public DescentPath {
+ public:
+  EnginePath(runtime::DescentSteps& engine, int rank, PhaseTimes& times)
+      : engine_(engine), products_(rank), rank_(rank), times_(times) {}
+
+  Place begin() override {
+    const Stopwatch watch(times_.evaluation_seconds);
+    at_ = engine_.begin_descent(static_cast<std::size_t>(rank_));
+    return {at_.cost, gradient_of(at_)};
+  }
+
+  Aim aim() override {
+    const Stopwatch watch(times_.evaluation_seconds);
+    Aim aim;
+    do {
+      aim.first = first_length(products_.empty(), at_.gradient_max_norm);
+      trial_ = engine_.try_direction(products_.factors(), aim.first);
+      length_ = aim.first;
+      aim.slope = trial_.slope < 0 && std::isfinite(trial_.slope) ? trial_.slope : 0;
+    } while (aim.slope == 0 && reset());
+    return aim;
+  }
+
+  LinePoint look(double length) override {
+    if (length != length_) {
+      const Stopwatch watch(times_.evaluation_seconds);
+      trial_ = engine_.try_length(length);
+      length_ = length;
+    }
+    return {.step = length, .value = trial_.cost, .slope = products_.slope(trial_)};
+  }
+
+  Kept keep() override {
+    engine_.keep_descent(products_.moved(length_, trial_));
+    const double x_norm = at_.x_norm;
+    at_ = trial_;
+    return {gradient_of(at_), length_ * at_.direction_norm, x_norm};
+  }
+
+  bool reset() override { return products_.reset(); }
+
+ private:
+  static GradientNorms gradient_of(const runtime::DescentReport& at) {
+    return {at.gradient_max_norm, at.gradient_norm * at.gradient_norm};
+  }
+
+  runtime::DescentSteps& engine_;
+  LbfgsProducts products_;
+  int rank_;
+  PhaseTimes& times_;
+  runtime::DescentReport at_, trial_;
+  double length_ = 0;
+};
+
 }  // namespace
+
+bool has_curvature(double sy, double yy) { return sy > kLeastCurvature * yy; }
+
+double first_length(bool along_gradient, double gradient_max) {
+  return along_gradient ? std::min(1.0, 1 / gradient_max) : 1;
+}
 
 void LbfgsDirection::compute(std::span<const double>, std::span<const double> g,
                              std::span<double> direction) {
@@ -41,7 +104,7 @@ void LbfgsDirection::compute(std::span<const double>, std::span<const double> g,
 }
 
 double LbfgsDirection::first_step(std::span<const double> g) const {
-  return pairs_.empty() ? std::min(1.0, 1 / norms_of(g).max) : 1;
+  return first_length(pairs_.empty(), norms_of(g).max);
 }
 
 void LbfgsDirection::moved(double, std::span<const double> step,
@@ -49,7 +112,7 @@ void LbfgsDirection::moved(double, std::span<const double> step,
   Pair pair{{step.begin(), step.end()}, {gradient_change.begin(), gradient_change.end()}};
   pair.sy = dot(pair.s, pair.y);
   pair.yy = dot(pair.y, pair.y);
-  if (!(pair.sy > kLeastCurvature * pair.yy)) return;
+  if (!has_curvature(pair.sy, pair.yy)) return;
   pairs_.push_back(std::move(pair));
   if (pairs_.size() > static_cast<std::size_t>(rank_)) pairs_.pop_front();
 }
@@ -60,10 +123,26 @@ bool LbfgsDirection::reset() {
   return any;
 }
 
-void minimize_lbfgs(const Objective& objective, std::span<double> x, const SolverOptions& options,
-                    Summary& summary) {
+bool minimize_lbfgs(const Objective& objective, std::span<double> x, const SolverOptions& options,
+                    Summary& summary, const std::function<bool()>& leaves) {
   LbfgsDirection direction(options.max_lbfgs_rank);
-  descend(objective, direction, x, options, summary);
+  return descend(objective, direction, x, options, summary, leaves);
+}
+
+void minimize_lbfgs(runtime::DescentSteps& engine, std::span<double> x,
+                    const SolverOptions& options, Summary& summary) {
+  EnginePath path(engine, options.max_lbfgs_rank, summary.times);
+  try {
+    descend(path, options, summary);
+  } catch (...) {
+    try {
+      engine.descent_point(x);  // a callback may have thrown
+    } catch (...) {
+      engine.last_known_descent(x);
+    }
+    throw;
+  }
+  engine.descent_point(x);
 }
 
 }  // namespace topograd

@@ -1,12 +1,19 @@
 // L-BFGS: directions from the last few steps and changes of the gradient.
 #pragma once
 
+#include <topograd/runtime/first_order.hpp>
 #include <topograd/solver/first_order/descent.hpp>
 
 #include <deque>
+#include <functional>
 #include <vector>
 
 namespace topograd {
+
+/// A pair says something of the curvature: sᵀy is positive beside yᵀy.
+bool has_curvature(double sy, double yy);
+/// The first length that is tried: 1, and min(1, 1 / max |g|) along the gradient.
+double first_length(bool along_gradient, double gradient_max);
 
 /// The two-loop recursion over the last `rank` pairs, scaled by sᵀy / yᵀy of the last one. Pairs
 /// without positive curvature are left out.
@@ -19,7 +26,6 @@ class LbfgsDirection final : public SearchDirection {
 
   void compute(std::span<const double> x, std::span<const double> g,
                std::span<double> direction) override;
-  /// 1, and min(1, 1 / max |g|) along the gradient.
   double first_step(std::span<const double> g) const override;
   void moved(double length, std::span<const double> step,
              std::span<const double> gradient_change) override;
@@ -38,7 +44,16 @@ class LbfgsDirection final : public SearchDirection {
 /// Minimises a function of which value and gradient are known, from x (descend()).
 ///
 ///   options  max_lbfgs_rank, line_search, tolerances and bounds, callback are read
-void minimize_lbfgs(const Objective& objective, std::span<double> x, const SolverOptions& options,
-                    Summary& summary);
+///   leaves   asked between steps, may be empty
+///
+/// False if it left before the end.
+bool minimize_lbfgs(const Objective& objective, std::span<double> x, const SolverOptions& options,
+                    Summary& summary, const std::function<bool()>& leaves = {});
+
+/// The same on an engine whose vectors stay with it, from its point, which is x, with the same
+/// steps but for rounding: the recursion runs on products of the vectors (lbfgs_products.hpp). x
+/// ends at the best point; after an exception it holds the best one that is still known.
+void minimize_lbfgs(runtime::DescentSteps& engine, std::span<double> x,
+                    const SolverOptions& options, Summary& summary);
 
 }  // namespace topograd

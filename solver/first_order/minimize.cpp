@@ -23,7 +23,8 @@ void minimize_newton(runtime::Engine& engine, const runtime::Model& model,
                      Summary& summary) {
   if (options.linear_solver == LinearSolver::pcg) {
     TruncatedNewton direction(engine, model, options.max_linear_iterations);
-    return descend(objective, direction, x, options, summary);
+    descend(objective, direction, x, options, summary);
+    return;
   }
   ProjectedNewton direction(engine, model);
   descend(objective, direction, x, options, summary);
@@ -66,11 +67,36 @@ class ManifoldCost {
 };
 
 /// The engine's own steps, where nothing asks for points on the host.
-runtime::FirstOrderSteps* steps_of(runtime::Engine& engine, bool curved,
-                                   const SolverOptions& options) {
+runtime::GradientSteps* steps_of(runtime::Engine& engine, bool curved,
+                                 const SolverOptions& options) {
   const bool shows_points =
       options.update_state_every_iteration || options.domain == DomainPolicy::strict;
-  return curved || shows_points ? nullptr : dynamic_cast<runtime::FirstOrderSteps*>(&engine);
+  return curved || shows_points ? nullptr : dynamic_cast<runtime::GradientSteps*>(&engine);
+}
+
+/// L-BFGS, on the engine's vectors as soon as their kernels are there; it begins there without the
+/// history of the host's.
+void run_lbfgs(runtime::Engine& engine, runtime::GradientSteps* source, const Objective& objective,
+               std::span<double> x, const SolverOptions& options, Summary& summary) {
+  runtime::DescentSteps* steps = nullptr;
+  const auto ready = [&] {
+    if (source) steps = source->descent_steps(true);
+    return steps != nullptr;
+  };
+  if (!ready() && minimize_lbfgs(objective, x, options, summary, ready)) return;
+  engine.set_point(x);
+  minimize_lbfgs(*steps, x, options, summary);
+}
+
+/// Adam and its like, likewise; the means of gradients go with it.
+void run_rules(runtime::Engine& engine, runtime::GradientSteps* source, const Objective& objective,
+               std::span<double> x, const SolverOptions& options, Summary& summary) {
+  const auto steps_at = [&](std::span<const double> at) {
+    runtime::FirstOrderSteps* const steps = source ? source->first_order_steps(true) : nullptr;
+    if (steps) engine.set_point(at);
+    return steps;
+  };
+  minimize_first_order(objective, x, options, summary, steps_at);
 }
 
 void run_method(runtime::Engine& engine, const ProblemModel& problem_model,
@@ -87,15 +113,13 @@ void run_method(runtime::Engine& engine, const ProblemModel& problem_model,
     inspector.check_domains(engine, at, summary.iterations.empty() ? "at the start" : "at a trial");
     return inner(at, gradient);
   };
+  runtime::GradientSteps* const steps = steps_of(engine, curved, options);
   switch (options.method) {
-    case Method::lbfgs: return minimize_lbfgs(objective, x, options, summary);
+    case Method::lbfgs: return run_lbfgs(engine, steps, objective, x, options, summary);
     case Method::newton: return minimize_newton(engine, model, objective, x, options, summary);
     case Method::adam:
     case Method::adamw:
-    case Method::sgd:
-      if (auto* steps = steps_of(engine, curved, options))
-        return minimize_first_order(*steps, x, options, summary);
-      return minimize_first_order(objective, x, options, summary);
+    case Method::sgd: return run_rules(engine, steps, objective, x, options, summary);
     default: break;
   }
   throw Error(ErrorCode::Internal, "minimise: " + std::string(name(options.method)) +

@@ -12,7 +12,10 @@
 #include <functional>
 #include <limits>
 #include <numbers>
+#include <numeric>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "problems/springs.hpp"
@@ -96,6 +99,98 @@ TEST(Lbfgs, MinimisesRosenbrockAtAnySize) {
     int counted = 1;
     for (const IterationSummary& i : summary.iterations) counted += i.evaluations;
     EXPECT_LE(evaluations, counted + 5);
+  }
+}
+
+/// An engine whose vectors are here, after the words of runtime::DescentSteps.
+class VectorsHere final : public runtime::DescentSteps {
+ public:
+  using Vector = std::vector<double>;
+  VectorsHere(Objective objective, std::span<const double> x)
+      : objective_(std::move(objective)), x_(x.begin(), x.end()), g_(x.size()) {}
+
+  runtime::DescentReport begin_descent(std::size_t pairs) override {
+    history_.assign(2 * pairs, Vector(x_.size(), kNan));  // nobody may read what is not there
+    return {.cost = objective_.evaluate(x_, g_),
+            .gradient_max_norm = norms_of(g_).max,
+            .gradient_norm = norm_of(g_),
+            .x_norm = norm_of(x_)};
+  }
+  runtime::DescentReport try_direction(std::span<const double> factors, double length) override {
+    d_.assign(x_.size(), 0);
+    for (std::size_t k = 0; k < d_.size(); ++k) d_[k] = factors[0] * g_[k];
+    for (std::size_t v = 0; v < history_.size(); ++v) {
+      for (std::size_t k = 0; factors[1 + v] != 0 && k < d_.size(); ++k)
+        d_[k] += factors[1 + v] * history_[v][k];
+    }
+    return try_length(length);
+  }
+  runtime::DescentReport try_length(double length) override {
+    length_ = length;
+    trial_ = x_;
+    for (std::size_t k = 0; k < d_.size(); ++k) trial_[k] += length * d_[k];
+    trial_g_ = change_ = g_;
+    const double cost = objective_.evaluate(trial_, trial_g_);
+    for (std::size_t k = 0; k < g_.size(); ++k) change_[k] = trial_g_[k] - g_[k];
+    for (int row = 0; row < 3; ++row) products_[row].clear();
+    for (std::size_t v = 0; v < history_.size() + 2; ++v) {
+      const Vector& a = v < history_.size() ? history_[v] : v == history_.size() ? d_ : change_;
+      const Vector* const with[] = {&d_, &change_, &trial_g_};
+      for (int row = 0; row < 3; ++row) products_[row].push_back(dot(a, *with[row]));
+    }
+    return {.cost = cost,
+            .gradient_max_norm = norms_of(trial_g_).max,
+            .gradient_norm = norm_of(trial_g_),
+            .x_norm = norm_of(trial_),
+            .slope = dot(g_, d_),
+            .direction_norm = norm_of(d_),
+            .with_direction = products_[0],
+            .with_change = products_[1],
+            .with_gradient = products_[2]};
+  }
+  void keep_descent(std::optional<std::size_t> pair) override {
+    x_ = trial_;
+    g_ = trial_g_;
+    if (!pair) return;
+    history_[2 * *pair] = d_;
+    for (double& s : history_[2 * *pair]) s *= length_;
+    history_[2 * *pair + 1] = change_;
+  }
+  void descent_point(std::span<double> x) override { std::copy(x_.begin(), x_.end(), x.begin()); }
+  bool last_known_descent(std::span<double>) override { return false; }
+
+ private:
+  static double dot(const Vector& a, const Vector& b) {
+    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+  }
+
+  Objective objective_;
+  Vector x_, g_, d_, trial_, trial_g_, change_;
+  std::vector<Vector> history_, products_ = std::vector<Vector>(3);
+  double length_ = 0;
+};
+
+TEST(Lbfgs, OnProductsItTakesTheStepsOfTheTwoLoops) {
+  for (const int rank : {1, 3, 20}) {
+    SCOPED_TRACE(rank);
+    std::vector<double> x(40), y;
+    for (std::size_t k = 0; k < x.size(); ++k)
+      x[k] = (k % 2 == 0 ? -1.2 : 1) + 0.01 * static_cast<double>(k);
+    y = x;
+    SolverOptions options{.max_iterations = 25, .function_tolerance = 0, .parameter_tolerance = 0};
+    options.max_lbfgs_rank = rank;
+    Summary vectors, products;
+    minimize_lbfgs(rosenbrock(x.size()), x, options, vectors);
+    VectorsHere engine(rosenbrock(y.size()), y);
+    minimize_lbfgs(engine, y, options, products);
+    ASSERT_EQ(products.iterations.size(), vectors.iterations.size());
+    for (std::size_t k = 0; k < vectors.iterations.size(); ++k) {
+      const IterationSummary &a = products.iterations[k], &e = vectors.iterations[k];
+      EXPECT_NEAR(a.cost, e.cost, 1e-7 * (1 + e.cost)) << k;
+      EXPECT_NEAR(a.step_norm, e.step_norm, 1e-6) << k;
+      EXPECT_EQ(a.evaluations, e.evaluations) << k;
+    }
+    for (std::size_t k = 0; k < x.size(); ++k) EXPECT_NEAR(y[k], x[k], 1e-6) << k;
   }
 }
 

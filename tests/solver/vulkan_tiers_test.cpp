@@ -107,6 +107,42 @@ TEST_F(VulkanTiers, ASolveMovesToTheDeviceBetweenSteps) {
   EXPECT_NEAR(got.final_cost, want.final_cost, 1e-6 * want.initial_cost);
 }
 
+// Vectors of descent and of means of gradients move with the kernels.
+TEST_F(VulkanTiers, StepsAlongGradientsMoveToTheDevice) {
+  TG_NEEDS(float64);
+  for (const Method method : {Method::lbfgs, Method::adam}) {
+    SCOPED_TRACE(name(method));
+    const auto springs = problems::springs(12), peer = problems::springs(12);
+    SolverOptions options = options_;
+    options.method = method;
+    options.max_iterations = 60;
+    options.function_tolerance = options.gradient_tolerance = options.parameter_tolerance = 0;
+    options.first_order.learning_rate = 0.01;
+    SolverOptions on_cpu = options;
+    on_cpu.backend = Backend::cpu;
+    const Summary want = solve(peer->problem, on_cpu);
+    runtime::vulkan::release_devices();
+    runtime::vulkan::set_compile_delay(milliseconds(60));
+    options.callback = [](const IterationSummary&) {
+      std::this_thread::sleep_for(milliseconds(80));
+      return CallbackReturn::SOLVER_CONTINUE;
+    };
+    const Summary got = solve(springs->problem, options);
+    EXPECT_EQ(got.backend, "vulkan") << got.full_report();
+    EXPECT_GT(got.kernels_on_cpu, 0u);
+    EXPECT_GT(got.kernels_on_device, 0u);
+    // The last steps move no vector.
+    const std::size_t bytes = springs->x.size() * sizeof(double);
+    EXPECT_LT(got.bytes_down, 40 * bytes);
+    if (method == Method::adam) {
+      for (std::size_t k = 0; k < want.iterations.size(); ++k)
+        EXPECT_NEAR(got.iterations[k].cost, want.iterations[k].cost, 1e-9 * want.initial_cost) << k;
+    } else {
+      EXPECT_NEAR(got.final_cost, want.final_cost, 1e-3 * want.initial_cost);
+    }
+  }
+}
+
 TEST_F(VulkanTiers, ForcedAndDeterministicSolvesHaveOnePlace) {
   TG_NEEDS(float64);
   runtime::vulkan::set_compile_delay(milliseconds(20));
