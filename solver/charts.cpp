@@ -9,6 +9,7 @@
 #include <topograd/ir/passes/passes.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -134,6 +135,17 @@ std::shared_ptr<const runtime::Charts> make_charts(const Problem& problem) {
     }
   }
   return charts->all.empty() ? nullptr : charts;
+}
+
+bool box_spares_charts(const runtime::Model& model) {
+  if (!model.charts || model.lower.empty()) return true;
+  return std::ranges::all_of(model.charts->all, [&](const runtime::Chart& chart) {
+    return std::ranges::all_of(chart.blocks, [&](std::uint32_t first) {
+      for (std::uint32_t k = first; k < first + chart.width; ++k)
+        if (!std::isinf(model.lower[k]) || !std::isinf(model.upper[k])) return false;
+      return true;
+    });
+  });
 }
 
 }  // namespace topograd

@@ -3,6 +3,7 @@
 
 #include <topograd/frontend/problem.hpp>
 #include <topograd/runtime/charts.hpp>
+#include <topograd/runtime/model.hpp>
 
 #include <memory>
 
@@ -15,5 +16,8 @@ namespace topograd {
 ///
 /// Cost: linear in the blocks; every manifold is traced once.
 std::shared_ptr<const runtime::Charts> make_charts(const Problem& problem);
+
+/// No bound of the model is on a scalar of a block on a manifold.
+bool box_spares_charts(const runtime::Model& model);
 
 }  // namespace topograd

@@ -71,7 +71,8 @@ ProblemModel make_model(const char* call, const Problem& problem, bool with_loss
   out.model.uniforms.assign(problem.uniforms().begin(), problem.uniforms().end());
   out.model.constant.assign(problem.constant_mask().begin(), problem.constant_mask().end());
   take_bounds(problem, out.model);
-  if (out.model.lower.empty()) out.model.charts = make_charts(problem);
+  out.model.charts = make_charts(problem);
+  if (!box_spares_charts(out.model)) out.model.charts = nullptr;  // projections would leave them
   return out;
 }
 

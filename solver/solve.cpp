@@ -154,11 +154,12 @@ struct Solver::Impl {
     if (wants_host_) summary_.unknowns = space.size();
   }
 
-  /// A device can move blocks on their manifolds. Not in two precisions: the gradient in f64 may
-  /// have a large part across the tangents, which tangents in f32 do not take out of it.
+  /// A device can move blocks on their manifolds, and within a box that leaves these alone. Not in
+  /// two precisions: what holds a point on its bounds is found in f64, in coordinates of x.
   bool charts_suffice() const {
-    return !takes_energies(options_.method) && why_host_ == kOnlyManifolds && model_.model.charts &&
-           options_.precision != Precision::mixed;
+    if (takes_energies(options_.method) || !model_.model.charts) return false;
+    if (why_host_ == kOnlyManifolds) return true;
+    return why_host_ == kBoundsAndManifolds && options_.precision != Precision::mixed;
   }
 
   /// Engines know bounds, and devices manifolds, where they solve for the step, which is by

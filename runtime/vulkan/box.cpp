@@ -86,6 +86,7 @@ void VulkanEngine::record_point_norms(CommandList& list) {
   list.barrier();
   vectors_->sum(list, partials_, 0, groups, groups, Scalar::gradient_squared, 2);
   vectors_->sum(list, partials_, 2 * groups, groups, groups, Scalar::gradient_max, 1, true);
+  if (bounded() && charted()) record_charted_holds(list);
 }
 
 void VulkanEngine::record_move(CommandList& list, Scalar length) {

@@ -10,7 +10,7 @@ using codegen::BufferRole;
 
 void VulkanEngine::make_charts() {
   charts_ = nullptr;
-  ambient_ = Buffer();
+  for (Buffer* buffer : {&ambient_, &chart_held_}) *buffer = Buffer();
   if (!charted()) return;
   std::vector<std::uint32_t> held(model_.constant.begin(), model_.constant.end());
   held.resize(model_.scalars, 0);
@@ -19,6 +19,7 @@ void VulkanEngine::make_charts() {
       for (std::uint32_t k = chart.tangent; k < chart.width; ++k) held[first + k] = 1;
     }
   }
+  chart_held_ = make_buffer(context_, held, "chart_held");
   held_ = make_buffer(context_, held, "held");
   ambient_ = make_numbers(context_, model_.scalars, "ambient_direction");
   const auto packed_start = [this](std::uint32_t first) {
@@ -75,6 +76,45 @@ const Buffer& VulkanEngine::record_expanded(CommandList& list, const Buffer& dir
   return ambient_;
 }
 
+void VulkanEngine::record_charted_holds(CommandList& list) {
+  BindingTable table = solver_table();
+  table.set(BufferRole::fixed, chart_held_);
+  table.set(BufferRole::held, held_);
+  table.set(BufferRole::lower_bounds, lower_);
+  table.set(BufferRole::upper_bounds, upper_);
+  table.set(BufferRole::first_operand, x_);
+  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  list.barrier();  // its sums are nobody's
+  vectors_->record(list,
+                   {.op = VectorOp::bounded_norms,
+                    .constants = {.count = n, .out_stride = vectors_->workgroups(n)}},
+                   table);
+}
+
+void VulkanEngine::record_into_box(CommandList& list, std::uint32_t first) {
+  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  const std::uint32_t groups = vectors_->workgroups(n);
+  BindingTable table = solver_table();
+  table.set(BufferRole::first_operand, trial_);
+  table.set(BufferRole::result, product_);
+  list.barrier();
+  vectors_->record(list, {.op = VectorOp::copy, .constants = {.count = n}}, table);
+  list.barrier();
+  table.set(BufferRole::first_operand, product_);
+  table.set(BufferRole::result, trial_);
+  table.set(BufferRole::lower_bounds, lower_);
+  table.set(BufferRole::upper_bounds, upper_);
+  vectors_->record(list,
+                   {.op = VectorOp::bounded_trial,
+                    .constants = {.count = n,
+                                  .out_first = first,
+                                  .out_stride = groups,
+                                  .a = codegen::slot(Scalar::zero)}},
+                   table);
+  list.barrier();
+  vectors_->sum(list, partials_, first, groups, groups, Scalar::model_decrease, 3);
+}
+
 void VulkanEngine::record_charted_move(CommandList& list, Scalar length) {
   const auto n = static_cast<std::uint32_t>(model_.scalars);
   const std::uint32_t groups = vectors_->workgroups(n);
@@ -93,7 +133,7 @@ void VulkanEngine::record_charted_move(CommandList& list, Scalar length) {
         table);
     list.barrier();
   };
-  if (whole) {
+  if (whole && !bounded()) {
     table.set(BufferRole::first_operand, x_);
     table.set(BufferRole::result, trial_);
     vectors_->record(list,
@@ -106,6 +146,7 @@ void VulkanEngine::record_charted_move(CommandList& list, Scalar length) {
     combine(x_, product_, trial_, Scalar::one, Scalar::one);
   }
   charts_->record_plus(list, x_, whole ? step_ : product_, trial_);
+  if (bounded()) record_into_box(list, first);
   list.barrier();
   combine(trial_, x_, result_, Scalar::one, Scalar::minus_one);
   table.set(BufferRole::fixed, fixed_);
@@ -115,7 +156,8 @@ void VulkanEngine::record_charted_move(CommandList& list, Scalar length) {
       list, {.op = VectorOp::dot, .constants = {.count = n, .out_first = first + 2 * groups}},
       table);
   list.barrier();
-  if (whole) vectors_->sum(list, partials_, first, groups, groups, Scalar::model_decrease, 1);
+  if (whole && !bounded())
+    vectors_->sum(list, partials_, first, groups, groups, Scalar::model_decrease, 1);
   vectors_->sum(list, partials_, first + 2 * groups, groups, groups, Scalar::step_squared, 1);
 }
 

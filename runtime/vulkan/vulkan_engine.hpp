@@ -265,8 +265,12 @@ class VulkanEngine final : public Engine,
   void make_charts();
   /// Gradient and diagonal blocks in tangent coordinates.
   void record_tangents(CommandList& list);
-  /// gradient_ = 0 where fixed; result_ = x less the point that −g leads to.
+  /// gradient_ = 0 where fixed; result_ = x less the point that −g leads to, bounds apart.
   void record_gradient_moves(CommandList& list);
+  /// Within a box and on manifolds: what the gradient holds to a bound takes no part.
+  void record_charted_holds(CommandList& list);
+  /// trial_ = its projection on the box, with the model's decrease and the slope.
+  void record_into_box(CommandList& list, std::uint32_t first);
   void record_charted_move(CommandList& list, Scalar length);
   /// The direction in coordinates of x.
   const Buffer& record_expanded(CommandList& list, const Buffer& direction);
@@ -281,23 +285,23 @@ class VulkanEngine final : public Engine,
     std::array<Recorded, 2> stage;
     int written = -1, arrived = -1;  // as in Staging
     std::chrono::steady_clock::time_point last;
+    Preparation preparation;
   };
+  void make_first_order_vectors();
+  bool prepare_rules();
   void make_first_order();
   void record_kept(CommandList& list);
   void record_trial_gradient(CommandList& list);
-    Preparation preparation;
   void record_rule(CommandList& list, FirstOrderRule::Kind kind);
-  void make_first_order_vectors();
-  bool prepare_rules();
   FirstOrderReport first_order_report();
+
+  // descent.cpp: directions from a history of steps
+  class Descent;
 
   // copy_rate.cpp
   double time_copies();
 
   // timing.cpp
-  // descent.cpp: directions from a history of steps
-  class Descent;
-
   Timing time_list(const Recorded& recorded, int warm_ups, int samples);
   void record_kind(CommandList& list, KernelKind kind);
   void record_rows(CommandList& list, Pass pass, const Operands& operands);
@@ -376,13 +380,13 @@ class VulkanEngine final : public Engine,
   void make_curvature();
   void prepare_lists();
   void make_point_lists();
+  void make_accept_lists();
+  /// The list that accepts the trial point, and stages it where that is due; to be submitted next.
+  const Recorded& accepting();
 
   Model source_;  // as the caller knows it
   Model model_;   // in the order of the device
   ModelOrder order_;
-  void make_accept_lists();
-  /// The list that accepts the trial point, and stages it where that is due; to be submitted next.
-  const Recorded& accepting();
   std::vector<std::unique_ptr<ir::Batch>> ordered_batches_;
   EngineOptions options_;
   Context context_;
@@ -405,6 +409,7 @@ class VulkanEngine final : public Engine,
   Buffer lower_, upper_, held_;            // where there is a box; held_ also under charts
   std::unique_ptr<DeviceCharts> charts_;
   Buffer ambient_;                 // a direction, under charts
+  Buffer chart_held_;              // u32 by scalar: fixed, or behind a block's tangent coordinates
   std::vector<Buffer> jacobians_;  // by term, where J·p is computed from a stored Jacobian
   std::map<std::pair<std::size_t, Pass>, Decision> decisions_;
   Mask mask_;
@@ -441,11 +446,11 @@ class VulkanEngine final : public Engine,
   Recorded linearize_list_, solve_start_list_, iterations_list_, trial_list_, rescaled_list_,
       accept_list_;
   std::unique_ptr<FirstOrder> first_order_;  // made when first asked for
+  std::unique_ptr<DescentSteps> descent_;    // likewise
   Coarse coarse_;
   std::uint32_t most_coarse_ = 0;  // places for partial sums of coarse unknowns
   double step_norm_ = 0;           // of the last step at its full length
   std::uint64_t kernels_ = 0;
 };
-  std::unique_ptr<DescentSteps> descent_;    // likewise
 
 }  // namespace topograd::runtime::vulkan

@@ -101,7 +101,8 @@ class HostEngine final : public runtime::ForwardingEngine {
 };
 
 /// What needs_host() says of a problem that has bounds, or manifolds, and nothing else.
-inline constexpr std::string_view kOnlyBounds = "bounds", kOnlyManifolds = "manifolds";
+inline constexpr std::string_view kOnlyBounds = "bounds", kOnlyManifolds = "manifolds",
+                                  kBoundsAndManifolds = "bounds, manifolds";
 /// True if a solve of the problem asks for steps on the host; says why in `why`.
 bool needs_host(const Problem& problem, std::string& why);
 

@@ -14,6 +14,7 @@ namespace topograd::test {
 struct OwnedProblem {
   std::vector<double> x;
   Problem problem;
+  std::vector<Parameters> arrays;  ///< of it, where a test needs them
 };
 
 /// The options with tight tolerances, and conjugate gradients that solve exactly.

@@ -1,6 +1,7 @@
 // Steps on manifolds on a Vulkan device, against steps on the host, and what crosses the bus.
 #include <gtest/gtest.h>
 
+#include <topograd/codegen/vector_kernels.hpp>
 #include <topograd/frontend/manifold.hpp>
 #include <topograd/frontend/math.hpp>
 #include <topograd/solver/solve.hpp>
@@ -68,6 +69,7 @@ std::unique_ptr<OwnedProblem> pose_graph() {
   out->problem.set_constant(q, 0);
   out->problem.set_constant(p, 0);
   out->problem.set_manifold(q, Manifold::quaternion());
+  out->arrays = {q, p};
   return out;
 }
 
@@ -162,16 +164,59 @@ TEST_F(VulkanCharts, NothingButScalarsCrossesTheBus) {
   // A linearisation, a step, perhaps one more length of it; x at the end.
   EXPECT_LE(summary.readbacks, 3 * steps + 3);
   EXPECT_LE(summary.submissions, 4 * steps + 5);
-  EXPECT_LT(summary.bytes_down, summary.readbacks * 256 + 2 * 8 * summary.parameters);
+  EXPECT_LT(summary.bytes_down,
+            summary.readbacks * 8 * codegen::kScalarCount + 2 * 8 * summary.parameters);
+}
+
+TEST_F(VulkanCharts, MixedReachesTheMinimumOfF64) {
+  TG_NEEDS(float64);
+  for (const auto make : {pose_graph, mixture}) {
+    const auto wide = make(), mixed = make();
+    SolverOptions options{.backend = Backend::vulkan,
+                          .linear_solver = LinearSolver::pcg,
+                          .max_iterations = 100,
+                          .function_tolerance = 1e-15};
+    const Summary expected = solve(wide->problem, options);
+    options.precision = Precision::mixed;
+    const Summary actual = solve(mixed->problem, options);
+    EXPECT_EQ(actual.linear_solver_note, expected.linear_solver_note);
+    EXPECT_EQ(actual.kernels_on_cpu, 0u);
+    EXPECT_NEAR(actual.final_cost, expected.final_cost, 1e-11 * expected.initial_cost);
+    EXPECT_LE(actual.num_iterations(), expected.num_iterations() + 5);
+  }
+}
+
+/// The pose graph in a room: places may not pass walls that some of them start on.
+std::unique_ptr<OwnedProblem> room() {
+  auto out = pose_graph();
+  const Parameters p = out->arrays[1];
+  for (std::size_t k = 1; k < p.size(); ++k) {
+    double& x = out->x[4 * p.size() + 3 * k];
+    x = std::min(x, 3.0);
+    out->problem.set_upper_bound(p, k, 0, 3);
+    out->problem.set_lower_bound(p, k, 2, 0.1);
+  }
+  return out;
+}
+
+TEST_F(VulkanCharts, BoundsOfOtherBlocksGoWithThem) {
+  for (const Precision precision : precisions()) {
+    SCOPED_TRACE(name(precision));
+    expect_same_walk(room, {.backend = Backend::vulkan, .precision = precision},
+                     "bounds, manifolds");
+  }
 }
 
 TEST_F(VulkanCharts, WhatADeviceCannotDoIsForTheHost) {
   TG_NEEDS(float64);
-  const auto mixed = pose_graph();
-  SolverOptions options{.backend = Backend::vulkan,
-                        .precision = Precision::mixed,
-                        .linear_solver = LinearSolver::pcg};
-  EXPECT_EQ(solve(mixed->problem, options).linear_solver_note, "steps on the host: manifolds");
+  // A bound on a coordinate of a unit quaternion, and two precisions within a room.
+  const auto rotation = pose_graph(), mixed = room();
+  rotation->problem.set_lower_bound(rotation->arrays[0], 3, 0, -0.99);
+  SolverOptions options{.backend = Backend::vulkan, .linear_solver = LinearSolver::pcg};
+  const std::string note = "steps on the host: bounds, manifolds";
+  EXPECT_EQ(solve(rotation->problem, options).linear_solver_note, note);
+  options.precision = Precision::mixed;
+  EXPECT_EQ(solve(mixed->problem, options).linear_solver_note, note);
 }
 
 }  // namespace
