@@ -2,10 +2,14 @@
 // best accepted point.
 #include <gtest/gtest.h>
 
+#include <topograd/ir/error.hpp>
 #include <topograd/solver/evaluator.hpp>
 #include <topograd/solver/solve.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -58,6 +62,80 @@ TEST(BadInput, StepsToWhereNothingIsFiniteAreNotTaken) {
   EXPECT_GE(x[0], 0);
   EXPECT_NEAR(cost_at(problem), summary.final_cost, 1e-12);
   for (const IterationSummary& i : summary.iterations) EXPECT_TRUE(std::isfinite(i.cost));
+}
+
+TEST(BadInput, AnExceptionInACallbackLeavesTheBestPointOfEveryMethod) {
+  const struct {
+    Method method;
+    LinearSolver linear;
+    bool bounded = false;
+  } rows[] = {{Method::levenberg_marquardt, LinearSolver::cholesky},
+              {Method::levenberg_marquardt, LinearSolver::pcg},
+              {Method::levenberg_marquardt, LinearSolver::pcg, true},
+              {Method::levenberg_marquardt, LinearSolver::dense},
+              {Method::gauss_newton, LinearSolver::automatic},
+              {Method::dogleg, LinearSolver::automatic},
+              {Method::lbfgs, LinearSolver::automatic},
+              {Method::newton, LinearSolver::cholesky},
+              {Method::adam, LinearSolver::automatic},
+              {Method::sgd, LinearSolver::automatic}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(std::string(name(row.method)) + " " + std::string(name(row.linear)));
+    const auto run = [&](std::vector<double>& x, double& best, bool throws) {
+      Problem problem;
+      const Parameters p = problem.add_parameters(x);
+      problem.add_residual(10.0 * (p[1] - square(p[0])));
+      problem.add_residual(1.0 - p[0]);
+      if (row.bounded) problem.set_upper_bound(p, 0, 0, 0.5);
+      SolverOptions options{.backend = Backend::cpu,
+                            .method = row.method,
+                            .linear_solver = row.linear,
+                            .max_iterations = 12,
+                            .first_order = {.learning_rate = 1e-3}};
+      options.callback = [&](const IterationSummary& i) {
+        best = i.iteration == 0 ? i.cost : std::min(best, i.cost);
+        if (throws && i.iteration == 12) throw std::runtime_error("enough");
+        return CallbackReturn::SOLVER_CONTINUE;
+      };
+      if (!throws) return void(solve(problem, options));
+      EXPECT_THROW(solve(problem, options), std::runtime_error);
+      EXPECT_NEAR(cost_at(problem), best, 1e-12 * best);
+    };
+    std::vector<double> thrown = {-1.2, 1}, ended = thrown;
+    double best = 0;
+    run(thrown, best, true);
+    run(ended, best, false);
+    EXPECT_EQ(thrown, ended);
+    EXPECT_NE(thrown[0], -1.2);
+  }
+}
+
+TEST(BadInput, RefusalsNameTheCulprit) {
+  std::vector<double> x = {1, 2, 3};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  const struct {
+    std::function<void()> call;
+    const char* says;
+  } rows[] = {
+      {[&] { problem.add_residual(p[0], {.loss = huber(-1), .label = {}}); }, "-1"},
+      {[&] { problem.add_residual(p[0], {.loss = scaled(huber(1), -2), .label = {}}); }, "-2"},
+      {[&] {
+         problem.add_residual(p[0] - 1.0);
+         problem.set_bounds(p, 1, 0, 3, 2);
+         solve(problem, {.backend = Backend::cpu});
+       },
+       "block 1, coordinate 0 has infeasible bounds [3, 2]"},
+  };
+  for (const auto& row : rows) {
+    try {
+      row.call();
+      FAIL() << row.says;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(row.says), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(x, (std::vector<double>{1, 2, 3}));
+  }
 }
 
 }  // namespace
