@@ -21,6 +21,12 @@ constexpr std::uint64_t kRecomputeLimit = 200;
 constexpr std::uint64_t kStagedEveryStep = std::uint64_t{1} << 20;
 constexpr std::chrono::seconds kStagingInterval{1};
 
+/// Conjugate gradients take iterations in proportion to the logarithm of the tolerance; how many
+/// are expected is kept for a tolerance of e⁻¹⁰.
+double times_expected(double tolerance) {
+  return std::max(std::log(1 / std::max(tolerance, 1e-300)), 0.1) / 10;
+}
+
 }  // namespace
 
 void VulkanEngine::record_linearize(CommandList& list) {
@@ -158,7 +164,13 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
       {Scalar::in_energy, coarse_.control.in_use() ? 1.0 : 0.0}};
   vectors_->write(norm);
   StepReport report;
+  const double times = times_expected(request.linear_tolerance);
+  const auto scaled = [](double count) {
+    return std::max(static_cast<int>(std::lround(count)), 1);
+  };
+  expected_iterations_ = scaled(times * expected_iterations_);
   report.linear_iterations = iterate(request.max_linear_iterations);
+  expected_iterations_ = scaled(expected_iterations_ / times);
   coarse_.control.solved(report.linear_iterations);
   const auto values = vectors_->last_read();
   report.model_decrease = values[codegen::slot(Scalar::model_decrease)];
