@@ -145,14 +145,16 @@ Visit visit(const Graph& graph) {
   return out;
 }
 
-/// Every block goes to the nearest of seeds that are more than `radius` apart; the number of them.
+/// Every block goes to the nearest of seeds that are more than `radius` apart; the number of them,
+/// or most + 1, with blocks left out, if there are more than `most`.
 std::uint32_t assign(const Graph& graph, std::span<const std::uint32_t> order, std::uint32_t radius,
-                     std::vector<std::uint32_t>& of_block) {
+                     std::uint32_t most, std::vector<std::uint32_t>& of_block) {
   std::vector<std::uint32_t> distance(graph.blocks(), kFar), queue;
   of_block.assign(graph.blocks(), kNoAggregate);
   std::uint32_t count = 0;
   for (const std::uint32_t seed : order) {
     if (distance[seed] <= radius) continue;
+    if (count == most) return most + 1;
     distance[seed] = 0;
     of_block[seed] = count;
     queue.assign(1, seed);
@@ -177,16 +179,25 @@ std::uint32_t grow(const Graph& graph, std::uint32_t most, std::vector<std::uint
   most = std::min(most, static_cast<std::uint32_t>(order.size() / kSmallestAggregate));
   of_block.assign(graph.blocks(), kNoAggregate);
   if (components == 0 || components > most) return 0;
+  std::vector<std::uint32_t> trial;
+  std::uint32_t count = 0;
+  const auto fits = [&](std::uint32_t radius) {
+    const std::uint32_t got = assign(graph, order, radius, most, trial);
+    if (got > most) return false;
+    count = got;
+    of_block.swap(trial);
+    return true;
+  };
   std::uint32_t low = 0, high = 1;  // low gives too many
-  while (assign(graph, order, high, of_block) > most) {
+  while (!fits(high)) {
     low = high;
     high *= 2;
   }
   while (high - low > 1) {
     const std::uint32_t middle = low + (high - low) / 2;
-    (assign(graph, order, middle, of_block) > most ? low : high) = middle;
+    (fits(middle) ? high : low) = middle;
   }
-  return assign(graph, order, high, of_block);
+  return count;
 }
 
 /// Followers go with the first leading block that an instance of theirs touches.
