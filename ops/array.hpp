@@ -36,6 +36,15 @@ class Array {
   /// The typed handle on a slice of that type.
   explicit Array(Slice slice) : slice_(std::move(slice)) {}
 
+  /// The caller's memory, not a copy of it; it outlives the array and what is queued. A device that
+  /// imports host memory (VK_EXT_external_memory_host) works on it in place if it begins and ends
+  /// at its pages, mostly of 4 KiB; others copy. Touch it through the array alone: read() and
+  /// write() wait for the device. On a device with memory of its own every pass goes over the bus.
+  static Array over(std::span<T> memory) {
+    return Array(Slice{std::make_shared<Storage>(std::as_writable_bytes(memory)), type_of<T>(), 0,
+                       memory.size()});
+  }
+
   static Array full(std::uint64_t size, T value) {
     Array out(size);
     std::ranges::fill(out.write(), value);
@@ -63,6 +72,12 @@ class Array {
   std::span<const T> read() const { return {slice_.template read<T>(), size()}; }
   /// The same to be written.
   std::span<T> write() { return {slice_.template write<T>(), size()}; }
+  /// Begins to copy the numbers to the host; read() then waits for that, not for what is queued
+  /// afterwards. Returns this.
+  const Array& begin_read() const {
+    slice_.storage->begin_read();
+    return *this;
+  }
   std::vector<T> to_vector() const {
     const std::span<const T> values = read();
     return {values.begin(), values.end()};

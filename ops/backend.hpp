@@ -102,6 +102,16 @@ class Backend : public std::enable_shared_from_this<Backend> {
   /// Throws Error{OutOfDeviceMemory, OutOfHostMemory}. `bytes` 0 is one word.
   virtual std::shared_ptr<Memory> allocate(std::uint64_t bytes, std::string_view name) = 0;
 
+  /// The caller's own memory as memory of this backend, which host() gives back: no byte is ever
+  /// copied. Null where that cannot be (devices import whole pages alone). The caller's memory
+  /// outlives it and what is queued.
+  virtual std::shared_ptr<Memory> import(std::span<std::byte>, std::string_view) { return nullptr; }
+  /// Queues a copy of it into new memory that has a host(), and submits it; see wait(). Null where
+  /// it has one itself.
+  virtual std::shared_ptr<Memory> fetch(const std::shared_ptr<Memory>&, std::string_view) {
+    return nullptr;
+  }
+
   /// `from` is read before it returns.
   virtual void upload(const std::shared_ptr<Memory>& to, std::uint64_t offset,
                       std::span<const std::byte> from) = 0;

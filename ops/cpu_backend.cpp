@@ -66,6 +66,16 @@ class HostMemory final : public Memory {
   std::uint64_t offset_;
 };
 
+class CallersMemory final : public Memory {
+ public:
+  explicit CallersMemory(std::span<std::byte> memory)
+      : Memory(memory.size()), data_(memory.data()) {}
+  std::byte* host() const override { return data_; }
+
+ private:
+  std::byte* data_;
+};
+
 class CpuBackend final : public Backend {
  public:
   CpuBackend() {
@@ -99,6 +109,10 @@ class CpuBackend final : public Backend {
                  : describe_zone(what + " (cpu) behind", {block->data() + zone + bytes, zone});
     });
     return std::make_shared<HostMemory>(bytes, block, zone);
+  }
+
+  std::shared_ptr<Memory> import(std::span<std::byte> memory, std::string_view) override {
+    return std::make_shared<CallersMemory>(memory);
   }
 
   void upload(const std::shared_ptr<Memory>& to, std::uint64_t offset,

@@ -2,6 +2,7 @@
 #include <topograd/ops/expression.hpp>
 
 #include <topograd/frontend/traced_function.hpp>
+#include <topograd/ir/graph.hpp>
 #include <topograd/ir/passes/passes.hpp>
 
 #include <algorithm>
@@ -28,6 +29,18 @@ ir::Hash128 hash_of(const ir::Program& program) {
   hash.add(program.leaves.parameters);
   hash.add(program.leaves.data);
   return hash;
+}
+
+bool commutes(const Expression& f) {
+  const ir::Program& program = f.program();
+  ir::Graph graph;
+  const std::vector<ir::Id> same = ir::append(graph, program);
+  std::vector<ir::Id> turned;
+  for (const ir::Node& node : program.nodes) {
+    turned.push_back(node.op == ir::Op::Parameter ? graph.leaf(node.op, 1 - node.slot())
+                                                  : graph.copy(node, turned));
+  }
+  return std::ranges::all_of(program.outputs, [&](ir::Id id) { return same[id] == turned[id]; });
 }
 
 }  // namespace topograd::ops

@@ -95,4 +95,8 @@ class Expression {
 /// A hash of all that a program is.
 ir::Hash128 hash_of(const ir::Program& program);
 
+/// f(a, b) and f(b, a) are seen to be the same, of a function of two. False does not say that they
+/// differ.
+bool commutes(const Expression& f);
+
 }  // namespace topograd::ops

@@ -167,6 +167,47 @@ Monoid monoid_of(const FittedExpression& fold, double identity, codegen::Precisi
   return out;
 }
 
+void order_by(const Expression& fold, Monoid& monoid) {
+  monoid.ordered = !commutes(fold);
+  monoid.key.add(monoid.ordered);
+}
+
+std::string FoldForm::item_function(std::string_view base) const {
+  return text("State item(uint i) {\n", item.statements, "  uint place = ", base,
+              " + i;\n  return ", monoid.from_element, ";\n}\n");
+}
+
+std::string FoldForm::result_of(const std::string& state) const {
+  const std::string number = monoid.result == "s.m0"   ? state + ".m0"
+                             : monoid.result == "s.m1" ? state + ".m1"
+                                                       : "total(" + state + ")";
+  return codegen::substitute(result, {{"0", number}});
+}
+
+FoldForm form_of(Reduction reduction, Type type) {
+  return {.monoid = monoid_of(reduction, type),
+          .item = {.key = key_of("operand", 0),
+                   .functions = {},
+                   .statements = text("  ", glsl_name(type), " v = x0(i);\n")},
+          .result = "{0}",
+          .functions = {}};
+}
+
+FoldForm form_of(const Expression& fold, double identity, Type type, std::uint32_t room) {
+  const codegen::Precision precision = precision_for({&type, 1});
+  const FittedExpression fitted = fit(fold, precision, room - 2);
+  FoldForm out{.monoid = monoid_of(fitted, identity, precision, nullptr),
+               .item = {.key = key_of("loaded", static_cast<int>(type)),
+                        .functions = {},
+                        .statements = text("  ", codegen::scalar_type(precision),
+                                           " v = ", load_text(type, precision, "x0(i)"), ";\n")},
+               .result = store_text(type, precision, "{0}"),
+               .functions = {}};
+  order_by(fold, out.monoid);
+  if (!is_floating(type)) out.functions = conversion_functions(precision);
+  return out;
+}
+
 std::string load_state(const Monoid& monoid, const std::string& index) {
   return monoid.members.size() == 1 ? "State(p0(" + index + "))"
                                     : "State(p0(" + index + "), p1(" + index + "))";

@@ -103,7 +103,8 @@ requires std::is_floating_point_v<T> Array<T> norm(const Array<T>& x,
   return detail::reduce<T>(Reduction::sum, Operand::square, {&x.untyped(), 1}, true, options);
 }
 
-/// Elements combined by f(Value, Value), which must be associative and commutative, in any order.
+/// x0 f x1 f ... of an associative f(Value, Value). Elements keep their order; where f(a, b) and
+/// f(b, a) are the same expression, devices combine them in another one, which is faster.
 ///
 ///   identity  f(identity, x) = x
 ///

@@ -22,7 +22,15 @@ std::uint32_t local_size(const Backend& backend) {
 // Loads of one invocation that are under way at once.
 constexpr std::uint32_t kLoads = 8;
 
-std::string first_body(std::uint32_t local) {
+std::string first_body(const Monoid& monoid, std::uint32_t local) {
+  if (monoid.ordered) {
+    return text(
+        "  uint begin = linear_group() * per_group;\n",
+        "  uint end = min(count, begin + per_group);\n  State s = identity();\n",
+        "  uint each = (per_group + ", local - 1, "u) / ", local, "u;\n",
+        "  begin += gl_LocalInvocationID.x * each;\n",
+        "  for (uint i = begin; i < min(end, begin + each); ++i) s = combine(s, item(i));\n");
+  }
   std::string loads, folds;
   for (std::uint32_t k = 0; k < kLoads; ++k)
     loads += text("    State s", k, " = item(i + ", k * local, "u);\n");
@@ -55,7 +63,7 @@ KernelText first_text(const Monoid& monoid, const ReductionItem& item,
       monoid.functions + item.functions +
       text("shared State shared_states[", local, "];\n\nState item(uint i) {\n", item.statements,
            "  uint place = base + i;\n  return ", monoid.from_element, ";\n}\n");
-  parts.body = first_body(local) + tree_text(local) +
+  parts.body = first_body(monoid, local) + tree_text(local) +
                "  if (gl_LocalInvocationID.x == 0u) {\n    " +
                store_state(monoid, "linear_group()", "shared_states[0]") + "\n  }\n";
   return make_kernel(parts);
@@ -71,7 +79,7 @@ KernelText last_text(const Monoid& monoid, Type type, const std::string& finish,
   parts.functions = monoid.functions + std::string(functions) +
                     text("shared State shared_states[", local, "];\n\nState item(uint i) { return ",
                          load_state(monoid, "i"), "; }\n");
-  parts.body = first_body(local) + tree_text(local) +
+  parts.body = first_body(monoid, local) + tree_text(local) +
                "  if (gl_LocalInvocationID.x == 0u) {\n    s = shared_states[0];\n    y(0) = " +
                codegen::substitute(finish, {{"0", monoid.result}}) + ";\n  }\n";
   return make_kernel(parts);

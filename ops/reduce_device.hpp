@@ -10,13 +10,6 @@
 
 namespace topograd::ops {
 
-/// What an item of a reduction is: statements of a function that sets `v` from x0(i), x1(i).
-struct ReductionItem {
-  ir::Hash128 key;
-  std::string functions;
-  std::string statements;
-};
-
 /// Reduces the inputs, of equal size, to one element: workgroups reduce equal shares, and one of
 /// them what they leave.
 ///

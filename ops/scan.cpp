@@ -6,6 +6,7 @@
 #include <topograd/ops/blocks.hpp>
 #include <topograd/ops/kernel_store.hpp>
 #include <topograd/ops/reduce_device.hpp>
+#include <topograd/ops/tile_fold.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -65,7 +66,8 @@ constexpr std::string_view kScanBody = R"(  uint lid = gl_LocalInvocationID.x;
   uint begin = linear_group() * per_group;
   uint end = min(count, begin + per_group);
   State s = identity();
-  for (uint k = lid; k < group; k += {L}u) s = combine(s, {partial});
+  uint each = (group + {L}u - 1u) / {L}u;
+  for (uint k = lid * each; k < min(group, (lid + 1u) * each); ++k) s = combine(s, {partial});
 {tree}  State carry = shared_states[0];
   barrier();
   for (uint tile = begin; tile < end; tile += {T}u) {
@@ -109,55 +111,56 @@ constexpr std::string_view kScanBody = R"(  uint lid = gl_LocalInvocationID.x;
     barrier();
     for (uint k = 0u; k < {P}u; ++k) {
       uint i = tile + k * {L}u + lid;
-      if (i < end) y(i) = shared_tile[padded(k * {L}u + lid)].m0;
+      if (i < end) y(i) = {result};
     }
     barrier();
   }
 )";
 
-KernelText scan_text(const Monoid& monoid, Type type, std::uint32_t local, std::uint32_t per) {
-  const std::string t(glsl_name(type));
+KernelText scan_text(const FoldForm& form, Type type, std::uint32_t local, std::uint32_t per) {
+  const Monoid& monoid = form.monoid;
+  const std::string t(glsl_name(type)), state(glsl_name(monoid.members[0]));
   KernelParts parts{
       .name = "scan_shares",
       .local_size = {local, 1, 1},
-      .arguments = {{"x0", t, Access::read}, {"p0", t, Access::read}, {"y", t, Access::write}},
+      .arguments = {{"x0", t, Access::read}, {"p0", state, Access::read}, {"y", t, Access::write}},
       .words = {"count", "per_group", "group_base", "exclusive"}};
+  parts.words.insert(parts.words.end(), monoid.word_names.begin(), monoid.word_names.end());
   const std::uint32_t tile = local * per;
   parts.functions =
-      monoid.functions + text("shared State shared_states[", local, "];\nshared State shared_tile[",
-                              tile + tile / 32,
-                              "];\n\n// Neighbours of one invocation lie in different banks.\n",
-                              "uint padded(uint k) { return k + (k >> 5); }\n",
-                              "State item(uint i) { return State(x0(i)); }\n");
-  parts.body = codegen::substitute(kScanBody, {{"L", std::to_string(local)},
-                                               {"P", std::to_string(per)},
-                                               {"T", std::to_string(tile)},
-                                               {"partial", load_state(monoid, "k")},
-                                               {"tree", tree_text(local)}});
+      monoid.functions + form.functions +
+      text("shared State shared_states[", local, "];\nshared State shared_tile[", tile + tile / 32,
+           "];\n\n// Neighbours of one invocation lie in different banks.\n",
+           "uint padded(uint k) { return k + (k >> 5); }\n", form.item_function());
+  parts.body = codegen::substitute(
+      kScanBody, {{"L", std::to_string(local)},
+                  {"P", std::to_string(per)},
+                  {"T", std::to_string(tile)},
+                  {"result", form.result_of(text("shared_tile[padded(k * ", local, "u + lid)]"))},
+                  {"partial", load_state(monoid, "k")},
+                  {"tree", tree_text(local)}});
   return make_kernel(parts);
 }
 
-void scan_on_device(Backend& backend, Reduction reduction, const Slice& x, const Slice& output,
+void scan_on_device(Backend& backend, const FoldForm& form, const Slice& x, const Slice& output,
                     bool exclusive) {
   if (x.size == 0) return;
-  const Monoid monoid = monoid_of(reduction, x.type);
+  const Monoid& monoid = form.monoid;
   const std::uint32_t per = backend.limits().occupied_by_few ? 4 : 8;
   const Shares shares = share_out(backend, x.size, size_of(x.type), per, 8);
-  const ReductionItem item{.key = key_of("operand", 0),
-                           .functions = {},
-                           .statements = text("  ", glsl_name(x.type), " v = x0(i);\n")};
-  const std::vector<Slice> partial = reduce_shares(backend, monoid, item, {&x, 1}, shares);
-  const KernelText& kernel =
-      kernel_for(key_of("scan", monoid.key.high, monoid.key.low, shares.local, per),
-                 [&] { return scan_text(monoid, x.type, shares.local, per); });
+  const std::vector<Slice> partial = reduce_shares(backend, monoid, form.item, {&x, 1}, shares);
+  const KernelText& kernel = kernel_for(
+      key_of("scan", monoid.key.high, monoid.key.low, static_cast<int>(x.type), shares.local, per),
+      [&] { return scan_text(form, x.type, shares.local, per); });
   for (std::uint64_t begin = 0; begin < x.size; begin += shares.chunk) {
     const std::uint64_t items = std::min(shares.chunk, x.size - begin);
     const std::uint64_t groups = (items + shares.per_group - 1) / shares.per_group;
     const Argument arguments[] = {x.reads(backend, begin, items), partial[0].reads(backend),
                                   output.writes(backend, begin, items, begin > 0)};
-    const std::uint32_t words[] = {
+    std::vector<std::uint32_t> words = {
         static_cast<std::uint32_t>(items), static_cast<std::uint32_t>(shares.per_group),
         static_cast<std::uint32_t>(begin / shares.per_group), exclusive ? 1u : 0u};
+    words.insert(words.end(), monoid.words.begin(), monoid.words.end());
     backend.launch({.kernel = &kernel,
                     .arguments = arguments,
                     .words = words,
@@ -165,10 +168,61 @@ void scan_on_device(Backend& backend, Reduction reduction, const Slice& x, const
   }
 }
 
+template <class T>
+void fold_scan_on_cpu(const Expression& expression, double identity, const Slice& x,
+                      const Slice& output, bool exclusive) {
+  TileFold<T> fold(expression, identity);
+  const HostInput from{x.type, x.storage->read_host() + x.byte_offset(), Step::dense, {}};
+  const auto block_of = [&](std::size_t first, std::size_t n) {
+    std::vector<T> block(n);
+    load_tile(from, {}, first, n, block.data());
+    return block;
+  };
+  std::vector<T> carries(block_count(x.size));
+  for_blocks(x.size, [&](std::size_t b, std::size_t first, std::size_t n) {
+    std::vector<T> block = block_of(first, n);
+    carries[b] = fold.reduce(block);
+  });
+  fold.prefixes(carries, fold.identity());
+  std::byte* const to = output.storage->write_host(!output.whole()) + output.byte_offset();
+  for_blocks(x.size, [&](std::size_t b, std::size_t first, std::size_t n) {
+    const std::vector<T> block = block_of(first, n);
+    std::vector<T> sums = block;
+    fold.prefixes(sums, carries[b]);
+    if (!exclusive) fold.add(sums, block);
+    with_type(output.type, [&](auto element) {
+      using E = decltype(element);
+      for (std::size_t i = 0; i < n; ++i)
+        reinterpret_cast<E*>(to)[first + i] = to_element<E>(sums[i]);
+    });
+  });
+}
+
+/// A scan, but for what runs on the CPU.
+struct ScanCall {
+  const Slice& x;
+  const Slice& output;
+  bool exclusive;
+  FoldForm form;
+
+  ExecutionStats run(OpCall call, const OpOptions& options) const {
+    const std::shared_ptr<Storage> in[] = {x.storage}, out[] = {output.storage};
+    call.op = Op::Scan;
+    call.size = x.size;
+    call.features.bytes = 2.0 * static_cast<double>(size_of(x.type));
+    call.inputs = in;
+    call.outputs = out;
+    call.on_device = [this](Backend& backend) {
+      scan_on_device(backend, form, x, output, exclusive);
+    };
+    return ops::run(call, options);
+  }
+};
+
 }  // namespace
 
 void scan_on(Backend& backend, const Slice& x, const Slice& output) {
-  scan_on_device(backend, Reduction::sum, x, output, true);
+  scan_on_device(backend, form_of(Reduction::sum, x.type), x, output, true);
 }
 
 ExecutionStats scan_into(Reduction reduction, const Slice& x, const Slice& output, bool exclusive,
@@ -179,24 +233,35 @@ ExecutionStats scan_into(Reduction reduction, const Slice& x, const Slice& outpu
     throw Error(ErrorCode::InvalidArgument,
                 "scan: expected sum, product, min or max, got " + std::string(name(reduction)));
   }
-  const std::shared_ptr<Storage> in[] = {x.storage}, out[] = {output.storage};
-  const OpCall call{
-      .op = Op::Scan,
-      .kernel = key_of("scan", static_cast<int>(reduction), static_cast<int>(x.type)),
-      .size = x.size,
-      .features = {.bytes = 2.0 * static_cast<double>(size_of(x.type))},
-      .inputs = in,
-      .outputs = out,
-      .on_cpu =
-          [&] {
-            with_type(x.type, [&](auto element) {
-              scan_on_cpu<decltype(element)>(reduction, x, output, exclusive);
-            });
-          },
-      .on_device =
-          [&](Backend& backend) { scan_on_device(backend, reduction, x, output, exclusive); },
-      .needs_float64 = x.type == Type::f64};
-  return run(call, options);
+  const auto on_cpu = [&] {
+    with_type(x.type, [&](auto element) {
+      scan_on_cpu<decltype(element)>(reduction, x, output, exclusive);
+    });
+  };
+  return ScanCall{x, output, exclusive, form_of(reduction, x.type)}.run(
+      {.kernel = key_of("scan", static_cast<int>(reduction), static_cast<int>(x.type)),
+       .on_cpu = on_cpu,
+       .needs_float64 = x.type == Type::f64},
+      options);
+}
+
+ExecutionStats fold_scan_into(const Expression& fold, double identity, const Slice& x,
+                              const Slice& output, bool exclusive, const OpOptions& options) {
+  expect_size("scan", x.size, output.size);
+  const bool wide = x.type != Type::f32;
+  const auto on_cpu = [&] {
+    if (wide) {
+      fold_scan_on_cpu<double>(fold, identity, x, output, exclusive);
+    } else {
+      fold_scan_on_cpu<float>(fold, identity, x, output, exclusive);
+    }
+  };
+  return ScanCall{x, output, exclusive, form_of(fold, identity, x.type, most_words(3) - 4)}.run(
+      {.kernel = key_of("fold_scan", fold.hash().high, fold.hash().low, static_cast<int>(x.type)),
+       .features = {.operations = fold.operations()},
+       .on_cpu = on_cpu,
+       .needs_float64 = wide},
+      options);
 }
 
 }  // namespace topograd::ops

@@ -33,6 +33,31 @@ Array<T> exclusive_scan(const Array<T>& x, Reduction reduction = Reduction::sum,
   return out;
 }
 
+/// The same of an associative f(Value, Value), which need not commute; integers are computed in
+/// f64.
+///
+///   identity  f(identity, x) = x
+///
+///   inclusive_scan([](Value a, Value b) { return a + b - a * b; }, 0.0, x)
+ExecutionStats fold_scan_into(const Expression& fold, double identity, const Slice& x,
+                              const Slice& output, bool exclusive, const OpOptions& options);
+template <class F, class T>
+Array<T> inclusive_scan(const F& f, double identity, const Array<T>& x,
+                        const OpOptions& options = {}) {
+  Array<T> out(x.size());
+  fold_scan_into(Expression::of<2>("inclusive_scan", f), identity, x.untyped(), out.untyped(),
+                 false, options);
+  return out;
+}
+template <class F, class T>
+Array<T> exclusive_scan(const F& f, double identity, const Array<T>& x,
+                        const OpOptions& options = {}) {
+  Array<T> out(x.size());
+  fold_scan_into(Expression::of<2>("exclusive_scan", f), identity, x.untyped(), out.untyped(), true,
+                 options);
+  return out;
+}
+
 /// The exclusive sum on a device, for operations that are made of several kernels: queues it.
 void scan_on(Backend& backend, const Slice& x, const Slice& output);
 

@@ -1,6 +1,7 @@
 // Sorting: keys whose order as integers is that of the elements, sorted by TBB or by radix.
 #include <topograd/ops/sort.hpp>
 
+#include <topograd/ops/bitonic.hpp>
 #include <topograd/ops/kernel_store.hpp>
 #include <topograd/ops/radix.hpp>
 
@@ -119,6 +120,7 @@ ExecutionStats sort_into(const Slice& x, const Slice& output, const OpOptions& o
     with_type(x.type, [&](auto element) { sort_on_cpu<decltype(element)>(x, output); });
   };
   call.on_device = [&](Backend& backend) {
+    if (fits_bitonic(x)) return bitonic_sort(backend, x, output, false);
     check_device(backend, "sort", x);
     if (x.size == 0) return;
     if (x.type == Type::f64) {
@@ -140,6 +142,7 @@ ExecutionStats argsort_into(const Slice& x, const Slice& output, const OpOptions
     with_type(x.type, [&](auto element) { argsort_on_cpu<decltype(element)>(x, output); });
   };
   call.on_device = [&](Backend& backend) {
+    if (fits_bitonic(x)) return bitonic_sort(backend, x, output, true);
     check_device(backend, "argsort", x);
     if (x.size > 0) copy_on(backend, argsort_on_device(backend, x), output);
   };

@@ -8,6 +8,13 @@ namespace topograd::ops {
 
 Storage::Storage(std::uint64_t bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {}
 
+Storage::Storage(std::span<std::byte> memory, std::string name)
+    : bytes_(memory.size()), name_(std::move(name)), callers_(memory) {
+  if (memory.empty()) return;
+  copies_.push_back({cpu_backend(), cpu_backend()->import(memory, name_), ++version_});
+  written_on_ = cpu_backend().get();
+}
+
 std::uint64_t Storage::version() const {
   const std::lock_guard lock(mutex_);
   return version_;
@@ -15,12 +22,22 @@ std::uint64_t Storage::version() const {
 
 Storage::Copy* Storage::find(const Backend& backend) {
   const auto it = std::ranges::find_if(
-      copies_, [&](const Copy& copy) { return copy.backend.get() == &backend; });
+      copies_, [&](const Copy& copy) { return copy.backend.get() == &backend && !copy.fetched; });
   return it == copies_.end() ? nullptr : &*it;
 }
 
 Storage::Copy& Storage::make(const std::shared_ptr<Backend>& backend) {
   if (Copy* there = find(*backend)) return *there;
+  if (!callers_.empty() && !backend->is_cpu()) {
+    if (auto imported = backend->import(callers_, name_)) {
+      // The same bytes under another name: there is one copy of them, and one to wait for.
+      callers_ = {};
+      Copy& own = *find(*cpu_backend());
+      own.backend = backend;
+      own.memory = std::move(imported);
+      return own;
+    }
+  }
   auto memory = backend->allocate(bytes_, name_);
   copies_.push_back({backend, std::move(memory), 0});
   return copies_.back();
@@ -31,7 +48,7 @@ Storage::Copy* Storage::valid_copy() {
   Copy* found = nullptr;
   for (Copy& copy : copies_) {
     if (version_ == 0 || copy.version != version_) continue;
-    if (found == nullptr || copy.backend->is_cpu()) found = &copy;
+    if (found == nullptr || copy.backend->is_cpu() || copy.fetched) found = &copy;
   }
   return found;
 }
@@ -76,6 +93,17 @@ const std::byte* Storage::read_host() {
   bring(copy);
   copy.backend->wait(copy.memory);
   return copy.memory->host();
+}
+
+void Storage::begin_read() {
+  const std::lock_guard lock(mutex_);
+  Copy* found = valid_copy();
+  if (found == nullptr || found->memory->host() != nullptr) return;
+  std::shared_ptr<Memory> fetched = found->backend->fetch(found->memory, name_);
+  if (!fetched) return;
+  const std::shared_ptr<Backend> backend = found->backend;
+  std::erase_if(copies_, [](const Copy& copy) { return copy.fetched; });
+  copies_.push_back({backend, std::move(fetched), version_, true});
 }
 
 std::byte* Storage::write_host(bool keep) {

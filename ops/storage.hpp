@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ class Storage {
  public:
   /// Undefined contents; nothing is allocated before the first use.
   explicit Storage(std::uint64_t bytes, std::string name = "array");
+  /// The caller's memory, with what it holds; it outlives the storage and what is queued. Devices
+  /// work on it without a copy where Backend::import() can.
+  explicit Storage(std::span<std::byte> memory, std::string name = "caller's memory");
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
@@ -33,6 +37,10 @@ class Storage {
   /// The contents on the host; waits for what writes them, and copies them if they are elsewhere
   /// only. Valid until the next write.
   const std::byte* read_host();
+  /// Begins to copy the contents to the host, if they are elsewhere only; does not wait. A
+  /// read_host() of what has not been written since then waits for that copy, and for nothing that
+  /// was queued later.
+  void begin_read();
   /// The same to be written: other copies are out of date from now on.
   ///
   ///   keep  contents matter, because not all of them will be written
@@ -58,6 +66,7 @@ class Storage {
     std::shared_ptr<Backend> backend;
     std::shared_ptr<Memory> memory;
     std::uint64_t version = 0;
+    bool fetched = false;  ///< by begin_read()
   };
   Copy* find(const Backend& backend);
   Copy& make(const std::shared_ptr<Backend>& backend);
@@ -73,6 +82,7 @@ class Storage {
   std::uint64_t version_ = 0;  ///< 0: never written
   const Backend* written_on_ = nullptr;
   std::optional<Device> placed_;
+  std::span<std::byte> callers_;  ///< memory that a device may import
 };
 
 /// Test hook: from now on allocations of all backends have so many bytes before and behind them

@@ -26,8 +26,9 @@ int main(int argc, char** argv) {
   double total = 0, squares = 0, simulated_ms = 0;
   for (std::int64_t done = 0; done < paths; done += 1'000'000) {
     const std::int64_t count = std::min<std::int64_t>(1'000'000, paths - done);
-    const ops::Tensor z = ops::randn({count}, static_cast<std::uint64_t>(done) + 1).to(device);
     const auto start = std::chrono::steady_clock::now();
+    const auto seed = static_cast<std::uint64_t>(done) + 1;
+    const ops::Tensor z = ops::randn({count}, seed, ops::Type::f32, device);
     const ops::Tensor payoff = ops::map(
         [&](const Value& normal) {
           const Value end = price * exp(drift + spread * normal);

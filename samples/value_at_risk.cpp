@@ -1,4 +1,5 @@
 // Value at risk of a portfolio: correlated scenarios, the worst of them, and a histogram of all.
+#include <topograd/ops/arrays.hpp>
 #include <topograd/ops/tensors.hpp>
 
 #include <png.h>
@@ -12,20 +13,18 @@
 
 namespace ops = topograd::ops;
 
-// Bars, 4 pixels wide; those beyond `mark` are red.
-static bool draw_histogram(const std::string& path, const std::vector<double>& losses,
-                           double mark) {
-  constexpr int kBars = 120, kHeight = 240;
-  const auto [low, high] = std::ranges::minmax(losses);
-  std::vector<int> counts(kBars);
-  for (const double loss : losses)
-    ++counts[static_cast<std::size_t>(std::min(kBars - 1.0, (loss - low) / (high - low) * kBars))];
-  const int most = std::ranges::max(counts);
+constexpr int kBars = 120;
+
+// Bars, 4 pixels wide; those from bar `mark` on are red.
+static bool draw_histogram(const std::string& path, const std::vector<std::uint32_t>& counts,
+                           int mark) {
+  constexpr int kHeight = 240;
+  const int most = static_cast<int>(std::ranges::max(counts));
   std::vector<png_byte> rgb(std::size_t{kBars} * 4 * kHeight * 3, 255);
   for (int x = 0; x < kBars * 4; ++x) {
-    const int bar = x / 4,
-              top = kHeight - counts[static_cast<std::size_t>(bar)] * (kHeight - 10) / most;
-    const bool beyond = low + (bar + 0.5) * (high - low) / kBars > mark;
+    const int bar = x / 4, count = static_cast<int>(counts[static_cast<std::size_t>(bar)]);
+    const int top = kHeight - count * (kHeight - 10) / most;
+    const bool beyond = bar >= mark;
     for (int y = x % 4 == 3 ? kHeight : top; y < kHeight; ++y) {
       png_byte* pixel = rgb.data() + 3 * (y * kBars * 4 + x);
       pixel[0] = beyond ? 200 : 60;
@@ -52,11 +51,14 @@ int main(int argc, char** argv) {
   constexpr std::int64_t kAssets = 40, kFactors = 6;
 
   // Returns of assets follow a few factors, and have some of their own.
-  const ops::Tensor loadings = (ops::randn({kFactors, kAssets}, 1) * 0.01).to(device);
+  const auto normal = [&](ops::Shape shape, std::uint64_t seed) {
+    return ops::randn(shape, seed, ops::Type::f32, device);
+  };
+  const ops::Tensor loadings = normal({kFactors, kAssets}, 1) * 0.01;
   const ops::Tensor own = (ops::rand({kAssets}, 2) * 0.01).to(device);
   const ops::Tensor weights = (ops::rand({kAssets, 1}, 3) * (2e6 / kAssets)).to(device);
-  const ops::Tensor factors = ops::randn({scenarios, kFactors}, 4).to(device);
-  const ops::Tensor noise = ops::randn({scenarios, kAssets}, 5).to(device);
+  const ops::Tensor factors = normal({scenarios, kFactors}, 4);
+  const ops::Tensor noise = normal({scenarios, kAssets}, 5);
   const ops::Tensor returns = ops::matmul(factors, loadings) + noise * own;
   const ops::Tensor losses = ops::matmul(-returns, weights).reshape({scenarios});
   const std::int64_t worst = std::max<std::int64_t>(1, scenarios / 100);
@@ -77,7 +79,9 @@ int main(int argc, char** argv) {
   std::cout << scenarios << " scenarios on " << device.name() << ": 99 % value at risk " << at_risk
             << " +- " << error << " (exact " << exact << "), expected shortfall " << shortfall
             << "\n";
-  if (!draw_histogram(out, losses.values(), at_risk)) {
+  const double low = ops::min(losses).item(), high = ops::max(losses).item();
+  const auto counts = ops::histogram(ops::array_of<float>(losses), {kBars, low, high}).to_vector();
+  if (!draw_histogram(out, counts, static_cast<int>((at_risk - low) / (high - low) * kBars) + 1)) {
     std::cerr << "value_at_risk: cannot write " << out << "\n";
     return 2;
   }

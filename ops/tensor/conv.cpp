@@ -140,16 +140,50 @@ bool separate(std::span<const double> kernel, std::int64_t rows, std::int64_t co
   return true;
 }
 
-Tensor filter_once(const Tensor& images, const std::vector<double>& kernel, std::int64_t rows,
-                   std::int64_t columns) {
-  Tensor weights = tensor(kernel, {1, 1, rows, columns}, images.type());
+struct Filter {
+  std::vector<double> kernel;
+  std::int64_t rows, columns;
+};
+
+/// Images, one after the other, under a filter: its convolution but for what is at borders.
+Convolution filtering(const Tensor& images, const Filter& f) {
   const Shape flat = {images.count() / std::max<std::int64_t>(1, images.size(-2) * images.size(-1)),
                       1, images.size(-2), images.size(-1)};
-  Convolution c = plain(flat, weights.shape(), {}, images.type());
+  return plain(flat, {1, 1, f.rows, f.columns}, {}, images.type());
+}
+
+Tensor weights_of(const Filter& f, Type type) {
+  return tensor(f.kernel, {1, 1, f.rows, f.columns}, type);
+}
+
+Tensor filter_once(const Tensor& images, const Filter& f) {
+  Convolution c = filtering(images, f);
   c.clamped = true;
-  c.padding = {rows / 2, columns / 2};
+  c.padding = {f.rows / 2, f.columns / 2};
   c.out_size = c.size;
-  return finish(c, images, weights, images.placed()).reshape(images.shape());
+  return finish(c, images, weights_of(f, images.type()), images.placed()).reshape(images.shape());
+}
+
+/// What lies beyond the border on both sides of an axis, added to the border.
+Tensor fold_border(const Tensor& g, std::size_t axis, std::int64_t beyond) {
+  if (beyond == 0) return g;
+  const auto along = static_cast<std::int64_t>(axis);
+  const std::int64_t size = g.size(along) - 2 * beyond;
+  const Tensor middle = g.slice(along, beyond, beyond + size);
+  const Tensor before = sum(g.slice(along, 0, beyond), {along}, true);
+  const Tensor behind = sum(g.slice(along, beyond + size, g.size(along)), {along}, true);
+  return middle + detail::place_slice(before, middle.shape(), axis, 0, 1) +
+         detail::place_slice(behind, middle.shape(), axis, size - 1, 1);
+}
+
+/// The transpose of filter_once(): every pixel to the pixels that it was made of.
+Tensor spread_once(const Tensor& g, const Filter& f) {
+  Convolution c = filtering(g, f);
+  c.flipped = true;
+  c.padding = {f.rows - 1, f.columns - 1};
+  c.out_size = {c.size[0] + f.rows - 1, c.size[1] + f.columns - 1};
+  const Tensor wide = finish(c, g, weights_of(f, g.type()), g.placed());
+  return fold_border(fold_border(wide, 2, f.rows / 2), 3, f.columns / 2).reshape(g.shape());
 }
 
 }  // namespace
@@ -172,33 +206,16 @@ Tensor filter2d(const Tensor& images, std::span<const double> kernel, std::int64
   const bool product = separate(kernel, rows, columns, column, row);
   if (separated != nullptr) *separated = product;
   if (images.count() == 0) return plain_images;
-  if (!product) return filter_once(plain_images, {kernel.begin(), kernel.end()}, rows, columns);
-  return filter_once(filter_once(plain_images, row, 1, columns), column, rows, 1);
-}
-
-namespace {
-
-/// Images as windows: (..., height / size, size, width / size, size).
-Tensor windows(const char* call, const Tensor& images, std::int64_t size) {
-  if (images.rank() < 2 || size < 1 || size > images.size(-2) || size > images.size(-1)) {
-    throw Error(ErrorCode::Shape, std::string(call) + ": expected images (..., height, width) of " +
-                                      std::to_string(size) + " pixels at least, got " +
-                                      to_text(images.shape()));
-  }
-  const std::int64_t down = images.size(-2) / size, across = images.size(-1) / size;
-  const Tensor whole = images.slice(-2, 0, down * size).slice(-1, 0, across * size);
-  Shape shape(images.shape().begin(), images.shape().end() - 2);
-  shape.insert(shape.end(), {down, size, across, size});
-  return whole.reshape(shape);
-}
-
-}  // namespace
-
-Tensor max_pool2d(const Tensor& images, std::int64_t size) {
-  return max(windows("max_pool2d", images, size), {-3, -1});
-}
-Tensor avg_pool2d(const Tensor& images, std::int64_t size) {
-  return mean(windows("avg_pool2d", images, size), {-3, -1});
+  std::vector<Filter> filters = {{{kernel.begin(), kernel.end()}, rows, columns}};
+  if (product) filters = {{std::move(row), 1, columns}, {std::move(column), rows, 1}};
+  Tensor out = plain_images;
+  for (const Filter& f : filters) out = filter_once(out, f);
+  detail::record(out, {&wide, 1}, [filters](const Tensor& g) {
+    Tensor back = g;
+    for (auto f = filters.rbegin(); f != filters.rend(); ++f) back = spread_once(back, *f);
+    return std::vector{back};
+  });
+  return out;
 }
 
 }  // namespace topograd::ops

@@ -29,13 +29,25 @@ Tensor conv2d(const Tensor& a, const Tensor& weights, ConvOptions options = {});
 /// pixels repeat. The kernel is row-major, of odd sizes, and not turned around.
 ///
 /// A kernel that is a column times a row is found, and run as two filters. `separated`, if not
-/// null, says whether it was. No derivative. Throws Error{Shape}, Error{InvalidArgument}.
+/// null, says whether it was. Derivatives by the images go through. Throws Error{Shape},
+/// Error{InvalidArgument}.
 Tensor filter2d(const Tensor& images, std::span<const double> kernel, std::int64_t rows,
                 std::int64_t columns, bool* separated = nullptr);
 
-/// Largest (mean) number of each window of size by size pixels of images (..., height, width);
-/// windows lie side by side, and what is left at the border is left out.
-Tensor max_pool2d(const Tensor& images, std::int64_t size);
-Tensor avg_pool2d(const Tensor& images, std::int64_t size);
+struct PoolOptions {
+  std::int64_t stride = 0;   ///< pixels from one window to the next; 0: the window's size
+  std::int64_t padding = 0;  ///< pixels around the image; at most half of the window's size
+};
+
+/// Largest (mean) number of each window of size by size pixels of images (..., height, width); what
+/// no whole window reaches is left out. Windows may overlap. Padding is never the largest number,
+/// and counts as zeros in means. A window with a NaN is NaN.
+///
+/// Derivatives go through: to the largest numbers in equal parts where several are. Throws
+/// Error{Shape} "max_pool2d: expected images (..., height, width) of 4 pixels at least, got (3,
+/// 4)", Error{InvalidArgument} "max_pool2d: expected size >= 1, stride >= 0 and 0 <= padding <=
+/// size / 2, got 3, -1 and 0".
+Tensor max_pool2d(const Tensor& images, std::int64_t size, PoolOptions options = {});
+Tensor avg_pool2d(const Tensor& images, std::int64_t size, PoolOptions options = {});
 
 }  // namespace topograd::ops

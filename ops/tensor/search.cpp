@@ -198,6 +198,52 @@ void select_on_device(Backend& backend, const Selection& s) {
   }
 }
 
+/// `from` at the chosen places of rows of zeros.
+Tensor put_back(const Tensor& from, const Tensor& places, const Shape& shape) {
+  const Type type = from.type();
+  const Tensor out = detail::make_tensor(shape, type, from.placed());
+  const View numbers = detail::contiguous_data(from), at = detail::contiguous_data(places);
+  const View to = out.state()->data;
+  const auto count = static_cast<std::uint64_t>(from.count());
+  const auto k = static_cast<std::uint64_t>(from.size(-1));
+  const auto depth = static_cast<std::uint64_t>(shape.back());
+  const std::vector<std::shared_ptr<Storage>> inputs = {numbers.storage, at.storage};
+  const std::vector<std::shared_ptr<Storage>> outputs = {to.storage};
+  OpCall call{
+      .op = Op::Scatter, .kernel = {0x746f706c, type == Type::f64 ? 1u : 0u}, .size = count};
+  call.inputs = inputs;
+  call.outputs = outputs;
+  const auto on_cpu = [&](auto element) {
+    using T = decltype(element);
+    const T *values = detail::host_read<T>(numbers), *where = detail::host_read<T>(at);
+    T* target = detail::host_write<T>(to);
+    std::fill_n(target, out.count(), T{0});
+    for (std::uint64_t i = 0; i < count; ++i)
+      target[i / k * depth + static_cast<std::uint64_t>(where[i])] = values[i];
+  };
+  call.on_cpu = [&] { type == Type::f64 ? on_cpu(double{}) : on_cpu(float{}); };
+  call.on_device = [&](Backend& backend) {
+    const KernelText& kernel =
+        detail::stored_kernel(type == Type::f64 ? "put back f64" : "put back f32",
+                              [&] { return detail::put_back_kernel(precision_of(type)); });
+    const Argument target =
+        detail::argument(backend, to, static_cast<std::uint64_t>(out.count()), type, Access::write);
+    backend.fill(target.memory, target.offset, target.bytes, 0);
+    const Argument arguments[] = {
+        detail::argument(backend, numbers, count, type, Access::read),
+        detail::argument(backend, at, count, type, Access::read),
+        detail::argument(backend, to, static_cast<std::uint64_t>(out.count()), type, Access::write,
+                         true)};
+    const std::uint32_t words[] = {word(count), word(k), word(depth)};
+    backend.launch({.kernel = &kernel,
+                    .arguments = arguments,
+                    .words = words,
+                    .groups = linear_groups(backend, kernel, count)});
+  };
+  detail::run_op(std::move(call), from.placed(), type);
+  return out;
+}
+
 }  // namespace
 
 TopK top_k(const Tensor& a, std::int64_t k) {
@@ -233,6 +279,9 @@ TopK top_k(const Tensor& a, std::int64_t k) {
   call.on_cpu = [&] { s.type == Type::f64 ? select_on_cpu<double>(s) : select_on_cpu<float>(s); };
   call.on_device = [&](Backend& backend) { select_on_device(backend, s); };
   detail::run_op(std::move(call), a.placed(), s.type);
+  detail::record(out.values, {&wide, 1}, [places = out.indices, full = a.shape()](const Tensor& g) {
+    return std::vector{put_back(g, places, full)};
+  });
   return out;
 }
 

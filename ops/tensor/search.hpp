@@ -19,7 +19,8 @@ struct TopK {
   Tensor indices;  ///< their places on the last axis, as numbers of the tensor's type
 };
 
-/// The k largest entries of the last axis; of equal ones the first come first. No derivative.
+/// The k largest entries of the last axis; of equal ones the first come first. Derivatives of
+/// the values go to the entries that they were.
 ///
 /// Throws Error{InvalidArgument} "top_k: expected 0 < k <= 7, got 9", and for rows of f32 of more
 /// than 2^24 entries, whose places f32 does not hold.

@@ -140,4 +140,16 @@ KernelText top_k_kernel(codegen::Precision precision) {
   return make_kernel(parts);
 }
 
+KernelText put_back_kernel(codegen::Precision precision) {
+  const std::string scalar(codegen::scalar_type(precision));
+  return make_kernel({.name = "put_back_" + scalar,
+                      .arguments = {{"numbers", scalar, Access::read},
+                                    {"places", scalar, Access::read},
+                                    {"target", scalar, Access::write}},
+                      .words = {"count", "k", "depth"},
+                      .body = "  uint i = linear_item();\n"
+                              "  if (i < count) target(i / k * depth + uint(places(i))) = "
+                              "numbers(i);\n"});
+}
+
 }  // namespace topograd::ops::detail

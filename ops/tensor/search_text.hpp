@@ -16,4 +16,7 @@ KernelText cosine_kernel(codegen::Precision precision);
 /// not have is of place -1. Workgroups: pieces of rows, in x and y.
 KernelText top_k_kernel(codegen::Precision precision);
 
+/// target[i / k * depth + places[i]] = numbers[i], i < count; words: count, k, depth.
+KernelText put_back_kernel(codegen::Precision precision);
+
 }  // namespace topograd::ops::detail

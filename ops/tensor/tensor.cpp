@@ -6,9 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <numeric>
-#include <random>
 
 namespace topograd::ops {
 
@@ -63,6 +61,11 @@ std::optional<Device> Tensor::placed() const { return state_of("placed", *this).
 
 const Tensor& Tensor::evaluate() const {
   detail::data_of(*this);
+  return *this;
+}
+
+const Tensor& Tensor::begin_read() const {
+  detail::data_of(*this).storage->begin_read();
   return *this;
 }
 
@@ -222,30 +225,6 @@ Tensor arange(std::int64_t count, Type type) {
   std::vector<double> numbers(static_cast<std::size_t>(count));
   std::iota(numbers.begin(), numbers.end(), 0.0);
   return from_numbers("arange", std::span<const double>(numbers), {count}, type);
-}
-
-Tensor rand(Shape shape, std::uint64_t seed, Type type) {
-  check_shape("rand", shape);
-  std::mt19937_64 bits(seed);
-  std::vector<double> numbers(static_cast<std::size_t>(element_count(shape)));
-  // 24 bits: the number stays below 1 in f32 too.
-  for (double& number : numbers) number = static_cast<double>(bits() >> 40) * 0x1p-24;
-  return from_numbers("rand", std::span<const double>(numbers), std::move(shape), type);
-}
-
-Tensor randn(Shape shape, std::uint64_t seed, Type type) {
-  check_shape("randn", shape);
-  std::mt19937_64 bits(seed);
-  const auto uniform = [&] { return (static_cast<double>(bits() >> 11) + 0.5) * 0x1p-53; };
-  std::vector<double> numbers(static_cast<std::size_t>(element_count(shape)));
-  // Source: Box & Muller, Annals of Mathematical Statistics 29 (1958).
-  for (std::size_t k = 0; k < numbers.size(); k += 2) {
-    const double radius = std::sqrt(-2 * std::log(uniform()));
-    const double angle = 2 * std::numbers::pi * uniform();
-    numbers[k] = radius * std::cos(angle);
-    if (k + 1 < numbers.size()) numbers[k + 1] = radius * std::sin(angle);
-  }
-  return from_numbers("randn", std::span<const double>(numbers), std::move(shape), type);
 }
 
 }  // namespace topograd::ops

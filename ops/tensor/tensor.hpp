@@ -48,6 +48,9 @@ class Tensor {
   /// The numbers, row-major; waits for what computes them.
   std::vector<double> values() const;
   std::vector<float> floats() const;
+  /// Computes it and begins to copy the numbers to the host; values() then waits for that, not for
+  /// what is queued afterwards. Returns this.
+  const Tensor& begin_read() const;
   /// The number of a tensor that has one. Throws Error{Shape} otherwise.
   double item() const;
 
@@ -119,10 +122,13 @@ inline Tensor zeros(Shape shape, Type type = Type::f32) { return full(std::move(
 inline Tensor ones(Shape shape, Type type = Type::f32) { return full(std::move(shape), 1, type); }
 /// 0, 1, ..., count - 1.
 Tensor arange(std::int64_t count, Type type = Type::f32);
-/// Independent numbers of the standard normal law; the same seed gives the same numbers.
-Tensor randn(Shape shape, std::uint64_t seed, Type type = Type::f32);
-/// Uniform in [0, 1).
-Tensor rand(Shape shape, std::uint64_t seed, Type type = Type::f32);
+/// Independent numbers of the standard normal law (random_normal()), of the uniform law in [0, 1)
+/// (random_uniform()): the same seed gives the same numbers on every device, to rounding. With a
+/// device they are made and stay there. f16 is rounded from f32.
+Tensor randn(Shape shape, std::uint64_t seed, Type type = Type::f32,
+             const std::optional<Device>& device = {});
+Tensor rand(Shape shape, std::uint64_t seed, Type type = Type::f32,
+            const std::optional<Device>& device = {});
 
 /// f of the elements of tensors whose shapes broadcast: one kernel, fused with what computes the
 /// inputs. C++ numbers in f are data: other ones run the same kernel.

@@ -6,6 +6,7 @@
 #include <topograd/ops/storage.hpp>
 #include <topograd/ops/vulkan/kernels.hpp>
 #include <topograd/ops/vulkan/recorder.hpp>
+#include <topograd/runtime/vulkan/host_memory.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -56,6 +57,24 @@ class VulkanBackend final : public Backend {
 
   std::shared_ptr<Memory> allocate(std::uint64_t bytes, std::string_view name) override;
 
+  std::shared_ptr<Memory> import(std::span<std::byte> memory, std::string_view name) override {
+    std::optional<vk::Buffer> buffer = vk::import_host_memory(*device_, memory, name);
+    if (!buffer) return nullptr;
+    return std::make_shared<VulkanMemory>(memory.size(), std::move(*buffer), 0, true);
+  }
+  std::shared_ptr<Memory> fetch(const std::shared_ptr<Memory>& from,
+                                std::string_view name) override {
+    if (from->host() != nullptr) return nullptr;
+    const std::uint64_t bytes = (std::max<std::uint64_t>(from->bytes(), 4) + 3) / 4 * 4;
+    auto to = std::make_shared<VulkanMemory>(
+        from->bytes(), device_->buffer(bytes, vk::MemoryKind::Readback, name), 0, true);
+    const std::lock_guard lock(mutex_);
+    recorder_.copy(from, 0, to, 0, bytes);
+    recorder_.flush();
+    downloaded_ += from->bytes();
+    return to;
+  }
+
   void upload(const std::shared_ptr<Memory>& to, std::uint64_t offset,
               std::span<const std::byte> from) override {
     if (from.empty()) return;
@@ -63,7 +82,7 @@ class VulkanBackend final : public Backend {
     VulkanMemory& memory = as_vulkan(to);
     if (recorder_.uses(memory)) recorder_.flush();
     // Mapped memory is then written at once, and the host may read it again.
-    if (facts_.unified) memory.last.wait();
+    if (memory.host() != nullptr) memory.last.wait();
     device_->upload(memory.buffer(), memory.front() + offset, from);
     uploaded_ += from.size();
   }
@@ -150,6 +169,12 @@ class VulkanBackend final : public Backend {
 std::shared_ptr<Memory> VulkanBackend::allocate(std::uint64_t bytes, std::string_view name) {
   const std::uint64_t zone = guard_zone_bytes();
   const std::uint64_t rounded = (std::max<std::uint64_t>(bytes, 8) + 3) / 4 * 4;
+  const std::uint64_t most = device_->limits().max_allocation_size;
+  if (rounded + 2 * zone > most) {
+    throw Error(ErrorCode::OutOfDeviceMemory,
+                std::string(name) + ": expected at most " + std::to_string(most - 2 * zone) +
+                    " bytes at once on \"" + facts_.name + "\", got " + std::to_string(bytes));
+  }
   const auto take = [&] {
     return device_->buffer(rounded + 2 * zone, vk::MemoryKind::Device, name);
   };

@@ -1,5 +1,6 @@
 // Creates the logical device with exactly the features that are there and not masked.
 #include <topograd/runtime/vulkan/core.hpp>
+#include <topograd/runtime/vulkan/host_import.hpp>
 
 #include <algorithm>
 
@@ -103,7 +104,9 @@ Core::~Core() {
 void Core::create_device() {
   family = compute_family(physical).value_or(0);
   timestamp_bits = physical.getQueueFamilyProperties()[family].timestampValidBits;
-  const Enabled enabled(info.features, has_subgroup_extended_types(physical));
+  Enabled enabled(info.features, has_subgroup_extended_types(physical));
+  if (import_alignment(physical, info.features) > 0)
+    enabled.extensions.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   const float priority = 1.0f;
   const vk::DeviceQueueCreateInfo queue_info({}, family, 1, &priority);
   vk::DeviceCreateInfo create_info({}, queue_info, {}, enabled.extensions);

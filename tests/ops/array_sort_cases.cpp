@@ -42,6 +42,11 @@ void check_sorts(const Device& device) {
     check_sort<double>(device, fewer);
     check_sort<std::int32_t>(device, fewer);
   }
+  // Where one workgroup no longer holds them.
+  for (const std::uint64_t size : {1023, 1024, 1025, 2047, 2048, 2049}) {
+    check_sort<double>(device, size);
+    check_sort<float>(device, size);
+  }
   const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
   const Array<float> x = Array<float>({nan, inf, 0.0f, -nan, -0.0f, -inf, 1}).to(device);
   const std::vector<float> got = sort(x).to_vector();

@@ -3,9 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <topograd/ops/map.hpp>
-#include <topograd/ops/reduce.hpp>
-#include <topograd/ops/scan.hpp>
+#include <topograd/ops/arrays.hpp>
 
 #include <functional>
 
@@ -19,6 +17,9 @@ TEST(Arrays, ReductionForms) { test::check_reduction_forms(Device::cpu()); }
 TEST(Arrays, ScanEveryTypeAndSize) { test::check_scans(Device::cpu()); }
 TEST(Arrays, GatherScatterCompact) { test::check_indices(Device::cpu()); }
 TEST(Arrays, SortEveryTypeAndSize) { test::check_sorts(Device::cpu()); }
+TEST(Arrays, FoldAndScanExpressions) { test::check_folds(Device::cpu()); }
+TEST(Arrays, ReduceSegments) { test::check_segments(Device::cpu()); }
+TEST(Arrays, Histograms) { test::check_histograms(Device::cpu()); }
 TEST(Arrays, RandomNumbers) { test::check_random(Device::cpu()); }
 
 TEST(Arrays, SaysWhatDoesNotFit) {
@@ -48,6 +49,30 @@ TEST(Arrays, SaysWhatDoesNotFit) {
        ErrorCode::InvalidArgument, "scatter: index 2 is 9, expected below 2"},
       {[&] { inclusive_scan(two, Reduction::argmax); }, ErrorCode::InvalidArgument,
        "scan: expected sum, product, min or max, got argmax"},
+      {[&] {
+         histogram(three, {0, 1, 2});
+       },
+       ErrorCode::InvalidArgument,
+       "histogram: expected at least one bin between finite limits, got 0 from 1 to 2"},
+      {[&] {
+         histogram(three, {4, 2, 2});
+       },
+       ErrorCode::InvalidArgument,
+       "histogram: expected at least one bin between finite limits, got 4 from 2 to 2"},
+      {[&] {
+         segmented_reduce(Reduction::sum, three, Array<std::uint32_t>({0, 4}), IndexCheck::throws);
+       },
+       ErrorCode::InvalidArgument, "segmented_reduce: start 1 is 4, expected between 0 and 3"},
+      {[&] {
+         segmented_reduce(Reduction::sum, three, Array<std::uint32_t>({2, 1}), IndexCheck::throws);
+       },
+       ErrorCode::InvalidArgument, "segmented_reduce: start 1 is 1, expected between 2 and 3"},
+      {[&] { segmented_reduce(Reduction::sum, three, {}); }, ErrorCode::Shape,
+       "segmented_reduce: expected at least one start, got none"},
+      {[&] {
+         segmented_reduce(Reduction::argmax, three, {0, 1});
+       },
+       ErrorCode::InvalidArgument, "segmented_reduce: expected results of type u32, got f32"},
       {[&] { map([](Value a) { return a > 0.0 ? a : -a; }, two); }, ErrorCode::Unsupported,
        "map: expected select(), got an if on a Value"},
   };
@@ -59,6 +84,44 @@ TEST(Arrays, SaysWhatDoesNotFit) {
       EXPECT_EQ(error.code(), row.code) << error.what();
       EXPECT_STREQ(error.what(), row.text);
     }
+  }
+}
+
+TEST(Arrays, ErrorsWriteNothing) {
+  Array<float> target({1, 2, 3});
+  const Array<float> other({5, 6});
+  const Expression twice = Expression::of<1>("map", [](Value v) { return v * 2.0; });
+  const MapInput input{other.untyped(), {}};
+  const std::function<void()> calls[] = {
+      [&] {
+        scatter(other, {0, 9}, target, Combine::store, IndexCheck::throws);
+      },
+      [&] {
+        scatter(other, {0, 9}, target, Combine::add, IndexCheck::throws);
+      },
+      [&] {
+        map_into(twice, {&input, 1}, {&target.untyped(), 1});
+      },
+      [&] { scan_into(Reduction::sum, other.untyped(), target.untyped(), false, {}); },
+      [&] { sort_into(other.untyped(), target.untyped(), {}); },
+      [&] {
+        gather_into(other.untyped(), Array<std::uint32_t>({0, 1, 2}).untyped(), target.untyped(),
+                    IndexCheck::throws, {});
+      },
+      [&] {
+        Array<float> much(std::uint64_t{1} << 60), all(much.slice(0, 3));
+        all.write();
+      },
+  };
+  for (const auto& call : calls) {
+    EXPECT_THROW(call(), Error);
+    EXPECT_EQ(target.to_vector(), (std::vector<float>{1, 2, 3}));
+  }
+  try {
+    Array<double>(std::uint64_t{1} << 59).write();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::OutOfHostMemory);
+    EXPECT_STREQ(error.what(), "array: no memory for 4611686018427387904 bytes on the host");
   }
 }
 

@@ -12,6 +12,9 @@ void check_reduction_forms(const Device& device);
 void check_scans(const Device& device);
 void check_indices(const Device& device);
 void check_sorts(const Device& device);
+void check_folds(const Device& device);
+void check_segments(const Device& device);
+void check_histograms(const Device& device);
 void check_random(const Device& device);
 
 }  // namespace topograd::ops::test

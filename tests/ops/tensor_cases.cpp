@@ -6,8 +6,8 @@
 #include <topograd/ops/backend.hpp>
 #include <topograd/ops/nn/layers.hpp>
 #include <topograd/ops/nn/optimizer.hpp>
+#include <topograd/ops/tensor/arrays.hpp>
 #include <topograd/ops/tensor/autograd.hpp>
-#include <topograd/ops/tensor/conv.hpp>
 #include <topograd/ops/tensor/fft.hpp>
 #include <topograd/ops/tensor/matmul.hpp>
 #include <topograd/ops/tensor/reduce.hpp>
@@ -23,6 +23,8 @@ namespace {
 
 constexpr double kF32 = 2e-6, kF64 = 1e-13;
 
+constexpr std::int64_t kSizes[] = {0, 1, 2, 31, 32, 33, 255, 256, 257, 1'000'003};
+
 double bound(Type type) { return type == Type::f64 ? kF64 : kF32; }
 
 /// Numbers as the tensor holds them.
@@ -32,8 +34,10 @@ std::vector<double> held(const Tensor& t) { return t.to_cpu().values(); }
 
 void check_elementwise(const Device& device) {
   for (const Type type : {Type::f32, Type::f64}) {
-    for (const std::int64_t n : {0, 1, 2, 31, 32, 33, 257, 2051}) {
-      const Tensor a = sample({n}, 1, type).to(device), b = sample({n}, 2, type).to(device);
+    for (const std::int64_t n : kSizes) {
+      // From the middle of memory that others have a part in.
+      const Tensor a = sample({n + 5}, 1, type).to(device).slice(0, 3, n + 3);
+      const Tensor b = sample({n + 1}, 2, type).to(device).slice(0, 1, n + 1);
       const auto x = held(a), y = held(b);
       const Tensor fused = exp(-square(a)) * 3.0 + maximum(a, b) / 2.0 - tanh(b);
       std::vector<double> want;
@@ -90,6 +94,20 @@ void check_reductions(const Device& device) {
   expect_near(argmax(a), places, 0, "argmax");
   EXPECT_EQ(sum(a, {1}, true).shape(), (Shape{33, 1, 257}));
   expect_near(sum(zeros({0, 3}).to(device), {0}), {0, 0, 0}, 0, "none");
+  for (const std::int64_t n : kSizes) {
+    if (n == 0) continue;
+    const Tensor some = sample({n + 3}, 5).to(device).slice(0, 2, n + 2);
+    const auto v = held(some);
+    const auto least_of_all = std::ranges::min_element(v),
+               most_of_all = std::ranges::max_element(v);
+    // Of f32, and f32 sums on devices.
+    const double error = 1e-6 * std::sqrt(static_cast<double>(n)) * 4;
+    EXPECT_NEAR(sum(some).item(), std::accumulate(v.begin(), v.end(), 0.0), error) << n;
+    EXPECT_EQ(min(some).item(), *least_of_all) << n;
+    EXPECT_EQ(max(some).item(), *most_of_all) << n;
+    EXPECT_EQ(argmin(some).item(), static_cast<double>(least_of_all - v.begin())) << n;
+    EXPECT_EQ(argmax(some).item(), static_cast<double>(most_of_all - v.begin())) << n;
+  }
   const double nan = std::nan("");
   const Tensor b = tensor({1, nan, 3, 4, 4, 2}, {2, 3}).to(device);
   expect_near(max(b, {1}), {nan, 4}, 0, "NaN");
@@ -228,65 +246,6 @@ void check_fft(const Device& device) {
   }
 }
 
-void check_conv(const Device& device) {
-  struct Case {
-    ConvOptions options;
-    std::int64_t height, width, rows, columns;
-  };
-  for (const Case& c : {Case{{}, 7, 9, 3, 2}, Case{{2, 1, 1}, 8, 33, 3, 3},
-                        Case{{1, 2, 2}, 9, 5, 3, 1}, Case{{3, 0, 1}, 31, 32, 1, 4}}) {
-    const Tensor a = sample({2, 3, c.height, c.width}, 12).to(device);
-    const Tensor w = sample({4, 3, c.rows, c.columns}, 13).to(device);
-    const Tensor out = conv2d(a, w, c.options);
-    const auto x = held(a), k = held(w);
-    std::vector<double> want;
-    for (std::int64_t n = 0; n < 2; ++n)
-      for (std::int64_t o = 0; o < 4; ++o)
-        for (std::int64_t y = 0; y < out.size(2); ++y)
-          for (std::int64_t z = 0; z < out.size(3); ++z) {
-            double sum = 0;
-            for (std::int64_t t = 0; t < 3 * c.rows * c.columns; ++t) {
-              const std::int64_t ch = t / (c.rows * c.columns), i = t / c.columns % c.rows;
-              const std::int64_t row =
-                  y * c.options.stride + i * c.options.dilation - c.options.padding;
-              const std::int64_t column =
-                  z * c.options.stride + t % c.columns * c.options.dilation - c.options.padding;
-              if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
-              sum +=
-                  x[static_cast<std::size_t>(((n * 3 + ch) * c.height + row) * c.width + column)] *
-                  k[static_cast<std::size_t>(o * 3 * c.rows * c.columns + t)];
-            }
-            want.push_back(sum);
-          }
-    expect_near(out, want, 1e-5, "conv2d of " + to_text({c.height, c.width, c.rows, c.columns}));
-  }
-  // Filters repeat the border; a product of a column and a row is found.
-  const Tensor image = sample({5, 7}, 14).to(device);
-  const auto x = held(image);
-  for (const bool product : {true, false}) {
-    std::vector<double> kernel = {1, 2, 1, 2, 4, 2, 1, 2, 1};
-    if (!product) kernel[0] = 5;
-    std::vector<double> want;
-    for (std::int64_t y = 0; y < 5; ++y)
-      for (std::int64_t z = 0; z < 7; ++z) {
-        double sum = 0;
-        for (std::int64_t i = 0; i < 3; ++i)
-          for (std::int64_t j = 0; j < 3; ++j)
-            sum += kernel[static_cast<std::size_t>(i * 3 + j)] *
-                   x[static_cast<std::size_t>(std::clamp<std::int64_t>(y + i - 1, 0, 4) * 7 +
-                                              std::clamp<std::int64_t>(z + j - 1, 0, 6))];
-        want.push_back(sum);
-      }
-    bool separated = !product;
-    expect_near(filter2d(image, kernel, 3, 3, &separated), want, 3e-6, "filter");
-    EXPECT_EQ(separated, product);
-  }
-  expect_near(max_pool2d(image, 2).slice(0, 0, 1).slice(1, 0, 1),
-              {std::max({x[0], x[1], x[7], x[8]})}, 0, "max_pool2d");
-  expect_near(avg_pool2d(image, 2).slice(0, 1, 2).slice(1, 2, 3),
-              {(x[18] + x[19] + x[25] + x[26]) / 4}, 1e-6, "avg_pool2d");
-}
-
 void check_search(const Device& device) {
   const Tensor targets = sample({33, 31}, 15).to(device), queries = sample({2, 31}, 16).to(device);
   const auto t = held(targets), q = held(queries);
@@ -350,6 +309,23 @@ void check_half(const Device& device) {
   std::vector<double> doubled;
   for (std::size_t k = 31; k < x.size(); ++k) doubled.push_back(2 * x[k]);
   expect_near(twice, doubled, 0, "from the middle of a word");
+}
+
+void check_random(const Device& device) {
+  const Tensor u = rand({3, 33}, 7, Type::f32, device);
+  EXPECT_EQ(u.placed(), device);
+  expect_near(u, rand({3, 33}, 7, Type::f32, Device::cpu()).values(), 0, "uniform");
+  const std::int64_t n = 100'003;
+  const Tensor x = randn({n}, 8, Type::f64, device);
+  expect_near(x, randn({n}, 8, Type::f64, Device::cpu()).values(), 1e-14, "normal");
+  EXPECT_NEAR(mean(x).item(), 0, 5 / std::sqrt(double(n)));
+  EXPECT_NEAR(variance(x).item(), 1, 5 * std::sqrt(2 / double(n)));
+  EXPECT_EQ(rand({0}, 1, Type::f16, device).count(), 0);
+  // Arrays and tensors share their numbers.
+  const Array<float> shared = array_of<float>(u.transpose());
+  EXPECT_EQ(shared.size(), 99u);
+  EXPECT_EQ(shared.read()[1], static_cast<float>(u.values()[33]));
+  EXPECT_EQ(tensor(shared, {99}).placed(), device);
 }
 
 void check_training(const Device& device) {

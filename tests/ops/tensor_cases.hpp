@@ -3,6 +3,9 @@
 
 #include <topograd/ops/device.hpp>
 
+#include <string>
+#include <vector>
+
 namespace topograd::ops::test {
 
 void check_elementwise(const Device& device);
@@ -14,5 +17,14 @@ void check_conv(const Device& device);
 void check_search(const Device& device);
 void check_half(const Device& device);
 void check_training(const Device& device);
+void check_nan(const Device& device);
+void check_random(const Device& device);
+
+/// Derivatives by backward() on the CPU against central differences.
+void check_gradients_against_differences();
+/// Those of the same cases on a device against the CPU's.
+void check_gradients_against_cpu(const Device& device);
+/// Operation, or operation and variant.
+std::vector<std::string> gradient_case_names();
 
 }  // namespace topograd::ops::test

@@ -4,6 +4,7 @@
 
 #include <topograd/ir/error.hpp>
 #include <topograd/ops/nn/optimizer.hpp>
+#include <topograd/ops/tensor/arrays.hpp>
 #include <topograd/ops/tensor/conv.hpp>
 #include <topograd/ops/tensor/fft.hpp>
 #include <topograd/ops/tensor/losses.hpp>
@@ -24,6 +25,8 @@ TEST(Tensor, Fft) { check_fft(Device::cpu()); }
 TEST(Tensor, Conv) { check_conv(Device::cpu()); }
 TEST(Tensor, Search) { check_search(Device::cpu()); }
 TEST(Tensor, Half) { check_half(Device::cpu()); }
+TEST(Tensor, NaN) { check_nan(Device::cpu()); }
+TEST(Tensor, Random) { check_random(Device::cpu()); }
 TEST(Tensor, Trains) { check_training(Device::cpu()); }
 
 TEST(Tensor, ReshapesWithoutACopyWhereItCan) {
@@ -146,6 +149,17 @@ TEST(Tensor, Errors) {
        "filter2d: expected a kernel of odd sizes, got 6 numbers for (2, 3)"},
       {[&] { max_pool2d(a, 4); },
        "max_pool2d: expected images (..., height, width) of 4 pixels at least, got (3, 4)"},
+      {[&] { max_pool2d(a, 3, {.stride = -1}); },
+       "max_pool2d: expected size >= 1, stride >= 0 and 0 <= padding <= size / 2, got 3, -1 and 0"},
+      {[&] { avg_pool2d(a, 2, {.padding = 2}); },
+       "avg_pool2d: expected size >= 1, stride >= 0 and 0 <= padding <= size / 2, got 2, 2 and 2"},
+      {[&] { randn({-1}, 1); }, "randn: expected sizes >= 0, got (-1)"},
+      {[&] { rand({2}, 1, Type::u32); }, "rand: expected f32, f64 or f16, got u32"},
+      {[&] { array_of<double>(a); }, "array_of: expected a tensor of f64, got f32"},
+      {[&] {
+         tensor(Array<float>({1, 2, 3}), {2});
+       },
+       "tensor: expected 2 numbers for (2), got 3"},
       {[&] {
          cosine_similarity(ones({3}), ones({5, 4}));
        },

@@ -33,6 +33,9 @@ TEST_F(TensorVulkan, Fft) { run_masked(check_fft); }
 TEST_F(TensorVulkan, Conv) { run_masked(check_conv); }
 TEST_F(TensorVulkan, Search) { run_masked(check_search); }
 TEST_F(TensorVulkan, Half) { run_masked(check_half); }
+TEST_F(TensorVulkan, NaN) { run_masked(check_nan); }
+TEST_F(TensorVulkan, Random) { run_masked(check_random); }
+TEST_F(TensorVulkan, Derivatives) { run_masked(check_gradients_against_cpu); }
 TEST_F(TensorVulkan, Trains) {
   set_guard_zones(0);  // zones keep what is freed, and this watches the memory
   run_masked(check_training);

@@ -1,0 +1,29 @@
+// Arrays as tensors, and tensors as arrays, without a copy.
+#pragma once
+
+#include <topograd/ops/array.hpp>
+#include <topograd/ops/tensor/tensor.hpp>
+
+namespace topograd::ops {
+
+namespace detail {
+Tensor tensor_of(const Slice& slice, Shape shape);
+Slice slice_of(const Tensor& tensor, Type type);
+}  // namespace detail
+
+/// The array's numbers in a shape; they are shared, so what is written through the array afterwards
+/// is seen. Throws Error{Shape} "tensor: expected 6 numbers for (2, 3), got 5".
+template <class T>
+requires std::is_floating_point_v<T> Tensor tensor(const Array<T>& array, Shape shape) {
+  return detail::tensor_of(array.untyped(), std::move(shape));
+}
+
+/// The tensor's numbers, row-major, where they are; shared if they lie one after the other. For
+/// reading: a tensor's numbers do not change. Throws Error{InvalidArgument} "array_of: expected a
+/// tensor of f64, got f32".
+template <class T>
+requires std::is_floating_point_v<T> Array<T> array_of(const Tensor& tensor) {
+  return Array<T>(detail::slice_of(tensor, type_of<T>()));
+}
+
+}  // namespace topograd::ops
