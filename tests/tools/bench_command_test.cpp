@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
+#include <string>
 
 namespace topograd::test {
 namespace {
@@ -107,6 +109,28 @@ TEST(BenchCommand, CeresIsMeasuredBesideUs) {
   const nlohmann::json energies =
       bench("developable --icosphere 0 --perturb 1e-3 --backend cpu --samples 1 --only cost");
   EXPECT_TRUE(energies["peers"].empty());
+}
+
+TEST(BenchCommand, OperationsOfArraysAndTensors) {
+  const nlohmann::json report = bench("ops --backend cpu --count 2000 --samples 1");
+  std::set<std::string> timed;
+  for (const nlohmann::json& row : report["rows"]) {
+    timed.insert(row["op"]);
+    EXPECT_EQ(row["count"], 2000);
+    EXPECT_GT(row["cpu_us"].get<double>(), 0) << row;
+    EXPECT_GT(row["cpu_one_us"].get<double>(), 0) << row;
+  }
+  for (const char* op : {"map", "sort", "histogram", "segmented reduce", "matmul", "conv2d", "fft",
+                         "softmax", "layer norm", "gelu", "training step"})
+    EXPECT_TRUE(timed.contains(op)) << op;
+}
+
+TEST(BenchCommand, TrainingKeepsItsMemoryAndItsLoss) {
+  const nlohmann::json report = bench("ops --backend cpu --steps 300")["training"];
+  EXPECT_EQ(report["device_bytes"]["tenth"], report["device_bytes"]["end"]);
+  const double loss = report["loss_after_200"]["cpu"];
+  EXPECT_LT(loss, 2);  // that of ten classes begins at 2.3
+  EXPECT_NEAR(report["loss_after_200"]["device"].get<double>(), loss, 1e-6);
 }
 
 }  // namespace

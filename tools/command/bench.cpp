@@ -22,6 +22,8 @@ struct Arguments {
   std::string json;
   std::optional<std::uint64_t> count;
   std::uint64_t seed = 1;
+  bool device_only = false, claims = false;
+  int steps = 0;
 };
 
 nlohmann::ordered_json run(const Arguments& a) {
@@ -32,7 +34,10 @@ nlohmann::ordered_json run(const Arguments& a) {
     return run_bench_ops({.count = a.count,
                           .backend = a.bench.solver.backend,
                           .device = a.bench.solver.device,
-                          .samples = a.bench.samples});
+                          .samples = a.bench.samples,
+                          .cpu = !a.device_only,
+                          .claims = a.claims,
+                          .steps = a.steps});
   }
   if (problem.name == "trace") {
     return run_bench_trace({.width = problem.width,
@@ -65,6 +70,11 @@ void add_bench(CLI::App& app) {
   command->add_option("--count", arguments->count,
                       "bench topologies: different random trees (100); bench trace: residuals, "
                       "instead of those of --width; bench ops: elements, instead of 10^3 to 10^8");
+  command->add_flag("--device-only", arguments->device_only, "bench ops: leave out the CPU");
+  command->add_flag("--claims", arguments->claims,
+                    "bench ops: what others claim, against one CPU thread and all");
+  command->add_option("--steps", arguments->steps,
+                      "bench ops: only train a small network for so many steps, with its memory");
   command->add_option("--seed", arguments->seed, "bench topologies: of the trees (1)");
   command->add_option("--json", arguments->json, "file for the report, - for standard output");
   command->callback([arguments] {
