@@ -40,12 +40,11 @@ void write_preconditioned(VectorText& out) {
 
 // The residual of fixed scalars is 0, so that their direction stays 0.
 void write_residual(VectorText& out, std::string_view value) {
-  if (out.request().masked) {
-    out.read_u32(BufferRole::fixed);
-    out.each(text("precise {T} r_{j} = fixed_scalars[{k}] != 0u ? {T}(0) : ", value, ";"));
-  } else {
-    out.each(text("precise {T} r_{j} = ", value, ";"));
-  }
+  out.read_u32(BufferRole::fixed);
+  out.each(text("precise {T} r_{j} = ", value, ";"));
+  out.shader().body().open("if (masked != 0u)");
+  out.each("if (fixed_scalars[{k}] != 0u) r_{j} = {T}(0);");
+  out.close();
 }
 
 void store_residual(VectorText& out) {

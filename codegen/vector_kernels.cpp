@@ -9,7 +9,7 @@
 namespace topograd::codegen {
 namespace {
 
-constexpr std::array<PushMember, 11> kPushMembers = {{
+constexpr std::array<PushMember, 12> kPushMembers = {{
     {"count", "elements, blocks or partials"},
     {"first", "position of element 0 in vectors"},
     {"out_first", "position of the first partial"},
@@ -18,11 +18,12 @@ constexpr std::array<PushMember, 11> kPushMembers = {{
     {"slot_a", "place in scalars"},
     {"slot_b", "place in scalars"},
     {"overwrite", "1: store sums, 0: add them"},
+    {"masked", "1: some scalars are fixed"},
     {"sums_first", "position of the first partial sum that is read"},
     {"sums_count", "how many there are"},
     {"sums_stride", "between kinds of them"},
 }};
-constexpr std::size_t kPlainMembers = 8;
+constexpr std::size_t kPlainMembers = 9;
 
 bool reads_partials(VectorOp op) {
   return op == VectorOp::cg_start || op == VectorOp::cg_direction || op == VectorOp::cg_update ||
@@ -53,7 +54,6 @@ std::string shader_name(const VectorKernelRequest& request) {
   std::string out = text("vector_", name(request.op), "_", name(request.vectors));
   if (request.vectors != request.scalars) out += text("_", name(request.scalars));
   if (request.width > 1) out += text("_w", request.width);
-  if (request.masked) out += "_masked";
   if (request.predicated) out += "_predicated";
   if (request.unpreconditioned) out += "_unpreconditioned";
   if (!request.decides) out += "_follows";

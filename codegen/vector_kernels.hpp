@@ -159,8 +159,6 @@ struct VectorKernelRequest {
   Precision scalars = Precision::f64;  ///< the widest of the device, not below `vectors`
   std::uint32_t workgroup_size = 128;  ///< a power of two, at most 1024
   std::uint32_t width = 1;  ///< block kernels, segment_sum: 1 to kMaxBlockWidth (segment_sum: any)
-  bool masked =
-      false;  ///< the kernels above that mention `fixed` (and dot, max_abs) read that buffer
   bool predicated = false;  ///< plain kernels; those of the two-level preconditioner: by next_state
   bool unpreconditioned = false;  ///< cg_init, cg_update: z = r, which is not stored
   /// cg_update, where several of them make up one update: writes the scalars.
@@ -178,6 +176,9 @@ struct VectorConstants {
   std::uint32_t blocks_first = 0;  ///< position of the array in `blocks` and `inverse`
   std::uint32_t a = slot(Scalar::one), b = slot(Scalar::zero);  ///< places in the scalar buffer
   std::uint32_t overwrite = 1;  ///< segment_sum: 1 stores the sums, 0 adds them
+  /// 1: kernels that mention `fixed` (and dot, max_abs) read that buffer; 0: nothing is fixed.
+  /// (mask and those of boxes and manifolds always read it.)
+  std::uint32_t masked = 0;
   // conjugate gradients: the partial sums that are read
   std::uint32_t sums_first = 0, sums_count = 0, sums_stride = 0;
 };

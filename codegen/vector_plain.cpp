@@ -38,9 +38,8 @@ if (slot_a != ZERO) value = a * first_operand[k];
 
 // Elements of fixed scalars are left out of sums.
 void skip_fixed(VectorText& out) {
-  if (!out.request().masked) return;
   out.read_u32(BufferRole::fixed);
-  out.lines("if (fixed_scalars[k] != 0u) continue;");
+  out.lines("if (masked != 0u && fixed_scalars[k] != 0u) continue;");
 }
 
 void write_dot(VectorText& out) {
@@ -120,15 +119,13 @@ void write_point_norms(VectorText& out) {
   out.lines("{S} greatest = {S}(0);");
   out.open_grid("i");
   out.lines("uint k = first + i;");
-  if (out.request().masked) {
-    out.read_u32(BufferRole::fixed);
-    out.lines(R"(
-if (fixed_scalars[k] != 0u) {
+  out.read_u32(BufferRole::fixed);
+  out.lines(R"(
+if (masked != 0u && fixed_scalars[k] != 0u) {
   gradient[k] = {T}(0);
   continue;
 }
 )");
-  }
   out.lines(R"(
 {S} g = {S}(gradient[k]);
 {S} x = {S}(first_operand[k]);

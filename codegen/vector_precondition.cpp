@@ -29,7 +29,6 @@ scale[first + i] = {T}(value);
 
 // Reads a block, damps its diagonal, and takes fixed scalars out of it.
 void write_damped_block(VectorText& out) {
-  const bool masked = out.request().masked;
   out.lines(R"(
 uint k = first + b * {W};
 uint p = blocks_first + b * {P};
@@ -40,20 +39,12 @@ for (uint i = 0u; i < {W}; ++i) {
       precise {S} squared = {S}(scale[k + i]) * {S}(scale[k + i]);
       precise {S} clamped = clamp(squared * value, scalars[MIN_DIAGONAL], scalars[MAX_DIAGONAL]);
       precise {S} added = scalars[LAMBDA] * clamped / squared;
-)");
-  out.lines(masked ? "      if (fixed_scalars[k + i] != 0u) added = {S}(0);" : "");
-  out.lines(R"(
+      if (masked != 0u && fixed_scalars[k + i] != 0u) added = {S}(0);
       damping[k + i] = {T}(added);
       value = value + added;
-)");
-  if (masked) {
-    out.lines(R"(
-      if (fixed_scalars[k + i] != 0u) value = {S}(1);
-    } else if (fixed_scalars[k + i] != 0u || fixed_scalars[k + j] != 0u) {
+      if (masked != 0u && fixed_scalars[k + i] != 0u) value = {S}(1);
+    } else if (masked != 0u && (fixed_scalars[k + i] != 0u || fixed_scalars[k + j] != 0u)) {
       value = {S}(0);
-)");
-  }
-  out.lines(R"(
     }
     block[i * {W} + j] = value;
   }
@@ -104,7 +95,7 @@ void write_precondition_blocks(VectorText& out) {
   out.read({BufferRole::blocks, BufferRole::scale});
   out.write({BufferRole::damping, BufferRole::inverse});
   out.scalars({Scalar::lambda, Scalar::min_diagonal, Scalar::max_diagonal});
-  if (out.request().masked) out.read_u32(BufferRole::fixed);
+  out.read_u32(BufferRole::fixed);
   const std::string function =
       substitute(kInvert.substr(1), {{"not_finite", out.not_finite("value")}});
   out.shader().declare("inverse_factor", out.fill(function));

@@ -60,7 +60,6 @@ const LoadedKernel& VectorOps::kernel(const Run& run) {
   LoadedKernel loaded =
       load_kernel(context_, codegen::VectorKernelRequest{.op = run.op,
                                                          .width = run.width,
-                                                         .masked = masked_,
                                                          .predicated = run.predicated,
                                                          .unpreconditioned = run.unpreconditioned,
                                                          .decides = run.decides,
@@ -76,7 +75,9 @@ std::uint32_t VectorOps::record(CommandList& list, const Run& run, BindingTable 
                                : sums_for_products(run.op)
                                    ? context_.update_grid(run.constants.count)
                                    : workgroups(run.constants.count);
-  dispatch(context_, list, loaded, table, run.constants, groups);
+  codegen::VectorConstants constants = run.constants;
+  constants.masked = masked_ ? 1 : 0;
+  dispatch(context_, list, loaded, table, constants, groups);
   return groups;
 }
 

@@ -19,7 +19,7 @@ class VectorOps {
   using Op = codegen::VectorOp;
   using Scalar = codegen::Scalar;
 
-  /// `masked`: some scalars are fixed, so that kernels read the `fixed` buffer.
+  /// `masked`: some scalars are fixed, so that kernels are to read the `fixed` buffer.
   VectorOps(Context& context, bool masked);
 
   Buffer& scalars() { return scalars_; }

@@ -79,9 +79,7 @@ TEST_F(BoxKernels, NormsAreOfTheProjectedGradient) {
     runner.set(BufferRole::gradient, vectors, g);
     runner.set(BufferRole::held, std::vector<std::uint32_t>(kSize, 7));
     const auto run = [&](VectorOp op, const VectorConstants& push, std::uint32_t groups) {
-      runner.run_vector(
-          generate({.op = op, .vectors = vectors, .scalars = scalars, .masked = true}), push,
-          groups);
+      runner.run_vector(generate({.op = op, .vectors = vectors, .scalars = scalars}), push, groups);
     };
     run(VectorOp::bounded_norms, {.count = kSize, .out_stride = kGroups}, kGroups);
     run(VectorOp::sum_partials,

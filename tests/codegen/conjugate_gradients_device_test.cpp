@@ -130,16 +130,18 @@ class ConjugateGradients : public KernelDeviceTest {
     const auto n = static_cast<std::uint32_t>(set.x.size());
     codegen::StepTime step_time = codegen::StepTime::now;
     const auto run = [&](VectorOp op, std::uint32_t count, std::uint32_t groups) {
-      runner.run_vector(
-          generate({.op = op,
-                    .vectors = o.vectors,
-                    .scalars = o.scalars,
-                    .width = 3,
-                    .masked = o.masked,
-                    .unpreconditioned = !o.preconditioned,
-                    .step_time = step_time}),
-          {.count = count, .out_stride = kGroups, .sums_count = kGroups, .sums_stride = kGroups},
-          groups);
+      runner.run_vector(generate({.op = op,
+                                  .vectors = o.vectors,
+                                  .scalars = o.scalars,
+                                  .width = 3,
+                                  .unpreconditioned = !o.preconditioned,
+                                  .step_time = step_time}),
+                        {.count = count,
+                         .out_stride = kGroups,
+                         .masked = o.masked ? 1u : 0u,
+                         .sums_count = kGroups,
+                         .sums_stride = kGroups},
+                        groups);
     };
     const auto make_pending_step = [&] {
       runner.set_alias(BufferRole::first_operand, BufferRole::next_direction);

@@ -90,7 +90,6 @@ TEST(KernelCompile, EveryVectorOp) {
                                     .vectors = vectors,
                                     .scalars = scalars,
                                     .width = width,
-                                    .masked = width == 3,
                                     .predicated = width == 3};
         expect_compiles(generate(request));
       }

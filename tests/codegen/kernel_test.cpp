@@ -85,8 +85,7 @@ std::vector<Golden> goldens() {
            {.op = VectorOp::cg_direction, .vectors = Precision::f32, .scalars = Precision::f32})},
       {"springs_jtjp_fused_f32", generate(fused)},
       {"springs_jtjp_riders_f32", generate(riders)},
-      {"vector_precondition_f64_w3_masked",
-       generate({.op = VectorOp::precondition, .width = 3, .masked = true})},
+      {"vector_precondition_f64_w3", generate({.op = VectorOp::precondition, .width = 3})},
   };
 }
 

@@ -104,12 +104,9 @@ TEST_F(Preconditioner, InvertsDampedBlocks) {
       runner.set(BufferRole::result, vectors, std::vector<double>(n));
       for (const VectorOp op :
            {VectorOp::jacobi_scale, VectorOp::precondition, VectorOp::apply_preconditioner}) {
-        runner.run_vector(generate({.op = op,
-                                    .vectors = vectors,
-                                    .scalars = scalars,
-                                    .width = width,
-                                    .masked = masked}),
-                          {.count = blocks.count}, 1);
+        runner.run_vector(
+            generate({.op = op, .vectors = vectors, .scalars = scalars, .width = width}),
+            {.count = blocks.count, .masked = masked ? 1u : 0u}, 1);
       }
       const auto scale = runner.numbers(BufferRole::scale, vectors);
       const auto damping = runner.numbers(BufferRole::damping, vectors);
@@ -133,6 +130,7 @@ TEST_F(Preconditioner, InvertsDampedBlocks) {
 TEST_F(Preconditioner, IndefiniteBlocksFallBackToTheirDiagonal) {
   KernelRunner runner(device_);
   set_scalars(runner, Precision::f32, {{slot(Scalar::max_diagonal), 1}});
+  runner.set(BufferRole::fixed, std::vector<std::uint32_t>(4));
   runner.set(BufferRole::blocks, Precision::f32, std::vector<double>{4, 10, 2, -1, 0, 0.5});
   runner.set(BufferRole::scale, Precision::f32, std::vector<double>{1, 1, 1, 1});
   runner.set(BufferRole::damping, Precision::f32, std::vector<double>(4));

@@ -36,7 +36,6 @@ void expect_near(const std::vector<double>& got, const std::vector<double>& want
 
 struct Combination {
   VectorOp op;
-  bool masked;
   VectorConstants slots;
   double (*want)(double a, double b, double y, bool fixed);  // a = 1.5, b = -0.25
 };
@@ -45,28 +44,17 @@ TEST_F(VectorKernels, CombineElements) {
   const std::uint32_t zero = slot(Scalar::zero), one = slot(Scalar::one),
                       minus = slot(Scalar::minus_one);
   const Combination rows[] = {
-      {VectorOp::fill, false, {.a = kA}, [](double, double, double, bool) { return 1.5; }},
-      {VectorOp::copy, false, {}, [](double x, double, double, bool) { return x; }},
+      {VectorOp::fill, {.a = kA}, [](double, double, double, bool) { return 1.5; }},
+      {VectorOp::copy, {}, [](double x, double, double, bool) { return x; }},
       {VectorOp::axpby,
-       false,
        {.a = kA, .b = kB},
        [](double x, double, double y, bool) { return 1.5 * x - 0.25 * y; }},
-      {VectorOp::axpby,
-       false,
-       {.a = minus, .b = zero},
-       [](double x, double, double, bool) { return -x; }},
-      {VectorOp::axpby,
-       false,
-       {.a = zero, .b = one},
-       [](double, double, double y, bool) { return y; }},
+      {VectorOp::axpby, {.a = minus, .b = zero}, [](double x, double, double, bool) { return -x; }},
+      {VectorOp::axpby, {.a = zero, .b = one}, [](double, double, double y, bool) { return y; }},
       {VectorOp::combine,
-       false,
        {.a = kA, .b = kB},
        [](double x, double z, double, bool) { return 1.5 * x - 0.25 * z; }},
-      {VectorOp::mask,
-       true,
-       {},
-       [](double, double, double y, bool fixed) { return fixed ? 0 : y; }},
+      {VectorOp::mask, {}, [](double, double, double y, bool fixed) { return fixed ? 0 : y; }},
   };
   for (const auto& [vectors, scalars] : pairs()) {
     for (const Combination& row : rows) {
@@ -85,9 +73,8 @@ TEST_F(VectorKernels, CombineElements) {
         push.count = size;
         push.first = 2;
         // Two workgroups stride over everything.
-        runner.run_vector(
-            generate({.op = row.op, .vectors = vectors, .scalars = scalars, .masked = row.masked}),
-            push, 2);
+        runner.run_vector(generate({.op = row.op, .vectors = vectors, .scalars = scalars}), push,
+                          2);
         std::vector<double> want = y;
         for (std::uint32_t i = 2; i < size + 2; ++i)
           want[i] = row.want(x[i], z[i], y[i], fixed[i] != 0);
@@ -143,10 +130,10 @@ TEST_F(VectorKernels, DotsAndMaximaInTwoStages) {
         runner.set(BufferRole::second_operand, vectors, y);
         runner.set(BufferRole::fixed, fixed);
         runner.set(BufferRole::partials, scalars, std::vector<double>(16));
-        const auto run = [&](VectorOp op, const VectorConstants& push, std::uint32_t groups) {
-          runner.run_vector(
-              generate({.op = op, .vectors = vectors, .scalars = scalars, .masked = masked}), push,
-              groups);
+        const auto run = [&](VectorOp op, VectorConstants push, std::uint32_t groups) {
+          push.masked = masked ? 1 : 0;
+          runner.run_vector(generate({.op = op, .vectors = vectors, .scalars = scalars}), push,
+                            groups);
         };
         run(VectorOp::dot, {.count = size, .out_first = 1}, 3);
         run(VectorOp::sum_partials, {.count = 3, .out_first = 1, .a = kA}, 1);
@@ -168,6 +155,7 @@ TEST_F(VectorKernels, MaximumOfNanIsNan) {
     KernelRunner runner(device_);
     set_scalars(runner, Precision::f32, {});
     runner.set(BufferRole::first_operand, Precision::f32, x);
+    runner.set(BufferRole::fixed, std::vector<std::uint32_t>(200));
     runner.set(BufferRole::partials, Precision::f32, std::vector<double>(2));
     VectorKernelRequest request{
         .op = VectorOp::max_abs, .vectors = Precision::f32, .scalars = Precision::f32};
@@ -213,10 +201,9 @@ TEST_F(VectorKernels, PointNormsMaskTheGradient) {
     runner.set(BufferRole::gradient, vectors, g);
     runner.set(BufferRole::fixed, fixed);
     runner.set(BufferRole::partials, scalars, std::vector<double>(12));
-    const auto run = [&](VectorOp op, const VectorConstants& push, std::uint32_t groups) {
-      runner.run_vector(
-          generate({.op = op, .vectors = vectors, .scalars = scalars, .masked = true}), push,
-          groups);
+    const auto run = [&](VectorOp op, VectorConstants push, std::uint32_t groups) {
+      push.masked = 1;
+      runner.run_vector(generate({.op = op, .vectors = vectors, .scalars = scalars}), push, groups);
     };
     run(VectorOp::point_norms, {.count = size, .out_stride = 4}, 4);
     // Two sums in one dispatch, then the maximum.

@@ -188,6 +188,39 @@ TEST_F(VulkanMasks, HalfOfTheBlocksTakeHalfOfTheWorkAndNobodyWaits) {
   EXPECT_EQ(gradient(m, *engine), other);
 }
 
+// Too few for a mask: the kernels that there are serve at once, and none is made.
+TEST_F(VulkanMasks, TheFirstConstantBlockWaitsForNoCompiler) {
+  TG_NEEDS(float64);
+  OwnedModel m = springs_model(300, 900);
+  const auto step = [&](Engine& engine) {
+    engine.set_point(m.x);
+    engine.linearize();
+    engine.try_step({.lambda = 0.1, .linear_tolerance = 1e-12});
+    std::vector<double> delta(m.x.size());
+    engine.last_step(delta);
+    return delta;
+  };
+  const auto engine = open(m);
+  const std::vector<double> free = step(*engine);
+  const runtime::EngineStats before = engine->stats();
+  hold(m, 6, 12);
+  std::vector<double> held;
+  {
+    const SlowCompiler slow(milliseconds(4000));
+    const auto start = std::chrono::steady_clock::now();
+    engine->refresh(m.model);
+    held = step(*engine);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(4000));
+  }
+  EXPECT_EQ(engine->stats().shaders_compiled, before.shaders_compiled);
+  EXPECT_EQ(engine->stats().pipeline_ms, before.pipeline_ms);
+  for (std::size_t k = 0; k < held.size(); ++k) EXPECT_EQ(held[k] == 0, k >= 6 && k < 12) << k;
+  EXPECT_EQ(held, step(*open(m)));
+  m.model.constant.clear();
+  engine->refresh(m.model);
+  EXPECT_EQ(step(*engine), free);
+}
+
 TEST_F(VulkanMasks, WhatIsConstantEverywhereGetsNoDerivatives) {
   TG_NEEDS(float64);
   for (const std::string& text : {std::string(kView), long_view()}) {

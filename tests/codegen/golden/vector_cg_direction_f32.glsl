@@ -12,6 +12,7 @@ layout(push_constant) uniform PushConstants {
   uint slot_a;        // place in scalars
   uint slot_b;        // place in scalars
   uint overwrite;     // 1: store sums, 0: add them
+  uint masked;        // 1: some scalars are fixed
   uint sums_first;    // position of the first partial sum that is read
   uint sums_count;    // how many there are
   uint sums_stride;   // between kinds of them

@@ -12,6 +12,7 @@ layout(push_constant) uniform PushConstants {
   uint slot_a;        // place in scalars
   uint slot_b;        // place in scalars
   uint overwrite;     // 1: store sums, 0: add them
+  uint masked;        // 1: some scalars are fixed
   uint sums_first;    // position of the first partial sum that is read
   uint sums_count;    // how many there are
   uint sums_stride;   // between kinds of them
@@ -20,13 +21,14 @@ layout(push_constant) uniform PushConstants {
 layout(std430, binding = 0) restrict readonly buffer DirectionBuffer { double direction[]; };
 layout(std430, binding = 1) restrict buffer ScalarsBuffer { double scalars[]; };
 layout(std430, binding = 2) restrict writeonly buffer PartialsBuffer { double partials[]; };
-layout(std430, binding = 3) restrict buffer DeltaBuffer { double delta[]; };
-layout(std430, binding = 4) restrict buffer ResidualBuffer { double residual[]; };
-layout(std430, binding = 5) restrict readonly buffer ProductBuffer { double product[]; };
-layout(std430, binding = 6) restrict writeonly buffer PreconditionedBuffer { double preconditioned[]; };
-layout(std430, binding = 7) restrict readonly buffer InverseBlocksBuffer { double inverse_blocks[]; };
-layout(std430, binding = 8) restrict readonly buffer DecisionBuffer { double decision[]; };
-layout(std430, binding = 9) restrict readonly buffer CurvatureBuffer { double curvature[]; };
+layout(std430, binding = 3) restrict readonly buffer FixedScalarsBuffer { uint fixed_scalars[]; };
+layout(std430, binding = 4) restrict buffer DeltaBuffer { double delta[]; };
+layout(std430, binding = 5) restrict buffer ResidualBuffer { double residual[]; };
+layout(std430, binding = 6) restrict readonly buffer ProductBuffer { double product[]; };
+layout(std430, binding = 7) restrict writeonly buffer PreconditionedBuffer { double preconditioned[]; };
+layout(std430, binding = 8) restrict readonly buffer InverseBlocksBuffer { double inverse_blocks[]; };
+layout(std430, binding = 9) restrict readonly buffer DecisionBuffer { double decision[]; };
+layout(std430, binding = 10) restrict readonly buffer CurvatureBuffer { double curvature[]; };
 
 // True for both infinities, decided on the bits.
 bool tg_is_inf_f64(double x) {
@@ -102,6 +104,11 @@ void main() {
     precise double r_0 = residual[k] - double(alpha) * product[k];
     precise double r_1 = residual[k + 1u] - double(alpha) * product[k + 1u];
     precise double r_2 = residual[k + 2u] - double(alpha) * product[k + 2u];
+    if (masked != 0u) {
+      if (fixed_scalars[k] != 0u) r_0 = double(0);
+      if (fixed_scalars[k + 1u] != 0u) r_1 = double(0);
+      if (fixed_scalars[k + 2u] != 0u) r_2 = double(0);
+    }
     double m_0 = inverse_blocks[blocks_first + b];
     double m_1 = inverse_blocks[blocks_first + count + b];
     double m_2 = inverse_blocks[blocks_first + 2u * count + b];

@@ -1,4 +1,4 @@
-// vector_precondition_f64_w3_masked: vectors f64, scalars f64, blocks of 3
+// vector_precondition_f64_w3: vectors f64, scalars f64, blocks of 3
 #version 450
 
 layout(local_size_x = 128) in;
@@ -12,6 +12,7 @@ layout(push_constant) uniform PushConstants {
   uint slot_a;        // place in scalars
   uint slot_b;        // place in scalars
   uint overwrite;     // 1: store sums, 0: add them
+  uint masked;        // 1: some scalars are fixed
 };
 
 layout(std430, binding = 0) restrict readonly buffer ScalarsBuffer { double scalars[]; };
@@ -88,11 +89,11 @@ void main() {
           precise double squared = double(scale[k + i]) * double(scale[k + i]);
           precise double clamped = clamp(squared * value, scalars[MIN_DIAGONAL], scalars[MAX_DIAGONAL]);
           precise double added = scalars[LAMBDA] * clamped / squared;
-          if (fixed_scalars[k + i] != 0u) added = double(0);
+          if (masked != 0u && fixed_scalars[k + i] != 0u) added = double(0);
           damping[k + i] = double(added);
           value = value + added;
-          if (fixed_scalars[k + i] != 0u) value = double(1);
-        } else if (fixed_scalars[k + i] != 0u || fixed_scalars[k + j] != 0u) {
+          if (masked != 0u && fixed_scalars[k + i] != 0u) value = double(1);
+        } else if (masked != 0u && (fixed_scalars[k + i] != 0u || fixed_scalars[k + j] != 0u)) {
           value = double(0);
         }
         block[i * 3u + j] = value;
