@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <mutex>
+#include <unordered_map>
 
 namespace topograd::runtime {
 namespace {
@@ -124,6 +126,22 @@ std::vector<EntryForm> find_entry_forms(const ir::Batch& batch, const ColumnLayo
     forms[c] = entry_form(batch, stored.index[entry.index_columns[c]], own);
   }
   return forms;
+}
+
+FlexibleColumns flexible_since_met(const ir::Topology& topology, std::span<const SlotGroup> groups,
+                                   const FlexibleColumns& found) {
+  ir::Hash128 key = topology.hash;
+  const ir::LeafCounts& leaves = topology.program.leaves;
+  for (const std::uint32_t n : {leaves.parameters, leaves.uniforms, leaves.data}) key.add(n);
+  for (const SlotGroup& group : groups) {
+    key.add(group.slots.size());
+    for (const std::uint32_t slot : group.slots) key.add(slot);
+    for (const std::uint32_t coordinate : group.coordinates) key.add(coordinate);
+  }
+  static std::mutex mutex;
+  static std::unordered_map<ir::Hash128, FlexibleColumns> met;
+  const std::lock_guard lock(mutex);
+  return met.try_emplace(key, found).first->second;
 }
 
 FlexibleColumns find_flexible(const ir::Batch& batch, std::span<const SlotGroup> groups) {

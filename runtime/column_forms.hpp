@@ -10,6 +10,12 @@
 
 namespace topograd::runtime {
 
+/// What is flexible of the columns of a topology with these groups: `found` where the process first
+/// meets it, and that from there on, so that numbers, losses and instances that change between
+/// solves ask for no other kernels. Any thread may call.
+FlexibleColumns flexible_since_met(const ir::Topology& topology, std::span<const SlotGroup> groups,
+                                   const FlexibleColumns& found);
+
 /// An index column of a layout: stored by row, or base + step * row.
 struct IndexForm {
   bool stored = true;

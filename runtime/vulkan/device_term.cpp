@@ -26,9 +26,10 @@ DeviceTerm::DeviceTerm(Context& context, const Term& term, const Model& model)
       slots_(term.topology->program.leaves.parameters) {
   const auto start = std::chrono::steady_clock::now();
   view_ = {.shape = shape_of(term, model.arrays), .batch = term.batch};
-  view_.shape.flexible = context_.flexible_columns
-                             ? flexible_since_met(view_.shape, view_.shape.flexible)
-                             : FlexibleColumns{};
+  view_.shape.flexible =
+      context_.flexible_columns
+          ? flexible_since_met(*view_.shape.topology, view_.shape.groups, view_.shape.flexible)
+          : FlexibleColumns{};
   lay_out(view_.shape);
   forms_ = find_forms(*batch_, view_.shape.layout);
   view_.forms = &forms_;

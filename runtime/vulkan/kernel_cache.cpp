@@ -173,21 +173,6 @@ std::shared_ptr<KernelJob> KernelCache::begin(std::function<KernelSource()> gene
   return job;
 }
 
-FlexibleColumns flexible_since_met(const TermShape& shape, const FlexibleColumns& found) {
-  ir::Hash128 key = shape.topology->hash;
-  const ir::LeafCounts& leaves = shape.topology->program.leaves;
-  for (const std::uint32_t n : {leaves.parameters, leaves.uniforms, leaves.data}) key.add(n);
-  for (const SlotGroup& group : shape.groups) {
-    key.add(group.slots.size());
-    for (const std::uint32_t slot : group.slots) key.add(slot);
-    for (const std::uint32_t coordinate : group.coordinates) key.add(coordinate);
-  }
-  static std::mutex mutex;
-  static std::unordered_map<ir::Hash128, FlexibleColumns> met;
-  const std::lock_guard lock(mutex);
-  return met.try_emplace(key, found).first->second;
-}
-
 std::shared_ptr<KernelCache> kernel_cache(const std::shared_ptr<Device>& device) {
   static std::mutex mutex;
   static std::unordered_map<const Core*, std::weak_ptr<KernelCache>> caches;

@@ -71,11 +71,6 @@ class KernelCache : public std::enable_shared_from_this<KernelCache> {
   std::unordered_map<ir::Hash128, std::shared_future<Kernel>> kernels_;
 };
 
-/// What is flexible of the columns of a topology with these groups: `found` where the process first
-/// meets it, and that from there on, so that numbers, losses and instances that change between
-/// solves ask for no other kernels. Any thread may call.
-FlexibleColumns flexible_since_met(const TermShape& shape, const FlexibleColumns& found);
-
 /// Test hook: each kernel that is made takes so much longer, as if compilers were slow.
 void set_compile_delay(std::chrono::milliseconds delay);
 
