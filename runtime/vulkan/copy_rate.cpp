@@ -35,6 +35,7 @@ double VulkanEngine::time_copies() {
       copy(list);
       list.write_timestamp("end");
     });
+    warm_up(recorded);
     return time_list(recorded, kWarmUps, kSamples).device_us;
   };
   const auto copy_by_kernels = [&](CommandList& list) {

@@ -15,7 +15,25 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+/// Devices that have idled for some seconds work at less than half of their rate for so long.
+constexpr double kWarmUpSeconds = 0.7;
+/// Between two runs that is no idling.
+constexpr double kPause = 0.02;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 }  // namespace
+
+void VulkanEngine::warm_up(const Recorded& recorded) {
+  if (context_.device->info().software() || seconds_since(last_timed_) < kPause) return;
+  const auto start = std::chrono::steady_clock::now();
+  while (seconds_since(start) < kWarmUpSeconds) {
+    submit(recorded);
+    last_.wait();
+  }
+}
 
 Timing VulkanEngine::time_list(const Recorded& recorded, int warm_ups, int samples) {
   std::vector<double> device, wall;
@@ -30,6 +48,7 @@ Timing VulkanEngine::time_list(const Recorded& recorded, int warm_ups, int sampl
     const std::vector<Timestamp> stamps = recorded.list.timestamps();
     if (stamps.size() == 2) device.push_back(stamps[1].microseconds - stamps[0].microseconds);
   }
+  last_timed_ = std::chrono::steady_clock::now();
   const double wall_us = median(wall);
   return {.device_us = device.empty() ? wall_us : median(device), .wall_us = wall_us};
 }
@@ -68,7 +87,9 @@ Timing VulkanEngine::time(KernelKind kind, int warm_ups, int samples) {
   };
   collect(record);
   finish_kernels();
-  const Timing timing = time_list(make_list(name(kind), record), warm_ups, samples);
+  const Recorded recorded = make_list(name(kind), record);
+  warm_up(recorded);
+  const Timing timing = time_list(recorded, warm_ups, samples);
   row_results_ = std::move(kept);
   return timing;
 }
@@ -94,7 +115,9 @@ Timing VulkanEngine::time_step(int iterations, double damping, int samples) {
   };
   collect(record);
   finish_kernels();
-  return time_list(make_list("step", record), 3, samples);
+  const Recorded recorded = make_list("step", record);
+  warm_up(recorded);
+  return time_list(recorded, 3, samples);
 }
 
 }  // namespace topograd::runtime::vulkan

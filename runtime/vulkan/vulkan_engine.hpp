@@ -303,6 +303,8 @@ class VulkanEngine final : public Engine,
 
   // timing.cpp
   Timing time_list(const Recorded& recorded, int warm_ups, int samples);
+  /// Runs it until a device that may have idled is at its clocks.
+  void warm_up(const Recorded& recorded);
   void record_kind(CommandList& list, KernelKind kind);
   void record_rows(CommandList& list, Pass pass, const Operands& operands);
 
@@ -421,6 +423,7 @@ class VulkanEngine final : public Engine,
   std::vector<Buffer> seeds_;  // by term
   Landing result_landing_;
   Submission last_;
+  std::chrono::steady_clock::time_point last_timed_;  // end of the last timing
   bool step_begun_ = false;
   Preparation step_preparation_;
   std::map<KernelKind, Preparation> preparations_;
