@@ -52,6 +52,10 @@ void Worker<T>::run(const TileKernel<T>& kernel, const Binding<T>& binding, std:
       case Instruction::Action::Apply:
         ops.map[static_cast<std::size_t>(in.op)](reg(in.out), at(in.a), at(in.b), at(in.c), length);
         break;
+      case Instruction::Action::Both:
+        ops.pair[static_cast<std::size_t>(in.pair)](reg(in.out), at(in.a), at(in.b), at(in.c),
+                                                    length);
+        break;
       case Instruction::Action::Load: {
         const GatherSource<T>& source = binding.gathers[in.a];
         if (source.index == nullptr) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/ir/program.hpp>
+#include <topograd/runtime/cpu/tile_ops.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -15,11 +16,13 @@ using Place = std::uint32_t;
 struct Instruction {
   enum class Action : std::uint8_t {
     Apply,  ///< out = op(a, b, c)
+    Both,   ///< out = pair(a, b, c)
     Load,   ///< out = gathered leaf number a
     Store   ///< output number out = a
   };
   Action action = Action::Apply;
   ir::Op op = ir::Op::Literal;
+  Pair pair = Pair::AddAdd;
   std::uint32_t out = 0;
   Place a = 0, b = 0, c = 0;
 };
@@ -46,7 +49,8 @@ struct TileProgram {
   Place places() const { return first_register() + registers; }
 };
 
-/// Lowers a program; composite ops are expanded, nodes scheduled and dead ones dropped.
+/// Lowers a program; composite ops are expanded, nodes scheduled and dead ones dropped. An op whose
+/// value one other op reads alone becomes one instruction with it where there is such a pair.
 ///
 /// Registers are reused as soon as their value was read last. A leaf is loaded right before its
 /// first use. Cost: linear in nodes.

@@ -14,6 +14,25 @@ inline constexpr std::size_t kTile = 256;
 /// Lengths given to tile functions are multiples of this, which every vector width divides.
 inline constexpr std::size_t kLanes = 16;
 
+/// Two ops in one pass: what is between them stays in a vector register.
+enum class Pair : std::uint8_t {
+#define TG_PAIR(id, ...) id,
+#include <topograd/runtime/cpu/pairs.def>
+#undef TG_PAIR
+};
+
+/// Which ops a pair is made of.
+struct PairInfo {
+  ir::Op inner, outer;
+  int place;  ///< of the inner op's value among the outer one's operands
+};
+inline constexpr PairInfo kPairs[] = {
+#define TG_PAIR(id, inner, outer, place, ...) {ir::Op::inner, ir::Op::outer, place},
+#include <topograd/runtime/cpu/pairs.def>
+#undef TG_PAIR
+};
+inline constexpr std::size_t kPairCount = sizeof(kPairs) / sizeof(kPairs[0]);
+
 /// Functions on tiles. T is float or double. Lengths n are multiples of kLanes, at most kTile;
 /// arrays are aligned to 64 bytes. Values are those of ir::apply, bit for bit for arithmetic,
 /// square root, rounding and choices, within 2 ulp for the other functions.
@@ -23,6 +42,7 @@ struct TileOps {
   using Map = void (*)(T* out, const T* a, const T* b, const T* c, std::size_t n);
 
   Map map[ir::kOpCount];  ///< null for leaves and composite ops
+  Map pair[kPairCount];   ///< a and b of the inner op, c of the outer one; the bits of the two
   void (*gather)(T* out, const T* from, const std::uint32_t* index, std::size_t n);
   void (*copy)(T* out, const T* in, std::size_t n);
   /// copy() that leaves the caches alone, for results that do not fit them.

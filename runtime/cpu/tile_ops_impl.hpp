@@ -267,6 +267,24 @@ typename TileOps<T>::Map map_of(Op op) {
 }
 
 template <class T>
+typename TileOps<T>::Map map_of(Pair pair) {
+  switch (pair) {
+#define TG_PAIR(id, inner, outer, place, first, second)                                \
+  case Pair::id:                                                                       \
+    return [](T* out, const T* pa, const T* pb, const T* pc, std::size_t n) {          \
+      each(out, pa, pb, pc, n,                                                         \
+           []([[maybe_unused]] T a, [[maybe_unused]] T b, [[maybe_unused]] T c) -> T { \
+             const T y = first;                                                        \
+             return second;                                                            \
+           });                                                                         \
+    };
+#include <topograd/runtime/cpu/pairs.def>
+#undef TG_PAIR
+  }
+  return nullptr;
+}
+
+template <class T>
 void gather(T* out, const T* from, const std::uint32_t* index, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) out[i] = from[index[i]];
 }
@@ -288,6 +306,7 @@ template <class T>
 TileOps<T> make_tile_ops() {
   TileOps<T> ops = {};
   for (std::size_t k = 0; k < ir::kOpCount; ++k) ops.map[k] = map_of<T>(static_cast<Op>(k));
+  for (std::size_t k = 0; k < kPairCount; ++k) ops.pair[k] = map_of<T>(static_cast<Pair>(k));
   ops.gather = gather<T>;
   ops.copy = copy<T>;
   ops.stream = stream<T>;
