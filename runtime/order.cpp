@@ -3,7 +3,6 @@
 
 #include <topograd/ir/pages.hpp>
 #include <topograd/runtime/block_numbers.hpp>
-#include <topograd/runtime/charts.hpp>
 #include <topograd/runtime/plan.hpp>
 
 #include <tbb/parallel_for.h>
@@ -98,29 +97,19 @@ bool looks_local(const Model& model, const BlockNumbers& blocks) {
   return mean * mean < kGood * blocks.count();
 }
 
-/// The blocks that each instance of a term touches: `width` numbers an instance.
-struct Touched {
-  std::uint32_t width = 0;
-  Numbers blocks;
-
-  std::size_t instances() const { return width == 0 ? 0 : blocks.size() / width; }
-  std::span<const std::uint32_t> of(std::size_t i) const {
-    return std::span(blocks).subspan(i * width, width);
-  }
-};
-
 /// Empty if the term has coordinates that change between instances.
-Touched touched_blocks(const Term& term, const Model& model, const BlockNumbers& blocks) {
+TouchedBlocks touched_blocks(const Term& term, const Model& model, const BlockNumbers& blocks) {
   const std::vector<SlotGroup> groups = find_groups(*term.batch, model.arrays);
   if (groups.empty() || groups.front().array == kScalars) return {};
-  Touched out{static_cast<std::uint32_t>(groups.size()), {}};
-  out.blocks.resize(term.batch->size() * out.width);
+  TouchedBlocks out{groups, {}};
+  const std::size_t width = out.width();
+  out.blocks.resize(term.batch->size() * width);
   each_piece(term.batch->size(), [&](std::size_t first, std::size_t count) {
     std::vector<std::uint32_t> column(count);
     for (std::size_t g = 0; g < groups.size(); ++g) {
       term.batch->copy_index_column(groups[g].slots[0], first, column);
       for (std::size_t i = 0; i < count; ++i) {
-        out.blocks[(first + i) * out.width + g] = blocks.of(groups[g].array, column[i]);
+        out.blocks[(first + i) * width + g] = blocks.of(groups[g].array, column[i]);
       }
     }
   });
@@ -130,11 +119,11 @@ Touched touched_blocks(const Term& term, const Model& model, const BlockNumbers&
 /// Blocks that share an instance, as lists by block; hubs have empty lists.
 class Neighbours {
  public:
-  Neighbours(std::span<const Touched> terms, std::uint32_t blocks) : start_(blocks + 1, 0) {
+  Neighbours(std::span<const TouchedBlocks> terms, std::uint32_t blocks) : start_(blocks + 1, 0) {
     each_share(blocks, [&](std::uint32_t first, std::uint32_t beyond) {
-      for (const Touched& t : terms) {
+      for (const TouchedBlocks& t : terms) {
         for (std::uint32_t b : t.blocks) {
-          if (b >= first && b < beyond) start_[b] += t.width - 1;
+          if (b >= first && b < beyond) start_[b] += t.width() - 1;
         }
       }
     });
@@ -148,7 +137,7 @@ class Neighbours {
     list_.resize(sum);
     Numbers next(start_.begin(), start_.end() - 1);
     each_share(blocks, [&](std::uint32_t first, std::uint32_t beyond) {
-      for (const Touched& t : terms) {
+      for (const TouchedBlocks& t : terms) {
         for (std::size_t i = 0; i < t.instances(); ++i) add(t.of(i), first, beyond, next);
       }
     });
@@ -221,9 +210,16 @@ Numbers visit(const Neighbours& neighbours, std::uint32_t count) {
 /// New number of each block: those of an array keep to it, in the order of the visit.
 Numbers rank_in_arrays(std::span<const std::uint32_t> visited, const Model& model,
                        const BlockNumbers& blocks) {
+  Numbers rank(visited.size());
+  if (model.arrays.size() == 1) {
+    each_piece(visited.size(), [&](std::size_t first, std::size_t count) {
+      for (std::size_t k = first; k < first + count; ++k)
+        rank[visited[k]] = static_cast<std::uint32_t>(k);
+    });
+    return rank;
+  }
   std::vector<std::uint32_t> next;
   for (std::size_t a = 0; a < model.arrays.size(); ++a) next.push_back(blocks.first(a));
-  Numbers rank(visited.size());
   for (std::uint32_t b : visited) {
     std::size_t array = model.arrays.size() - 1;
     while (blocks.first(array) > b) --array;
@@ -232,19 +228,28 @@ Numbers rank_in_arrays(std::span<const std::uint32_t> visited, const Model& mode
   return rank;
 }
 
-/// Mean distance between the blocks of an instance under a numbering, of those that `counts`.
-template <class Number, class Counts>
-double mean_distance(std::span<const Touched> terms, Number number, Counts counts) {
+/// Old numbers become new ones.
+void renumber(std::span<TouchedBlocks> terms, std::span<const std::uint32_t> rank) {
+  for (TouchedBlocks& t : terms) {
+    each_piece(t.blocks.size(), [&](std::size_t first, std::size_t count) {
+      for (std::uint32_t& b : std::span(t.blocks).subspan(first, count)) b = rank[b];
+    });
+  }
+}
+
+/// Mean distance between the blocks of an instance, of those that `counts`.
+template <class Counts>
+double mean_distance(std::span<const TouchedBlocks> terms, Counts counts) {
   // Sums of integers, so that they do not depend on the threads.
   std::atomic<std::uint64_t> sum = 0, pairs = 0;
-  for (const Touched& t : terms) {
+  for (const TouchedBlocks& t : terms) {
     each_piece(t.instances(), [&](std::size_t first, std::size_t count) {
       std::uint64_t distance = 0, found = 0;
       for (std::size_t i = first; i < first + count; ++i) {
         const auto blocks = t.of(i);
         for (std::size_t k = 1; k < blocks.size(); ++k) {
-          if (!counts(blocks[k]) || !counts(blocks[0])) continue;
-          const std::uint32_t a = number(blocks[k]), b = number(blocks[0]);
+          const std::uint32_t a = blocks[k], b = blocks[0];
+          if (!counts(a) || !counts(b)) continue;
           distance += a > b ? a - b : b - a;
           ++found;
         }
@@ -257,24 +262,28 @@ double mean_distance(std::span<const Touched> terms, Number number, Counts count
 }
 
 /// Mean distance between the first blocks of one instance and the next.
-template <class Number, class Row>
-double mean_step(const Touched& t, Number number, Row row) {
-  double sum = 0;
-  for (std::size_t i = 1; i < t.instances(); ++i) {
-    sum += std::abs(static_cast<double>(number(t.of(row(i))[0])) - number(t.of(row(i - 1))[0]));
-  }
-  return t.instances() < 2 ? 0 : sum / static_cast<double>(t.instances() - 1);
+double mean_step(const TouchedBlocks& t) {
+  if (t.instances() < 2) return 0;
+  std::atomic<std::uint64_t> sum = 0;
+  each_piece(t.instances() - 1, [&](std::size_t first, std::size_t count) {
+    std::uint64_t distance = 0;
+    for (std::size_t i = first; i < first + count; ++i) {
+      const std::uint32_t a = t.of(i)[0], b = t.of(i + 1)[0];
+      distance += a > b ? a - b : b - a;
+    }
+    sum += distance;
+  });
+  return static_cast<double>(sum) / static_cast<double>(t.instances() - 1);
 }
 
-/// Instances by the smallest of their new blocks.
-std::vector<std::uint32_t> sort_rows(const Touched& t, std::span<const std::uint32_t> rank) {
-  const auto blocks = static_cast<std::uint32_t>(rank.size());
-  Numbers keys(t.instances()), start(rank.size() + 1, 0);
+/// Instances by the smallest of their blocks.
+std::vector<std::uint32_t> sort_rows(const TouchedBlocks& t, std::uint32_t blocks) {
+  Numbers keys(t.instances()), start(std::size_t{blocks} + 1, 0);
   std::vector<std::uint32_t> rows(t.instances());
   each_piece(keys.size(), [&](std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) {
       keys[i] = kUnseen;
-      for (std::uint32_t b : t.of(i)) keys[i] = std::min(keys[i], rank[b]);
+      for (std::uint32_t b : t.of(i)) keys[i] = std::min(keys[i], b);
     }
   });
   each_share(blocks, [&](std::uint32_t first, std::uint32_t beyond) {
@@ -297,165 +306,47 @@ std::vector<std::uint32_t> scalar_positions(const Model& model, const BlockNumbe
   std::vector<std::uint32_t> position(model.scalars);
   for (std::size_t a = 0; a < model.arrays.size(); ++a) {
     const ParameterArray& array = model.arrays[a];
-    for (std::uint64_t b = 0; b < array.blocks; ++b) {
-      const std::uint64_t to = rank[blocks.first(a) + b] - blocks.first(a);
-      for (std::uint32_t k = 0; k < array.width; ++k) {
-        position[array.offset + b * array.width + k] =
-            static_cast<std::uint32_t>(array.offset + to * array.width + k);
+    each_piece(array.blocks, [&](std::size_t first, std::size_t count) {
+      for (std::uint64_t b = first; b < first + count; ++b) {
+        const std::uint64_t to = rank[blocks.first(a) + b] - blocks.first(a);
+        for (std::uint32_t k = 0; k < array.width; ++k) {
+          position[array.offset + b * array.width + k] =
+              static_cast<std::uint32_t>(array.offset + to * array.width + k);
+        }
       }
-    }
+    });
   }
   return position;
 }
 
-/// Rows of a batch in another order. All threads write them where they stay, column after column:
-/// reads from all over a column that lies in one piece find it in a cache, reads from all over the
-/// rows would not.
-class Picker {
- public:
-  Picker(const ir::Batch& source, std::span<const std::uint32_t> rows, ir::Batch& out)
-      : source_(source), rows_(rows), blocks_(out.append_rows(rows.size())) {}
-
-  /// write(to, i, value) for each new row of an index column.
-  template <class Write>
-  void pick_index(std::uint32_t column, Write write) {
-    pick(index_, write, [&](std::size_t first, std::span<std::uint32_t> out) {
-      source_.copy_index_column(column, first, out);
-    });
-  }
-  template <class Write>
-  void pick_data(std::uint32_t column, Write write) {
-    pick(data_, write, [&](std::size_t first, std::span<double> out) {
-      source_.copy_data_column(column, first, out);
-    });
-  }
-  template <class Write>
-  void pick_residual_rows(Write write) {
-    pick(rows_of_, write, [&](std::size_t first, std::span<std::uint64_t> out) {
-      for (std::size_t i = 0; i < out.size(); ++i) out[i] = source_.residual_row(first + i);
-    });
-  }
-
- private:
-  template <class T, class Write, class Copy>
-  void pick(ir::PagedVector<T>& column, Write write, Copy copy) {
-    column.resize(rows_.size());
-    each_piece(rows_.size(), [&](std::size_t first, std::size_t count) {
-      copy(first, std::span(column).subspan(first, count));
-    });
-    tbb::parallel_for(std::size_t{0}, blocks_.size(), [&](std::size_t b) {
-      const ir::Batch::NewRows& to = blocks_[b];
-      const auto from = rows_.subspan(to.first, to.count);
-      for (std::size_t i = 0; i < from.size(); ++i) write(to, i, column[from[i]]);
-    });
-  }
-
-  const ir::Batch& source_;
-  std::span<const std::uint32_t> rows_;
-  std::vector<ir::Batch::NewRows> blocks_;
-  Numbers index_;
-  ir::PagedVector<double> data_;
-  ir::PagedVector<std::uint64_t> rows_of_;
-};
-
-/// Rows of a batch in another order, with their parameters' new positions: of slots that lie in one
-/// block only the first is read.
-std::unique_ptr<ir::Batch> pick_rows(const ir::Batch& source, std::span<const SlotGroup> groups,
-                                     std::span<const std::uint32_t> rows,
-                                     std::span<const std::uint32_t> position) {
-  using To = const ir::Batch::NewRows&;
-  auto batch = std::make_unique<ir::Batch>(source.parameter_columns(), source.uniform_columns(),
-                                           source.data_columns());
-  Picker picker(source, rows, *batch);
-  for (const SlotGroup& group : groups) {
-    picker.pick_index(group.slots[0], [&](To to, std::size_t i, std::uint32_t index) {
-      const std::uint32_t first = position[index] - group.coordinates[0];
-      for (std::size_t k = 0; k < group.slots.size(); ++k)
-        to.index[group.slots[k] * to.stride + i] = first + group.coordinates[k];
-    });
-  }
-  for (std::uint32_t c = source.parameter_columns(); c < source.index_columns(); ++c) {
-    picker.pick_index(
-        c, [c](To to, std::size_t i, std::uint32_t index) { to.index[c * to.stride + i] = index; });
-  }
-  for (std::uint32_t c = 0; c < source.data_columns(); ++c) {
-    picker.pick_data(
-        c, [c](To to, std::size_t i, double number) { to.data[c * to.stride + i] = number; });
-  }
-  picker.pick_residual_rows([](To to, std::size_t i, std::uint64_t row) { to.row[i] = row; });
-  return batch;
-}
-
 }  // namespace
-
-void ModelOrder::apply(std::span<const double> x, std::span<double> ordered) const {
-  for (std::size_t k = 0; k < position.size(); ++k) ordered[position[k]] = x[k];
-}
-
-void ModelOrder::undo(std::span<const double> ordered, std::span<double> x) const {
-  for (std::size_t k = 0; k < position.size(); ++k) x[k] = ordered[position[k]];
-}
 
 ModelOrder find_order(const Model& model) {
   if (model.scalars < kSmall) return {};
   const BlockNumbers blocks(model.arrays);
   if (looks_local(model, blocks)) return {};
-  std::vector<Touched> terms;
+  std::vector<TouchedBlocks> terms;
   for (const Term& term : model.terms) {
     terms.push_back(touched_blocks(term, model, blocks));
-    if (terms.back().width == 0 && term.batch->size() > 0) return {};
+    if (terms.back().width() == 0 && term.batch->size() > 0) return {};
   }
-  const auto same = [](std::uint32_t b) { return b; };
-  const auto row = [](std::size_t i) { return i; };
   const double step = weighted_mean(
-      std::span<const Touched>(terms), [](const Touched& t) { return t.instances(); },
-      [&](const Touched& t) { return mean_step(t, same, row); });
+      std::span<const TouchedBlocks>(terms), [](const TouchedBlocks& t) { return t.instances(); },
+      mean_step);
   const Neighbours neighbours(terms, blocks.count());
   const Numbers rank = rank_in_arrays(visit(neighbours, blocks.count()), model, blocks);
-  const auto ranked = [&](std::uint32_t b) { return rank[b]; };
-  const auto no_hub = [&](std::uint32_t b) {
-    return !neighbours.have_hubs() || !neighbours.of(b).empty();
-  };
-  const double before = std::max(step, mean_distance(terms, same, no_hub));
-  if (mean_distance(terms, ranked, no_hub) * kWorthIt > before) return {};
+  std::vector<bool> hub(neighbours.have_hubs() ? blocks.count() : 0);
+  const auto no_hub = [&](std::uint32_t b) { return hub.empty() || !hub[b]; };
+  for (std::uint32_t b = 0; b < hub.size(); ++b) hub[b] = neighbours.of(b).empty();
+  const double before = std::max(step, mean_distance(terms, no_hub));
+  renumber(terms, rank);
+  for (std::uint32_t b = 0; b < hub.size(); ++b) hub[rank[b]] = neighbours.of(b).empty();
+  if (mean_distance(terms, no_hub) * kWorthIt > before) return {};
   ModelOrder order;
   order.position = scalar_positions(model, blocks, rank);
-  for (const Touched& t : terms) order.rows.push_back(sort_rows(t, rank));
+  for (const TouchedBlocks& t : terms) order.rows.push_back(sort_rows(t, blocks.count()));
+  order.touched = std::move(terms);
   return order;
-}
-
-OrderedModel reorder(const Model& model, const ModelOrder& order) {
-  OrderedModel out{model, {}};
-  for (std::size_t t = 0; t < model.terms.size(); ++t) {
-    const ir::Batch& batch = *model.terms[t].batch;
-    const std::vector<SlotGroup> groups =
-        batch.size() == 0 ? std::vector<SlotGroup>{} : find_groups(batch, model.arrays);
-    out.batches.push_back(pick_rows(batch, groups, order.rows[t], order.position));
-    out.model.terms[t].batch = out.batches.back().get();
-  }
-  for (std::size_t k = 0; k < model.constant.size(); ++k) {
-    out.model.constant[order.position[k]] = model.constant[k];
-  }
-  if (!model.lower.empty()) order.apply(model.lower, out.model.lower);
-  if (!model.upper.empty()) order.apply(model.upper, out.model.upper);
-  if (model.charts) {
-    auto charts = std::make_shared<Charts>(*model.charts);
-    for (Chart& chart : charts->all) {
-      for (std::uint32_t& first : chart.blocks) first = order.position[first];
-      std::ranges::sort(chart.blocks);
-    }
-    out.model.charts = std::move(charts);
-  }
-  return out;
-}
-
-void refresh_data(const ir::Batch& source, std::span<const std::uint32_t> rows,
-                  ir::Batch& ordered) {
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    for (std::uint32_t k = 0; k < source.data_columns(); ++k) {
-      ordered.set_data(i, k, source.data(rows[i], k));
-    }
-  }
 }
 
 }  // namespace topograd::runtime

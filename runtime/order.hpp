@@ -1,7 +1,9 @@
 // A locality order of parameter blocks and instances, found from the index columns.
 #pragma once
 
+#include <topograd/ir/pages.hpp>
 #include <topograd/runtime/model.hpp>
+#include <topograd/runtime/plan.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -10,11 +12,26 @@
 
 namespace topograd::runtime {
 
+/// The parameter blocks that each instance of a term touches, one for each group of slots, by
+/// numbers that count the blocks of all arrays.
+struct TouchedBlocks {
+  std::vector<SlotGroup> groups;
+  ir::PagedVector<std::uint32_t> blocks;
+
+  std::size_t width() const { return groups.size(); }
+  std::size_t instances() const { return groups.empty() ? 0 : blocks.size() / width(); }
+  std::span<const std::uint32_t> of(std::size_t i) const {
+    return std::span(blocks).subspan(i * width(), width());
+  }
+};
+
 /// A permutation of x (blocks of an array change places within it) and of the instances of each
 /// term. Empty vectors stand for the order that is there.
 struct ModelOrder {
   std::vector<std::uint32_t> position;           ///< of each scalar of x in the new order
   std::vector<std::vector<std::uint32_t>> rows;  ///< by term: instance at each new place
+  /// By term, under new numbers: what reorder() needs besides, and lets go of.
+  std::vector<TouchedBlocks> touched;
 
   bool identity() const { return position.empty(); }
   /// ordered[position[k]] = x[k], and back.
@@ -37,7 +54,8 @@ struct OrderedModel {
   Model model;
   std::vector<std::unique_ptr<ir::Batch>> batches;
 };
-OrderedModel reorder(const Model& model, const ModelOrder& order);
+/// Once for each order that find_order() gives.
+OrderedModel reorder(const Model& model, ModelOrder& order);
 /// Copies a term's data columns again.
 void refresh_data(const ir::Batch& source, std::span<const std::uint32_t> rows, ir::Batch& ordered);
 

@@ -82,7 +82,7 @@ TEST(Order, AFewScatteredInstancesDoNotMakeASortedModelShuffled) {
 
 TEST(Order, BringsAShuffledGridTogether) {
   const auto g = grid(200, 1);
-  const ModelOrder order = find_order(g->model);
+  ModelOrder order = find_order(g->model);
   ASSERT_FALSE(order.identity());
   const OrderedModel ordered = reorder(g->model, order);
   EXPECT_GT(mean_distance(g->batch), 10000);
@@ -92,7 +92,7 @@ TEST(Order, BringsAShuffledGridTogether) {
 
 TEST(Order, IsAPermutationThatKeepsBlocksAndRows) {
   const auto g = grid(200, 3);
-  const ModelOrder order = find_order(g->model);
+  ModelOrder order = find_order(g->model);
   std::vector<std::uint32_t> sorted = order.position;
   std::sort(sorted.begin(), sorted.end());
   for (std::uint32_t k = 0; k < sorted.size(); ++k) ASSERT_EQ(sorted[k], k);
