@@ -8,6 +8,7 @@
 #include <topograd/runtime/vulkan/ladder.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +21,14 @@ namespace topograd::runtime::vulkan {
 inline bool sums_for_products(codegen::VectorOp op) {
   return op == codegen::VectorOp::cg_init || op == codegen::VectorOp::cg_update;
 }
+
+/// Which kernels of terms serve.
+enum class Code {
+  general,  ///< right for any numbers
+  make,     ///< while kernels are collected: those with shared numbers in their text, made where
+            ///< they are not there
+  serve     ///< those that were made; general ones in the place of others
+};
 
 struct Context {
   std::shared_ptr<Device> device;  ///< a handle of its own
@@ -37,6 +46,9 @@ struct Context {
   /// software device loses: there a load at a place that is not known to move with the invocation
   /// costs more than the memory that it spares.
   bool flexible_columns = true;
+  /// Numbers that all instances of a term share become code, of so many of them.
+  std::uint64_t numbers_in_code_from = 0;
+  Code code = Code::general;
   double plan_seconds = 0;
   /// Set while a list is recorded for the sake of its kernels: these are begun, and nothing is
   /// dispatched, so that nobody waits for one kernel before the next is begun.
@@ -87,6 +99,9 @@ struct LoadedKernel {
   const MadeKernel& made() const { return job->get(); }
 };
 
+/// Test hook: numbers of engines that are opened from now on become code, or don't.
+void set_numbers_in_code(std::optional<bool> wanted);
+
 /// Fills in what the device and the engine decide, and begins to generate, compile and load. Where
 /// workgroups share work items the size is the caller's.
 LoadedKernel load_kernel(Context& context, codegen::KernelRequest request);
@@ -94,6 +109,17 @@ LoadedKernel load_kernel(Context& context, codegen::KernelRequest request);
 ir::Hash128 source_hash(const Context& context, codegen::KernelRequest request);
 LoadedKernel load_kernel(Context& context, codegen::VectorKernelRequest request);
 LoadedKernel load_kernel(Context& context, codegen::ProjectionRequest request);
+
+/// By data slot of a term: the number that all its instances share, if it may be code.
+using SharedNumbers = std::vector<std::optional<double>>;
+
+/// A kernel of a term, and the same one with the numbers in its text that its instances share.
+struct TermKernel {
+  LoadedKernel general, coded;
+};
+/// The one that serves, made where it is not there.
+LoadedKernel& pick_kernel(Context& context, TermKernel& kernel, const SharedNumbers& numbers,
+                          const std::function<codegen::KernelRequest()>& request);
 
 /// A device buffer with these contents; one word of zeros for an empty span.
 Buffer make_buffer(Context& context, std::span<const std::uint32_t> values, std::string_view name);

@@ -33,6 +33,7 @@ DeviceTerm::DeviceTerm(Context& context, const Term& term, const Model& model)
   lay_out(view_.shape);
   forms_ = find_forms(*batch_, view_.shape.layout);
   view_.forms = &forms_;
+  view_.numbers = &numbers_;
   make_chunks();
   context_.plan_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -137,28 +138,30 @@ std::uint32_t DeviceTerm::width(Pass pass) const {
 std::uint64_t DeviceTerm::stored_size(Pass pass) const { return batch_->size() * width(pass); }
 
 LoadedKernel& DeviceTerm::store_kernel(Pass pass, bool predicated) {
-  const Key key(pass, predicated, masked_);
-  const auto found = store_kernels_.find(key);
-  if (found != store_kernels_.end()) return found->second;
-  codegen::KernelRequest made = store_request(shape(), pass);
-  made.predicated = predicated;
-  return store_kernels_.emplace(key, load_kernel(context_, std::move(made))).first->second;
+  // The data columns of stored_jtjp are others.
+  const bool own_data = pass != Pass::stored_jtjp;
+  return pick_kernel(context_, store_kernels_[{pass, predicated, masked_}],
+                     own_data ? numbers_ : SharedNumbers{}, [&] {
+                       codegen::KernelRequest made = store_request(shape(), pass);
+                       made.predicated = predicated;
+                       return made;
+                     });
 }
 
 LoadedKernel& DeviceTerm::scatter_kernel(Pass pass, bool predicated) {
-  const Key key(pass, predicated, masked_);
-  const auto found = scatter_kernels_.find(key);
-  if (found != scatter_kernels_.end()) return found->second;
-  codegen::KernelRequest made = scatter_request(shape(), pass, context_.rung.accumulation);
-  made.predicated = predicated;
-  return scatter_kernels_.emplace(key, load_kernel(context_, std::move(made))).first->second;
+  return pick_kernel(context_, scatter_kernels_[{pass, predicated, masked_}], numbers_, [&] {
+    codegen::KernelRequest made = scatter_request(shape(), pass, context_.rung.accumulation);
+    made.predicated = predicated;
+    return made;
+  });
 }
 
-void DeviceTerm::prepare_cost() {
-  if (cost_kernel_) return;
-  codegen::KernelRequest made = cost_request(view_.shape);
-  made.wide_sums = context_.device->features().float64;
-  cost_kernel_ = load_kernel(context_, std::move(made));
+LoadedKernel& DeviceTerm::cost_kernel() {
+  return pick_kernel(context_, cost_kernel_, numbers_, [&] {
+    codegen::KernelRequest made = cost_request(view_.shape);
+    made.wide_sums = context_.device->features().float64;
+    return made;
+  });
 }
 
 void DeviceTerm::record_store(CommandList& list, Pass pass, const Operands& operands,
@@ -251,14 +254,14 @@ std::uint32_t DeviceTerm::cost_partials() const {
 
 std::uint32_t DeviceTerm::record_cost(CommandList& list, const Operands& operands,
                                       const Buffer& partials, std::uint32_t first) {
-  prepare_cost();
+  const LoadedKernel& kernel = cost_kernel();
   BindingTable bindings = bind_operands(operands);
   bindings.set(BufferRole::out, partials);
   std::uint32_t next = first;
   for (const Chunk& chunk : chunks_) {
     bind_columns(bindings, chunk);
     const std::uint64_t before = list.dispatches();
-    next = dispatch_all(context_, list, cost_kernel_, bindings,
+    next = dispatch_all(context_, list, kernel, bindings,
                         {.stride = chunk.count, .out_first = next}, chunk.count);
     dispatches_ += list.dispatches() - before;
   }

@@ -92,8 +92,16 @@ class DeviceTerm {
   void record_stored_jtjp(CommandList& list, const Buffer& jacobian, const Operands& operands,
                           const Buffer& out);
 
-  /// Compiles what a pass needs, before anything is recorded.
-  void prepare_cost();
+  /// The kernel of the cost, begun before anything is recorded.
+  LoadedKernel& cost_kernel();
+
+  /// Looks for numbers that may be code: normal ones, which no rule of a compiler takes for what
+  /// they are not. True if there are some. Cost: a pass over such columns at most.
+  bool find_shared_numbers();
+  /// Without the columns of numbers that are code in the kernels that serve.
+  codegen::ColumnLayout serving_layout() const;
+  /// Those that were found are still what all instances share.
+  bool shares_numbers() const;
 
   /// Operations of one evaluation of a pass over all slots, library functions counted as
   /// `kFunctionCost`.
@@ -133,8 +141,9 @@ class DeviceTerm {
   ColumnForms forms_;
   std::vector<Chunk> chunks_;
   using Key = std::tuple<Pass, bool, bool>;  // predicated, masked
-  std::map<Key, LoadedKernel> store_kernels_, scatter_kernels_;
-  LoadedKernel cost_kernel_;
+  std::map<Key, TermKernel> store_kernels_, scatter_kernels_;
+  SharedNumbers numbers_;
+  TermKernel cost_kernel_;
   std::vector<std::unique_ptr<GatherSet>> gather_sets_, masked_sets_;
   std::uint64_t dispatches_ = 0;
 };

@@ -206,6 +206,10 @@ void VulkanEngine::refresh(const Model& model) {
     data_versions_[k] = batch.data_version();
     if (!order_.identity()) refresh_data(batch, order_.rows[k], *ordered_batches_[k]);
     if (terms_[k] && terms_[k]->refresh_data()) forget_lists();
+    if (terms_[k] && !terms_[k]->shares_numbers()) {
+      if (code_stage_ == CodeStage::serving) forget_lists();
+      drop_code();
+    }
     data_changed = true;
   }
   for (const auto* order : {&fused_order_, &mask_.sums.fused_order}) {
@@ -298,7 +302,10 @@ std::string VulkanEngine::accumulation() const {
 }
 
 void VulkanEngine::set_point(std::span<const double> x) {
-  if (!linearize_list_.list) follow_mask();  // else at the next linearisation
+  if (!linearize_list_.list) {  // else at the next linearisation
+    follow_mask();
+    follow_numbers();
+  }
   // Copies of points before it are not of its solve.
   staging_.written = staging_.arrived = -1;
   staging_.accepted = 0;

@@ -76,15 +76,8 @@ codegen::KernelRequest GatherSet::request(Pass pass, bool stored_terms, bool hea
   return made;
 }
 
-GatherSet::Kernels GatherSet::make_kernels(Pass pass, bool stored_terms, bool predicated) {
+GatherSet::Kernels GatherSet::make_kernels(Pass pass, bool predicated) {
   Kernels kernels;
-  const auto load = [&](bool heavy) {
-    codegen::KernelRequest made = request(pass, stored_terms, heavy);
-    made.predicated = predicated;
-    return load_kernel(context_, std::move(made));
-  };
-  if (has_light()) kernels.sum = load(false);
-  if (has_heavy()) kernels.heavy = load(true);
   if (levels_.empty()) return kernels;
   const std::uint32_t sums = sums_of_owner(pass, plan_.owner_width);
   codegen::KernelRequest combine = combine_request(sums);
@@ -103,6 +96,15 @@ GatherSet::Kernels GatherSet::make_kernels(Pass pass, bool stored_terms, bool pr
   return kernels;
 }
 
+LoadedKernel& GatherSet::serving(TermKernel& kernel, Pass pass, bool stored_terms, bool predicated,
+                                 bool heavy) {
+  return pick_kernel(context_, kernel, stored_terms ? SharedNumbers{} : *view_.numbers, [&] {
+    codegen::KernelRequest made = request(pass, stored_terms, heavy);
+    made.predicated = predicated;
+    return made;
+  });
+}
+
 ir::Hash128 GatherSet::source_hash(Pass pass) {
   ir::Hash128 hash;
   for (const bool heavy : {false, true}) {
@@ -116,7 +118,10 @@ ir::Hash128 GatherSet::source_hash(Pass pass) {
 void GatherSet::prepare(Pass pass, bool stored_terms, bool predicated) {
   const std::tuple key(pass, stored_terms, predicated);
   if (stored_terms || pass == Pass::vjp) upload_instances();
-  if (!kernels_.contains(key)) kernels_.emplace(key, make_kernels(pass, stored_terms, predicated));
+  if (!kernels_.contains(key)) kernels_.emplace(key, make_kernels(pass, predicated));
+  Kernels& kernels = kernels_.at(key);
+  if (has_light()) serving(kernels.sum, pass, stored_terms, predicated, false);
+  if (has_heavy()) serving(kernels.heavy, pass, stored_terms, predicated, true);
 }
 
 BindingTable bind_operands(const Operands& operands) {
@@ -162,8 +167,10 @@ std::uint32_t GatherSet::bind_out(BindingTable& table, const SumTarget& target, 
   return static_cast<std::uint32_t>(target.first - first);
 }
 
-std::uint64_t GatherSet::run(CommandList& list, Kernels& kernels, BindingTable& table,
-                             std::uint32_t sums, std::uint32_t out_stride, SumTarget target) {
+std::uint64_t GatherSet::run(CommandList& list, const Run& what, BindingTable& table,
+                             SumTarget target) {
+  Kernels& kernels = kernels_.at({what.pass, what.stored_terms, what.predicated});
+  const std::uint32_t sums = sums_of_owner(what.pass, plan_.owner_width);
   if (target.positions != nullptr) place_outputs(*target.positions);
   const std::uint64_t before = list.dispatches();
   for (Part& part : parts_) {
@@ -175,7 +182,7 @@ std::uint64_t GatherSet::run(CommandList& list, Kernels& kernels, BindingTable& 
     bind_columns(table, part);
     codegen::PushConstants push;
     push.stride = part.entries;
-    push.out_stride = out_stride;
+    push.out_stride = what.out_stride;
     push.x_first = static_cast<std::uint32_t>(plan_.x_first);
     push.overwrite = !part.direct || target.overwrite;
     if (part.direct) {
@@ -183,7 +190,10 @@ std::uint64_t GatherSet::run(CommandList& list, Kernels& kernels, BindingTable& 
     } else {
       table.set(BufferRole::out, kernels.partials[0]);
     }
-    dispatch_all(context_, list, part.light ? kernels.sum : kernels.heavy, table, push, part.items);
+    dispatch_all(context_, list,
+                 serving(part.light ? kernels.sum : kernels.heavy, what.pass, what.stored_terms,
+                         what.predicated, !part.light),
+                 table, push, part.items);
   }
   const std::uint64_t dispatches = list.dispatches() - before;
   combine(list, kernels, sums, table, target);
@@ -219,8 +229,7 @@ std::uint64_t GatherSet::record(CommandList& list, Pass pass, const Operands& op
   const bool predicated = operands.scalars != nullptr;
   prepare(pass, false, predicated);
   BindingTable bindings = bind_operands(operands);
-  return run(list, kernels_.at({pass, false, predicated}), bindings,
-             sums_of_owner(pass, plan_.owner_width), operands.seeds_stride, target);
+  return run(list, {pass, false, predicated, operands.seeds_stride}, bindings, target);
 }
 
 bool GatherSet::can_fuse() const {
@@ -230,8 +239,7 @@ bool GatherSet::can_fuse() const {
 std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
                                       const Operands& operands, const FusedOperands& fused,
                                       SumTarget target) {
-  auto found = fused_kernels_.find(fusion);
-  if (found == fused_kernels_.end()) {
+  const LoadedKernel& kernel = pick_kernel(context_, fused_kernels_[fusion], *view_.numbers, [&] {
     codegen::KernelRequest request =
         gather_request(view_.shape, Pass::jtjp, plan_.roles, plan_.owner_width);
     request.name += "_fused";
@@ -242,8 +250,8 @@ std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
       }
     }
     request.dense_owners = dense_;
-    found = fused_kernels_.emplace(fusion, load_kernel(context_, std::move(request))).first;
-  }
+    return request;
+  });
   const Part& part = parts_[0];
   BindingTable table = bind_operands(operands);
   table.set(BufferRole::starts, part.starts);
@@ -269,7 +277,7 @@ std::uint32_t GatherSet::record_fused(CommandList& list, codegen::Fusion fusion,
       .curvature_first = fused.curvature_first,
       .rider_stride = fused.riders == nullptr ? 0 : fused.riders->stride()};
   const std::uint32_t groups = context_.product_grid(part.items);
-  dispatch(context_, list, found->second, table, push, groups);
+  dispatch(context_, list, kernel, table, push, groups);
   return groups;
 }
 
@@ -279,8 +287,7 @@ void GatherSet::record_stored(CommandList& list, Pass pass, const Buffer& terms,
   prepare(pass, true, predicated);
   BindingTable bindings = bind_operands(operands);
   bindings.set(BufferRole::terms, terms);
-  run(list, kernels_.at({pass, true, predicated}), bindings, sums_of_owner(pass, plan_.owner_width),
-      stride, target);
+  run(list, {pass, true, predicated, stride}, bindings, target);
 }
 
 }  // namespace topograd::runtime::vulkan

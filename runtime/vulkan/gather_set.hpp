@@ -56,6 +56,7 @@ struct BatchView {
   TermShape shape;
   const ir::Batch* batch = nullptr;
   const ColumnForms* forms = nullptr;
+  const SharedNumbers* numbers = nullptr;
 };
 
 /// The words of columns in a buffer: those that are stored, `rows` long, then the numbers that are
@@ -133,8 +134,8 @@ class GatherSet {
     std::map<std::uint32_t, Buffer> entries;  // by sums of an owner
   };
   struct Kernels {
-    LoadedKernel sum;      // evaluates and sums, or sums stored terms
-    LoadedKernel heavy;    // the same, a workgroup an item
+    TermKernel sum;        // evaluates and sums, or sums stored terms
+    TermKernel heavy;      // the same, a workgroup an item
     LoadedKernel combine;  // sums partial sums, likewise
     std::array<Buffer, 2> partials;
   };
@@ -165,11 +166,18 @@ class GatherSet {
   bool has_light() const;
   bool has_heavy() const;
   codegen::KernelRequest request(Pass pass, bool stored_terms, bool heavy) const;
-  Kernels make_kernels(Pass pass, bool stored_terms, bool predicated);
+  Kernels make_kernels(Pass pass, bool predicated);
+  LoadedKernel& serving(TermKernel& kernel, Pass pass, bool stored_terms, bool predicated,
+                        bool heavy);
   void combine(CommandList& list, Kernels& kernels, std::uint32_t sums, BindingTable table,
                SumTarget target);
-  std::uint64_t run(CommandList& list, Kernels& kernels, BindingTable& table, std::uint32_t sums,
-                    std::uint32_t out_stride, SumTarget target);
+  /// What runs, and in which form.
+  struct Run {
+    Pass pass;
+    bool stored_terms, predicated;
+    std::uint32_t out_stride;
+  };
+  std::uint64_t run(CommandList& list, const Run& what, BindingTable& table, SumTarget target);
 
   Context& context_;
   BatchView view_;
@@ -183,7 +191,7 @@ class GatherSet {
   std::vector<Part> parts_;
   std::vector<LevelPart> levels_;
   std::map<std::tuple<Pass, bool, bool>, Kernels> kernels_;  // pass, stored terms, predicated
-  std::map<codegen::Fusion, LoadedKernel> fused_kernels_;
+  std::map<codegen::Fusion, TermKernel> fused_kernels_;
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -27,12 +27,13 @@ void DeviceTerm::set_mask(std::vector<std::uint32_t> held, std::span<const std::
 
 DeviceTerm::Work DeviceTerm::work(Pass pass, bool stored_terms) {
   const std::uint64_t number = context_.element_bytes();
+  const codegen::ColumnLayout layout = serving_layout();
   Work work;
   if (stored_terms) {
     const codegen::KernelRequest request = store_request(shape(), pass);
     work.operations = instances() * ir::operation_count(request.program);
-    work.bytes = instances() *
-                 (stored_bytes(request.layout, context_.element_bytes()) + number * width(pass));
+    work.bytes =
+        instances() * (stored_bytes(layout, context_.element_bytes()) + number * width(pass));
   }
   for (const auto& set : gather_sets()) {
     for (std::size_t r = 0; r < set->roles(); ++r) {
@@ -46,7 +47,7 @@ DeviceTerm::Work DeviceTerm::work(Pass pass, bool stored_terms) {
       const codegen::GatherRole role = gather_role(shape(), pass, group, set->owner_width());
       work.operations += entries * ir::operation_count(role.program);
       const EntryColumns columns =
-          entry_columns(shape().layout, shape().groups[group], shape().flexible.of_group(group));
+          entry_columns(layout, shape().groups[group], shape().flexible.of_group(group));
       const codegen::ColumnLayout numbers{.data = columns.layout.data,
                                           .data_columns = columns.layout.data_columns};
       work.bytes += entries * (4 * columns.fixed + stored_bytes(numbers, context_.element_bytes()));
@@ -58,6 +59,8 @@ DeviceTerm::Work DeviceTerm::work(Pass pass, bool stored_terms) {
 void VulkanEngine::find_mask() {
   mask_ = {};
   masked_ = false;
+  drop_code();
+  code_stage_ = CodeStage::wanted;
   if (std::ranges::none_of(model_.constant, [](std::uint8_t c) { return c != 0; })) return;
   std::uint64_t entries = 0, left_out = 0;
   bool whole_position = false;
@@ -71,6 +74,7 @@ void VulkanEngine::find_mask() {
   }
   if (left_out < kLeastLeftOut || left_out * kShareLeftOut < entries) return;
   mask_.stage = Mask::Stage::wanted;
+  drop_code();  // one change of kernels is enough
   // Which of the two serves depends on the clock, and their steps may differ in the last bits.
   if (options_.deterministic || (options_.plan && !options_.plan->empty())) {
     mask_.stage = Mask::Stage::serving;
@@ -146,6 +150,11 @@ void VulkanEngine::serve_mask() {
   }
   if (step_begun_) make_curvature();
   clear_sums();
+  forget_sums();
+}
+
+/// What was recorded of kernels that give way to others; points and trials stay.
+void VulkanEngine::forget_sums() {
   evaluations_.clear();
   first_order_ = nullptr;
   descent_ = nullptr;

@@ -121,6 +121,7 @@ void VulkanEngine::make_accept_lists() {
 
 PointReport VulkanEngine::linearize() {
   follow_mask();
+  follow_numbers();
   prepare_lists();
   submit(linearize_list_);
   const auto scalars = read_scalars();

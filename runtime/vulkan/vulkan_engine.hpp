@@ -211,9 +211,18 @@ class VulkanEngine final : public Engine,
   void use_mask(bool masked);
   void swap_sums(Sums& sums);
   void serve_mask();
+  void forget_sums();
   void clear_sums();
   /// Arrays all of whose scalars are constant, under a mask.
   std::size_t held_arrays() const;
+
+  // numbers_in_code.cpp
+  enum class CodeStage { none, wanted, compiling, serving };
+  void follow_numbers();
+  void begin_code();
+  void serve_code();
+  /// General kernels serve from here on; lists that run others are to be recorded again.
+  void drop_code();
 
   // prepare.cpp
   /// Kernels of a kind of evaluation on their way.
@@ -415,6 +424,8 @@ class VulkanEngine final : public Engine,
   std::vector<Buffer> jacobians_;  // by term, where J·p is computed from a stored Jacobian
   std::map<std::pair<std::size_t, Pass>, Decision> decisions_;
   Mask mask_;
+  CodeStage code_stage_ = CodeStage::none;
+  std::vector<std::shared_ptr<KernelJob>> code_jobs_;
   bool masked_ = false;                              // its kernels serve
   std::set<Pass> used_sums_;                         // that were asked for
   std::map<std::string, Recorded> evaluations_;      // by name
