@@ -49,6 +49,7 @@ inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a < b ? b : a; }
 inline double abs(double v) { return std::fabs(v); }
 inline float abs(float v) { return std::fabs(v); }
+inline float fma(float a, float b, float c) { return std::fma(a, b, c); }
 inline double sqrt(double v) { return std::sqrt(v); }
 inline float sqrt(float v) { return std::sqrt(v); }
 inline double floor(double v) { return std::floor(v); }
