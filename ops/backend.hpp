@@ -64,6 +64,7 @@ struct LaunchLimits {
   std::uint32_t shared_bytes = 0;       ///< of a workgroup
   std::uint32_t subgroup_size = 1;      ///< 1: none
   bool subgroup_arithmetic = false;     ///< subgroupAdd and the like
+  bool subgroup_shuffle = false;        ///< subgroupShuffle, subgroupBallot
   bool float64 = false, int64 = false;  ///< types of shaders
   bool int64_atomics = false, atomic_float32 = false, atomic_float64 = false;
   bool cooperative_matrix = false;

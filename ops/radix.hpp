@@ -11,20 +11,18 @@ namespace topograd::ops {
 /// Why the device cannot sort so many elements; empty if it can.
 std::string radix_refusal(const Backend& backend, std::uint64_t count);
 
-struct Sorted {
-  Slice keys;
-  std::optional<Slice> values;
+/// What is sorted, and what is wanted of it.
+struct RadixSort {
+  Slice keys;                      ///< f32, i32 or u32; stay as they are
+  std::optional<Slice> values;     ///< u32 that belong to them; nothing: their places
+  std::optional<Slice> to_keys;    ///< in ascending order, of the keys' type
+  std::optional<Slice> to_values;  ///< u32
 };
-/// u32 keys in ascending order and the u32 values that belong to them, stable. The slices that are
-/// given are overwritten.
-Sorted radix_sort(Backend& backend, const Slice& keys, const std::optional<Slice>& values);
+/// Queues the sort: stable, NaN behind all. Outputs overlap no input.
+void radix_sort(Backend& backend, const RadixSort& sort);
 
-/// Words whose order as integers is that of the elements: one for each, or (f64) the high or low
-/// word.
-void encode_keys(Backend& backend, const Slice& x, const Slice& keys, bool high);
-/// The elements of 32 bits that such words stand for.
-void decode_keys(Backend& backend, const Slice& keys, const Slice& output);
-/// 0, 1, 2, ...
-void write_places(Backend& backend, const Slice& output);
+/// Words whose order as integers is that of f64 elements with equal other words: the high or the
+/// low ones.
+void encode_words(Backend& backend, const Slice& x, const Slice& keys, bool high);
 
 }  // namespace topograd::ops

@@ -79,23 +79,20 @@ void check_device(const Backend& backend, const char* call, const Slice& x) {
                                           " elements on \"" + backend.facts().name + "\": " + why);
 }
 
-Slice argsort_on_device(Backend& backend, const Slice& x) {
-  Slice places = make_slice(Type::u32, x.size, "places");
-  const Slice keys = make_slice(Type::u32, x.size, "keys");
-  write_places(backend, places);
-  encode_keys(backend, x, keys, false);
-  Sorted sorted = radix_sort(backend, keys, places);
-  if (x.type != Type::f64) return *sorted.values;
-  // By the low words already; in that order, by the high ones.
-  const Slice high = make_slice(Type::u32, x.size, "keys");
-  encode_keys(backend, x, high, true);
-  gather_on(backend, high, *sorted.values, sorted.keys);
-  return *radix_sort(backend, sorted.keys, sorted.values).values;
+/// The places of f64 elements: by the low words, and in that order by the high ones.
+void argsort_wide(Backend& backend, const Slice& x, const Slice& output) {
+  const Slice low = make_slice(Type::u32, x.size, "keys"), high = make_slice(Type::u32, x.size);
+  const Slice order = make_slice(Type::u32, x.size, "places");
+  encode_words(backend, x, low, false);
+  radix_sort(backend, {.keys = low, .to_values = order});
+  encode_words(backend, x, high, true);
+  gather_on(backend, high, order, low);
+  radix_sort(backend, {.keys = low, .values = order, .to_values = output});
 }
 
-void copy_on(Backend& backend, const Slice& from, const Slice& to) {
-  const Argument source = from.reads(backend), target = to.writes(backend);
-  backend.copy(source.memory, source.offset, target.memory, target.offset, source.bytes);
+void argsort_on_device(Backend& backend, const Slice& x, const Slice& output) {
+  if (x.type == Type::f64) return argsort_wide(backend, x, output);
+  radix_sort(backend, {.keys = x, .to_values = output});
 }
 
 OpCall call_for(const char* what, const Slice& x, std::span<const std::shared_ptr<Storage>> in,
@@ -123,13 +120,10 @@ ExecutionStats sort_into(const Slice& x, const Slice& output, const OpOptions& o
     if (fits_bitonic(x)) return bitonic_sort(backend, x, output, false);
     check_device(backend, "sort", x);
     if (x.size == 0) return;
-    if (x.type == Type::f64) {
-      gather_on(backend, x, argsort_on_device(backend, x), output);
-      return;
-    }
-    const Slice keys = make_slice(Type::u32, x.size, "keys");
-    encode_keys(backend, x, keys, false);
-    decode_keys(backend, radix_sort(backend, keys, {}).keys, output);
+    if (x.type != Type::f64) return radix_sort(backend, {.keys = x, .to_keys = output});
+    const Slice order = make_slice(Type::u32, x.size, "places");
+    argsort_wide(backend, x, order);
+    gather_on(backend, x, order, output);
   };
   return run(call, options);
 }
@@ -144,7 +138,7 @@ ExecutionStats argsort_into(const Slice& x, const Slice& output, const OpOptions
   call.on_device = [&](Backend& backend) {
     if (fits_bitonic(x)) return bitonic_sort(backend, x, output, true);
     check_device(backend, "argsort", x);
-    if (x.size > 0) copy_on(backend, argsort_on_device(backend, x), output);
+    if (x.size > 0) argsort_on_device(backend, x, output);
   };
   return run(call, options);
 }

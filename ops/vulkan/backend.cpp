@@ -7,6 +7,7 @@
 #include <topograd/ops/vulkan/kernels.hpp>
 #include <topograd/ops/vulkan/recorder.hpp>
 #include <topograd/runtime/vulkan/host_memory.hpp>
+#include <topograd/runtime/vulkan/subgroups.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -18,7 +19,8 @@ namespace {
 
 namespace vk = runtime::vulkan;
 
-LaunchLimits limits_of(const vk::DeviceInfo& info) {
+LaunchLimits limits_of(const vk::Device& device) {
+  const vk::DeviceInfo& info = device.info();
   const vk::Limits& l = info.limits;
   const vk::Features& f = info.features;
   return {.binding_bytes = l.max_storage_buffer_range - kBindingSlack,
@@ -27,6 +29,7 @@ LaunchLimits limits_of(const vk::DeviceInfo& info) {
           .shared_bytes = l.shared_memory_bytes,
           .subgroup_size = f.subgroup_basic ? l.subgroup_size : 1,
           .subgroup_arithmetic = f.subgroup_arithmetic,
+          .subgroup_shuffle = vk::has_subgroup_shuffle(device),
           .float64 = f.float64,
           .int64 = f.int64,
           .int64_atomics = f.int64_atomics,
@@ -44,7 +47,7 @@ class VulkanBackend final : public Backend {
       : device_(std::make_shared<vk::Device>(opened->core())),
         held_(opened),
         facts_(facts_of(opened->info())),
-        limits_(limits_of(opened->info())),
+        limits_(limits_of(*opened)),
         kernels_(device_),
         recorder_(device_, kernels_) {
     const vk::Buffer probe = device_->buffer(4096, vk::MemoryKind::Device, "array");

@@ -1,6 +1,7 @@
 // Creates the logical device with exactly the features that are there and not masked.
 #include <topograd/runtime/vulkan/core.hpp>
 #include <topograd/runtime/vulkan/host_import.hpp>
+#include <topograd/runtime/vulkan/subgroups.hpp>
 
 #include <algorithm>
 
@@ -59,6 +60,8 @@ Enabled::Enabled(const Features& wanted, bool subgroup_extended_types) {
   }
   if (wanted.cooperative_matrix) {
     matrix.cooperativeMatrix = true;
+    // Modules with such matrices hold f16 and declare the memory model.
+    core12.shaderFloat16 = core12.vulkanMemoryModel = true;
     chain(matrix, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
   }
   if (wanted.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
@@ -71,6 +74,18 @@ bool has_subgroup_extended_types(const vk::raii::PhysicalDevice& physical) {
 }
 
 }  // namespace
+
+bool has_subgroup_shuffle(const Device& device) {
+  if (!device.features().subgroup_basic) return false;
+  const auto chain =
+      device.core()
+          ->physical
+          .getProperties2<vk::PhysicalDeviceProperties2, vk::PhysicalDeviceVulkan11Properties>();
+  constexpr auto kWanted =
+      vk::SubgroupFeatureFlagBits::eBallot | vk::SubgroupFeatureFlagBits::eShuffle;
+  const auto there = chain.get<vk::PhysicalDeviceVulkan11Properties>().subgroupSupportedOperations;
+  return (there & kWanted) == kWanted;
+}
 
 Core::Core(std::shared_ptr<Instance> shared_instance, vk::raii::PhysicalDevice physical_device,
            DeviceInfo device_info, DeviceOptions device_options)

@@ -137,7 +137,8 @@ void read_features(const vk::raii::PhysicalDevice& physical, const std::vector<s
       has(names, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME) &&
       chain.get<vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR>().pipelineExecutableInfo;
   features.cooperative_matrix =
-      has(names, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME) &&
+      has(names, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME) && core12.shaderFloat16 &&
+      core12.vulkanMemoryModel &&
       chain.get<vk::PhysicalDeviceCooperativeMatrixFeaturesNV>().cooperativeMatrix;
   if (!core12.timelineSemaphore) info.unusable = "it has no timeline semaphores";
 }
