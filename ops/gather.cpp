@@ -51,23 +51,63 @@ std::uint64_t chunk_of(const Backend& backend, std::size_t widest) {
   return std::min<std::uint64_t>(backend.limits().binding_bytes / widest, 1u << 30) / 1024 * 1024;
 }
 
-KernelText gather_text(Type type, std::uint32_t local) {
+/// Elements of an invocation: what lies anywhere in memory is waited for together, so that no
+/// branch stands before a load (of a place that is there, if need be).
+std::uint32_t per_invocation(const Backend& backend, std::uint32_t most) {
+  return backend.limits().occupied_by_few ? 1 : most;
+}
+constexpr std::uint32_t kGathered = 8, kScattered = 4;
+constexpr const char* kUnroll = "GL_EXT_control_flow_attributes";
+
+constexpr std::string_view kPlaces =
+    R"(  uint first = linear_group() * {T}u + gl_LocalInvocationID.x;
+  uint last = count - 1u;
+  uint places[{P}];
+  [[unroll]] for (uint n = 0u; n < {P}u; ++n) places[n] = at(min(first + n * {L}u, last));
+  {t} values[{P}];
+)";
+constexpr std::string_view kGather = R"(  [[unroll]] for (uint n = 0u; n < {P}u; ++n)
+    values[n] = x(places[n] < size ? places[n] : 0u);
+  [[unroll]] for (uint n = 0u; n < {P}u; ++n) {
+    if (first + n * {L}u < count)
+      y(first + n * {L}u) = places[n] < size ? values[n] : {t}(0);
+  }
+)";
+constexpr std::string_view kScatter =
+    R"(  [[unroll]] for (uint n = 0u; n < {P}u; ++n) values[n] = x(min(first + n * {L}u, last));
+  [[unroll]] for (uint n = 0u; n < {P}u; ++n) {
+    uint k = places[n];
+    if (first + n * {L}u > last || k >= size) continue;
+    {t} v = values[n];
+{statement}  }
+)";
+
+std::string places_text(std::string_view rest, const std::string& t, std::uint32_t local,
+                        std::uint32_t per) {
+  return codegen::substitute(std::string(kPlaces) + std::string(rest),
+                             {{"T", std::to_string(local * per)},
+                              {"P", std::to_string(per)},
+                              {"L", std::to_string(local)},
+                              {"t", t}});
+}
+
+KernelText gather_text(Type type, std::uint32_t local, std::uint32_t per) {
   const std::string t(glsl_name(type));
   return make_kernel(
       {.name = text("gather_", name(type)),
        .local_size = {local, 1, 1},
        .arguments = {{"x", t, Access::read}, {"at", "uint", Access::read}, {"y", t, Access::write}},
        .words = {"count", "size"},
-       .body = text("  uint i = linear_item();\n  if (i >= count) return;\n",
-                    "  uint k = at(i);\n  if (k < size) {\n    y(i) = x(k);\n",
-                    "  } else {\n    y(i) = ", t, "(0);\n  }\n")});
+       .extensions = {kUnroll},
+       .body = places_text(kGather, t, local, per)});
 }
 
 void gather_on_device(Backend& backend, const Slice& x, const Slice& index, const Slice& output) {
   if (!fits(backend, x)) too_large("gather", backend, x);
   const std::uint32_t local = local_size(backend);
-  const KernelText& kernel = kernel_for(key_of("gather", static_cast<int>(x.type), local),
-                                        [&] { return gather_text(x.type, local); });
+  const std::uint32_t per = per_invocation(backend, kGathered);
+  const KernelText& kernel = kernel_for(key_of("gather", static_cast<int>(x.type), local, per),
+                                        [&] { return gather_text(x.type, local, per); });
   const std::uint64_t chunk = chunk_of(backend, size_of(x.type));
   for (std::uint64_t begin = 0; begin < index.size; begin += chunk) {
     const std::uint64_t items = std::min(chunk, index.size - begin);
@@ -78,7 +118,7 @@ void gather_on_device(Backend& backend, const Slice& x, const Slice& index, cons
     backend.launch({.kernel = &kernel,
                     .arguments = arguments,
                     .words = words,
-                    .groups = linear_groups(backend, kernel, items)});
+                    .groups = linear_groups(backend, kernel, (items + per - 1) / per)});
   }
 }
 
@@ -98,9 +138,9 @@ std::optional<Rung> rung_for(const LaunchLimits& limits, Type type, Combine comb
 /// found is the next one that is expected.
 std::string scatter_statement(Rung rung) {
   switch (rung) {
-    case Rung::store: return "  y(k) = v;\n";
+    case Rung::store: return "    y(k) = v;\n";
     case Rung::integer:
-    case Rung::atomic: return "  atomicAdd(y(k), v);\n";
+    case Rung::atomic: return "    atomicAdd(y(k), v);\n";
     case Rung::swap32:
       return "  uint expected = y(k);\n  for (;;) {\n"
              "    precise float sum = uintBitsToFloat(expected) + v;\n"
@@ -115,22 +155,23 @@ std::string scatter_statement(Rung rung) {
   return {};
 }
 
-KernelText scatter_text(Type type, Rung rung, std::uint32_t local) {
+KernelText scatter_text(Type type, Rung rung, std::uint32_t local, std::uint32_t per) {
   const std::string t(glsl_name(type));
   std::string target = t;
-  KernelParts parts{.name = text("scatter_", name(type)), .local_size = {local, 1, 1}};
-  if (rung == Rung::atomic) parts.extensions = {"GL_EXT_shader_atomic_float"};
+  KernelParts parts{
+      .name = text("scatter_", name(type)), .local_size = {local, 1, 1}, .extensions = {kUnroll}};
+  if (rung == Rung::atomic) parts.extensions.emplace_back("GL_EXT_shader_atomic_float");
   if (rung == Rung::swap32) target = "uint";
   if (rung == Rung::swap64) {
     target = "uint64_t";
-    parts.extensions = {"GL_EXT_shader_explicit_arithmetic_types_int64",
-                        "GL_EXT_shader_atomic_int64"};
+    parts.extensions.emplace_back("GL_EXT_shader_explicit_arithmetic_types_int64");
+    parts.extensions.emplace_back("GL_EXT_shader_atomic_int64");
   }
   parts.arguments = {
       {"x", t, Access::read}, {"at", "uint", Access::read}, {"y", target, Access::read_write}};
   parts.words = {"count", "size"};
-  parts.body = text("  uint i = linear_item();\n  if (i >= count) return;\n  uint k = at(i);\n",
-                    "  if (k >= size) return;\n  ", t, " v = x(i);\n", scatter_statement(rung));
+  parts.body = codegen::substitute(places_text(kScatter, t, local, per),
+                                   {{"statement", scatter_statement(rung)}});
   return make_kernel(parts);
 }
 
@@ -144,9 +185,10 @@ void scatter_on_device(Backend& backend, Combine combine, const Slice& x, const 
                     backend.facts().name + "\" lacks");
   }
   const std::uint32_t local = local_size(backend);
+  const std::uint32_t per = per_invocation(backend, kScattered);
   const KernelText& kernel =
-      kernel_for(key_of("scatter", static_cast<int>(x.type), static_cast<int>(*rung), local),
-                 [&] { return scatter_text(x.type, *rung, local); });
+      kernel_for(key_of("scatter", static_cast<int>(x.type), static_cast<int>(*rung), local, per),
+                 [&] { return scatter_text(x.type, *rung, local, per); });
   const std::uint64_t chunk = chunk_of(backend, size_of(x.type));
   for (std::uint64_t begin = 0; begin < index.size; begin += chunk) {
     const std::uint64_t items = std::min(chunk, index.size - begin);
@@ -157,7 +199,7 @@ void scatter_on_device(Backend& backend, Combine combine, const Slice& x, const 
     backend.launch({.kernel = &kernel,
                     .arguments = arguments,
                     .words = words,
-                    .groups = linear_groups(backend, kernel, items)});
+                    .groups = linear_groups(backend, kernel, (items + per - 1) / per)});
   }
 }
 
