@@ -82,7 +82,7 @@ void run_on_cpu(const Rows& r) {
 void run_on_device(Backend& backend, const Rows& r) {
   const bool wide = r.type == Type::f64;
   const RowKernel kernel = detail::row_kernel_for(
-      r.op, wide ? codegen::Precision::f64 : codegen::Precision::f32, r.depth);
+      backend.limits(), r.op, wide ? codegen::Precision::f64 : codegen::Precision::f32, r.depth);
   const bool scaled = r.op == RowOp::scaled_layer_norm;
   std::vector<Argument> arguments = {
       detail::argument(backend, r.source, r.rows * r.depth, r.type, Access::read)};
@@ -98,7 +98,8 @@ void run_on_device(Backend& backend, const Rows& r) {
   const std::uint64_t groups = kernel.by_workgroup ? r.rows : (r.rows + 255) / 256;
   const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);
   const std::uint64_t rounds = (groups + most - 1) / most;
-  if (rounds * (3 * (r.depth / 256 + 1) + 20) > backend.limits().loop_iterations) {
+  if (rounds * (3 * (r.depth / 256 + 1) + 20 + 2 * kernel.subgroups) >
+      backend.limits().loop_iterations) {
     throw Error(ErrorCode::Unsupported,
                 "softmax: expected shorter rows for the loops of this device, got " +
                     std::to_string(r.depth));

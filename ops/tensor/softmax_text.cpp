@@ -39,8 +39,9 @@ class Writer {
     body();
     Lines functions;
     functions.lines(shader_.functions());
-    functions.line(is_nan_glsl(kernel_.precision));
     if (kernel_.by_workgroup) trees(functions);
+    if (kernel_.by_workgroup && kernel_.subgroups > 0)
+      parts.extensions = {"GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_arithmetic"};
     parts.functions = functions.text();
     parts.body = out_.text();
     return make_kernel(parts);
@@ -57,6 +58,7 @@ class Writer {
     return codegen::literal(-std::numeric_limits<double>::infinity(), kernel_.precision);
   }
 
+  /// Of all invocations of a workgroup, through shared memory.
   void tree(Lines& out, std::string_view name, std::string_view combine) const {
     out.open(scalar(), " ", name, "(", scalar(), " value)");
     out.line("uint self = gl_LocalInvocationID.x;");
@@ -74,10 +76,34 @@ class Writer {
     out.line("return partial[0];");
     out.close();
   }
+  /// The same by subgroups first. Each of a row's two reductions has places of its own, so that one
+  /// barrier is enough.
+  void subgroup_tree(Lines& out, std::string_view name, std::string_view of_subgroup,
+                     std::string_view combine) const {
+    out.line("shared ", scalar(), " ", name, "_parts[", kernel_.subgroups, "];");
+    out.open(scalar(), " ", name, "(", scalar(), " value)");
+    out.line("value = ", of_subgroup, "(value);");
+    out.line("if (subgroupElect()) ", name, "_parts[gl_SubgroupID] = value;");
+    out.line("barrier();");
+    out.line("value = ", name, "_parts[0];");
+    out.open("for (uint s = 1u; s < ", kernel_.subgroups, "u; ++s)");
+    out.line(scalar(), " other = ", name, "_parts[s];");
+    out.line(combine);
+    out.close();
+    out.line("return value;");
+    out.close();
+  }
   void trees(Lines& out) const {
-    out.line("shared ", scalar(), " partial[256];");
-    tree(out, "all_sum", "value += other;");
-    if (!norm()) tree(out, "all_max", "if (is_nan(other) || other > value) value = other;");
+    const std::string_view sum = "value += other;", most = "if (other > value) value = other;";
+    if (kernel_.subgroups == 0) {
+      out.line("shared ", scalar(), " partial[256];");
+      tree(out, "first_sum", sum);
+      if (!norm()) tree(out, "all_max", most);
+      return;
+    }
+    subgroup_tree(out, "first_sum", "subgroupAdd", sum);
+    if (norm()) subgroup_tree(out, "second_sum", "subgroupAdd", sum);
+    if (!norm()) subgroup_tree(out, "all_max", "subgroupMax", most);
   }
 
   std::string all(std::string_view function, std::string_view value) const {
@@ -129,16 +155,18 @@ class Writer {
 
   void softmax(const std::string& zero) {
     out_.line(scalar(), " best = ", lowest(), ";");
-    each({"if (is_nan(x) || x > best) best = x;"});
+    each({"if (x > best) best = x;"});  // a NaN is in the sum
     out_.line("best = ", all("all_max", "best"), ";");
     out_.line(scalar(), " total = ", zero, ";");
     const bool keep = kernel_.kept > 0 && kernel_.op == RowOp::softmax;
-    const std::string power = call("exp", "x - best");
+    const bool narrow = kernel_.precision == codegen::Precision::f32;
+    const std::string power = call(narrow ? "exp_decay" : "exp", "x - best");
     each({text(scalar(), " power = ", power, ";"), "total += power;",
           keep ? "kept_{k} = power;" : ""});
-    out_.line("total = ", all("all_sum", "total"), ";");
+    out_.line("total = ", all("first_sum", "total"), ";");
     if (kernel_.op == RowOp::softmax) {
-      each({text("target(base + i) = ", keep ? "x" : power, " / total;")});
+      out_.line(scalar(), " share = ", scalar(), "(1.0) / total;");
+      each({text("target(base + i) = ", keep ? "x" : power, " * share;")});
     } else {
       out_.line(scalar(), " rest = ", call("log", "total"), ";");
       each({"target(base + i) = (x - best) - rest;"});
@@ -148,10 +176,12 @@ class Writer {
   void layer_norm(const std::string& zero) {
     out_.line(scalar(), " total = ", zero, ";");
     each({"total += x;"});
-    out_.line(scalar(), " mean = ", all("all_sum", "total"), " / ", scalar(), "(depth);");
+    out_.line(scalar(), " mean = ", all("first_sum", "total"), " / ", scalar(), "(depth);");
     out_.line(scalar(), " squares = ", zero, ";");
     each({"squares += (x - mean) * (x - mean);"});
-    out_.line(scalar(), " spread = ", all("all_sum", "squares"), " / ", scalar(), "(depth);");
+    out_.line(scalar(),
+              " spread = ", all(kernel_.subgroups > 0 ? "second_sum" : "first_sum", "squares"),
+              " / ", scalar(), "(depth);");
     out_.line(scalar(), " factor = ", scalar(), "(1.0) / sqrt(spread + epsilon);");
     each({scaled() ? "target(base + i) = (x - mean) * factor * scale(i) + shift(i);"
                    : "target(base + i) = (x - mean) * factor;"});
@@ -166,11 +196,14 @@ class Writer {
 
 std::string RowKernel::key() const {
   return text("rows ", unsigned(op), " ", unsigned(precision), " ", unsigned(by_workgroup), " ",
-              kept);
+              subgroups, " ", kept);
 }
 
-RowKernel row_kernel_for(RowOp op, codegen::Precision precision, std::uint64_t depth) {
+RowKernel row_kernel_for(const LaunchLimits& limits, RowOp op, codegen::Precision precision,
+                         std::uint64_t depth) {
   RowKernel kernel{.op = op, .precision = precision, .by_workgroup = depth > 32};
+  if (limits.subgroup_arithmetic && limits.subgroup_size >= 4)
+    kernel.subgroups = 256 / limits.subgroup_size;
   if (kernel.by_workgroup && depth <= 256 * 16)
     kernel.kept = std::bit_ceil(static_cast<std::uint32_t>((depth + 255) / 256));
   return kernel;

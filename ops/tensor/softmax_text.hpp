@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/codegen/glsl_text.hpp>
+#include <topograd/ops/backend.hpp>
 #include <topograd/ops/kernel_text.hpp>
 
 #include <cstdint>
@@ -17,13 +18,15 @@ struct RowKernel {
   RowOp op = RowOp::softmax;
   codegen::Precision precision = codegen::Precision::f32;
   bool by_workgroup = true;
+  std::uint32_t subgroups = 0;  ///< of a workgroup, to reduce by; 0: by shared memory alone
   std::uint32_t kept = 0;
 
   std::string key() const;
 };
 
 /// The kernel for rows of that length.
-RowKernel row_kernel_for(RowOp op, codegen::Precision precision, std::uint64_t depth);
+RowKernel row_kernel_for(const LaunchLimits& limits, RowOp op, codegen::Precision precision,
+                         std::uint64_t depth);
 
 /// Arguments source, target (scaled: source, scale, shift, target); words rows, depth and (layer
 /// norms) epsilon (two words). Local size 256.
