@@ -4,6 +4,7 @@
 #include <topograd/ir/error.hpp>
 #include <topograd/ops/tensor/kernel_store.hpp>
 #include <topograd/ops/tensor/matmul_text.hpp>
+#include <topograd/ops/tensor/matmul_units.hpp>
 #include <topograd/ops/tensor/state.hpp>
 #include <topograd/runtime/cpu/pool.hpp>
 
@@ -11,12 +12,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace topograd::ops {
 namespace {
 
 using detail::MatmulKernel;
 using detail::MatmulStorage;
+using detail::MatrixUnitsKernel;
 using detail::state_of;
 using detail::View;
 
@@ -146,18 +149,64 @@ MatmulKernel kernel_for(const Product& p, const LaunchLimits& limits) {
   return kernel;
 }
 
-void multiply_on_device(Backend& backend, const Product& p) {
-  const MatmulKernel kernel = kernel_for(p, backend.limits());
-  if (static_cast<std::uint64_t>(p.depth) + 64 > backend.limits().loop_iterations ||
-      kernel.shared_bytes() > backend.limits().shared_bytes || backend.limits().local_size < 256) {
+/// Reads an operand in vectors of eight numbers: where its lines begin and, where they do not
+/// follow the depth, how long they are.
+bool in_eights(const Operand& o, bool deep_lines, std::int64_t length, std::int64_t batches) {
+  return o.view.offset % 8 == 0 && o.step % 8 == 0 && (batches == 1 || o.batch % 8 == 0) &&
+         (deep_lines || length % 8 == 0);
+}
+
+/// The kernel through cooperative matrices, for large products of f16 that lie well.
+std::optional<MatrixUnitsKernel> units_for(const Product& p, const LaunchLimits& limits) {
+  MatrixUnitsKernel kernel{.a_transposed = p.a.transposed, .b_transposed = p.b.transposed};
+  const bool there = limits.cooperative_matrix &&
+                     limits.subgroup_size == MatrixUnitsKernel::kSubgroup &&
+                     kernel.shared_bytes() <= limits.shared_bytes;
+  if (!there || p.a.type != Type::f16 || p.depth % 8 != 0 || p.rows < 64 || p.columns < 64 ||
+      !in_eights(p.a, !p.a.transposed, p.rows, p.batches) ||
+      !in_eights(p.b, p.b.transposed, p.columns, p.batches))
+    return std::nullopt;
+  return kernel;
+}
+
+/// What a launch of either kernel is told.
+struct Plan {
+  const KernelText* text = nullptr;
+  std::int64_t rows = 0, columns = 0;  ///< of C that a workgroup makes
+  std::int64_t vector = 1;             ///< numbers of an element of A and B
+};
+
+Plan plan_for(const Product& p, const LaunchLimits& limits, const std::string& device) {
+  if (const std::optional<MatrixUnitsKernel> units = units_for(p, limits)) {
+    return {.text = &detail::stored_kernel(units->name(),
+                                           [&] { return detail::matrix_units_kernel(*units); }),
+            .rows = units->rows,
+            .columns = units->columns,
+            .vector = 8};
+  }
+  const MatmulKernel kernel = kernel_for(p, limits);
+  if (static_cast<std::uint64_t>(p.depth) + 64 > limits.loop_iterations ||
+      kernel.shared_bytes() > limits.shared_bytes || limits.local_size < 256) {
     throw Error(ErrorCode::Unsupported,
-                "matmul: expected a smaller depth or larger workgroups on " + backend.facts().name +
+                "matmul: expected a smaller depth or larger workgroups on " + device +
                     ", got a depth of " + std::to_string(p.depth));
   }
-  const KernelText& text =
-      detail::stored_kernel(kernel.name(), [&] { return detail::matmul_kernel(kernel); });
+  return {
+      .text = &detail::stored_kernel(kernel.name(), [&] { return detail::matmul_kernel(kernel); }),
+      .rows = kernel.tile(),
+      .columns = kernel.tile()};
+}
+
+Argument operand_argument(Backend& backend, const Operand& o, const View& view,
+                          std::uint64_t extent, std::int64_t vector) {
+  Argument out = detail::argument(backend, view, extent, o.type, Access::read);
+  if (vector > 1) out.element = 16;
+  return out;
+}
+
+void multiply_on_device(Backend& backend, const Product& p) {
+  const Plan plan = plan_for(p, backend.limits(), backend.facts().name);
   const std::int64_t most = backend.limits().groups;
-  const std::int64_t tile = kernel.tile();
   for (std::int64_t first = 0; first < p.batches; first += most) {
     const std::int64_t batches = std::min(most, p.batches - first);
     View a = p.a.view, b = p.b.view, c = p.c;
@@ -165,20 +214,23 @@ void multiply_on_device(Backend& backend, const Product& p) {
     b.offset += first * p.b.batch;
     c.offset += first * p.rows * p.columns;
     const Argument arguments[] = {
-        detail::argument(backend, a, p.a.extent(p.rows, p.depth, batches), p.a.type, Access::read),
-        detail::argument(backend, b, p.b.extent(p.depth, p.columns, batches), p.b.type,
-                         Access::read),
+        operand_argument(backend, p.a, a, p.a.extent(p.rows, p.depth, batches), plan.vector),
+        operand_argument(backend, p.b, b, p.b.extent(p.depth, p.columns, batches), plan.vector),
         detail::argument(backend, c, static_cast<std::uint64_t>(batches * p.rows * p.columns),
                          p.type, Access::write, first > 0)};
     const auto word = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
-    const std::uint32_t words[] = {word(p.rows),    word(p.columns),         word(p.depth),
-                                   word(p.a.step),  word(p.a.batch),         word(p.b.step),
-                                   word(p.b.batch), word(p.rows * p.columns)};
-    backend.launch({.kernel = &text,
-                    .arguments = arguments,
-                    .words = words,
-                    .groups = {word((p.columns + tile - 1) / tile),
-                               word((p.rows + tile - 1) / tile), word(batches)}});
+    const auto vectors = [&](std::int64_t value) { return word(value / plan.vector); };
+    const std::uint32_t words[] = {word(p.rows),       word(p.columns),         word(p.depth),
+                                   vectors(p.a.step),  vectors(p.a.batch),      vectors(p.b.step),
+                                   vectors(p.b.batch), word(p.rows * p.columns)};
+    const auto tiles = [&](std::int64_t size, std::int64_t tile) {
+      return word((size + tile - 1) / tile);
+    };
+    backend.launch(
+        {.kernel = plan.text,
+         .arguments = arguments,
+         .words = words,
+         .groups = {tiles(p.columns, plan.columns), tiles(p.rows, plan.rows), word(batches)}});
   }
 }
 

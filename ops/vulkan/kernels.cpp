@@ -3,6 +3,7 @@
 
 #include <topograd/codegen/float_controls.hpp>
 #include <topograd/codegen/reflect.hpp>
+#include <topograd/codegen/reflect_words.hpp>
 #include <topograd/codegen/shader_compiler.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/runtime/vulkan/module_cache.hpp>
@@ -69,7 +70,11 @@ vk::Kernel VulkanKernels::compile(const KernelText& text) {
         codegen::compile({.name = text.name, .glsl = text.glsl, .includes = {}}),
         float_controls(device_->features()));
   }
-  const codegen::ModuleLayout layout = codegen::reflect(*spirv);
+  const bool matrices = codegen::has_cooperative_matrices(*spirv);
+  require(device_->features().cooperative_matrix || !matrices, text, "cooperative matrices",
+          device_->info());
+  const codegen::ModuleLayout layout =
+      matrices ? codegen::reflect_words(*spirv) : codegen::reflect(*spirv);
   check_features(text, layout, device_->info());
   check_layout(text, layout);
   if (!cached) vk::store_module(disk, key, *spirv);

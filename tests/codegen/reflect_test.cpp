@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <topograd/codegen/reflect.hpp>
+#include <topograd/codegen/reflect_words.hpp>
 #include <topograd/codegen/shader_compiler.hpp>
 #include <topograd/codegen/spirv_words.hpp>
 #include <topograd/ir/error.hpp>
@@ -93,6 +94,51 @@ TEST(Reflect, RefusesWhatIsNoModule) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
   }
+}
+
+/// The same kernel but for one line, whose matrices SPIRV-Cross cannot read.
+std::vector<std::uint32_t> matrix_module(bool with_matrices) {
+  const std::string line =
+      "fcoopmatNV<32, gl_ScopeSubgroup, 16, 16> m = fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>(0.0); "
+      "coopMatStoreNV(m, c, 0, 16, false);";
+  return compile(
+      {.name = "matrices",
+       .glsl = "#version 450\n#extension GL_NV_cooperative_matrix : require\n"
+               "#extension GL_KHR_memory_scope_semantics : require\n"
+               "layout(local_size_x = 96, local_size_y = 2) in;\n"
+               "layout(push_constant) uniform P { uint first; float scale; int last; };\n"
+               "layout(std430, binding = 0) restrict readonly buffer A { uvec4 a[]; };\n"
+               "layout(std430, binding = 2) restrict buffer D { int d[]; };\n"
+               "layout(std430, binding = 1) restrict writeonly buffer C { float c[]; };\n"
+               "void main() { c[first] = scale * float(a[0].x) + float(d[last]); " +
+               (with_matrices ? line : std::string()) + " }\n",
+       .includes = {}});
+}
+
+TEST(ReflectWords, ReadsWhatSpirvCrossReads) {
+  const std::vector<std::uint32_t> plain = matrix_module(false);
+  EXPECT_FALSE(has_cooperative_matrices(plain));
+  const ModuleLayout want = reflect(plain);
+  for (const bool matrices : {false, true}) {
+    ModuleLayout got = reflect_words(matrix_module(matrices));
+    ASSERT_EQ(got.bindings.size(), want.bindings.size());
+    for (std::size_t k = 0; k < want.bindings.size(); ++k)
+      got.bindings[k].name = want.bindings[k].name;
+    ASSERT_EQ(got.push_constants.size(), want.push_constants.size());
+    for (std::size_t k = 0; k < want.push_constants.size(); ++k)
+      got.push_constants[k].name = want.push_constants[k].name;
+    EXPECT_NO_THROW(check(got, want, "matrices"));
+    if (matrices) continue;
+    EXPECT_EQ(got.capabilities, want.capabilities);
+  }
+}
+
+TEST(ReflectWords, ServesWhereSpirvCrossCannotRead) {
+  const std::vector<std::uint32_t> module = matrix_module(true);
+  EXPECT_TRUE(has_cooperative_matrices(module));
+  EXPECT_THROW(reflect(module), Error);
+  EXPECT_THROW(reflect_words(std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6}), Error);
+  EXPECT_THROW(reflect_words(std::span(module).first(module.size() - 4)), Error);
 }
 
 TEST(Check, NamesTheFirstDifference) {

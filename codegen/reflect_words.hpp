@@ -1,0 +1,20 @@
+// Reads the interface of modules that SPIRV-Cross cannot: those with cooperative matrices.
+#pragma once
+
+#include <topograd/codegen/reflect.hpp>
+
+#include <cstdint>
+#include <span>
+
+namespace topograd::codegen {
+
+/// Declares CooperativeMatrixNV, which SPIRV-Cross does not know.
+bool has_cooperative_matrices(std::span<const std::uint32_t> module);
+
+/// The same as reflect() for storage buffers with one member, push constants of 32-bit members and
+/// a workgroup size of literals: what kernels of arrays and tensors have. Names are left empty.
+///
+/// Throws Error{InvalidArgument} if `module` is not SPIR-V or has other interfaces.
+ModuleLayout reflect_words(std::span<const std::uint32_t> module);
+
+}  // namespace topograd::codegen
