@@ -1,5 +1,5 @@
-// Internal: Fourier transforms on devices: passes for powers of two, Bluestein's algorithm for
-// others.
+// Internal: Fourier transforms on devices: passes for products of 2, 3, 5 and 7, Bluestein's
+// algorithm for other lengths.
 #include <topograd/ir/error.hpp>
 #include <topograd/ops/tensor/fft_run.hpp>
 #include <topograd/ops/tensor/fft_text.hpp>
@@ -21,6 +21,10 @@ using Numbers = std::vector<std::complex<double>>;
 // Lengths up to this are summed as they are written, unless passes can do them.
 constexpr std::uint64_t kShort = 64;
 constexpr std::uint64_t kFineRoots = 1024;  // as fft_pass_kernel() reads them
+// Longest transforms of a workgroup: of a row that is read in one piece, of numbers that lie apart,
+// and how many of those lie side by side.
+constexpr std::uint64_t kLongestRow = 4096;
+constexpr std::uint32_t kLongestPass = 1024, kNeighbours = 16;
 
 /// e^(-2πi k/n), from the octant where the functions are most exact.
 std::complex<double> root(std::uint64_t k, std::uint64_t n) {
@@ -68,7 +72,7 @@ View table(Table kind, std::uint64_t length, std::uint64_t radix, Type type) {
     case Table::pass:
       add(radix, 1, radix);
       add(kFineRoots, 1, length);
-      add(std::max<std::uint64_t>(1, length / kFineRoots), kFineRoots, length);
+      add(length / kFineRoots + 1, kFineRoots, length);
       break;
     case Table::roots: add(length, 1, length); break;
     case Table::chirp:
@@ -102,53 +106,90 @@ Groups item_groups(const Backend& backend, std::uint64_t count) {
   return {word(std::min((count + 255) / 256, most))};
 }
 
-/// The radices of the passes for a power of two, and how many numbers a workgroup holds.
-struct Plan {
-  std::uint32_t held = 0;
-  std::vector<std::uint32_t> radices;
-};
-
-Plan plan_of(const LaunchLimits& limits, std::uint64_t length, bool wide) {
-  const std::uint64_t number = wide ? 16 : 8;
-  Plan plan{256, {}};
-  // Half as much again for what keeps lines of the tile in different banks.
-  while (plan.held < 4096 && 2 * plan.held * number * 5 / 4 <= limits.shared_bytes &&
-         2 * plan.held / 8 <= limits.local_size)
-    plan.held *= 2;
-  const int bits = std::countr_zero(length);
-  const int held_bits = std::countr_zero(plan.held);
-  if (bits <= held_bits) {
-    plan.radices = {word(length)};
-    // Rows need no neighbours, and small workgroups hide each other's waits.
-    plan.held = std::max(word(length), std::min(plan.held, 1024u));
-    return plan;
+/// A product of 2, 3, 5 and 7, for which there are passes.
+bool smooth(std::uint64_t length) {
+  for (const std::uint64_t p : {2, 3, 5, 7}) {
+    while (length > 0 && length % p == 0) length /= p;
   }
-  // Sixteen neighbours a workgroup where it holds enough, so that memory is read in long pieces.
-  const int most = std::max(held_bits - 4, 6), passes = (bits + most - 1) / most;
-  for (int k = 0; k < passes; ++k)
-    plan.radices.push_back(1u << (bits * (k + 1) / passes - bits * k / passes));
-  return plan;
+  return length == 1;
 }
 
-void run_pass(Backend& backend, const FftRows& fft, const View& from, const View& to,
-              std::uint32_t held, std::uint64_t span, std::uint32_t radix, double factor) {
+/// `count` divisors of a smooth length, none above `most`, as equal as they come: each the nearest
+/// to the root of what is left. Empty if there are none.
+std::vector<std::uint32_t> equal_parts(std::uint64_t length, std::uint32_t count,
+                                       std::uint32_t most) {
+  if (count == 1) {
+    if (length > most) return {};
+    return {static_cast<std::uint32_t>(length)};
+  }
+  const double wanted = std::pow(static_cast<double>(length), 1.0 / count);
+  std::vector<std::uint32_t> divisors;
+  for (std::uint32_t d = 2; d <= most; ++d) {
+    if (length % d == 0) divisors.push_back(d);
+  }
+  const auto distance = [&](std::uint32_t d) { return std::abs(std::log(d / wanted)); };
+  std::ranges::sort(divisors, {}, distance);
+  for (const std::uint32_t d : divisors) {
+    std::vector<std::uint32_t> rest = equal_parts(length / d, count - 1, most);
+    if (rest.empty()) continue;
+    rest.insert(rest.begin(), d);
+    return rest;
+  }
+  return {};
+}
+
+bool fits(const FftPass& pass, const LaunchLimits& limits) {
+  return pass.invocations() <= limits.local_size && pass.shared_bytes() <= limits.shared_bytes;
+}
+
+/// As many transforms side by side as fit, at most `most`.
+FftPass fitted(FftPass pass, const LaunchLimits& limits, std::uint32_t most) {
+  pass.jobs = 1;
+  for (FftPass more = pass; more.jobs <= most && fits(more, limits); more.jobs *= 2)
+    pass.jobs = more.jobs;
+  return pass;
+}
+
+std::vector<FftPass> plan_of(const LaunchLimits& limits, std::uint64_t length, bool wide) {
+  FftPass pass{.wide = wide};
+  if (length <= kLongestRow) {
+    pass.radix = word(length);
+    // Rows need no neighbours, and small workgroups hide each other's waits.
+    if (fits(pass, limits)) return {fitted(pass, limits, std::max(1u, 1024 / pass.radix))};
+  }
+  // As few passes as there may be with neighbours enough, so that memory is read in long pieces.
+  pass.halves = true;
+  for (std::uint32_t most = kLongestPass;; most /= 2) {
+    for (std::uint32_t count = 2; count < 8; ++count) {
+      std::vector<FftPass> passes;
+      for (const std::uint32_t radix : equal_parts(length, count, most)) {
+        pass.radix = radix;
+        passes.push_back(fitted(pass, limits, kNeighbours));
+        if (!fits(passes.back(), limits)) passes.clear();
+        if (passes.empty()) break;
+      }
+      if (!passes.empty()) return passes;
+    }
+  }
+}
+
+void run_pass(Backend& backend, const FftRows& fft, const View& from, const View& to, FftPass pass,
+              std::uint64_t span, double factor) {
   const bool wide = fft.type == Type::f64;
-  FftPass pass{.radix = radix, .jobs = held / radix, .wide = wide};
+  const std::uint64_t radix = pass.radix;
   pass.near_load = radix < fft.length;
   pass.near_store = span > 1;
   const KernelText& kernel = stored_kernel(pass.key(), [&] { return fft_pass_kernel(pass); });
   const std::uint64_t numbers = fft.rows * fft.length, jobs = numbers / radix;
   const View roots = table(Table::pass, span * radix, radix, fft.type);
-  const std::uint64_t root_count =
-      radix + kFineRoots + std::max<std::uint64_t>(1, span * radix / kFineRoots);
+  const std::uint64_t root_count = radix + kFineRoots + span * radix / kFineRoots + 1;
   const Argument arguments[] = {
       complex_argument(backend, from, numbers, fft.type, Access::read),
       complex_argument(backend, to, numbers, fft.type, Access::write),
       complex_argument(backend, roots, root_count, fft.type, Access::read)};
-  const auto bits = [](std::uint64_t power) { return word(std::countr_zero(power)); };
   const auto [low, high] = number_words(factor, wide);
   const std::uint32_t words[] = {
-      word(jobs), bits(fft.length), bits(fft.length / radix), bits(span), fft.inverse, low, high};
+      word(jobs), word(fft.length), word(fft.length / radix), word(span), fft.inverse, low, high};
   const std::uint64_t groups = (jobs + pass.jobs - 1) / pass.jobs;
   const std::uint64_t across =
       std::min<std::uint64_t>(groups, std::min(backend.limits().groups, 32768u));
@@ -162,15 +203,15 @@ View scratch(const FftRows& fft) {
   return {std::make_shared<Storage>(2 * fft.rows * fft.length * size_of(fft.type), "fft"), 0, {}};
 }
 
-void power_of_two(Backend& backend, const FftRows& fft) {
-  const Plan plan = plan_of(backend.limits(), fft.length, fft.type == Type::f64);
+void by_passes(Backend& backend, const FftRows& fft) {
+  const std::vector<FftPass> passes = plan_of(backend.limits(), fft.length, fft.type == Type::f64);
   View from = fft.source;
   std::uint64_t span = 1;
-  for (std::size_t k = 0; k < plan.radices.size(); ++k) {
-    const bool last = k + 1 == plan.radices.size();
+  for (std::size_t k = 0; k < passes.size(); ++k) {
+    const bool last = k + 1 == passes.size();
     const View to = last ? fft.target : scratch(fft);
-    run_pass(backend, fft, from, to, plan.held, span, plan.radices[k], last ? fft.factor : 1);
-    span *= plan.radices[k];
+    run_pass(backend, fft, from, to, passes[k], span, last ? fft.factor : 1);
+    span *= passes[k].radix;
     from = to;
   }
 }
@@ -213,7 +254,7 @@ void bluestein(Backend& backend, const FftRows& fft) {
     step.target = scratch(padded);
     step.inverse = inverse;
     step.factor = factor;
-    power_of_two(backend, step);
+    by_passes(backend, step);
     return step.target;
   };
   FftRows to = padded;
@@ -249,8 +290,7 @@ void short_dft(Backend& backend, const FftRows& fft) {
 }  // namespace
 
 void fft_on_device(Backend& backend, const FftRows& fft) {
-  const bool power = std::has_single_bit(fft.length);
-  if (power && fft.length >= 8) return power_of_two(backend, fft);
+  if (smooth(fft.length) && fft.length >= 8) return by_passes(backend, fft);
   if (fft.length <= kShort) return short_dft(backend, fft);
   bluestein(backend, fft);
 }

@@ -4,7 +4,11 @@
 #include <topograd/codegen/glsl_text.hpp>
 #include <topograd/ops/tensor/kernel_store.hpp>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdio>
+#include <numbers>
 #include <utility>
 
 namespace topograd::ops::detail {
@@ -19,7 +23,7 @@ constexpr std::string_view kComplex = R"(
 )";
 
 // Butterflies of the forward transform, in place.
-constexpr std::string_view kButterflies = R"(
+constexpr std::string_view kPowers = R"(
 {V} turned({V} a) { return {V}(a.y, -a.x); }  // times -i
 void fft2(inout {V} a, inout {V} b) {
   {V} sum = a + b;
@@ -63,31 +67,68 @@ std::string filled(std::string_view pattern, bool wide) {
 
 std::string vector(bool wide) { return wide ? "dvec2" : "vec2"; }
 
+/// Butterfly of an odd prime size p, in place: pairs of inputs k and p - k meet as sum and
+/// difference.
+std::string odd_butterfly(std::uint32_t p, bool wide) {
+  const std::string v = wide ? "dvec2" : "vec2", s = wide ? "double" : "float";
+  const char* suffix = wide ? "lf" : "";
+  std::string out = text("void fft", p, "(");
+  for (std::uint32_t k = 0; k < p; ++k) out += text(k > 0 ? ", " : "", "inout ", v, " a", k);
+  out += ") {\n";
+  const std::uint32_t half = p / 2;
+  const auto number = [&](double x) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%.17f", x);
+    return std::string(digits) + suffix;
+  };
+  for (std::uint32_t k = 1; k <= half; ++k)
+    out +=
+        text("  ", v, " s", k, " = a", k, " + a", p - k, ", d", k, " = a", k, " - a", p - k, ";\n");
+  for (std::uint32_t k = 1; k <= half; ++k) {
+    std::string even = "a0", odd;
+    for (std::uint32_t j = 1; j <= half; ++j) {
+      const double angle = 2 * std::numbers::pi * (j * k % p) / p;
+      even += text(" + ", number(std::cos(angle)), " * s", j);
+      odd += text(j > 1 ? " + " : "", number(std::sin(angle)), " * d", j);
+    }
+    out += text("  ", v, " e", k, " = ", even, ";\n  ", v, " o", k, " = turned(", odd, ");\n");
+  }
+  out += "  a0 +=";
+  for (std::uint32_t k = 1; k <= half; ++k) out += text(k > 1 ? " + s" : " s", k);
+  out += ";\n";
+  for (std::uint32_t k = 1; k <= half; ++k)
+    out += text("  a", k, " = e", k, " + o", k, ";\n  a", p - k, " = e", k, " - o", k, ";\n");
+  return out + "}\n";
+}
+
 class PassWriter {
  public:
-  explicit PassWriter(const FftPass& pass) : pass_(pass), lanes_(pass.radix / 8) {}
+  explicit PassWriter(const FftPass& pass)
+      : pass_(pass), stages_(pass.stages()), lanes_(pass.lanes()) {}
 
   KernelText write() {
     KernelParts parts{.name = text("fft_", pass_.radix, "x", pass_.jobs, pass_.wide ? "_f64" : ""),
                       .local_size = {pass_.invocations(), 1, 1}};
-    const std::string type = vector(pass_.wide);
+    const std::string type = vector();
     parts.arguments = {{"source", type, Access::read},
                        {"target", type, Access::write},
                        {"roots", type, Access::read}};
-    parts.words = {"jobs",    "row_bits",   "stride_bits", "span_bits",
-                   "swapped", "factor_low", "factor_high"};
-    parts.functions = filled(kComplex, pass_.wide) + filled(kButterflies, pass_.wide) +
-                      text("shared ", type, " tile[", pass_.jobs * pass_.line(), "];\n", kPadded);
+    parts.words = {"jobs", "row_length", "stride", "span", "swapped", "factor_low", "factor_high"};
+    parts.functions = filled(kComplex, pass_.wide) + filled(kPowers, pass_.wide);
+    for (const std::uint32_t p : {3u, 5u, 7u}) {
+      if (std::ranges::find(stages_, p) != stages_.end())
+        parts.functions += odd_butterfly(p, pass_.wide);
+    }
+    const std::string_view held = pass_.halves ? scalar() : std::string_view(type);
+    parts.functions += text("shared ", held, " tile[", pass_.jobs * pass_.line(), "];\n", kPadded);
     load();
     std::uint32_t done = 1;
-    for (std::uint32_t left = pass_.radix; left > 1;) {
-      const std::uint32_t radix = left >= 8 ? 8 : left;
-      if (done > 1) read_tile(radix, done);
-      for (std::uint32_t u = 0; u < 8 / radix; ++u) butterfly(radix, u);
-      left /= radix;
-      if (left > 1) write_tile(radix, done, done > 1);
-      if (left > 1) done *= radix;
-      last_radix_ = radix;
+    for (std::size_t k = 0; k < stages_.size(); ++k) {
+      const std::uint32_t radix = stages_[k];
+      if (k > 0) turn_stage(radix, done);
+      for (std::uint32_t u = 0; u < turns(radix); ++u) butterfly(radix, u);
+      if (k + 1 < stages_.size()) exchange(radix, done, stages_[k + 1], k > 0);
+      if (k + 1 < stages_.size()) done *= radix;
     }
     pass_.near_store == pass_.near_load ? store(done) : store_across(done);
     parts.body = out_.text();
@@ -95,10 +136,25 @@ class PassWriter {
   }
 
  private:
+  std::string vector() const { return pass_.wide ? "dvec2" : "vec2"; }
+  std::string_view scalar() const { return pass_.wide ? "double" : "float"; }
   std::string word(std::uint32_t value) const { return text(value, "u"); }
   std::string v(std::uint32_t k) const { return text("v", k); }
+  /// Butterflies of an invocation in a stage, and whether the last is one too many for some.
+  std::uint32_t turns(std::uint32_t radix) const {
+    return (pass_.radix / radix + lanes_ - 1) / lanes_;
+  }
+  bool partial(std::uint32_t radix, std::uint32_t u) const {
+    return (u + 1) * lanes_ > pass_.radix / radix;
+  }
   /// Number of butterfly u among those of a stage.
   std::string number(std::uint32_t u) const { return text("(lane + ", word(u * lanes_), ")"); }
+  void open_partial(std::uint32_t radix, std::uint32_t u) {
+    if (partial(radix, u)) out_.open("if (", number(u), " < ", word(pass_.radix / radix), ")");
+  }
+  void close_partial(std::uint32_t radix, std::uint32_t u) {
+    if (partial(radix, u)) out_.close();
+  }
 
   /// w1 to the powers that stand beside numbers 1, 2, ... of a butterfly.
   void turn(std::uint32_t count, std::uint32_t first, std::string_view w) {
@@ -106,7 +162,7 @@ class PassWriter {
         {{0, 0}, {0, 0}, {1, 1}, {2, 1}, {2, 2}, {4, 1}, {3, 3}, {4, 3}}};
     for (std::uint32_t q = 1; q < count; ++q) {
       if (q > 1)
-        out_.line(vector(pass_.wide), " ", w, q, " = times(", w, unsigned(kParts[q].first), ", ", w,
+        out_.line(vector(), " ", w, q, " = times(", w, unsigned(kParts[q].first), ", ", w,
                   unsigned(kParts[q].second), ");");
       out_.line(v(first + q), " = times(", v(first + q), ", ", w, q, ");");
     }
@@ -125,24 +181,39 @@ class PassWriter {
     out_.line("uint lane = self ", pass_.near_load ? text("/ ", jobs) : text("% ", lanes), ";");
     out_.line("uint base = job * ", word(pass_.line()), ";");
     out_.line("uint number = first + job;");
-    out_.line("uint j = number & ((1u << stride_bits) - 1u);");
-    out_.line("uint from = ((number >> stride_bits) << row_bits) + j;");
-    for (std::uint32_t q = 0; q < 8; ++q)
-      out_.line(vector(pass_.wide), " ", v(q), " = ", vector(pass_.wide), "(0.0);");
-    out_.open("if (number < jobs)");
-    for (std::uint32_t q = 0; q < 8; ++q)
-      out_.line(v(q), " = source(from + (", number(q), " << stride_bits));");
-    out_.close();
+    out_.line("uint j = number % stride;");
+    out_.line("uint from = number / stride * row_length + j;");
+    std::uint32_t most = 0;
+    for (const std::uint32_t radix : stages_) most = std::max(most, radix * turns(radix));
+    for (std::uint32_t q = 0; q < most; ++q)
+      out_.line(vector(), " ", v(q), " = ", vector(), "(0.0);");
+    const std::uint32_t radix = stages_[0], apart = pass_.radix / radix;
+    for (std::uint32_t u = 0; u < turns(radix); ++u) {
+      out_.open("if (number < jobs",
+                partial(radix, u) ? text(" && ", number(u), " < ", word(apart)) : std::string(),
+                ")");
+      for (std::uint32_t q = 0; q < radix; ++q)
+        out_.line(v(u * radix + q), " = source(from + (", number(u), " + ", word(q * apart),
+                  ") * stride);");
+      out_.close();
+    }
     out_.open("if (swapped != 0u)");
-    for (std::uint32_t q = 0; q < 8; ++q) out_.line(v(q), " = ", v(q), ".yx;");
+    for (std::uint32_t q = 0; q < radix * turns(radix); ++q) out_.line(v(q), " = ", v(q), ".yx;");
     out_.close();
-    out_.open("if (span_bits > 0u)");
-    out_.line("uint inner = j & ((1u << span_bits) - 1u);");
-    out_.line("uint start = lane * inner, step = ", lanes, " * inner;");
-    out_.line(vector(pass_.wide), " origin = ", long_root("start"), ";");
-    out_.line(vector(pass_.wide), " s1 = ", long_root("step"), ";");
-    for (std::uint32_t q = 0; q < 8; ++q) out_.line(v(q), " = times(", v(q), ", origin);");
-    turn(8, 0, "s");
+    out_.open("if (span > 1u)");
+    out_.line("uint inner = j % span;");
+    out_.line(vector(), " s1 = ", long_root(text("(", word(apart), " * inner)")), ";");
+    for (std::uint32_t u = 0; u < turns(radix); ++u) {
+      out_.line("{");
+      // Beyond the last butterfly the root does not matter, but for where it lies.
+      const std::string at =
+          partial(radix, u) ? text("min(", number(u), ", ", word(apart - 1), ")") : number(u);
+      out_.line(vector(), " origin = ", long_root(text("(", at, " * inner)")), ";");
+      for (std::uint32_t q = 0; q < radix; ++q)
+        out_.line(v(u * radix + q), " = times(", v(u * radix + q), ", origin);");
+      turn(radix, u * radix, "s");
+      out_.line("}");
+    }
     out_.close();
   }
 
@@ -152,79 +223,161 @@ class PassWriter {
     out_.line(call, ");");
   }
 
-  /// What lies a radix-th of the transform apart, turned by its place in those of `done`.
-  void read_tile(std::uint32_t radix, std::uint32_t done) {
-    for (std::uint32_t u = 0; u < 8 / radix; ++u) {
-      for (std::uint32_t q = 0; q < radix; ++q)
-        out_.line(v(u * radix + q), " = tile[base + padded(", number(u), " + ",
-                  word(q * (pass_.radix / radix)), ")];");
+  /// Numbers of this stage, turned by their place in transforms of `done`.
+  void turn_stage(std::uint32_t radix, std::uint32_t done) {
+    for (std::uint32_t u = 0; u < turns(radix); ++u) {
       const std::string w = text("w", done, "_", u, "_");
-      out_.line(vector(pass_.wide), " ", w, "1 = roots((", number(u), " & ", word(done - 1), ") * ",
+      out_.line(vector(), " ", w, "1 = roots(", number(u), " % ", word(done), " * ",
                 word(pass_.radix / (done * radix)), ");");
       turn(radix, u * radix, w);
     }
   }
 
-  void write_tile(std::uint32_t radix, std::uint32_t done, bool was_read) {
-    if (was_read) out_.line("barrier();");
-    for (std::uint32_t u = 0; u < 8 / radix; ++u) {
+  /// Where number q of butterfly u lies after a stage: `done` apart.
+  std::string written(std::uint32_t radix, std::uint32_t done, std::uint32_t u,
+                      std::uint32_t q) const {
+    if (done == 1) return text(number(u), " * ", word(radix), " + ", word(q));
+    return text(number(u), " / ", word(done), " * ", word(done * radix), " + ", number(u), " % ",
+                word(done), " + ", word(q * done));
+  }
+
+  void write_tile(std::uint32_t radix, std::uint32_t done, std::string_view part) {
+    for (std::uint32_t u = 0; u < turns(radix); ++u) {
+      open_partial(radix, u);
       for (std::uint32_t q = 0; q < radix; ++q)
-        out_.line("tile[base + padded((", number(u), " & ~", word(done - 1), ") * ", word(radix),
-                  " + (", number(u), " & ", word(done - 1), ") + ", word(q * done),
-                  ")] = ", v(u * radix + q), ";");
+        out_.line("tile[base + padded(", written(radix, done, u, q), ")] = ", v(u * radix + q),
+                  part, ";");
+      close_partial(radix, u);
     }
+  }
+  void read_tile(std::uint32_t radix, std::string_view part) {
+    for (std::uint32_t u = 0; u < turns(radix); ++u) {
+      open_partial(radix, u);
+      for (std::uint32_t q = 0; q < radix; ++q)
+        out_.line(v(u * radix + q), part, " = tile[base + padded(", number(u), " + ",
+                  word(q * (pass_.radix / radix)), ")];");
+      close_partial(radix, u);
+    }
+  }
+
+  /// From a stage to the next, through shared memory.
+  void exchange(std::uint32_t radix, std::uint32_t done, std::uint32_t next, bool used) {
+    if (used) out_.line("barrier();");
+    if (!pass_.halves) {
+      write_tile(radix, done, "");
+      out_.line("barrier();");
+      return read_tile(next, "");
+    }
+    write_tile(radix, done, ".x");
     out_.line("barrier();");
+    // The imaginary parts are still those of this stage, wherever the real ones go.
+    for (std::uint32_t q = 0; q < next * turns(next); ++q)
+      out_.line(scalar(), " x", done, "_", q, " = 0.0;");
+    read_half(next, text("x", done, "_"), "");
+    out_.line("barrier();");
+    write_tile(radix, done, ".y");
+    out_.line("barrier();");
+    read_half(next, "v", ".y");
+    for (std::uint32_t q = 0; q < next * turns(next); ++q)
+      out_.line(v(q), ".x = x", done, "_", q, ";");
+  }
+  void read_half(std::uint32_t radix, std::string_view name, std::string_view part) {
+    for (std::uint32_t u = 0; u < turns(radix); ++u) {
+      open_partial(radix, u);
+      for (std::uint32_t q = 0; q < radix; ++q)
+        out_.line(name, u * radix + q, part, " = tile[base + padded(", number(u), " + ",
+                  word(q * (pass_.radix / radix)), ")];");
+      close_partial(radix, u);
+    }
   }
 
   /// Number e of job `j` of a row; what comes out of the last stage lies `done` apart.
   void put(std::string_view e, std::string_view value) {
-    out_.line("target(to + (", e, " << span_bits)) = swapped != 0u ? ", value,
-              ".yx * factor : ", value, " * factor;");
+    out_.line("target(to + (", e, ") * span) = swapped != 0u ? ", value, ".yx * factor : ", value,
+              " * factor;");
   }
   void find_target() {
-    out_.line(pass_.wide ? "double" : "float", " factor = ", number_text("factor", pass_.wide),
-              ";");
-    out_.line("uint inside = j & ((1u << span_bits) - 1u);");
-    out_.line("uint to = ((number >> stride_bits) << row_bits) + (j - inside) * ",
-              word(pass_.radix), " + inside;");
+    out_.line(scalar(), " factor = ", number_text("factor", pass_.wide), ";");
+    out_.line("uint inside = j % span;");
+    out_.line("uint to = number / stride * row_length + (j - inside) * ", word(pass_.radix),
+              " + inside;");
   }
 
   void store(std::uint32_t done) {
+    const std::uint32_t radix = stages_.back();
     find_target();
     out_.open("if (number < jobs)");
-    for (std::uint32_t u = 0; u < 8 / last_radix_; ++u)
-      for (std::uint32_t q = 0; q < last_radix_; ++q)
-        put(text("(", number(u), " + ", word(q * done), ")"), v(u * last_radix_ + q));
+    for (std::uint32_t u = 0; u < turns(radix); ++u) {
+      open_partial(radix, u);
+      for (std::uint32_t q = 0; q < radix; ++q)
+        put(text(number(u), " + ", word(q * done)), v(u * radix + q));
+      close_partial(radix, u);
+    }
     out_.close();
   }
 
   /// Through the tile, so that neighbours write neighbouring numbers.
   void store_across(std::uint32_t done) {
-    write_tile(last_radix_, done, done > 1);
-    out_.open("for (uint k = 0u; k < 8u; ++k)");
-    out_.line("uint at = self + k * ", word(pass_.invocations()), ";");
-    out_.line("uint other = at / ", word(pass_.radix), ", e = at % ", word(pass_.radix), ";");
-    out_.line("number = first + other;");
-    out_.line("j = number & ((1u << stride_bits) - 1u);");
-    find_target();
-    out_.line(vector(pass_.wide), " z = tile[other * ", word(pass_.line()), " + padded(e)];");
-    out_.open("if (number < jobs)");
-    put("e", "z");
-    out_.close();
-    out_.close();
+    const std::uint32_t radix = stages_.back(), numbers = pass_.jobs * pass_.radix;
+    const std::uint32_t rounds = (numbers + pass_.invocations() - 1) / pass_.invocations();
+    if (stages_.size() > 1) out_.line("barrier();");
+    if (pass_.halves) {
+      write_tile(radix, done, ".x");
+      out_.line("barrier();");
+      for (std::uint32_t k = 0; k < rounds; ++k) {
+        out_.line(scalar(), " real_", k, " = tile[min(", at_round(k), " / ", word(pass_.radix),
+                  ", ", word(pass_.jobs - 1), ") * ", word(pass_.line()), " + padded(", at_round(k),
+                  " % ", word(pass_.radix), ")];");
+      }
+      out_.line("barrier();");
+    }
+    write_tile(radix, done, pass_.halves ? ".y" : "");
+    out_.line("barrier();");
+    for (std::uint32_t k = 0; k < rounds; ++k) {
+      out_.line("{");
+      out_.line("uint at = ", at_round(k), ";");
+      out_.line("uint other = at / ", word(pass_.radix), ", e = at % ", word(pass_.radix), ";");
+      out_.line("uint number = first + other;");
+      out_.line("uint j = number % stride;");
+      find_target();
+      out_.open("if (at < ", word(numbers), " && number < jobs)");
+      const std::string place = text("tile[other * ", word(pass_.line()), " + padded(e)]");
+      out_.line(vector(),
+                " z = ", pass_.halves ? text(vector(), "(real_", k, ", ", place, ")") : place, ";");
+      put("e", "z");
+      out_.close();
+      out_.line("}");
+    }
+  }
+  std::string at_round(std::uint32_t k) const {
+    return text("(self + ", word(k * pass_.invocations()), ")");
   }
 
   const FftPass& pass_;
+  const std::vector<std::uint32_t> stages_;
   const std::uint32_t lanes_;
-  std::uint32_t last_radix_ = 8;
   Lines out_{1};
 };
 
 }  // namespace
 
+std::vector<std::uint32_t> FftPass::stages() const {
+  std::vector<std::uint32_t> out;
+  std::uint32_t left = radix;
+  for (const std::uint32_t size : kButterflies) {
+    for (; left % size == 0; left /= size) out.push_back(size);
+  }
+  return out;
+}
+
+std::uint32_t FftPass::lanes() const {
+  const std::vector<std::uint32_t> sizes = stages();
+  return radix / *std::ranges::max_element(sizes);
+}
+
 std::string FftPass::key() const {
   return text("fft ", radix, " ", jobs, wide ? " f64" : " f32", near_load ? " near" : "",
-              near_store ? " near" : " far");
+              near_store ? " near" : " far", halves ? " halves" : "");
 }
 
 KernelText fft_pass_kernel(const FftPass& pass) { return PassWriter(pass).write(); }

@@ -13,27 +13,37 @@ namespace topograd::ops::detail {
 // places on the way in and on the way out, which makes the transform the inverse one but for its
 // factor.
 
+/// Butterflies of these sizes are there; a radix is a product of them.
+constexpr std::uint32_t kButterflies[] = {8, 7, 5, 4, 3, 2};
+
 /// One of Stockham's passes: transforms of `radix` numbers that lie apart, in shared memory.
 struct FftPass {
-  std::uint32_t radix = 8;  ///< a power of two, >= 8
-  std::uint32_t jobs = 1;   ///< transforms of a workgroup, a power of two
+  std::uint32_t radix = 8;  ///< a product of 2, 3, 5 and 7
+  std::uint32_t jobs = 1;   ///< transforms of a workgroup
   bool wide = false;        ///< f64
   /// Neighbouring jobs, not the numbers of one, are neighbours in memory: of source, of target.
   bool near_load = false, near_store = false;
+  /// Real and imaginary parts take turns in shared memory, which then holds twice as many numbers.
+  bool halves = false;
 
-  std::uint32_t invocations() const { return radix * jobs / 8; }
+  /// Sizes of the butterflies, one after the other.
+  std::vector<std::uint32_t> stages() const;
+  std::uint32_t lanes() const;  ///< invocations of a transform
+  std::uint32_t invocations() const { return lanes() * jobs; }
   /// Numbers of a transform in shared memory, with what keeps its neighbours in different banks.
   std::uint32_t line() const { return radix + radix / 8 + 1; }
-  std::uint32_t shared_bytes() const { return jobs * line() * (wide ? 16u : 8u); }
+  std::uint32_t shared_bytes() const {
+    return jobs * line() * (wide ? 16u : 8u) / (halves ? 2 : 1);
+  }
   std::string key() const;
 };
 
-/// Arguments source, target, roots; words: jobs in all, and the binary logarithms of the length of
-/// a row, of length / radix, and of the span (product of the radices before); swapped, factor (two
-/// words). Workgroups: jobs / FftPass::jobs, in x and y.
+/// Arguments source, target, roots; words: jobs in all, length of a row, stride (length / radix),
+/// span (product of the radices before); swapped, factor (two words). Workgroups: jobs /
+/// FftPass::jobs, in x and y.
 ///
 /// roots: e^(-2πi k/radix) for k < radix; then e^(-2πi k/m) for k < 1024 and e^(-2πi 1024 k/m) for
-/// k < max(1, m/1024), m = span * radix.
+/// k <= m/1024, m = span * radix.
 /// Source: Govindaraju et al., High performance discrete Fourier transforms on graphics processors,
 /// SC 2008.
 KernelText fft_pass_kernel(const FftPass& pass);
