@@ -57,38 +57,46 @@ std::uint32_t per_invocation(const Backend& backend, std::uint32_t most) {
   return backend.limits().occupied_by_few ? 1 : most;
 }
 constexpr std::uint32_t kGathered = 8, kScattered = 4;
-constexpr const char* kUnroll = "GL_EXT_control_flow_attributes";
 
-constexpr std::string_view kPlaces =
-    R"(  uint first = linear_group() * {T}u + gl_LocalInvocationID.x;
-  uint last = count - 1u;
-  uint places[{P}];
-  [[unroll]] for (uint n = 0u; n < {P}u; ++n) places[n] = at(min(first + n * {L}u, last));
-  {t} values[{P}];
-)";
-constexpr std::string_view kGather = R"(  [[unroll]] for (uint n = 0u; n < {P}u; ++n)
-    values[n] = x(places[n] < size ? places[n] : 0u);
-  [[unroll]] for (uint n = 0u; n < {P}u; ++n) {
-    if (first + n * {L}u < count)
-      y(first + n * {L}u) = places[n] < size ? values[n] : {t}(0);
-  }
-)";
-constexpr std::string_view kScatter =
-    R"(  [[unroll]] for (uint n = 0u; n < {P}u; ++n) values[n] = x(min(first + n * {L}u, last));
-  [[unroll]] for (uint n = 0u; n < {P}u; ++n) {
-    uint k = places[n];
-    if (first + n * {L}u > last || k >= size) continue;
-    {t} v = values[n];
-{statement}  }
-)";
+/// `pattern` for each element n of an invocation. Each has variables of its own: in an array they
+/// would be memory.
+std::string each(std::uint32_t per, std::string_view pattern, const std::string& t,
+                 std::uint32_t local) {
+  std::string out;
+  for (std::uint32_t n = 0; n < per; ++n)
+    out += codegen::substitute(
+        pattern, {{"n", std::to_string(n)}, {"at", text("first + ", n * local, "u")}, {"t", t}});
+  return out;
+}
 
-std::string places_text(std::string_view rest, const std::string& t, std::uint32_t local,
-                        std::uint32_t per) {
-  return codegen::substitute(std::string(kPlaces) + std::string(rest),
-                             {{"T", std::to_string(local * per)},
-                              {"P", std::to_string(per)},
-                              {"L", std::to_string(local)},
-                              {"t", t}});
+// A whole tile, and elements one by one. A place that is read again instead of a branch before a
+// load, or a bound in its address, costs what waiting together gains.
+constexpr std::string_view kGatherPlace = "    uint place_{n} = at({at});\n";
+constexpr std::string_view kGatherLoad =
+    "    {t} value_{n} = place_{n} < size ? x(place_{n}) : {t}(0);\n";
+constexpr std::string_view kGatherStore = "    y({at}) = value_{n};\n";
+constexpr std::string_view kGatherOne = R"(    uint k = at(i);
+    y(i) = k < size ? x(k) : {t}(0);
+)";
+constexpr std::string_view kScatterLoad = "    {t} value_{n} = x({at});\n";
+constexpr std::string_view kScatterStore = R"(    if (place_{n} < size) {
+      uint k = place_{n};
+      {t} v = value_{n};
+{statement}    }
+)";
+constexpr std::string_view kScatterOne = R"(    uint k = at(i);
+    if (k >= size) continue;
+    {t} v = x(i);
+{statement})";
+
+std::string tile_text(std::uint32_t local, std::uint32_t per, const std::string& whole,
+                      const std::string& one) {
+  const std::uint32_t tile = local * per;
+  return text("  uint start = linear_group() * ", tile,
+              "u;\n  uint first = start + gl_LocalInvocationID.x;\n  if (start + ", tile,
+              "u <= count) {\n", whole,
+              "    return;\n  }\n  for (uint i = first; i < count; i += ", local, "u) {\n", one,
+              "  }\n");
 }
 
 KernelText gather_text(Type type, std::uint32_t local, std::uint32_t per) {
@@ -98,8 +106,10 @@ KernelText gather_text(Type type, std::uint32_t local, std::uint32_t per) {
        .local_size = {local, 1, 1},
        .arguments = {{"x", t, Access::read}, {"at", "uint", Access::read}, {"y", t, Access::write}},
        .words = {"count", "size"},
-       .extensions = {kUnroll},
-       .body = places_text(kGather, t, local, per)});
+       .body = tile_text(local, per,
+                         each(per, kGatherPlace, t, local) + each(per, kGatherLoad, t, local) +
+                             each(per, kGatherStore, t, local),
+                         codegen::substitute(kGatherOne, {{"t", t}}))});
 }
 
 void gather_on_device(Backend& backend, const Slice& x, const Slice& index, const Slice& output) {
@@ -159,7 +169,9 @@ KernelText scatter_text(Type type, Rung rung, std::uint32_t local, std::uint32_t
   const std::string t(glsl_name(type));
   std::string target = t;
   KernelParts parts{
-      .name = text("scatter_", name(type)), .local_size = {local, 1, 1}, .extensions = {kUnroll}};
+      .name = text("scatter_", name(type)),
+      .local_size = {local, 1, 1},
+  };
   if (rung == Rung::atomic) parts.extensions.emplace_back("GL_EXT_shader_atomic_float");
   if (rung == Rung::swap32) target = "uint";
   if (rung == Rung::swap64) {
@@ -170,7 +182,10 @@ KernelText scatter_text(Type type, Rung rung, std::uint32_t local, std::uint32_t
   parts.arguments = {
       {"x", t, Access::read}, {"at", "uint", Access::read}, {"y", target, Access::read_write}};
   parts.words = {"count", "size"};
-  parts.body = codegen::substitute(places_text(kScatter, t, local, per),
+  const std::string whole = each(per, kGatherPlace, t, local) + each(per, kScatterLoad, t, local) +
+                            each(per, kScatterStore, t, local);
+  const std::string one = codegen::substitute(kScatterOne, {{"t", t}});
+  parts.body = codegen::substitute(tile_text(local, per, whole, one),
                                    {{"statement", scatter_statement(rung)}});
   return make_kernel(parts);
 }

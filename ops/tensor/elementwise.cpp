@@ -68,7 +68,16 @@ Tensor cos(const Tensor& a) { return unary("cos", ir::Op::Cos, a); }
 Tensor tanh(const Tensor& a) { return unary("tanh", ir::Op::Tanh, a); }
 Tensor sigmoid(const Tensor& a) { return unary("sigmoid", ir::Op::Sigmoid, a); }
 Tensor relu(const Tensor& a) { return unary("relu", ir::Op::Relu, a); }
-Tensor gelu(const Tensor& a) { return unary("gelu", ir::Op::Gelu, a); }
+/// Without the extremes of ir::Op::Gelu, which cost as much as the distribution: only operands
+/// whose product is 0 anyway are kept from meeting it.
+Tensor gelu(const Tensor& a) {
+  ir::Graph graph;
+  const ir::Id x = graph.leaf(ir::Op::Parameter, 0);
+  const ir::Id product = graph.add(ir::Op::Mul, x, graph.add(ir::Op::NormalCdf, x));
+  const ir::Id below = graph.add(ir::Op::Lt, x, graph.literal(-100));
+  const ir::Id out = graph.add(ir::Op::Select, below, graph.literal(-0.0), product);
+  return detail::compose("gelu", graph.extract({&out, 1}, {.parameters = 1}), {&a, 1}, {});
+}
 Tensor silu(const Tensor& a) { return unary("silu", ir::Op::Silu, a); }
 Tensor softplus(const Tensor& a) { return unary("softplus", ir::Op::Softplus, a); }
 Tensor leaky_relu(const Tensor& a, double slope) {

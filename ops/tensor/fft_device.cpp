@@ -24,7 +24,7 @@ constexpr std::uint64_t kFineRoots = 1024;  // as fft_pass_kernel() reads them
 // Longest transforms of a workgroup: of a row that is read in one piece, of numbers that lie apart,
 // and how many of those lie side by side.
 constexpr std::uint64_t kLongestRow = 4096;
-constexpr std::uint32_t kLongestPass = 1024, kNeighbours = 16;
+constexpr std::uint32_t kLongestPass = 256, kNeighbours = 16;
 
 /// e^(-2πi k/n), from the octant where the functions are most exact.
 std::complex<double> root(std::uint64_t k, std::uint64_t n) {

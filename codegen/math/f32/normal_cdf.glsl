@@ -1,7 +1,7 @@
 // Cumulative distribution of the standard normal law, erfc(-x / sqrt(2)) / 2, within 4 ulp: its lower
 // tail is exp(-u^2 / 2) g(u), u = |x|, without a branch. u^2 is h^2 + (u - h) (u + h), where h has the
 // upper half of the digits of u and an exact square; g is a polynomial of u / (u + k) over u + k.
-// needs: cdf_tail_poly cdf_range nearest ln2 exp_short_poly exp2i is_nan
+// needs: cdf_tail_poly cdf_range nearest ln2 exp_short_poly exp2i
 float tg_normal_cdf_f32(float x) {
   float magnitude = abs(x);
   float u = magnitude > tg_cdf_max_f32 ? tg_cdf_max_f32 : magnitude;
@@ -18,6 +18,5 @@ float tg_normal_cdf_f32(float x) {
   // 2^(k + 64), then 2^-64: results below the normal range round once.
   precise float tail = fma(g, power, g) * tg_exp2i_f32(int(k) + 64) * 5.42101086e-20f;
   precise float upper = 1.0f - tail;
-  float y = x < 0.0f ? tail : upper;
-  return tg_is_nan_f32(x) ? x : y;
+  return x < 0.0f ? tail : upper;
 }
