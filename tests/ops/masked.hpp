@@ -1,4 +1,5 @@
-// What a mask takes from a device: operations that need it are refused by name, which is no failure.
+// What a mask takes from a device: operations that need it are refused by name, which is no
+// failure.
 #pragma once
 
 #include <gtest/gtest.h>
