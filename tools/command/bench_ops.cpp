@@ -108,8 +108,9 @@ ordered_json row_for(const OpCase& one, const Device& device, const OpInputs& ho
     if (one.bytes > 0) row["gb_s"] = one.bytes * static_cast<double>(count) / times.clock * 1e-3;
     if (arithmetic > 0) row["gmadd_s"] = arithmetic / times.clock * 1e-3;
     if (count <= 10'000'000) {
-      row["transfers_wall_us"] =
-          time_with_transfers(3, [&] { one.prepare(fresh_op_inputs(host, device))()(); });
+      row["transfers_wall_us"] = time_with_transfers(3, [&]() -> std::function<void()> {
+        return [run = one.prepare(fresh_op_inputs(host, device))] { run()(); };
+      });
     }
   } catch (const Error& error) {
     row["problem"] = error.what();

@@ -163,8 +163,9 @@ ordered_json row_for(const Claim& claim, const Device& device, int samples) {
     one = once > kSlowMicroseconds ? once : time_on(cpu, samples, [&] { on_cpu(); }).wall;
   }
   const double without = time_on(device, samples, [&] { on_device(); }).wall;
-  const double with = time_with_transfers(
-      samples, [&] { claim.prepare(fresh_op_inputs(host, device), device)()(); });
+  const double with = time_with_transfers(samples, [&]() -> std::function<void()> {
+    return [run = claim.prepare(fresh_op_inputs(host, device), device)] { run()(); };
+  });
   row["cpu_one_us"] = one;
   row["cpu_us"] = all;
   row["device_us"] = without;

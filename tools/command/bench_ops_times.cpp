@@ -41,9 +41,9 @@ Times time_on(const ops::Device& device, int samples, const std::function<void()
   return {median(clock), median(wall)};
 }
 
-double time_with_transfers(int samples, const std::function<void()>& work) {
+double time_with_transfers(int samples, const std::function<std::function<void()>()>& make) {
   std::vector<double> times;
-  for (int k = 0; k < samples; ++k) times.push_back(wall_us(work));
+  for (int k = 0; k < samples; ++k) times.push_back(wall_us(make()));
   return median(times);
 }
 

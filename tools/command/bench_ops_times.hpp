@@ -22,7 +22,8 @@ struct Times {
 };
 /// Medians after a warm-up; the device's clock where it has one, else the wall's.
 Times time_on(const ops::Device& device, int samples, const std::function<void()>& work);
-/// Median wall time of what uploads, computes and reads back.
-double time_with_transfers(int samples, const std::function<void()>& work);
+/// Median wall time of what uploads, computes and reads back; `make` makes the work with its
+/// numbers on the host, untimed.
+double time_with_transfers(int samples, const std::function<std::function<void()>()>& make);
 
 }  // namespace topograd::command
