@@ -27,7 +27,10 @@ constexpr std::size_t kPlainMembers = 9;
 
 bool reads_partials(VectorOp op) {
   return op == VectorOp::cg_start || op == VectorOp::cg_direction || op == VectorOp::cg_update ||
-         op == VectorOp::cg_finish;
+         op == VectorOp::cg_finish || op == VectorOp::schur_product;
+}
+bool shares_rows(VectorOp op) {
+  return op == VectorOp::schur_gradient || op == VectorOp::schur_product;
 }
 static_assert(sizeof(VectorConstants) == 4 * kPushMembers.size());
 
@@ -44,7 +47,12 @@ void check(const VectorKernelRequest& request) {
   if (request.vectors == Precision::f64 && request.scalars == Precision::f32) {
     refuse(request, "expected scalars at least as wide as the vectors, got f32 for f64");
   }
-  const bool free_width = request.op == VectorOp::segment_sum;
+  const bool shared = shares_rows(request.op);
+  const bool free_width = request.op == VectorOp::segment_sum || shared;
+  if (shared && (!std::has_single_bit(request.width) || request.width > request.workgroup_size)) {
+    refuse(request, text("expected a width that is a power of two up to ", request.workgroup_size,
+                         ", got ", request.width));
+  }
   if (request.width == 0 || (!free_width && request.width > kMaxBlockWidth)) {
     refuse(request, text("expected a width of 1 to ", kMaxBlockWidth, ", got ", request.width));
   }
@@ -104,6 +112,16 @@ std::string_view name(VectorOp op) {
     case VectorOp::coarse_eliminate: return "coarse_eliminate";
     case VectorOp::coarse_restrict: return "coarse_restrict";
     case VectorOp::coarse_multiply: return "coarse_multiply";
+    case VectorOp::schur_damping: return "schur_damping";
+    case VectorOp::schur_meetings: return "schur_meetings";
+    case VectorOp::schur_invert: return "schur_invert";
+    case VectorOp::schur_coupling: return "schur_coupling";
+    case VectorOp::schur_pieces: return "schur_pieces";
+    case VectorOp::schur_blocks: return "schur_blocks";
+    case VectorOp::schur_gradient: return "schur_gradient";
+    case VectorOp::schur_product: return "schur_product";
+    case VectorOp::schur_back: return "schur_back";
+    case VectorOp::schur_scatter: return "schur_scatter";
   }
   return "";
 }
@@ -154,8 +172,8 @@ KernelSource generate(const VectorKernelRequest& request) {
   Shader shader;
   VectorText body(request, shader);
   const bool known = write_plain(body) || write_box(body) || write_charts(body) ||
-                     write_first_order(body) || write_coarse(body) || write_precondition(body) ||
-                     write_conjugate_gradients(body);
+                     write_first_order(body) || write_coarse(body) || write_schur(body) ||
+                     write_precondition(body) || write_conjugate_gradients(body);
   if (!known) {
     refuse(request, "expected an op of the table");
   }

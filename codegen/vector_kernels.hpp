@@ -137,9 +137,28 @@ enum class VectorOp {
   coarse_restrict,   ///< a workgroup an aggregate: coarse_out = vectors · first_operand
   coarse_multiply,   ///< a workgroup a row: coarse_out = coarse_matrix coarse_in; partials: their
                      ///< products, and 0
+  // Schur complement S = B + Λ − E C⁻¹ Eᵀ of a matrix [B E; Eᵀ C] (runtime/schur_plan.hpp, whose
+  // words are in `entries`, `outputs` and `starts`); matrices of slot_a rows, slot_b columns,
+  // numbers
+  // `first` to first + count / (slot_a slot_b) of their list
+  schur_damping,   ///< damping, of scalars whose diagonal entries lie at `entries` of blocks
+  schur_meetings,  ///< result (+)= products of columns of a Jacobian, first_operand, that `owners`
+                   ///< names by group of slots and coordinate; 0 where fixed
+  schur_invert,    ///< inverses of damped blocks, NaN where one is not positive definite; those of
+                   ///< fixed scalars are the identity's
+  schur_coupling,  ///< result = E C⁻¹: first_operand times inverse
+  schur_pieces,    ///< result = sums of first_operand second_operandᵀ
+  schur_blocks,    ///< result = S from blocks of B, damping, meetings, second_operand, and pieces,
+                   ///< first_operand; rotated: its packed diagonal blocks
+  // `width` invocations share a row
+  schur_gradient,  ///< result = gradient − E C⁻¹ gradient, E C⁻¹ being first_operand
+  schur_product,   ///< cg_direction to next_direction, product with S, first_operand, and
+                   ///< cg_curvature in one
+  schur_back,  ///< step = −C⁻¹ gradient − (E C⁻¹)ᵀ first_operand, E C⁻¹ being second_operand
+  schur_scatter,  ///< step and residual at `owners` = first_operand and second_operand
 };
 inline constexpr std::uint32_t kVectorOpCount =
-    static_cast<std::uint32_t>(VectorOp::coarse_multiply) + 1;
+    static_cast<std::uint32_t>(VectorOp::schur_scatter) + 1;
 std::string_view name(VectorOp op);
 
 /// Widest block of the block kernels; wider arrays are preconditioned as blocks of width 1.
@@ -158,7 +177,8 @@ struct VectorKernelRequest {
   Precision vectors = Precision::f64;
   Precision scalars = Precision::f64;  ///< the widest of the device, not below `vectors`
   std::uint32_t workgroup_size = 128;  ///< a power of two, at most 1024
-  std::uint32_t width = 1;  ///< block kernels, segment_sum: 1 to kMaxBlockWidth (segment_sum: any)
+  std::uint32_t width = 1;  ///< block kernels, segment_sum: 1 to kMaxBlockWidth (segment_sum: any);
+                            ///< kernels whose rows are shared: a power of two up to workgroup_size
   bool predicated = false;  ///< plain kernels; those of the two-level preconditioner: by next_state
   bool unpreconditioned = false;  ///< cg_init, cg_update: z = r, which is not stored
   /// cg_update, where several of them make up one update: writes the scalars.

@@ -91,14 +91,18 @@ bool inverse_factor({S} block[{W} * {W}], out {S} factor[{W} * {W}]) {
 }
 )";
 
+void declare_inverse_factor(VectorText& out) {
+  const std::string function =
+      substitute(kInvert.substr(1), {{"not_finite", out.not_finite("value")}});
+  out.shader().declare("inverse_factor", out.fill(function));
+}
+
 void write_precondition_blocks(VectorText& out) {
   out.read({BufferRole::blocks, BufferRole::scale});
   out.write({BufferRole::damping, BufferRole::inverse});
   out.scalars({Scalar::lambda, Scalar::min_diagonal, Scalar::max_diagonal});
   out.read_u32(BufferRole::fixed);
-  const std::string function =
-      substitute(kInvert.substr(1), {{"not_finite", out.not_finite("value")}});
-  out.shader().declare("inverse_factor", out.fill(function));
+  declare_inverse_factor(out);
   out.open_grid("b");
   out.lines("{S} block[{W} * {W}];");
   write_damped_block(out);
@@ -109,6 +113,45 @@ p = blocks_first + b;
 for (uint i = 0u; i < {W}; ++i) {
   for (uint j = i; j < {W}; ++j) {
     precise {S} sum = {S}(0);
+    for (uint k = j; k < {W}; ++k) sum += factor[k * {W} + i] * factor[k * {W} + j];
+    inverse_blocks[p] = {T}(sum);
+    p += count;
+  }
+}
+)");
+  out.close();
+}
+
+// Of blocks in a list, whose damping is there: first scalar and place of the packed triangle.
+void write_listed_inverses(VectorText& out) {
+  out.read({BufferRole::blocks, BufferRole::damping});
+  out.write({BufferRole::inverse});
+  out.read_u32(BufferRole::entries);
+  out.scalars({Scalar::zero});
+  out.read_u32(BufferRole::fixed);
+  declare_inverse_factor(out);
+  out.open_grid("b");
+  out.lines(R"(
+{S} block[{W} * {W}];
+uint k = entries[2u * (first + b)];
+uint p = entries[2u * (first + b) + 1u];
+for (uint i = 0u; i < {W}; ++i) {
+  for (uint j = i; j < {W}; ++j) {
+    precise {S} value = {S}(blocks[p++]);
+    if (i == j) value = value + {S}(damping[k + i]);
+    if (masked != 0u && (fixed_scalars[k + i] != 0u || fixed_scalars[k + j] != 0u)) {
+      value = i == j ? {S}(1) : {S}(0);
+    }
+    block[i * {W} + j] = value;
+  }
+}
+{S} factor[{W} * {W}];
+bool positive = inverse_factor(block, factor);
+precise {S} spoilt = positive ? {S}(0) : scalars[ZERO] / scalars[ZERO];
+p = blocks_first + b;
+for (uint i = 0u; i < {W}; ++i) {
+  for (uint j = i; j < {W}; ++j) {
+    precise {S} sum = spoilt;
     for (uint k = j; k < {W}; ++k) sum += factor[k * {W} + i] * factor[k * {W} + j];
     inverse_blocks[p] = {T}(sum);
     p += count;
@@ -152,6 +195,7 @@ bool write_precondition(VectorText& out) {
   switch (out.request().op) {
     case VectorOp::jacobi_scale: write_jacobi_scale(out); return true;
     case VectorOp::precondition: write_precondition_blocks(out); return true;
+    case VectorOp::schur_invert: write_listed_inverses(out); return true;
     case VectorOp::apply_preconditioner: write_apply(out); return true;
     default: return false;
   }

@@ -75,6 +75,8 @@ bool write_plain(VectorText& out);
 bool write_box(VectorText& out);
 /// Writes the body of an op of the two-level preconditioner; false if the op is not one of these.
 bool write_coarse(VectorText& out);
+/// Writes the body of an op of the Schur complement; false if the op is not one of these.
+bool write_schur(VectorText& out);
 /// Writes the body of an op of blocks on manifolds; false if the op is not one of these.
 bool write_charts(VectorText& out);
 /// Writes the body of a step along gradients; false if the op is not one of these.

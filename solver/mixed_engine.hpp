@@ -1,6 +1,7 @@
 // An engine whose point is in f64 and whose linear system is in f32.
 #pragma once
 
+#include <topograd/runtime/elimination.hpp>
 #include <topograd/runtime/first_order.hpp>
 #include <topograd/runtime/forwarding_engine.hpp>
 
@@ -18,7 +19,9 @@ namespace topograd {
 /// Point and gradient go to the f32 engine, and its step comes back, through the host once a step.
 /// On manifolds the gradient is in the tangent coordinates of f64, those of f32 differ from them by
 /// rounding alone.
-class MixedEngine final : public runtime::ForwardingEngine, public runtime::GradientSteps {
+class MixedEngine final : public runtime::ForwardingEngine,
+                          public runtime::GradientSteps,
+                          public runtime::Elimination {
  public:
   /// Both engines hold the same model, `wide` in f64 and `narrow` in f32.
   MixedEngine(std::unique_ptr<runtime::Engine> wide, std::unique_ptr<runtime::Engine> narrow,
@@ -37,6 +40,9 @@ class MixedEngine final : public runtime::ForwardingEngine, public runtime::Grad
   runtime::PointReport linearize() override;
   runtime::StepReport try_step(const runtime::StepRequest& request) override;
   using ForwardingEngine::try_step;
+  runtime::EliminationUse eliminate(std::span<const std::uint8_t> scalars) override {
+    return runtime::eliminate(*narrow_, scalars);
+  }
   runtime::PreconditionerUse preconditioner() const override { return narrow_->preconditioner(); }
   void set_gradient(std::span<const double> g) override;
   void accept() override;

@@ -4,6 +4,7 @@
 #include <topograd/frontend/branches.hpp>
 #include <topograd/frontend/refused.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/runtime/elimination.hpp>
 #include <topograd/runtime/forwarding_engine.hpp>
 #include <topograd/solver/inspect.hpp>
 
@@ -33,7 +34,7 @@ struct Following {
   std::optional<double> guarded_by;  ///< epsilon of DomainPolicy::guarded
 };
 
-class FollowingEngine final : public runtime::ForwardingEngine {
+class FollowingEngine final : public runtime::ForwardingEngine, public runtime::Elimination {
  public:
   FollowingEngine(std::unique_ptr<runtime::Engine> engine, const Following& settings,
                   Problem& problem, ProblemModel& model, RetraceCounts& counts)
@@ -63,6 +64,10 @@ class FollowingEngine final : public runtime::ForwardingEngine {
     if (known_.size() != x.size()) return false;
     std::copy(known_.begin(), known_.end(), x.begin());
     return true;
+  }
+
+  runtime::EliminationUse eliminate(std::span<const std::uint8_t> scalars) override {
+    return runtime::eliminate(*inner_, scalars);
   }
 
   double cost() override {

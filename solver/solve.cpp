@@ -175,7 +175,7 @@ struct Solver::Impl {
     if (options_.linear_solver != LinearSolver::automatic) return false;
     if (session_.planned_backend() == "cpu") return false;  // a factor is better, and the host's
     const LinearChoice choice =
-        choose_linear_solver(model_.model, options_, session_.planned_backend());
+        choose_linear_solver(model_.model, options_, session_.planned_backend(), *session_.engine);
     return choice.solver->kind() == LinearSolver::pcg;
   }
 
@@ -252,7 +252,7 @@ struct Solver::Impl {
     }
     if (on_host_) return choose_host_steps();
     const Clock::time_point begin = Clock::now();
-    LinearChoice choice = choose_linear_solver(model_.model, options_, backend);
+    LinearChoice choice = choose_linear_solver(model_.model, options_, backend, *session_.engine);
     summary_.times.plan_seconds += seconds_since(begin);
     steps_ = std::move(choice.solver);
     if (!model_.model.lower.empty() && steps_->kind() == LinearSolver::pcg)

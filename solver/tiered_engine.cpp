@@ -139,6 +139,10 @@ std::unique_ptr<runtime::Pending> TieredEngine::begin(KernelKind kind, std::span
   return serve(kind).begin(kind, x, p, out);
 }
 
+runtime::EliminationUse TieredEngine::eliminate(std::span<const std::uint8_t> scalars) {
+  return runtime::eliminate(device_ ? *device_ : *cpu_, scalars);
+}
+
 void TieredEngine::begin_solve() {
   if (cpu_) cpu_->begin_solve();
   if (device_) device_->begin_solve();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/ir/error.hpp>
+#include <topograd/runtime/elimination.hpp>
 #include <topograd/runtime/first_order.hpp>
 #include <topograd/runtime/forwarding_engine.hpp>
 
@@ -16,7 +17,9 @@ namespace topograd {
 /// Evaluates on the interpreter until the device's kernels for what is asked have been made in the
 /// background, and on the device from the next evaluation, or the next linearisation of a solve,
 /// on. No call waits for a compiler. A device that cannot make its kernels is let go of.
-class TieredEngine final : public runtime::ForwardingEngine, public runtime::GradientSteps {
+class TieredEngine final : public runtime::ForwardingEngine,
+                           public runtime::GradientSteps,
+                           public runtime::Elimination {
  public:
   using Make = std::function<std::unique_ptr<runtime::Engine>()>;
 
@@ -55,6 +58,8 @@ class TieredEngine final : public runtime::ForwardingEngine, public runtime::Gra
   runtime::PointReport linearize() override;
   runtime::StepReport try_step(std::span<const double> delta) override;
   using ForwardingEngine::try_step;
+  /// Of the device: the interpreter's steps have another solver.
+  runtime::EliminationUse eliminate(std::span<const std::uint8_t> scalars) override;
 
   /// Of the device, once their kernels are there, whatever `wait` says.
   runtime::FirstOrderSteps* first_order_steps(bool wait) override;

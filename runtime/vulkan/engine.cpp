@@ -71,12 +71,14 @@ void VulkanEngine::forget_lists() {
     *recorded = Recorded{};
   }
   coarse_.forget_lists();
+  schur_.forget_lists();
   staging_ = {};
 }
 
 void VulkanEngine::build() {
   forget_lists();
   coarse_.control.model_changed();
+  schur_ = {};
   order_model();
   fused_order_.clear();
   terms_.clear();

@@ -162,6 +162,7 @@ void VulkanEngine::forget_sums() {
   row_landings_.clear();
   result_landing_ = {};
   coarse_.forget_lists();
+  schur_ = {};  // Jacobians have other columns
   for (Recorded* recorded : {&linearize_list_, &solve_start_list_, &iterations_list_})
     *recorded = Recorded{};
 }

@@ -159,10 +159,11 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
       {Scalar::tolerance, request.linear_tolerance},
       {Scalar::max_iterations, static_cast<double>(request.max_linear_iterations)}};
   vectors_->write(scalars);
-  precondition_coarse();
+  const bool eliminates = prepare_schur_lists();
+  if (!eliminates) precondition_coarse();
   // A residual that a coarse space leaves is small in r·r before the step is any good.
   const std::pair<Scalar, double> norm[] = {
-      {Scalar::in_energy, coarse_.control.in_use() ? 1.0 : 0.0}};
+      {Scalar::in_energy, !eliminates && coarse_.control.in_use() ? 1.0 : 0.0}};
   vectors_->write(norm);
   StepReport report;
   const double times = times_expected(request.linear_tolerance);
@@ -172,7 +173,7 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
   expected_iterations_ = scaled(times * expected_iterations_);
   report.linear_iterations = iterate(request.max_linear_iterations);
   expected_iterations_ = scaled(expected_iterations_ / times);
-  coarse_.control.solved(report.linear_iterations);
+  if (!eliminates) coarse_.control.solved(report.linear_iterations);
   const auto values = vectors_->last_read();
   report.model_decrease = values[codegen::slot(Scalar::model_decrease)];
   report.step_norm = step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
@@ -183,15 +184,21 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
   return report;
 }
 
+VulkanEngine::SolveLists VulkanEngine::solve_lists() {
+  if (schur_.device) return {&schur_.start, &schur_.iterations, &schur_.finish};
+  if (coarse_.control.in_use()) return {&coarse_.start, &coarse_.iterations};
+  return {&solve_start_list_, &iterations_list_};
+}
+
 int VulkanEngine::iterate(int most) {
   // As many iterations as the last solve needed and a few more, then the trial point: most steps
   // take one read-back. Where the solver is still running after that, it goes on.
-  const bool coarse = coarse_.control.in_use();
-  std::vector<const Recorded*> lists = {coarse ? &coarse_.start : &solve_start_list_};
-  const Recorded& iterations = coarse ? coarse_.iterations : iterations_list_;
+  const SolveLists solve = solve_lists();
+  std::vector<const Recorded*> lists = {solve.start};
   int queued = 0, want = std::min(most, expected_iterations_ + expected_iterations_ / 8 + 1);
   for (;;) {
-    for (; queued < want; queued += kIterationsOfList) lists.push_back(&iterations);
+    for (; queued < want; queued += kIterationsOfList) lists.push_back(solve.iterations);
+    if (solve.finish != nullptr) lists.push_back(solve.finish);
     lists.push_back(&trial_list_);
     submit(lists);
     lists.clear();

@@ -1,10 +1,12 @@
 // The Vulkan engine: terms, vectors and recorded command lists of one problem.
 #pragma once
 
+#include <topograd/runtime/elimination.hpp>
 #include <topograd/runtime/first_order.hpp>
 #include <topograd/runtime/order.hpp>
 #include <topograd/runtime/step_gradient.hpp>
 #include <topograd/runtime/vulkan/device_charts.hpp>
+#include <topograd/runtime/vulkan/device_schur.hpp>
 #include <topograd/runtime/vulkan/device_term.hpp>
 #include <topograd/runtime/vulkan/riders.hpp>
 #include <topograd/runtime/vulkan/rows.hpp>
@@ -35,7 +37,8 @@ struct BlockRange {
 class VulkanEngine final : public Engine,
                            public FirstOrderSteps,
                            public GradientSteps,
-                           public StepGradient {
+                           public StepGradient,
+                           public Elimination {
  public:
   VulkanEngine(const Model& model, const EngineOptions& options);
   ~VulkanEngine() override;
@@ -76,6 +79,7 @@ class VulkanEngine final : public Engine,
   PointReport linearize() override;
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
+  EliminationUse eliminate(std::span<const std::uint8_t> scalars) override;
   PreconditionerUse preconditioner() const override { return coarse_.control.use(); }
   void trial_point(std::span<double> x) override { read_point(trial_, x); }
   void set_gradient(std::span<const double> g) override { write_vector(gradient_, g); }
@@ -374,10 +378,30 @@ class VulkanEngine final : public Engine,
   /// Makes the coarse space where it is due.
   void precondition_coarse();
 
+  // schur.cpp: elimination of blocks that do not meet
+  struct Schur {
+    std::unique_ptr<DeviceSchur> device;
+    Recorded start, iterations, finish;
+
+    void forget_lists() {
+      for (Recorded* list : {&start, &iterations, &finish}) *list = {};
+    }
+  };
+  std::string make_schur();
+  SchurOperands schur_operands() const;
+  bool prepare_schur_lists();
+
   // step.cpp: damped least squares
   void record_linearize(CommandList& list);
   void record_trial(CommandList& list);
   void record_rescaled(CommandList& list);
+  /// What a solve for the step submits.
+  struct SolveLists {
+    const Recorded* start = nullptr;
+    const Recorded* iterations = nullptr;
+    const Recorded* finish = nullptr;  // or null
+  };
+  SolveLists solve_lists();
   int iterate(int most);
   const std::array<double, codegen::kScalarCount>& read_scalars();
   /// A point in host memory, in the caller's order.
@@ -462,6 +486,8 @@ class VulkanEngine final : public Engine,
   std::unique_ptr<FirstOrder> first_order_;  // made when first asked for
   std::unique_ptr<DescentSteps> descent_;    // likewise
   Coarse coarse_;
+  std::vector<std::uint8_t> eliminated_;  // by scalar, in the caller's order; empty: none
+  Schur schur_;
   std::uint32_t most_coarse_ = 0;  // places for partial sums of coarse unknowns
   double step_norm_ = 0;           // of the last step at its full length
   std::uint64_t kernels_ = 0;

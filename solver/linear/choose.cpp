@@ -3,6 +3,7 @@
 
 #include <topograd/solver/linear/cholesky.hpp>
 #include <topograd/solver/linear/factorization.hpp>
+#include <topograd/solver/linear/schur_step.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -34,10 +35,35 @@ LinearChoice choose_by_factor(const runtime::Model& model, const SolverOptions& 
   return {std::move(factored), cost};
 }
 
+std::uint64_t slots_of_residuals(const runtime::Model& model) {
+  std::uint64_t slots = 0;
+  for (const runtime::Term& term : model.terms)
+    slots += term.energy ? 0 : term.batch->size() * term.batch->parameter_columns();
+  return slots;
+}
+
+/// On a device, where that pays and its engine can; `why` then or else says so.
+std::unique_ptr<SchurStep> eliminate(const runtime::Model& model, const SolverOptions& options,
+                                     runtime::Engine& engine, std::string& why) {
+  const bool asked = options.linear_solver == LinearSolver::schur;
+  // Other preconditioners are those of pcg: who names one means it.
+  const bool named = options.preconditioner != Preconditioner::block_jacobi;
+  if (!asked && (named || slots_of_residuals(model) > kMostSlotsSearched)) return nullptr;
+  Elimination elimination = find_elimination(model);
+  const bool pays = elimination.eliminated >= elimination.kept &&
+                    elimination.eliminated + elimination.kept >= kLeastEliminated;
+  if (!asked && !pays) return nullptr;
+  auto step = std::make_unique<SchurStep>(model, std::move(elimination), options.threads);
+  runtime::EliminationUse use = step->begin(engine);
+  why = std::move(use.note);
+  if (!use.possible) step = nullptr;
+  return step;
+}
+
 }  // namespace
 
 LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptions& options,
-                                  std::string_view backend) {
+                                  std::string_view backend, runtime::Engine& engine) {
   // dense is for the host's steps (host/host_step.hpp); with nothing to solve it comes here.
   const std::uint64_t unknowns =
       model.scalars -
@@ -46,19 +72,30 @@ LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptio
   const std::string size = std::to_string(unknowns) + " unknowns";
   if (unknowns == 0) return {std::make_unique<PcgStep>(), "nothing to solve"};
   if (options.linear_solver == LinearSolver::pcg) return {std::make_unique<PcgStep>(), "asked for"};
+  std::string elimination;
+  if (on_device && options.linear_solver == LinearSolver::schur) {
+    auto asked = eliminate(model, options, engine, elimination);
+    if (asked) return {std::move(asked), "asked for; on the device, " + elimination};
+    elimination = " (not on the device: " + elimination + ")";
+  }
   if (options.linear_solver != LinearSolver::automatic) {
     auto asked = std::make_unique<CholeskyStep>(model, options.linear_solver, options.threads);
     std::string why = on_device
                           ? "asked for; Jacobian and gradient are read back at each accepted point"
                           : "asked for";
-    if (asked->kind() == LinearSolver::schur) why += "; " + asked->elimination();
+    if (asked->kind() == LinearSolver::schur) why += "; " + asked->elimination() + elimination;
     return {std::move(asked), std::move(why)};
   }
   if (on_device && unknowns <= kLargestReadBack && model.rows * unknowns <= kLargestJacobian) {
     return {std::make_unique<CholeskyStep>(model),
             size + ": fewer than iterations are worth; the Jacobian is read back"};
   }
-  if (on_device) return {std::make_unique<PcgStep>(), "the data are on the device"};
+  if (on_device) {
+    if (auto step = eliminate(model, options, engine, elimination))
+      return {std::move(step), "the data are on the device; " + elimination};
+    if (!elimination.empty()) elimination = "; no elimination: " + elimination;
+    return {std::make_unique<PcgStep>(), "the data are on the device" + elimination};
+  }
   if (unknowns <= kLargestFactorised) return {std::make_unique<CholeskyStep>(model), size};
   if (unknowns > kLargestAnalysed) return {std::make_unique<PcgStep>(), size};
   return choose_by_factor(model, options, size);

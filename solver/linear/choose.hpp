@@ -29,14 +29,21 @@ inline constexpr std::uint64_t kLargestAnalysed = 1'000'000;
 /// often too badly conditioned for conjugate gradients (NIST's MGH17 fails with them).
 inline constexpr std::uint64_t kLargestReadBack = 32;         ///< unknowns
 inline constexpr std::uint64_t kLargestJacobian = 1'000'000;  ///< rows × unknowns, 8 MB
+/// Instances × slots among which `automatic` looks for blocks to eliminate on a device: some tenths
+/// of a second.
+inline constexpr std::uint64_t kMostSlotsSearched = 8'000'000;
+/// Unknowns from which on it does: fewer are few iterations either way.
+inline constexpr std::uint64_t kLeastEliminated = 1000;
 
-/// `automatic`: pcg on a device, because nothing has to leave it, but cholesky for the smallest
-/// problems; on the CPU cholesky up to kLargestFactorised unknowns, else pcg.
+/// `automatic`: on a device, because nothing has to leave it, schur where at least as many unknowns
+/// are eliminated as remain, else pcg, but cholesky for the smallest problems; on the CPU cholesky
+/// up to kLargestFactorised unknowns, else pcg.
 ///
-///   backend  of the engine: "cpu" or "vulkan"
+///   engine   that will take the steps; a device is told what to eliminate
+///   backend  of the engine that the session is for: "cpu" or "vulkan"
 ///
 /// Throws Error{Unsupported} if a forced cholesky cannot hold the problem.
 LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptions& options,
-                                  std::string_view backend);
+                                  std::string_view backend, runtime::Engine& engine);
 
 }  // namespace topograd

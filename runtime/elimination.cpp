@@ -1,0 +1,16 @@
+// Asking an engine whether its steps can eliminate blocks.
+#include <topograd/runtime/elimination.hpp>
+
+namespace topograd::runtime {
+
+EliminationUse eliminate(Engine& engine, std::span<const std::uint8_t> scalars) {
+  EliminationUse use;
+  if (auto* able = dynamic_cast<Elimination*>(&engine)) {
+    use = able->eliminate(scalars);
+  } else {
+    use.note = "steps of " + engine.backend() + " solve for all unknowns at once";
+  }
+  return use;
+}
+
+}  // namespace topograd::runtime

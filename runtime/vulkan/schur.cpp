@@ -1,0 +1,77 @@
+// Steps through a Schur complement: when there is one, and what is recorded for it.
+#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+EliminationUse VulkanEngine::eliminate(std::span<const std::uint8_t> scalars) {
+  schur_ = {};
+  eliminated_.assign(scalars.begin(), scalars.end());
+  if (scalars.empty()) return {};
+  std::string why = make_schur();
+  if (!schur_.device) eliminated_.clear();
+  return {.possible = schur_.device != nullptr, .note = std::move(why)};
+}
+
+/// What it is, or why there is none.
+std::string VulkanEngine::make_schur() {
+  if (eliminated_.size() != model_.scalars) return "the unknowns are others";
+  if (shaped()) return "bounds and manifolds go without";
+  std::vector<std::uint8_t> ordered = eliminated_;
+  if (!order_.identity()) {
+    for (std::size_t k = 0; k < ordered.size(); ++k) ordered[order_.position[k]] = eliminated_[k];
+  }
+  std::vector<std::vector<SlotGroup>> groups(terms_.size());
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (terms_[k]) groups[k] = terms_[k]->shape().groups;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  SchurPlan plan = plan_schur(model_, ordered, groups);
+  if (plan.possible()) plan.why = DeviceSchur::obstacle(context_, plan, terms_);
+  if (!plan.possible()) return plan.why;
+  std::string text = std::to_string(plan.eliminated.size()) + " blocks eliminated, " +
+                     std::to_string(plan.unknowns()) + " unknowns remain";
+  schur_.device = std::make_unique<DeviceSchur>(context_, *vectors_, std::move(plan), terms_,
+                                                diagonal_positions_);
+  context_.plan_seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return text;
+}
+
+SchurOperands VulkanEngine::schur_operands() const {
+  return {.gradient = &gradient_,
+          .blocks = &packed_,
+          .scale = &scale_,
+          .damping = &damping_,
+          .fixed = &fixed_,
+          .step = &step_,
+          .residual = &residual_};
+}
+
+/// Lists, where blocks are eliminated. False: there are none.
+bool VulkanEngine::prepare_schur_lists() {
+  if (eliminated_.empty()) return false;
+  if (!schur_.device) make_schur();  // the model has changed
+  if (!schur_.device) return false;
+  if (schur_.start.list) return true;
+  DeviceSchur& device = *schur_.device;
+  collect([&](CommandList& list) {
+    device.record_start(list, operands(x_), schur_operands());
+    device.record_iterations(list, 2);
+    device.record_finish(list, schur_operands());
+  });
+  finish_kernels();
+  schur_.start = make_list("schur_start", [&](CommandList& l) {
+    device.record_start(l, operands(x_), schur_operands());
+  });
+  schur_.iterations = make_list(
+      "schur_iterations", [&](CommandList& l) { device.record_iterations(l, kIterationsOfList); });
+  schur_.finish =
+      make_list("schur_finish", [&](CommandList& l) { device.record_finish(l, schur_operands()); });
+  return true;
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,57 @@
+// Steps by a Schur complement that is made and solved where the data are.
+#include <topograd/solver/linear/schur_step.hpp>
+
+#include <utility>
+
+namespace topograd {
+
+std::vector<std::uint8_t> eliminated_scalars(const runtime::Model& model,
+                                             const Elimination& elimination) {
+  std::vector<std::uint8_t> flags(model.scalars, 0);
+  auto next = elimination.blocks.begin();
+  std::uint32_t column = 0;  // among free scalars
+  for (const runtime::ParameterArray& array : model.arrays) {
+    for (std::uint64_t b = 0; b < array.blocks; ++b) {
+      const std::uint64_t first = array.offset + b * array.width;
+      const std::uint32_t before = column;
+      for (std::uint64_t k = first; k < first + array.width; ++k)
+        column += model.constant.empty() || !model.constant[k] ? 1 : 0;
+      if (column == before || next == elimination.blocks.end() || next->first != before) continue;
+      ++next;
+      for (std::uint64_t k = first; k < first + array.width; ++k) flags[k] = 1;
+    }
+  }
+  return flags;
+}
+
+SchurStep::SchurStep(const runtime::Model& model, Elimination elimination, int threads)
+    : model_(model),
+      elimination_(std::move(elimination)),
+      threads_(threads),
+      revision_(model.revision) {}
+
+runtime::EliminationUse SchurStep::begin(runtime::Engine& engine) {
+  return runtime::eliminate(engine, eliminated_scalars(model_, elimination_));
+}
+
+void SchurStep::begin_solve() {
+  if (host_) host_->begin_solve();
+}
+
+void SchurStep::linearized(runtime::Engine& engine, const runtime::PointReport& point) {
+  if (revision_ != model_.revision) {  // branches may have changed who meets whom
+    revision_ = model_.revision;
+    elimination_ = find_elimination(model_);
+    begin(engine);
+  }
+  if (engine.backend() != "cpu") return;
+  if (!host_) host_ = std::make_unique<CholeskyStep>(model_, LinearSolver::schur, threads_);
+  host_->linearized(engine, point);
+}
+
+runtime::StepReport SchurStep::try_step(runtime::Engine& engine,
+                                        const runtime::StepRequest& request) {
+  return engine.backend() == "cpu" ? host_->try_step(engine, request) : engine.try_step(request);
+}
+
+}  // namespace topograd

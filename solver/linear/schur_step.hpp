@@ -1,0 +1,46 @@
+// Steps by a Schur complement that is made and solved where the data are.
+#pragma once
+
+#include <topograd/runtime/elimination.hpp>
+#include <topograd/runtime/model.hpp>
+#include <topograd/solver/linear/cholesky.hpp>
+#include <topograd/solver/linear/elimination.hpp>
+#include <topograd/solver/linear/step_solver.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace topograd {
+
+/// Conjugate gradients on the Schur complement, on a device; while the interpreter serves, a factor
+/// of it on the host (cholesky.hpp).
+class SchurStep final : public StepSolver {
+ public:
+  ///   elimination  as find_elimination() gave it
+  ///   threads      of the host's factor, 0 = all
+  SchurStep(const runtime::Model& model, Elimination elimination, int threads);
+
+  /// Tells the engine what to eliminate. Whether it can, and words for the report.
+  runtime::EliminationUse begin(runtime::Engine& engine);
+
+  LinearSolver kind() const override { return LinearSolver::schur; }
+  void begin_solve() override;
+  void linearized(runtime::Engine& engine, const runtime::PointReport& point) override;
+  runtime::StepReport try_step(runtime::Engine& engine,
+                               const runtime::StepRequest& request) override;
+
+ private:
+  const runtime::Model& model_;
+  Elimination elimination_;
+  int threads_;
+  std::uint64_t revision_;
+  std::unique_ptr<CholeskyStep> host_;  // made when first needed
+};
+
+/// By scalar of the model: 1 = of a block that is eliminated, whether it is free or not.
+std::vector<std::uint8_t> eliminated_scalars(const runtime::Model& model,
+                                             const Elimination& elimination);
+
+}  // namespace topograd
