@@ -3,11 +3,14 @@
 
 #include <topograd/runtime/vulkan/core.hpp>
 #include <topograd/runtime/vulkan/host_import.hpp>
+#include <topograd/runtime/vulkan/instance.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -71,11 +74,9 @@ std::shared_ptr<BufferState> import_state(Core& core, std::span<std::byte> memor
 
 std::uint64_t import_alignment(const vk::raii::PhysicalDevice& physical, const Features& features) {
   if (!features.mapped_memory) return 0;
-  const auto extensions = physical.enumerateDeviceExtensionProperties();
-  const bool there = std::ranges::any_of(extensions, [](const auto& extension) {
-    return std::string_view(extension.extensionName) == VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
-  });
-  if (!there) return 0;
+  const std::vector<std::string> extensions = extension_names(physical);
+  if (std::ranges::find(extensions, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME) == extensions.end())
+    return 0;
   return physical
       .getProperties2<vk::PhysicalDeviceProperties2,
                       vk::PhysicalDeviceExternalMemoryHostPropertiesEXT>()
