@@ -1,15 +1,13 @@
-// cdf(-u) exp(u^2 / 2) (u + k) of the normal distribution as a function of t = u / (u + k), k = 2.5,
-// 0 <= u <= 14.5. Weighted least squares, iterated towards the minimax polynomial.
+// (f(t) - f(0)) / t for f(t) = cdf(-x) exp(x^2 / 2) (x + k) of the normal distribution,
+// t = (x - k) / (x + k), k = 3.03125, 0.65 <= x <= 14.5. Interpolation at Chebyshev nodes.
 float tg_cdf_tail_poly_f32(float t) {
-  precise float p = -0.0796379298f;
-  p = fma(p, t, 0.279129684f);
-  p = fma(p, t, -0.312459379f);
-  p = fma(p, t, 0.137301281f);
-  p = fma(p, t, -0.149450645f);
-  p = fma(p, t, 0.0559691079f);
-  p = fma(p, t, 0.291873842f);
-  p = fma(p, t, 0.169607028f);
-  p = fma(p, t, -1.24339223f);
-  p = fma(p, t, 1.25f);
+  precise float p = -0.000145235099f;
+  p = p * t - 0.000943342282f;
+  p = p * t + 0.00075128075f;
+  p = p * t + 0.00724729663f;
+  p = p * t - 0.00930482335f;
+  p = p * t - 0.0513380989f;
+  p = p * t + 0.235756949f;
+  p = p * t - 0.513348877f;
   return p;
 }
