@@ -6,6 +6,7 @@
 #include <topograd/solver/host/tangent_jacobian.hpp>
 #include <topograd/solver/session.hpp>
 
+#include <Eigen/QR>
 #include <Eigen/SVD>
 #include <Eigen/SparseQR>
 
@@ -90,9 +91,14 @@ struct Covariance::Impl {
   }
 
   void invert(const Matrix& J) {
-    const Eigen::BDCSVD<Matrix> svd(J, Eigen::ComputeThinU | Eigen::ComputeThinV);
-    const Vector& values = svd.singularValues();
+    // J and its triangular factor have the same singular values and right singular vectors.
     const auto n = static_cast<Eigen::Index>(space.size());
+    const Eigen::Index rows = std::min(J.rows(), n);
+    Matrix R = Matrix::Zero(n, n);
+    R.topRows(rows) = Eigen::HouseholderQR<Matrix>(J).matrixQR().topRows(rows)
+                          .triangularView<Eigen::Upper>();
+    const Eigen::JacobiSVD<Matrix, Eigen::NoQRPreconditioner> svd(R, Eigen::ComputeFullV);
+    const Vector& values = svd.singularValues();
     const Eigen::Index most = std::min(values.size(), n - std::max(options.null_space_rank, 0));
     const double largest = values.size() > 0 ? values[0] : 0;
     Vector inverse = Vector::Zero(values.size());
