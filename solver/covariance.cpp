@@ -95,8 +95,8 @@ struct Covariance::Impl {
     const auto n = static_cast<Eigen::Index>(space.size());
     const Eigen::Index rows = std::min(J.rows(), n);
     Matrix R = Matrix::Zero(n, n);
-    R.topRows(rows) = Eigen::HouseholderQR<Matrix>(J).matrixQR().topRows(rows)
-                          .triangularView<Eigen::Upper>();
+    R.topRows(rows) =
+        Eigen::HouseholderQR<Matrix>(J).matrixQR().topRows(rows).triangularView<Eigen::Upper>();
     const Eigen::JacobiSVD<Matrix, Eigen::NoQRPreconditioner> svd(R, Eigen::ComputeFullV);
     const Vector& values = svd.singularValues();
     const Eigen::Index most = std::min(values.size(), n - std::max(options.null_space_rank, 0));
