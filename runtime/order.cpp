@@ -3,10 +3,11 @@
 
 #include <topograd/ir/pages.hpp>
 #include <topograd/runtime/block_numbers.hpp>
+#include <topograd/runtime/neighbours.hpp>
+#include <topograd/runtime/partition.hpp>
 #include <topograd/runtime/plan.hpp>
 
 #include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,14 +19,11 @@ namespace {
 
 /// Below this many scalars everything stays in a cache.
 constexpr std::uint64_t kSmall = std::uint64_t{1} << 16;
-/// Blocks with more instances than this connect nothing.
-constexpr std::uint32_t kHub = 512;
 /// The order found must shorten the mean distance of an instance's blocks by this factor.
 constexpr double kWorthIt = 4;
 /// A mesh in good order has neighbours about √blocks apart: below √(kGood x blocks) nothing is to
 /// be found.
 constexpr double kGood = 64;
-constexpr std::uint32_t kUnseen = ~0u;
 
 /// Calls work(first, count) for pieces of 0 .. n, on all threads.
 template <class Work>
@@ -37,19 +35,6 @@ void each_piece(std::size_t n, Work work) {
 
 /// Numbers that are read and written from all over.
 using Numbers = ir::PagedVector<std::uint32_t>;
-
-/// Calls work(first, beyond) for ranges of 0 .. n that are large beside a cache, as many as there
-/// are threads: each of them looks at everything and deals with what lies in its range, in order.
-template <class Work>
-void each_share(std::uint32_t n, Work work) {
-  constexpr std::uint64_t kMost = 8;
-  const auto threads = static_cast<std::uint64_t>(tbb::this_task_arena::max_concurrency());
-  const std::uint64_t shares = n < kSmall ? 1 : std::clamp<std::uint64_t>(threads, 1, kMost);
-  tbb::parallel_for(std::uint64_t{0}, shares, [&](std::uint64_t k) {
-    work(static_cast<std::uint32_t>(n * k / shares),
-         static_cast<std::uint32_t>(n * (k + 1) / shares));
-  });
-}
 
 /// In a sample of a term's instances, the mean distance between blocks of one instance, or of one
 /// and the next if that is larger.
@@ -115,57 +100,6 @@ TouchedBlocks touched_blocks(const Term& term, const Model& model, const BlockNu
   });
   return out;
 }
-
-/// Blocks that share an instance, as lists by block; hubs have empty lists.
-class Neighbours {
- public:
-  Neighbours(std::span<const TouchedBlocks> terms, std::uint32_t blocks) : start_(blocks + 1, 0) {
-    each_share(blocks, [&](std::uint32_t first, std::uint32_t beyond) {
-      for (const TouchedBlocks& t : terms) {
-        for (std::uint32_t b : t.blocks) {
-          if (b >= first && b < beyond) start_[b] += t.width() - 1;
-        }
-      }
-    });
-    std::uint32_t sum = 0;
-    for (std::uint32_t& s : start_) {
-      const std::uint32_t n = s > kHub ? 0 : s;
-      hubs_ = hubs_ || s > kHub;
-      s = sum;
-      sum += n;
-    }
-    list_.resize(sum);
-    Numbers next(start_.begin(), start_.end() - 1);
-    each_share(blocks, [&](std::uint32_t first, std::uint32_t beyond) {
-      for (const TouchedBlocks& t : terms) {
-        for (std::size_t i = 0; i < t.instances(); ++i) add(t.of(i), first, beyond, next);
-      }
-    });
-  }
-  std::span<const std::uint32_t> of(std::uint32_t block) const {
-    return std::span(list_).subspan(start_[block], start_[block + 1] - start_[block]);
-  }
-  bool have_hubs() const { return hubs_; }
-
-  void expect_start(std::uint32_t block) const { __builtin_prefetch(&start_[block]); }
-  void expect_list(std::uint32_t block) const { __builtin_prefetch(list_.data() + start_[block]); }
-
- private:
-  /// The neighbours that an instance gives to its blocks in first .. beyond - 1.
-  void add(std::span<const std::uint32_t> blocks, std::uint32_t first, std::uint32_t beyond,
-           Numbers& next) {
-    for (std::size_t a = 0; a < blocks.size(); ++a) {
-      if (blocks[a] < first || blocks[a] >= beyond) continue;
-      if (hubs_ && start_[blocks[a]] == start_[blocks[a] + 1]) continue;
-      for (std::size_t b = 0; b < blocks.size(); ++b) {
-        if (a != b) list_[next[blocks[a]]++] = blocks[b];
-      }
-    }
-  }
-
-  Numbers start_, list_;
-  bool hubs_ = false;
-};
 
 /// A flag for each block, small enough to stay in a cache.
 class Flags {
@@ -278,25 +212,17 @@ double mean_step(const TouchedBlocks& t) {
 
 /// Instances by the smallest of their blocks.
 std::vector<std::uint32_t> sort_rows(const TouchedBlocks& t, std::uint32_t blocks) {
-  Numbers keys(t.instances()), start(std::size_t{blocks} + 1, 0);
   std::vector<std::uint32_t> rows(t.instances());
-  each_piece(keys.size(), [&](std::size_t first, std::size_t count) {
-    for (std::size_t i = first; i < first + count; ++i) {
-      keys[i] = kUnseen;
-      for (std::uint32_t b : t.of(i)) keys[i] = std::min(keys[i], b);
-    }
+  const Partition by_key(rows.size(), blocks, [&](std::size_t first, std::size_t count, auto sink) {
+    for (std::size_t i = first; i < first + count; ++i)
+      sink(Keyed{std::ranges::min(t.of(i)), static_cast<std::uint32_t>(i)});
   });
-  each_share(blocks, [&](std::uint32_t first, std::uint32_t beyond) {
-    for (std::uint32_t key : keys) {
-      if (key >= first && key < beyond) ++start[key + 1];
-    }
-  });
-  std::partial_sum(start.begin(), start.end(), start.begin());
-  each_share(blocks, [&](std::uint32_t first, std::uint32_t beyond) {
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const std::uint32_t key = keys[i];
-      if (key >= first && key < beyond) rows[start[key]++] = static_cast<std::uint32_t>(i);
-    }
+  by_key.each_bucket([&](std::span<const Keyed> items, std::size_t place, std::uint32_t first,
+                         std::uint32_t beyond) {
+    std::vector<std::size_t> next(beyond - first + 1, 0);
+    for (const Keyed& item : items) ++next[item.key - first + 1];
+    std::partial_sum(next.begin(), next.end(), next.begin());
+    for (const Keyed& item : items) rows[place + next[item.key - first]++] = item.value;
   });
   return rows;
 }
