@@ -107,9 +107,12 @@ TEST(Solve, WritesTheMinimumBack) {
 }
 
 TEST(Solve, SmallProblemsStayOnTheCpuUnderAutomatic) {
+  const ProcessDefaults before = process_defaults();
+  set_process_defaults({});  // TOPOGRAD_BACKEND says what automatic means
   Valley v;
   const Summary summary =
       solve(v.problem, {.backend = Backend::automatic, .fallback_threshold = 3});
+  set_process_defaults(before);
   EXPECT_EQ(summary.backend, "cpu");
   EXPECT_EQ(summary.why, "cpu: 2 instances are below the threshold of 3");
 }
