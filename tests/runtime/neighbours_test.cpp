@@ -43,8 +43,8 @@ Lists one_loop(std::span<const TouchedBlocks> terms, std::uint32_t blocks) {
 
 TEST(Neighbours, AreThoseOfOneLoopOnAnyNumberOfThreads) {
   for (const std::uint32_t blocks : {9u, 1000u, 100'003u}) {
-    const std::vector<TouchedBlocks> terms = {random_term(60'000, 2, blocks, 1), {},
-                                              random_term(40'000, 4, blocks, 2)};
+    const std::vector<TouchedBlocks> terms = {
+        random_term(60'000, 2, blocks, 1), {}, random_term(40'000, 4, blocks, 2)};
     const Lists expected = one_loop(terms, blocks);
     for (const int threads : {1, 2, 5}) {
       tbb::task_arena(threads).execute([&] {
