@@ -39,7 +39,7 @@ struct ForeignRule {
 /// Libraries that stay behind one folder, so that the others build without them. Tests are exempt.
 const std::vector<ForeignRule> kForeign = {
     {"OpenMesh/", {"tools", "samples", "bench"}},
-    {"CLI/", {"tools", "bench"}},
+    {"CLI/", {"tools"}},
     {"spdlog/", {"tools", "bench"}},
     {"vulkan/", {"runtime"}},
     {"shaderc/", {"codegen"}},

@@ -58,26 +58,26 @@ void print(const nlohmann::ordered_json& report) {
 
 }  // namespace
 
-void add_bench(CLI::App& app) {
+void add_bench(Command app) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand(
+  Command command = app.subcommand(
       "bench",
       "Times the evaluations of a problem, compiling of topologies, tracing, or operations");
-  add_problem_options(*command, arguments->bench.problem);
-  add_data_option(*command, arguments->bench.problem);
-  add_place_options(*command, arguments->bench.solver);
-  add_bench_options(*command, arguments->bench);
-  command->add_option("--count", arguments->count,
-                      "bench topologies: different random trees (100); bench trace: residuals, "
-                      "instead of those of --width; bench ops: elements, instead of 10^3 to 10^8");
-  command->add_flag("--device-only", arguments->device_only, "bench ops: leave out the CPU");
-  command->add_flag("--claims", arguments->claims,
-                    "bench ops: what others claim, against one CPU thread and all");
-  command->add_option("--steps", arguments->steps,
-                      "bench ops: only train a small network for so many steps, with its memory");
-  command->add_option("--seed", arguments->seed, "bench topologies: of the trees (1)");
-  command->add_option("--json", arguments->json, "file for the report, - for standard output");
-  command->callback([arguments] {
+  add_problem_options(command, arguments->bench.problem);
+  add_data_option(command, arguments->bench.problem);
+  add_place_options(command, arguments->bench.solver);
+  add_bench_options(command, arguments->bench);
+  command.option("--count", &arguments->count,
+                 "bench topologies: different random trees (100); bench trace: residuals, "
+                 "instead of those of --width; bench ops: elements, instead of 10^3 to 10^8");
+  command.flag("--device-only", arguments->device_only, "bench ops: leave out the CPU");
+  command.flag("--claims", arguments->claims,
+               "bench ops: what others claim, against one CPU thread and all");
+  command.option("--steps", &arguments->steps,
+                 "bench ops: only train a small network for so many steps, with its memory");
+  command.option("--seed", &arguments->seed, "bench topologies: of the trees (1)");
+  command.option("--json", &arguments->json, "file for the report, - for standard output");
+  command.callback([arguments] {
     const nlohmann::ordered_json report = run(*arguments);
     if (arguments->json != "-") print(report);
     write_json(arguments->json, report);

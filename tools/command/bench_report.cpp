@@ -9,6 +9,7 @@
 #include <topograd/api/check/gradients.hpp>
 #include <topograd/runtime/content_hash.hpp>
 #include <topograd/solver/model.hpp>
+#include <topograd/solver/plan_json.hpp>
 #include <topograd/solver/session.hpp>
 
 #include <nlohmann/json.hpp>
@@ -133,16 +134,16 @@ void add_pools(ordered_json& report) {
 
 }  // namespace
 
-void add_bench_options(CLI::App& app, BenchArguments& arguments) {
-  app.add_option("--samples", arguments.samples, "of which each time is the median (20)")
-      ->check(CLI::Range(1, 1000));
-  app.add_option("--only", arguments.only,
-                 "times to take, by name: residual, cost, jacobian, gradient, jtjp, step100, hvp, "
-                 "evaluation, fresh_evaluation (all)")
-      ->delimiter(',');
-  app.add_flag("!--no-peers", arguments.peers, "leaves other solvers out");
-  app.add_flag("!--no-check", arguments.check,
-               "does not compare the gradient with the scalar evaluator's, which takes long");
+void add_bench_options(Command app, BenchArguments& arguments) {
+  app.option("--samples", &arguments.samples, "of which each time is the median (20)")
+      .range(1, 1000);
+  app.option("--only", &arguments.only,
+             "times to take, by name: residual, cost, jacobian, gradient, jtjp, step100, hvp, "
+             "evaluation, fresh_evaluation (all)")
+      .delimiter(',');
+  app.flag("!--no-peers", arguments.peers, "leaves other solvers out");
+  app.flag("!--no-check", arguments.check,
+           "does not compare the gradient with the scalar evaluator's, which takes long");
 }
 
 ordered_json run_bench(const BenchArguments& arguments) {

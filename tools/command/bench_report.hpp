@@ -20,7 +20,7 @@ struct BenchArguments {
   bool check = true;              ///< compare the gradient with the scalar evaluator's
 };
 /// Adds --samples, --only, --no-peers and --no-check.
-void add_bench_options(CLI::App& app, BenchArguments& arguments);
+void add_bench_options(Command app, BenchArguments& arguments);
 
 /// Builds the problem, opens the backend, and measures. Keys: instances, topologies, build_s,
 /// plan_s, glsl_ms, spirv_ms, pipeline_ms (with one warm-up dispatch), residual_us, jacobian_us

@@ -222,59 +222,59 @@ void check_corruption(const std::string& json) {
   finish(out, text, report);
 }
 
-void add_corruption(CLI::App& check) {
+void add_corruption(Command check) {
   auto json = std::make_shared<std::string>();
-  CLI::App* command =
-      check.add_subcommand("corruption", "Damaged cache and model files must be cold starts");
-  command->add_option("--json", *json, "file for the report, - for standard output");
-  command->callback([json] { check_corruption(*json); });
+  Command command =
+      check.subcommand("corruption", "Damaged cache and model files must be cold starts");
+  command.option("--json", json.get(), "file for the report, - for standard output");
+  command.callback([json] { check_corruption(*json); });
 }
 
-void add_routing(CLI::App& check) {
+void add_routing(Command check) {
   auto arguments = std::make_shared<RoutingArguments>();
-  CLI::App* command =
-      check.add_subcommand("routing", "Tasks of many sizes against the faster side of each");
-  command->add_option("--backend", arguments->backend,
-                      "vulkan: software, too; automatic: devices that are none, or named");
-  command->add_option("--device", arguments->options.device, "index or name of a Vulkan device");
-  command->add_option("--seconds", arguments->options.seconds, "for all of it (20)");
-  command->add_option("--seed", arguments->options.seed, "of the trace (1)");
-  command->add_option("--json", arguments->json, "file for the report, - for standard output");
-  command->add_option("--training-data", arguments->training,
-                      "file for the runs behind first guesses: CSV, or JSON if it ends in .json");
-  command->callback([arguments] { check_routing(*arguments); });
+  Command command =
+      check.subcommand("routing", "Tasks of many sizes against the faster side of each");
+  command.option("--backend", &arguments->backend,
+                 "vulkan: software, too; automatic: devices that are none, or named");
+  command.option("--device", &arguments->options.device, "index or name of a Vulkan device");
+  command.option("--seconds", &arguments->options.seconds, "for all of it (20)");
+  command.option("--seed", &arguments->options.seed, "of the trace (1)");
+  command.option("--json", &arguments->json, "file for the report, - for standard output");
+  command.option("--training-data", &arguments->training,
+                 "file for the runs behind first guesses: CSV, or JSON if it ends in .json");
+  command.callback([arguments] { check_routing(*arguments); });
 }
 
-void add_one(CLI::App& check, const char* name, const char* what,
+void add_one(Command check, const char* name, const char* what,
              void (*run)(const Arguments& arguments)) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = check.add_subcommand(name, what);
-  command->add_option("--backend", arguments->backend,
-                      "cpu or vulkan; otherwise the CPU, and the device if there is one");
-  command->add_option("--precision", arguments->precision, "f32 or f64; otherwise both");
-  command->add_option("--device", arguments->options.device, "index or name of a Vulkan device");
-  command->add_option("--count", arguments->options.count,
-                      "random points an op (2000), random programs (200)");
-  command->add_option("--seed", arguments->options.seed, "of what is random (1)");
-  command->add_option("--mesh", arguments->mesh, "gradients: OBJ file; otherwise an icosphere");
-  command->add_option("--json", arguments->json, "file for the report, - for standard output");
-  command->callback([arguments, run] { run(*arguments); });
+  Command command = check.subcommand(name, what);
+  command.option("--backend", &arguments->backend,
+                 "cpu or vulkan; otherwise the CPU, and the device if there is one");
+  command.option("--precision", &arguments->precision, "f32 or f64; otherwise both");
+  command.option("--device", &arguments->options.device, "index or name of a Vulkan device");
+  command.option("--count", &arguments->options.count,
+                 "random points an op (2000), random programs (200)");
+  command.option("--seed", &arguments->options.seed, "of what is random (1)");
+  command.option("--mesh", &arguments->mesh, "gradients: OBJ file; otherwise an icosphere");
+  command.option("--json", &arguments->json, "file for the report, - for standard output");
+  command.callback([arguments, run] { run(*arguments); });
 }
 
 }  // namespace
 
-void add_check(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("check", "Self-tests on this machine's devices");
-  command->require_subcommand(1);
-  add_one(*command, "ops", "Largest error of each op, value and derivative", check_ops);
-  add_one(*command, "random", "Random programs against the evaluator", check_random);
-  add_one(*command, "gradients", "Gradients of whole problems against the evaluator",
+void add_check(Command app) {
+  Command command = app.subcommand("check", "Self-tests on this machine's devices");
+  command.require_subcommand();
+  add_one(command, "ops", "Largest error of each op, value and derivative", check_ops);
+  add_one(command, "random", "Random programs against the evaluator", check_random);
+  add_one(command, "gradients", "Gradients of whole problems against the evaluator",
           check_gradients);
-  add_routing(*command);
-  add_corruption(*command);
-  add_check_faults(*command);
-  add_check_soak(*command);
-  add_check_start(*command);
+  add_routing(command);
+  add_corruption(command);
+  add_check_faults(command);
+  add_check_soak(command);
+  add_check_start(command);
 }
 
 }  // namespace topograd::command

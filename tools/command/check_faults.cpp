@@ -125,31 +125,30 @@ void run(const SoakArguments& arguments) {
 
 }  // namespace
 
-void add_check_faults(CLI::App& check) {
+void add_check_faults(Command check) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command =
-      check.add_subcommand("faults", "Every driver call that can fail is made to fail");
-  command->add_option("--backend", arguments->backend, "automatic or vulkan; otherwise both");
-  command->add_flag("--full", arguments->options.full,
-                    "every use of each call; otherwise the first, middle and last one");
-  command->add_option("--device", arguments->options.device, "index or name of a Vulkan device");
-  command->add_option("--seconds", arguments->options.seconds,
-                      "as many as fit, in a random order (all of them)");
-  command->add_option("--json", arguments->json, "file for the report, - for standard output");
-  command->callback([arguments] { run(*arguments); });
+  Command command = check.subcommand("faults", "Every driver call that can fail is made to fail");
+  command.option("--backend", &arguments->backend, "automatic or vulkan; otherwise both");
+  command.flag("--full", arguments->options.full,
+               "every use of each call; otherwise the first, middle and last one");
+  command.option("--device", &arguments->options.device, "index or name of a Vulkan device");
+  command.option("--seconds", &arguments->options.seconds,
+                 "as many as fit, in a random order (all of them)");
+  command.option("--json", &arguments->json, "file for the report, - for standard output");
+  command.callback([arguments] { run(*arguments); });
 }
 
-void add_check_soak(CLI::App& check) {
+void add_check_soak(Command check) {
   auto arguments = std::make_shared<SoakArguments>();
-  CLI::App* command = check.add_subcommand("soak", "Solves without a pause; nothing may grow");
-  command->add_option("--backend", arguments->backend,
-                      "cpu or vulkan; otherwise the CPU, and the device if there is one");
-  command->add_option("--device", arguments->options.device, "index or name of a Vulkan device");
-  command->add_option("--seconds", arguments->options.seconds, "of solving (600)");
-  command->add_option("--open-every", arguments->options.open_every,
-                      "rounds after which the device is opened anew (never)");
-  command->add_option("--json", arguments->json, "file for the report, - for standard output");
-  command->callback([arguments] { run(*arguments); });
+  Command command = check.subcommand("soak", "Solves without a pause; nothing may grow");
+  command.option("--backend", &arguments->backend,
+                 "cpu or vulkan; otherwise the CPU, and the device if there is one");
+  command.option("--device", &arguments->options.device, "index or name of a Vulkan device");
+  command.option("--seconds", &arguments->options.seconds, "of solving (600)");
+  command.option("--open-every", &arguments->options.open_every,
+                 "rounds after which the device is opened anew (never)");
+  command.option("--json", &arguments->json, "file for the report, - for standard output");
+  command.callback([arguments] { run(*arguments); });
 }
 
 }  // namespace topograd::command

@@ -211,16 +211,16 @@ void run(const Arguments& arguments) {
 
 }  // namespace
 
-void add_check_start(CLI::App& check) {
+void add_check_start(Command check) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command =
-      check.add_subcommand("start", "What compiling costs a process, and the one after it");
-  command->add_option("--backend", arguments->backend,
-                      "vulkan: without a device that is an error; cpu: nothing is compiled");
-  command->add_option("--device", arguments->device, "index or name of a Vulkan device");
-  command->add_option("--mesh", arguments->mesh, "OBJ file for arap; otherwise an icosphere");
-  command->add_option("--json", arguments->json, "file for the report, - for standard output");
-  command->callback([arguments] { run(*arguments); });
+  Command command =
+      check.subcommand("start", "What compiling costs a process, and the one after it");
+  command.option("--backend", &arguments->backend,
+                 "vulkan: without a device that is an error; cpu: nothing is compiled");
+  command.option("--device", &arguments->device, "index or name of a Vulkan device");
+  command.option("--mesh", &arguments->mesh, "OBJ file for arap; otherwise an icosphere");
+  command.option("--json", &arguments->json, "file for the report, - for standard output");
+  command.callback([arguments] { run(*arguments); });
 }
 
 }  // namespace topograd::command

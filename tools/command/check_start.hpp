@@ -1,11 +1,11 @@
 // The subcommand `check start`.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "command/arguments.hpp"
 
 namespace topograd::command {
 
 /// Adds itself to `check`.
-void add_check_start(CLI::App& check);
+void add_check_start(Command check);
 
 }  // namespace topograd::command

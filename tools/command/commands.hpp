@@ -1,17 +1,17 @@
 // The subcommands; each adds itself to the command line and runs when it was named.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "command/arguments.hpp"
 
 namespace topograd::command {
 
-void add_info(CLI::App& app);
-void add_doctor(CLI::App& app);
-void add_solve(CLI::App& app);
-void add_dump(CLI::App& app);
-void add_grad(CLI::App& app);
-void add_bench(CLI::App& app);
-void add_check(CLI::App& app);
+void add_info(Command app);
+void add_doctor(Command app);
+void add_solve(Command app);
+void add_dump(Command app);
+void add_grad(Command app);
+void add_bench(Command app);
+void add_check(Command app);
 
 /// Runs the command. Exit status: 0; 1 where a bound was broken (doctor: something needed is
 /// missing); 2 for an error, with one line on standard error.

@@ -73,36 +73,36 @@ void dump(const Arguments& arguments) {
 
 }  // namespace
 
-void add_dump(CLI::App& app) {
+void add_dump(Command app) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command =
-      app.add_subcommand("dump", "Prints the source of the kernels of a problem or an expression");
-  add_problem_options(*command, arguments->problem, false);
-  add_expression_options(*command, arguments->expression);
-  command->add_option("--kernel", arguments->kernel,
-                      "residual, cost, gradient, jacobian, jtjp, blocks, jvp, vjp, hvp or hessian");
-  command->add_option("--accumulate", arguments->accumulate,
-                      "gather_store, gather_recompute, atomic_float or atomic_cas");
-  command->add_option("--precision", arguments->precision, "f32 or f64");
-  command->add_option("--emit", arguments->emit, "ir, dot, glsl, spirv, hlsl, msl, essl or c");
-  command->add_option("--out", arguments->out, "file, - for standard output");
-  command->add_flag("--list", arguments->list, "list topologies instead");
-  command->add_flag("--values", arguments->values,
-                    "every node's value on the evaluator, the interpreter and the device");
-  command->add_option("--instance", arguments->instance, "with --values: of each topology (0)");
+  Command command =
+      app.subcommand("dump", "Prints the source of the kernels of a problem or an expression");
+  add_problem_options(command, arguments->problem, false);
+  add_expression_options(command, arguments->expression);
+  command.option("--kernel", &arguments->kernel,
+                 "residual, cost, gradient, jacobian, jtjp, blocks, jvp, vjp, hvp or hessian");
+  command.option("--accumulate", &arguments->accumulate,
+                 "gather_store, gather_recompute, atomic_float or atomic_cas");
+  command.option("--precision", &arguments->precision, "f32 or f64");
+  command.option("--emit", &arguments->emit, "ir, dot, glsl, spirv, hlsl, msl, essl or c");
+  command.option("--out", &arguments->out, "file, - for standard output");
+  command.flag("--list", arguments->list, "list topologies instead");
+  command.flag("--values", arguments->values,
+               "every node's value on the evaluator, the interpreter and the device");
+  command.option("--instance", &arguments->instance, "with --values: of each topology (0)");
   command
-      ->add_option("--at", arguments->at,
-                   "with --values and --expr: parameters, data and uniforms, separated by commas")
-      ->delimiter(',');
-  command->add_option("--backend", arguments->backend, "with --values: cpu or vulkan alone");
-  command->add_option("--device", arguments->device, "with --values: index or name of a device");
-  command->callback([arguments, command] {
+      .option("--at", &arguments->at,
+              "with --values and --expr: parameters, data and uniforms, separated by commas")
+      .delimiter(',');
+  command.option("--backend", &arguments->backend, "with --values: cpu or vulkan alone");
+  command.option("--device", &arguments->device, "with --values: index or name of a device");
+  command.callback([arguments, command] {
     // --data names a set's files for nist, and the data of an expression otherwise.
     if (arguments->problem.name == "nist") {
       for (const std::string& part : std::exchange(arguments->expression.names.data, {}))
         arguments->problem.data += (arguments->problem.data.empty() ? "" : ",") + part;
     }
-    const auto given = [&](const char* option) { return command->count(option) > 0; };
+    const auto given = [&](const char* option) { return command.given(option); };
     check_source(*arguments, given("--mesh") || given("--width") || given("--shuffle"));
     if (!arguments->values) return dump(*arguments);
     const NodeValues found = values(*arguments, given("--precision"));

@@ -1,9 +1,9 @@
 // Options of the command that give an expression and its names.
 #pragma once
 
-#include <topograd/api/expression.hpp>
+#include "command/arguments.hpp"
 
-#include <CLI/CLI.hpp>
+#include <topograd/api/expression.hpp>
 
 #include <string>
 
@@ -21,13 +21,13 @@ struct ExpressionArguments {
 };
 
 /// Adds --expr, --params, --data and --uniforms; returns --expr.
-inline CLI::Option* add_expression_options(CLI::App& app, ExpressionArguments& a) {
-  app.add_option("--params", a.names.parameters, "names of parameters, separated by commas")
-      ->delimiter(',');
-  app.add_option("--data", a.names.data, "names of numbers of an instance")->delimiter(',');
-  app.add_option("--uniforms", a.names.uniforms, "names of numbers shared by instances")
-      ->delimiter(',');
-  return app.add_option("--expr", a.text, "residual, rows separated by ';'");
+inline Option add_expression_options(Command app, ExpressionArguments& a) {
+  app.option("--params", &a.names.parameters, "names of parameters, separated by commas")
+      .delimiter(',');
+  app.option("--data", &a.names.data, "names of numbers of an instance").delimiter(',');
+  app.option("--uniforms", &a.names.uniforms, "names of numbers shared by instances")
+      .delimiter(',');
+  return app.option("--expr", &a.text, "residual, rows separated by ';'");
 }
 
 /// parse() with the place of an error in one line. Throws what parse() throws.

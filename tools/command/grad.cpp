@@ -108,18 +108,18 @@ void grad(const Arguments& arguments) {
 
 }  // namespace
 
-void add_grad(CLI::App& app) {
+void add_grad(Command app) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("grad", "Prints the derivatives of an expression");
-  add_expression_options(*command, arguments->expression)->required();
+  Command command = app.subcommand("grad", "Prints the derivatives of an expression");
+  add_expression_options(command, arguments->expression).required();
   command
-      ->add_option("--at", arguments->at,
-                   "numbers for parameters, data and uniforms, in this order, separated by commas")
-      ->delimiter(',');
-  command->add_flag("--as-computed", arguments->as_computed,
-                    "formulas of what kernels compute, not simplified for reading");
-  command->add_option("--json", arguments->json, "file for the report, - for standard output");
-  command->callback([arguments] { grad(*arguments); });
+      .option("--at", &arguments->at,
+              "numbers for parameters, data and uniforms, in this order, separated by commas")
+      .delimiter(',');
+  command.flag("--as-computed", arguments->as_computed,
+               "formulas of what kernels compute, not simplified for reading");
+  command.option("--json", &arguments->json, "file for the report, - for standard output");
+  command.callback([arguments] { grad(*arguments); });
 }
 
 }  // namespace topograd::command

@@ -53,14 +53,14 @@ ordered_json describe() {
 
 }  // namespace
 
-void add_info(CLI::App& app) {
+void add_info(Command app) {
   auto json = std::make_shared<std::string>();
   auto ops = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand("info", "Says what this build and this machine can do");
-  command->add_option("--json", *json, "file, - for standard output");
-  command->add_flag("--ops", *ops,
-                    "where operations on arrays go to a device: guesses, and what was measured");
-  command->callback([json, ops] {
+  Command command = app.subcommand("info", "Says what this build and this machine can do");
+  command.option("--json", json.get(), "file, - for standard output");
+  command.flag("--ops", *ops,
+               "where operations on arrays go to a device: guesses, and what was measured");
+  command.callback([json, ops] {
     ordered_json described = describe();
     if (*ops) described["operations"] = describe_operations();
     if (*json != "-") print(std::cout, described, 0);
@@ -68,12 +68,11 @@ void add_info(CLI::App& app) {
   });
 }
 
-void add_doctor(CLI::App& app) {
+void add_doctor(Command app) {
   auto device = std::make_shared<std::string>();
-  CLI::App* command =
-      app.add_subcommand("doctor", "Looks for what Vulkan needs, and runs a shader");
-  command->add_option("--device", *device, "index or name of a Vulkan device");
-  command->callback([device] {
+  Command command = app.subcommand("doctor", "Looks for what Vulkan needs, and runs a shader");
+  command.option("--device", device.get(), "index or name of a Vulkan device");
+  command.callback([device] {
     bool ok = false;
     std::cout << run_doctor(*device, ok) << std::flush;
     if (!ok) throw BoundBroken{};

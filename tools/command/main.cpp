@@ -23,27 +23,22 @@ int fail(std::string message) {
 }  // namespace
 
 int run(int argc, const char* const* argv) {
-  CLI::App app("Nonlinear least squares in compute shaders that are compiled from scalar C++.",
-               "topograd");
-  app.require_subcommand(1);
-  app.failure_message(
-      [](const CLI::App*, const CLI::Error& error) { return std::string(error.what()); });
-  add_info(app);
-  add_doctor(app);
-  add_solve(app);
-  add_dump(app);
-  add_grad(app);
-  add_bench(app);
-  add_check(app);
-  add_model(app);
+  CommandLine line("topograd",
+                   "Nonlinear least squares in compute shaders that are compiled from scalar C++.");
+  Command command = line.command();
+  command.require_subcommand();
+  add_info(command);
+  add_doctor(command);
+  add_solve(command);
+  add_dump(command);
+  add_grad(command);
+  add_bench(command);
+  add_check(command);
+  add_model(command);
   try {
-    app.parse(argc, argv);
+    if (!line.run(argc, argv)) return 0;
     const std::string messages = validation_report();
     return messages.empty() ? 0 : fail("validation: " + messages);
-  } catch (const CLI::Success& success) {
-    return app.exit(success);
-  } catch (const CLI::ParseError& error) {
-    return fail(error.what());
   } catch (const BoundBroken&) {
     return 1;
   } catch (const Error& error) {

@@ -72,21 +72,21 @@ void merge_models(const std::vector<std::string>& paths) {
 
 }  // namespace
 
-void add_model(CLI::App& app) {
-  CLI::App* model = app.add_subcommand("model", "What was learned about kernels' times");
-  model->require_subcommand(1);
+void add_model(Command app) {
+  Command model = app.subcommand("model", "What was learned about kernels' times");
+  model.require_subcommand();
   auto path = std::make_shared<std::string>();
-  CLI::App* out = model->add_subcommand("export", "Writes this machine's as JSON");
-  out->add_option("FILE", *path, "- for standard output")->required();
+  Command out = model.subcommand("export", "Writes this machine's as JSON");
+  out.option("FILE", path.get(), "- for standard output").required();
   auto training = std::make_shared<std::string>();
-  out->add_option("--training-data", *training,
-                  "file for the runs behind first guesses: CSV, or JSON if it ends in .json");
-  out->callback([path, training] { export_model(*path, *training); });
+  out.option("--training-data", training.get(),
+             "file for the runs behind first guesses: CSV, or JSON if it ends in .json");
+  out.callback([path, training] { export_model(*path, *training); });
   auto paths = std::make_shared<std::vector<std::string>>();
-  CLI::App* in =
-      model->add_subcommand("merge", "Takes what others exported; what was measured here stays");
-  in->add_option("FILES", *paths, "JSON files of model export")->required();
-  in->callback([paths] { merge_models(*paths); });
+  Command in =
+      model.subcommand("merge", "Takes what others exported; what was measured here stays");
+  in.option("FILES", paths.get(), "JSON files of model export").required();
+  in.callback([paths] { merge_models(*paths); });
 }
 
 }  // namespace topograd::command

@@ -1,10 +1,10 @@
 // topograd model: what the executor has learned, carried between machines.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "command/arguments.hpp"
 
 namespace topograd::command {
 
-void add_model(CLI::App& app);
+void add_model(Command app);
 
 }  // namespace topograd::command

@@ -208,41 +208,41 @@ const std::vector<ProblemKind>& problem_kinds() {
   return kinds;
 }
 
-void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool required) {
-  app.add_option(
-         "problem", arguments.name,
+void add_problem_options(Command app, ProblemArguments& arguments, bool required) {
+  app.option(
+         "problem", &arguments.name,
          "arap, smooth, developable, multi, springs, bundle, nist, mgh or a problem file that ends "
          "in .json")
-      ->required(required);
-  app.add_option("--mesh", arguments.mesh, "OBJ file (arap, smooth, developable, multi)");
-  app.add_option("--icosphere", arguments.icosphere,
-                 "subdivisions of an icosahedron, instead of --mesh");
-  app.add_option("--subdivide", arguments.subdivide,
-                 "times that each triangle of the mesh is cut into four")
-      ->check(CLI::Range(0, 8));
-  app.add_option("--perturb", arguments.perturb,
-                 "moves each coordinate of the mesh by a seeded number up to this");
-  app.add_option("--energy", arguments.energy, "covariance or hinge (developable)");
-  app.add_flag("--edges", arguments.edges, "with the lengths of edges as residuals (developable)");
-  app.add_option("--width", arguments.width, "vertices along a side (springs)");
-  app.add_option("--shuffle", arguments.shuffle,
-                 "seed of a permutation of vertices and residuals (springs), or of vertices and "
-                 "triangles (on meshes)");
-  app.add_option("--set", arguments.set, "one problem of many, by name (nist, mgh)");
-  app.add_option("--cameras", arguments.bundle.cameras, "(bundle)");
-  app.add_option("--points", arguments.bundle.points, "(bundle)");
-  app.add_option("--observations", arguments.bundle.observations, "(bundle)");
-  app.add_option("--noise", arguments.bundle.noise, "of observations, in pixels (bundle)");
+      .required(required);
+  app.option("--mesh", &arguments.mesh, "OBJ file (arap, smooth, developable, multi)");
+  app.option("--icosphere", &arguments.icosphere,
+             "subdivisions of an icosahedron, instead of --mesh");
+  app.option("--subdivide", &arguments.subdivide,
+             "times that each triangle of the mesh is cut into four")
+      .range(0, 8);
+  app.option("--perturb", &arguments.perturb,
+             "moves each coordinate of the mesh by a seeded number up to this");
+  app.option("--energy", &arguments.energy, "covariance or hinge (developable)");
+  app.flag("--edges", arguments.edges, "with the lengths of edges as residuals (developable)");
+  app.option("--width", &arguments.width, "vertices along a side (springs)");
+  app.option("--shuffle", &arguments.shuffle,
+             "seed of a permutation of vertices and residuals (springs), or of vertices and "
+             "triangles (on meshes)");
+  app.option("--set", &arguments.set, "one problem of many, by name (nist, mgh)");
+  app.option("--cameras", &arguments.bundle.cameras, "(bundle)");
+  app.option("--points", &arguments.bundle.points, "(bundle)");
+  app.option("--observations", &arguments.bundle.observations, "(bundle)");
+  app.option("--noise", &arguments.bundle.noise, "of observations, in pixels (bundle)");
 }
 
-void add_data_option(CLI::App& app, ProblemArguments& arguments) {
-  app.add_option("--data", arguments.data, "folder of files *.dat, or one of them (nist)");
+void add_data_option(Command app, ProblemArguments& arguments) {
+  app.option("--data", &arguments.data, "folder of files *.dat, or one of them (nist)");
 }
 
-void add_generator_options(CLI::App& app, ProblemArguments& arguments) {
-  app.add_option("--count", arguments.count,
-                 "unknowns: the problems that have any number of them (mgh)");
-  app.add_option("--seed", arguments.bundle.seed, "of what is drawn at random (bundle)");
+void add_generator_options(Command app, ProblemArguments& arguments) {
+  app.option("--count", &arguments.count,
+             "unknowns: the problems that have any number of them (mgh)");
+  app.option("--seed", &arguments.bundle.seed, "of what is drawn at random (bundle)");
 }
 
 std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {

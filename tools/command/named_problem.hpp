@@ -1,6 +1,7 @@
 // The problems that the command knows by name.
 #pragma once
 
+#include "command/arguments.hpp"
 #include "problems/bundle.hpp"
 #include "problems/mesh.hpp"
 #include "problems/mgh.hpp"
@@ -9,7 +10,6 @@
 #include <topograd/api/problem_file.hpp>
 #include <topograd/frontend/problem.hpp>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
@@ -37,11 +37,11 @@ struct ProblemArguments {
   problems::BundleOptions bundle;
 };
 /// Adds the options that name a problem; `name` is the first positional argument.
-void add_problem_options(CLI::App& app, ProblemArguments& arguments, bool required = true);
+void add_problem_options(Command app, ProblemArguments& arguments, bool required = true);
 /// --data, where it does not mean the data of an expression.
-void add_data_option(CLI::App& app, ProblemArguments& arguments);
+void add_data_option(Command app, ProblemArguments& arguments);
 /// --count and --seed, where they do not mean something else.
-void add_generator_options(CLI::App& app, ProblemArguments& arguments);
+void add_generator_options(Command app, ProblemArguments& arguments);
 
 /// A problem, the memory that it works on, and the mesh that it came from.
 class NamedProblem {

@@ -18,6 +18,7 @@
 #include <topograd/api/problem_file.hpp>
 #include <topograd/api/unread_blocks.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/solver/plan_json.hpp>
 #include <topograd/solver/solve.hpp>
 #include <topograd/solver/summary_json.hpp>
 
@@ -189,46 +190,33 @@ void solve_problem(const Arguments& arguments) {
   write_json(arguments.json, json);
 }
 
-/// The options that were given, as they would be typed.
-std::string line_of(const CLI::App& command) {
-  std::string line = "topograd " + command.get_name();
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->count() == 0) continue;
-    if (!option->get_positional()) line += " " + option->get_name();
-    if (option->get_items_expected_max() == 0) continue;
-    for (const std::string& value : option->results()) line += " " + value;
-  }
-  return line;
-}
-
 }  // namespace
 
-void add_solve(CLI::App& app) {
+void add_solve(Command app) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command =
-      app.add_subcommand("solve", "Minimises a problem or what a JSON file describes");
-  add_problem_options(*command, arguments->problem);
-  add_data_option(*command, arguments->problem);
-  add_generator_options(*command, arguments->problem);
-  add_place_options(*command, arguments->solver);
-  add_solve_options(*command, arguments->solver);
-  command->add_option("--out", arguments->out,
-                      "OBJ file for the mesh at the end; a picture goes beside it, as PNG");
-  command->add_option("--report", arguments->report, "HTML file for a page about the solve");
-  command->add_option("--peer", arguments->peers,
-                      "another solver to run on the same problem: ceres (all but problem files "
-                      "and mgh --count)");
-  command->add_option("--json", arguments->json, "file for the report, - for standard output");
-  command->add_option("--metrics", arguments->metrics,
-                      "file for what was counted: Prometheus text, or JSON if it ends in .json");
-  command->add_option("--trace", arguments->trace,
-                      "file for a trace to open in Perfetto or chrome://tracing");
-  command->add_option("--training-data", arguments->training,
-                      "file for the runs that first guesses are fitted on: CSV, or JSON if it ends "
-                      "in .json");
-  command->add_flag("--quiet", arguments->quiet, "print no summary");
-  command->callback([arguments, command] {
-    arguments->command = line_of(*command);
+  Command command = app.subcommand("solve", "Minimises a problem or what a JSON file describes");
+  add_problem_options(command, arguments->problem);
+  add_data_option(command, arguments->problem);
+  add_generator_options(command, arguments->problem);
+  add_place_options(command, arguments->solver);
+  add_solve_options(command, arguments->solver);
+  command.option("--out", &arguments->out,
+                 "OBJ file for the mesh at the end; a picture goes beside it, as PNG");
+  command.option("--report", &arguments->report, "HTML file for a page about the solve");
+  command.option("--peer", &arguments->peers,
+                 "another solver to run on the same problem: ceres (all but problem files "
+                 "and mgh --count)");
+  command.option("--json", &arguments->json, "file for the report, - for standard output");
+  command.option("--metrics", &arguments->metrics,
+                 "file for what was counted: Prometheus text, or JSON if it ends in .json");
+  command.option("--trace", &arguments->trace,
+                 "file for a trace to open in Perfetto or chrome://tracing");
+  command.option("--training-data", &arguments->training,
+                 "file for the runs that first guesses are fitted on: CSV, or JSON if it ends "
+                 "in .json");
+  command.flag("--quiet", arguments->quiet, "print no summary");
+  command.callback([arguments, command] {
+    arguments->command = command.line();
     solve_problem(*arguments);
   });
 }

@@ -1,0 +1,81 @@
+// The command line through CLI11, whose headers take seconds to compile: no other file has them.
+#include "command/arguments.hpp"
+
+#include <topograd/ir/error.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <utility>
+
+namespace topograd::command {
+
+Option& Option::required(bool required) {
+  option_->required(required);
+  return *this;
+}
+
+Option& Option::delimiter(char delimiter) {
+  option_->delimiter(delimiter);
+  return *this;
+}
+
+Option& Option::range(int low, int high) {
+  option_->check(CLI::Range(low, high));
+  return *this;
+}
+
+Command Command::subcommand(const std::string& name, const std::string& description) {
+  return Command(*app_->add_subcommand(name, description));
+}
+
+void Command::require_subcommand() { app_->require_subcommand(1); }
+
+Option Command::option(const std::string& name, OptionTarget target,
+                       const std::string& description) {
+  const auto add = [&](auto* value) {
+    return Option(*app_->add_option(name, *value, description));
+  };
+  return std::visit(add, target);
+}
+
+void Command::flag(const std::string& name, bool& target, const std::string& description) {
+  app_->add_flag(name, target, description);
+}
+
+void Command::callback(std::function<void()> run) { app_->callback(std::move(run)); }
+
+bool Command::given(const std::string& option) const { return app_->count(option) > 0; }
+
+std::string Command::line() const {
+  std::string line = app_->get_name();
+  for (const CLI::App* parent = app_->get_parent(); parent != nullptr;
+       parent = parent->get_parent())
+    line = parent->get_name() + " " + line;
+  const CLI::App& app = *app_;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0) continue;
+    if (!option->get_positional()) line += " " + option->get_name();
+    if (option->get_items_expected_max() == 0) continue;
+    for (const std::string& value : option->results()) line += " " + value;
+  }
+  return line;
+}
+
+CommandLine::CommandLine(const std::string& name, const std::string& description)
+    : app_(std::make_unique<CLI::App>(description, name)) {}
+
+CommandLine::~CommandLine() = default;
+
+bool CommandLine::run(int argc, const char* const* argv) {
+  try {
+    app_->parse(argc, argv);
+    return true;
+  } catch (const CLI::Success& help) {
+    app_->exit(help);
+    return false;
+  } catch (const CLI::ParseError& error) {
+    throw Error(ErrorCode::InvalidArgument, error.what());
+  }
+}
+
+}  // namespace topograd::command

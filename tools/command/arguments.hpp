@@ -1,0 +1,81 @@
+// Options, flags and subcommands of the command line; the library that reads them stays behind it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace topograd::command {
+
+/// One option of a command; refers to it while its CommandLine lives.
+class Option {
+ public:
+  explicit Option(CLI::Option& option) : option_(&option) {}
+  Option& required(bool required = true);
+  /// One word is a list, cut here.
+  Option& delimiter(char delimiter);
+  /// Numbers outside of low .. high are errors.
+  Option& range(int low, int high);
+
+ private:
+  CLI::Option* option_;
+};
+
+/// Where the value of an option goes; it is left alone if the option is not given.
+using OptionTarget =
+    std::variant<std::string*, int*, std::uint32_t*, std::uint64_t*, double*, std::optional<int>*,
+                 std::optional<std::uint32_t>*, std::optional<std::uint64_t>*,
+                 std::optional<double>*, std::vector<std::string>*, std::vector<double>*>;
+
+/// A command or subcommand; refers to it while its CommandLine lives.
+class Command {
+ public:
+  explicit Command(CLI::App& app) : app_(&app) {}
+
+  Command subcommand(const std::string& name, const std::string& description);
+  /// Without one of its subcommands it is an error.
+  void require_subcommand();
+  /// An option with a value; a positional argument if the name begins with no dash.
+  ///
+  ///   target  must live as long as the callback
+  Option option(const std::string& name, OptionTarget target, const std::string& description);
+  /// An option without a value, which sets `target`, or clears it if "!" precedes its name.
+  void flag(const std::string& name, bool& target, const std::string& description);
+  /// What the command does; what it throws leaves CommandLine::run().
+  void callback(std::function<void()> run);
+
+  /// Whether the option of this name was given.
+  bool given(const std::string& option) const;
+  /// The command with the options that were given, as they would be typed.
+  std::string line() const;
+
+ private:
+  CLI::App* app_;
+};
+
+/// A program's commands.
+class CommandLine {
+ public:
+  CommandLine(const std::string& name, const std::string& description);
+  ~CommandLine();
+  /// Its outermost command.
+  Command command() const { return Command(*app_); }
+  /// Reads the arguments, then runs the callback of the subcommand that they name. Returns false
+  /// where they asked for help, which is printed instead. Throws Error{InvalidArgument} for
+  /// arguments that are none, and what callbacks throw.
+  bool run(int argc, const char* const* argv);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+};
+
+}  // namespace topograd::command

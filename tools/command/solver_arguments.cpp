@@ -1,0 +1,82 @@
+// Reading of SolverOptions from the command line.
+#include "command/solver_arguments.hpp"
+
+#include "command/output.hpp"
+
+#include <topograd/ir/error.hpp>
+#include <topograd/solver/plan_json.hpp>
+
+#include <charconv>
+#include <memory>
+
+namespace topograd::command {
+namespace {
+
+/// A number of instances, or "all". Throws Error{InvalidArgument}.
+std::uint64_t parse_cross_check(const std::string& text) {
+  if (text == "all") return kCrossCheckAll;
+  std::uint64_t count = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (code == std::errc() && end == text.data() + text.size()) return count;
+  throw Error(ErrorCode::InvalidArgument,
+              "expected --cross-check all or a number of instances, got \"" + text + "\"");
+}
+
+}  // namespace
+
+void add_place_options(Command app, SolverArguments& a) {
+  app.option("--backend", &a.backend, "cpu, vulkan (gpu) or automatic (auto)");
+  app.option("--precision", &a.precision, "f32, f64 or mixed");
+  app.option("--device", &a.device, "index or name of a Vulkan device");
+  app.option("--accumulate", &a.accumulate,
+             "gather_store, gather_recompute, atomic_float or atomic_cas");
+  app.option("--threads", &a.threads, "of the CPU backend; 0 = all");
+  app.flag("--deterministic", a.deterministic,
+           "choices from rules alone, and one place from the start");
+  app.option("--plan", &a.plan, "file with a plan record, whose choices are taken");
+  app.option("--plan-out", &a.plan_out, "file for the plan record, - for standard output");
+}
+
+void add_solve_options(Command app, SolverArguments& a) {
+  app.option("--max-iterations", &a.max_iterations, "accepted and rejected steps (100)");
+  app.option("--max-linear-iterations", &a.max_linear_iterations, "of CG in one step");
+  app.option("--forcing", &a.forcing,
+             "how exactly CG solves: constant, eisenstat_walker (as the gradient falls)");
+  app.option("--tolerance", &a.tolerance, "function, gradient and parameter tolerance at once");
+  app.option("--time-limit", &a.time_limit, "seconds");
+  app.option("--domain", &a.domain, "mathematical, guarded or strict");
+  app.option("--cross-check", &a.cross_check,
+             "instances of each topology to compare with the CPU at each accepted point, or all");
+  app.option("--method", &a.method,
+             "automatic (lm, or lbfgs where there are energies), lm, gn, dogleg, lbfgs, newton, "
+             "adam, adamw or sgd");
+  app.option("--linear", &a.linear, "automatic, pcg, cholesky, schur or dense");
+  app.option("--preconditioner", &a.preconditioner, "of pcg: automatic, block_jacobi or two_level");
+}
+
+SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
+  if (!a.backend.empty()) options.backend = parse_backend(a.backend);
+  if (!a.precision.empty()) options.precision = parse_solve_precision(a.precision);
+  if (!a.device.empty()) options.device = a.device;
+  if (!a.accumulate.empty()) options.accumulation = codegen::parse_accumulation(a.accumulate);
+  if (a.deterministic) options.deterministic = true;
+  if (!a.plan.empty())
+    options.plan = std::make_shared<const runtime::PlanRecord>(parse_plan(read_text(a.plan)));
+  if (!a.domain.empty()) options.domain = parse_domain_policy(a.domain);
+  if (!a.cross_check.empty()) options.cross_check = parse_cross_check(a.cross_check);
+  if (!a.method.empty()) options.method = parse_method(a.method);
+  if (!a.linear.empty()) options.linear_solver = parse_linear_solver(a.linear);
+  if (!a.preconditioner.empty()) options.preconditioner = parse_preconditioner(a.preconditioner);
+  if (a.max_iterations) options.max_iterations = *a.max_iterations;
+  if (a.max_linear_iterations) options.max_linear_iterations = *a.max_linear_iterations;
+  if (!a.forcing.empty()) options.forcing_sequence = parse_forcing_sequence(a.forcing);
+  if (a.threads) options.threads = *a.threads;
+  if (a.time_limit) options.time_limit_seconds = *a.time_limit;
+  if (a.tolerance) {
+    options.function_tolerance = options.gradient_tolerance = options.parameter_tolerance =
+        *a.tolerance;
+  }
+  return options;
+}
+
+}  // namespace topograd::command
