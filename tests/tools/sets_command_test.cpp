@@ -69,6 +69,17 @@ TEST(SetsCommand, MghFromThreeStarts) {
   EXPECT_EQ(far["start"], 100);
   EXPECT_EQ(far["termination"], "FAILURE");
   EXPECT_TRUE(far["cost"].is_null());
+  EXPECT_EQ(far["digits"], 0);
+  EXPECT_EQ(report["runs_without_cost"], 1);
+  double sum = 0;
+  for (const auto& run : report["runs"]) {
+    for (const char* key : {"name", "start", "cost", "digits", "iterations", "termination"})
+      EXPECT_TRUE(run.contains(key)) << run["name"] << " " << key;
+    EXPECT_EQ(run["solved"].get<bool>(), run["digits"].get<double>() >= 4) << run;
+    if (!run["cost"].is_null()) sum += run["cost"].get<double>();
+  }
+  EXPECT_NEAR(report["final_cost"].get<double>(), sum, 1e-12 * sum);
+  EXPECT_GT(report["initial_cost"].get<double>(), sum);
 }
 
 TEST(SetsCommand, LargeProblemsOfMgh) {

@@ -13,6 +13,7 @@ nlohmann::ordered_json finite_or_null(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
 }
 
+/// All of it but the costs.
 void add_summary(Summary& total, const Summary& s) {
   if (total.termination == Termination::CONVERGENCE) total.termination = s.termination;
   if (total.backend.empty()) {  // the runs so far did not get as far as that
@@ -23,8 +24,6 @@ void add_summary(Summary& total, const Summary& s) {
     total.linear_solver = s.linear_solver;
     total.linear_solver_note = s.linear_solver_note;
   }
-  total.initial_cost += s.initial_cost;
-  total.final_cost += s.final_cost;
   total.num_successful_steps += s.num_successful_steps;
   total.num_unsuccessful_steps += s.num_unsuccessful_steps;
   total.num_nonfinite_steps += s.num_nonfinite_steps;
@@ -39,10 +38,8 @@ void add_summary(Summary& total, const Summary& s) {
 }
 
 void print_row(const Run& run, const Summary& summary) {
-  char digits[24] = "";
-  if (run.digits) std::snprintf(digits, sizeof digits, "%5.2f digits  ", *run.digits);
-  std::printf("%-22s %3d  cost %.10e  %s%5d iterations  %s%s\n", run.name.c_str(), run.start,
-              summary.final_cost, digits, summary.num_iterations(),
+  std::printf("%-22s %3d  cost %.10e  %5.2f digits  %5d iterations  %s%s\n", run.name.c_str(),
+              run.start, summary.final_cost, run.digits, summary.num_iterations(),
               std::string(name(summary.termination)).c_str(), run.solved ? "" : "  NOT SOLVED");
   std::fflush(stdout);
 }
@@ -54,7 +51,7 @@ nlohmann::ordered_json to_json(const PeerRun& run) {
                                 {"linear_solver", peer.linear_solver},
                                 {"solved", run.solved},
                                 {"cost", finite_or_null(peer.final_cost)}};
-  if (run.digits) row["digits"] = *run.digits;
+  row["digits"] = run.digits;
   row["iterations"] = peer.iterations;
   row["termination"] = peer.termination;
   row["solve_s"] = peer.solve_s;
@@ -68,8 +65,15 @@ void SetReport::add(const Run& run, const Summary& summary, std::span<const doub
   if (count_ == 0) {
     total_ = summary;
     total_.iterations.clear();
+    total_.initial_cost = total_.final_cost = 0;
   } else {
     add_summary(total_, summary);
+  }
+  if (std::isfinite(summary.final_cost)) {
+    total_.initial_cost += summary.initial_cost;
+    total_.final_cost += summary.final_cost;
+  } else {
+    ++without_cost_;
   }
   total_.times.build_seconds += run.build_seconds;
   ++count_;
@@ -80,7 +84,7 @@ void SetReport::add(const Run& run, const Summary& summary, std::span<const doub
                                 {"start", run.start},
                                 {"solved", run.solved},
                                 {"cost", finite_or_null(summary.final_cost)}};
-  if (run.digits) row["digits"] = *run.digits;
+  row["digits"] = run.digits;
   row["iterations"] = summary.num_iterations();
   row["termination"] = name(summary.termination);
   row["message"] = summary.message;
@@ -109,6 +113,7 @@ nlohmann::ordered_json SetReport::json() const {
   auto report = nlohmann::ordered_json::parse(to_json(total));
   report.erase("history");
   report["solved"] = solved_;
+  report["runs_without_cost"] = without_cost_;
   report["runs"] = runs_;
   return report;
 }

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,7 +18,7 @@ namespace topograd::command {
 struct PeerRun {
   PeerReport report;
   bool solved = false;
-  std::optional<double> digits;
+  double digits = 0;
 };
 
 /// How one solve of a set went.
@@ -27,7 +26,7 @@ struct Run {
   std::string name;  ///< of the problem
   int start = 1;     ///< its number, or the factor of the standard start
   bool solved = false;
-  std::optional<double> digits;  ///< that agree with certified parameters
+  double digits = 0;  ///< that agree: certified parameters, or the minimum
   double build_seconds = 0;
   std::vector<PeerRun> peers;
 };
@@ -43,14 +42,16 @@ class SetReport {
   /// "35 of 36 runs solved; short: BoxBOD from start 1"; and how many a peer solved.
   std::string verdict() const;
   /// The keys of one solve's report as sums over the runs (termination: the first that is not
-  /// CONVERGENCE), without history; solved; and runs [{name, start, solved, cost, digits,
-  /// iterations, termination, message, linear_iterations, solve_s, parameters, peers}], a peer's
-  /// with name, version, linear_solver, solved, cost, digits, iterations, termination and solve_s.
+  /// CONVERGENCE; costs: of those that have one), without history; solved; runs_without_cost, of
+  /// those whose start is outside of what can be evaluated; and runs [{name, start, solved, cost,
+  /// digits, iterations, termination, message, linear_iterations, solve_s, parameters, peers}], a
+  /// peer's with name, version, linear_solver, solved, cost, digits, iterations, termination and
+  /// solve_s.
   nlohmann::ordered_json json() const;
 
  private:
   Summary total_;
-  int count_ = 0, solved_ = 0;
+  int count_ = 0, solved_ = 0, without_cost_ = 0;
   std::string short_;                 // the runs that were not solved
   std::map<std::string, int> peers_;  // runs that they solved
   nlohmann::ordered_json runs_ = nlohmann::ordered_json::array();

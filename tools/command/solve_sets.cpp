@@ -67,7 +67,7 @@ void solve_nist(const ProblemArguments& arguments, const Terms& terms, SetReport
           minimize_with_peers(terms.peers, nist->problem, terms.arguments, terms.options);
       const Summary summary = solve_or_fail(nist->problem, terms.options);
       run.digits = problems::matching_digits(nist->b, set.certified);
-      run.solved = *run.digits >= kDigits;
+      run.solved = run.digits >= kDigits;
       for (const PeerReport& peer : peers) {
         const double digits = problems::matching_digits(peer.x, set.certified);
         run.peers.push_back({peer, digits >= kDigits, digits});
@@ -75,6 +75,11 @@ void solve_nist(const ProblemArguments& arguments, const Terms& terms, SetReport
       report.add(run, summary, nist->b, terms.quiet);
     }
   }
+}
+
+void judge_mgh(Run& run, double cost, const std::vector<double>& minima) {
+  run.digits = problems::mgh_digits(cost, minima);
+  run.solved = problems::is_mgh_minimum(cost, minima);
 }
 
 void solve_mgh(const ProblemArguments& arguments, const Terms& terms, SetReport& report) {
@@ -86,9 +91,12 @@ void solve_mgh(const ProblemArguments& arguments, const Terms& terms, SetReport&
       const auto peers =
           minimize_with_peers(terms.peers, mgh->problem, terms.arguments, terms.options);
       const Summary summary = solve_or_fail(mgh->problem, terms.options);
-      run.solved = problems::is_mgh_minimum(summary.final_cost, row.minima);
-      for (const PeerReport& peer : peers)
-        run.peers.push_back({peer, problems::is_mgh_minimum(peer.final_cost, row.minima), {}});
+      judge_mgh(run, summary.final_cost, row.minima);
+      for (const PeerReport& peer : peers) {
+        const double cost = peer.final_cost;
+        run.peers.push_back({peer, problems::is_mgh_minimum(cost, row.minima),
+                             problems::mgh_digits(cost, row.minima)});
+      }
       report.add(run, summary, mgh->x, terms.quiet);
     }
   }
@@ -100,7 +108,7 @@ void solve_large_mgh(const ProblemArguments& arguments, const Terms& terms, SetR
     const std::unique_ptr<problems::Mgh> mgh = problems::large_mgh(name, *arguments.count);
     Run run{.name = name, .build_seconds = seconds_since(begin)};
     const Summary summary = solve_or_fail(mgh->problem, terms.options);
-    run.solved = problems::is_mgh_minimum(summary.final_cost, {0});
+    judge_mgh(run, summary.final_cost, {0});
     report.add(run, summary, mgh->x, terms.quiet);
   }
 }

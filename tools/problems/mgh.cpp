@@ -191,11 +191,20 @@ std::unique_ptr<Mgh> mgh(const MghProblem& row, double factor) {
   return out;
 }
 
+double mgh_digits(double cost, const std::vector<double>& minima) {
+  constexpr double kMost = 15;
+  double digits = 0;
+  for (const double minimum : minima) {
+    const double error = std::abs(2 * cost - minimum) / (minimum == 0 ? 1 : minimum);
+    // Written so that NaN counts as no digit.
+    if (error < 1) digits = std::max(digits, std::min(kMost, -std::log10(error)));
+  }
+  return digits;
+}
+
 bool is_mgh_minimum(double cost, const std::vector<double>& minima) {
-  constexpr double kTolerance = 1e-4;
-  return std::ranges::any_of(minima, [cost](double minimum) {
-    return std::abs(2 * cost - minimum) <= kTolerance * (minimum == 0 ? 1 : minimum);
-  });
+  constexpr double kDigits = 4;
+  return mgh_digits(cost, minima) >= kDigits;
 }
 
 }  // namespace topograd::problems

@@ -30,8 +30,10 @@ struct Mgh {
 ///   factor  of the standard start
 std::unique_ptr<Mgh> mgh(const MghProblem& row, double factor = 1);
 
-/// True if the cost ½ Σ r² is one of these sums of squares f: |2 cost − f| / f <= 10⁻⁴, or
-/// |2 cost| <= 10⁻⁴ where f = 0.
+/// Digits in which the cost ½ Σ r² agrees with the nearest of these sums of squares f:
+/// −log₁₀ (|2 cost − f| / f), without the division where f = 0; in 0 .. 15, 0 for NaN.
+double mgh_digits(double cost, const std::vector<double>& minima);
+/// Four of them: |2 cost − f| / f <= 10⁻⁴.
 bool is_mgh_minimum(double cost, const std::vector<double>& minima);
 
 }  // namespace topograd::problems
