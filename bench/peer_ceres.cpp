@@ -211,6 +211,7 @@ void run(const PeerInput& input, PeerReport& report) {
                    }) *
                    1e-6;
   if (input.minimize) return minimize(problem, input, report);
+  if (!input.evaluate) return;
   evaluate(problem, input, report);
   const ceres::Solver::Summary s = solve(problem, input.threads, kSteps, 1);
   report.residual_us = mean_us(s.residual_evaluation_time_in_seconds, s.num_residual_evaluations);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace topograd::test {
 namespace {
@@ -40,6 +41,46 @@ TEST(BenchCommand, EveryTimeHasItsShareOfTheCopyBandwidth) {
   EXPECT_EQ(report["residual_bytes"],
             springs * (2 * 4 + 8) + 4 * (4 + 2 * 8) + 8 * (3 * 1600 + springs + 12));
   EXPECT_TRUE(report["peers"].empty());
+}
+
+TEST(BenchCommand, EveryBenchmarkHasItsKeys) {
+  const std::string mesh = " --icosphere 1 --perturb 1e-3";
+  const struct {
+    std::string arguments;
+    std::vector<std::string> shares;  ///< keys of a time's share of the copy bandwidth, beside it
+    bool has_peer;                    ///< where Ceres was found
+  } rows[] = {{"springs --width 12", {"residual", "gradient", "jtjp", "step100"}, true},
+              {"springs --width 12 --shuffle 1", {"residual", "gradient", "jtjp", "step100"}, true},
+              {"arap" + mesh, {"residual", "gradient", "jtjp"}, true},
+              {"smooth" + mesh, {"residual", "gradient", "jtjp"}, true},
+              {"developable" + mesh, {"cost", "gradient", "hvp"}, false},
+              {"topologies --count 2", {"trace", "residual"}, false},
+              {"trace --count 2000", {}, true}};
+  const bool ceres = std::filesystem::exists(program_dir() / "topograd_peer_ceres.so");
+  for (const auto& row : rows) {
+    const nlohmann::json report = bench(row.arguments + " --backend cpu --samples 1");
+    ASSERT_FALSE(report.is_null()) << row.arguments;
+    EXPECT_GT(report["copy_gb_s"], 0.1) << row.arguments;
+    for (const std::string& time : row.shares) {
+      EXPECT_TRUE(report.contains(time + "_us") || report.contains(time + "_ms")) << time;
+      EXPECT_GT(report[time + "_share_of_copy"], 0) << row.arguments << " " << time;
+      EXPECT_EQ(report["share_of_copy"][time], report[time + "_share_of_copy"]) << row.arguments;
+    }
+    if (row.shares.empty()) {
+      EXPECT_GT(report["share_of_copy"], 0) << row.arguments;
+    }
+    ASSERT_EQ(report["peers"].size(), ceres && row.has_peer ? 1u : 0u) << row.arguments;
+    for (const nlohmann::json& peer : report["peers"]) {
+      EXPECT_EQ(peer["name"], "Ceres");
+      EXPECT_FALSE(peer["version"].get<std::string>().empty());
+      const char* time = row.shares.empty() ? "residuals_per_s" : "residual_us";
+      EXPECT_GT(peer[time], 0) << row.arguments;
+      if (!row.shares.empty()) {
+        EXPECT_GT(peer["copy_gb_s"], 0.1) << row.arguments;
+        EXPECT_GT(peer["share_of_copy"]["residual"], 0) << row.arguments;
+      }
+    }
+  }
 }
 
 TEST(BenchCommand, OnlyTheTimesThatAreAskedFor) {

@@ -29,7 +29,10 @@ struct Arguments {
 nlohmann::ordered_json run(const Arguments& a) {
   const ProblemArguments& problem = a.bench.problem;
   if (problem.name == "topologies")
-    return run_bench_topologies(a.count.value_or(kDefaultTopologies), a.seed, a.bench.solver);
+    return run_bench_topologies({.count = a.count.value_or(kDefaultTopologies),
+                                 .seed = a.seed,
+                                 .samples = a.bench.samples,
+                                 .solver = a.bench.solver});
   if (problem.name == "ops") {
     return run_bench_ops({.count = a.count,
                           .backend = a.bench.solver.backend,
@@ -44,7 +47,8 @@ nlohmann::ordered_json run(const Arguments& a) {
                             .shuffle = problem.shuffle,
                             .count = a.count,
                             .samples = a.bench.samples,
-                            .threads = a.bench.solver.threads.value_or(0)});
+                            .threads = a.bench.solver.threads.value_or(0),
+                            .peers = a.bench.peers});
   }
   return run_bench(a.bench);
 }

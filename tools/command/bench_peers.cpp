@@ -32,10 +32,12 @@ ordered_json to_json(const PeerReport& peer, int threads, const runtime::Traffic
   json["precision"] = "f64";
   json["build_s"] = peer.build_s;
   json["initial_cost"] = peer.initial_cost;
+  json["copy_gb_s"] = copy_rate * 1e-9;
   const auto add = [&](const std::string& name, double us, std::uint64_t bytes) {
     if (us <= 0) return;
     json[name + "_us"] = us;
-    json[name + "_share_of_copy"] = share_of_copy(static_cast<double>(bytes), us, copy_rate);
+    json["share_of_copy"][name] = json[name + "_share_of_copy"] =
+        share_of_copy(static_cast<double>(bytes), us, copy_rate);
   };
   add("residual", peer.residual_us, traffic.bytes(KernelKind::residual));
   add("jacobian", peer.jacobian_us, traffic.bytes(KernelKind::jacobian));

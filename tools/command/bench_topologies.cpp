@@ -1,6 +1,8 @@
 // Compile times of many topologies.
 #include "command/bench_topologies.hpp"
 
+#include "command/bench_times.hpp"
+
 #include <topograd/api/expression_values.hpp>
 #include <topograd/frontend/problem.hpp>
 #include <topograd/ir/random_program.hpp>
@@ -48,14 +50,37 @@ void add_trees(Problem& problem, const Parameters& x, const std::vector<ir::Prog
   }
 }
 
+void add_compile_times(nlohmann::ordered_json& report, const runtime::EngineStats& stats,
+                       double first_ms) {
+  report["plan_ms"] = stats.plan_seconds * 1e3;
+  report["glsl_ms"] = stats.glsl_ms;
+  report["spirv_ms"] = stats.spirv_ms;
+  // What is left of the first evaluation is the driver's work at the first dispatch.
+  report["pipeline_ms"] = stats.pipeline_ms + std::max(0.0, first_ms - stats.compile_wall_ms);
+  report["compile_wall_ms"] = stats.compile_wall_ms;
+  report["first_evaluation_ms"] = first_ms;
+  report["shaders_compiled"] = stats.shaders_compiled;
+  report["shader_cache_hits"] = stats.shader_cache_hits;
+}
+
+/// An evaluation that has been compiled, beside the copy bandwidth.
+void add_rates(nlohmann::ordered_json& report, runtime::Engine& engine, const runtime::Model& model,
+               codegen::Precision precision, int samples) {
+  constexpr runtime::KernelKind kKind = runtime::KernelKind::residual;
+  BenchTimes times(engine.copy_rate(), runtime::Traffic(model, precision), samples, {});
+  times.add(std::string(runtime::name(kKind)), engine.time(kKind, kWarmUps, samples),
+            times.traffic().bytes(kKind));
+  times.write(report);
+}
+
 }  // namespace
 
-nlohmann::ordered_json run_bench_topologies(std::uint64_t count, std::uint64_t seed,
-                                            const SolverArguments& arguments) {
+nlohmann::ordered_json run_bench_topologies(const TopologiesArguments& arguments) {
+  const std::uint64_t count = arguments.count;
   std::vector<ir::Program> trees;
   std::size_t nodes = 0;
   for (std::uint64_t k = 0; k < count; ++k) {
-    trees.push_back(tree(seed * 1'000'000 + k));
+    trees.push_back(tree(arguments.seed * 1'000'000 + k));
     nodes += trees.back().nodes.size();
   }
   std::vector<double> values = {0.3, 0.7, 1.1, 1.6, 2.2, 2.9};
@@ -68,7 +93,7 @@ nlohmann::ordered_json run_bench_topologies(std::uint64_t count, std::uint64_t s
   for (const ir::Program& program : trees) ir::canonicalize(program);
   const double canonicalise_ms = milliseconds_since(canonical);
 
-  const SolverOptions options = resolved(to_options(arguments));
+  const SolverOptions options = resolved(to_options(arguments.solver));
   const ProblemModel model = make_model("bench", problem);
   const Session session = open_session(model, options, false);
   runtime::Engine& engine = *session.engine;
@@ -77,7 +102,6 @@ nlohmann::ordered_json run_bench_topologies(std::uint64_t count, std::uint64_t s
   const auto first = std::chrono::steady_clock::now();
   engine.residuals(residuals);
   const double first_ms = milliseconds_since(first);
-  const runtime::EngineStats stats = engine.stats();
 
   nlohmann::ordered_json report;
   report["problem"] = "topologies";
@@ -89,16 +113,12 @@ nlohmann::ordered_json run_bench_topologies(std::uint64_t count, std::uint64_t s
   report["precision"] = name(options.precision);
   report["trace_ms"] = trace_ms;
   report["canonicalise_ms"] = canonicalise_ms;
-  report["plan_ms"] = stats.plan_seconds * 1e3;
-  report["glsl_ms"] = stats.glsl_ms;
-  report["spirv_ms"] = stats.spirv_ms;
-  // What is left of the first evaluation is the driver's work at the first dispatch.
-  report["pipeline_ms"] = stats.pipeline_ms + std::max(0.0, first_ms - stats.compile_wall_ms);
-  report["compile_wall_ms"] = stats.compile_wall_ms;
-  report["first_evaluation_ms"] = first_ms;
-  report["copy_gb_s"] = engine.copy_rate() * 1e-9;
-  report["shaders_compiled"] = stats.shaders_compiled;
-  report["shader_cache_hits"] = stats.shader_cache_hits;
+  add_compile_times(report, engine.stats(), first_ms);
+  add_rates(report, engine, model.model, options.precision, arguments.samples);
+  report["share_of_copy"]["trace"] = report["trace_share_of_copy"] =
+      share_of_copy(static_cast<double>(problem.bytes()), trace_ms * 1e3,
+                    report["copy_gb_s"].get<double>() * 1e9);
+  report["peers"] = nlohmann::ordered_json::array();
   return report;
 }
 

@@ -2,6 +2,7 @@
 #include "command/bench_trace.hpp"
 
 #include "command/bench_times.hpp"
+#include "command/peer_inputs.hpp"
 #include "problems/springs.hpp"
 
 #include <topograd/frontend/math.hpp>
@@ -28,6 +29,8 @@ using problems::Spring;
 using problems::SpringGrid;
 
 constexpr std::uint64_t kMostResiduals = 1'000'000'000;
+constexpr std::uint64_t kMostResidualsOfPeers = 4'000'000;
+constexpr int kPeerSamples = 3;
 
 SpringGrid make_grid(const TraceArguments& arguments) {
   if (!arguments.count) return problems::spring_grid(arguments.width, arguments.shuffle);
@@ -110,8 +113,36 @@ void trace_map(const TraceArguments& arguments, SpringGrid& grid, nlohmann::orde
                           {.indices = ends, .data = rest});
     seconds.push_back(seconds_since(start));
   }
-  report["map_residuals_per_s"] = static_cast<double>(rest.size()) / median(std::move(seconds));
+  const double middle = median(std::move(seconds));
+  report["map_s"] = middle;
+  report["map_residuals_per_s"] = static_cast<double>(rest.size()) / middle;
   report["map_threads"] = threads;
+}
+
+/// What others take to be given the same springs.
+nlohmann::ordered_json run_peers(const TraceArguments& arguments, const SpringGrid& grid) {
+  nlohmann::ordered_json peers = nlohmann::ordered_json::array();
+  const RunPeer ceres = open_ceres();
+  if (!arguments.peers || ceres == nullptr || grid.springs.size() > kMostResidualsOfPeers)
+    return peers;
+  PeerInput input = springs_input(grid);
+  input.evaluate = false;
+  std::vector<double> seconds;
+  PeerReport report;
+  for (int k = 0; k < std::min(arguments.samples, kPeerSamples); ++k) {
+    report = {};
+    ceres(input, report);
+    seconds.push_back(report.build_s);
+  }
+  const double middle = median(std::move(seconds));
+  peers.push_back({{"name", report.name},
+                   {"version", report.version},
+                   {"libraries", report.libraries},
+                   {"threads", 1},
+                   {"residuals", grid.springs.size()},
+                   {"trace_s", middle},
+                   {"residuals_per_s", static_cast<double>(grid.springs.size()) / middle}});
+  return peers;
 }
 
 }  // namespace
@@ -123,11 +154,15 @@ nlohmann::ordered_json run_bench_trace(const TraceArguments& arguments) {
   trace_values(arguments, grid, report);
   trace_map(arguments, grid, report);
   const double rate = runtime::cpu::copy_rate(1);
-  const double stored =
-      report["residuals"].get<double>() * (report["bytes_per_residual"].get<double>() +
-                                           report["column_bytes_per_residual"].get<double>());
+  const double stored = report["bytes_per_residual"].get<double>() +
+                        report["column_bytes_per_residual"].get<double>();
+  const auto share = [&](const char* residuals_per_s) {
+    return share_of_copy(stored * report.value(residuals_per_s, 0.0), 1e6, rate);
+  };
   report["copy_gb_s"] = rate * 1e-9;
-  report["share_of_copy"] = share_of_copy(stored, report["trace_s"].get<double>() * 1e6, rate);
+  report["share_of_copy"] = share("residuals_per_s");
+  report["map_share_of_copy"] = share("map_residuals_per_s");
+  report["peers"] = run_peers(arguments, grid);
   return report;
 }
 

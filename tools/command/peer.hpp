@@ -58,6 +58,7 @@ struct PeerInput {
   std::vector<PeerTerm> terms;
   PeerFunctions functions;
   int threads = 1;
+  bool evaluate = true;   ///< time evaluations; otherwise only what making the problem takes
   bool step = true;       ///< time a step too
   bool minimize = false;  ///< from x to the end, instead of timing evaluations
   PeerSolve solve;

@@ -4,7 +4,6 @@
 #include "problems/arap.hpp"
 #include "problems/bundle.hpp"
 #include "problems/smooth.hpp"
-#include "problems/springs.hpp"
 
 #include <topograd/ir/platform.hpp>
 
@@ -19,20 +18,6 @@ void add_target(PeerTerm& targets, std::uint32_t block, double weight,
                 const std::array<double, 3>& c) {
   targets.blocks.push_back(block);
   targets.numbers.insert(targets.numbers.end(), {weight, c[0], c[1], c[2]});
-}
-
-PeerInput springs_input(const ProblemArguments& arguments) {
-  problems::SpringGrid grid = problems::spring_grid(arguments.width, arguments.shuffle);
-  PeerTerm springs{PeerTerm::Kind::spring, {}, {}}, anchors{PeerTerm::Kind::target, {}, {}};
-  for (const problems::Spring& s : grid.springs) {
-    if (s.b == problems::Spring::kAnchor) {
-      add_target(anchors, s.a, 1, s.target);
-    } else {
-      springs.blocks.insert(springs.blocks.end(), {s.a, s.b});
-      springs.numbers.push_back(s.rest);
-    }
-  }
-  return {std::move(grid.x), {std::move(springs), std::move(anchors)}};
 }
 
 PeerInput arap_input(const problems::TriangleMesh& mesh) {
@@ -75,8 +60,22 @@ PeerInput bundle_input(const problems::BundleOptions& options) {
 
 }  // namespace
 
+PeerInput springs_input(const problems::SpringGrid& grid) {
+  PeerTerm springs{PeerTerm::Kind::spring, {}, {}}, anchors{PeerTerm::Kind::target, {}, {}};
+  for (const problems::Spring& s : grid.springs) {
+    if (s.b == problems::Spring::kAnchor) {
+      add_target(anchors, s.a, 1, s.target);
+    } else {
+      springs.blocks.insert(springs.blocks.end(), {s.a, s.b});
+      springs.numbers.push_back(s.rest);
+    }
+  }
+  return {grid.x, {std::move(springs), std::move(anchors)}};
+}
+
 std::optional<PeerInput> peer_input(const ProblemArguments& arguments) {
-  if (arguments.name == "springs") return springs_input(arguments);
+  if (arguments.name == "springs")
+    return springs_input(problems::spring_grid(arguments.width, arguments.shuffle));
   if (arguments.name == "arap") return arap_input(read_problem_mesh(arguments));
   if (arguments.name == "smooth") return smooth_input(read_problem_mesh(arguments));
   if (arguments.name == "bundle") return bundle_input(arguments.bundle);

@@ -4,6 +4,7 @@
 #include "command/named_problem.hpp"
 #include "command/peer.hpp"
 #include "command/solver_arguments.hpp"
+#include "problems/springs.hpp"
 
 #include <optional>
 
@@ -12,6 +13,8 @@ namespace topograd::command {
 /// springs, arap, smooth and bundle as numbers, from the same start; nothing for other problems.
 /// Throws what making the problem throws.
 std::optional<PeerInput> peer_input(const ProblemArguments& arguments);
+/// Springs and anchors of a grid.
+PeerInput springs_input(const problems::SpringGrid& grid);
 
 /// Ceres, where it was found when this program was built; null otherwise.
 RunPeer open_ceres();
