@@ -140,7 +140,7 @@ class Device {
   const DeviceOptions& options() const;
   bool lost() const;
 
-  /// Takes a buffer from the pool.
+  /// Takes a buffer from the pool. Memory of buffers that are gone waits there for two seconds.
   ///
   ///   size  bytes, > 0
   ///

@@ -9,6 +9,8 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::uint64_t kGranule = 256;  // bytes; no driver aligns storage buffers further
 // Blocks are this share of what there is of their kind, so that the last one's rest is little of
 // it.
@@ -130,6 +132,7 @@ std::shared_ptr<BufferState> MemoryPools::take(std::uint64_t size, MemoryKind ki
       std::min(size_class(size), std::max(size, bound / kGranule * kGranule));
   auto state = std::make_shared<BufferState>();
   const std::lock_guard lock(mutex_);
+  trim_idle();
   state->slot = acquire({size, rounded, kind, name});
   Block& block = *state->slot.block;
   ++block.live;
@@ -165,7 +168,7 @@ Slot MemoryPools::acquire(const Request& request) {
   } catch (const Error& error) {
     if (!is_out_of_memory(error)) throw;
   }
-  trim_locked();
+  trim_locked(Clock::time_point::max());
   try {
     return make(request.rounded, request.kind);
   } catch (const Error& error) {
@@ -176,7 +179,7 @@ Slot MemoryPools::acquire(const Request& request) {
 
 void MemoryPools::give(BufferState& state) noexcept {
   const std::lock_guard lock(mutex_);
-  --state.slot.block->live;
+  if (--state.slot.block->live == 0) state.slot.block->empty_since = Clock::now();
   ++statistics_.frees;
   statistics_.bytes_in_use -= state.size;
   statistics_.bytes_padding -= state.slot.size - state.size;
@@ -271,26 +274,37 @@ void MemoryPools::check_budget(std::uint64_t size, std::uint32_t heap) const {
 
 void MemoryPools::trim() {
   const std::lock_guard lock(mutex_);
-  trim_locked();
+  trim_locked(Clock::time_point::max());
 }
 
-void MemoryPools::trim_locked() {
+void MemoryPools::trim_idle() {
+  const Clock::time_point now = Clock::now();
+  if (now < next_look_) return;
+  next_look_ = now + kIdle / 4;
+  trim_locked(now - kIdle);
+}
+
+void MemoryPools::trim_locked(Clock::time_point empty_before) {
+  const auto goes = [&](const Block& block) {
+    return block.live == 0 && block.empty_since <= empty_before;
+  };
   for (std::size_t kind = 0; kind < free_.size(); ++kind) {
     for (auto& [size, slots] : free_[kind]) {
-      std::erase_if(slots, [](const Slot& slot) { return slot.block->live == 0; });
+      std::erase_if(slots, [&](const Slot& slot) { return goes(*slot.block); });
     }
     std::erase_if(free_[kind], [](const auto& entry) { return entry.second.empty(); });
     for (const Block& block : blocks_[kind]) {
-      if (block.live > 0) continue;
+      if (!goes(block)) continue;
       statistics_.bytes_reserved -= block.size;
       reserved_[block.heap] -= block.size;
     }
-    blocks_[kind].remove_if([](const Block& block) { return block.live == 0; });
+    blocks_[kind].remove_if(goes);
   }
 }
 
-MemoryStatistics MemoryPools::statistics() const {
+MemoryStatistics MemoryPools::statistics() {
   const std::lock_guard lock(mutex_);
+  trim_idle();
   return statistics_;
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <list>
 #include <map>
@@ -20,8 +21,9 @@ struct Block {
   vk::raii::DeviceMemory memory{nullptr};
   std::uint32_t heap = 0;
   std::uint64_t size = 0;
-  std::uint64_t used = 0;  ///< bytes cut off so far
-  std::uint32_t live = 0;  ///< slots that buffers hold
+  std::uint64_t used = 0;                               ///< bytes cut off so far
+  std::uint32_t live = 0;                               ///< slots that buffers hold
+  std::chrono::steady_clock::time_point empty_since{};  ///< while live is 0
   std::byte* mapped = nullptr;
 };
 
@@ -57,8 +59,12 @@ struct BufferState {
 /// little is lost to rounding.
 std::uint64_t size_class(std::uint64_t size);
 
+/// Free slots wait for the next buffer of their size. Blocks that nobody has used for kIdle go back
+/// to the driver, when buffers are next taken or figures asked for.
 class MemoryPools {
  public:
+  static constexpr std::chrono::seconds kIdle{2};
+
   explicit MemoryPools(Core& core) : core_(core) {}
 
   /// Chooses the memory types; once, when the device exists.
@@ -66,7 +72,7 @@ class MemoryPools {
   std::shared_ptr<BufferState> take(std::uint64_t size, MemoryKind kind, std::string_view name);
   void give(BufferState& state) noexcept;
   void trim();
-  MemoryStatistics statistics() const;
+  MemoryStatistics statistics();
   std::map<std::string, std::uint64_t> bytes_by_name() const;
 
  private:
@@ -91,7 +97,8 @@ class MemoryPools {
   std::list<Block>::iterator find_block(const vk::MemoryRequirements& needs, MemoryKind kind);
   std::list<Block>::iterator allocate(std::uint64_t size, MemoryKind kind);
   void check_budget(std::uint64_t size, std::uint32_t heap) const;
-  void trim_locked();
+  void trim_locked(std::chrono::steady_clock::time_point empty_before);
+  void trim_idle();
   std::string figures(const Request& request) const;
 
   Core& core_;
@@ -101,6 +108,7 @@ class MemoryPools {
   std::array<FreeList, 3> free_;
   std::array<std::uint64_t, VK_MAX_MEMORY_HEAPS> reserved_{};  ///< bytes of each heap
   MemoryStatistics statistics_;
+  std::chrono::steady_clock::time_point next_look_{};  ///< for idle blocks
   std::map<std::string, std::uint64_t> bytes_by_name_;
 };
 

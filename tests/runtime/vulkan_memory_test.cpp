@@ -1,6 +1,7 @@
 // Size classes, pools, staging and lifetimes of buffers.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -56,6 +57,18 @@ TEST_F(VulkanMemory, CountsWhatIsInUseAndGivesBackWhatIsNot) {
   own->trim();
   EXPECT_EQ(own->memory().bytes_in_use, 0u);
   EXPECT_EQ(own->memory().bytes_reserved, 0u);
+}
+
+TEST_F(VulkanMemory, WhatNobodyUsesGoesBackAfterSomeSeconds) {
+  const auto own = require_device({.timeout_seconds = 57});
+  const Buffer used = own->buffer(std::uint64_t{8} << 20);
+  { const Buffer idle = own->buffer(std::uint64_t{100} << 20); }
+  EXPECT_GE(own->memory().bytes_reserved, std::uint64_t{108} << 20);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2600));
+  const Buffer next = own->buffer(1000);
+  const MemoryStatistics now = own->memory();
+  EXPECT_GE(now.bytes_reserved, std::uint64_t{8} << 20);
+  EXPECT_LT(now.bytes_reserved, std::uint64_t{16} << 20);
 }
 
 TEST_F(VulkanMemory, ReservesLittleMoreThanItGives) {
