@@ -86,6 +86,9 @@ std::string_view name(VectorOp op) {
     case VectorOp::max_partials: return "max_partials";
     case VectorOp::point_norms: return "point_norms";
     case VectorOp::trial_point: return "trial_point";
+    case VectorOp::choose_length: return "choose_length";
+    case VectorOp::take_step: return "take_step";
+    case VectorOp::open_gate: return "open_gate";
     case VectorOp::bounded_norms: return "bounded_norms";
     case VectorOp::bounded_trial: return "bounded_trial";
     case VectorOp::expand: return "expand";
@@ -154,6 +157,16 @@ std::string_view name(Scalar scalar) {
     case Scalar::previous_rz: return "previous_rz";
     case Scalar::alpha: return "alpha";
     case Scalar::pending: return "pending";
+    case Scalar::min_gain: return "min_gain";
+    case Scalar::min_decrease: return "min_decrease";
+    case Scalar::least_gain: return "least_gain";
+    case Scalar::least_change: return "least_change";
+    case Scalar::longest: return "longest";
+    case Scalar::length: return "length";
+    case Scalar::is_rescaled: return "is_rescaled";
+    case Scalar::rescaled_cost: return "rescaled_cost";
+    case Scalar::goes_back: return "goes_back";
+    case Scalar::verdict: return "verdict";
     case Scalar::user: return "user";
   }
   return "";
@@ -171,9 +184,10 @@ KernelSource generate(const VectorKernelRequest& request) {
   check(request);
   Shader shader;
   VectorText body(request, shader);
-  const bool known = write_plain(body) || write_box(body) || write_charts(body) ||
-                     write_first_order(body) || write_coarse(body) || write_schur(body) ||
-                     write_precondition(body) || write_conjugate_gradients(body);
+  const bool known = write_plain(body) || write_steps(body) || write_box(body) ||
+                     write_charts(body) || write_first_order(body) || write_coarse(body) ||
+                     write_schur(body) || write_precondition(body) ||
+                     write_conjugate_gradients(body);
   if (!known) {
     refuse(request, "expected an op of the table");
   }

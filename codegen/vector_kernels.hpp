@@ -42,9 +42,20 @@ enum class Scalar : std::uint32_t {
   previous_rz,  ///< r·z of the direction before
   alpha,        ///< of the last update that left its step for later
   pending,      ///< step += pending p is left to do, p being that update's
-  user,         ///< this place and those after it are free: seven are taken at once at most
+  // set by the host, where the device takes the step itself
+  min_gain,       ///< the step is refused at this gain, the cost's decrease over the model's
+  min_decrease,   ///< Armijo's constant: more has to be decided where the cost falls less; 0: no
+  least_gain,     ///< steps of gains above it may get another length
+  least_change,   ///< that differs from 1 by so much at least
+  longest,        ///< and is so long at most
+  length,         ///< of the step at the trial point, over that of δ
+  is_rescaled,    ///< 1: the length is not 1, 0: it is
+  rescaled_cost,  ///< at the point of that length
+  goes_back,      ///< 1: the trial point goes back to the full step, 0: it stays
+  verdict,        ///< Verdict
+  user,           ///< this place and those after it are free: seven are taken at once at most
 };
-inline constexpr std::uint32_t kScalarCount = 33;
+inline constexpr std::uint32_t kScalarCount = 43;
 static_assert(static_cast<std::uint32_t>(Scalar::user) + 7 <= kScalarCount);
 std::string_view name(Scalar scalar);
 constexpr std::uint32_t slot(Scalar scalar) { return static_cast<std::uint32_t>(scalar); }
@@ -54,6 +65,13 @@ enum class SolverState : std::uint32_t {
   converged,  ///< r·r, or r·z, <= threshold
   breakdown,  ///< p·q or r·z was not positive and finite
   limit,      ///< max_iterations are done
+};
+
+/// What a device makes of a trial point.
+enum class Verdict : std::int32_t {
+  undecided = -1,  ///< the solver has not finished, or the cost falls too little
+  refused,
+  accepted
 };
 
 /// A scalar buffer before anything has run: constants set, state `limit`, the rest 0.
@@ -84,6 +102,12 @@ enum class VectorOp {
   // reports
   point_norms,  ///< gradient = 0 where fixed; partials: Σ g², Σ x² (first_operand), max |g|
   trial_point,  ///< result = first_operand + step; partials: model decrease, Σ step²
+  // taking steps; one workgroup, but for open_gate. Costs, model_decrease and slope are scalars
+  choose_length,  ///< length, is_rescaled: where a parabola through point, slope and trial has its
+                  ///< minimum
+  take_step,      ///< verdict, goes_back; trial_cost, model_decrease and length of the better
+                  ///< of the two lengths
+  open_gate,      ///< outputs = starts where scalars[a] > 0, else 0; u32
   // within a box [lower_bounds, upper_bounds], which Π projects on
   bounded_norms,  ///< as point_norms, with v = x − Π(x − g) in the place of g in its sums; held =
                   ///< fixed, or on a bound that −g points out of; gradient = 0 where held

@@ -71,6 +71,8 @@ class VectorText {
 
 /// Writes the body of a plain op or report; false if the op is not one of these.
 bool write_plain(VectorText& out);
+/// Writes the body of an op that takes steps; false if the op is not one of these.
+bool write_steps(VectorText& out);
 /// Writes the body of an op of steps within a box; false if the op is not one of these.
 bool write_box(VectorText& out);
 /// Writes the body of an op of the two-level preconditioner; false if the op is not one of these.

@@ -49,6 +49,20 @@ struct PointReport {
   double x_norm = 0;             ///< ‖x‖ over free scalars
 };
 
+/// When a trial step becomes the current point, and of which length it is then.
+struct StepRule {
+  /// Cost's decrease over the model's, above which a step is accepted.
+  double min_gain = 1e-3;
+  /// Armijo's constant: a step is left to the caller where the cost does not fall by so much of
+  /// StepReport::slope; 0: every step is decided.
+  double min_decrease = 0;
+  /// Where the gain is far from 1, another length is tried, and the better one of the two is kept:
+  /// 1 / (2 − gain) up to `longest`, for gains above `least_gain`, where it differs from 1 by
+  /// `least_change`.
+  bool rescales = true;
+  double least_gain = -1, least_change = 0.2, longest = 2;
+};
+
 struct StepRequest {
   double lambda = 0;           ///< 1 / radius: damping λ D with D = clamped diagonal of JᵀJ
   double min_diagonal = 1e-6;  ///< clamps of the diagonal, in the scaled space
@@ -58,6 +72,8 @@ struct StepRequest {
   bool jacobi_scaling = true;
   double linear_tolerance = 1e-5;  ///< ‖residual of the normal equations‖ / ‖g‖ at which CG stops
   int max_linear_iterations = 500;
+  /// An engine that can may follow it, and set StepReport::accepted.
+  std::optional<StepRule> rule;
 };
 
 struct StepReport {
@@ -69,6 +85,10 @@ struct StepReport {
   double slope = 0;             ///< within a box: g·δ, of the step before it was projected
   int linear_iterations = 0;
   double linear_seconds = 0;  ///< part of the call that solved the linear system, wall time
+  /// Set where the engine followed StepRequest::rule: the report is that of the length that was
+  /// kept. Where it was accepted, accept() and linearize() are called all the same, and tell what
+  /// is known.
+  std::optional<bool> accepted;
 };
 
 /// Bytes that are held for one use.

@@ -27,6 +27,8 @@ class Inspector {
   void check_domains(const runtime::Engine& engine, std::span<const double> x,
                      const char* where) const;
   void check_point(runtime::Engine& engine, const char* where) const;
+  /// check_trial() does something.
+  bool looks_at_trials() const { return options_.domain == DomainPolicy::strict; }
   /// The same at the trial point of the last try_step().
   void check_trial(runtime::Engine& engine) const;
 

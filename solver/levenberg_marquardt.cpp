@@ -17,9 +17,6 @@ using runtime::StepReport;
 // Damping at the level of rounding: a Gauss–Newton step that a singular block cannot break.
 double undamped_lambda(Precision precision) { return precision == Precision::f32 ? 1e-7 : 1e-15; }
 
-// Steps between these gains are long enough; below the least one damping turns them as well.
-constexpr double kLeastRescaledGain = -1, kLeastChange = 0.2, kLongestStep = 2;
-
 bool finite(const runtime::PointReport& point) {
   return std::isfinite(point.cost) && std::isfinite(point.gradient_max_norm);
 }
@@ -73,19 +70,28 @@ void Minimizer::linearize(runtime::Engine& engine, StepSolver& solver) {
   first_trial_ = true;
 }
 
-runtime::StepRequest Minimizer::request() const {
+std::optional<runtime::StepRule> Minimizer::rule(const runtime::Engine& engine,
+                                                 const StepSolver& solver) const {
+  if (options_.use_nonmonotonic_steps || inspector_.looks_at_trials()) return std::nullopt;
+  return runtime::StepRule{.min_gain = options_.min_relative_decrease,
+                           .rescales = options_.rescale_steps && solver.can_rescale(engine)};
+}
+
+runtime::StepRequest Minimizer::request(const runtime::Engine& engine,
+                                        const StepSolver& solver) const {
   return {.lambda = undamped_ ? undamped_lambda(options_.precision) : 1 / region_.radius(),
           .min_diagonal = options_.min_lm_diagonal,
           .max_diagonal = options_.max_lm_diagonal,
           .jacobi_scaling = options_.jacobi_scaling,
           .linear_tolerance = forcing_.tolerance(),
-          .max_linear_iterations = options_.max_linear_iterations};
+          .max_linear_iterations = options_.max_linear_iterations,
+          .rule = rule(engine, solver)};
 }
 
 void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
   const double begin = control_.elapsed();
-  StepReport report = solver.try_step(engine, request());
-  rescale(engine, solver, report);
+  StepReport report = solver.try_step(engine, request(engine, solver));
+  if (!report.accepted) rescale(engine, solver, report);
   if (std::isfinite(report.model_decrease)) inspector_.check_trial(engine);
   summary_.times.linear_solver_seconds += report.linear_seconds;
   summary_.times.evaluation_seconds +=
@@ -107,7 +113,8 @@ void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
                                       ? gain_.ratio(report.trial_cost, report.model_decrease)
                                       : iteration.cost_change / report.model_decrease;
   }
-  if (iteration.relative_decrease > options_.min_relative_decrease) {
+  // An engine's verdict stands: it rounds in its own way.
+  if (report.accepted.value_or(iteration.relative_decrease > options_.min_relative_decrease)) {
     take(engine, solver, report, iteration);
   } else {
     refuse(report, iteration);
@@ -122,12 +129,13 @@ void Minimizer::rescale(runtime::Engine& engine, StepSolver& solver, StepReport&
   if (!options_.rescale_steps || options_.use_nonmonotonic_steps || !solver.can_rescale(engine)) {
     return;
   }
+  const runtime::StepRule rule;
   const double gain = (point_.cost - report.trial_cost) / report.model_decrease;
-  if (!(report.model_decrease > 0) || !(gain > kLeastRescaledGain)) return;
+  if (!(report.model_decrease > 0) || !(gain > rule.least_gain)) return;
   const double lowest =
       parabola_minimiser(-2 * report.model_decrease, 1, report.trial_cost - point_.cost);
-  const double length = std::isnan(lowest) ? kLongestStep : std::min(lowest, kLongestStep);
-  if (std::abs(length - 1) < kLeastChange) return;
+  const double length = std::isnan(lowest) ? rule.longest : std::min(lowest, rule.longest);
+  if (std::abs(length - 1) < rule.least_change) return;
   const StepReport other = solver.rescale(engine, length);
   if (other.trial_cost < report.trial_cost) {
     if (length < 1) report.model_decrease *= length * (2 - length);

@@ -12,6 +12,7 @@
 #include <topograd/solver/summary.hpp>
 #include <topograd/solver/trust_region.hpp>
 
+#include <optional>
 #include <vector>
 
 namespace topograd {
@@ -48,7 +49,10 @@ class Minimizer {
   void linearize(runtime::Engine& engine, StepSolver& solver);
   void keep_best(runtime::Engine& engine, double trial_cost);
   void return_to_best(runtime::Engine& engine);
-  runtime::StepRequest request() const;
+  runtime::StepRequest request(const runtime::Engine& engine, const StepSolver& solver) const;
+  /// Without one, steps are judged here: by what the engine does not know of.
+  std::optional<runtime::StepRule> rule(const runtime::Engine& engine,
+                                        const StepSolver& solver) const;
   void check_bounds();
   void check_accepted(const IterationSummary& iteration, double x_norm);
   void finish(Termination termination, std::string message);

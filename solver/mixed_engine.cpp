@@ -92,7 +92,9 @@ std::vector<std::uint8_t> MixedEngine::held() const {
 
 runtime::StepReport MixedEngine::try_step(const runtime::StepRequest& request) {
   follow();
-  const runtime::StepReport solved = narrow_->try_step(request);
+  runtime::StepRequest narrow = request;
+  narrow.rule.reset();  // its costs are not those that decide
+  const runtime::StepReport solved = narrow_->try_step(narrow);
   narrow_->last_step(delta_);
   runtime::StepReport report = wide_->try_step(std::span<const double>(delta_));
   report.model_decrease = solved.model_decrease;

@@ -109,7 +109,9 @@ class FollowingEngine final : public runtime::ForwardingEngine, public runtime::
   StepReport try_step(const StepRequest& request) override {
     runtime::Engine& engine = settled();
     if (!std::exchange(linear_, true)) engine.linearize();
-    return settle_trial(engine.try_step(request));
+    StepRequest trial = request;
+    trial.rule.reset();  // the branches of a trial are settled before it is judged
+    return settle_trial(engine.try_step(trial));
   }
   StepReport try_step(std::span<const double> delta) override {
     return settle_trial(settled().try_step(delta));

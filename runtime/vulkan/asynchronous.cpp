@@ -89,6 +89,7 @@ std::unique_ptr<Pending> VulkanEngine::begin(KernelKind kind, std::span<const do
   if (!slot) slot = std::make_unique<Slot>();
   if (slot->owner != nullptr) slot->owner->finish();
   write_vector(x_, x);
+  taken_.reset();
   if (!p.empty()) write_vector(direction_, p);
   evaluate(std::string(name(kind)) + "_" + std::to_string(turn),
            [&](CommandList& list) { record_slot(list, kind, *slot); });

@@ -239,7 +239,8 @@ void VulkanEngine::prepare_coarse_lists() {
   });
 }
 
-void VulkanEngine::precondition_coarse() {
+std::vector<const Recorded*> VulkanEngine::precondition_coarse() {
+  std::vector<const Recorded*> lists;
   const auto here = [&] {
     std::vector<double> x(model_.scalars);
     read_numbers(context_, x_, x);
@@ -248,16 +249,15 @@ void VulkanEngine::precondition_coarse() {
   if (coarse_.control.due(model_, here)) {
     if (!coarse_fits(coarse_.control.plan())) {
       coarse_.control.failed("a coarse space does not fit the range of a storage buffer");
-      return;
+      return lists;
     }
     if (coarse_.version != coarse_.control.plan_version()) make_coarse_buffers();
     prepare_coarse_lists();
-    std::vector<const Recorded*> lists;
     for (const Recorded& list : coarse_.build) lists.push_back(&list);
-    submit(lists);
     coarse_.control.built();
   }
   if (coarse_.control.in_use()) prepare_coarse_lists();
+  return lists;
 }
 
 }  // namespace topograd::runtime::vulkan

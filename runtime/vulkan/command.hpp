@@ -74,6 +74,14 @@ class CommandList {
                          std::span<const std::byte> push, const Buffer& counts,
                          std::uint64_t offset);
 
+  /// Dispatches from here to close_gate() read their workgroups from `counts` when they run, three
+  /// uint32 for each of them in order; 0 of them is none. Nothing but dispatches and barriers is
+  /// recorded in between. Without `counts` nothing is recorded, but their workgroups are noted.
+  void open_gate(const Buffer* counts);
+  /// The workgroups that they were recorded with.
+  std::vector<Groups> close_gate();
+  bool gated() const;
+
   /// Orders all earlier dispatches, copies and fills before all later ones, with their memory.
   void barrier();
 

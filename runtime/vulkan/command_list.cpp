@@ -176,6 +176,13 @@ void CommandList::dispatch(const Kernel& kernel, std::span<const Binding> bindin
                            std::span<const std::byte> push, Groups groups) {
   ListState& list = recording(state_, "dispatch");
   if (kernel) check_groups(list, kernel.state(), groups);
+  if (list.gated) {
+    const std::uint64_t offset = list.gate_groups.size() * sizeof(vk::DispatchIndirectCommand);
+    list.gate_groups.push_back(groups);
+    if (list.gate_counts != nullptr)
+      dispatch_indirect(kernel, bindings, push, *list.gate_counts, offset);
+    return;
+  }
   bind(list, kernel, bindings, push);
   list.commands.dispatch(groups.x, groups.y, groups.z);
   ++list.dispatches;
@@ -196,11 +203,33 @@ void CommandList::dispatch_indirect(const Kernel& kernel, std::span<const Bindin
   ++list.dispatches;
 }
 
-void CommandList::barrier() { record_barrier(recording(state_, "barrier").commands); }
+void CommandList::open_gate(const Buffer* counts) {
+  ListState& list = recording(state_, "open_gate");
+  if (list.gated) refuse(list, "open_gate before close_gate of another one");
+  list.gated = true;
+  list.gate_counts = counts;
+  list.gate_groups.clear();
+}
+
+std::vector<Groups> CommandList::close_gate() {
+  ListState& list = recording(state_, "close_gate");
+  if (!list.gated) refuse(list, "close_gate without open_gate");
+  list.gated = false;
+  return std::move(list.gate_groups);
+}
+
+bool CommandList::gated() const { return state_ && state_->gated; }
+
+void CommandList::barrier() {
+  ListState& list = recording(state_, "barrier");
+  if (list.gated && list.gate_counts == nullptr) return;
+  record_barrier(list.commands);
+}
 
 void CommandList::copy(const Buffer& source, std::uint64_t source_offset, const Buffer& target,
                        std::uint64_t target_offset, std::uint64_t size) {
   ListState& list = recording(state_, "copy");
+  if (list.gated) refuse(list, "copy: expected a dispatch behind a gate");
   const BufferState& from = use(list, "copy", &source);
   const BufferState& to = use(list, "copy", &target);
   check_range("copy", from, source_offset, size);
@@ -225,6 +254,7 @@ void CommandList::copy(const Buffer& source, std::uint64_t source_offset, const 
 void CommandList::fill(const Buffer& target, std::uint64_t offset, std::uint64_t size,
                        std::uint32_t value) {
   ListState& list = recording(state_, "fill");
+  if (list.gated) refuse(list, "fill: expected a dispatch behind a gate");
   const BufferState& buffer = use(list, "fill", &target);
   check_range("fill", buffer, offset, size);
   if (offset % 4 != 0 || size % 4 != 0) {

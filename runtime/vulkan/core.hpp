@@ -81,6 +81,9 @@ struct ListState {
   const KernelState* bound_kernel = nullptr;
   vk::DescriptorSet bound_set;
   int open_labels = 0;
+  bool gated = false;
+  const Buffer* gate_counts = nullptr;  ///< while gated; null: workgroups are noted alone
+  std::vector<Groups> gate_groups;      ///< of the dispatches since the gate was opened
   bool ended = false;
   std::uint64_t dispatches = 0;
   std::uint64_t first_runs = 0;  ///< of kernels that no list had recorded before

@@ -70,6 +70,9 @@ void VulkanEngine::forget_lists() {
                              &rescaled_list_, &accept_list_}) {
     *recorded = Recorded{};
   }
+  for (Recorded& recorded : accept_and_stage_lists_) recorded = {};
+  taking_ = {};
+  taken_.reset();
   coarse_.forget_lists();
   schur_.forget_lists();
   staging_ = {};
@@ -199,6 +202,7 @@ void VulkanEngine::refresh(const Model& model) {
                          model.lower.empty() != source_.lower.empty() ||
                          !same_charts(model.charts.get(), source_.charts.get());
   const bool uniforms = model.uniforms != source_.uniforms;
+  taken_.reset();
   source_ = model;
   if (rebuild || constants) return same_unknowns ? this->rebuild() : build();
   bool data_changed = false;
@@ -224,8 +228,8 @@ void VulkanEngine::refresh(const Model& model) {
   if (uniforms) write_numbers(context_, uniforms_, model_.uniforms);
 }
 
-VulkanEngine::Recorded VulkanEngine::make_list(std::string_view name,
-                                               const std::function<void(CommandList&)>& record) {
+Recorded VulkanEngine::make_list(std::string_view name,
+                                 const std::function<void(CommandList&)>& record) {
   Recorded recorded{context_.device->command_list(name)};
   const std::uint64_t before = term_dispatches();
   record(recorded.list);
@@ -254,8 +258,8 @@ void VulkanEngine::run_once(std::string_view name,
   submit(make_list(name, record));
 }
 
-const VulkanEngine::Recorded& VulkanEngine::evaluation(
-    const std::string& name, const std::function<void(CommandList&)>& record) {
+const Recorded& VulkanEngine::evaluation(const std::string& name,
+                                         const std::function<void(CommandList&)>& record) {
   const auto found = evaluations_.find(name);
   if (found != evaluations_.end()) return found->second;
   collect(record);
@@ -308,9 +312,8 @@ void VulkanEngine::set_point(std::span<const double> x) {
     follow_mask();
     follow_numbers();
   }
-  // Copies of points before it are not of its solve.
-  staging_.written = staging_.arrived = -1;
-  staging_.accepted = 0;
+  staging_.forget();
+  taken_.reset();
   write_vector(x_, x);
 }
 

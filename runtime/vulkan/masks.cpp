@@ -163,6 +163,8 @@ void VulkanEngine::forget_sums() {
   result_landing_ = {};
   coarse_.forget_lists();
   schur_ = {};  // Jacobians have other columns
+  taking_ = {};
+  taken_.reset();
   for (Recorded* recorded : {&linearize_list_, &solve_start_list_, &iterations_list_})
     *recorded = Recorded{};
 }

@@ -76,6 +76,7 @@ void VulkanEngine::record_step(CommandList& list) {
   record_iterations(list, 2, true);
   record_trial(list);
   record_rescaled(list);
+  record_taking_kernels(list);
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -17,9 +18,6 @@ using codegen::SolverState;
 /// Evaluating JᵀJ·p again costs more than reading a stored Jacobian from about so many operations
 /// on.
 constexpr std::uint64_t kRecomputeLimit = 200;
-/// Points up to this size are staged at every accepted step, larger ones once in the interval.
-constexpr std::uint64_t kStagedEveryStep = std::uint64_t{1} << 20;
-constexpr std::chrono::seconds kStagingInterval{1};
 
 /// Conjugate gradients take iterations in proportion to the logarithm of the tolerance; how many
 /// are expected is kept for a tolerance of e⁻¹⁰.
@@ -29,13 +27,17 @@ double times_expected(double tolerance) {
 
 }  // namespace
 
-void VulkanEngine::record_linearize(CommandList& list) {
+void VulkanEngine::record_linearization(CommandList& list) {
   record_sum(list, Pass::gradient, operands(x_), gradient_);
   record_blocks(list, operands(x_));
   if (use_stored_jacobian()) record_jacobians(list);
   record_cost(list, x_, Scalar::cost);
   record_tangents(list);
   record_point_norms(list);
+}
+
+void VulkanEngine::record_linearize(CommandList& list) {
+  record_linearization(list);
   list.barrier();
   vectors_->record_read(list);
 }
@@ -112,7 +114,7 @@ void VulkanEngine::make_accept_lists() {
   accept_list_ = make_list("accept", [&](CommandList& l) { l.copy(trial_, 0, x_, 0, bytes); });
   for (std::size_t k = 0; k < staging_.points.size(); ++k) {
     staging_.points[k] = context_.device->buffer(bytes, MemoryKind::Upload, "staged_point");
-    staging_.accept_lists[k] = make_list("accept_and_stage", [&](CommandList& l) {
+    accept_and_stage_lists_[k] = make_list("accept_and_stage", [&](CommandList& l) {
       l.copy(trial_, 0, x_, 0, bytes);
       l.copy(trial_, 0, staging_.points[k], 0, bytes);
     });
@@ -123,13 +125,11 @@ PointReport VulkanEngine::linearize() {
   follow_mask();
   follow_numbers();
   prepare_lists();
-  submit(linearize_list_);
-  const auto scalars = read_scalars();
-  const auto at = [&](Scalar s) { return scalars[codegen::slot(s)]; };
-  return {.cost = at(Scalar::cost),
-          .gradient_max_norm = at(Scalar::gradient_max),
-          .gradient_norm = std::sqrt(at(Scalar::gradient_squared)),
-          .x_norm = std::sqrt(at(Scalar::x_squared))};
+  if (!taken_) {
+    submit(linearize_list_);
+    return point_report(read_scalars());
+  }
+  return *std::exchange(taken_, std::nullopt);
 }
 
 void VulkanEngine::record_scale(CommandList& list, bool jacobi) {
@@ -152,26 +152,26 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
     run_once("scale", [&](CommandList& list) { record_scale(list, request.jacobi_scaling); });
     scale_is_set_ = true;
   }
+  const bool takes = prepare_taking(request.rule);
+  const bool eliminates = prepare_schur_lists();
+  std::vector<const Recorded*> lists;
+  if (!eliminates) lists = precondition_coarse();
   const std::pair<Scalar, double> scalars[] = {
       {Scalar::lambda, request.lambda},
       {Scalar::min_diagonal, request.min_diagonal},
       {Scalar::max_diagonal, request.max_diagonal},
       {Scalar::tolerance, request.linear_tolerance},
-      {Scalar::max_iterations, static_cast<double>(request.max_linear_iterations)}};
-  vectors_->write(scalars);
-  const bool eliminates = prepare_schur_lists();
-  if (!eliminates) precondition_coarse();
-  // A residual that a coarse space leaves is small in r·r before the step is any good.
-  const std::pair<Scalar, double> norm[] = {
+      {Scalar::max_iterations, static_cast<double>(request.max_linear_iterations)},
+      // A residual that a coarse space leaves is small in r·r before the step is any good.
       {Scalar::in_energy, !eliminates && coarse_.control.in_use() ? 1.0 : 0.0}};
-  vectors_->write(norm);
+  vectors_->write(scalars);
   StepReport report;
   const double times = times_expected(request.linear_tolerance);
   const auto scaled = [](double count) {
     return std::max(static_cast<int>(std::lround(count)), 1);
   };
   expected_iterations_ = scaled(times * expected_iterations_);
-  report.linear_iterations = iterate(request.max_linear_iterations);
+  report.linear_iterations = iterate(request.max_linear_iterations, takes, std::move(lists));
   expected_iterations_ = scaled(expected_iterations_ / times);
   if (!eliminates) coarse_.control.solved(report.linear_iterations);
   const auto values = vectors_->last_read();
@@ -179,37 +179,44 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
   report.step_norm = step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
   report.trial_cost = values[codegen::slot(Scalar::trial_cost)];
   report.slope = values[codegen::slot(Scalar::slope)];
+  if (takes) report_taken(report);
   report.linear_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }
 
-VulkanEngine::SolveLists VulkanEngine::solve_lists() {
+SolveLists VulkanEngine::solve_lists() {
   if (schur_.device) return {&schur_.start, &schur_.iterations, &schur_.finish};
   if (coarse_.control.in_use()) return {&coarse_.start, &coarse_.iterations};
   return {&solve_start_list_, &iterations_list_};
 }
 
-int VulkanEngine::iterate(int most) {
+int VulkanEngine::iterate(int most, bool takes, std::vector<const Recorded*> lists) {
   // As many iterations as the last solve needed and a few more, then the trial point: most steps
   // take one read-back. Where the solver is still running after that, it goes on.
   const SolveLists solve = solve_lists();
-  std::vector<const Recorded*> lists = {solve.start};
+  lists.push_back(solve.start);
   int queued = 0, want = std::min(most, expected_iterations_ + expected_iterations_ / 8 + 1);
   for (;;) {
     for (; queued < want; queued += kIterationsOfList) lists.push_back(solve.iterations);
     if (solve.finish != nullptr) lists.push_back(solve.finish);
-    lists.push_back(&trial_list_);
+    bool staged = false;
+    if (takes) {
+      staged = queue_taking(lists);
+    } else {
+      lists.push_back(&trial_list_);
+    }
     submit(lists);
     lists.clear();
     const auto values = read_scalars();
+    if (takes) read_taken(staged);
     const auto state = static_cast<SolverState>(values[codegen::slot(Scalar::state)]);
     const int done = static_cast<int>(values[codegen::slot(Scalar::iterations)]);
     if (state != SolverState::running || queued >= most) {
       expected_iterations_ = std::max(done, 1);
       return done;
     }
-    want = std::min(most, queued + std::max(queued / 2, kIterationsOfList));
+    want = std::min(most, 2 * queued);
   }
 }
 
@@ -235,31 +242,31 @@ StepReport VulkanEngine::rescale_step(double length) {
           .trial_cost = values[codegen::slot(Scalar::trial_cost)]};
 }
 
-void VulkanEngine::accept() { submit(accepting()); }
-
-const VulkanEngine::Recorded& VulkanEngine::accepting() {
-  const auto now = std::chrono::steady_clock::now();
-  const bool small = model_.scalars * context_.element_bytes() <= kStagedEveryStep;
-  if (!small && staging_.written >= 0 && now - staging_.last < kStagingInterval) {
-    ++staging_.accepted;
-    return accept_list_;
-  }
-  const int next = staging_.arrived == 0 ? 1 : 0;
-  staging_.steps[static_cast<std::size_t>(next)] = ++staging_.accepted;
-  staging_.written = next;
-  staging_.last = now;
-  return staging_.accept_lists[static_cast<std::size_t>(next)];
+void VulkanEngine::accept() {
+  if (!taken_) submit(accepting());
 }
 
-const std::array<double, codegen::kScalarCount>& VulkanEngine::read_scalars() {
+const Recorded& VulkanEngine::accepting() {
+  ++staging_.accepted;
+  return staging_.due() ? accept_and_stage_lists_[staging_.begin()] : accept_list_;
+}
+
+PointReport VulkanEngine::point_report(const Scalars& values) {
+  const auto at = [&](Scalar s) { return values[codegen::slot(s)]; };
+  return {.cost = at(Scalar::cost),
+          .gradient_max_norm = at(Scalar::gradient_max),
+          .gradient_norm = std::sqrt(at(Scalar::gradient_squared)),
+          .x_norm = std::sqrt(at(Scalar::x_squared))};
+}
+
+const VulkanEngine::Scalars& VulkanEngine::read_scalars() {
   const auto& values = vectors_->read(last_);
-  staging_.arrived = staging_.written;  // the read-back was queued behind it
+  staging_.arrive();  // the read-back was queued behind it
   return values;
 }
 
 std::uint64_t VulkanEngine::steps_after_known_point() const {
-  if (staging_.arrived < 0) return staging_.accepted;
-  return staging_.accepted - staging_.steps[static_cast<std::size_t>(staging_.arrived)];
+  return staging_.steps_since_arrived();
 }
 
 bool VulkanEngine::last_known_point(std::span<double> x) {

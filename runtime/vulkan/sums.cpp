@@ -11,6 +11,9 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
+/// Bytes; pieces of a buffer begin at multiples of it, where buffers can be bound.
+constexpr std::uint64_t kZerosAligned = 2048;
+
 /// Calls visit(position in rows, value index) for each row of each instance of a term.
 template <class Visit>
 void each_row(const DeviceTerm& term, Visit visit) {
@@ -45,7 +48,7 @@ void VulkanEngine::record_sum(CommandList& list, Pass pass, const Operands& oper
     case Accumulation::atomic_float:
     case Accumulation::atomic_cas: break;
   }
-  list.fill(out, 0, model_.scalars * context_.element_bytes(), 0);
+  record_zeros(list, out, model_.scalars);
   list.barrier();
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!takes_part(k, pass)) continue;
@@ -53,6 +56,21 @@ void VulkanEngine::record_sum(CommandList& list, Pass pass, const Operands& oper
     terms_[k]->record_scatter(list, pass, operands, out);
   }
   list.barrier();
+}
+
+void VulkanEngine::record_zeros(CommandList& list, const Buffer& out, std::uint64_t count) {
+  const std::uint64_t bytes = context_.element_bytes();
+  if (!list.gated()) return list.fill(out, 0, count * bytes, 0);
+  const std::uint64_t most = std::max(context_.max_range() / kZerosAligned, std::uint64_t{1});
+  const std::uint64_t piece = most * kZerosAligned / bytes;
+  for (std::uint64_t first = 0; first < count; first += piece) {
+    const auto n = static_cast<std::uint32_t>(std::min(piece, count - first));
+    BindingTable table;
+    table.set(codegen::BufferRole::result, out, first * bytes, n * bytes);
+    vectors_->record(
+        list, {.op = VectorOp::fill, .constants = {.count = n, .a = codegen::slot(Scalar::zero)}},
+        table);
+  }
 }
 
 std::vector<VulkanEngine::GatherUse> VulkanEngine::gather_order(Pass pass) {
@@ -75,7 +93,7 @@ void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& o
   const auto covered = std::ranges::count_if(order, &GatherUse::covers);
   // What a mask leaves out is 0 from the start and stays so.
   if (static_cast<std::size_t>(covered) + held_arrays() < model_.arrays.size()) {
-    list.fill(out, 0, model_.scalars * context_.element_bytes(), 0);
+    record_zeros(list, out, model_.scalars);
     list.barrier();
   }
   std::vector<bool> stored(terms_.size(), false);
@@ -138,7 +156,7 @@ void VulkanEngine::record_jacobians(CommandList& list) {
 }
 
 void VulkanEngine::record_blocks(CommandList& list, const Operands& operands) {
-  list.fill(packed_, 0, std::max<std::uint64_t>(packed_blocks_, 1) * context_.element_bytes(), 0);
+  record_zeros(list, packed_, std::max<std::uint64_t>(packed_blocks_, 1));
   list.barrier();
   Hazards hazards(list);
   for (auto& term : terms_) {

@@ -10,7 +10,8 @@ using codegen::BufferRole;
 
 bool one_workgroup(codegen::VectorOp op) {
   using Op = codegen::VectorOp;
-  return op == Op::cg_start || op == Op::cg_finish;
+  return op == Op::cg_start || op == Op::cg_finish || op == Op::choose_length ||
+         op == Op::take_step;
 }
 
 }  // namespace
@@ -29,13 +30,16 @@ VectorOps::VectorOps(Context& context, bool masked) : context_(context), masked_
 }
 
 void VectorOps::write(std::span<const std::pair<Scalar, double>> values) {
-  for (const auto& [scalar, value] : values) {
-    const std::uint32_t at = codegen::slot(scalar);
+  for (std::size_t first = 0, next = 1; first < values.size(); first = next++) {
+    const std::uint32_t at = codegen::slot(values[first].first);
+    std::vector<double> run = {values[first].second};
+    while (next < values.size() && codegen::slot(values[next].first) == at + run.size())
+      run.push_back(values[next++].second);
     if (context_.scalar_precision() == Precision::f64) {
-      context_.device->upload(scalars_, at * 8, std::as_bytes(std::span(&value, 1)));
+      context_.device->upload<double>(scalars_, run, at * 8);
     } else {
-      const auto narrow = static_cast<float>(value);
-      context_.device->upload(scalars_, at * 4, std::as_bytes(std::span(&narrow, 1)));
+      const std::vector<float> narrow(run.begin(), run.end());
+      context_.device->upload<float>(scalars_, narrow, at * 4);
     }
   }
 }

@@ -23,7 +23,7 @@ class VectorOps {
   VectorOps(Context& context, bool masked);
 
   Buffer& scalars() { return scalars_; }
-  /// Writes scalars before the next submission.
+  /// Writes scalars before the next submission; those that follow each other in one piece.
   void write(std::span<const std::pair<Scalar, double>> values);
   /// Records that the host will read all scalars after this list.
   void record_read(CommandList& list) { landing_.record(context_, list, scalars_); }

@@ -8,8 +8,10 @@
 #include <topograd/runtime/vulkan/device_charts.hpp>
 #include <topograd/runtime/vulkan/device_schur.hpp>
 #include <topograd/runtime/vulkan/device_term.hpp>
+#include <topograd/runtime/vulkan/recorded.hpp>
 #include <topograd/runtime/vulkan/riders.hpp>
 #include <topograd/runtime/vulkan/rows.hpp>
+#include <topograd/runtime/vulkan/staged_points.hpp>
 #include <topograd/runtime/vulkan/vector_ops.hpp>
 
 #include <array>
@@ -124,10 +126,6 @@ class VulkanEngine final : public Engine,
   void lay_out_blocks();
   void write_constants();
   /// Records with `record`, which returns nothing; counts kernels of residuals.
-  struct Recorded {
-    CommandList list;
-    std::uint64_t kernels = 0;
-  };
   Recorded make_list(std::string_view name, const std::function<void(CommandList&)>& record);
   void run_once(std::string_view name, const std::function<void(CommandList&)>& record);
   /// One submission of all of them; last_ is its end.
@@ -157,6 +155,8 @@ class VulkanEngine final : public Engine,
   std::vector<GatherUse> gather_order(Pass pass);
   void record_stored_jtjp(CommandList& list, const Operands& operands, const Buffer& out);
   void record_blocks(CommandList& list, const Operands& operands);
+  /// A command; behind a gate, kernels.
+  void record_zeros(CommandList& list, const Buffer& out, std::uint64_t count);
   void record_cost(CommandList& list, const Buffer& x, Scalar result);
   void record_product(CommandList& list, const Operands& operands, const Buffer& out);
   bool use_stored_jacobian() const { return !jacobians_.empty(); }
@@ -296,7 +296,7 @@ class VulkanEngine final : public Engine,
     std::vector<const Recorded*> pending;
     std::array<Buffer, 2> staged;  // best points in host memory, written in turn
     std::array<Recorded, 2> stage;
-    int written = -1, arrived = -1;  // as in Staging
+    int written = -1, arrived = -1;  // as in StagedPoints
     std::chrono::steady_clock::time_point last;
     Preparation preparation;
   };
@@ -375,8 +375,8 @@ class VulkanEngine final : public Engine,
   /// preconditioned += P (Pᵀ A P)⁻¹ Pᵀ residual, and its part of r·z.
   void record_coarse_correction(CommandList& list, bool predicated);
   void prepare_coarse_lists();
-  /// Makes the coarse space where it is due.
-  void precondition_coarse();
+  /// What makes the coarse space, where it is due: to be queued before the solve.
+  std::vector<const Recorded*> precondition_coarse();
 
   // schur.cpp: elimination of blocks that do not meet
   struct Schur {
@@ -391,19 +391,28 @@ class VulkanEngine final : public Engine,
   SchurOperands schur_operands() const;
   bool prepare_schur_lists();
 
+  // taken_step.cpp: steps that the device takes itself
+  void record_taking(CommandList& list);
+  /// The kernels of record_taking(); x stays where it is.
+  void record_taking_kernels(CommandList& list);
+  /// False: this engine's steps are left to the caller.
+  bool prepare_taking(const std::optional<StepRule>& rule);
+  /// True: with a copy of x.
+  bool queue_taking(std::vector<const Recorded*>& lists);
+  void read_taken(bool staged);
+  void report_taken(StepReport& report);
+
   // step.cpp: damped least squares
   void record_linearize(CommandList& list);
+  void record_linearization(CommandList& list);
   void record_trial(CommandList& list);
   void record_rescaled(CommandList& list);
-  /// What a solve for the step submits.
-  struct SolveLists {
-    const Recorded* start = nullptr;
-    const Recorded* iterations = nullptr;
-    const Recorded* finish = nullptr;  // or null
-  };
   SolveLists solve_lists();
-  int iterate(int most);
-  const std::array<double, codegen::kScalarCount>& read_scalars();
+  /// Queues `lists` before it.
+  int iterate(int most, bool takes, std::vector<const Recorded*> lists);
+  using Scalars = std::array<double, codegen::kScalarCount>;
+  const Scalars& read_scalars();
+  static PointReport point_report(const Scalars& values);
   /// A point in host memory, in the caller's order.
   void read_staged(const Buffer& staged, std::span<double> x) const;
   void record_scale(CommandList& list, bool jacobi);
@@ -470,19 +479,12 @@ class VulkanEngine final : public Engine,
   bool scale_is_set_ = false;
   int expected_iterations_ = 16;
 
-  /// Copies of accepted points in host memory, written in turn; what a lost device leaves behind.
-  struct Staging {
-    std::array<Buffer, 2> points;
-    std::array<Recorded, 2> accept_lists;  // accept, and copy to that point
-    int written = -1;                      // queued behind the last accept
-    int arrived = -1;                      // known to be complete
-    std::uint64_t accepted = 0;            // steps since the point was set
-    std::array<std::uint64_t, 2> steps{};  // of them, up to each copy
-    std::chrono::steady_clock::time_point last;
-  };
-  Staging staging_;
+  StagedPoints staging_;
+  TakingLists taking_;
+  std::optional<PointReport> taken_;  // of the current point, where the device has moved there
   Recorded linearize_list_, solve_start_list_, iterations_list_, trial_list_, rescaled_list_,
       accept_list_;
+  std::array<Recorded, 2> accept_and_stage_lists_;
   std::unique_ptr<FirstOrder> first_order_;  // made when first asked for
   std::unique_ptr<DescentSteps> descent_;    // likewise
   Coarse coarse_;

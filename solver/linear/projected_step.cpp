@@ -37,8 +37,10 @@ runtime::StepReport search_projected(
 
 runtime::StepReport ProjectedPcgStep::try_step(runtime::Engine& engine,
                                                const runtime::StepRequest& request) {
-  const runtime::StepReport full = engine.try_step(request);
-  if (!std::isfinite(full.model_decrease)) return full;
+  runtime::StepRequest asked = request;
+  if (asked.rule) asked.rule->min_decrease = kSufficientDecrease;
+  const runtime::StepReport full = engine.try_step(asked);
+  if (full.accepted || !std::isfinite(full.model_decrease)) return full;
   return search_projected(cost_, full, [&](double length) { return engine.rescale_step(length); });
 }
 

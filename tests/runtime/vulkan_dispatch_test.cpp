@@ -96,6 +96,43 @@ TEST_F(VulkanDispatch, TakesGroupCountsFromABuffer) {
   for (std::uint32_t i = 0; i < 256; ++i) EXPECT_EQ(values[i], i < 128 ? 1u : 0u) << i;
 }
 
+TEST_F(VulkanDispatch, GatesSayWhatRunsBehindThem) {
+  const Kernel negate = map_kernel(*device_, "int", "-a[i]");
+  const Buffer buffer = filled(*device_, counting<std::int32_t>(256));
+  const Buffer counts = filled<std::uint32_t>(*device_, {1, 1, 1, 0, 0, 0, 2, 1, 1});
+  const Binding binding{&buffer};
+  const auto section = [&](CommandList& list) {
+    for (const std::uint32_t groups : {2u, 2u, 1u}) {
+      list.dispatch(negate, {&binding, 1}, push_bytes(std::uint32_t{256}), groups);
+      list.barrier();
+    }
+  };
+  const auto as_recorded = [](const std::vector<Groups>& groups) {
+    ASSERT_EQ(groups.size(), 3u);
+    EXPECT_EQ(groups[1].x, 2u);
+    EXPECT_EQ(groups[2].x, 1u);
+  };
+  CommandList list = device_->command_list("gated");
+  list.open_gate(nullptr);
+  section(list);
+  as_recorded(list.close_gate());
+  EXPECT_EQ(list.dispatches(), 0u);
+  list.open_gate(&counts);
+  EXPECT_TRUE(list.gated());
+  EXPECT_THROW(list.fill(buffer, 0, 4, 0), Error);
+  EXPECT_THROW(list.open_gate(&counts), Error);
+  section(list);
+  as_recorded(list.close_gate());
+  EXPECT_THROW(list.close_gate(), Error);
+  EXPECT_EQ(list.dispatches(), 3u);
+  device_->submit(list).wait();
+  // One workgroup of 64, none, two of them.
+  const auto values = contents<std::int32_t>(*device_, buffer);
+  const auto before = counting<std::int32_t>(256);
+  for (std::size_t i = 0; i < 256; ++i)
+    EXPECT_EQ(values[i], i >= 64 && i < 128 ? -before[i] : before[i]) << i;
+}
+
 TEST_F(VulkanDispatch, CopiesFillsAndBindsRanges) {
   const Kernel negate = map_kernel(*device_, "int", "-a[i]");
   const Buffer source = filled(*device_, counting<std::int32_t>(1024));

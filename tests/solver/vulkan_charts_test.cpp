@@ -161,9 +161,9 @@ TEST_F(VulkanCharts, NothingButScalarsCrossesTheBus) {
       solve(poses->problem, {.backend = Backend::vulkan, .linear_solver = LinearSolver::pcg});
   const auto steps = static_cast<std::uint64_t>(summary.num_iterations());
   EXPECT_EQ(summary.kernels_on_cpu, 0u);
-  // A linearisation, a step, perhaps one more length of it; x at the end.
-  EXPECT_LE(summary.readbacks, 3 * steps + 3);
-  EXPECT_LE(summary.submissions, 4 * steps + 5);
+  // A step, and where it takes many iterations the rest of them; the start; x at the end.
+  EXPECT_LE(2 * summary.readbacks, 3 * steps + 6);
+  EXPECT_LE(2 * summary.submissions, 3 * steps + 10);
   EXPECT_LT(summary.bytes_down,
             summary.readbacks * 8 * codegen::kScalarCount + 2 * 8 * summary.parameters);
 }

@@ -1,0 +1,91 @@
+// Vector kernels that take steps: their length, whether they are accepted, and what runs then.
+#include <topograd/codegen/vector_text.hpp>
+
+namespace topograd::codegen {
+namespace {
+
+// With g·δ ≈ −2 × the model's decrease, as where the damping is small, the parabola's minimum lies
+// at decrease / (change + 2 decrease). Comparisons are false for a NaN.
+void write_choose_length(VectorText& out) {
+  out.scalars(
+      {Scalar::state, Scalar::cost, Scalar::trial_cost, Scalar::model_decrease, Scalar::least_gain,
+       Scalar::least_change, Scalar::longest, Scalar::length, Scalar::is_rescaled},
+      Access::read_write);
+  out.lines(R"(
+if (gl_GlobalInvocationID.x != 0u) return;
+{S} decrease = scalars[MODEL_DECREASE];
+precise {S} change = scalars[TRIAL_COST] - scalars[COST];
+precise {S} gain = -change / decrease;
+{S} length = {S}(1);
+if (scalars[STATE] != {S}(0) && decrease > {S}(0) && gain > scalars[LEAST_GAIN]) {
+  precise {S} bend = change + {S}(2) * decrease;
+  {S} longest = scalars[LONGEST];
+  length = longest;
+  if (bend > {S}(0)) length = min(decrease / bend, longest);
+  if (abs(length - {S}(1)) < scalars[LEAST_CHANGE]) length = {S}(1);
+}
+scalars[LENGTH] = length;
+scalars[IS_RESCALED] = length != {S}(1) ? {S}(1) : {S}(0);
+)");
+}
+
+void write_take_step(VectorText& out) {
+  out.scalars({Scalar::state, Scalar::cost, Scalar::trial_cost, Scalar::model_decrease,
+               Scalar::slope, Scalar::min_gain, Scalar::min_decrease, Scalar::length,
+               Scalar::is_rescaled, Scalar::rescaled_cost, Scalar::goes_back, Scalar::verdict},
+              Access::read_write);
+  out.lines(R"(
+if (gl_GlobalInvocationID.x != 0u) return;
+{S} cost = scalars[COST];
+{S} trial = scalars[TRIAL_COST];
+{S} decrease = scalars[MODEL_DECREASE];
+{S} length = scalars[LENGTH];
+bool rescaled = scalars[IS_RESCALED] != {S}(0);
+bool back = rescaled && !(scalars[RESCALED_COST] < trial);
+if (rescaled && !back) {
+  trial = scalars[RESCALED_COST];
+  if (length < {S}(1)) decrease = decrease * (length * ({S}(2) - length));
+}
+precise {S} gain = (cost - trial) / decrease;
+bool decided = scalars[STATE] != {S}(0);
+precise {S} bound = cost + scalars[MIN_DECREASE] * scalars[SLOPE];
+if (scalars[MIN_DECREASE] != {S}(0) && !(trial <= bound)) decided = false;
+)");
+  const std::string infinite = out.not_finite("trial"), unusable = out.not_finite("decrease");
+  out.lines("bool finite = !(" + infinite + ") && !(" + unusable + ");");
+  out.lines(R"(
+bool accepted = finite && decrease > {S}(0) && gain > scalars[MIN_GAIN];
+scalars[TRIAL_COST] = trial;
+scalars[MODEL_DECREASE] = decrease;
+scalars[LENGTH] = back ? {S}(1) : length;
+scalars[GOES_BACK] = back ? {S}(1) : {S}(0);
+)");
+  const auto value = [&](Verdict verdict) {
+    return literal(static_cast<double>(verdict), out.request().scalars);
+  };
+  out.lines(text("scalars[VERDICT] = !decided ? ", value(Verdict::undecided), " : accepted ? ",
+                 value(Verdict::accepted), " : ", value(Verdict::refused), ";"));
+}
+
+void write_open_gate(VectorText& out) {
+  out.scalars({});
+  out.read_u32(BufferRole::starts);
+  out.shader().use(BufferRole::outputs, Element::u32, Access::write);
+  out.lines("bool opens = scalars[slot_a] > {S}(0);");
+  out.open_grid("i");
+  out.lines("outputs[i] = opens ? starts[i] : 0u;");
+  out.close();
+}
+
+}  // namespace
+
+bool write_steps(VectorText& out) {
+  switch (out.request().op) {
+    case VectorOp::choose_length: write_choose_length(out); return true;
+    case VectorOp::take_step: write_take_step(out); return true;
+    case VectorOp::open_gate: write_open_gate(out); return true;
+    default: return false;
+  }
+}
+
+}  // namespace topograd::codegen

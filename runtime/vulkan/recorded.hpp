@@ -1,0 +1,30 @@
+// Command lists of an engine, by what is submitted together.
+#pragma once
+
+#include <topograd/runtime/vulkan/gate.hpp>
+
+#include <array>
+#include <cstdint>
+
+namespace topograd::runtime::vulkan {
+
+struct Recorded {
+  CommandList list;
+  std::uint64_t kernels = 0;  ///< of residuals
+};
+
+/// A solve for the step.
+struct SolveLists {
+  const Recorded* start = nullptr;
+  const Recorded* iterations = nullptr;
+  const Recorded* finish = nullptr;  ///< or null
+};
+
+/// Queued behind a solve: from the trial point to the linearisation at the next point.
+struct TakingLists {
+  Gate rescaling, returning, moving;
+  Recorded list, read;
+  std::array<Recorded, 2> stage;  ///< copies the point to host memory
+};
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,110 @@
+// Steps that the device takes itself: length, acceptance and the next linearisation in the
+// submission of the solve.
+#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace topograd::runtime::vulkan {
+
+using codegen::BufferRole;
+using codegen::Verdict;
+
+/// Where a solve has not finished or a step is refused, gates stay closed, and point,
+/// linearisation and the vectors of the solve remain what they are.
+void VulkanEngine::record_taking(CommandList& list) {
+  const auto gated = [&](Gate& gate, Scalar opens, const std::function<void(CommandList&)>& of) {
+    gate.record(context_, *vectors_, list, opens, of);
+  };
+  list.barrier();
+  record_move(list, Scalar::one);
+  record_cost(list, trial_, Scalar::trial_cost);
+  vectors_->record(list, {.op = VectorOp::choose_length}, {});
+  gated(taking_.rescaling, Scalar::is_rescaled, [&](CommandList& l) {
+    record_move(l, Scalar::length);
+    record_cost(l, trial_, Scalar::rescaled_cost);
+  });
+  list.barrier();
+  vectors_->record(list, {.op = VectorOp::take_step}, {});
+  gated(taking_.returning, Scalar::goes_back, [&](CommandList& l) { record_move(l, Scalar::one); });
+  gated(taking_.moving, Scalar::verdict, [&](CommandList& l) {
+    BindingTable table;
+    table.set(BufferRole::first_operand, trial_);
+    table.set(BufferRole::result, x_);
+    vectors_->record(
+        l,
+        {.op = VectorOp::copy, .constants = {.count = static_cast<std::uint32_t>(model_.scalars)}},
+        table);
+    l.barrier();
+    record_linearization(l);
+  });
+}
+
+void VulkanEngine::record_taking_kernels(CommandList& list) {
+  if (failures_) return;
+  list.barrier();
+  vectors_->record(list, {.op = VectorOp::choose_length}, {});
+  list.barrier();
+  vectors_->record(list, {.op = VectorOp::take_step}, {});
+  BindingTable table;
+  table.set(BufferRole::first_operand, x_);
+  table.set(BufferRole::result, trial_);
+  Gate().record(context_, *vectors_, list, Scalar::one, [&](CommandList& l) {
+    vectors_->record(l, {.op = VectorOp::copy, .constants = {.count = 1}}, table);
+    l.barrier();
+    vectors_->record(l, {.op = VectorOp::fill, .constants = {.count = 1}}, table);
+  });
+}
+
+bool VulkanEngine::prepare_taking(const std::optional<StepRule>& rule) {
+  taken_.reset();
+  if (!rule || failures_) return false;  // who counts what failed asks before anything is taken
+  if (!taking_.list.list) {
+    collect([&](CommandList& list) { record_taking_kernels(list); });
+    finish_kernels();
+    taking_.list = make_list("take_step", [&](CommandList& l) { record_taking(l); });
+    taking_.list.kernels = trial_list_.kernels;  // those behind gates are counted where they run
+    const std::uint64_t bytes = model_.scalars * context_.element_bytes();
+    for (std::size_t k = 0; k < taking_.stage.size(); ++k) {
+      taking_.stage[k] = make_list(
+          "stage_point", [&](CommandList& l) { l.copy(x_, 0, staging_.points[k], 0, bytes); });
+    }
+    taking_.read = make_list("read_step", [&](CommandList& l) { vectors_->record_read(l); });
+  }
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  const std::pair<Scalar, double> scalars[] = {
+      {Scalar::min_gain, rule->min_gain},
+      {Scalar::min_decrease, rule->min_decrease},
+      {Scalar::least_gain, rule->rescales ? rule->least_gain : kNever},
+      {Scalar::least_change, rule->least_change},
+      {Scalar::longest, rule->longest}};
+  vectors_->write(scalars);
+  return true;
+}
+
+bool VulkanEngine::queue_taking(std::vector<const Recorded*>& lists) {
+  const bool stages = staging_.due();
+  lists.push_back(&taking_.list);
+  if (stages) lists.push_back(&taking_.stage[staging_.begin()]);
+  lists.push_back(&taking_.read);
+  return stages;
+}
+
+void VulkanEngine::read_taken(bool staged) {
+  const auto& values = vectors_->last_read();
+  if (values[codegen::slot(Scalar::is_rescaled)] > 0) kernels_ += rescaled_list_.kernels;
+  if (values[codegen::slot(Scalar::verdict)] != static_cast<double>(Verdict::accepted)) return;
+  kernels_ += linearize_list_.kernels;
+  staging_.took(staged);
+  taken_ = point_report(values);
+}
+
+void VulkanEngine::report_taken(StepReport& report) {
+  const auto& values = vectors_->last_read();
+  if (values[codegen::slot(Scalar::verdict)] == static_cast<double>(Verdict::undecided)) return;
+  report.accepted = taken_.has_value();
+  if (!shaped()) report.step_norm = values[codegen::slot(Scalar::length)] * step_norm_;
+}
+
+}  // namespace topograd::runtime::vulkan
