@@ -99,7 +99,7 @@ TYPED_TEST(MathDevice, StaysWithinItsBound) {
     const Worst<T> worst = compare<T>(f, arguments, results, !this->keeps_subnormals());
     const std::string line = row(f, worst, arguments.size());
     std::printf("%s %s\n", sizeof(T) == 8 ? "f64" : "f32", line.c_str());
-    EXPECT_LE(worst.ulp, f.bound + this->division_slack()) << line;
+    EXPECT_LE(worst.ulp, f.bound_of<T>() + this->division_slack()) << line;
     EXPECT_EQ(worst.wrong_specials, 0) << worst.first_wrong;
   }
 }

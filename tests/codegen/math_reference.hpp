@@ -33,7 +33,12 @@ struct MathFunction {
   std::vector<double> edges;  ///< numbers whose neighbourhood is worth a look
   double low = -1, high = 1;  ///< where most arguments lie in practice
   double bound = 1;
+  double bound_f32 = bound;
 
+  template <class T>
+  double bound_of() const {
+    return sizeof(T) == 4 ? bound_f32 : bound;
+  }
   int arity() const { return unary ? 1 : 2; }
 };
 

@@ -1,13 +1,16 @@
-// (f(t) - f(0)) / t for f(t) = cdf(-x) exp(x^2 / 2) (x + k) of the normal distribution,
-// t = (x - k) / (x + k), k = 3.03125, 0.65 <= x <= 14.5. Interpolation at Chebyshev nodes.
+// (f(t) - f(0)) / t for f(t) = cdf(-u) exp(u^2 / 2) (u + k) of the normal distribution,
+// t = (u - k) / (u + k), k = 1.5, 0 <= u <= 14.5. Interpolation at Chebyshev nodes.
 float tg_cdf_tail_poly_f32(float t) {
-  precise float p = -0.000145235099f;
-  p = p * t - 0.000943342282f;
-  p = p * t + 0.00075128075f;
-  p = p * t + 0.00724729663f;
-  p = p * t - 0.00930482335f;
-  p = p * t - 0.0513380989f;
-  p = p * t + 0.235756949f;
-  p = p * t - 0.513348877f;
+  float p = 0.000158031515f;
+  p = p * t + 0.000471279607f;
+  p = p * t + 0.00024008601f;
+  p = p * t - 0.00105012546f;
+  p = p * t - 0.00270501431f;
+  p = p * t - 0.00243016076f;
+  p = p * t + 0.00398705527f;
+  p = p * t + 0.0176397003f;
+  p = p * t + 0.0178965796f;
+  p = p * t - 0.0574954376f;
+  p = p * t - 0.195099473f;
   return p;
 }
