@@ -15,6 +15,8 @@ using codegen::text;
 // workgroup has more than two pieces of a segment to go through.
 constexpr std::uint64_t kPiece = 16384;
 constexpr std::uint64_t kShort = 64;
+// Segments up to this length are left to subgroups, where there are such.
+constexpr std::uint64_t kMiddle = 1024;
 // Workgroups that keep a large device busy.
 constexpr std::uint64_t kGroups = 2048;
 
@@ -60,9 +62,39 @@ KernelText piece_text(const FoldForm& form, Type type, std::uint32_t local) {
   return make_kernel(parts);
 }
 
+/// Lanes take turns, or neighbouring elements each where order matters; four loads are under way at
+/// once.
+constexpr std::string_view kLaneTurns =
+    R"(    for (uint i = begin + lane; i < end; i += 4u * lanes) {
+      State s0 = item(i);
+      State s1 = item(min(i + lanes, end - 1u));
+      State s2 = item(min(i + 2u * lanes, end - 1u));
+      State s3 = item(min(i + 3u * lanes, end - 1u));
+      s = combine(s, s0);
+      if (i + lanes < end) s = combine(s, s1);
+      if (i + 2u * lanes < end) s = combine(s, s2);
+      if (i + 3u * lanes < end) s = combine(s, s3);
+    }
+)";
+constexpr std::string_view kLaneNeighbours = R"(    uint each = (end - begin + lanes - 1u) / lanes;
+    uint from = begin + lane * each;
+    for (uint i = from; i < min(end, from + each); ++i) s = combine(s, item(i));
+)";
+constexpr std::string_view kSubgroups =
+    R"(  uint lane = gl_SubgroupInvocationID, lanes = gl_SubgroupSize;
+  for (uint k = gl_SubgroupID; k < middle_count; k += gl_NumSubgroups) {
+    uint segment = middle_segments[k];
+    uint begin = at(segment);
+    uint end = min(at(segment + 1u), count);
+    State s = identity();
+{turns}    for (uint width = 1u; width < lanes; width *= 2u) s = combine(s, further(s, lane + width));
+    if (lane == 0u) y(segment) = {own};
+  }
+)";
+
 constexpr std::string_view kSegments = R"(  uint lid = gl_LocalInvocationID.x;
   if (lid == 0u) long_count = 0u;
-  barrier();
+{clear}  barrier();
   uint own = linear_group() * per_group + lid;
   if (lid < per_group && own < segments) {
     uint begin = min(at(own), count);
@@ -71,12 +103,12 @@ constexpr std::string_view kSegments = R"(  uint lid = gl_LocalInvocationID.x;
       State s = identity();
       for (uint i = begin; i < end; ++i) s = combine(s, item(i));
       y(own) = {own};
-    } else {
+{sort}    } else {
       long_segments[atomicAdd(long_count, 1u)] = own;
     }
   }
   barrier();
-  uint longs = long_count;
+{subgroups}  uint longs = long_count;
   for (uint k = 0u; k < longs; ++k) {
     uint segment = long_segments[k];
     uint begin = at(segment);
@@ -95,15 +127,32 @@ constexpr std::string_view kSegments = R"(  uint lid = gl_LocalInvocationID.x;
   }
 )";
 
-KernelText segment_text(const FoldForm& form, Type type, Type result, std::uint32_t local) {
+/// What kernels of segments are told apart by, beside what they fold.
+struct SegmentKernel {
+  Type type, result;
+  std::uint32_t local;
+  bool subgroups;  ///< that shuffle
+};
+
+/// The state of another lane, whatever it is where there is none.
+std::string further_function(const Monoid& monoid) {
+  std::string members;
+  for (std::size_t k = 0; k < monoid.members.size(); ++k)
+    members += text(k > 0 ? ", " : "", "subgroupShuffle(s.m", k, ", lane)");
+  return text("State further(State s, uint lane) {\n  lane = min(lane, gl_SubgroupSize - 1u);\n",
+              "  return State(", members, ");\n}\n");
+}
+
+KernelText segment_text(const FoldForm& form, const SegmentKernel& kernel) {
   const Monoid& monoid = form.monoid;
+  const std::uint32_t local = kernel.local;
   KernelParts parts{.name = "segmented_reduce",
                     .local_size = {local, 1, 1},
-                    .arguments = {{"x0", std::string(glsl_name(type)), Access::read},
+                    .arguments = {{"x0", std::string(glsl_name(kernel.type)), Access::read},
                                   {"at", "uint", Access::read}},
                     .words = {"count", "segments", "per_group"}};
   add_members(monoid, Access::read, parts);
-  parts.arguments.push_back({"y", std::string(glsl_name(result)), Access::write});
+  parts.arguments.push_back({"y", std::string(glsl_name(kernel.result)), Access::write});
   parts.words.insert(parts.words.end(), monoid.word_names.begin(), monoid.word_names.end());
   parts.functions =
       monoid.functions + form.functions + form.item_function() +
@@ -113,9 +162,23 @@ KernelText segment_text(const FoldForm& form, Type type, Type result, std::uint3
            "  if (v < head) return item(begin + v);\n  uint q = from + v - head;\n",
            "  if (v < head + pieces) return ", load_state(monoid, "q"), ";\n",
            "  return item(to * ", kPiece, "u + v - head - pieces);\n}\n");
+  std::string subgroups, sort;
+  if (kernel.subgroups) {
+    parts.extensions = {"GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_shuffle"};
+    parts.functions += text("shared uint middle_segments[", local,
+                            "];\nshared uint middle_count;\n", further_function(monoid));
+    sort = text("    } else if (end <= begin + ", kMiddle,
+                "u) {\n      middle_segments[atomicAdd(middle_count, 1u)] = own;\n");
+    subgroups = codegen::substitute(
+        kSubgroups, {{"turns", std::string(monoid.ordered ? kLaneNeighbours : kLaneTurns)},
+                     {"own", form.result_of("s")}});
+  }
   parts.body = codegen::substitute(
       kSegments, {{"short", std::to_string(kShort)},
                   {"piece", std::to_string(kPiece)},
+                  {"clear", kernel.subgroups ? "  if (lid == 0u) middle_count = 0u;\n" : ""},
+                  {"sort", sort},
+                  {"subgroups", subgroups},
                   {"own", form.result_of("s")},
                   {"fold", fold_text(monoid, "part(v, begin, from, to, head, pieces)", local)},
                   {"all", form.result_of("shared_states[0]")}});
@@ -138,8 +201,10 @@ void reduce_segments(Backend& backend, const FoldForm& form, const Slice& x, con
   const Monoid& monoid = form.monoid;
   const std::uint32_t local =
       std::min(backend.limits().occupied_by_few ? 64u : 256u, backend.limits().local_size);
-  const ir::Hash128 key = key_of("segments", monoid.key.high, monoid.key.low,
-                                 static_cast<int>(x.type), static_cast<int>(output.type), local);
+  const bool subgroups = backend.limits().subgroup_shuffle && backend.limits().subgroup_size >= 4;
+  const ir::Hash128 key =
+      key_of("segments", monoid.key.high, monoid.key.low, static_cast<int>(x.type),
+             static_cast<int>(output.type), local, subgroups);
   const std::uint64_t pieces = x.size / kPiece;
   std::vector<Argument> arguments = {x.reads(backend), starts.reads(backend)};
   std::vector<Slice> partial;
@@ -167,8 +232,9 @@ void reduce_segments(Backend& backend, const FoldForm& form, const Slice& x, con
                                       : std::clamp<std::uint64_t>(output.size / kGroups, 1, local);
   words.push_back(static_cast<std::uint32_t>(per_group));
   words.insert(words.end(), monoid.words.begin(), monoid.words.end());
-  const KernelText& kernel =
-      kernel_for(key, [&] { return segment_text(form, x.type, output.type, local); });
+  const KernelText& kernel = kernel_for(key, [&] {
+    return segment_text(form, {x.type, output.type, local, subgroups});
+  });
   for (const Slice& p : partial) arguments.push_back(p.reads(backend));
   arguments.push_back(output.writes(backend));
   const std::uint64_t groups = (output.size + per_group - 1) / per_group;

@@ -66,15 +66,17 @@ void check_fold(const Device& device, std::uint64_t size) {
   EXPECT_EQ(product(y).item(), some == 0 ? T{1} : powers.back()) << what;
 }
 
-/// Starts of segments: many short ones, empty ones, and one that is long.
+/// Starts of segments: many short ones, some up to 1,100, empty ones, and one that is long.
 std::vector<std::uint32_t> starts_of(std::uint64_t size) {
   std::vector<std::uint32_t> out = {0};
   std::mt19937 random(5);
   const auto end = static_cast<std::uint32_t>(size);
   while (out.back() < end / 3)
     out.push_back(std::min(end, out.back() + static_cast<std::uint32_t>(random() % 90)));
+  while (out.back() < end / 2)
+    out.push_back(std::min(end, out.back() + static_cast<std::uint32_t>(random() % 1100)));
   out.push_back(out.back());
-  out.push_back(end - end / 10);
+  out.push_back(std::max(out.back(), end - end / 10));
   out.push_back(end);
   out.push_back(end);
   return out;
