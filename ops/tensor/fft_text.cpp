@@ -2,104 +2,25 @@
 #include <topograd/ops/tensor/fft_text.hpp>
 
 #include <topograd/codegen/glsl_text.hpp>
+#include <topograd/ops/tensor/fft_butterflies.hpp>
 #include <topograd/ops/tensor/kernel_store.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstdio>
-#include <numbers>
+#include <bit>
+#include <functional>
 #include <utility>
 
 namespace topograd::ops::detail {
 namespace {
 
 using codegen::Lines;
-using codegen::substitute;
 using codegen::text;
-
-constexpr std::string_view kComplex = R"(
-{V} times({V} a, {V} b) { return {V}(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
-)";
-
-// Butterflies of the forward transform, in place.
-constexpr std::string_view kPowers = R"(
-{V} turned({V} a) { return {V}(a.y, -a.x); }  // times -i
-void fft2(inout {V} a, inout {V} b) {
-  {V} sum = a + b;
-  b = a - b;
-  a = sum;
-}
-void fft4(inout {V} a, inout {V} b, inout {V} c, inout {V} d) {
-  fft2(a, c);
-  fft2(b, d);
-  d = turned(d);
-  fft2(a, b);
-  fft2(c, d);
-  {V} second = c;
-  c = b;
-  b = second;
-}
-void fft8(inout {V} a, inout {V} b, inout {V} c, inout {V} d, inout {V} e, inout {V} f, inout {V} g,
-          inout {V} h) {
-  const {S} half_root = {S}({root});
-  fft4(a, c, e, g);
-  fft4(b, d, f, h);
-  d = half_root * {V}(d.x + d.y, d.y - d.x);
-  f = turned(f);
-  h = half_root * {V}(h.y - h.x, -h.x - h.y);
-  {V} x0 = a + b, x1 = c + d, x2 = e + f, x3 = g + h;
-  {V} x4 = a - b, x5 = c - d, x6 = e - f, x7 = g - h;
-  a = x0; b = x1; c = x2; d = x3; e = x4; f = x5; g = x6; h = x7;
-}
-)";
 
 // Numbers that lie eight apart are in different banks.
 constexpr std::string_view kPadded = "uint padded(uint e) { return e + (e >> 3u); }\n";
 
-std::string filled(std::string_view pattern, bool wide) {
-  return substitute(pattern.substr(1),
-                    {{"V", wide ? "dvec2" : "vec2"},
-                     {"S", wide ? "double" : "float"},
-                     {"F", number_text("factor", wide)},
-                     {"root", wide ? "0.70710678118654752440lf" : "0.70710678118654752440"}});
-}
-
 std::string vector(bool wide) { return wide ? "dvec2" : "vec2"; }
-
-/// Butterfly of an odd prime size p, in place: pairs of inputs k and p - k meet as sum and
-/// difference.
-std::string odd_butterfly(std::uint32_t p, bool wide) {
-  const std::string v = wide ? "dvec2" : "vec2", s = wide ? "double" : "float";
-  const char* suffix = wide ? "lf" : "";
-  std::string out = text("void fft", p, "(");
-  for (std::uint32_t k = 0; k < p; ++k) out += text(k > 0 ? ", " : "", "inout ", v, " a", k);
-  out += ") {\n";
-  const std::uint32_t half = p / 2;
-  const auto number = [&](double x) {
-    char digits[32];
-    std::snprintf(digits, sizeof digits, "%.17f", x);
-    return std::string(digits) + suffix;
-  };
-  for (std::uint32_t k = 1; k <= half; ++k)
-    out +=
-        text("  ", v, " s", k, " = a", k, " + a", p - k, ", d", k, " = a", k, " - a", p - k, ";\n");
-  for (std::uint32_t k = 1; k <= half; ++k) {
-    std::string even = "a0", odd;
-    for (std::uint32_t j = 1; j <= half; ++j) {
-      const double angle = 2 * std::numbers::pi * (j * k % p) / p;
-      even += text(" + ", number(std::cos(angle)), " * s", j);
-      odd += text(j > 1 ? " + " : "", number(std::sin(angle)), " * d", j);
-    }
-    out += text("  ", v, " e", k, " = ", even, ";\n  ", v, " o", k, " = turned(", odd, ");\n");
-  }
-  out += "  a0 +=";
-  for (std::uint32_t k = 1; k <= half; ++k) out += text(k > 1 ? " + s" : " s", k);
-  out += ";\n";
-  for (std::uint32_t k = 1; k <= half; ++k)
-    out += text("  a", k, " = e", k, " + o", k, ";\n  a", p - k, " = e", k, " - o", k, ";\n");
-  return out + "}\n";
-}
 
 class PassWriter {
  public:
@@ -114,11 +35,7 @@ class PassWriter {
                        {"target", type, Access::write},
                        {"roots", type, Access::read}};
     parts.words = {"jobs", "row_length", "stride", "span", "swapped", "factor_low", "factor_high"};
-    parts.functions = filled(kComplex, pass_.wide) + filled(kPowers, pass_.wide);
-    for (const std::uint32_t p : {3u, 5u, 7u}) {
-      if (std::ranges::find(stages_, p) != stages_.end())
-        parts.functions += odd_butterfly(p, pass_.wide);
-    }
+    parts.functions = butterflies(stages_, pass_.wide);
     const std::string_view held = pass_.halves ? scalar() : std::string_view(type);
     parts.functions += text("shared ", held, " tile[", pass_.jobs * pass_.line(), "];\n", kPadded);
     load();
@@ -158,8 +75,22 @@ class PassWriter {
 
   /// w1 to the powers that stand beside numbers 1, 2, ... of a butterfly.
   void turn(std::uint32_t count, std::uint32_t first, std::string_view w) {
-    static constexpr std::array<std::pair<int, int>, 8> kParts = {
-        {{0, 0}, {0, 0}, {1, 1}, {2, 1}, {2, 2}, {4, 1}, {3, 3}, {4, 3}}};
+    static constexpr std::array<std::pair<int, int>, 16> kParts = {{{0, 0},
+                                                                    {0, 0},
+                                                                    {1, 1},
+                                                                    {2, 1},
+                                                                    {2, 2},
+                                                                    {4, 1},
+                                                                    {3, 3},
+                                                                    {4, 3},
+                                                                    {4, 4},
+                                                                    {8, 1},
+                                                                    {5, 5},
+                                                                    {8, 3},
+                                                                    {6, 6},
+                                                                    {8, 5},
+                                                                    {7, 7},
+                                                                    {8, 7}}};
     for (std::uint32_t q = 1; q < count; ++q) {
       if (q > 1)
         out_.line(vector(), " ", w, q, " = times(", w, unsigned(kParts[q].first), ", ", w,
@@ -203,15 +134,25 @@ class PassWriter {
     out_.open("if (span > 1u)");
     out_.line("uint inner = j % span;");
     out_.line(vector(), " s1 = ", long_root(text("(", word(apart), " * inner)")), ";");
+    // Powers of powers lose digits: every second one is looked up.
+    for (std::uint32_t k = 2; k < radix; k *= 2) {
+      const std::string half = text("s", k / 2);
+      out_.line(vector(), " s", k, " = ",
+                k == 4 ? long_root(text("(", word(4 * apart), " * inner)"))
+                       : text("times(", half, ", ", half, ")"),
+                ";");
+    }
     for (std::uint32_t u = 0; u < turns(radix); ++u) {
       out_.line("{");
       // Beyond the last butterfly the root does not matter, but for where it lies.
       const std::string at =
           partial(radix, u) ? text("min(", number(u), ", ", word(apart - 1), ")") : number(u);
-      out_.line(vector(), " origin = ", long_root(text("(", at, " * inner)")), ";");
-      for (std::uint32_t q = 0; q < radix; ++q)
-        out_.line(v(u * radix + q), " = times(", v(u * radix + q), ", origin);");
-      turn(radix, u * radix, "s");
+      out_.line(vector(), " t0 = ", long_root(text("(", at, " * inner)")), ";");
+      for (std::uint32_t q = 0; q < radix; ++q) {
+        const std::uint32_t high = std::bit_floor(q);
+        if (q > 0) out_.line(vector(), " t", q, " = times(t", q - high, ", s", high, ");");
+        out_.line(v(u * radix + q), " = times(", v(u * radix + q), ", t", q, ");");
+      }
       out_.line("}");
     }
     out_.close();
@@ -333,20 +274,20 @@ class PassWriter {
     }
     write_tile(radix, done, pass_.halves ? ".y" : "");
     out_.line("barrier();");
+    out_.line(scalar(), " factor = ", number_text("factor", pass_.wide), ";");
+    // Numbers of the first pass lie as its jobs do.
+    out_.line("uint to = first * ", word(pass_.radix), ";");
+    out_.line("uint end = min(", word(pass_.jobs), ", max(jobs, first) - first) * ",
+              word(pass_.radix), ";");
     for (std::uint32_t k = 0; k < rounds; ++k) {
-      out_.line("{");
+      out_.open("if (", at_round(k), " < end)");
       out_.line("uint at = ", at_round(k), ";");
-      out_.line("uint other = at / ", word(pass_.radix), ", e = at % ", word(pass_.radix), ";");
-      out_.line("uint number = first + other;");
-      out_.line("uint j = number % stride;");
-      find_target();
-      out_.open("if (at < ", word(numbers), " && number < jobs)");
-      const std::string place = text("tile[other * ", word(pass_.line()), " + padded(e)]");
+      const std::string place = text("tile[at / ", word(pass_.radix), " * ", word(pass_.line()),
+                                     " + padded(at % ", word(pass_.radix), ")]");
       out_.line(vector(),
                 " z = ", pass_.halves ? text(vector(), "(real_", k, ", ", place, ")") : place, ";");
-      put("e", "z");
+      out_.line("target(to + at) = swapped != 0u ? z.yx * factor : z * factor;");
       out_.close();
-      out_.line("}");
     }
   }
   std::string at_round(std::uint32_t k) const {
@@ -363,10 +304,20 @@ class PassWriter {
 
 std::vector<std::uint32_t> FftPass::stages() const {
   std::vector<std::uint32_t> out;
-  std::uint32_t left = radix;
-  for (const std::uint32_t size : kButterflies) {
+  const int twos = std::countr_zero(radix);
+  std::uint32_t left = radix >> twos;
+  // As few stages of powers of two as there may be, about equal ones; 16 numbers of an invocation
+  // where that spares a stage and registers are enough.
+  const int most = !wide && left == 1 && twos >= 7 ? 4 : 3;
+  for (int done = 0, count = (twos + most - 1) / most; count > 0; --count) {
+    const int bits = (twos - done + count - 1) / count;
+    out.push_back(1u << bits);
+    done += bits;
+  }
+  for (const std::uint32_t size : {7u, 5u, 3u}) {
     for (; left % size == 0; left /= size) out.push_back(size);
   }
+  std::ranges::sort(out, std::greater());
   return out;
 }
 
@@ -389,8 +340,8 @@ KernelText chirp_kernel(bool wide) {
                      {"target", vector(wide), Access::write}};
   parts.words = {"count",   "row_length", "source_length", "valid",
                  "swap_in", "swap_out",   "factor_low",    "factor_high"};
-  parts.functions = filled(kComplex, wide);
-  parts.body = filled(R"(
+  parts.functions = complex_functions(wide);
+  parts.body = fft_filled(R"(
   uint stride = gl_NumWorkGroups.x * 256u;
   for (uint i = gl_GlobalInvocationID.x; i < count; i += stride) {
     uint row = i / row_length, k = i % row_length;
@@ -403,7 +354,7 @@ KernelText chirp_kernel(bool wide) {
     target(i) = swap_out != 0u ? z.yx : z;
   }
 )",
-                      wide);
+                          wide);
   return make_kernel(parts);
 }
 
@@ -413,8 +364,8 @@ KernelText short_dft_kernel(bool wide) {
                      {"target", vector(wide), Access::write},
                      {"roots", vector(wide), Access::read}};
   parts.words = {"count", "row_length", "swapped", "factor_low", "factor_high"};
-  parts.functions = filled(kComplex, wide);
-  parts.body = filled(R"(
+  parts.functions = complex_functions(wide);
+  parts.body = fft_filled(R"(
   uint stride = gl_NumWorkGroups.x * 256u;
   for (uint i = gl_GlobalInvocationID.x; i < count; i += stride) {
     uint k = i % row_length, row = i - k;
@@ -428,7 +379,7 @@ KernelText short_dft_kernel(bool wide) {
     target(i) = swapped != 0u ? sum.yx : sum;
   }
 )",
-                      wide);
+                          wide);
   return make_kernel(parts);
 }
 

@@ -13,9 +13,6 @@ namespace topograd::ops::detail {
 // places on the way in and on the way out, which makes the transform the inverse one but for its
 // factor.
 
-/// Butterflies of these sizes are there; a radix is a product of them.
-constexpr std::uint32_t kButterflies[] = {8, 7, 5, 4, 3, 2};
-
 /// One of Stockham's passes: transforms of `radix` numbers that lie apart, in shared memory.
 struct FftPass {
   std::uint32_t radix = 8;  ///< a product of 2, 3, 5 and 7
@@ -31,7 +28,9 @@ struct FftPass {
   std::uint32_t lanes() const;  ///< invocations of a transform
   std::uint32_t invocations() const { return lanes() * jobs; }
   /// Numbers of a transform in shared memory, with what keeps its neighbours in different banks.
-  std::uint32_t line() const { return radix + radix / 8 + 1; }
+  /// Twice an odd number: neighbouring lines begin two banks apart, neighbouring numbers lie one
+  /// apart.
+  std::uint32_t line() const { return (radix + radix / 8 + 2) / 4 * 4 + 2; }
   std::uint32_t shared_bytes() const {
     return jobs * line() * (wide ? 16u : 8u) / (halves ? 2 : 1);
   }
