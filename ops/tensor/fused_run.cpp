@@ -34,9 +34,15 @@ Walk walk_of(const Shape& shape, const Strides& strides) {
   return still ? Walk::scalar : Walk::strided;
 }
 
-bool can_go_in_fours(const FusedForm& form) {
-  return !form.strided() && form.program.outputs.size() == 1 &&
-         std::ranges::none_of(form.inputs, &FusedInput::half);
+/// How a map into `out` is best made.
+Together together_for(const FusedForm& form, const FusedLoop& loop, const View& out) {
+  if (form.strided() || form.program.outputs.size() != 1 ||
+      std::ranges::any_of(form.inputs, &FusedInput::half))
+    return Together::one;
+  bool vectors = loop.type == Type::f32 && loop.count() % 4 == 0 && out.offset % 4 == 0;
+  for (std::size_t k = 0; k < form.inputs.size(); ++k)
+    vectors &= form.inputs[k].walk == Walk::scalar || loop.inputs[k].view.offset % 4 == 0;
+  return vectors ? Together::vectors : Together::four;
 }
 
 /// A copy of an input whose elements follow each other in the loop over `shape`.
@@ -148,21 +154,26 @@ void run_map(const FusedLoop& loop, std::span<const View> outputs, const Strides
   call.on_cpu = [&] { map_on_cpu(loop, outputs, strides); };
   call.on_device = [&](Backend& backend) {
     FusedForm shape = form;
-    shape.in_fours = can_go_in_fours(form);
-    const KernelText& kernel =
-        stored_kernel(shape.in_fours ? key + "4" : key, [&] { return map_kernel(shape); });
+    shape.together = together_for(form, loop, outputs[0]);
+    const bool vectors = shape.together == Together::vectors;
+    const std::string stored = key + std::to_string(static_cast<int>(shape.together));
+    const KernelText& kernel = stored_kernel(stored, [&] { return map_kernel(shape); });
     std::vector<Argument> arguments = arguments_of(backend, loop);
     const std::uint64_t extent_of_out =
         strides == nullptr ? loop.count() : extent(loop.shape, *strides);
     for (const View& out : outputs)
       arguments.push_back(
           argument(backend, out, extent_of_out, loop.type, Access::write, strides != nullptr));
-    const std::uint64_t block = shape.in_fours ? 1024 : 256;
+    for (std::size_t k = 0; vectors && k < arguments.size(); ++k) {
+      if (k >= form.inputs.size() || form.inputs[k].walk == Walk::linear) arguments[k].element = 16;
+    }
+    const std::uint64_t count = loop.count() / (vectors ? 4 : 1);
+    const std::uint64_t block = vectors ? 512 : shape.together == Together::four ? 1024 : 256;
     const auto groups = static_cast<std::uint32_t>(std::min<std::uint64_t>(
-        (loop.count() + block - 1) / block, std::min(backend.limits().groups, 1u << 14)));
+        (count + block - 1) / block, std::min(backend.limits().groups, 1u << 14)));
     backend.launch({.kernel = &kernel,
                     .arguments = arguments,
-                    .words = words_of(form, loop, {loop.count()}, strides),
+                    .words = words_of(form, loop, {count}, strides),
                     .groups = {groups}});
   };
   run_op(std::move(call), loop.device, loop.type);

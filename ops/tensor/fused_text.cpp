@@ -26,9 +26,12 @@ class Writer {
                : text("uintBitsToFloat(number_", k, ")"));
     }
     written_ = codegen::write_program(prepared_, names, form.precision, shader_);
-    for (unsigned k = 0; k < form.inputs.size(); ++k)
+    for (unsigned k = 0; k < form.inputs.size(); ++k) {
+      const bool vector = form.together == Together::vectors && form.inputs[k].walk == Walk::linear;
+      const std::string type(vector ? "vec4" : scalar());
       parts_.arguments.push_back(
-          {text("in_", k), form.inputs[k].half ? "uint" : std::string(scalar()), Access::read});
+          {text("in_", k), form.inputs[k].half ? "uint" : type, Access::read});
+    }
     parts_.extensions.assign(shader_.extensions().begin(), shader_.extensions().end());
   }
 
@@ -38,7 +41,7 @@ class Writer {
     words({"count"});
     parts_.name = text("map_", operations(), "_ops");
     parts_.functions = shader_.functions();
-    if (form_.in_fours) return map_in_fours();
+    if (form_.together != Together::one) return map_together();
     Lines body(1);
     body.line("uint stride = gl_NumWorkGroups.x * 256u;");
     body.open("for (uint i = gl_GlobalInvocationID.x; i < count; i += stride)");
@@ -57,40 +60,24 @@ class Writer {
     return make_kernel(parts_);
   }
 
-  /// Blocks of 1024 elements: memory answers four reads in the time of one.
-  KernelText map_in_fours() {
-    const auto inputs = static_cast<unsigned>(form_.inputs.size());
-    std::string parameters;
-    for (unsigned k = 0; k < inputs; ++k) parameters += text(k > 0 ? ", " : "", scalar(), " x", k);
-    Lines functions;
-    functions.lines(shader_.functions());
-    functions.open(scalar(), " value_of(", parameters, ")");
-    functions.lines(shader_.body().text());
-    functions.line("return ", written_.outputs[0], ";");
-    functions.close();
-    parts_.functions = functions.text();
-    const auto values = [&](std::string_view prefix, std::string_view suffix) {
-      std::string out;
-      for (unsigned k = 0; k < inputs; ++k) out += text(k > 0 ? ", " : "", prefix, k, suffix);
-      return out;
-    };
+  /// Blocks of 256 invocations: memory answers several reads in the time of one, and vectors take
+  /// fewer instructions.
+  KernelText map_together() {
+    const bool vectors = form_.together == Together::vectors;
+    const unsigned turns = vectors ? 2 : 4, block = 256 * turns;
+    value_function();
     Lines body(1);
-    body.open(
-        "for (uint block = gl_WorkGroupID.x; block * 1024u < count; block += gl_NumWorkGroups.x)");
-    body.line("uint i = block * 1024u + gl_LocalInvocationID.x;");
-    body.open("if (count - block * 1024u >= 1024u)");
-    for (unsigned n = 0; n < 4; ++n)
-      for (unsigned k = 0; k < inputs; ++k)
-        body.line(scalar(), " x", k, "_", n, " = in_", k,
-                  form_.inputs[k].walk == Walk::linear ? text("(i + ", 256 * n, "u);") : "(0u);");
-    for (unsigned n = 0; n < 4; ++n)
-      body.line("out_0(i + ", 256 * n, "u) = value_of(", values("x", text("_", n)), ");");
+    body.open("for (uint block = gl_WorkGroupID.x; block * ", block,
+              "u < count; block += gl_NumWorkGroups.x)");
+    body.line("uint i = block * ", block, "u + gl_LocalInvocationID.x;");
+    body.open("if (count - block * ", block, "u >= ", block, "u)");
+    for (unsigned n = 0; n < turns; ++n) read_together(body, text("_", n), 256 * n);
+    for (unsigned n = 0; n < turns; ++n)
+      body.line("out_0(i + ", 256 * n, "u) = ", values_together(text("_", n)), ";");
     body.close();
     body.open("else for (; i < count; i += 256u)");
-    for (unsigned k = 0; k < inputs; ++k)
-      body.line(scalar(), " x", k, " = in_", k,
-                form_.inputs[k].walk == Walk::linear ? "(i);" : "(0u);");
-    body.line("out_0(i) = value_of(", values("x", ""), ");");
+    read_together(body, "", 0);
+    body.line("out_0(i) = ", values_together(""), ";");
     body.close();
     body.close();
     parts_.body = body.text();
@@ -128,7 +115,45 @@ class Writer {
   bool arg() const { return reduction_ == Reduction::argmax || reduction_ == Reduction::argmin; }
 
   void output(unsigned k) {
-    parts_.arguments.push_back({text("out_", k), std::string(scalar()), Access::write});
+    const std::string type(form_.together == Together::vectors ? "vec4" : scalar());
+    parts_.arguments.push_back({text("out_", k), type, Access::write});
+  }
+
+  /// value_of(x0, x1, ...) of one element.
+  void value_function() {
+    std::string parameters;
+    for (unsigned k = 0; k < form_.inputs.size(); ++k)
+      parameters += text(k > 0 ? ", " : "", scalar(), " x", k);
+    Lines functions;
+    functions.lines(shader_.functions());
+    functions.open(scalar(), " value_of(", parameters, ")");
+    functions.lines(shader_.body().text());
+    functions.line("return ", written_.outputs[0], ";");
+    functions.close();
+    parts_.functions = functions.text();
+  }
+
+  /// x0 and so on, by what they are arguments of, at `i` and further on.
+  void read_together(Lines& out, std::string_view suffix, unsigned further) const {
+    for (unsigned k = 0; k < form_.inputs.size(); ++k) {
+      const bool linear = form_.inputs[k].walk == Walk::linear;
+      const std::string at = further > 0 ? text("(i + ", further, "u);") : "(i);";
+      out.line(parts_.arguments[k].type, " x", k, suffix, " = in_", k, linear ? at : "(0u);");
+    }
+  }
+
+  /// The values of what was read.
+  std::string values_together(std::string_view suffix) const {
+    const auto call = [&](std::string_view member) {
+      std::string out = "value_of(";
+      for (unsigned k = 0; k < form_.inputs.size(); ++k) {
+        const bool vector = form_.inputs[k].walk == Walk::linear;
+        out += text(k > 0 ? ", x" : "x", k, suffix, vector ? member : "");
+      }
+      return out + ")";
+    };
+    if (form_.together != Together::vectors) return call("");
+    return text("vec4(", call(".x"), ", ", call(".y"), ", ", call(".z"), ", ", call(".w"), ")");
   }
 
   void words(std::initializer_list<const char*> own) {
@@ -311,7 +336,7 @@ std::string FusedForm::key() const {
     add_bytes(out, input.half);
   }
   add_bytes(out, output);
-  add_bytes(out, in_fours);
+  add_bytes(out, together);
   add_bytes(out, rank);
   add_bytes(out, precision);
   add_bytes(out, program.leaves.uniforms);

@@ -19,6 +19,13 @@ enum class Walk : std::uint8_t {
   strided,  ///< by the loop's axes
 };
 
+/// What an invocation of a map reads before it writes.
+enum class Together : std::uint8_t {
+  one,      ///< an element
+  four,     ///< elements, 256 apart
+  vectors,  ///< two vectors of four elements of f32, of what begins and ends at vectors
+};
+
 struct FusedInput {
   Walk walk = Walk::linear;
   bool half = false;  ///< two f16 numbers a 32-bit word
@@ -35,9 +42,8 @@ struct FusedForm {
   std::vector<FusedInput> inputs;
   Walk output = Walk::linear;  ///< linear or strided; of maps
   std::uint32_t rank = 1;      ///< axes of the loop, >= 1
-  /// Maps read four elements before they write one: of one output, where nothing is strided or
-  /// half.
-  bool in_fours = false;
+  /// Of maps of one output, where nothing is strided or half.
+  Together together = Together::one;
 
   bool strided() const;
   /// Words that a kernel with `own` of its own needs.
@@ -51,7 +57,8 @@ struct FusedForm {
 /// What combines the values of a reduction.
 enum class Reduction : std::uint8_t { sum, max, min, argmax, argmin };
 
-/// out_k[i] = output k of the expression at i, for i < count: its own word.
+/// out_k[i] = output k of the expression at i, for i < count: its own word, which counts vectors
+/// where there are such.
 KernelText map_kernel(const FusedForm& form);
 
 /// The expression's output, combined over `depth` elements for each of `outputs` results; element i
