@@ -4,12 +4,15 @@
 #include <topograd/runtime/vulkan/vulkan_engine.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
+#include <vector>
 
 namespace topograd::runtime::vulkan {
 
 using codegen::BufferRole;
 using codegen::Fusion;
+using codegen::SolverState;
 using codegen::StepTime;
 
 BindingTable VulkanEngine::solver_table() {
@@ -211,6 +214,62 @@ std::uint32_t VulkanEngine::record_fused_product(CommandList& list, const Buffer
     terms_[use.term]->count(1);
   }
   return fused.curvature_first;
+}
+
+SolveLists VulkanEngine::solve_lists() {
+  if (schur_.device) return {&schur_.start, &schur_.iterations, &schur_.finish};
+  if (coarse_.control.in_use()) return {&coarse_.start, &coarse_.iterations};
+  return {&solve_start_list_, &iterations_list_};
+}
+
+/// As many iterations as the last solve needed and a few more, then the trial point: most steps
+/// take one read-back. Where the solver is still running after that, it goes on.
+int VulkanEngine::iterate(int most, bool takes, std::vector<const Recorded*> lists) {
+  const SolveLists solve = solve_lists();
+  lists.push_back(solve.start);
+  int queued = 0, before = 0;
+  int want = std::min(most, expected_iterations_ + expected_iterations_ / 8 + 1);
+  for (;;) {
+    const auto begin = std::chrono::steady_clock::now();
+    queue_iterations(*solve.iterations, want, queued, lists);
+    if (solve.finish != nullptr) lists.push_back(solve.finish);
+    bool staged = false;
+    if (takes) {
+      staged = queue_taking(lists);
+    } else {
+      lists.push_back(&trial_list_);
+    }
+    submit(lists);
+    lists.clear();
+    const auto values = read_scalars();
+    if (takes) read_taken(staged);
+    const auto state = static_cast<SolverState>(values[codegen::slot(Scalar::state)]);
+    const int done = static_cast<int>(values[codegen::slot(Scalar::iterations)]);
+    pace_.measured(static_cast<std::size_t>(done - before) / kIterationsOfList,
+                   std::chrono::steady_clock::now() - begin);
+    before = done;
+    if (state != SolverState::running || queued >= most) {
+      expected_iterations_ = std::max(done, 1);
+      return done;
+    }
+    want = std::min(most, 2 * queued);
+  }
+}
+
+/// Lists beyond those that fit one submission are what is left.
+void VulkanEngine::queue_iterations(const Recorded& iterations, int want, int& queued,
+                                    std::vector<const Recorded*>& lists) {
+  // No display hangs on the software device.
+  const bool paced = !context_.device->info().software();
+  for (std::size_t together = 0; queued < want; queued += kIterationsOfList) {
+    if (paced && together == pace_.lists()) {
+      submit(lists);
+      lists.clear();
+      together = 0;
+    }
+    lists.push_back(&iterations);
+    ++together;
+  }
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -13,7 +13,6 @@ namespace topograd::runtime::vulkan {
 namespace {
 
 using codegen::BufferRole;
-using codegen::SolverState;
 
 /// Evaluating JᵀJ·p again costs more than reading a stored Jacobian from about so many operations
 /// on.
@@ -183,41 +182,6 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
   report.linear_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
-}
-
-SolveLists VulkanEngine::solve_lists() {
-  if (schur_.device) return {&schur_.start, &schur_.iterations, &schur_.finish};
-  if (coarse_.control.in_use()) return {&coarse_.start, &coarse_.iterations};
-  return {&solve_start_list_, &iterations_list_};
-}
-
-int VulkanEngine::iterate(int most, bool takes, std::vector<const Recorded*> lists) {
-  // As many iterations as the last solve needed and a few more, then the trial point: most steps
-  // take one read-back. Where the solver is still running after that, it goes on.
-  const SolveLists solve = solve_lists();
-  lists.push_back(solve.start);
-  int queued = 0, want = std::min(most, expected_iterations_ + expected_iterations_ / 8 + 1);
-  for (;;) {
-    for (; queued < want; queued += kIterationsOfList) lists.push_back(solve.iterations);
-    if (solve.finish != nullptr) lists.push_back(solve.finish);
-    bool staged = false;
-    if (takes) {
-      staged = queue_taking(lists);
-    } else {
-      lists.push_back(&trial_list_);
-    }
-    submit(lists);
-    lists.clear();
-    const auto values = read_scalars();
-    if (takes) read_taken(staged);
-    const auto state = static_cast<SolverState>(values[codegen::slot(Scalar::state)]);
-    const int done = static_cast<int>(values[codegen::slot(Scalar::iterations)]);
-    if (state != SolverState::running || queued >= most) {
-      expected_iterations_ = std::max(done, 1);
-      return done;
-    }
-    want = std::min(most, 2 * queued);
-  }
 }
 
 StepReport VulkanEngine::try_step(std::span<const double> delta) {

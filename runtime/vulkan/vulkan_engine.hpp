@@ -5,9 +5,11 @@
 #include <topograd/runtime/first_order.hpp>
 #include <topograd/runtime/order.hpp>
 #include <topograd/runtime/step_gradient.hpp>
+#include <topograd/runtime/vulkan/block_range.hpp>
 #include <topograd/runtime/vulkan/device_charts.hpp>
 #include <topograd/runtime/vulkan/device_schur.hpp>
 #include <topograd/runtime/vulkan/device_term.hpp>
+#include <topograd/runtime/vulkan/pace.hpp>
 #include <topograd/runtime/vulkan/recorded.hpp>
 #include <topograd/runtime/vulkan/riders.hpp>
 #include <topograd/runtime/vulkan/rows.hpp>
@@ -27,14 +29,6 @@
 #include <vector>
 
 namespace topograd::runtime::vulkan {
-
-/// Where diagonal blocks of an array lie, and as blocks of which width they are inverted.
-struct BlockRange {
-  std::uint32_t x_first = 0;       ///< first scalar of the array
-  std::uint32_t blocks_first = 0;  ///< position of its first packed triangle
-  std::uint32_t count = 0;         ///< blocks
-  std::uint32_t width = 1;
-};
 
 class VulkanEngine final : public Engine,
                            public FirstOrderSteps,
@@ -335,6 +329,11 @@ class VulkanEngine final : public Engine,
     return block_groups() + (coarse ? coarse_.control.plan().unknowns() : 0);
   }
   void record_pending_step(CommandList& list);
+  SolveLists solve_lists();
+  /// Queues `lists` before it.
+  int iterate(int most, bool takes, std::vector<const Recorded*> lists);
+  void queue_iterations(const Recorded& iterations, int want, int& queued,
+                        std::vector<const Recorded*>& lists);
   /// These return the number of partial sums of the curvature.
   std::uint32_t record_direction_and_product(CommandList& list, const BindingTable& table,
                                              std::uint32_t sums);
@@ -407,9 +406,6 @@ class VulkanEngine final : public Engine,
   void record_linearization(CommandList& list);
   void record_trial(CommandList& list);
   void record_rescaled(CommandList& list);
-  SolveLists solve_lists();
-  /// Queues `lists` before it.
-  int iterate(int most, bool takes, std::vector<const Recorded*> lists);
   using Scalars = std::array<double, codegen::kScalarCount>;
   const Scalars& read_scalars();
   static PointReport point_report(const Scalars& values);
@@ -478,6 +474,7 @@ class VulkanEngine final : public Engine,
   std::vector<Buffer> stored_;  // by term, terms of gather_store and row results
   bool scale_is_set_ = false;
   int expected_iterations_ = 16;
+  Pace pace_;
 
   StagedPoints staging_;
   TakingLists taking_;

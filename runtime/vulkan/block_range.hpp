@@ -1,0 +1,16 @@
+// Diagonal blocks of an array among those of all.
+#pragma once
+
+#include <cstdint>
+
+namespace topograd::runtime::vulkan {
+
+/// Where diagonal blocks of an array lie, and as blocks of which width they are inverted.
+struct BlockRange {
+  std::uint32_t x_first = 0;       ///< first scalar of the array
+  std::uint32_t blocks_first = 0;  ///< position of its first packed triangle
+  std::uint32_t count = 0;         ///< blocks
+  std::uint32_t width = 1;
+};
+
+}  // namespace topograd::runtime::vulkan
