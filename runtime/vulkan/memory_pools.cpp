@@ -280,7 +280,7 @@ void MemoryPools::trim() {
 void MemoryPools::trim_idle() {
   const Clock::time_point now = Clock::now();
   if (now < next_look_) return;
-  next_look_ = now + kIdle / 4;
+  next_look_ = now + kIdle / 40;
   trim_locked(now - kIdle);
 }
 

@@ -18,6 +18,7 @@
 #include <chrono>
 #include <optional>
 #include <span>
+#include <thread>
 #include <vector>
 
 namespace topograd::command {
@@ -117,19 +118,36 @@ void add_statistics(ordered_json& report, const runtime::EngineStats& stats, dou
   report["kernels_on_device"] = stats.kernels_on_device;
 }
 
-/// Of devices' pools, while the engine holds what it works on.
-void add_pools(ordered_json& report) {
+struct PoolBytes {
   double in_use = 0, reserved = 0;
+  double overhead() const { return in_use == 0 ? 0 : (reserved - in_use) / in_use; }
+};
+
+PoolBytes pool_bytes() {
+  PoolBytes bytes;
   for (const runtime::hybrid::Figure& figure : hybrid_executor().figures()) {
     if (figure.name != "topograd_pool_bytes") continue;
     const std::string& state = figure.labels.back().second;
-    if (state == "in_use") in_use += figure.value;
-    if (state == "reserved") reserved += figure.value;
+    if (state == "in_use") bytes.in_use += figure.value;
+    if (state == "reserved") bytes.reserved += figure.value;
   }
-  if (in_use == 0) return;
-  report["pool_bytes_in_use"] = static_cast<std::uint64_t>(in_use);
-  report["pool_bytes_reserved"] = static_cast<std::uint64_t>(reserved);
-  report["pool_overhead"] = (reserved - in_use) / in_use;
+  return bytes;
+}
+
+/// Of devices' pools, while the engine holds what it works on, and after what the last measurement
+/// alone needed has had the time to go back.
+void add_pools(ordered_json& report) {
+  constexpr double kSettled = 0.01;
+  constexpr std::chrono::milliseconds kIdle{2100};  // pools keep memory for two seconds
+  PoolBytes bytes = pool_bytes();
+  if (bytes.overhead() > kSettled) {
+    std::this_thread::sleep_for(kIdle);
+    bytes = pool_bytes();
+  }
+  if (bytes.in_use == 0) return;
+  report["pool_bytes_in_use"] = static_cast<std::uint64_t>(bytes.in_use);
+  report["pool_bytes_reserved"] = static_cast<std::uint64_t>(bytes.reserved);
+  report["pool_overhead"] = bytes.overhead();
 }
 
 }  // namespace
