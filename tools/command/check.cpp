@@ -1,5 +1,6 @@
 // topograd check: self-tests of ops, random programs and gradients on this machine's devices.
 #include "command/check_faults.hpp"
+#include "command/check_repeat.hpp"
 #include "command/check_start.hpp"
 #include "command/commands.hpp"
 #include "command/named_problem.hpp"
@@ -275,6 +276,7 @@ void add_check(Command app) {
   add_check_faults(command);
   add_check_soak(command);
   add_check_start(command);
+  add_check_repeat(command);
 }
 
 }  // namespace topograd::command

@@ -1,6 +1,7 @@
 // topograd check start: what compiling costs a first call, and what caches leave of it.
 #include "command/check_start.hpp"
 
+#include "command/child.hpp"
 #include "command/commands.hpp"
 #include "command/named_problem.hpp"
 #include "command/output.hpp"
@@ -30,11 +31,9 @@ namespace {
 
 using nlohmann::ordered_json;
 namespace hybrid = runtime::hybrid;
-using Tell = std::function<void(const std::string&)>;
 
 constexpr std::size_t kItems = 100'000;
 constexpr int kWarmCalls = 20, kWarmSolves = 3, kSecondProcesses = 3;
-constexpr double kSilentSeconds = 300;
 // Of what compiling took the first process, in the second.
 constexpr double kMostOfFirst = 0.1;
 
@@ -117,29 +116,13 @@ ordered_json time_solves(const Arguments& arguments) {
           {"pipeline_ms", t.pipeline_ms}};
 }
 
-/// What a child process says, or the error that it ended with.
-ordered_json in_a_process(const std::filesystem::path& caches,
-                          const std::function<ordered_json()>& work) {
-  std::string said;
-  const platform::ChildEnd end = platform::run_child(
-      [&](const Tell& tell) {
-        keep_caches_in(caches);
-        try {
-          tell(work().dump());
-        } catch (const Error& error) {
-          tell(ordered_json{{"code", static_cast<int>(error.code())}, {"error", error.what()}}
-                   .dump());
-        }
-      },
-      [&](const std::string& line) { said = line; }, kSilentSeconds);
-  if (!end.well() || said.empty())
-    throw Error(ErrorCode::Internal, "check start: a process ended with status " +
-                                         std::to_string(end.status) + ", signal " +
-                                         std::to_string(end.signal));
-  ordered_json out = ordered_json::parse(said);
-  if (out.contains("error"))
-    throw Error(static_cast<ErrorCode>(out["code"].get<int>()), out["error"].get<std::string>());
-  return out;
+/// What a child process says that has its caches in `folder`.
+ordered_json with_caches(const std::filesystem::path& folder,
+                         const std::function<ordered_json()>& work) {
+  return in_a_process("check start", [&] {
+    keep_caches_in(folder);
+    return work();
+  });
 }
 
 ordered_json measure(const Arguments& arguments) {
@@ -148,15 +131,15 @@ ordered_json measure(const Arguments& arguments) {
   const auto calls_and_solves = [&] {
     return ordered_json{{"calls", time_calls(arguments, false)}, {"solve", time_solves(arguments)}};
   };
-  const ordered_json first = in_a_process(kept, calls_and_solves);
+  const ordered_json first = with_caches(kept, calls_and_solves);
   // The best of some: what else runs here only adds.
-  ordered_json second = in_a_process(kept, calls_and_solves);
+  ordered_json second = with_caches(kept, calls_and_solves);
   for (int k = 1; k < kSecondProcesses; ++k) {
-    ordered_json again_there = in_a_process(kept, calls_and_solves);
+    ordered_json again_there = with_caches(kept, calls_and_solves);
     if (again_there["solve"]["compile_ms"] < second["solve"]["compile_ms"])
       second = std::move(again_there);
   }
-  const ordered_json warmed = in_a_process(other, [&] { return time_calls(arguments, true); });
+  const ordered_json warmed = with_caches(other, [&] { return time_calls(arguments, true); });
   const double compile = first["solve"]["compile_ms"], again = second["solve"]["compile_ms"];
   ordered_json report = {{"check", "start"},
                          {"broken", again > kMostOfFirst * compile},

@@ -1,0 +1,17 @@
+// Work in processes of its own, for checks of what must hold in a fresh one.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <functional>
+#include <string>
+
+namespace topograd::command {
+
+/// Runs `work` in a copy of this process and returns what it says there. Throws the error that it
+/// ended with there, or Error{Internal} that begins with `check` if the process ended otherwise or
+/// was silent for five minutes.
+nlohmann::ordered_json in_a_process(const std::string& check,
+                                    const std::function<nlohmann::ordered_json()>& work);
+
+}  // namespace topograd::command
