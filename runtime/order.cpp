@@ -1,9 +1,12 @@
 // Breadth-first orders of blocks, counting sorts of instances.
 #include <topograd/runtime/order.hpp>
 
+#include <topograd/ir/error.hpp>
 #include <topograd/ir/pages.hpp>
+#include <topograd/ir/platform.hpp>
 #include <topograd/runtime/block_numbers.hpp>
 #include <topograd/runtime/neighbours.hpp>
+#include <topograd/runtime/order_choice.hpp>
 #include <topograd/runtime/partition.hpp>
 #include <topograd/runtime/plan.hpp>
 
@@ -13,6 +16,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <numeric>
+#include <string>
 
 namespace topograd::runtime {
 namespace {
@@ -245,9 +249,19 @@ std::vector<std::uint32_t> scalar_positions(const Model& model, const BlockNumbe
   return position;
 }
 
+/// Whether the order that is there was asked for.
+bool keeps_order() {
+  const std::string asked = platform::environment(kOrderVariable).value_or(kFoundOrder);
+  if (asked == kFoundOrder || asked == kKeptOrder) return asked == kKeptOrder;
+  throw Error(ErrorCode::InvalidArgument, std::string(kOrderVariable) + ": expected " +
+                                              kFoundOrder + " or " + kKeptOrder + ", got \"" +
+                                              asked + "\"");
+}
+
 }  // namespace
 
 ModelOrder find_order(const Model& model) {
+  if (keeps_order()) return {};
   if (model.scalars < kSmall) return {};
   const BlockNumbers blocks(model.arrays);
   if (looks_local(model, blocks)) return {};

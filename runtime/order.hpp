@@ -43,10 +43,10 @@ struct ModelOrder {
 /// first block that they touch, so that neighbours in the mesh are neighbours in memory. Blocks
 /// that very many instances share connect nothing and keep their order.
 ///
-/// Gives the identity where the present order is as local as the one found, where everything fits a
-/// cache anyway, and where a term's coordinates change between instances. Depends on the indices
-/// alone. Cost: linear in instances. Source: Cuthill & McKee, Reducing the bandwidth of sparse
-/// symmetric matrices (1969).
+/// Gives the identity where the present order is as local as the one found, where all fits a cache,
+/// where a term's coordinates change between instances, and where order_choice.hpp says so. Depends
+/// on the indices else. Cost: linear in instances. Source: Cuthill & McKee, Reducing the bandwidth
+/// of sparse symmetric matrices (1969).
 ModelOrder find_order(const Model& model);
 
 /// A model in another order, with batches of its own.

@@ -138,6 +138,45 @@ TEST_F(CommandVulkan, GatherGivesTheSameBitsInTenProcesses) {
   EXPECT_GE(gradients.size(), 4u);  // the shuffled mesh has other numbers than the sorted one
 }
 
+TEST_F(CommandVulkan, OrdersAreComparedInPairs) {
+  const struct {
+    const char* arguments;
+    bool reordered;
+  } rows[] = {{"springs --width 150 --shuffle 1 --backend vulkan --precision f32", true},
+              {"springs --width 150 --backend vulkan --precision f32", false},
+              {"springs --width 150 --shuffle 1 --backend cpu", false}};
+  for (const auto& row : rows) {
+    const CommandResult result =
+        topograd(std::string("bench --orders --samples 2 --no-check --json - ") + row.arguments);
+    ASSERT_EQ(result.status, 0) << result.err;
+    const nlohmann::json orders = nlohmann::json::parse(result.out)["orders"];
+    EXPECT_EQ(orders["reordered"], row.reordered) << row.arguments;
+    for (const char* kind : {"residual", "jacobian", "gradient", "jtjp"})
+      for (const char* key : {"found_us", "kept_us", "ratio"})
+        EXPECT_GT(orders[kind][key], 0) << row.arguments << kind;
+  }
+}
+
+TEST_F(CommandVulkan, TheOrderThatIsThereCanBeKept) {
+  const auto holds_an_order = [](const char* order) {
+    const CommandResult result = topograd(
+        "bench springs --width 150 --shuffle 1 --backend vulkan --precision f32 --samples 1 --only "
+        "cost --no-check --no-peers --json -",
+        std::string("TOPOGRAD_ORDER=") + order);
+    EXPECT_EQ(result.status, 0) << result.err;
+    const nlohmann::json report = nlohmann::json::parse(result.out);
+    for (const nlohmann::json& use : report["memory"])
+      if (use["use"] == "order of blocks and instances") return true;
+    return false;
+  };
+  EXPECT_TRUE(holds_an_order("found"));
+  EXPECT_FALSE(holds_an_order("kept"));
+  const CommandResult wrong =
+      topograd("solve springs --width 10 --backend vulkan", "TOPOGRAD_ORDER=any");
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_EQ(wrong.err, "topograd: TOPOGRAD_ORDER: expected found or kept, got \"any\"\n");
+}
+
 TEST_F(CommandVulkan, CompilingDoesNotDependOnTheCount) {
   TG_NEEDS(float64);
   const auto compiled = [](const char* width) {

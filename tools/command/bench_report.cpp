@@ -2,6 +2,7 @@
 #include "command/bench_report.hpp"
 
 #include "command/bench_memory.hpp"
+#include "command/bench_orders.hpp"
 #include "command/bench_peers.hpp"
 #include "command/bench_times.hpp"
 #include "command/output.hpp"
@@ -162,6 +163,8 @@ void add_bench_options(Command app, BenchArguments& arguments) {
   app.flag("!--no-peers", arguments.peers, "leaves other solvers out");
   app.flag("!--no-check", arguments.check,
            "does not compare the gradient with the scalar evaluator's, which takes long");
+  app.flag("--orders", arguments.orders,
+           "only times evaluations in the locality order and in the given one, in turn");
 }
 
 ordered_json run_bench(const BenchArguments& arguments) {
@@ -175,6 +178,10 @@ ordered_json run_bench(const BenchArguments& arguments) {
   describe(report, arguments, model, options, engine);
   std::vector<double> x(model.model.scalars);
   named->problem().read_x(x);
+  if (arguments.orders) {
+    report["orders"] = compare_orders(model, options, x, arguments.samples);
+    return report;
+  }
   check_first(report, engine, model.model, x,
               arguments.check ? std::optional(options.precision) : std::nullopt);
   BenchTimes times(engine.copy_rate(), runtime::Traffic(model.model, options.precision),

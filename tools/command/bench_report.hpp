@@ -18,8 +18,9 @@ struct BenchArguments {
   std::vector<std::string> only;  ///< names of the times to take; empty: all that the problem has
   bool peers = true;              ///< run those that are there
   bool check = true;              ///< compare the gradient with the scalar evaluator's
+  bool orders = false;            ///< only compare with and without a locality order
 };
-/// Adds --samples, --only, --no-peers and --no-check.
+/// Adds --samples, --only, --no-peers, --no-check and --orders.
 void add_bench_options(Command app, BenchArguments& arguments);
 
 /// Builds the problem, opens the backend, and measures. Keys: instances, topologies, build_s,
@@ -36,6 +37,8 @@ void add_bench_options(Command app, BenchArguments& arguments);
 /// host_bytes and device_bytes with memory, a list of {use, host, device}, and
 /// host_bytes_explained and device_bytes_explained, its sums. peers: {name, version, ...} with the
 /// keys that it has figures for.
+///
+/// With `orders` only `orders` (bench_orders.hpp) is measured.
 nlohmann::ordered_json run_bench(const BenchArguments& arguments);
 
 }  // namespace topograd::command
