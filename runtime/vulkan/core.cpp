@@ -60,8 +60,9 @@ Enabled::Enabled(const Features& wanted, bool subgroup_extended_types) {
   }
   if (wanted.cooperative_matrix) {
     matrix.cooperativeMatrix = true;
-    // Modules with such matrices hold f16 and declare the memory model.
-    core12.shaderFloat16 = core12.vulkanMemoryModel = true;
+    // Modules with such matrices hold f16 and declare the memory model, which then is everybody's:
+    // atomics are of the scope of the device.
+    core12.shaderFloat16 = core12.vulkanMemoryModel = core12.vulkanMemoryModelDeviceScope = true;
     chain(matrix, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
   }
   if (wanted.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);

@@ -138,7 +138,7 @@ void read_features(const vk::raii::PhysicalDevice& physical, const std::vector<s
       chain.get<vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR>().pipelineExecutableInfo;
   features.cooperative_matrix =
       has(names, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME) && core12.shaderFloat16 &&
-      core12.vulkanMemoryModel &&
+      core12.vulkanMemoryModel && core12.vulkanMemoryModelDeviceScope &&
       chain.get<vk::PhysicalDeviceCooperativeMatrixFeaturesNV>().cooperativeMatrix;
   if (!core12.timelineSemaphore) info.unusable = "it has no timeline semaphores";
 }
