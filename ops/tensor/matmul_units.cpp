@@ -56,8 +56,11 @@ class Writer {
     parts.functions = out_.text();
     out_ = Lines(1);
     begin();
-    out_.open("for (uint k0 = 0u; k0 < depth; k0 += ", kernel_.depth, "u)");
-    step();
+    out_.open("for (uint k0 = 0u; k0 < depth; k0 += ", kernel_.ahead * kernel_.depth, "u)");
+    for (std::uint32_t set = 0; set < kernel_.ahead; ++set) {
+      if (set > 0) out_.line("if (k0 + ", set * kernel_.depth, "u >= depth) break;");
+      step(set);
+    }
     out_.close();
     store();
     parts.body = out_.text();
@@ -73,7 +76,7 @@ class Writer {
   void declare() {
     for (const Operand& o : {a_, b_})
       out_.line("shared uvec4 ", o.name, "_tile[", copies() * o.size(), "];");
-    out_.line("shared float block[", 256 * kernel_.subgroups(), "];");
+    if (!kernel_.whole) out_.line("shared float block[", 256 * kernel_.subgroups(), "];");
     out_.line();
     out_.line("#define Sums fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>");
     out_.line("#define Factors fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>");
@@ -86,15 +89,20 @@ class Writer {
     out_.line("uint line = e / ", o.vectors, "u, vector = e % ", o.vectors, "u;");
     if (o.deep_lines) {
       out_.line("uint at = origin + line, k = k0 + 8u * vector;");
-      out_.line("if (at >= ", o.length, " || k >= depth) return uvec4(0u);");
+      check(o);
       out_.line("return ", o.name, "(first + at * ", o.name, "_step + k / 8u);");
     } else {
       out_.line("uint at = origin + 8u * vector, k = k0 + line;");
-      out_.line("if (at >= ", o.length, " || k >= depth) return uvec4(0u);");
+      check(o);
       out_.line("return ", o.name, "(first + k * ", o.name, "_step + at / 8u);");
     }
     out_.close();
     out_.line();
+  }
+
+  void check(const Operand& o) {
+    if (kernel_.whole) return;
+    out_.line("if (at >= ", o.length, " || k >= depth) return uvec4(0u);");
   }
 
   std::uint32_t blocks_down() const { return kernel_.own_rows / 16; }
@@ -111,33 +119,46 @@ class Writer {
     for (std::uint32_t i = 0; i < blocks_down(); ++i)
       for (std::uint32_t j = 0; j < blocks_across(); ++j)
         out_.line("Sums c", i, "_", j, " = Sums(0.0);");
-    fetch("0u", true);
+    for (std::uint32_t set = 0; set < kernel_.ahead; ++set) {
+      for (const Operand& o : {a_, b_}) {
+        for (std::uint32_t u = 0; u < shares(o); ++u)
+          out_.line("uvec4 ", next(o, set, u), " = uvec4(0u);");
+      }
+      fetch(text(set * kernel_.depth, "u"), set);
+    }
     if (kernel_.twice) out_.line("uint half_of_tiles = 0u;");
   }
 
-  void fetch(std::string_view k0, bool declare) {
+  /// What an invocation has read of a tile.
+  static std::string next(const Operand& o, std::uint32_t set, std::uint32_t u) {
+    return text("next_", o.name, set, "_", u);
+  }
+
+  void fetch(const std::string& k0, std::uint32_t set) {
+    if (kernel_.whole) out_.open("if (", k0, " < depth)");
     for (const Operand& o : {a_, b_}) {
       for (std::uint32_t u = 0; u < shares(o); ++u)
-        out_.line(declare ? "uvec4 " : "", "next_", o.name, u, " = load_", o.name, "(", o.name,
-                  "0, ", o.origin, ", ", k0, ", self + ", u * kernel_.invocations(), "u);");
+        out_.line(next(o, set, u), " = load_", o.name, "(", o.name, "0, ", o.origin, ", ", k0,
+                  ", self + ", u * kernel_.invocations(), "u);");
     }
+    if (kernel_.whole) out_.close();
   }
 
   std::string tile_start(const Operand& o) const {
     return kernel_.twice ? text("half_of_tiles * ", o.size(), "u + ") : std::string();
   }
 
-  void step() {
+  void step(std::uint32_t set) {
     if (!kernel_.twice) out_.line("barrier();");
     for (const Operand& o : {a_, b_}) {
       for (std::uint32_t u = 0; u < shares(o); ++u) {
         const std::string e = text("(self + ", u * kernel_.invocations(), "u)");
         out_.line(o.name, "_tile[", tile_start(o), e, " / ", o.vectors, "u * ", o.stride(), "u + ",
-                  e, " % ", o.vectors, "u] = next_", o.name, u, ";");
+                  e, " % ", o.vectors, "u] = ", next(o, set, u), ";");
       }
     }
     out_.line("barrier();");
-    fetch(text("k0 + ", kernel_.depth, "u"), false);
+    fetch(text("k0 + ", (set + kernel_.ahead) * kernel_.depth, "u"), set);
     for (std::uint32_t k = 0; k < kernel_.depth; k += 16) multiply(k);
     if (kernel_.twice) out_.line("half_of_tiles ^= 1u;");
   }
@@ -171,12 +192,14 @@ class Writer {
   /// Whole blocks at once, those at an edge number by number.
   void store() {
     out_.line("uint c0 = gl_WorkGroupID.z * c_batch;");
-    out_.open("if ((columns & 3u) == 0u && row0 + ", kernel_.rows, "u <= rows && column0 + ",
-              kernel_.columns, "u <= columns)");
+    if (!kernel_.whole)
+      out_.open("if ((columns & 3u) == 0u && row0 + ", kernel_.rows, "u <= rows && column0 + ",
+                kernel_.columns, "u <= columns)");
     each_block([&](const std::string& sums, const std::string& row, const std::string& column) {
       out_.line("coopMatStoreNV(", sums, ", c_elements, first_c + c0 + ", row, " * columns + ",
                 column, ", columns, false);");
     });
+    if (kernel_.whole) return;
     out_.line("return;");
     out_.close();
     out_.line("uint own_block = 256u * gl_SubgroupID;");
@@ -210,12 +233,13 @@ class Writer {
 
 std::uint32_t MatrixUnitsKernel::shared_bytes() const {
   return (twice ? 2 : 1) * 16 * (operand_a(*this).size() + operand_b(*this).size()) +
-         1024 * subgroups();
+         (whole ? 0 : 1024 * subgroups());
 }
 
 std::string MatrixUnitsKernel::name() const {
   return text("matmul_units_f16", a_transposed ? "_t" : "_n", b_transposed ? "t_" : "n_", rows, "x",
-              columns, "x", depth, "_", own_rows, "x", own_columns, twice ? "_twice" : "");
+              columns, "x", depth, "_", own_rows, "x", own_columns, twice ? "_twice" : "",
+              whole ? "_whole" : "", ahead > 1 ? text("_ahead", ahead) : std::string());
 }
 
 KernelText matrix_units_kernel(const MatrixUnitsKernel& kernel) { return Writer(kernel).write(); }
