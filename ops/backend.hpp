@@ -68,6 +68,7 @@ struct LaunchLimits {
   bool float64 = false, int64 = false;  ///< types of shaders
   bool int64_atomics = false, atomic_float32 = false, atomic_float64 = false;
   bool cooperative_matrix = false;
+  bool groups_progress = false;  ///< workgroups that have begun go on while others wait for them
   std::uint32_t loop_iterations = ~0u;  ///< of one invocation; what is beyond is silently left out
   bool software = false;                ///< the CPU in disguise
   bool occupied_by_few = false;         ///< a few workgroups fill it: software

@@ -10,6 +10,7 @@ std::string_view qualifier(Access access) {
   switch (access) {
     case Access::read: return "restrict readonly ";
     case Access::write: return "restrict writeonly ";
+    case Access::exchange: return "coherent volatile ";
     case Access::read_write: break;
   }
   return "restrict ";

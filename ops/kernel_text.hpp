@@ -12,7 +12,12 @@
 
 namespace topograd::ops {
 
-enum class Access : std::uint8_t { read, write, read_write };
+enum class Access : std::uint8_t {
+  read,
+  write,
+  read_write,
+  exchange  ///< read and written, also by other workgroups meanwhile
+};
 
 /// A storage buffer of a kernel.
 struct KernelArgument {

@@ -1,11 +1,13 @@
 // Scans: shares are reduced first, then each is scanned from the sum of those before it. No
-// workgroup waits for another, which not every device would survive.
+// workgroup waits for another, which not every device would survive; scan_ahead.hpp is for those
+// that do.
 #include <topograd/ops/scan.hpp>
 
 #include <topograd/codegen/glsl_text.hpp>
 #include <topograd/ops/blocks.hpp>
 #include <topograd/ops/kernel_store.hpp>
 #include <topograd/ops/reduce_device.hpp>
+#include <topograd/ops/scan_ahead.hpp>
 #include <topograd/ops/tile_fold.hpp>
 
 #include <algorithm>
@@ -145,6 +147,7 @@ KernelText scan_text(const FoldForm& form, Type type, std::uint32_t local, std::
 void scan_on_device(Backend& backend, const FoldForm& form, const Slice& x, const Slice& output,
                     bool exclusive) {
   if (x.size == 0) return;
+  if (scans_ahead(backend, form, x, output)) return scan_ahead(backend, form, x, output, exclusive);
   const Monoid& monoid = form.monoid;
   const std::uint32_t per = backend.limits().occupied_by_few ? 4 : 8;
   const Shares shares = share_out(backend, x.size, size_of(x.type), per, 8);

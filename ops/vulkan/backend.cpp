@@ -19,6 +19,8 @@ namespace {
 
 namespace vk = runtime::vulkan;
 
+constexpr std::uint32_t kNvidia = 0x10de;
+
 LaunchLimits limits_of(const vk::Device& device) {
   const vk::DeviceInfo& info = device.info();
   const vk::Limits& l = info.limits;
@@ -36,6 +38,7 @@ LaunchLimits limits_of(const vk::Device& device) {
           .atomic_float32 = f.atomic_float32_add,
           .atomic_float64 = f.atomic_float64_add,
           .cooperative_matrix = f.cooperative_matrix,
+          .groups_progress = info.vendor_id == kNvidia,  // as CUDA says of the same devices
           .loop_iterations = l.max_loop_iterations,
           .software = info.software(),
           .occupied_by_few = info.software()};
