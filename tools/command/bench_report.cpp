@@ -139,9 +139,10 @@ PoolBytes pool_bytes() {
 /// alone needed has had the time to go back.
 void add_pools(ordered_json& report) {
   constexpr double kSettled = 0.01;
+  constexpr double kSmall = 1'000'000;  // bytes in use whose overhead is no one's concern
   constexpr std::chrono::milliseconds kIdle{2100};  // pools keep memory for two seconds
   PoolBytes bytes = pool_bytes();
-  if (bytes.overhead() > kSettled) {
+  if (bytes.in_use > kSmall && bytes.overhead() > kSettled) {
     std::this_thread::sleep_for(kIdle);
     bytes = pool_bytes();
   }
