@@ -7,6 +7,6 @@ float tg_exp_decay_f32(float x) {
   r = fma(k, -tg_ln2_rest_f32, r);
   precise float power = 1.0f + fma(r * r, tg_exp_short_poly_f32(r), r);
   // 2^(k + 64), then 2^-64: results below the normal range round once.
-  float y = power * tg_exp2i_f32(int(k) + 64) * 5.42101086e-20f;
+  precise float y = power * tg_exp2i_f32(int(k) + 64) * 5.42101086e-20f;
   return tg_is_nan_f32(x) ? x : y;
 }
