@@ -102,12 +102,14 @@ enum class VectorOp {
   // reports
   point_norms,  ///< gradient = 0 where fixed; partials: Σ g², Σ x² (first_operand), max |g|
   trial_point,  ///< result = first_operand + step; partials: model decrease, Σ step²
-  // taking steps; one workgroup, but for open_gate. Costs, model_decrease and slope are scalars
-  choose_length,  ///< length, is_rescaled: where a parabola through point, slope and trial has its
-                  ///< minimum
-  take_step,      ///< verdict, goes_back; trial_cost, model_decrease and length of the better
-                  ///< of the two lengths
-  open_gate,      ///< outputs = starts where scalars[a] > 0, else 0; u32
+  // taking steps; one workgroup. Costs, model_decrease and slope are scalars; outputs = starts,
+  // u32,
+  // where what is behind the gate is to run, else 0
+  choose_length,  ///< length: where a parabola through point, slope and trial has its minimum; the
+                  ///< gate: is_rescaled
+  take_step,  ///< verdict, goes_back; trial_cost, model_decrease and length of the better of the
+              ///< two lengths; the gate: accepted
+  open_gate,  ///< scalars[a] > 0
   // within a box [lower_bounds, upper_bounds], which Π projects on
   bounded_norms,  ///< as point_norms, with v = x − Π(x − g) in the place of g in its sums; held =
                   ///< fixed, or on a bound that −g points out of; gradient = 0 where held

@@ -4,6 +4,15 @@
 namespace topograd::codegen {
 namespace {
 
+// Workgroups of what is to run where `opens`; one workgroup writes them.
+void write_gate(VectorText& out) {
+  out.read_u32(BufferRole::starts);
+  out.shader().use(BufferRole::outputs, Element::u32, Access::write);
+  out.lines(R"(
+for (uint i = gl_LocalInvocationIndex; i < count; i += {G}) outputs[i] = opens ? starts[i] : 0u;
+)");
+}
+
 // With g·δ ≈ −2 × the model's decrease, as where the damping is small, the parabola's minimum lies
 // at decrease / (change + 2 decrease). Comparisons are false for a NaN.
 void write_choose_length(VectorText& out) {
@@ -12,7 +21,6 @@ void write_choose_length(VectorText& out) {
        Scalar::least_change, Scalar::longest, Scalar::length, Scalar::is_rescaled},
       Access::read_write);
   out.lines(R"(
-if (gl_GlobalInvocationID.x != 0u) return;
 {S} decrease = scalars[MODEL_DECREASE];
 precise {S} change = scalars[TRIAL_COST] - scalars[COST];
 precise {S} gain = -change / decrease;
@@ -24,8 +32,13 @@ if (scalars[STATE] != {S}(0) && decrease > {S}(0) && gain > scalars[LEAST_GAIN])
   if (bend > {S}(0)) length = min(decrease / bend, longest);
   if (abs(length - {S}(1)) < scalars[LEAST_CHANGE]) length = {S}(1);
 }
+bool opens = length != {S}(1);
+)");
+  write_gate(out);
+  out.lines(R"(
+if (gl_LocalInvocationIndex != 0u) return;
 scalars[LENGTH] = length;
-scalars[IS_RESCALED] = length != {S}(1) ? {S}(1) : {S}(0);
+scalars[IS_RESCALED] = opens ? {S}(1) : {S}(0);
 )");
 }
 
@@ -35,7 +48,6 @@ void write_take_step(VectorText& out) {
                Scalar::is_rescaled, Scalar::rescaled_cost, Scalar::goes_back, Scalar::verdict},
               Access::read_write);
   out.lines(R"(
-if (gl_GlobalInvocationID.x != 0u) return;
 {S} cost = scalars[COST];
 {S} trial = scalars[TRIAL_COST];
 {S} decrease = scalars[MODEL_DECREASE];
@@ -55,6 +67,12 @@ if (scalars[MIN_DECREASE] != {S}(0) && !(trial <= bound)) decided = false;
   out.lines("bool finite = !(" + infinite + ") && !(" + unusable + ");");
   out.lines(R"(
 bool accepted = finite && decrease > {S}(0) && gain > scalars[MIN_GAIN];
+bool opens = decided && accepted;
+)");
+  write_gate(out);
+  out.lines(R"(
+barrier();  // all have read
+if (gl_LocalInvocationIndex != 0u) return;
 scalars[TRIAL_COST] = trial;
 scalars[MODEL_DECREASE] = decrease;
 scalars[LENGTH] = back ? {S}(1) : length;
@@ -69,12 +87,8 @@ scalars[GOES_BACK] = back ? {S}(1) : {S}(0);
 
 void write_open_gate(VectorText& out) {
   out.scalars({});
-  out.read_u32(BufferRole::starts);
-  out.shader().use(BufferRole::outputs, Element::u32, Access::write);
   out.lines("bool opens = scalars[slot_a] > {S}(0);");
-  out.open_grid("i");
-  out.lines("outputs[i] = opens ? starts[i] : 0u;");
-  out.close();
+  write_gate(out);
 }
 
 }  // namespace

@@ -69,14 +69,16 @@ class CommandList {
   }
 
   /// As dispatch, with the three uint32 group counts read from `counts` at `offset` (bytes, a
-  /// multiple of 4) when the command runs. Counts over the limits are undefined behaviour.
+  /// multiple of 4) when the command runs. Counts over the limits are undefined behaviour. Begins
+  /// with a barrier.
   void dispatch_indirect(const Kernel& kernel, std::span<const Binding> bindings,
                          std::span<const std::byte> push, const Buffer& counts,
                          std::uint64_t offset);
 
-  /// Dispatches from here to close_gate() read their workgroups from `counts` when they run, three
-  /// uint32 for each of them in order; 0 of them is none. Nothing but dispatches and barriers is
-  /// recorded in between. Without `counts` nothing is recorded, but their workgroups are noted.
+  /// A barrier; dispatches from here to close_gate() read their workgroups from `counts` when they
+  /// run, three uint32 for each of them in order; 0 of them is none. Nothing but dispatches and
+  /// barriers is recorded in between. Without `counts` nothing is recorded, but their workgroups
+  /// are noted.
   void open_gate(const Buffer* counts);
   /// The workgroups that they were recorded with.
   std::vector<Groups> close_gate();

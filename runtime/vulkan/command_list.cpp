@@ -199,6 +199,7 @@ void CommandList::dispatch_indirect(const Kernel& kernel, std::span<const Bindin
                      std::to_string(offset));
   }
   bind(list, kernel, bindings, push);
+  if (!list.gated) record_indirect_barrier(list.commands);
   list.commands.dispatchIndirect(*buffer.slot.buffer, offset);
   ++list.dispatches;
 }
@@ -206,6 +207,7 @@ void CommandList::dispatch_indirect(const Kernel& kernel, std::span<const Bindin
 void CommandList::open_gate(const Buffer* counts) {
   ListState& list = recording(state_, "open_gate");
   if (list.gated) refuse(list, "open_gate before close_gate of another one");
+  if (counts != nullptr) record_indirect_barrier(list.commands);
   list.gated = true;
   list.gate_counts = counts;
   list.gate_groups.clear();

@@ -104,6 +104,8 @@ void end_list(ListState& list);
 
 /// Orders everything before (in the queue) before everything after, memory included.
 void record_barrier(const vk::raii::CommandBuffer& commands);
+/// The same, and before counts of workgroups that commands read: their front end waits, too.
+void record_indirect_barrier(const vk::raii::CommandBuffer& commands);
 /// Makes everything written visible to the host, once the submission has finished.
 void record_host_barrier(const vk::raii::CommandBuffer& commands);
 

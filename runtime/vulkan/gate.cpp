@@ -6,10 +6,9 @@
 namespace topograd::runtime::vulkan {
 
 using codegen::BufferRole;
-using codegen::VectorOp;
 
-void Gate::record(Context& context, VectorOps& vectors, CommandList& list, codegen::Scalar opens,
-                  const std::function<void(CommandList&)>& section) {
+void Gate::record_opening(Context& context, VectorOps& vectors, CommandList& list,
+                          VectorOps::Run run, const Section& section) {
   std::vector<std::uint32_t> words;
   if (!context.collecting) {
     list.open_gate(nullptr);
@@ -22,13 +21,12 @@ void Gate::record(Context& context, VectorOps& vectors, CommandList& list, codeg
   BindingTable table;
   table.set(BufferRole::starts, all_);
   table.set(BufferRole::outputs, open_);
+  run.constants.count = static_cast<std::uint32_t>(words.size());
   list.barrier();
-  vectors.record(
-      list,
-      {.op = VectorOp::open_gate,
-       .constants = {.count = static_cast<std::uint32_t>(words.size()), .a = codegen::slot(opens)}},
-      table);
-  list.barrier();
+  vectors.record(list, run, table);
+}
+
+void Gate::record_section(const Context& context, CommandList& list, const Section& section) {
   if (context.collecting) return section(list);
   list.open_gate(&open_);
   section(list);

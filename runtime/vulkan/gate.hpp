@@ -11,11 +11,14 @@ namespace topograd::runtime::vulkan {
 /// workgroups, and take a device some microseconds each.
 class Gate {
  public:
-  /// Records `section`, which has nothing but dispatches and barriers, to run where scalars[opens]
-  /// is above 0 when the list comes to it. Begins with a barrier. `section` is called twice, and
-  /// records the same both times.
-  void record(Context& context, VectorOps& vectors, CommandList& list, codegen::Scalar opens,
-              const std::function<void(CommandList&)>& section);
+  using Section = std::function<void(CommandList&)>;
+
+  /// Records the kernel that opens it or not, after a barrier: one that writes `outputs`, with
+  /// what `section` dispatches as `starts`. `section` has nothing but dispatches and barriers.
+  void record_opening(Context& context, VectorOps& vectors, CommandList& list, VectorOps::Run run,
+                      const Section& section);
+  /// Records the section, the same once more.
+  void record_section(const Context& context, CommandList& list, const Section& section);
 
  private:
   Buffer all_, open_;  // u32, three for each dispatch: all of its workgroups; those, or none

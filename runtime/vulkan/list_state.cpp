@@ -8,16 +8,20 @@ using Access = vk::AccessFlagBits;
 using Stage = vk::PipelineStageFlagBits;
 
 constexpr vk::AccessFlags kWrites = Access::eShaderWrite | Access::eTransferWrite;
-constexpr vk::AccessFlags kUses = Access::eShaderRead | Access::eShaderWrite |
-                                  Access::eTransferRead | Access::eTransferWrite |
-                                  Access::eIndirectCommandRead;
-constexpr vk::PipelineStageFlags kStages =
-    Stage::eComputeShader | Stage::eTransfer | Stage::eDrawIndirect;
+constexpr vk::AccessFlags kUses =
+    Access::eShaderRead | Access::eShaderWrite | Access::eTransferRead | Access::eTransferWrite;
+constexpr vk::PipelineStageFlags kUsers = Stage::eComputeShader | Stage::eTransfer;
+constexpr vk::PipelineStageFlags kStages = kUsers | Stage::eDrawIndirect;
 
 }  // namespace
 
 void record_barrier(const vk::raii::CommandBuffer& commands) {
-  commands.pipelineBarrier(kStages, kStages, {}, vk::MemoryBarrier(kWrites, kUses), {}, {});
+  commands.pipelineBarrier(kStages, kUsers, {}, vk::MemoryBarrier(kWrites, kUses), {}, {});
+}
+
+void record_indirect_barrier(const vk::raii::CommandBuffer& commands) {
+  const vk::MemoryBarrier memory(kWrites, kUses | Access::eIndirectCommandRead);
+  commands.pipelineBarrier(kStages, kStages, {}, memory, {}, {});
 }
 
 void record_host_barrier(const vk::raii::CommandBuffer& commands) {
@@ -46,7 +50,7 @@ std::shared_ptr<ListState> make_list(Core& core, std::string_view name) {
   core.driver.call("vkBeginCommandBuffer", [&] {
     list->commands.begin({vk::CommandBufferUsageFlagBits::eSimultaneousUse});
   });
-  record_barrier(list->commands);
+  record_indirect_barrier(list->commands);
   return list;
 }
 

@@ -22,7 +22,7 @@ struct SolveLists {
 
 /// Queued behind a solve: from the trial point to the linearisation at the next point.
 struct TakingLists {
-  Gate rescaling, returning, moving;
+  Gate rescaling, returning, moving;  ///< returning: on manifolds
   Recorded list, read;
   std::array<Recorded, 2> stage;  ///< copies the point to host memory
 };

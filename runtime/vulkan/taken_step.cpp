@@ -14,47 +14,67 @@ using codegen::Verdict;
 /// Where a solve has not finished or a step is refused, gates stay closed, and point,
 /// linearisation and the vectors of the solve remain what they are.
 void VulkanEngine::record_taking(CommandList& list) {
-  const auto gated = [&](Gate& gate, Scalar opens, const std::function<void(CommandList&)>& of) {
-    gate.record(context_, *vectors_, list, opens, of);
+  const auto opening = [&](Gate& gate, const VectorOps::Run& run, const Gate::Section& section) {
+    gate.record_opening(context_, *vectors_, list, run, section);
+  };
+  const Gate::Section rescaling = [&](CommandList& l) {
+    record_move(l, Scalar::length);
+    record_cost(l, trial_, Scalar::rescaled_cost);
+  };
+  const Gate::Section returning = [&](CommandList& l) { record_move(l, Scalar::one); };
+  const Gate::Section moving = [&](CommandList& l) {
+    record_taken_move(l);
+    l.barrier();
+    record_linearization(l);
   };
   list.barrier();
   record_move(list, Scalar::one);
   record_cost(list, trial_, Scalar::trial_cost);
-  vectors_->record(list, {.op = VectorOp::choose_length}, {});
-  gated(taking_.rescaling, Scalar::is_rescaled, [&](CommandList& l) {
-    record_move(l, Scalar::length);
-    record_cost(l, trial_, Scalar::rescaled_cost);
-  });
-  list.barrier();
-  vectors_->record(list, {.op = VectorOp::take_step}, {});
-  gated(taking_.returning, Scalar::goes_back, [&](CommandList& l) { record_move(l, Scalar::one); });
-  gated(taking_.moving, Scalar::verdict, [&](CommandList& l) {
-    BindingTable table;
-    table.set(BufferRole::first_operand, trial_);
-    table.set(BufferRole::result, x_);
-    vectors_->record(
-        l,
-        {.op = VectorOp::copy, .constants = {.count = static_cast<std::uint32_t>(model_.scalars)}},
-        table);
-    l.barrier();
-    record_linearization(l);
-  });
+  opening(taking_.rescaling, {.op = VectorOp::choose_length}, rescaling);
+  taking_.rescaling.record_section(context_, list, rescaling);
+  opening(taking_.moving, {.op = VectorOp::take_step}, moving);
+  if (charted()) {
+    opening(taking_.returning,
+            {.op = VectorOp::open_gate, .constants = {.a = codegen::slot(Scalar::goes_back)}},
+            returning);
+    taking_.returning.record_section(context_, list, returning);
+  }
+  taking_.moving.record_section(context_, list, moving);
+}
+
+/// To the trial point; where that is a sum, without its way back to the full step.
+void VulkanEngine::record_taken_move(CommandList& list) {
+  VectorOps::Run run{.op = VectorOp::copy,
+                     .constants = {.count = static_cast<std::uint32_t>(model_.scalars)}};
+  BindingTable table;
+  table.set(BufferRole::first_operand, shaped() ? trial_ : step_);
+  table.set(BufferRole::result, x_);
+  if (!shaped()) {
+    run.op = VectorOp::axpby;
+    run.constants.a = codegen::slot(Scalar::length);
+    run.constants.b = codegen::slot(Scalar::one);
+  }
+  vectors_->record(list, run, table);
 }
 
 void VulkanEngine::record_taking_kernels(CommandList& list) {
   if (failures_) return;
-  list.barrier();
-  vectors_->record(list, {.op = VectorOp::choose_length}, {});
-  list.barrier();
-  vectors_->record(list, {.op = VectorOp::take_step}, {});
-  BindingTable table;
-  table.set(BufferRole::first_operand, x_);
-  table.set(BufferRole::result, trial_);
-  Gate().record(context_, *vectors_, list, Scalar::one, [&](CommandList& l) {
-    vectors_->record(l, {.op = VectorOp::copy, .constants = {.count = 1}}, table);
-    l.barrier();
-    vectors_->record(l, {.op = VectorOp::fill, .constants = {.count = 1}}, table);
-  });
+  // Kernels that change the trial point alone: a copy of one scalar, and a zero in its place.
+  const auto n = codegen::VectorConstants{.count = 1, .a = codegen::slot(Scalar::zero)};
+  const Gate::Section section = [&](CommandList& l) {
+    BindingTable table;
+    table.set(BufferRole::first_operand, x_);
+    table.set(BufferRole::result, trial_);
+    for (const VectorOp op : {VectorOp::copy, VectorOp::fill, VectorOp::axpby}) {
+      vectors_->record(l, {.op = op, .constants = n}, table);
+      l.barrier();
+    }
+  };
+  for (const VectorOp op : {VectorOp::choose_length, VectorOp::take_step, VectorOp::open_gate}) {
+    Gate gate;
+    gate.record_opening(context_, *vectors_, list, {.op = op, .constants = n}, section);
+    gate.record_section(context_, list, section);
+  }
 }
 
 bool VulkanEngine::prepare_taking(const std::optional<StepRule>& rule) {

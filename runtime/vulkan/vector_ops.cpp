@@ -11,7 +11,7 @@ using codegen::BufferRole;
 bool one_workgroup(codegen::VectorOp op) {
   using Op = codegen::VectorOp;
   return op == Op::cg_start || op == Op::cg_finish || op == Op::choose_length ||
-         op == Op::take_step;
+         op == Op::take_step || op == Op::open_gate;
 }
 
 }  // namespace

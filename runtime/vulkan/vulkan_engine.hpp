@@ -392,6 +392,7 @@ class VulkanEngine final : public Engine,
 
   // taken_step.cpp: steps that the device takes itself
   void record_taking(CommandList& list);
+  void record_taken_move(CommandList& list);
   /// The kernels of record_taking(); x stays where it is.
   void record_taking_kernels(CommandList& list);
   /// False: this engine's steps are left to the caller.

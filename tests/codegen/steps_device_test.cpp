@@ -73,14 +73,19 @@ TEST_F(VectorKernels, StepsAreJudgedAsOnTheHost) {
                    {slot(Scalar::least_change), 0.2},
                    {slot(Scalar::longest), 2},
                    {slot(Scalar::rescaled_cost), row.rescaled_cost}});
-      const auto run = [&](VectorOp op) {
-        runner.run_vector(generate({.op = op, .vectors = vectors, .scalars = scalars}), {}, 1);
+      const std::vector<std::uint32_t> all = {7, 1, 1, 5, 2, 1};
+      runner.set(BufferRole::starts, all);
+      runner.set(BufferRole::outputs, all);
+      const auto run = [&](VectorOp op, bool opens) {
+        runner.run_vector(generate({.op = op, .vectors = vectors, .scalars = scalars}),
+                          {.count = 6}, 1);
+        EXPECT_EQ(runner.words(BufferRole::outputs), opens ? all : std::vector<std::uint32_t>(6));
         return runner.numbers(BufferRole::scalars, scalars);
       };
-      const auto chosen = run(VectorOp::choose_length);
+      const auto chosen = run(VectorOp::choose_length, row.length != 1);
       EXPECT_EQ(chosen[slot(Scalar::length)], row.length);
       EXPECT_EQ(chosen[slot(Scalar::is_rescaled)], row.length != 1 ? 1 : 0);
-      const auto taken = run(VectorOp::take_step);
+      const auto taken = run(VectorOp::take_step, row.verdict == Verdict::accepted);
       EXPECT_EQ(taken[slot(Scalar::verdict)], static_cast<double>(row.verdict));
       EXPECT_EQ(taken[slot(Scalar::length)], row.kept);
       EXPECT_EQ(taken[slot(Scalar::goes_back)], row.length != row.kept ? 1 : 0);
