@@ -175,19 +175,23 @@ void renumber(std::span<TouchedBlocks> terms, std::span<const std::uint32_t> ran
   }
 }
 
-/// Mean distance between the blocks of an instance, of those that `counts`.
+/// Mean distance between the blocks of an instance, of those that `counts`. Blocks of two arrays
+/// are as far apart as their places in them: no order moves the arrays.
 template <class Counts>
-double mean_distance(std::span<const TouchedBlocks> terms, Counts counts) {
+double mean_distance(std::span<const TouchedBlocks> terms, const BlockNumbers& numbers,
+                     Counts counts) {
   // Sums of integers, so that they do not depend on the threads.
   std::atomic<std::uint64_t> sum = 0, pairs = 0;
   for (const TouchedBlocks& t : terms) {
+    std::vector<std::uint32_t> offset;  // by group, of its array
+    for (const SlotGroup& group : t.groups) offset.push_back(numbers.first(group.array));
     each_piece(t.instances(), [&](std::size_t first, std::size_t count) {
       std::uint64_t distance = 0, found = 0;
       for (std::size_t i = first; i < first + count; ++i) {
         const auto blocks = t.of(i);
         for (std::size_t k = 1; k < blocks.size(); ++k) {
-          const std::uint32_t a = blocks[k], b = blocks[0];
-          if (!counts(a) || !counts(b)) continue;
+          if (!counts(blocks[k]) || !counts(blocks[0])) continue;
+          const std::uint32_t a = blocks[k] - offset[k], b = blocks[0] - offset[0];
           distance += a > b ? a - b : b - a;
           ++found;
         }
@@ -278,10 +282,10 @@ ModelOrder find_order(const Model& model) {
   std::vector<bool> hub(neighbours.have_hubs() ? blocks.count() : 0);
   const auto no_hub = [&](std::uint32_t b) { return hub.empty() || !hub[b]; };
   for (std::uint32_t b = 0; b < hub.size(); ++b) hub[b] = neighbours.of(b).empty();
-  const double before = std::max(step, mean_distance(terms, no_hub));
+  const double before = std::max(step, mean_distance(terms, blocks, no_hub));
   renumber(terms, rank);
   for (std::uint32_t b = 0; b < hub.size(); ++b) hub[rank[b]] = neighbours.of(b).empty();
-  if (mean_distance(terms, no_hub) * kWorthIt > before) return {};
+  if (mean_distance(terms, blocks, no_hub) * kWorthIt > before) return {};
   ModelOrder order;
   order.position = scalar_positions(model, blocks, rank);
   for (const TouchedBlocks& t : terms) order.rows.push_back(sort_rows(t, blocks.count()));

@@ -116,6 +116,29 @@ TEST(Order, IsAPermutationThatKeepsBlocksAndRows) {
   EXPECT_EQ(find_order(g->model).position, order.position);
 }
 
+/// Vertex, its partner in another array, neighbour and the neighbour's partner, as of vertices with
+/// rotations.
+TEST(Order, ArraysThatGoTogetherAreOrderedTogether) {
+  const auto g = grid(200, 7);
+  const std::uint32_t n = g->model.arrays[0].blocks;
+  ir::Batch paired{12, 0, 1};
+  std::vector<std::uint32_t> indices(12);
+  for (std::size_t i = 0; i < g->batch.size(); ++i) {
+    for (std::uint32_t k = 0; k < 6; ++k) {
+      indices[k] = g->batch.index(i, k);
+      indices[6 + k] = indices[k] + 3 * n;
+    }
+    paired.append(indices, {}, i);
+  }
+  g->model.arrays.push_back({3 * n, 3, n});
+  g->model.scalars *= 2;
+  g->model.terms = {{&g->topology, &paired, "pair"}};
+  const ModelOrder order = find_order(g->model);
+  ASSERT_FALSE(order.identity());
+  for (std::uint32_t k = 0; k < 3 * n; ++k)
+    ASSERT_EQ(order.position[k] + 3 * n, order.position[k + 3 * n]) << k;
+}
+
 TEST(Order, AHubDoesNotHideTheGrid) {
   const auto g = grid(200, 5, true);
   const ModelOrder order = find_order(g->model);
