@@ -16,6 +16,16 @@ uint packed(uint width, uint i, uint j) {
 
 void use_packed(VectorText& out) { out.shader().declare("packed", kPacked.substr(1)); }
 
+/// An invocation an entry: row a and column b of the block `name`, which has slot_a x slot_b of
+/// them.
+void open_entries(VectorText& out, const std::string& name) {
+  out.open_grid("i");
+  out.lines("uint area = slot_a * slot_b;");
+  out.lines("uint " + name + " = first + i / area;");
+  out.lines("uint a = i % area / slot_b;");
+  out.lines("uint b = i % slot_b;");
+}
+
 void write_damping(VectorText& out) {
   out.read({BufferRole::blocks, BufferRole::scale});
   out.write({BufferRole::damping});
@@ -44,12 +54,8 @@ void write_meetings(VectorText& out) {
     out.read_u32(role);
   }
   out.read_u32(BufferRole::fixed);
-  out.open_grid("i");
+  open_entries(out, "m");
   out.lines(R"(
-uint area = slot_a * slot_b;
-uint m = first + i / area;
-uint a = i % area / slot_b;
-uint b = i % slot_b;
 uint end = starts[m + 1u];
 precise {S} sum = {S}(0);
 for (uint e = starts[m]; e < end; ++e) {
@@ -108,12 +114,8 @@ void write_pieces(VectorText& out) {
   out.write({BufferRole::result});
   for (const BufferRole role : {BufferRole::starts, BufferRole::entries, BufferRole::outputs})
     out.read_u32(role);
-  out.open_grid("i");
+  open_entries(out, "piece");
   out.lines(R"(
-uint area = slot_a * slot_b;
-uint piece = first + i / area;
-uint a = i % area / slot_b;
-uint b = i % slot_b;
 uint end = starts[piece + 1u];
 precise {S} sum = {S}(0);
 for (uint e = starts[piece]; e < end; ++e) {
@@ -138,12 +140,8 @@ void write_blocks(VectorText& out) {
   out.read_u32(BufferRole::owners);
   out.read_u32(BufferRole::fixed);
   use_packed(out);
-  out.open_grid("i");
+  open_entries(out, "m");
   out.lines(R"(
-uint area = slot_a * slot_b;
-uint m = first + i / area;
-uint a = i % area / slot_b;
-uint b = i % slot_b;
 uint word = 7u * m;
 uint meeting = outputs[word];
 uint scalar = outputs[word + 5u];
