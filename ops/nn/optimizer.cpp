@@ -63,16 +63,12 @@ Tensor Adam::next(const Tensor& x, const Tensor& g, std::vector<Tensor>& memory)
   return x - step;
 }
 
-namespace {
-
-AdamOptions decoupled(AdamOptions options) {
-  options.decoupled = true;
-  return options;
-}
-
-}  // namespace
-
-AdamW::AdamW(std::vector<Tensor> parameters, AdamOptions adam_options)
-    : Adam(std::move(parameters), decoupled(adam_options)) {}
+AdamW::AdamW(std::vector<Tensor> parameters, const AdamWOptions& o)
+    : Adam(std::move(parameters), {.rate = o.rate,
+                                   .beta1 = o.beta1,
+                                   .beta2 = o.beta2,
+                                   .epsilon = o.epsilon,
+                                   .weight_decay = o.weight_decay,
+                                   .decoupled = true}) {}
 
 }  // namespace topograd::ops::nn

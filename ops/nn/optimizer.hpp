@@ -65,10 +65,17 @@ class Adam : public Optimizer {
   Tensor next(const Tensor& x, const Tensor& g, std::vector<Tensor>& memory) override;
 };
 
-/// Adam with decoupled weight decay, 0.01 unless it is said otherwise.
+struct AdamWOptions {
+  double rate = 0.001;
+  double beta1 = 0.9, beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;  ///< acts on the parameter, not through its derivative
+};
+
+/// Adam with decoupled weight decay.
 class AdamW final : public Adam {
  public:
-  explicit AdamW(std::vector<Tensor> parameters, AdamOptions options = {.weight_decay = 0.01});
+  explicit AdamW(std::vector<Tensor> parameters, const AdamWOptions& options = {});
 };
 
 }  // namespace topograd::ops::nn

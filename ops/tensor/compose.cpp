@@ -13,8 +13,8 @@
 namespace topograd::ops::detail {
 namespace {
 
-// An expression beyond these is computed where it stands, and is an input of what follows.
-constexpr std::size_t kMostInputs = 8;
+// An expression beyond these and kMostInputs is computed where it stands, and is an input of what
+// follows.
 constexpr std::size_t kMostNumbers = 8;
 constexpr std::size_t kMostNodes = 200;
 
@@ -79,10 +79,12 @@ class Composer {
     return outputs;
   }
 
-  bool fits(std::size_t outputs) const {
-    return inputs_.size() + outputs <= kMostInputs + 1 && numbers_.size() <= kMostNumbers &&
+  /// Whether it may be one expression with what its operands are made by.
+  bool fits(std::size_t most_inputs, std::size_t outputs) const {
+    return inputs_.size() + outputs <= most_inputs + 1 && numbers_.size() <= kMostNumbers &&
            graph_.size() <= kMostNodes;
   }
+  std::size_t number_count() const { return numbers_.size(); }
 
   Pending finish(std::span<const ir::Id> outputs) const {
     return {graph_.extract(outputs, {.parameters = static_cast<std::uint32_t>(inputs_.size()),
@@ -227,11 +229,14 @@ Tensor compose(const char* call, const ir::Program& program, std::span<const Ten
     }
     const std::vector<ir::Id> outputs =
         composer.append(program, numbers, [&](std::uint32_t k) { return ids[k]; });
-    if (fused && !composer.fits(1)) continue;
-    if (!composer.fits(1)) {
-      throw Error(ErrorCode::Unsupported, std::string(call) + ": expected at most " +
-                                              std::to_string(kMostInputs) + " tensors and " +
-                                              std::to_string(kMostNumbers) + " numbers");
+    // A derivative reads one tensor more, that of what was made of it.
+    const std::size_t most = wants_grad(operands) ? kMostInputs - 1 : kMostInputs;
+    if (fused && !composer.fits(most, 1)) continue;
+    if (composer.number_count() > kMostNumbers) {
+      throw Error(ErrorCode::Unsupported,
+                  std::string(call) + ": expected at most " + std::to_string(kMostNumbers) +
+                      " numbers beside tensors, got " + std::to_string(composer.number_count()) +
+                      "; make those that never change literal(c)");
     }
     Pending pending = composer.finish(outputs);
     drop_unused(pending);
@@ -258,7 +263,7 @@ void evaluate_together(std::span<const Tensor> tensors) {
             state.device == first.device;
     if (alike) ids.push_back(composer.expression(*state.pending, state.shape));
   }
-  if (open.size() > 1 && !(alike && composer.fits(open.size()))) {
+  if (open.size() > 1 && !(alike && composer.fits(kMostInputs, open.size()))) {
     for (const Tensor& tensor : open) evaluate_together({&tensor, 1});
     return;
   }

@@ -5,6 +5,7 @@
 #include <topograd/ops/tensor/state.hpp>
 
 #include <array>
+#include <string>
 
 namespace topograd::ops {
 namespace {
@@ -34,6 +35,11 @@ Tensor binary(const char* call, ir::Op op, const Tensor& a, const Tensor& b) {
 
 Tensor map(const std::function<Value(std::span<const Value>)>& f,
            std::initializer_list<Tensor> tensors) {
+  if (tensors.size() > detail::kMostInputs) {
+    throw Error(ErrorCode::Unsupported, "map: expected at most " +
+                                            std::to_string(detail::kMostInputs) + " tensors, got " +
+                                            std::to_string(tensors.size()));
+  }
   const auto traced = topograd::detail::trace_function(
       "map", tensors.size(),
       [&](std::span<const Value> values) { return std::vector<Value>{f(values)}; });

@@ -86,8 +86,15 @@ Type common_type(const char* call, std::span<const Tensor> tensors);
 /// The device that one of them was placed on. Throws Error{InvalidArgument} for two.
 std::optional<Device> common_device(const char* call, std::span<const Tensor> tensors);
 
+/// Tensors that a function of elements may read.
+inline constexpr std::size_t kMostInputs = 8;
+
 /// The expression `program` over elements of `operands` (parameter slots), which are fused if they
 /// are expressions themselves. Its uniform slots read `numbers`.
+///
+///   operands  at most kMostInputs, and one more in derivatives
+///
+/// Throws Error{Unsupported} for more than eight numbers.
 Tensor compose(const char* call, const ir::Program& program, std::span<const Tensor> operands,
                std::span<const double> numbers);
 

@@ -89,6 +89,29 @@ const std::vector<Case>& cases() {
       {"minimum", {{5}, {5}}, [](X x) { return minimum(x[0], x[1]); }},
       {"maximum", {{5}, {5}}, [](X x) { return maximum(x[0], x[1]); }},
       {"broadcast", {{3, 1}, {4}}, [](X x) { return x[0] * x[1] + x[1] / (square(x[0]) + 1.0); }},
+      {"map of as many tensors as there may be", std::vector<Shape>(8, {3}),
+       [](X x) {
+         return map(
+             [](std::span<const Value> v) {
+               Value product = v[0] + 1.5;
+               for (const Value& factor : v.subspan(1)) product = product * (factor + 1.5);
+               return product;
+             },
+             {x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]});
+       }},
+      {"add and multiply ten tensors", std::vector<Shape>(10, {3}),
+       [](X x) {
+         Tensor y = x[0];
+         for (std::size_t k = 1; k < x.size(); ++k) y = y * x[k] + x[k];
+         return y;
+       }},
+      {"sqrt eighty times",
+       {{3}},
+       [](X x) {
+         Tensor y = x[0];
+         for (int k = 0; k < 80; ++k) y = sqrt(square(y) + square(x[0]));
+         return y * ones({1}, Type::f64);
+       }},
       {"map",
        {{3}, {3}},
        [](X x) {

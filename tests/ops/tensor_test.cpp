@@ -170,6 +170,20 @@ TEST(Tensor, Errors) {
          irfft(ones({4, 2}), 9);
        },
        "irfft: expected n/2 + 1 complex numbers for n = 9, got (4, 2)"},
+      {[&] {
+         map([](std::span<const Value> v) { return v[8]; }, {a, a, a, a, a, a, a, a, a});
+       },
+       "map: expected at most 8 tensors, got 9"},
+      {[&] {
+         map(
+             [](Value x) {
+               for (int k = 0; k < 9; ++k) x = x * double(k) + 1.0;
+               return x;
+             },
+             a);
+       },
+       "map: expected at most 8 numbers beside tensors, got 18; make those that never change "
+       "literal(c)"},
       {[&] { huber_loss(a, a, 0); }, "huber_loss: expected delta > 0, got 0.000000"},
       {[&] { nn::Sgd({a}); }, "optimizer: expected parameters that require_grad()"},
   };
