@@ -20,7 +20,12 @@ using Factor = Eigen::SimplicialLLT<SparseMatrix, Eigen::Lower, Eigen::AMDOrderi
 
 class Sparse final : public Factorization {
  public:
-  explicit Sparse(const SparseMatrix& pattern) { factor_.analyzePattern(pattern); }
+  explicit Sparse(const SparseMatrix& pattern) {
+#ifdef TOPOGRAD_CHOLMOD
+    common().print = 0;  // it would write warnings to the standard output
+#endif
+    factor_.analyzePattern(pattern);
+  }
 
   bool factor(const SparseMatrix& lower) override {
     factor_.factorize(lower);

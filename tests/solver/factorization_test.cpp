@@ -120,6 +120,8 @@ TEST(Factorization, BitsDoNotDependOnThreads) {
 }
 
 TEST(Factorization, SaysWhereAMatrixIsNotDefinite) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
   Problem p = cameras_and_points(3, 30, false);
   const Elimination elimination = find_elimination(p.lower, p.block_of);
   for (const Eigen::Index bad : {Eigen::Index{0}, p.dense.rows() - 1}) {  // a camera's, a point's
@@ -128,6 +130,8 @@ TEST(Factorization, SaysWhereAMatrixIsNotDefinite) {
     EXPECT_FALSE(make_schur_factorization(p.lower, elimination, 0)->factor(broken));
     EXPECT_FALSE(make_sparse_factorization(p.lower)->factor(broken));
   }
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 TEST(Elimination, TakesBlocksThatDoNotMeet) {

@@ -108,6 +108,46 @@ TEST(Stars, AreFansThatAreClosedOrOpen) {
   }
 }
 
+/// Two squares of a roof, its triangles turned around as `orders` says.
+TriangleMesh roof(const std::array<bool, 4>& turned) {
+  TriangleMesh mesh{.positions = {0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1, 1, 0, 2, 0.3, 1, 2, 0.3},
+                    .triangles = {{0, 1, 2}, {1, 3, 2}, {2, 3, 4}, {3, 5, 4}}};
+  for (std::size_t t = 0; t < 4; ++t)
+    if (turned[t]) std::swap(mesh.triangles[t][0], mesh.triangles[t][1]);
+  return mesh;
+}
+
+TEST(Mesh, EdgesOfTwoTrianglesDoNotAskForTheirOrientation) {
+  const auto cost = [](const TriangleMesh& mesh) {
+    Problem problem;
+    std::vector<double> x = mesh.positions;
+    for (std::size_t k = 0; k < x.size(); ++k) x[k] += 0.1 * std::sin(static_cast<double>(k));
+    problems::add_cotangent_smoothing(problem, problem.add_parameters(x, 3), mesh);
+    problems::add_developability(problem, problem.add_parameters(x, 3), mesh,
+                                 problems::Developability::covariance);
+    return Evaluator(problem, kCpu).cost();
+  };
+  const TriangleMesh mesh = roof({});
+  EXPECT_EQ(problems::interior_edges(mesh).size(), 3u);
+  EXPECT_EQ(problems::vertex_stars(mesh).size(), 6u);
+  const double want = cost(mesh);
+  EXPECT_GT(want, 0.1);
+  for (const auto& turned : {std::array{true, false, false, false}, {false, true, false, true}})
+    EXPECT_NEAR(cost(roof(turned)), want, 1e-12 * want);
+
+  TriangleMesh folded = mesh;  // a third triangle at the edge 2 3, and what is none
+  folded.positions.insert(folded.positions.end(), {0.5, 1, 3});
+  folded.triangles.insert(folded.triangles.end(), {{2, 3, 6}, {0, 0, 1}, {5, 5, 5}});
+  EXPECT_EQ(problems::interior_edges(folded).size(), 2u);
+  EXPECT_EQ(problems::directed_edges(folded).size(), problems::directed_edges(mesh).size() + 4);
+  const auto stars = problems::vertex_stars(folded, problems::Stars::any);
+  ASSERT_EQ(stars.size(), 7u);
+  EXPECT_FALSE(stars[2].fan);
+  EXPECT_EQ(stars[2].faces(), 4u);
+  EXPECT_FALSE(stars[2].closed);
+  EXPECT_TRUE(stars[1].fan);
+}
+
 TEST(Smooth, InitialCostOnSpotIsThePublishedOne) {
   const TriangleMesh spot = test::read_obj(test::source_dir() / "samples/data/spot.obj");
   const auto smooth = problems::smooth(spot);

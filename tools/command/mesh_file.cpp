@@ -50,7 +50,8 @@ class Reader {
   problems::TriangleMesh read(const std::string& text) {
     if (text.find('\0') != std::string::npos)
       fail(path_, 1, "expected an OBJ file, got binary data");
-    std::istringstream lines(text);
+    constexpr std::string_view kMark = "\xef\xbb\xbf";  // of UTF-8, which some editors write
+    std::istringstream lines(text.starts_with(kMark) ? text.substr(kMark.size()) : text);
     for (std::string line; std::getline(lines, line);) {
       ++line_;
       const auto words = words_of(std::string_view(line).substr(0, line.find('#')));

@@ -14,19 +14,34 @@
 namespace topograd::problems {
 namespace {
 
+/// Stars that are written alike: VertexStar::fan and closed.
+enum class Kind { closed, open, loose };
+constexpr Kind kKinds[] = {Kind::closed, Kind::open, Kind::loose};
+
+Kind kind_of(const VertexStar& star) {
+  if (!star.fan) return Kind::loose;
+  return star.closed ? Kind::closed : Kind::open;
+}
+
 /// Vertices of a star: the middle, then the ring.
 struct Star {
   Vec3 center;
   std::vector<Vec3> ring;
+  Kind kind;
   bool closed;
 
-  Star(const Element& e, const Parameters& x, bool is_closed)
-      : center(e.vec3(x, 0)), closed(is_closed) {
+  Star(const Element& e, const Parameters& x, Kind its_kind)
+      : center(e.vec3(x, 0)), kind(its_kind), closed(its_kind == Kind::closed) {
     for (int k = 1; k < e.valence(); ++k) ring.push_back(e.vec3(x, k));
   }
-  std::size_t faces() const { return closed ? ring.size() : ring.size() - 1; }
-  const Vec3& first(std::size_t face) const { return ring[face]; }
-  const Vec3& second(std::size_t face) const { return ring[(face + 1) % ring.size()]; }
+  std::size_t faces() const {
+    if (kind == Kind::loose) return ring.size() / 2;
+    return closed ? ring.size() : ring.size() - 1;
+  }
+  const Vec3& first(std::size_t face) const { return ring[kind == Kind::loose ? 2 * face : face]; }
+  const Vec3& second(std::size_t face) const {
+    return ring[kind == Kind::loose ? 2 * face + 1 : (face + 1) % ring.size()];
+  }
   Vec3 normal(std::size_t face) const { return triangle_normal(center, first(face), second(face)); }
 };
 
@@ -68,10 +83,15 @@ struct Packed {
   std::vector<std::uint32_t> indices, offsets = {0}, vertices;
 };
 
-Packed pack(const std::vector<VertexStar>& stars, bool closed) {
+/// Cuts of the hinge energy go between neighbouring triangles; the covariance needs no order.
+std::vector<VertexStar> stars_for(const TriangleMesh& mesh, Developability energy) {
+  return vertex_stars(mesh, energy == Developability::hinge ? Stars::fans : Stars::any);
+}
+
+Packed pack(const std::vector<VertexStar>& stars, Kind kind) {
   Packed out;
   for (const VertexStar& star : stars) {
-    if (star.closed != closed || star.faces() < 3) continue;
+    if (kind_of(star) != kind || star.faces() < 3) continue;
     out.vertices.push_back(star.vertex);
     out.indices.push_back(star.vertex);
     out.indices.insert(out.indices.end(), star.ring.begin(), star.ring.end());
@@ -81,12 +101,12 @@ Packed pack(const std::vector<VertexStar>& stars, bool closed) {
 }
 
 void add_stars(Problem& problem, const Parameters& x, const std::vector<VertexStar>& stars,
-               bool closed, Developability energy, const Uniform* weight) {
-  const Packed packed = pack(stars, closed);
+               Kind kind, Developability energy, const Uniform* weight) {
+  const Packed packed = pack(stars, kind);
   problem.add_energies(
       packed.vertices.size(),
       [&](Element e) {
-        const Value value = energy_of(Star(e, x, closed), energy);
+        const Value value = energy_of(Star(e, x, kind), energy);
         return weight == nullptr ? value : weight->value() * value;
       },
       {.indices = packed.indices, .offsets = packed.offsets, .label = name(energy)});
@@ -108,9 +128,8 @@ Developability parse_developability(std::string_view text) {
 
 void add_developability(Problem& problem, const Parameters& x, const TriangleMesh& mesh,
                         Developability energy, const Uniform* weight) {
-  const std::vector<VertexStar> stars = vertex_stars(mesh);
-  add_stars(problem, x, stars, true, energy, weight);
-  add_stars(problem, x, stars, false, energy, weight);
+  const std::vector<VertexStar> stars = stars_for(mesh, energy);
+  for (const Kind kind : kKinds) add_stars(problem, x, stars, kind, energy, weight);
 }
 
 std::unique_ptr<Developable> developable(const TriangleMesh& mesh, Developability energy,
@@ -128,15 +147,15 @@ std::unique_ptr<Developable> developable(const TriangleMesh& mesh, Developabilit
 }
 
 std::vector<double> star_energies(const TriangleMesh& mesh, Developability energy) {
-  const std::vector<VertexStar> stars = vertex_stars(mesh);
+  const std::vector<VertexStar> stars = stars_for(mesh, energy);
   std::vector<double> positions = mesh.positions, out(mesh.vertex_count());
   std::vector<std::uint32_t> vertices;
   Problem problem;
   const Parameters x = problem.add_parameters(positions, 3);
-  for (const bool closed : {true, false}) {
-    const Packed packed = pack(stars, closed);
+  for (const Kind kind : kKinds) {
+    const Packed packed = pack(stars, kind);
     problem.add_residuals(packed.vertices.size(),
-                          [&](Element e) { return energy_of(Star(e, x, closed), energy); },
+                          [&](Element e) { return energy_of(Star(e, x, kind), energy); },
                           {.indices = packed.indices, .offsets = packed.offsets});
     vertices.insert(vertices.end(), packed.vertices.begin(), packed.vertices.end());
   }

@@ -9,6 +9,7 @@
 #include <numbers>
 #include <numeric>
 #include <random>
+#include <set>
 #include <string>
 
 #include "problems/shuffle.hpp"
@@ -32,19 +33,54 @@ void check_corners(const TriangleMesh& mesh) {
   }
 }
 
-/// The corner opposite to each directed edge of a triangle.
-std::map<HalfEdge, std::uint32_t> opposite_corners(const TriangleMesh& mesh) {
-  check_corners(mesh);
-  std::map<HalfEdge, std::uint32_t> out;
+/// False where a corner comes twice.
+bool has_area(const std::array<std::uint32_t, 3>& t) {
+  return t[0] != t[1] && t[1] != t[2] && t[2] != t[0];
+}
+
+/// Refuses edges of more than two triangles, or of two that are not oriented alike.
+void check_edges(const TriangleMesh& mesh) {
+  std::set<HalfEdge> seen;
   for (const auto& t : mesh.triangles) {
-    for (std::size_t k = 0; k < 3; ++k) {
+    for (std::size_t k = 0; has_area(t) && k < 3; ++k) {
       const HalfEdge edge = {t[k], t[(k + 1) % 3]};
-      if (out.emplace(edge, t[(k + 2) % 3]).second) continue;
+      if (seen.insert(edge).second) continue;
       refuse("more than two triangles, or two that are not oriented alike, meet in the edge " +
              std::to_string(edge.first) + " " + std::to_string(edge.second));
     }
   }
-  return out;
+}
+
+/// The fan of the triangles at a vertex; of fewer triangles than `sides` where they are none.
+VertexStar fan(std::uint32_t vertex, const std::vector<HalfEdge>& sides) {
+  // The neighbour that follows each neighbour.
+  const std::map<std::uint32_t, std::uint32_t> next(sides.begin(), sides.end());
+  VertexStar star{.vertex = vertex, .ring = {next.begin()->first}};
+  for (const auto& [from, to] : next) {
+    const auto leads_to = [&](const auto& step) { return step.second == from; };
+    if (std::any_of(next.begin(), next.end(), leads_to)) continue;
+    star.closed = false;  // nothing comes before this neighbour
+    star.ring = {from};
+  }
+  std::size_t steps = 0;
+  for (auto at = next.find(star.ring[0]); at != next.end(); at = next.find(at->second)) {
+    if (++steps == next.size() && star.closed) break;
+    if (steps > next.size()) break;
+    star.ring.push_back(at->second);
+  }
+  return star;
+}
+
+VertexStar loose(std::uint32_t vertex, const std::vector<HalfEdge>& sides) {
+  VertexStar star{.vertex = vertex, .ring = {}, .closed = true, .fan = false};
+  std::map<std::uint32_t, int> triangles;  // by neighbour
+  for (const auto& [a, b] : sides) {
+    star.ring.insert(star.ring.end(), {a, b});
+    ++triangles[a];
+    ++triangles[b];
+  }
+  for (const auto& [neighbour, count] : triangles) star.closed = star.closed && count > 1;
+  return star;
 }
 
 void to_unit_sphere(std::vector<double>& positions) {
@@ -127,41 +163,48 @@ TriangleMesh shuffle(const TriangleMesh& mesh, std::uint64_t seed) {
 }
 
 std::vector<InteriorEdge> interior_edges(const TriangleMesh& mesh) {
-  const auto opposite = opposite_corners(mesh);
+  check_corners(mesh);
+  struct Sides {
+    std::vector<std::uint32_t> opposite;  // corners of the triangles at the edge
+    bool first_is_left = true;
+  };
+  std::map<HalfEdge, Sides> edges;
+  for (const auto& t : mesh.triangles) {
+    for (std::size_t k = 0; has_area(t) && k < 3; ++k) {
+      const std::uint32_t a = t[k], b = t[(k + 1) % 3];
+      Sides& sides = edges[std::minmax(a, b)];
+      if (sides.opposite.empty()) sides.first_is_left = a < b;
+      sides.opposite.push_back(t[(k + 2) % 3]);
+    }
+  }
   std::vector<InteriorEdge> out;
-  for (const auto& [edge, left] : opposite) {
-    const auto& [from, to] = edge;
-    const auto back = opposite.find({to, from});
-    if (from < to && back != opposite.end()) out.push_back({from, to, left, back->second});
+  for (const auto& [edge, sides] : edges) {
+    if (sides.opposite.size() != 2 || sides.opposite[0] == sides.opposite[1]) continue;
+    const std::uint32_t left = sides.opposite[sides.first_is_left ? 0 : 1];
+    const std::uint32_t right = sides.opposite[sides.first_is_left ? 1 : 0];
+    out.push_back({edge.first, edge.second, left, right});
   }
   return out;
 }
 
-std::vector<VertexStar> vertex_stars(const TriangleMesh& mesh) {
-  opposite_corners(mesh);  // refuses meshes that have no stars
-  // The neighbour that follows each neighbour around a vertex.
-  std::vector<std::map<std::uint32_t, std::uint32_t>> next(mesh.vertex_count());
+std::vector<VertexStar> vertex_stars(const TriangleMesh& mesh, Stars stars) {
+  check_corners(mesh);
+  if (stars == Stars::fans) check_edges(mesh);
+  // The two other corners of each triangle around a vertex.
+  std::vector<std::vector<HalfEdge>> sides(mesh.vertex_count());
   for (const auto& t : mesh.triangles) {
-    for (std::size_t k = 0; k < 3; ++k) next[t[k]].emplace(t[(k + 1) % 3], t[(k + 2) % 3]);
+    for (std::size_t k = 0; has_area(t) && k < 3; ++k)
+      sides[t[k]].emplace_back(t[(k + 1) % 3], t[(k + 2) % 3]);
   }
   std::vector<VertexStar> out;
-  for (std::uint32_t v = 0; v < next.size(); ++v) {
-    if (next[v].empty()) continue;
-    VertexStar star{.vertex = v, .ring = {next[v].begin()->first}};
-    for (const auto& [from, to] : next[v]) {
-      const auto leads_to = [&](const auto& step) { return step.second == from; };
-      if (std::any_of(next[v].begin(), next[v].end(), leads_to)) continue;
-      star.closed = false;  // nothing comes before this neighbour
-      star.ring = {from};
+  for (std::uint32_t v = 0; v < sides.size(); ++v) {
+    if (sides[v].empty()) continue;
+    VertexStar star = fan(v, sides[v]);
+    if (star.faces() != sides[v].size()) {
+      if (stars == Stars::fans)
+        refuse("the triangles at vertex " + std::to_string(v) + " are more than one fan");
+      star = loose(v, sides[v]);
     }
-    std::size_t steps = 0;
-    for (auto at = next[v].find(star.ring[0]); at != next[v].end(); at = next[v].find(at->second)) {
-      if (++steps == next[v].size() && star.closed) break;
-      if (steps > next[v].size()) break;
-      star.ring.push_back(at->second);
-    }
-    if (star.faces() != next[v].size())
-      refuse("the triangles at vertex " + std::to_string(v) + " are more than one fan");
     out.push_back(std::move(star));
   }
   return out;
@@ -175,6 +218,7 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> directed_edges(const Triang
     for (int k = 0; k < 3; ++k) {
       const std::uint32_t a = t[static_cast<std::size_t>(k)];
       const std::uint32_t b = t[static_cast<std::size_t>((k + 1) % 3)];
+      if (a == b) continue;
       edges.emplace_back(a, b);
       edges.emplace_back(b, a);
     }

@@ -30,28 +30,38 @@ void perturb(std::vector<double>& positions, double amplitude, std::uint64_t see
 /// Throws Error{InvalidArgument} if a triangle names a vertex that is not there.
 TriangleMesh shuffle(const TriangleMesh& mesh, std::uint64_t seed);
 
-/// An edge of two triangles: (from, to, left) and (to, from, right).
+/// An edge of two triangles: (from, to, left) and (to, from, right) where these are oriented alike.
 struct InteriorEdge {
   std::uint32_t from, to, left, right;
 };
-/// Each such edge once, in ascending order; from < to. Throws Error{InvalidArgument} as above, and
-/// where more than two triangles meet in an edge or two of them are not oriented alike.
+/// Each edge of exactly two different triangles once, in ascending order; from < to. Triangles that
+/// have a corner twice do not count. Throws Error{InvalidArgument} as above.
 std::vector<InteriorEdge> interior_edges(const TriangleMesh& mesh);
 
 /// Neighbours of one vertex, counter-clockwise: all around it, or from one boundary edge to the
-/// other.
+/// other. Where the triangles are no fan, the two other corners of each, one after the other.
 struct VertexStar {
   std::uint32_t vertex = 0;
   std::vector<std::uint32_t> ring;
-  bool closed = true;
+  bool closed = true;  ///< no edge at the vertex has one triangle alone
+  bool fan = true;
 
-  std::size_t faces() const { return closed ? ring.size() : ring.size() - 1; }
+  std::size_t faces() const {
+    if (!fan) return ring.size() / 2;
+    return closed ? ring.size() : ring.size() - 1;
+  }
 };
-/// The stars of all vertices that have triangles, by vertex. Throws Error{InvalidArgument} as
-/// interior_edges, and where the triangles at a vertex are more than one fan.
-std::vector<VertexStar> vertex_stars(const TriangleMesh& mesh);
+/// Which stars are taken.
+enum class Stars {
+  fans,  ///< others are refused, as is an edge of more than two triangles, or of two that are not
+         ///< oriented alike
+  any
+};
+/// The stars of all vertices that have triangles, by vertex. Triangles that have a corner twice do
+/// not count. Throws Error{InvalidArgument} as above, and for what `stars` refuses.
+std::vector<VertexStar> vertex_stars(const TriangleMesh& mesh, Stars stars = Stars::fans);
 
-/// Both directions of every edge, each once, in ascending order.
+/// Both directions of every edge between two vertices, each once, in ascending order.
 /// Throws Error{InvalidArgument} if a triangle names a vertex that is not there.
 std::vector<std::pair<std::uint32_t, std::uint32_t>> directed_edges(const TriangleMesh& mesh);
 

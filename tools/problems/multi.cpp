@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint32_t kFitEvery = 10;
 
 void add_fit(Multi& out, const Parameters& x, const TriangleMesh& mesh) {
-  const std::vector<VertexStar> stars = vertex_stars(mesh);
+  const std::vector<VertexStar> stars = vertex_stars(mesh, Stars::any);
   bool closed = true;
   for (const VertexStar& star : stars) closed = closed && star.closed;
   for (const VertexStar& star : stars) {
