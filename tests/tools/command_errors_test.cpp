@@ -105,6 +105,15 @@ const Row kRows[] = {
      "topograd: MESH:1: expected a vertex number from 1 to 0, got 1\n"},
     {"width of one", nullptr, "solve springs --width 1 --backend cpu",
      "topograd: springs: expected a width in 2 .. 37837, got 1\n"},
+    {"negative number of programs", nullptr, "check random --count -1",
+     "topograd: --count: expected a number >= 0, got -1\n"},
+    {"no command", nullptr, "",
+     "topograd: expected one of the commands info, doctor, solve, dump, grad, bench, check, model, "
+     "got "
+     "none\n"},
+    {"unknown check", nullptr, "check nonsense --count 3",
+     "topograd: expected one of the commands ops, random, gradients, routing, corruption, faults, "
+     "soak, start, repeat, got \"nonsense\"\n"},
     {"negative count", nullptr, "solve springs --width 4 --max-iterations -1",
      "topograd: options: max_iterations must be a finite number >= 0, got -1\n"},
     {"tolerance that is no number", nullptr, "solve springs --width 4 --tolerance nan",

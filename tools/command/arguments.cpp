@@ -5,9 +5,33 @@
 
 #include <CLI/CLI.hpp>
 
+#include <optional>
+#include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace topograd::command {
+namespace {
+
+/// CLI11 reads -1 as the largest unsigned number of 64 bits.
+std::string without_sign(const std::string& text) {
+  return text.starts_with('-') ? "expected a number >= 0, got " + text : "";
+}
+
+/// What is said where a subcommand is missing: those that there are, and what stands in its place.
+std::string missing_subcommand(const CLI::App& root) {
+  const CLI::App* app = &root;
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  std::string names;
+  for (const CLI::App* command : app->get_subcommands([](const CLI::App*) { return true; }))
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  const std::vector<std::string> rest = root.remaining(true);
+  return "expected one of the commands " + names +
+         (rest.empty() ? ", got none" : ", got \"" + rest.front() + "\"");
+}
+
+}  // namespace
 
 Option& Option::required(bool required) {
   option_->required(required);
@@ -32,8 +56,11 @@ void Command::require_subcommand() { app_->require_subcommand(1); }
 
 Option Command::option(const std::string& name, OptionTarget target,
                        const std::string& description) {
-  const auto add = [&](auto* value) {
-    return Option(*app_->add_option(name, *value, description));
+  const auto add = [&]<class T>(T* value) {
+    CLI::Option* option = app_->add_option(name, *value, description);
+    if (std::is_same_v<T, std::uint64_t> || std::is_same_v<T, std::optional<std::uint64_t>>)
+      option->check(without_sign);
+    return Option(*option);
   };
   return std::visit(add, target);
 }
@@ -73,6 +100,10 @@ bool CommandLine::run(int argc, const char* const* argv) {
   } catch (const CLI::Success& help) {
     app_->exit(help);
     return false;
+  } catch (const CLI::RequiredError& error) {
+    const bool subcommand = std::string(error.what()) == CLI::RequiredError::Subcommand(1).what();
+    throw Error(ErrorCode::InvalidArgument,
+                subcommand ? missing_subcommand(*app_) : std::string(error.what()));
   } catch (const CLI::ParseError& error) {
     throw Error(ErrorCode::InvalidArgument, error.what());
   }
