@@ -15,11 +15,11 @@ namespace {
 constexpr std::uint32_t kHub = 512;
 
 /// Each pair of blocks of each instance, both ways.
-Partition pairs_by_block(std::span<const TouchedBlocks> terms, std::uint32_t blocks) {
+Partition<> pairs_by_block(std::span<const TouchedBlocks> terms, std::uint32_t blocks) {
   std::vector<std::size_t> end;
   std::size_t instances = 0;
   for (const TouchedBlocks& t : terms) end.push_back(instances += t.instances());
-  return Partition(instances, blocks, [&, end](std::size_t first, std::size_t count, auto sink) {
+  return Partition<>(instances, blocks, [&, end](std::size_t first, std::size_t count, auto sink) {
     auto term = static_cast<std::size_t>(std::ranges::upper_bound(end, first) - end.begin());
     for (std::size_t i = first; i < first + count; ++i) {
       while (i >= end[term]) ++term;
@@ -38,7 +38,7 @@ Partition pairs_by_block(std::span<const TouchedBlocks> terms, std::uint32_t blo
 
 Neighbours::Neighbours(std::span<const TouchedBlocks> terms, std::uint32_t blocks)
     : start_(std::size_t{blocks} + 1, 0) {
-  const Partition pairs = pairs_by_block(terms, blocks);
+  const Partition<> pairs = pairs_by_block(terms, blocks);
   std::atomic<bool> hubs = false;
   pairs.each_bucket(
       [&](std::span<const Keyed> items, std::size_t, std::uint32_t first, std::uint32_t beyond) {

@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <numeric>
 #include <string>
+#include <utility>
 
 namespace topograd::runtime {
 namespace {
@@ -218,19 +219,34 @@ double mean_step(const TouchedBlocks& t) {
   return static_cast<double>(sum) / static_cast<double>(t.instances() - 1);
 }
 
-/// Instances by the smallest of their blocks.
+/// An instance by the smallest of its blocks.
+struct Row : Keyed {
+  std::uint32_t largest = 0;
+};
+
+/// Instances by the smallest of their blocks, and those of one block by the largest: neighbouring
+/// work items that sum instances of their blocks in turn read neighbouring blocks then.
 std::vector<std::uint32_t> sort_rows(const TouchedBlocks& t, std::uint32_t blocks) {
   std::vector<std::uint32_t> rows(t.instances());
-  const Partition by_key(rows.size(), blocks, [&](std::size_t first, std::size_t count, auto sink) {
-    for (std::size_t i = first; i < first + count; ++i)
-      sink(Keyed{std::ranges::min(t.of(i)), static_cast<std::uint32_t>(i)});
-  });
-  by_key.each_bucket([&](std::span<const Keyed> items, std::size_t place, std::uint32_t first,
+  const auto emit = [&](std::size_t first, std::size_t count, auto sink) {
+    for (std::size_t i = first; i < first + count; ++i) {
+      const auto [least, largest] = std::ranges::minmax(t.of(i));
+      sink(Row{{least, static_cast<std::uint32_t>(i)}, largest});
+    }
+  };
+  const Partition<Row> by_key(rows.size(), blocks, emit);
+  by_key.each_bucket([&](std::span<const Row> items, std::size_t place, std::uint32_t first,
                          std::uint32_t beyond) {
     std::vector<std::size_t> next(beyond - first + 1, 0);
-    for (const Keyed& item : items) ++next[item.key - first + 1];
+    for (const Row& item : items) ++next[item.key - first + 1];
     std::partial_sum(next.begin(), next.end(), next.begin());
-    for (const Keyed& item : items) rows[place + next[item.key - first]++] = item.value;
+    std::vector<Row> sorted(items.size());
+    for (const Row& item : items) sorted[next[item.key - first]++] = item;
+    for (std::size_t k = 0, begin = 0; k < beyond - first; begin = next[k++]) {
+      std::ranges::sort(std::span(sorted).subspan(begin, next[k] - begin), {},
+                        [](const Row& row) { return std::pair(row.largest, row.value); });
+    }
+    for (std::size_t k = 0; k < sorted.size(); ++k) rows[place + k] = sorted[k].value;
   });
   return rows;
 }

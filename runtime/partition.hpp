@@ -19,12 +19,14 @@ struct Keyed {
   std::uint32_t key = 0, value = 0;
 };
 
-/// Items by buckets of neighbouring keys, in each bucket in the order in which they came.
+/// Items (Keyed, or derived from it) by buckets of neighbouring keys, in each bucket in the order
+/// in which they came.
 ///
 /// Counting sorts write all over the memory; those of a bucket write within 1 / 128 of it.
+template <class Item = Keyed>
 class Partition {
  public:
-  /// `emit(first, count, sink)` calls sink(Keyed) for each item of sources first .. first + count -
+  /// `emit(first, count, sink)` calls sink(Item) for each item of sources first .. first + count -
   /// 1, in order. It is called twice for each piece of 0 .. sources, on all threads. Keys are <
   /// keys.
   template <class Emit>
@@ -41,7 +43,7 @@ class Partition {
       });
     };
     each_piece([&](std::size_t* counts, std::size_t first, std::size_t count) {
-      emit(first, count, [&](Keyed item) { ++counts[item.key >> shift_]; });
+      emit(first, count, [&](const Item& item) { ++counts[item.key >> shift_]; });
     });
     std::size_t sum = 0;
     for (std::size_t b = 0; b < buckets; ++b) {
@@ -55,7 +57,7 @@ class Partition {
     start_.push_back(sum);
     items_.resize(sum);
     each_piece([&](std::size_t* places, std::size_t first, std::size_t count) {
-      emit(first, count, [&](Keyed item) { items_[places[item.key >> shift_]++] = item; });
+      emit(first, count, [&](const Item& item) { items_[places[item.key >> shift_]++] = item; });
     });
   }
 
@@ -67,7 +69,7 @@ class Partition {
       const auto first = static_cast<std::uint32_t>(b << shift_);
       const auto beyond = static_cast<std::uint32_t>(
           std::min<std::uint64_t>(keys_, std::uint64_t{b + 1} << shift_));
-      const std::span<const Keyed> all(items_);
+      const std::span<const Item> all(items_);
       if (first < beyond) {
         work(all.subspan(start_[b], start_[b + 1] - start_[b]), start_[b], first, beyond);
       }
@@ -80,7 +82,7 @@ class Partition {
 
   std::uint32_t keys_ = 0, shift_ = 0;
   std::vector<std::size_t> start_;  ///< by bucket, and the end
-  ir::PagedVector<Keyed> items_;
+  ir::PagedVector<Item> items_;
 };
 
 }  // namespace topograd::runtime

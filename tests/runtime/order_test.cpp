@@ -90,6 +90,22 @@ TEST(Order, BringsAShuffledGridTogether) {
   EXPECT_LT(mean_step(*ordered.batches[0]), 2 * 200);
 }
 
+TEST(Order, RowsOfOneBlockAreInTheOrderOfTheirOtherBlock) {
+  const auto g = grid(200, 2);
+  ModelOrder order = find_order(g->model);
+  const OrderedModel ordered = reorder(g->model, order);
+  const ir::Batch& batch = *ordered.batches[0];
+  const auto ends = [&](std::size_t i) {
+    return std::minmax({batch.index(i, 0), batch.index(i, 3)});
+  };
+  std::size_t equal = 0;
+  for (std::size_t i = 1; i < batch.size(); ++i) {
+    ASSERT_LT(ends(i - 1), ends(i)) << i;
+    equal += ends(i - 1).first == ends(i).first ? 1 : 0;
+  }
+  EXPECT_GT(equal, batch.size() / 4);
+}
+
 TEST(Order, IsAPermutationThatKeepsBlocksAndRows) {
   const auto g = grid(200, 3);
   ModelOrder order = find_order(g->model);
