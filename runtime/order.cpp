@@ -124,6 +124,21 @@ class Flags {
   std::vector<std::uint64_t> words_;
 };
 
+/// Appends blocks that are met together: each one that can be is a neighbour of the one before it,
+/// so that blocks of a front go along it. Of many at once that would cost more than it gives.
+void append_chained(const Neighbours& neighbours, std::vector<std::uint32_t>& met, Numbers& queue,
+                    std::size_t& size) {
+  constexpr std::size_t kMost = 8;
+  while (met.size() > 1 && met.size() <= kMost) {
+    const auto beside = neighbours.of(queue[size - 1]);
+    const auto found = std::ranges::find_first_of(met, beside);
+    const auto next = found == met.end() ? met.begin() : found;
+    queue[size++] = *next;
+    met.erase(next);
+  }
+  for (const std::uint32_t b : met) queue[size++] = b;
+}
+
 /// Blocks in the order in which a breadth-first search meets them; each component from its first
 /// block. Lists of blocks that wait in the queue are asked for ahead: one after the other, the
 /// search would wait for memory at each block.
@@ -131,6 +146,7 @@ Numbers visit(const Neighbours& neighbours, std::uint32_t count) {
   constexpr std::size_t kAhead = 16;
   Numbers queue(count);
   std::size_t size = 0;
+  std::vector<std::uint32_t> met;
   Flags seen(count);
   for (std::uint32_t root = 0; root < count; ++root) {
     if (seen.test_and_set(root)) continue;
@@ -138,9 +154,11 @@ Numbers visit(const Neighbours& neighbours, std::uint32_t count) {
     for (std::size_t head = size - 1; head < size; ++head) {
       if (head + 2 * kAhead < size) neighbours.expect_start(queue[head + 2 * kAhead]);
       if (head + kAhead < size) neighbours.expect_list(queue[head + kAhead]);
+      met.clear();
       for (std::uint32_t b : neighbours.of(queue[head])) {
-        if (!seen.test_and_set(b)) queue[size++] = b;
+        if (!seen.test_and_set(b)) met.push_back(b);
       }
+      append_chained(neighbours, met, queue, size);
     }
   }
   return queue;

@@ -111,12 +111,25 @@ std::unique_ptr<ir::Batch> pick_rows(const ir::Batch& source, const TouchedBlock
 
 }  // namespace
 
+namespace {
+
+/// Calls work(k) for 0 .. n - 1, on all threads where there is much to wait for.
+template <class Work>
+void each_scalar(std::size_t n, Work work) {
+  constexpr std::size_t kGrain = std::size_t{1} << 14;
+  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, n, kGrain), [&](const auto& range) {
+    for (std::size_t k = range.begin(); k < range.end(); ++k) work(k);
+  });
+}
+
+}  // namespace
+
 void ModelOrder::apply(std::span<const double> x, std::span<double> ordered) const {
-  for (std::size_t k = 0; k < position.size(); ++k) ordered[position[k]] = x[k];
+  each_scalar(position.size(), [&](std::size_t k) { ordered[position[k]] = x[k]; });
 }
 
 void ModelOrder::undo(std::span<const double> ordered, std::span<double> x) const {
-  for (std::size_t k = 0; k < position.size(); ++k) x[k] = ordered[position[k]];
+  each_scalar(position.size(), [&](std::size_t k) { x[k] = ordered[position[k]]; });
 }
 
 OrderedModel reorder(const Model& model, ModelOrder& order) {
