@@ -24,6 +24,13 @@ Id dot(ir::Graph& graph, std::span<const Id> a, std::span<const Id> b) {
   return sum;
 }
 
+// ½ Σ of the squared outputs.
+Id half_square(Builder& builder) {
+  ir::Graph& graph = builder.graph();
+  const Id sum = dot(graph, builder.outputs(), builder.outputs());
+  return sum == kNone ? sum : graph.add(ir::Op::Mul, graph.literal(0.5), sum);
+}
+
 }  // namespace
 
 std::vector<Id> tangent_leaves(Builder& builder) {
@@ -88,9 +95,7 @@ ir::Program jvp(const ir::Program& f) {
 
 ir::Program cost(const ir::Program& f) {
   Builder builder(ir::optimize(f));
-  ir::Graph& graph = builder.graph();
-  Id sum = dot(graph, builder.outputs(), builder.outputs());
-  if (sum != kNone) sum = graph.add(ir::Op::Mul, graph.literal(0.5), sum);
+  const Id sum = half_square(builder);
   return builder.extract(std::span(&sum, 1), builder.leaves());
 }
 
@@ -99,6 +104,16 @@ ir::Program gradient(const ir::Program& f, Slots slots) {
   Builder builder(ir::optimize(f));
   const std::vector<Id> seeds = builder.outputs();
   return builder.extract(reverse(builder, seeds, slots), builder.leaves());
+}
+
+ir::Program gradient_and_cost(const ir::Program& f, Slots slots, bool with_rows) {
+  check_slots(f, slots);
+  Builder builder(ir::optimize(f));
+  const std::vector<Id> rows = builder.outputs();
+  std::vector<Id> outputs = reverse(builder, rows, slots);
+  outputs.push_back(half_square(builder));
+  if (with_rows) outputs.insert(outputs.end(), rows.begin(), rows.end());
+  return builder.extract(outputs, builder.leaves());
 }
 
 ir::Program jtjp(const ir::Program& f, Slots slots) {

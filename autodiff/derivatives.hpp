@@ -38,6 +38,10 @@ ir::Program cost(const ir::Program& f);
 /// Jᵀr, the gradient of the cost, for the given slots. Outputs: slots.size().
 ir::Program gradient(const ir::Program& f, Slots slots);
 
+/// The gradient for the given slots, then the cost, then r where asked for: one forward sweep for
+/// all. Outputs: slots.size() + 1, + m with rows.
+ir::Program gradient_and_cost(const ir::Program& f, Slots slots, bool with_rows);
+
 /// Jᵀ(J·tangent) for the given slots. Outputs: slots.size().
 ir::Program jtjp(const ir::Program& f, Slots slots);
 

@@ -159,6 +159,20 @@ ir::Program gradient(const Robust& block, Slots slots) {
   return builder.extract(reverse(builder, seeds, slots), builder.leaves());
 }
 
+ir::Program gradient_and_cost(const Robust& block, Slots slots, bool with_rows) {
+  check_slots(block.residual, slots);
+  Builder builder(ir::optimize(block.residual));
+  Correction correction(builder, builder.outputs(), block);
+  const std::vector<Id> seeds = correction.scaled_rows(correction.slope().id);
+  std::vector<Id> outputs = reverse(builder, seeds, slots);
+  outputs.push_back((0.5 * correction.value()).id);
+  if (with_rows) {
+    const std::vector<Id> rows = correction.scaled_rows(correction.residual_scale());
+    outputs.insert(outputs.end(), rows.begin(), rows.end());
+  }
+  return builder.extract(outputs, builder.leaves());
+}
+
 ir::Program jvp(const Robust& block) {
   Builder builder(ir::optimize(block.residual));
   Correction correction(builder, builder.outputs(), block);

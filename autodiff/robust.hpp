@@ -30,6 +30,8 @@ ir::Program cost(const Robust& block);
 ir::Program jacobian(const Robust& block, std::span<const std::uint32_t> slots);
 ir::Program residual_and_jacobian(const Robust& block, std::span<const std::uint32_t> slots);
 ir::Program gradient(const Robust& block, std::span<const std::uint32_t> slots);
+ir::Program gradient_and_cost(const Robust& block, std::span<const std::uint32_t> slots,
+                              bool with_rows);
 ir::Program jvp(const Robust& block);
 ir::Program vjp(const Robust& block, std::span<const std::uint32_t> slots);
 ir::Program jtjp(const Robust& block, std::span<const std::uint32_t> slots);

@@ -4,17 +4,32 @@
 #include <topograd/autodiff/sweep.hpp>
 #include <topograd/ir/error.hpp>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 namespace topograd::autodiff {
 
+namespace {
+
+void expect_scalar(const ir::Program& E) {
+  if (E.outputs.size() == 1) return;
+  throw Error(ErrorCode::Shape, "differentiate: expected a program with one output, got " +
+                                    std::to_string(E.outputs.size()));
+}
+
+}  // namespace
+
 ir::Program scalar_gradient(const ir::Program& E, Slots slots) {
-  if (E.outputs.size() != 1) {
-    throw Error(ErrorCode::Shape, "differentiate: expected a program with one output, got " +
-                                      std::to_string(E.outputs.size()));
-  }
+  expect_scalar(E);
   return jacobian(E, slots);
+}
+
+ir::Program scalar_gradient_and_value(const ir::Program& E, Slots slots) {
+  expect_scalar(E);
+  ir::Program both = residual_and_jacobian(E, slots);
+  std::ranges::rotate(both.outputs, both.outputs.begin() + 1);
+  return both;
 }
 
 // One tangent through the gradient. Forward mode: it takes a zero derivative times an infinite

@@ -16,6 +16,9 @@ namespace topograd::autodiff {
 /// ∇E for the given slots. Outputs: slots.size().
 ir::Program scalar_gradient(const ir::Program& E, Slots slots);
 
+/// ∇E for the given slots, then E. Outputs: slots.size() + 1.
+ir::Program scalar_gradient_and_value(const ir::Program& E, Slots slots);
+
 /// The rows `slots` of ∇²E·tangent; reads one Tangent leaf a parameter slot. Outputs: slots.size().
 /// Cost: at most a small multiple of that of the gradient, whatever n is.
 ir::Program hvp(const ir::Program& E, Slots slots);

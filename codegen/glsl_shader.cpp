@@ -67,6 +67,8 @@ std::string_view array_name(BufferRole role) {
     case BufferRole::coarse_matrix: return "coarse_matrix";
     case BufferRole::coarse_in: return "coarse_in";
     case BufferRole::coarse_out: return "coarse_out";
+    case BufferRole::costs: return "costs";
+    case BufferRole::rows: return "rows";
   }
   return "";
 }

@@ -34,6 +34,10 @@ constexpr std::array<PushMember, 13> kPushMembers = {{
     {"rider_stride", "between columns of riders"},
 }};
 constexpr std::size_t kUnfusedMembers = 8;
+constexpr std::array<PushMember, 2> kValueMembers = {{
+    {"costs_first", "position of workgroup 0's part of the cost"},
+    {"rows_stride", "between rows"},
+}};
 static_assert(sizeof(PushConstants) == 4 * kPushMembers.size());
 static_assert(sizeof(PushConstants) + 4 * kMostFormWords <= 128, "what every device has");
 
@@ -72,6 +76,16 @@ void check(const KernelRequest& request) {
   if (request.workgroup_items && (!by_owner || request.fusion != Fusion::none)) {
     refuse(request, "expected work items of workgroups in an unfused gather or sum of terms");
   }
+  const bool valued = request.values.given || request.values.rows > 0;
+  if (valued && (!request.values.given || request.predicated || request.fusion != Fusion::none ||
+                 request.form == Form::reduce || request.form == Form::sum_terms)) {
+    refuse(request, "expected values beside an unpredicated, unfused store, scatter or gather");
+  }
+  const auto givers =
+      static_cast<std::size_t>(std::ranges::count(request.roles, true, &GatherRole::gives_values));
+  if (by_owner && givers != (request.values.given ? 1u : 0u)) {
+    refuse(request, text("expected one role to give values if any are asked for, got ", givers));
+  }
   const auto rides = std::ranges::find_if(request.roles, &GatherRole::rides);
   if (rides != request.roles.end() &&
       (request.fusion == Fusion::none || rides == request.roles.begin() ||
@@ -107,6 +121,8 @@ std::string form_line(const KernelRequest& request) {
   } else if (request.form == Form::reduce) {
     out += ", summed in compensated f32";
   }
+  if (request.values.given) out += " with the cost";
+  if (request.values.rows > 0) out += text(" and ", request.values.rows, " rows");
   return out + text(", ", name(request.precision), ", ", request.workgroup_size,
                     " invocations a workgroup", request.workgroup_items ? " and an item" : "");
 }
@@ -234,8 +250,11 @@ KernelSource generate(const KernelRequest& request) {
   check(request);
   Shader shader;
   const BodyFacts facts = write_body(request, shader);
-  const std::size_t members =
-      request.fusion == Fusion::none ? kUnfusedMembers : kPushMembers.size();
+  const bool fused = request.fusion != Fusion::none;
+  std::vector<PushMember> push(kPushMembers.begin(),
+                               fused ? kPushMembers.end() : kPushMembers.begin() + kUnfusedMembers);
+  if (request.values.given) push.insert(push.end(), kValueMembers.begin(), kValueMembers.end());
+  const std::size_t members = push.size();
   const std::set<ColumnForm>& forms = shader.forms();
   if (forms.size() > kMostFormWords) {
     refuse(request, text("expected at most ", kMostFormWords, " words for flexible columns, got ",
@@ -243,7 +262,6 @@ KernelSource generate(const KernelRequest& request) {
   }
   std::vector<std::string> names;
   for (const ColumnForm& form : forms) names.push_back(form_name(form));
-  std::vector<PushMember> push(kPushMembers.begin(), kPushMembers.begin() + members);
   for (const ColumnForm& form : forms) {
     push.push_back({names[push.size() - members], comment(form.word)});
   }

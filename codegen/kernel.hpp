@@ -99,6 +99,8 @@ struct GatherRole {
   /// A fused kernel only, behind all other roles: a role of another batch, in which few owners have
   /// entries. Its columns are the rider buffers.
   bool rides = false;
+  /// Its program gives KernelRequest::values behind what is summed; one role at most.
+  bool gives_values = false;
 };
 
 /// Form::gather of the JᵀJ·p of a conjugate-gradient iteration with what comes before and after it
@@ -109,6 +111,13 @@ enum class Fusion {
   adds,    ///< to a product that another kernel has begun
   begins,  ///< every owner's sums: adds damping p, stores p in next_direction
   decides  ///< begins, and stores state, rz, rr in `decision`
+};
+
+/// What a store, scatter or gather gives besides, by the same evaluation of each instance: the next
+/// output of the program is a part of the cost, the ones behind it are rows.
+struct BesideValues {
+  bool given = false;      ///< one partial sum of the cost a workgroup goes to `costs`
+  std::uint32_t rows = 0;  ///< stored in `rows`, row k of instance i at k * rows_stride + i
 };
 
 struct KernelRequest {
@@ -138,12 +147,15 @@ struct KernelRequest {
   std::uint32_t tree_bytes = 8192;
   // wishes:
   bool use_subgroups = false;  ///< reduce: the device has subgroup arithmetic
-  bool wide_sums = false;      ///< reduce: partial sums are f64 whatever `precision` is
+  bool wide_sums = false;      ///< reduce, values: partial sums are f64 whatever `precision` is
   /// Store, scatter, gather, sum_terms: return at once where Scalar::state in the scalar buffer is
   /// not 0 (vector_kernels.hpp), so that a solve that is over costs next to nothing.
   bool predicated = false;
   Precision scalars = Precision::f64;  ///< predicated, fused: of the scalar buffer
   Fusion fusion = Fusion::none;        ///< gather
+  /// Store, scatter, gather; neither predicated nor fused. Such a kernel runs its invocations in
+  /// grid-stride loops, but for work items of workgroups.
+  BesideValues values;
   /// Preserve signed zero, infinities, NaN and denormals of that width.
   bool float_controls_f32 = false, float_controls_f64 = false;
   // names in the source, by slot; each one is used if it is a lower-case identifier with an
@@ -167,7 +179,7 @@ enum class BufferRole {
   owners,   ///< gather: u32, owner of work item w
   outputs,  ///< gather, sum_terms: u32, position of work item w in out (an owner, or a partial sum)
   terms,    ///< sum_terms: output k of a role for entry e at entries[e] + slots[k] * out_stride
-  entries,  ///< sum_terms, gather with seeds: u32, position of the entry's instance
+  entries,  ///< sum_terms, gather with seeds or rows: u32, position of the entry's instance
   out,      ///< results
   failures,  ///< reduce of a program with guards: u32, [0] counts instances that failed one
   // vector_kernels.hpp:
@@ -207,8 +219,11 @@ enum class BufferRole {
   coarse_matrix,   ///< dense, by rows; as wide as sums
   coarse_in,       ///< coarse unknowns, or a matrix, that are read; as wide as sums
   coarse_out,      ///< those that are written
+  // values beside a kernel's own results:
+  costs,  ///< partial sums of the cost, one a workgroup
+  rows,   ///< residuals
 };
-inline constexpr std::size_t kBufferRoles = static_cast<std::size_t>(BufferRole::coarse_out) + 1;
+inline constexpr std::size_t kBufferRoles = static_cast<std::size_t>(BufferRole::rows) + 1;
 
 struct BindingInfo {
   BufferRole role;
@@ -235,6 +250,10 @@ struct PushConstants {
   // fused kernels: partial sums of r·z and r·r, and where those of p·q begin
   std::uint32_t sums_first = 0, sums_count = 0, sums_stride = 0, curvature_first = 0;
   std::uint32_t rider_stride = 0;  ///< of rider columns
+
+  // of kernels that give values besides, in words that fused ones alone have otherwise
+  std::uint32_t& costs_first() { return sums_first; }  ///< where workgroup 0's part goes
+  std::uint32_t& rows_stride() { return sums_count; }  ///< between rows
 };
 
 struct KernelSource {

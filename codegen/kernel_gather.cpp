@@ -1,6 +1,7 @@
 // Kernels that sum what belongs to one owner an invocation, or a workgroup: gather, sum_terms.
 #include <topograd/codegen/conjugate_text.hpp>
 #include <topograd/codegen/glsl_leaves.hpp>
+#include <topograd/codegen/glsl_values.hpp>
 #include <topograd/codegen/kernel_forms.hpp>
 #include <topograd/ir/error.hpp>
 
@@ -48,7 +49,9 @@ void check_role(const KernelRequest& request, const GatherRole& role) {
     }
   }
   if (request.form == Form::sum_terms) return;
-  expect_count(request, "targets of a role", role.program.outputs.size(), role.targets.size());
+  const std::size_t beside = role.gives_values ? 1 + request.values.rows : 0;
+  expect_count(request, "targets of a role", role.program.outputs.size(),
+               role.targets.size() + beside);
   expect_count(request, "coordinates of a role", role.slots.size(), role.coordinates.size());
   for (const std::uint32_t coordinate : role.coordinates) {
     if (coordinate >= request.owner_width) {
@@ -276,8 +279,10 @@ void write_role(const KernelRequest& request, std::size_t index, const Prepared&
   const Expressions invariant = write_invariant(prepared, role.slots, names, request.precision,
                                                 text("own_r", index, "_"), shader);
   open_entries(request, index, shader);
+  const ValuesText values(request);
   const bool seeds = role.program.leaves.seeds > 0;
-  if (seeds) body.line("uint i = ", shader.use(BufferRole::entries, Element::u32), "[e];");
+  const bool instance = seeds || (role.gives_values && request.values.rows > 0);
+  if (instance) body.line("uint i = ", shader.use(BufferRole::entries, Element::u32), "[e];");
   write_loads(prepared, place, {}, request.precision, names, shader);
   body.line();
   const Written written = write_program(prepared, names, request.precision, shader, invariant);
@@ -285,9 +290,13 @@ void write_role(const KernelRequest& request, std::size_t index, const Prepared&
     if (adds_nothing(prepared.program, k)) continue;
     body.line("sum_", role.targets[k], " += ", written.outputs[k], ";");
   }
+  if (role.gives_values) {
+    values.add(written, role.targets.size(), "i", shader);
+    facts.bytes += values.bytes();
+  }
   body.close();
   prepared.count_operations(facts.operations);
-  facts.bytes += column_bytes(prepared, place, {}, request.precision) + (seeds ? 4u : 0u);
+  facts.bytes += column_bytes(prepared, place, {}, request.precision) + (instance ? 4u : 0u);
 }
 
 // Looks up whether the owner has entries in the roles that ride, and where they begin.
@@ -313,7 +322,9 @@ void open_fused(const KernelRequest& request, const Summation& sums, Shader& sha
   shader.body().open("for (uint w = gl_GlobalInvocationID.x + first; w < count; w += grid)");
 }
 
-void write_work_item(const KernelRequest& request, Shader& shader) {
+void write_work_item(const KernelRequest& request, const ValuesText& values, Shader& shader) {
+  values.begin(shader);
+  if (values && !request.workgroup_items) return values.open_loop("w", shader);
   if (request.workgroup_items) {
     shader.body().line("uint w = gl_WorkGroupID.x + first;");
     shader.body().line("if (w >= count) return;");
@@ -332,10 +343,11 @@ BodyFacts write_gather(const KernelRequest& request, Shader& shader) {
     prepared.push_back(prepare(role.program));
   }
   const Summation products(request.scalars, request.workgroup_size, request.use_subgroups);
+  const ValuesText values(request);
   if (fused(request)) {
     open_fused(request, products, shader);
   } else {
-    write_work_item(request, shader);
+    write_work_item(request, values, shader);
   }
   write_own(request, prepared, shader);
   write_sums(request, shader);
@@ -352,12 +364,14 @@ BodyFacts write_gather(const KernelRequest& request, Shader& shader) {
     shader.body().close();
     close_fused(request, products, shader);
   }
+  if (values && !request.workgroup_items) shader.body().close();
+  values.end(shader);
   return facts;
 }
 
 BodyFacts write_sum_terms(const KernelRequest& request, Shader& shader) {
   const Element element = element_of(request.precision);
-  write_work_item(request, shader);
+  write_work_item(request, ValuesText(request), shader);
   write_sums(request, shader);
   BodyFacts facts;
   for (std::size_t r = 0; r < request.roles.size(); ++r) {

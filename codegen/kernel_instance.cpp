@@ -1,6 +1,7 @@
 // Kernels that evaluate one instance an invocation: store, reduce, scatter.
 #include <topograd/codegen/glsl_leaves.hpp>
 #include <topograd/codegen/glsl_reduction.hpp>
+#include <topograd/codegen/glsl_values.hpp>
 #include <topograd/codegen/kernel_forms.hpp>
 #include <topograd/ir/error.hpp>
 
@@ -68,6 +69,36 @@ void declare_atomic_add(const KernelRequest& request, Shader& shader) {
 // `position`, with out_first in front.
 std::string result_position(const std::string& position) { return "out_first + " + position; }
 
+// Invocations of instances "i": one each, or those of a loop, in which values are summed.
+void open_instances(const KernelRequest& request, const ValuesText& values, Shader& shader) {
+  if (values) {
+    values.begin(shader);
+    values.open_loop("i", shader);
+    return;
+  }
+  write_invocation_index("i", shader);
+  if (request.predicated) write_predicate(shader, request.scalars);
+  shader.body().line();
+}
+
+// Behind what the form writes of outputs 0 .. own - 1.
+void close_instances(const ValuesText& values, const Written& written, std::size_t own,
+                     Shader& shader) {
+  if (!values) return;
+  values.add(written, own, "i", shader);
+  shader.body().close();
+  values.end(shader);
+}
+
+std::size_t own_outputs(const KernelRequest& request, const ValuesText& values) {
+  const std::size_t beside = values ? 1 + request.values.rows : 0;
+  if (request.program.outputs.size() <= beside) {
+    expect_count(request, "outputs and those of values", 1 + beside,
+                 request.program.outputs.size());
+  }
+  return request.program.outputs.size() - beside;
+}
+
 }  // namespace
 
 void write_invocation_index(std::string_view variable, Shader& shader) {
@@ -79,25 +110,25 @@ BodyFacts write_store(const KernelRequest& request, Shader& shader) {
   const Prepared prepared = prepare(request.program);
   const LeafPlace place{.layout = request.layout, .row = "i", .seed_row = "i", .own = {}};
   LeafNames names = leaf_names(request, request.program.leaves);
-  write_invocation_index("i", shader);
-  if (request.predicated) write_predicate(shader, request.scalars);
-  shader.body().line();
+  const ValuesText values(request);
+  const std::size_t results = own_outputs(request, values);
+  open_instances(request, values, shader);
   write_loads(prepared, place, {}, request.precision, names, shader);
   shader.body().line();
   const Written written = write_program(prepared, names, request.precision, shader);
   shader.body().line();
   const auto out = shader.use(BufferRole::out, element_of(request.precision), Access::write);
-  for (std::size_t k = 0; k < written.outputs.size(); ++k) {
+  for (std::size_t k = 0; k < results; ++k) {
     const std::string position = k == 0   ? std::string("i")
                                  : k == 1 ? std::string("out_stride + i")
                                           : unsigned_literal(k) + " * out_stride + i";
     shader.body().line(out, "[", result_position(position), "] = ", written.outputs[k], ";");
   }
-  const auto results = static_cast<std::uint32_t>(written.outputs.size());
+  close_instances(values, written, results, shader);
   BodyFacts facts;
   prepared.count_operations(facts.operations);
-  facts.bytes = column_bytes(prepared, place, {}, request.precision) +
-                results * number_bytes(request.precision);
+  facts.bytes = column_bytes(prepared, place, {}, request.precision) + values.bytes() +
+                static_cast<std::uint32_t>(results) * number_bytes(request.precision);
   return facts;
 }
 
@@ -133,28 +164,28 @@ BodyFacts write_reduce(const KernelRequest& request, Shader& shader) {
 }
 
 BodyFacts write_scatter(const KernelRequest& request, Shader& shader) {
-  expect_count(request, "targets", request.program.outputs.size(), request.targets.size());
+  const ValuesText values(request);
+  const std::size_t results = own_outputs(request, values);
+  expect_count(request, "targets", results, request.targets.size());
   const Prepared prepared = prepare(request.program);
   const LeafPlace place{.layout = request.layout, .row = "i", .seed_row = "i", .own = {}};
   LeafNames names = leaf_names(request, request.program.leaves);
-  write_invocation_index("i", shader);
-  if (request.predicated) write_predicate(shader, request.scalars);
-  shader.body().line();
+  open_instances(request, values, shader);
   const std::vector<std::string> positions =
       write_loads(prepared, place, request.targets, request.precision, names, shader);
   shader.body().line();
   const Written written = write_program(prepared, names, request.precision, shader);
   shader.body().line();
   declare_atomic_add(request, shader);
-  for (std::size_t k = 0; k < written.outputs.size(); ++k) {
+  for (std::size_t k = 0; k < results; ++k) {
     shader.body().line("add_to_results(", result_position(positions[k]), ", ", written.outputs[k],
                        ");");
   }
-  const auto results = static_cast<std::uint32_t>(written.outputs.size());
+  close_instances(values, written, results, shader);
   BodyFacts facts;
   prepared.count_operations(facts.operations);
-  facts.bytes = column_bytes(prepared, place, request.targets, request.precision) +
-                results * number_bytes(request.precision);
+  facts.bytes = column_bytes(prepared, place, request.targets, request.precision) + values.bytes() +
+                static_cast<std::uint32_t>(results) * number_bytes(request.precision);
   return facts;
 }
 

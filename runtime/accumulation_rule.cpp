@@ -45,8 +45,10 @@ codegen::Accumulation choose_accumulation(const AccumulationEstimate& estimate) 
   return store ? codegen::Accumulation::gather_store : codegen::Accumulation::gather_recompute;
 }
 
+bool large_enough_to_measure(std::uint64_t instances) { return instances >= kLeastMeasured; }
+
 bool worth_measuring(const AccumulationEstimate& estimate, std::uint64_t instances) {
-  return instances >= kLeastMeasured && estimate.operations <= kStoreLimit &&
+  return large_enough_to_measure(instances) && estimate.operations <= kStoreLimit &&
          estimate.recompute > estimate.store && estimate.recompute < kClose * estimate.store;
 }
 

@@ -28,6 +28,9 @@ AccumulationEstimate estimate_accumulation(const TermShape& shape, Pass pass,
 /// evaluations count for more than the traffic of stored terms.
 codegen::Accumulation choose_accumulation(const AccumulationEstimate& estimate);
 
+/// Below, launches are what is timed.
+bool large_enough_to_measure(std::uint64_t instances);
+
 /// The estimates are so close, and the batch so large, that a measurement is worth its time.
 bool worth_measuring(const AccumulationEstimate& estimate, std::uint64_t instances);
 

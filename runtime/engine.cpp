@@ -6,6 +6,7 @@
 #include <topograd/ir/error.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace topograd::runtime {
 namespace {
@@ -37,12 +38,37 @@ std::unique_ptr<Pending> Engine::begin(KernelKind kind, std::span<const double> 
     case KernelKind::blocks:
     case KernelKind::vjp:
     case KernelKind::hessian:
+    case KernelKind::cost_gradient:
+    case KernelKind::values:
       throw Error(ErrorCode::Unsupported,
                   "begin: expected cost, residual, gradient, jvp, jtjp or "
                   "hvp, got " +
                       std::string(name(kind)));
   }
   return std::make_unique<Finished>();
+}
+
+KernelKind kind_of_values(bool cost, bool residuals, bool gradient) {
+  if (!gradient) return residuals ? KernelKind::residual : KernelKind::cost;
+  if (residuals) return KernelKind::values;
+  return cost ? KernelKind::cost_gradient : KernelKind::gradient;
+}
+
+void Engine::evaluate(const Values& wanted) {
+  if (wanted.cost != nullptr) *wanted.cost = cost();
+  if (!wanted.residuals.empty()) residuals(wanted.residuals);
+  if (!wanted.gradient.empty()) gradient(wanted.gradient);
+}
+
+void Engine::evaluate_unless_refused(const Values& wanted) {
+  const double known = cost();
+  if (!std::isnan(known)) {
+    if (wanted.cost != nullptr) *wanted.cost = known;
+    return Engine::evaluate({.residuals = wanted.residuals, .gradient = wanted.gradient});
+  }
+  if (wanted.cost != nullptr) *wanted.cost = known;
+  std::ranges::fill(wanted.residuals, known);
+  std::ranges::fill(wanted.gradient, known);
 }
 
 void Engine::hvp(std::span<const double>, std::span<double>) {
@@ -62,6 +88,8 @@ std::string_view name(KernelKind kind) {
     case KernelKind::vjp: return "vjp";
     case KernelKind::hvp: return "hvp";
     case KernelKind::hessian: return "hessian";
+    case KernelKind::cost_gradient: return "cost_gradient";
+    case KernelKind::values: return "values";
   }
   return "";
 }

@@ -106,8 +106,37 @@ struct Timing {
   double device_us = 0;
   double wall_us = 0;
 };
-enum class KernelKind { residual, cost, gradient, jacobian, jtjp, blocks, jvp, vjp, hvp, hessian };
+enum class KernelKind {
+  residual,
+  cost,
+  gradient,
+  jacobian,
+  jtjp,
+  blocks,
+  jvp,
+  vjp,
+  hvp,
+  hessian,
+  cost_gradient,  ///< both by one sweep
+  values          ///< residuals, cost and gradient by one sweep
+};
+inline constexpr int kKernelKinds = static_cast<int>(KernelKind::values) + 1;
 std::string_view name(KernelKind kind);
+
+/// What is timed and prepared for an evaluation that is asked for these.
+KernelKind kind_of_values(bool cost, bool residuals, bool gradient);
+
+/// Where an evaluation's values go; what is null or empty is not wanted.
+struct Values {
+  double* cost = nullptr;
+  std::span<double> residuals;  ///< model.rows
+  std::span<double> gradient;   ///< model.scalars
+  KernelKind kind() const {
+    return kind_of_values(cost != nullptr, !residuals.empty(), !gradient.empty());
+  }
+  /// The gradient and something else.
+  bool several() const { return !gradient.empty() && (cost != nullptr || !residuals.empty()); }
+};
 
 class RowRunner;
 
@@ -161,6 +190,10 @@ class Engine {
   virtual double cost() = 0;
   virtual void residuals(std::span<double> out) = 0;
   virtual void gradient(std::span<double> out) = 0;
+  /// The same values as by the calls above, by one sweep over the instances where there is more
+  /// than one to make, and where that is not slower; the cost may differ by rounding. By default
+  /// the calls above, in turn.
+  virtual void evaluate(const Values& wanted);
   /// values[(i * m + row) * n + slot] of one term's instances in batch order.
   virtual void jacobian(std::size_t term, std::span<double> values) = 0;
   virtual void jvp(std::span<const double> p, std::span<double> out) = 0;
@@ -246,6 +279,11 @@ class Engine {
   virtual double copy_rate() { return 0; }
   /// What the engine's memory is for; uses that take none are left out.
   virtual std::vector<MemoryUse> memory() const { return {}; }
+
+ protected:
+  /// evaluate() of engines whose callables may refuse a point: in turn, and all NaN where the cost
+  /// is.
+  void evaluate_unless_refused(const Values& wanted);
 };
 
 }  // namespace topograd::runtime

@@ -25,6 +25,7 @@ std::uint64_t ForwardingEngine::steps_after_known_point() const {
 double ForwardingEngine::cost() { return target().cost(); }
 void ForwardingEngine::residuals(std::span<double> out) { target().residuals(out); }
 void ForwardingEngine::gradient(std::span<double> out) { target().gradient(out); }
+void ForwardingEngine::evaluate(const Values& wanted) { target().evaluate(wanted); }
 void ForwardingEngine::jacobian(std::size_t term, std::span<double> values) {
   target().jacobian(term, values);
 }

@@ -33,6 +33,7 @@ class ForwardingEngine : public Engine {
   double cost() override;
   void residuals(std::span<double> out) override;
   void gradient(std::span<double> out) override;
+  void evaluate(const Values& wanted) override;
   void jacobian(std::size_t term, std::span<double> values) override;
   void jvp(std::span<const double> p, std::span<double> out) override;
   void vjp(std::span<const double> seeds, std::span<double> out) override;

@@ -75,6 +75,8 @@ ir::Program robust_program(Pass pass, const autodiff::Robust& f,
     case Pass::hessian:
       return autodiff::hessian(autodiff::cost(f), autodiff::all_slots(f.residual));
     case Pass::guards: return ir::guard_failure(f.residual);
+    case Pass::cost_gradient: return autodiff::gradient_and_cost(f, slots, false);
+    case Pass::values: return autodiff::gradient_and_cost(f, slots, true);
   }
   return {};
 }
@@ -97,6 +99,8 @@ std::string_view name(Pass pass) {
     case Pass::hvp: return "hvp";
     case Pass::hessian: return "hessian";
     case Pass::guards: return "guards";
+    case Pass::cost_gradient: return "cost_gradient";
+    case Pass::values: return "values";
   }
   return "";
 }
@@ -107,7 +111,9 @@ bool energies_take_part(Pass pass) {
     case Pass::gradient:
     case Pass::hvp:
     case Pass::hessian:
-    case Pass::guards: return true;
+    case Pass::guards:
+    case Pass::cost_gradient:
+    case Pass::values: return true;
     case Pass::residual:
     case Pass::jacobian:
     case Pass::jvp:
@@ -126,6 +132,7 @@ ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::u
   if (loss != nullptr) return robust_program(pass, {f, *loss}, slots);
   if (energy && pass == Pass::cost) return ir::optimize(f);
   if (energy && pass == Pass::gradient) return autodiff::scalar_gradient(f, slots);
+  if (energy && has_values(pass)) return autodiff::scalar_gradient_and_value(f, slots);
   switch (pass) {
     case Pass::residual: return ir::optimize(f);
     case Pass::cost: return autodiff::cost(f);
@@ -142,8 +149,14 @@ ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::u
     case Pass::hessian:
       return autodiff::hessian(energy ? f : autodiff::cost(f), autodiff::all_slots(f));
     case Pass::guards: return ir::guard_failure(f);
+    case Pass::cost_gradient: return autodiff::gradient_and_cost(f, slots, false);
+    case Pass::values: return autodiff::gradient_and_cost(f, slots, true);
   }
   return {};
+}
+
+std::uint32_t rows_beside(Pass pass, const ir::Program& f, bool energy) {
+  return pass == Pass::values && !energy ? static_cast<std::uint32_t>(f.outputs.size()) : 0;
 }
 
 std::uint32_t sums_of_owner(Pass pass, std::uint32_t width) {

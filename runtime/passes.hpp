@@ -25,13 +25,20 @@ enum class Pass {
   blocks,           ///< upper triangle of JᵀJ over the slots of a group, by owner
   hvp,              ///< ∇²E·direction, by slot; E is ½ Σ r², or the energy
   hessian,          ///< upper triangle of ∇²E over all slots, packed by rows
-  guards            ///< one number: 1 where a guard fails, else 0
+  guards,           ///< one number: 1 where a guard fails, else 0
+  cost_gradient,    ///< gradient by slot, then the cost
+  values            ///< the same, then m rows; energies have none
 };
 std::string_view name(Pass pass);
 
+/// Several values by one sweep; what is summed by slot are the terms of the gradient.
+constexpr bool has_values(Pass pass) { return pass == Pass::cost_gradient || pass == Pass::values; }
+/// Rows that such a pass gives for an instance of `f`.
+std::uint32_t rows_beside(Pass pass, const ir::Program& f, bool energy);
+
 /// Outputs of `pass` of the residual program `f` with respect to `slots` (ignored by the first
 /// four, hessian and guards). An energy has residual (the energy itself), cost, gradient, hvp,
-/// hessian and guards: those of its one output.
+/// hessian, guards, cost_gradient and values: those of its one output.
 ///
 ///   loss  of the block (Term::loss), or null; residual and Jacobian are the corrected ones then
 ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::uint32_t> slots,

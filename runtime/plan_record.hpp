@@ -27,17 +27,20 @@ struct PlanCandidate {
   codegen::Accumulation accumulation = codegen::Accumulation::gather_recompute;
   double estimate = 0;     ///< of the rule, bytes of traffic of one instance
   double measured_us = 0;  ///< median of an evaluation; 0 where it was not measured
+  bool one_pass = false;   ///< of PlanChoice::one_pass
 };
 
 /// How sums of one batch are made in passes that accumulate.
 struct PlanChoice {
   std::string topology;  ///< hash, 32 hexadecimal digits
   std::string name;      ///< label of its residuals
-  std::string pass;      ///< "gradient", "jtjp" or "hvp"
+  std::string pass;      ///< "gradient", "jtjp", "hvp", "cost_gradient" or "values"
   std::uint64_t instances = 0;
   codegen::Accumulation accumulation = codegen::Accumulation::gather_recompute;
   ChosenBy by = ChosenBy::rule;
   std::vector<PlanCandidate> candidates;
+  /// cost_gradient, values: one sweep gives what is not summed by owner, too.
+  bool one_pass = false;
   // Of one evaluation; 0 with atomics. What is constant in bulk is left out once kernels without it
   // serve.
   std::uint64_t entries = 0;     ///< instances that blocks sum, over all blocks

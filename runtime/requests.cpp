@@ -51,9 +51,16 @@ bool accumulates(Pass pass) {
     case Pass::jtjp:
     case Pass::stored_jtjp:
     case Pass::diagonal:
-    case Pass::blocks: return true;
+    case Pass::blocks:
+    case Pass::cost_gradient:
+    case Pass::values: return true;
   }
   return false;
+}
+
+codegen::BesideValues values_of(const TermShape& shape, Pass pass) {
+  return {.given = has_values(pass),
+          .rows = rows_beside(pass, shape.topology->program, shape.energy)};
 }
 
 }  // namespace
@@ -106,6 +113,7 @@ void lay_out(TermShape& shape) {
 KernelRequest store_request(const TermShape& shape, Pass pass) {
   KernelRequest request = over_instances(shape, pass);
   request.form = Form::store;
+  request.values = values_of(shape, pass);
   if (pass != Pass::stored_jtjp) return request;
   const auto entries = request.program.leaves.data;
   request.layout.data_columns = entries;
@@ -127,6 +135,7 @@ KernelRequest scatter_request(const TermShape& shape, Pass pass, Accumulation ru
   KernelRequest request = over_instances(shape, pass);
   request.form = Form::scatter;
   request.accumulation = rung;
+  request.values = values_of(shape, pass);
   request.targets = slots_of(shape, pass);
   return request;
 }
@@ -144,15 +153,20 @@ codegen::GatherRole gather_role(const TermShape& shape, Pass pass, std::uint32_t
 }
 
 KernelRequest gather_request(const TermShape& shape, Pass pass,
-                             std::span<const std::uint32_t> roles, std::uint32_t owner_width) {
+                             std::span<const std::uint32_t> roles, std::uint32_t owner_width,
+                             std::size_t lead) {
   KernelRequest request = over_owners(shape, pass, owner_width);
   request.form = Form::gather;
+  request.values = values_of(shape, pass);
   request.accumulation = Accumulation::gather_recompute;
   const std::vector<EntryColumns> columns =
       entry_columns(shape.layout, shape.groups, roles, shape.flexible);
   for (std::size_t r = 0; r < roles.size(); ++r) {
-    request.roles.push_back(gather_role(shape, pass, roles[r], owner_width));
+    const bool gives = request.values.given && r == lead;
+    const Pass own = gives || !request.values.given ? pass : Pass::gradient;
+    request.roles.push_back(gather_role(shape, own, roles[r], owner_width));
     request.roles.back().layout = columns[r].layout;
+    request.roles.back().gives_values = gives;
   }
   return request;
 }
@@ -219,8 +233,10 @@ std::vector<KernelRequest> requests(const TermShape& shape, std::span<const Para
       roles.push_back(static_cast<std::uint32_t>(k));
     }
     const std::uint32_t width = array == kScalars ? 1 : arrays[array].width;
-    made.push_back(store ? sum_terms_request(shape, pass, roles, width)
-                         : gather_request(shape, pass, roles, width));
+    // One kernel gives the values.
+    const Pass own = has_values(pass) && !made.empty() ? Pass::gradient : pass;
+    made.push_back(store ? sum_terms_request(shape, own, roles, width)
+                         : gather_request(shape, own, roles, width));
   }
   return made;
 }

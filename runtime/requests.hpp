@@ -51,9 +51,11 @@ codegen::KernelRequest scatter_request(const TermShape& shape, Pass pass,
 ///
 ///   roles        groups of the shape that lie in the owners' array (GatherPlan::roles)
 ///   owner_width  scalars of an owner
+///   lead         has_values(pass): which of the roles, one that every instance has, gives what is
+///                not summed by owner
 codegen::KernelRequest gather_request(const TermShape& shape, Pass pass,
                                       std::span<const std::uint32_t> roles,
-                                      std::uint32_t owner_width);
+                                      std::uint32_t owner_width, std::size_t lead = 0);
 /// One of its roles; the layout is that of the group's entries.
 codegen::GatherRole gather_role(const TermShape& shape, Pass pass, std::uint32_t group,
                                 std::uint32_t owner_width);

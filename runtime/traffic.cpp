@@ -16,7 +16,8 @@ bool reads_direction(KernelKind kind) {
 
 bool energies_take_part(KernelKind kind) {
   return kind == KernelKind::cost || kind == KernelKind::gradient || kind == KernelKind::hvp ||
-         kind == KernelKind::hessian;
+         kind == KernelKind::hessian || kind == KernelKind::cost_gradient ||
+         kind == KernelKind::values;
 }
 
 /// Different numbers that a pass gives for one instance.
@@ -44,6 +45,7 @@ std::uint64_t Traffic::results(const TermBytes& term, KernelKind kind) const {
   switch (kind) {
     case KernelKind::residual:
     case KernelKind::jvp: return term.instances * rows * number_;
+    case KernelKind::values: return term.term.energy ? 0 : term.instances * rows * number_;
     case KernelKind::jacobian:
       return term.instances * number_ * (rows + distinct_outputs(term.term, Pass::jacobian));
     case KernelKind::hessian:
@@ -59,6 +61,8 @@ std::uint64_t Traffic::bytes(KernelKind kind) const {
     case KernelKind::gradient:
     case KernelKind::jtjp:
     case KernelKind::vjp:
+    case KernelKind::cost_gradient:
+    case KernelKind::values:
     case KernelKind::hvp: total += scalars_ * number_; break;
     case KernelKind::blocks: total += packed_blocks_ * number_; break;
     default: break;

@@ -180,6 +180,22 @@ struct Evaluator::Impl {
       return masked(std::move(out));
     });
   }
+  Evaluation evaluate(std::optional<Numbers> x, const Wanted& wanted) {
+    const auto prepare = [&](Evaluation& out) {
+      if (wanted.residuals) out.residuals = rows();
+      if (wanted.gradient) out.gradient = scalars();
+      return runtime::Values{.cost = wanted.cost ? &out.cost : nullptr,
+                             .residuals = span_of(out.residuals),
+                             .gradient = span_of(out.gradient)};
+    };
+    const Kind kind = runtime::kind_of_values(wanted.cost, wanted.residuals, wanted.gradient);
+    return at(kind, x, [&](runtime::Engine& e) {
+      Evaluation out;
+      e.evaluate(prepare(out));
+      if (wanted.gradient) out.gradient = masked(std::move(out.gradient));
+      return out;
+    });
+  }
   Vector jvp(std::optional<Numbers> x, Numbers p) {
     return at(Kind::jvp, x, [&](runtime::Engine& e) {
       check_size("p", p.size(), model.model.scalars);
@@ -398,6 +414,10 @@ Vector Evaluator::residuals() { return impl_->residuals({}); }
 Vector Evaluator::residuals(Numbers x) { return impl_->residuals(x); }
 Vector Evaluator::gradient() { return impl_->gradient({}); }
 Vector Evaluator::gradient(Numbers x) { return impl_->gradient(x); }
+Evaluation Evaluator::evaluate(const Wanted& wanted) { return impl_->evaluate({}, wanted); }
+Evaluation Evaluator::evaluate(Numbers x, const Wanted& wanted) {
+  return impl_->evaluate(x, wanted);
+}
 Evaluator::SparseMatrix Evaluator::jacobian() { return impl_->jacobian({}); }
 Evaluator::SparseMatrix Evaluator::jacobian(Numbers x) { return impl_->jacobian(x); }
 Evaluator::SparseMatrix Evaluator::jtj() { return impl_->jtj({}); }

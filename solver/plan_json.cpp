@@ -28,7 +28,8 @@ T whole(const Json& json, const char* key, std::optional<T> otherwise = std::nul
 PlanCandidate candidate(const Json& json) {
   return {.accumulation = codegen::parse_accumulation(json.at("accumulation").get<std::string>()),
           .estimate = json.value("estimate", 0.0),
-          .measured_us = json.value("measured_us", 0.0)};
+          .measured_us = json.value("measured_us", 0.0),
+          .one_pass = json.value("one_pass", false)};
 }
 
 PlanChoice choice(const Json& json) {
@@ -40,6 +41,7 @@ PlanChoice choice(const Json& json) {
       .accumulation = codegen::parse_accumulation(json.at("accumulation").get<std::string>()),
       .by = runtime::parse_chosen_by(json.value("chosen_by", std::string("given"))),
       .candidates = {},
+      .one_pass = json.value("one_pass", false),
       .entries = whole<std::uint64_t>(json, "entries", 0),
       .operations = whole<std::uint64_t>(json, "operations", 0),
       .bytes = whole<std::uint64_t>(json, "bytes", 0)};
@@ -59,6 +61,7 @@ Json plan_value(const PlanRecord& plan) {
       candidates.push_back({{"accumulation", codegen::name(one.accumulation)},
                             {"estimate", one.estimate},
                             {"measured_us", one.measured_us}});
+      if (one.one_pass) candidates.back()["one_pass"] = true;
     }
     batches.push_back({{"topology", made.topology},
                        {"name", made.name},
@@ -70,6 +73,7 @@ Json plan_value(const PlanRecord& plan) {
                        {"entries", made.entries},
                        {"operations", made.operations},
                        {"bytes", made.bytes}});
+    if (made.one_pass) batches.back()["one_pass"] = true;
   }
   Json value = {{"device", plan.device},
                 {"precision", plan.precision},

@@ -80,6 +80,8 @@ class FollowingEngine final : public runtime::ForwardingEngine, public runtime::
   }
   void residuals(std::span<double> out) override { settled().residuals(out); }
   void gradient(std::span<double> out) override { settled().gradient(out); }
+  /// The cost tells whether branches hold.
+  void evaluate(const runtime::Values& wanted) override { evaluate_unless_refused(wanted); }
   void jacobian(std::size_t term, std::span<double> values) override {
     settled().jacobian(term, values);
   }

@@ -105,7 +105,7 @@ hybrid::TaskShape Route::decisive_shape() const {
   if (device_ == hybrid::kCpu) return best;
   const hybrid::Scheduler& scheduler = hybrid_executor().scheduler();
   double longest = 0;
-  for (int k = 0; k <= static_cast<int>(runtime::KernelKind::hessian); ++k) {
+  for (int k = 0; k < runtime::kKernelKinds; ++k) {
     const hybrid::TaskShape task = shape(static_cast<runtime::KernelKind>(k));
     const hybrid::Prediction cpu = scheduler.predict(task, hybrid::kCpu);
     if (!cpu.measured || !scheduler.predict(task, device_).measured) continue;

@@ -112,6 +112,9 @@ void TieredEngine::set_point(std::span<const double> x) {
 double TieredEngine::cost() { return serve(KernelKind::cost).cost(); }
 void TieredEngine::residuals(std::span<double> out) { serve(KernelKind::residual).residuals(out); }
 void TieredEngine::gradient(std::span<double> out) { serve(KernelKind::gradient).gradient(out); }
+void TieredEngine::evaluate(const runtime::Values& wanted) {
+  serve(wanted.kind()).evaluate(wanted);
+}
 void TieredEngine::jacobian(std::size_t term, std::span<double> values) {
   serve(KernelKind::jacobian).jacobian(term, values);
 }

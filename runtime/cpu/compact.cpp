@@ -4,6 +4,7 @@
 #include <topograd/ir/graph.hpp>
 #include <topograd/ir/passes/passes.hpp>
 
+#include <algorithm>
 #include <map>
 
 namespace topograd::runtime::cpu {
@@ -12,12 +13,13 @@ using ir::Id;
 using ir::kNone;
 using ir::Op;
 
-CompactProgram compact(const ir::Program& program) {
+CompactProgram compact(const ir::Program& program, std::size_t compacted) {
+  compacted = std::min(compacted, program.outputs.size());
   CompactProgram result{.program = program};
   std::vector<Id>& columns = result.program.outputs;
   columns.clear();
   std::vector<std::uint32_t> column_of(program.nodes.size(), kNone);
-  for (Id id : program.outputs) {
+  for (Id id : std::span(program.outputs).first(compacted)) {
     OutputSource source{.scale = 1};
     for (; program.nodes[id].op == Op::Neg; id = program.nodes[id].args[0]) source.scale *= -1;
     const ir::Node& node = program.nodes[id];
@@ -36,6 +38,8 @@ CompactProgram compact(const ir::Program& program) {
     }
     result.sources.push_back(source);
   }
+  columns.insert(columns.end(), program.outputs.begin() + static_cast<std::ptrdiff_t>(compacted),
+                 program.outputs.end());
   result.program = ir::remove_dead(result.program);
   return result;
 }

@@ -4,7 +4,9 @@
 
 #include <topograd/ir/program.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -28,8 +30,10 @@ struct CompactProgram {
 };
 
 /// Outputs that are literals, data or negations of others are not stored. (The gradient of a
-/// distance has six outputs and three columns.)
-CompactProgram compact(const ir::Program& program);
+/// distance has six outputs and three columns.) Outputs from `compacted` on are kept as they are,
+/// behind the columns, and have no sources.
+CompactProgram compact(const ir::Program& program,
+                       std::size_t compacted = std::numeric_limits<std::size_t>::max());
 
 /// J·p of one instance from its stored J. Parameter leaves stand for p; data slots are the batch's,
 /// then the columns of the compact program that J's sources refer to.

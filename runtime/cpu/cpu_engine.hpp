@@ -41,6 +41,7 @@ class CpuEngine final : public Engine {
   double cost() override { return cost_at(x_); }
   void residuals(std::span<double> out) override;
   void gradient(std::span<double> out) override;
+  void evaluate(const Values& wanted) override;
   void jacobian(std::size_t term, std::span<double> values) override;
   void jvp(std::span<const double> p, std::span<double> out) override;
   void vjp(std::span<const double> seeds, std::span<double> out) override;
@@ -79,6 +80,8 @@ class CpuEngine final : public Engine {
 
   // Values into the engine's own vectors; counted.
   double cost_at(const Column<T>& x);
+  /// Cost, gradient, and rows unless they are empty, by one sweep.
+  double evaluate_at(const Column<T>& x, std::span<double> rows, Column<T>& gradient);
   void count_failed_guards(const Column<T>& x);
   void rows_of(Part part, const Vectors<T>& v, std::span<double> out);
   void sum_terms(Part part, const Vectors<T>& v, Column<T>& out);

@@ -33,6 +33,9 @@ std::function<void()> CpuEngine<T>::work_of(KernelKind kind) {
     case KernelKind::vjp: return sum(Part::Vjp);
     case KernelKind::hvp: return sum(Part::Hvp);
     case KernelKind::hessian: return store(Part::Hessian);
+    case KernelKind::cost_gradient: return [this] { evaluate_at(x_, {}, sums_); };
+    case KernelKind::values:
+      return [this, rows = std::vector<double>(rows_)]() mutable { evaluate_at(x_, rows, sums_); };
   }
   return {};
 }

@@ -7,11 +7,7 @@ template <class T>
 double CpuEngine<T>::cost_at(const Column<T>& x) {
   double square = 0, energy = 0;
   for (const auto& term : terms_) {
-    if (term->energy()) {
-      energy += term->value_sum(pool_, workers_, vectors(x));
-    } else {
-      square += term->residual_square(pool_, workers_, vectors(x));
-    }
+    (term->energy() ? energy : square) += term->cost(pool_, workers_, vectors(x));
     ++stats_.kernels_on_cpu;
   }
   count_failed_guards(x);
@@ -37,16 +33,9 @@ template <class T>
 void CpuEngine<T>::rows_of(Part part, const Vectors<T>& v, std::span<double> out) {
   for (const auto& term : terms_) {
     if (term->energy()) continue;
-    const std::size_t rows = term->rows();
-    const TermIndex& index = term->index();
     term->for_tiles(pool_, workers_, part, v,
                     [&](const Worker<T>& worker, std::size_t first, std::size_t n) {
-                      for (std::size_t i = 0; i < n; ++i) {
-                        const std::uint64_t row = index.row(first + i);
-                        for (std::size_t k = 0; k < rows; ++k) {
-                          out[row + k] = double{worker.output(k)[i]};
-                        }
-                      }
+                      term->copy_rows(worker, 0, first, n, out);
                     });
     ++stats_.kernels_on_cpu;
   }
@@ -75,6 +64,30 @@ void CpuEngine<T>::gradient(std::span<double> out) {
   check_size("gradient", "scalars", scalars_, out.size());
   sum_terms(Part::Gradient, vectors(x_), sums_);
   write(sums_, out);
+}
+
+template <class T>
+double CpuEngine<T>::evaluate_at(const Column<T>& x, std::span<double> rows, Column<T>& gradient) {
+  double square = 0, energy = 0;
+  zero(gradient);
+  for (const auto& term : terms_) {
+    (term->energy() ? energy : square) +=
+        term->add_gradient(pool_, workers_, vectors(x), layout_, gradient.data(), rows);
+    ++stats_.kernels_on_cpu;
+  }
+  mask(gradient);
+  count_failed_guards(x);
+  return square / 2 + energy;
+}
+
+template <class T>
+void CpuEngine<T>::evaluate(const Values& wanted) {
+  if (!wanted.several()) return Engine::evaluate(wanted);
+  check_size("evaluate", "scalars", scalars_, wanted.gradient.size());
+  if (!wanted.residuals.empty()) check_size("evaluate", "rows", rows_, wanted.residuals.size());
+  const double cost = evaluate_at(x_, wanted.residuals, sums_);
+  if (wanted.cost != nullptr) *wanted.cost = cost;
+  write(sums_, wanted.gradient);
 }
 
 template <class T>

@@ -66,9 +66,10 @@ void Worker<T>::run(const TileKernel<T>& kernel, const Binding<T>& binding, std:
         break;
       }
       case Instruction::Action::Store: {
-        T* const out = binding.outputs.empty() ? outputs_.data() + in.out * kTile
-                                               : binding.outputs[in.out] + first;
-        (binding.stream ? ops.stream : ops.copy)(out, at(in.a), length);
+        T* const column = binding.outputs.empty() ? nullptr : binding.outputs[in.out];
+        T* const out = column == nullptr ? outputs_.data() + in.out * kTile : column + first;
+        const bool stream = binding.stream && column != nullptr;
+        (stream ? ops.stream : ops.copy)(out, at(in.a), length);
         break;
       }
     }

@@ -46,8 +46,9 @@ template <class T>
 struct Binding {
   std::vector<ColumnSource<T>> columns;  ///< by TileProgram::columns
   std::vector<GatherSource<T>> gathers;  ///< by TileProgram::gathers
-  std::vector<T*> outputs;               ///< columns by output; empty: they stay in the worker
-  bool stream = false;                   ///< outputs do not fit the caches
+  /// Columns by output; null, or empty: the output stays in the worker.
+  std::vector<T*> outputs;
+  bool stream = false;  ///< outputs do not fit the caches
 };
 
 /// Registers and outputs of one thread.

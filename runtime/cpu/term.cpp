@@ -4,6 +4,7 @@
 #include <topograd/autodiff/robust.hpp>
 #include <topograd/autodiff/second_order.hpp>
 #include <topograd/ir/guards.hpp>
+#include <topograd/ir/passes/passes.hpp>
 #include <topograd/runtime/column_forms.hpp>
 
 #include <algorithm>
@@ -18,12 +19,22 @@ constexpr std::size_t kCacheBytes = std::size_t{4} << 20;
 
 bool is_stored(Part part) {
   return part == Part::Gradient || part == Part::Vjp || part == Part::Jtjp ||
-         part == Part::Linear || part == Part::Hvp;
+         part == Part::Linear || part == Part::Hvp || part == Part::CostGradient ||
+         part == Part::Values;
+}
+
+/// The gradient's outputs, then the rows: their squares are summed in double.
+ir::Program gradient_and_rows(const ir::Program& f, std::span<const std::uint32_t> slots) {
+  ir::Program program = autodiff::gradient_and_cost(f, slots, true);
+  program.outputs.erase(program.outputs.begin() + static_cast<std::ptrdiff_t>(slots.size()));
+  return ir::remove_dead(program);
 }
 
 ir::Program program_of(Part part, const ir::Program& f, bool energy) {
   const std::vector<std::uint32_t> slots = autodiff::all_slots(f);
   if (energy && part == Part::Gradient) return autodiff::scalar_gradient(f, slots);
+  if (energy && (part == Part::CostGradient || part == Part::Values))
+    return autodiff::scalar_gradient_and_value(f, slots);
   switch (part) {
     case Part::Residual:
     case Part::ApplyLinear: return f;
@@ -37,6 +48,8 @@ ir::Program program_of(Part part, const ir::Program& f, bool energy) {
     case Part::Hessian: return autodiff::hessian(energy ? f : autodiff::cost(f), slots);
     case Part::Cost: return autodiff::cost(f);
     case Part::Guards: return ir::guard_failure(f);
+    case Part::CostGradient:
+    case Part::Values: return gradient_and_rows(f, slots);
   }
   return f;
 }
@@ -56,6 +69,8 @@ ir::Program program_of(Part part, const autodiff::Robust& f) {
     case Part::Hessian: return autodiff::hessian(autodiff::cost(f), slots);
     case Part::Cost: return autodiff::cost(f);
     case Part::Guards: return ir::guard_failure(f.residual);
+    case Part::CostGradient: return autodiff::gradient_and_cost(f, slots, false);
+    case Part::Values: return autodiff::gradient_and_cost(f, slots, true);
   }
   return f.residual;
 }
@@ -118,9 +133,13 @@ typename TermState<T>::Kernel TermState<T>::make_kernel(Part part) {
     const std::uint32_t columns = linear.tile.program().outputs;
     return {TileKernel<T>(stored_jvp(jacobian, rows(), f.leaves, columns)), {}};
   }
-  if (!is_stored(part)) return {TileKernel<T>(program_of(part, term_)), {}};
-  CompactProgram compacted = compact(program_of(part, term_));
-  return {TileKernel<T>(compacted.program), std::move(compacted.sources)};
+  const ir::Program program = program_of(part, term_);
+  if (!is_stored(part)) return {TileKernel<T>(program), {}};
+  const bool values = part == Part::CostGradient || part == Part::Values;
+  const std::size_t terms = values ? slots() : program.outputs.size();
+  CompactProgram compacted = compact(program, terms);
+  const std::size_t columns = compacted.program.outputs.size() - (program.outputs.size() - terms);
+  return {TileKernel<T>(compacted.program), std::move(compacted.sources), columns};
 }
 
 // Data slots beyond the batch's are columns that linearize() wrote.
@@ -150,15 +169,23 @@ Binding<T> TermState<T>::bind(const TileKernel<T>& kernel, const Vectors<T>& v) 
   return binding;
 }
 
+/// The first `count` outputs go to columns, which are made where they are not there.
+template <class T>
+Binding<T> TermState<T>::bind_columns(const Kernel& kernel, const Vectors<T>& v, std::size_t count,
+                                      std::vector<Column<T>>& columns) const {
+  const std::size_t length = whole_tiles(index_.instances);
+  while (columns.size() < count) columns.emplace_back(length);
+  Binding<T> binding = bind(kernel.tile, v);
+  binding.outputs.resize(kernel.tile.program().outputs, nullptr);
+  for (std::size_t k = 0; k < count; ++k) binding.outputs[k] = columns[k].data();
+  binding.stream = count * length * sizeof(T) > kCacheBytes;
+  return binding;
+}
+
 template <class T>
 void TermState<T>::run_to_columns(Pool& pool, Workers<T>& workers, const Kernel& kernel,
                                   const Vectors<T>& v, std::vector<Column<T>>& columns) {
-  const std::size_t length = whole_tiles(index_.instances);
-  const std::size_t outputs = kernel.tile.program().outputs;
-  while (columns.size() < outputs) columns.emplace_back(length);
-  Binding<T> binding = bind(kernel.tile, v);
-  for (std::size_t k = 0; k < outputs; ++k) binding.outputs.push_back(columns[k].data());
-  binding.stream = outputs * length * sizeof(T) > kCacheBytes;
+  const Binding<T> binding = bind_columns(kernel, v, kernel.tile.program().outputs, columns);
   pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
     Worker<T>& worker = workers.local();
     for (std::size_t first = begin; first < end; first += kTile) {
@@ -204,6 +231,11 @@ void TermState<T>::add_terms(Pool& pool, Workers<T>& workers, Part part, const V
                              const BlockLayout& layout, T* out) {
   const Kernel& kernel = this->kernel(part);
   run_to_columns(pool, workers, kernel, v, terms_);
+  add_stored(pool, kernel, layout, out);
+}
+
+template <class T>
+void TermState<T>::add_stored(Pool& pool, const Kernel& kernel, const BlockLayout& layout, T* out) {
   Products<T> products(index_.roles.size());
   for (std::size_t r = 0; r < products.size(); ++r) {
     const Role& role = index_.roles[r];
@@ -214,6 +246,38 @@ void TermState<T>::add_terms(Pool& pool, Workers<T>& workers, Part part, const V
     }
   }
   add_to_vector(pool, index_, layout, products, out);
+}
+
+template <class T>
+double TermState<T>::add_gradient(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
+                                  const BlockLayout& layout, T* out, std::span<double> rows) {
+  const bool with_rows = !rows.empty() && !energy();
+  const Kernel& kernel = this->kernel(with_rows ? Part::Values : Part::CostGradient);
+  const Binding<T> binding = bind_columns(kernel, v, kernel.columns, terms_);
+  const std::size_t first_row = kernel.columns + (term_.loss == nullptr ? 0 : 1);
+  std::vector<double> tiles(whole_tiles(index_.instances) / kTile);
+  pool.for_ranges(index_.instances, kInstancesPerRange, [&](std::size_t begin, std::size_t end) {
+    Worker<T>& worker = workers.local();
+    for (std::size_t first = begin; first < end; first += kTile) {
+      const std::size_t n = std::min(kTile, end - first);
+      worker.run(kernel.tile, binding, first, n);
+      tiles[first / kTile] = tile_cost(worker, kernel.columns, n);
+      if (with_rows) copy_rows(worker, first_row, first, n, rows);
+    }
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // as in run_to_columns
+  });
+  add_stored(pool, kernel, layout, out);
+  return pairwise_sum(tiles);
+}
+
+template <class T>
+void TermState<T>::copy_rows(const Worker<T>& worker, std::size_t output, std::size_t first,
+                             std::size_t n, std::span<double> out) const {
+  const std::size_t rows = this->rows();
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint64_t row = index_.row(first + i);
+    for (std::size_t k = 0; k < rows; ++k) out[row + k] = double{worker.output(output + k)[i]};
+  }
 }
 
 template <class T>

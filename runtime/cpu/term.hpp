@@ -28,20 +28,22 @@ using Workers = tbb::enumerable_thread_specific<Worker<T>>;
 
 /// What is computed of an instance.
 enum class Part : std::uint8_t {
-  Residual,     ///< rows
-  Gradient,     ///< terms of Jᵀr by slot
-  Vjp,          ///< terms of Jᵀ·seeds by slot
-  Jtjp,         ///< terms of Jᵀ(J·p) by slot
-  Jvp,          ///< rows of J·p
-  Jacobian,     ///< J
-  Linear,       ///< rows, then J, kept in columns
-  ApplyLinear,  ///< rows of J·p from the columns of Linear
-  Hvp,          ///< terms of ∇²E·p by slot; E is ½ Σ r², or the energy
-  Hessian,      ///< ∇²E by the slots, packed upper triangle
-  Cost,         ///< one number
-  Guards,       ///< 1 where a guard fails
+  Residual,      ///< rows
+  Gradient,      ///< terms of Jᵀr by slot
+  Vjp,           ///< terms of Jᵀ·seeds by slot
+  Jtjp,          ///< terms of Jᵀ(J·p) by slot
+  Jvp,           ///< rows of J·p
+  Jacobian,      ///< J
+  Linear,        ///< rows, then J, kept in columns
+  ApplyLinear,   ///< rows of J·p from the columns of Linear
+  Hvp,           ///< terms of ∇²E·p by slot; E is ½ Σ r², or the energy
+  Hessian,       ///< ∇²E by the slots, packed upper triangle
+  Cost,          ///< one number
+  Guards,        ///< 1 where a guard fails
+  CostGradient,  ///< Gradient, then what the cost is made of: rows, or with a loss one number
+  Values,        ///< the same, and the rows in any case
 };
-inline constexpr std::size_t kParts = 12;
+inline constexpr std::size_t kParts = 14;
 
 template <class T>
 class TermState {
@@ -50,6 +52,7 @@ class TermState {
   struct Kernel {
     TileKernel<T> tile;
     std::vector<OutputSource> sources;  // of outputs that are stored
+    std::size_t columns = 0;            // that they take, before all other outputs
   };
   using Kernels = std::array<std::unique_ptr<const Kernel>, kParts>;
 
@@ -74,6 +77,16 @@ class TermState {
   void add_terms(Pool& pool, Workers<T>& workers, Part part, const Vectors<T>& v,
                  const BlockLayout& layout, T* out);
 
+  /// Adds the gradient's terms and gives cost() by the same sweep over the instances; the rows of
+  /// residuals, too, into the problem's, unless these are empty.
+  double add_gradient(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
+                      const BlockLayout& layout, T* out, std::span<double> rows);
+
+  /// Rows of the tile at instance `first` to their places among the problem's; they are the
+  /// worker's outputs from `output` on.
+  void copy_rows(const Worker<T>& worker, std::size_t output, std::size_t first, std::size_t n,
+                 std::span<double> out) const;
+
   /// Adjoints of the rows, in the problem's order; read by the parts that have seeds.
   void set_seeds(Pool& pool, std::span<const double> seeds);
 
@@ -87,10 +100,9 @@ class TermState {
   void apply(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
   /// out += Jᵀu of the last apply().
   void add_transposed(Pool& pool, const BlockLayout& layout, T* out);
-  /// Σ of the outputs at v.x: of energies.
-  double value_sum(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
-  /// Σ r² at v.x, Σ ρ of blocks with a loss; the same bits as linear_residual_square() there.
-  double residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
+  /// At v.x: Σ of the outputs of energies; Σ r², Σ ρ of blocks with a loss, the same bits as
+  /// linear_residual_square() there.
+  double cost(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
   /// The same at the point `v` of the last linearize(), Σ u² of the last apply().
   double linear_residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
   double applied_square(Pool& pool) const;
@@ -126,7 +138,12 @@ class TermState {
   std::vector<Stored<T>> stored_residuals() const;
   std::vector<Stored<T>> applied_rows() const;
   double square(Pool& pool, std::span<const Stored<T>> rows) const;
-  double loss_sum(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
+  /// A tile's share of cost(), whose numbers are the worker's outputs from `output` on.
+  double tile_cost(const Worker<T>& worker, std::size_t output, std::size_t n) const;
+  /// Sums of stored terms by block.
+  void add_stored(Pool& pool, const Kernel& kernel, const BlockLayout& layout, T* out);
+  Binding<T> bind_columns(const Kernel& kernel, const Vectors<T>& v, std::size_t count,
+                          std::vector<Column<T>>& columns) const;
 
   Term term_;
   std::uint64_t structure_version_ = 0, data_version_ = 0;

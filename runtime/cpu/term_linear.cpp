@@ -96,38 +96,28 @@ std::vector<Stored<T>> TermState<T>::applied_rows() const {
 }
 
 template <class T>
-double TermState<T>::value_sum(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
-  std::vector<double> tiles(whole_tiles(index_.instances) / kTile);
-  for_tiles(pool, workers, Part::Residual, v,
-            [&](const Worker<T>& worker, std::size_t first, std::size_t n) {
-              std::array<double, kTile> values;
-              std::copy_n(worker.output(0), n, values.data());
-              tiles[first / kTile] = pairwise_sum(std::span(values).first(n));
-            });
-  return pairwise_sum(tiles);
+double TermState<T>::tile_cost(const Worker<T>& worker, std::size_t output, std::size_t n) const {
+  if (term_.energy) {
+    std::array<double, kTile> values;
+    std::copy_n(worker.output(output), n, values.data());
+    return pairwise_sum(std::span(values).first(n));
+  }
+  if (term_.loss != nullptr) {
+    double sum = 0;
+    for (std::size_t i = 0; i < n; ++i) sum += double{worker.output(output)[i]};
+    return 2 * sum;
+  }
+  TileSquares squares;
+  for (std::size_t k = 0; k < rows(); ++k) squares.add(worker.output(output + k), 1.0, n);
+  return squares.sum();
 }
 
 template <class T>
-double TermState<T>::residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
-  if (term_.loss != nullptr) return loss_sum(pool, workers, v);
+double TermState<T>::cost(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
   std::vector<double> tiles(whole_tiles(index_.instances) / kTile);
-  for_tiles(pool, workers, Part::Residual, v,
+  for_tiles(pool, workers, term_.loss == nullptr ? Part::Residual : Part::Cost, v,
             [&](const Worker<T>& worker, std::size_t first, std::size_t n) {
-              TileSquares squares;
-              for (std::size_t k = 0; k < rows(); ++k) squares.add(worker.output(k), 1.0, n);
-              tiles[first / kTile] = squares.sum();
-            });
-  return pairwise_sum(tiles);
-}
-
-template <class T>
-double TermState<T>::loss_sum(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
-  std::vector<double> tiles(whole_tiles(index_.instances) / kTile);
-  for_tiles(pool, workers, Part::Cost, v,
-            [&](const Worker<T>& worker, std::size_t first, std::size_t n) {
-              double sum = 0;
-              for (std::size_t i = 0; i < n; ++i) sum += double{worker.output(0)[i]};
-              tiles[first / kTile] = 2 * sum;
+              tiles[first / kTile] = tile_cost(worker, 0, n);
             });
   return pairwise_sum(tiles);
 }
@@ -150,7 +140,7 @@ double TermState<T>::square(Pool& pool, std::span<const Stored<T>> rows) const {
 
 template <class T>
 double TermState<T>::linear_residual_square(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
-  if (term_.loss != nullptr) return loss_sum(pool, workers, v);
+  if (term_.loss != nullptr) return cost(pool, workers, v);
   return square(pool, stored_residuals());
 }
 

@@ -15,30 +15,27 @@ namespace {
 constexpr const char* kTuningKind = "accumulation";
 constexpr int kWarmUps = 2, kSamples = 5;
 
-/// What a measurement leaves on disk.
-struct Remembered {
-  double recompute_us = 0, store_us = 0;
-};
+/// first: evaluated again, second: stored.
+void take(PlanChoice& choice, const TimesOfTwo& times, ChosenBy by) {
+  choice.by = by;
+  choice.candidates[0].measured_us = times.first_us;
+  choice.candidates[1].measured_us = times.second_us;
+  choice.accumulation = times.second_us < times.first_us ? Accumulation::gather_store
+                                                         : Accumulation::gather_recompute;
+}
 
-std::optional<Remembered> recall(DiskCache& disk, Hash128 key) {
-  const auto blob = disk.load(kTuningKind, key);
-  Remembered found;
+}  // namespace
+
+std::optional<TimesOfTwo> recall_times(DiskCache& disk, const char* kind, Hash128 key) {
+  const auto blob = disk.load(kind, key);
+  TimesOfTwo found;
   if (!blob || blob->size() != sizeof found) return std::nullopt;
   std::memcpy(&found, blob->data(), sizeof found);
-  if (!(found.recompute_us > 0) || !(found.store_us > 0)) return std::nullopt;
+  if (!(found.first_us > 0) || !(found.second_us > 0)) return std::nullopt;
   return found;
 }
 
-void take(PlanChoice& choice, const Remembered& times, ChosenBy by) {
-  choice.by = by;
-  choice.candidates[0].measured_us = times.recompute_us;
-  choice.candidates[1].measured_us = times.store_us;
-  choice.accumulation = times.store_us < times.recompute_us ? Accumulation::gather_store
-                                                            : Accumulation::gather_recompute;
-}
-
-/// The choice that a record has for the same topology, pass and size.
-const PlanChoice* find(const PlanRecord* record, const PlanChoice& wanted) {
+const PlanChoice* find_choice(const PlanRecord* record, const PlanChoice& wanted) {
   if (record == nullptr) return nullptr;
   const auto same = [&](const PlanChoice& choice) {
     return choice.topology == wanted.topology && choice.pass == wanted.pass &&
@@ -48,8 +45,6 @@ const PlanChoice* find(const PlanRecord* record, const PlanChoice& wanted) {
   const auto found = std::ranges::find_if(record->batches, same);
   return found == record->batches.end() ? nullptr : &*found;
 }
-
-}  // namespace
 
 VulkanEngine::Decision& VulkanEngine::decision(std::size_t k, Pass pass) {
   const auto [it, fresh] = decisions_.try_emplace({k, pass});
@@ -66,6 +61,11 @@ VulkanEngine::Decision& VulkanEngine::decision(std::size_t k, Pass pass) {
   if (options_.accumulation || atomic) {
     choice.accumulation = rung;
     choice.by = options_.accumulation ? ChosenBy::forced : ChosenBy::given;
+    if (has_values(pass)) decide_values(k, pass, decision);
+    return decision;
+  }
+  if (has_values(pass)) {
+    decide_values(k, pass, decision);
     return decision;
   }
   const AccumulationEstimate estimate =
@@ -73,13 +73,13 @@ VulkanEngine::Decision& VulkanEngine::decision(std::size_t k, Pass pass) {
   choice.candidates = {{Accumulation::gather_recompute, estimate.recompute},
                        {Accumulation::gather_store, estimate.store}};
   choice.accumulation = choose_accumulation(estimate);
-  if (const PlanChoice* given = find(options_.plan.get(), choice)) {
+  if (const PlanChoice* given = find_choice(options_.plan.get(), choice)) {
     choice.accumulation = given->accumulation;
     choice.by = ChosenBy::given;
   } else if (!options_.deterministic && term.terms_fit() &&
              worth_measuring(estimate, term.instances())) {
     decision.key = tuning_key(k, pass);
-    const auto remembered = recall(context_.device->disk_cache(), decision.key);
+    const auto remembered = recall_times(context_.device->disk_cache(), kTuningKind, decision.key);
     decision.open = !remembered;
     if (remembered) take(choice, *remembered, ChosenBy::remembered);
   }
@@ -108,28 +108,34 @@ bool VulkanEngine::stores_terms(std::size_t k, Pass pass) {
 
 void VulkanEngine::measure(std::size_t k, Pass pass, Decision& made) {
   const auto timed = [&](bool store) {
-    const auto record = [&](CommandList& list) {
-      list.write_timestamp("begin");
+    return time_choice([&](CommandList& list) {
       record_batch_sum(list, k, pass, operands(x_, &direction_), store);
-      list.write_timestamp("end");
-    };
-    collect(record);
-    finish_kernels();
-    return time_list(make_list("choice", record), kWarmUps, kSamples).device_us;
+    });
   };
   const bool there = static_cast<bool>(stored_[k]);
-  const Remembered times{.recompute_us = timed(false), .store_us = timed(true)};
-  if (!(times.recompute_us > 0) || !(times.store_us > 0)) return;  // a clock too coarse for it
+  const TimesOfTwo times{.first_us = timed(false), .second_us = timed(true)};
+  if (!(times.first_us > 0) || !(times.second_us > 0)) return;  // a clock too coarse for it
   take(made.choice, times, ChosenBy::measured);
   if (!there && made.choice.accumulation == Accumulation::gather_recompute) stored_[k] = Buffer();
   context_.device->disk_cache().store(kTuningKind, made.key, std::as_bytes(std::span(&times, 1)));
 }
 
+double VulkanEngine::time_choice(const std::function<void(CommandList&)>& record) {
+  const auto stamped = [&](CommandList& list) {
+    list.write_timestamp("begin");
+    record(list);
+    list.write_timestamp("end");
+  };
+  collect(stamped);
+  finish_kernels();
+  return time_list(make_list("choice", stamped), kWarmUps, kSamples).device_us;
+}
+
 /// Sums of one batch into scratch.
 void VulkanEngine::record_batch_sum(CommandList& list, std::size_t k, Pass pass,
-                                    const Operands& with, bool store) {
+                                    const Operands& with, bool store, ValuePass* values) {
   if (store) {
-    record_terms(list, k, pass, with);
+    record_terms(list, k, pass, with, values);
     list.barrier();
   }
   for (auto& set : terms_[k]->gather_sets()) {
@@ -138,16 +144,19 @@ void VulkanEngine::record_batch_sum(CommandList& list, std::size_t k, Pass pass,
       set->record_stored(list, pass, context_.collecting ? result_ : stored_[k],
                          terms_[k]->store_stride(), with, target);
     } else {
-      set->record(list, pass, with, target);
+      record_set(list, k, *set, pass, with, target, values);
     }
     list.barrier();
   }
 }
 
-void VulkanEngine::record_terms(CommandList& list, std::size_t k, Pass pass, const Operands& with) {
+void VulkanEngine::record_terms(CommandList& list, std::size_t k, Pass pass, const Operands& with,
+                                ValuePass* values) {
   const bool make = !stored_[k] && !context_.collecting;
   if (make) stored_[k] = make_numbers(context_, terms_[k]->stored_size(pass), "terms");
-  terms_[k]->record_store(list, pass, with, context_.collecting ? result_ : stored_[k]);
+  ValueSinks* const sinks = sinks_of(k, values);
+  terms_[k]->record_store(list, sinks ? values->pass : pass, with,
+                          context_.collecting ? result_ : stored_[k], sinks);
 }
 
 PlanRecord VulkanEngine::plan() const {
@@ -159,7 +168,9 @@ PlanRecord VulkanEngine::plan() const {
     PlanChoice choice = made.choice;
     const bool store = choice.accumulation == Accumulation::gather_store;
     if (store || choice.accumulation == Accumulation::gather_recompute) {
-      const DeviceTerm::Work work = terms_[key.first]->work(key.second, store);
+      const bool values = has_values(key.second) && choice.one_pass;
+      const Pass pass = has_values(key.second) && !values ? Pass::gradient : key.second;
+      const DeviceTerm::Work work = terms_[key.first]->work(pass, store);
       choice.entries = work.entries;
       choice.operations = work.operations;
       choice.bytes = work.bytes;

@@ -64,7 +64,9 @@ void VulkanEngine::record_slot(CommandList& list, KernelKind kind, Slot& slot) {
     case KernelKind::jacobian:
     case KernelKind::blocks:
     case KernelKind::vjp:
-    case KernelKind::hessian: break;
+    case KernelKind::hessian:
+    case KernelKind::cost_gradient:
+    case KernelKind::values: break;
   }
   throw Error(
       ErrorCode::Unsupported,

@@ -167,6 +167,7 @@ void complete_sums(const Context& context, codegen::KernelRequest& request) {
   request.precision = context.options.precision;
   request.use_subgroups = context.device->features().subgroup_arithmetic;
   request.tree_bytes = std::min(request.tree_bytes, context.device->limits().shared_memory_bytes);
+  if (request.values.given) request.wide_sums = context.device->features().float64;
 }
 
 }  // namespace
@@ -180,9 +181,10 @@ ir::Hash128 source_hash(const Context& context, codegen::KernelRequest request) 
 LoadedKernel load_kernel(Context& context, codegen::KernelRequest request) {
   complete_sums(context, request);
   const bool reduces = request.form == codegen::Form::reduce;
-  const bool workgroup_items = request.workgroup_items;
+  const bool workgroup_items = request.workgroup_items, values = request.values.given;
   LoadedKernel loaded = load(context, request);
   loaded.reduces = reduces;
+  loaded.values = values;
   loaded.workgroup_items = workgroup_items;
   return loaded;
 }
@@ -301,12 +303,23 @@ std::uint32_t dispatch_all(Context& context, CommandList& list, const LoadedKern
     const std::uint64_t n = std::min(step, count - first);
     auto groups = static_cast<std::uint32_t>((n + group - 1) / group);
     if (loaded.reduces) groups = std::min(groups, context.most_workgroups());
+    if (loaded.values && !loaded.workgroup_items)
+      groups = std::min(groups, context.product_grid(n));
     push.first = static_cast<std::uint32_t>(first);
     push.count = static_cast<std::uint32_t>(first + n);
     dispatch(context, list, loaded, table, push, groups);
     if (loaded.reduces) push.out_first += groups;
+    if (loaded.values) push.costs_first() += groups;
   }
-  return push.out_first;
+  return loaded.values ? push.costs_first() : push.out_first;
+}
+
+std::uint64_t most_value_sums(const Context& context, std::uint64_t count,
+                              std::uint32_t workgroup_size, bool workgroup_items) {
+  if (workgroup_items) return count;
+  const std::uint64_t most = std::max<std::uint64_t>(context.max_invocations(), 1);
+  const std::uint64_t step = most < workgroup_size ? most : most / workgroup_size * workgroup_size;
+  return ((count + step - 1) / step) * context.product_grid(std::min(count, step));
 }
 
 std::uint32_t dispatch_range(Context& context, CommandList& list, const LoadedKernel& loaded,

@@ -92,6 +92,7 @@ struct LoadedKernel {
   std::shared_ptr<KernelJob> job;
   std::uint32_t workgroup_size = 0;
   bool reduces = false;          ///< writes one partial sum a workgroup
+  bool values = false;           ///< the same, of the cost, beside its results
   bool workgroup_items = false;  ///< takes a workgroup for each work item
 
   explicit operator bool() const { return job != nullptr; }
@@ -167,10 +168,14 @@ void dispatch(Context& context, CommandList& list, const LoadedKernel& loaded,
 
 /// Records as many dispatches as `count` invocations (or work items of workgroups) need;
 /// `push.first` and `push.count` are set by it. Returns `push.out_first`, for reductions moved past
-/// the partial sums that are written.
+/// the partial sums that are written; for kernels that give values `push.costs_first()`, likewise.
 std::uint32_t dispatch_all(Context& context, CommandList& list, const LoadedKernel& loaded,
                            const BindingTable& table, codegen::PushConstants push,
                            std::uint64_t count);
+
+/// Partial sums of the cost that such dispatches of a kernel with values write, at most.
+std::uint64_t most_value_sums(const Context& context, std::uint64_t count,
+                              std::uint32_t workgroup_size, bool workgroup_items);
 
 /// The same for the invocations from `first` on, of kernels that do not reduce. Returns the number
 /// of dispatches.

@@ -164,8 +164,20 @@ LoadedKernel& DeviceTerm::cost_kernel() {
   });
 }
 
+/// What a pass with values needs of a chunk besides.
+void DeviceTerm::bind_rows(BindingTable& table, const Chunk& chunk, const ValueSinks* sinks,
+                           codegen::PushConstants& push) const {
+  if (sinks == nullptr) return;
+  bind_sinks(table, *sinks);
+  push.costs_first() = sinks->next;
+  push.rows_stride() = chunk.count;
+  if (sinks->rows == nullptr) return;
+  const std::uint64_t row_bytes = std::uint64_t{context_.element_bytes()} * rows_;
+  table.set(BufferRole::rows, *sinks->rows, chunk.first * row_bytes, chunk.count * row_bytes);
+}
+
 void DeviceTerm::record_store(CommandList& list, Pass pass, const Operands& operands,
-                              const Buffer& out) {
+                              const Buffer& out, ValueSinks* sinks) {
   LoadedKernel& kernel = store_kernel(pass, operands.scalars != nullptr);
   BindingTable bindings = bind_operands(operands);
   const std::uint64_t bytes = context_.element_bytes();
@@ -176,9 +188,11 @@ void DeviceTerm::record_store(CommandList& list, Pass pass, const Operands& oper
     if (operands.seeds != nullptr) {
       bindings.set(BufferRole::seeds, *operands.seeds, offset * rows_, chunk.count * bytes * rows_);
     }
+    codegen::PushConstants push{.stride = chunk.count, .out_stride = chunk.count};
+    bind_rows(bindings, chunk, sinks, push);
     const std::uint64_t before = list.dispatches();
-    dispatch_all(context_, list, kernel, bindings,
-                 {.stride = chunk.count, .out_stride = chunk.count}, chunk.count);
+    const std::uint32_t next = dispatch_all(context_, list, kernel, bindings, push, chunk.count);
+    if (sinks != nullptr) sinks->next = next;
     dispatches_ += list.dispatches() - before;
   }
 }
@@ -223,7 +237,7 @@ void DeviceTerm::record_stored_jtjp(CommandList& list, const Buffer& jacobian,
 }
 
 void DeviceTerm::record_scatter(CommandList& list, Pass pass, const Operands& operands,
-                                const Buffer& out) {
+                                const Buffer& out, ValueSinks* sinks) {
   LoadedKernel& kernel = scatter_kernel(pass, operands.scalars != nullptr);
   BindingTable bindings = bind_operands(operands);
   bindings.set(BufferRole::out, out);
@@ -234,9 +248,11 @@ void DeviceTerm::record_scatter(CommandList& list, Pass pass, const Operands& op
       bindings.set(BufferRole::seeds, *operands.seeds, chunk.first * bytes * rows_,
                    chunk.count * bytes * rows_);
     }
+    codegen::PushConstants push{.stride = chunk.count, .out_stride = chunk.count};
+    bind_rows(bindings, chunk, sinks, push);
     const std::uint64_t before = list.dispatches();
-    dispatch_all(context_, list, kernel, bindings,
-                 {.stride = chunk.count, .out_stride = chunk.count}, chunk.count);
+    const std::uint32_t next = dispatch_all(context_, list, kernel, bindings, push, chunk.count);
+    if (sinks != nullptr) sinks->next = next;
     dispatches_ += list.dispatches() - before;
   }
 }
@@ -280,6 +296,20 @@ std::vector<std::unique_ptr<GatherSet>>& DeviceTerm::gather_sets() {
   context_.plan_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return sets;
+}
+
+GatherSet* DeviceTerm::value_set(Pass pass) {
+  if (pass == Pass::values && chunks_.size() > 1) return nullptr;  // rows lie by chunk
+  for (auto& set : gather_sets()) {
+    if (set->lead()) return set.get();
+  }
+  return nullptr;
+}
+
+std::uint64_t DeviceTerm::most_costs() {
+  std::uint64_t most = cost_partials();
+  for (auto& set : gather_sets()) most = std::max(most, set->most_costs());
+  return most;
 }
 
 bool DeviceTerm::terms_fit() const {

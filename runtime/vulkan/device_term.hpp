@@ -28,8 +28,10 @@ class DeviceTerm {
   /// Numbers that a store pass writes: instances x outputs of the pass.
   std::uint64_t stored_size(Pass pass) const;
   /// residual, jacobian, jvp, or the slots' terms of an accumulating pass: value k of instance i of
-  /// a chunk is at chunk.first * width + k * chunk.count + (i - chunk.first).
-  void record_store(CommandList& list, Pass pass, const Operands& operands, const Buffer& out);
+  /// a chunk is at chunk.first * width + k * chunk.count + (i - chunk.first). Rows of a pass with
+  /// values, which needs `sinks`, lie in these as those of residual in `out`.
+  void record_store(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
+                    ValueSinks* sinks = nullptr);
   /// Changes values from instance-major [i * width + k] to the order of record_store or back.
   void to_device_order(std::span<const double> by_instance, std::span<double> stored,
                        std::uint32_t width) const;
@@ -82,7 +84,12 @@ class DeviceTerm {
   /// The sets that a gather pass runs, one for each array this term touches.
   std::vector<std::unique_ptr<GatherSet>>& gather_sets();
   /// Adds into out[index of slot] by atomics. `out` was cleared before.
-  void record_scatter(CommandList& list, Pass pass, const Operands& operands, const Buffer& out);
+  void record_scatter(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
+                      ValueSinks* sinks = nullptr);
+  /// The set that can give values beside its sums; null if none can give those of `pass`.
+  GatherSet* value_set(Pass pass);
+  /// Partial sums of the cost that its kernels write, at most, whichever they are.
+  std::uint64_t most_costs();
 
   /// True if the terms of an accumulating pass can be stored in one range.
   bool terms_fit() const;
@@ -130,6 +137,8 @@ class DeviceTerm {
   LoadedKernel& store_kernel(Pass pass, bool predicated);
   LoadedKernel& scatter_kernel(Pass pass, bool predicated);
   std::uint32_t width(Pass pass) const;
+  void bind_rows(BindingTable& table, const Chunk& chunk, const ValueSinks* sinks,
+                 codegen::PushConstants& push) const;
 
   Context& context_;
   const Model& model_;

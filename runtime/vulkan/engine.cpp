@@ -61,6 +61,7 @@ void VulkanEngine::read_vector(const Buffer& buffer, std::span<double> values) {
 void VulkanEngine::forget_lists() {
   finish_begun();
   evaluations_.clear();
+  value_sums_ = {};
   row_landings_.clear();
   result_landing_ = {};
   slots_.clear();

@@ -47,7 +47,7 @@ void VulkanEngine::make_first_order() {
   FirstOrder& state = *first_order_;
   if (state.begin.list) return;
   const std::uint64_t bytes = model_.scalars * context_.element_bytes();
-  used_sums_.insert(Pass::gradient);
+  used_sums_.insert(Pass::cost_gradient);
   using Kind = FirstOrderRule::Kind;
   const auto step = [this](CommandList& list, Kind kind) { record_rule(list, kind); };
   collect([&](CommandList& list) {
@@ -88,8 +88,7 @@ void VulkanEngine::record_kept(CommandList& list) {
 
 /// Cost and gradient at trial_, the latter to result_, for the host to read with its norms.
 void VulkanEngine::record_trial_gradient(CommandList& list) {
-  record_sum(list, Pass::gradient, operands(trial_), result_);
-  record_cost(list, trial_, Scalar::trial_cost);
+  record_values(list, Pass::cost_gradient, trial_, result_, Scalar::trial_cost);
   BindingTable table = solver_table();
   table.set(BufferRole::fixed, fixed_);
   table.set(BufferRole::first_operand, trial_);

@@ -65,8 +65,9 @@ bool GatherSet::has_heavy() const { return !std::ranges::all_of(parts_, &Part::l
 
 codegen::KernelRequest GatherSet::request(Pass pass, bool stored_terms, bool heavy) const {
   codegen::KernelRequest made =
-      stored_terms ? sum_terms_request(view_.shape, pass, plan_.roles, plan_.owner_width)
-                   : gather_request(view_.shape, pass, plan_.roles, plan_.owner_width);
+      stored_terms
+          ? sum_terms_request(view_.shape, pass, plan_.roles, plan_.owner_width)
+          : gather_request(view_.shape, pass, plan_.roles, plan_.owner_width, lead().value_or(0));
   made.dense_owners = dense_;
   if (heavy) {
     made.name += "_shared";
@@ -117,7 +118,7 @@ ir::Hash128 GatherSet::source_hash(Pass pass) {
 
 void GatherSet::prepare(Pass pass, bool stored_terms, bool predicated) {
   const std::tuple key(pass, stored_terms, predicated);
-  if (stored_terms || pass == Pass::vjp) upload_instances();
+  if (stored_terms || pass == Pass::vjp || pass == Pass::values) upload_instances();
   if (!kernels_.contains(key)) kernels_.emplace(key, make_kernels(pass, predicated));
   Kernels& kernels = kernels_.at(key);
   if (has_light()) serving(kernels.sum, pass, stored_terms, predicated, false);
@@ -190,10 +191,16 @@ std::uint64_t GatherSet::run(CommandList& list, const Run& what, BindingTable& t
     } else {
       table.set(BufferRole::out, kernels.partials[0]);
     }
-    dispatch_all(context_, list,
-                 serving(part.light ? kernels.sum : kernels.heavy, what.pass, what.stored_terms,
-                         what.predicated, !part.light),
-                 table, push, part.items);
+    if (what.sinks != nullptr) {
+      push.costs_first() = what.sinks->next;
+      push.rows_stride() = static_cast<std::uint32_t>(view_.batch->size());
+    }
+    const std::uint32_t next =
+        dispatch_all(context_, list,
+                     serving(part.light ? kernels.sum : kernels.heavy, what.pass, what.stored_terms,
+                             what.predicated, !part.light),
+                     table, push, part.items);
+    if (what.sinks != nullptr) what.sinks->next = next;
   }
   const std::uint64_t dispatches = list.dispatches() - before;
   combine(list, kernels, sums, table, target);
@@ -225,11 +232,30 @@ void GatherSet::combine(CommandList& list, Kernels& kernels, std::uint32_t sums,
 }
 
 std::uint64_t GatherSet::record(CommandList& list, Pass pass, const Operands& operands,
-                                SumTarget target) {
+                                SumTarget target, ValueSinks* sinks) {
   const bool predicated = operands.scalars != nullptr;
   prepare(pass, false, predicated);
   BindingTable bindings = bind_operands(operands);
-  return run(list, {pass, false, predicated, operands.seeds_stride}, bindings, target);
+  if (sinks != nullptr) bind_sinks(bindings, *sinks);
+  return run(list, {pass, false, predicated, operands.seeds_stride, sinks}, bindings, target);
+}
+
+void bind_sinks(BindingTable& table, const ValueSinks& sinks) {
+  table.set(BufferRole::costs, *sinks.costs);
+  if (sinks.rows != nullptr) table.set(BufferRole::rows, *sinks.rows);
+}
+
+std::optional<std::size_t> GatherSet::lead() const {
+  const auto found = std::ranges::find(role_entries_, view_.batch->size());
+  if (found == role_entries_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - role_entries_.begin());
+}
+
+std::uint64_t GatherSet::most_costs() const {
+  std::uint64_t sum = 0;
+  for (const Part& part : parts_)
+    sum += most_value_sums(context_, part.items, context_.workgroup_size, !part.light);
+  return sum;
 }
 
 bool GatherSet::can_fuse() const {

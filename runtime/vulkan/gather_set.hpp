@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -34,6 +35,13 @@ struct SumTarget {
   bool overwrite = false;   ///< every owner is written by this set: store instead of adding
   /// Owners of single scalars only: position of each scalar's sum, instead of first + scalar.
   const std::vector<std::uint32_t>* positions = nullptr;
+};
+
+/// Where a pass with values (has_values) puts what is not summed by owner.
+struct ValueSinks {
+  const Buffer* costs = nullptr;  ///< partial sums
+  std::uint32_t next = 0;         ///< of them; moved past those that are written
+  const Buffer* rows = nullptr;   ///< as DeviceTerm::record_store places them
 };
 
 class Riders;
@@ -75,6 +83,7 @@ std::vector<std::uint32_t> form_words(const std::vector<Form>& forms, std::uint3
 
 /// Operands by role; a kernel reads those that it needs.
 BindingTable bind_operands(const Operands& operands);
+void bind_sinks(BindingTable& table, const ValueSinks& sinks);
 
 /// One plan of a batch (the owners of one array) on the device.
 class GatherSet {
@@ -97,8 +106,14 @@ class GatherSet {
   ir::Hash128 source_hash(Pass pass);
   /// Compiles what `pass` needs. `terms` > 0: sums stored terms instead of evaluating again.
   void prepare(Pass pass, bool stored_terms, bool predicated = false);
-  /// Evaluates and sums. Returns the number of dispatches of residual kernels.
-  std::uint64_t record(CommandList& list, Pass pass, const Operands& operands, SumTarget target);
+  /// Evaluates and sums; a pass with values needs `sinks` and a lead(). Returns the number of
+  /// dispatches of residual kernels.
+  std::uint64_t record(CommandList& list, Pass pass, const Operands& operands, SumTarget target,
+                       ValueSinks* sinks = nullptr);
+  /// A role in which every instance has an entry, if there is one.
+  std::optional<std::size_t> lead() const;
+  /// Partial sums of the cost that a pass with values writes, at most.
+  std::uint64_t most_costs() const;
   /// True if one dispatch evaluates the whole set, and each owner has one work item.
   bool can_fuse() const;
   /// Form::gather fused with conjugate gradients. Returns the number of partial sums of p·q.
@@ -176,6 +191,7 @@ class GatherSet {
     Pass pass;
     bool stored_terms, predicated;
     std::uint32_t out_stride;
+    ValueSinks* sinks = nullptr;
   };
   std::uint64_t run(CommandList& list, const Run& what, BindingTable& table, SumTarget target);
 

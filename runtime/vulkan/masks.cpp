@@ -44,7 +44,9 @@ DeviceTerm::Work DeviceTerm::work(Pass pass, bool stored_terms) {
         work.bytes += entries * (4 + number * shape().groups[group].slots.size());
         continue;
       }
-      const codegen::GatherRole role = gather_role(shape(), pass, group, set->owner_width());
+      const bool gives = value_set(pass) == set.get() && set->lead() == r;
+      const codegen::GatherRole role = gather_role(
+          shape(), has_values(pass) && !gives ? Pass::gradient : pass, group, set->owner_width());
       work.operations += entries * ir::operation_count(role.program);
       const EntryColumns columns =
           entry_columns(layout, shape().groups[group], shape().flexible.of_group(group));
@@ -124,7 +126,7 @@ void VulkanEngine::begin_mask() {
   use_mask(true);
   if (step_begun_) choose_product();
   collect([&](CommandList& list) {
-    for (const Pass pass : used_sums_) record_sum(list, pass, operands(x_, &direction_), result_);
+    record_used_sums(list);
     if (step_begun_) record_step(list);
   });
   use_mask(false);
@@ -156,6 +158,7 @@ void VulkanEngine::serve_mask() {
 /// What was recorded of kernels that give way to others; points and trials stay.
 void VulkanEngine::forget_sums() {
   evaluations_.clear();
+  value_sums_ = {};
   first_order_ = nullptr;
   descent_ = nullptr;
   slots_.clear();

@@ -95,7 +95,7 @@ void VulkanEngine::begin_code() {
     for (const Pass pass : {Pass::residual, Pass::jacobian, Pass::jvp}) {
       if (row_results_.contains(pass)) record_rows(list, pass, operands(x_, &direction_));
     }
-    for (const Pass pass : used_sums_) record_sum(list, pass, operands(x_, &direction_), result_);
+    record_used_sums(list);
     if (step_begun_) record_step(list);
   });
   context_.code = Code::general;

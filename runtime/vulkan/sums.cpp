@@ -40,20 +40,36 @@ Operands VulkanEngine::operands(const Buffer& x, const Buffer* direction) const 
   return {.x = &x, .direction = direction, .uniforms = &uniforms_};
 }
 
-void VulkanEngine::record_sum(CommandList& list, Pass pass, const Operands& operands,
-                              const Buffer& out) {
+bool VulkanEngine::by_atomics() const {
   switch (context_.rung.accumulation) {
     case Accumulation::gather_recompute:
-    case Accumulation::gather_store: return record_gather(list, pass, operands, out);
+    case Accumulation::gather_store: return false;
     case Accumulation::atomic_float:
-    case Accumulation::atomic_cas: break;
+    case Accumulation::atomic_cas: return true;
   }
+  return false;
+}
+
+void VulkanEngine::record_used_sums(CommandList& list) {
+  for (const Pass pass : used_sums_) {
+    if (has_values(pass)) {
+      record_values(list, pass, x_, result_, Scalar::user);
+    } else {
+      record_sum(list, pass, operands(x_, &direction_), result_);
+    }
+  }
+}
+
+void VulkanEngine::record_sum(CommandList& list, Pass pass, const Operands& operands,
+                              const Buffer& out, ValuePass* values) {
+  if (!by_atomics()) return record_gather(list, pass, operands, out, values);
   record_zeros(list, out, model_.scalars);
   list.barrier();
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!takes_part(k, pass)) continue;
     decision(k, pass);  // for the plan record
-    terms_[k]->record_scatter(list, pass, operands, out);
+    ValueSinks* const sinks = sinks_of(k, values);
+    terms_[k]->record_scatter(list, sinks ? values->pass : pass, operands, out, sinks);
   }
   list.barrier();
 }
@@ -88,7 +104,7 @@ std::vector<VulkanEngine::GatherUse> VulkanEngine::gather_order(Pass pass) {
 }
 
 void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& operands,
-                                 const Buffer& out) {
+                                 const Buffer& out, ValuePass* values) {
   const std::vector<GatherUse> order = gather_order(pass);
   const auto covered = std::ranges::count_if(order, &GatherUse::covers);
   // What a mask leaves out is 0 from the start and stays so.
@@ -101,12 +117,12 @@ void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& o
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!takes_part(k, pass)) continue;
     if (context_.collecting && decision(k, pass).open) {  // either may be chosen
-      record_batch_sum(list, k, pass, operands, true);
-      record_batch_sum(list, k, pass, operands, false);
+      record_batch_sum(list, k, pass, operands, true, values);
+      record_batch_sum(list, k, pass, operands, false, values);
       continue;
     }
     if (!stores_terms(k, pass)) continue;
-    record_terms(list, k, pass, operands);
+    record_terms(list, k, pass, operands, values);
     stored[k] = any_stored = true;
   }
   if (any_stored) list.barrier();
@@ -117,10 +133,18 @@ void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& o
     if (stored[k]) {
       set->record_stored(list, pass, stored_[k], terms_[k]->store_stride(), operands, target);
     } else {
-      terms_[k]->count(set->record(list, pass, operands, target));
+      record_set(list, k, *set, pass, operands, target, values);
     }
   }
   list.barrier();
+}
+
+void VulkanEngine::record_set(CommandList& list, std::size_t k, GatherSet& set, Pass pass,
+                              const Operands& operands, const SumTarget& target,
+                              ValuePass* values) {
+  const bool gives = values != nullptr && terms_[k]->value_set(values->pass) == &set;
+  ValueSinks* const sinks = gives ? sinks_of(k, values) : nullptr;
+  terms_[k]->count(set.record(list, sinks ? values->pass : pass, operands, target, sinks));
 }
 
 void VulkanEngine::record_stored_jtjp(CommandList& list, const Operands& operands,

@@ -68,6 +68,9 @@ void VulkanEngine::record_kind(CommandList& list, KernelKind kind) {
     case KernelKind::blocks: return record_blocks(list, operands(x_));
     case KernelKind::hvp: return record_sum(list, Pass::hvp, with_direction, result_);
     case KernelKind::hessian: return record_rows(list, Pass::hessian, operands(x_));
+    case KernelKind::cost_gradient:
+      return record_values(list, Pass::cost_gradient, x_, result_, Scalar::user);
+    case KernelKind::values: return record_values(list, Pass::values, x_, result_, Scalar::user);
   }
 }
 

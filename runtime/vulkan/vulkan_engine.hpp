@@ -7,13 +7,14 @@
 #include <topograd/runtime/step_gradient.hpp>
 #include <topograd/runtime/vulkan/block_range.hpp>
 #include <topograd/runtime/vulkan/device_charts.hpp>
-#include <topograd/runtime/vulkan/device_schur.hpp>
 #include <topograd/runtime/vulkan/device_term.hpp>
 #include <topograd/runtime/vulkan/pace.hpp>
 #include <topograd/runtime/vulkan/recorded.hpp>
 #include <topograd/runtime/vulkan/riders.hpp>
 #include <topograd/runtime/vulkan/rows.hpp>
+#include <topograd/runtime/vulkan/solve_state.hpp>
 #include <topograd/runtime/vulkan/staged_points.hpp>
+#include <topograd/runtime/vulkan/tuning.hpp>
 #include <topograd/runtime/vulkan/vector_ops.hpp>
 
 #include <array>
@@ -61,6 +62,7 @@ class VulkanEngine final : public Engine,
   double cost() override;
   void residuals(std::span<double> out) override;
   void gradient(std::span<double> out) override;
+  void evaluate(const Values& wanted) override;
   void jacobian(std::size_t term, std::span<double> values) override;
   void jvp(std::span<const double> p, std::span<double> out) override;
   void vjp(std::span<const double> seeds, std::span<double> out) override;
@@ -138,8 +140,21 @@ class VulkanEngine final : public Engine,
   /// Term k has instances, and the pass is for its kind.
   bool takes_part(std::size_t k, Pass pass) const;
   Operands operands(const Buffer& x, const Buffer* direction = nullptr) const;
-  void record_sum(CommandList& list, Pass pass, const Operands& operands, const Buffer& out);
-  void record_gather(CommandList& list, Pass pass, const Operands& operands, const Buffer& out);
+  /// A pass with values beside the gradient, while it is recorded.
+  struct ValuePass {
+    Pass pass;
+    ValueSinks sinks;
+  };
+  bool by_atomics() const;
+  /// `values`: with the gradient, of terms whose values take one pass.
+  void record_sum(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
+                  ValuePass* values = nullptr);
+  void record_gather(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
+                     ValuePass* values = nullptr);
+  void record_set(CommandList& list, std::size_t k, GatherSet& set, Pass pass,
+                  const Operands& operands, const SumTarget& target, ValuePass* values);
+  /// Sums of all that was asked for so far.
+  void record_used_sums(CommandList& list);
   /// Sets in the order in which they run: first those that write every owner of an array.
   struct GatherUse {
     std::size_t term = 0;
@@ -177,8 +192,23 @@ class VulkanEngine final : public Engine,
   bool stores_terms(std::size_t k, Pass pass);
   void measure(std::size_t k, Pass pass, Decision& made);
   void record_batch_sum(CommandList& list, std::size_t k, Pass pass, const Operands& with,
-                        bool store);
-  void record_terms(CommandList& list, std::size_t k, Pass pass, const Operands& with);
+                        bool store, ValuePass* values = nullptr);
+  void record_terms(CommandList& list, std::size_t k, Pass pass, const Operands& with,
+                    ValuePass* values = nullptr);
+  double time_choice(const std::function<void(CommandList&)>& record);
+
+  // values.cpp: cost, gradient and rows by one sweep
+  /// The gradient at x to `out`, the cost, and for Pass::values rows to row_result(residual).
+  void record_values(CommandList& list, Pass pass, const Buffer& x, const Buffer& out, Scalar cost);
+  void record_apart(CommandList& list, std::size_t k, ValuePass& values, const Buffer& x);
+  bool one_pass(std::size_t k, Pass pass);
+  /// While kernels are collected: those of either choice are needed.
+  bool undecided(std::size_t k, Pass pass) const;
+  ValueSinks* sinks_of(std::size_t k, ValuePass* values);  ///< null: not by one pass
+  const Buffer& value_sums();
+  void decide_values(std::size_t k, Pass pass, Decision& made);
+  static void take_values(PlanChoice& choice, const TimesOfTwo& times, ChosenBy by);
+  void measure_values(std::size_t k, Pass pass, Decision& made);
 
   /// Sets whose fused products make up that of the problem, and what rides in each.
   struct FusedProduct {
@@ -345,24 +375,6 @@ class VulkanEngine final : public Engine,
   /// Iterations of one recorded list, an even number; lists are submitted until the solver's state
   /// says that it is done.
   static constexpr int kIterationsOfList = 16;
-  struct Coarse {
-    CoarseControl control;
-    std::uint64_t version = 0;                     // of the plan that the buffers are for
-    Buffer vectors, answers, offsets;              // by vector and entry
-    Buffer from, scalars, homes, starts, follows;  // u32, see CoarsePlan
-    Buffer sources;                                // u32, likewise
-    Buffer weights;                                // spread, gather, and the probes
-    std::array<Buffer, 2> matrices;                // the inverse is in number unknowns % 2
-    Buffer in, out;                                // coarse unknowns
-    std::vector<Recorded> build;
-    Recorded start, iterations;
-
-    void forget_lists() {
-      build.clear();
-      start = {};
-      iterations = {};
-    }
-  };
   Buffer make_sums(std::span<const double> values);
   bool coarse_fits(const CoarsePlan& plan) const;
   void make_coarse_buffers();
@@ -378,14 +390,6 @@ class VulkanEngine final : public Engine,
   std::vector<const Recorded*> precondition_coarse();
 
   // schur.cpp: elimination of blocks that do not meet
-  struct Schur {
-    std::unique_ptr<DeviceSchur> device;
-    Recorded start, iterations, finish;
-
-    void forget_lists() {
-      for (Recorded* list : {&start, &iterations, &finish}) *list = {};
-    }
-  };
   std::string make_schur();
   SchurOperands schur_operands() const;
   bool prepare_schur_lists();
@@ -443,7 +447,7 @@ class VulkanEngine final : public Engine,
   Buffer step_, residual_, product_, preconditioned_, scale_, damping_, packed_, inverse_;
   LoadedKernel projection_;  // loaded when first asked for
   Buffer rotated_, eigenvectors_;
-  Buffer partials_, curvature_, decision_, cost_partials_;
+  Buffer partials_, curvature_, decision_, cost_partials_, value_sums_;
   std::optional<bool> can_fuse_;           // known once the lists are prepared
   std::vector<FusedProduct> fused_order_;  // if so
   Buffer failures_;                        // one u32, where a term has guards
@@ -485,9 +489,9 @@ class VulkanEngine final : public Engine,
   std::array<Recorded, 2> accept_and_stage_lists_;
   std::unique_ptr<FirstOrder> first_order_;  // made when first asked for
   std::unique_ptr<DescentSteps> descent_;    // likewise
-  Coarse coarse_;
+  CoarseState coarse_;
   std::vector<std::uint8_t> eliminated_;  // by scalar, in the caller's order; empty: none
-  Schur schur_;
+  SchurState schur_;
   std::uint32_t most_coarse_ = 0;  // places for partial sums of coarse unknowns
   double step_norm_ = 0;           // of the last step at its full length
   std::uint64_t kernels_ = 0;

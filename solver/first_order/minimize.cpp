@@ -142,13 +142,13 @@ bool takes_energies(Method method) {
 Objective cost_of(runtime::Engine& engine, const runtime::Model& model) {
   const auto evaluate = [&engine, &model](std::span<const double> x, std::span<double> gradient) {
     engine.set_point(x);
-    const double cost = engine.cost();
-    if (gradient.empty()) return cost;
-    if (std::isnan(cost)) {  // a callable may have refused the point
+    if (gradient.empty()) return engine.cost();
+    double cost = 0;
+    engine.evaluate({.cost = &cost, .gradient = gradient});
+    if (std::isnan(cost)) {
       std::ranges::fill(gradient, cost);
       return cost;
     }
-    engine.gradient(gradient);
     for (std::size_t k = 0; k < model.constant.size(); ++k) {
       if (model.constant[k] != 0) gradient[k] = 0;
     }

@@ -37,6 +37,8 @@ class HostEngine final : public runtime::ForwardingEngine {
   double cost() override;
   void residuals(std::span<double> out) override;
   void gradient(std::span<double> out) override;
+  /// In turn: host blocks are added to each.
+  void evaluate(const runtime::Values& wanted) override { evaluate_unless_refused(wanted); }
   void jacobian(std::size_t term, std::span<double> values) override;
   void jvp(std::span<const double> p, std::span<double> out) override;
   void vjp(std::span<const double> seeds, std::span<double> out) override;

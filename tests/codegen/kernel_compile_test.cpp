@@ -72,6 +72,14 @@ TEST(KernelCompile, EveryForm) {
           test::springs_jtjp_gather(precision),
           test::springs_sum_terms(precision),
       };
+      for (KernelRequest request :
+           {test::springs_values_gather(precision), test::springs_cost_gradient_store(precision)}) {
+        request.workgroup_size = size;
+        expect_compiles(generate(request));
+        request.workgroup_items = request.form == Form::gather;
+        request.use_subgroups = request.wide_sums = true;
+        expect_compiles(generate(request));
+      }
       for (KernelRequest& request : requests) {
         request.workgroup_size = size;
         expect_compiles(generate(request));

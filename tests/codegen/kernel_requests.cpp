@@ -127,6 +127,25 @@ KernelRequest springs_gradient_gather(Precision precision) {
   return gather(out, [](autodiff::Slots slots) { return autodiff::gradient(springs(), slots); });
 }
 
+KernelRequest springs_values_gather(Precision precision) {
+  KernelRequest out = springs_gradient_gather(precision);
+  out.name = "springs_values";
+  out.title = "gradient, cost and rows";
+  out.values = {.given = true, .rows = 1};
+  out.roles[0].program = autodiff::gradient_and_cost(springs(), out.roles[0].slots, true);
+  out.roles[0].gives_values = true;
+  return out;
+}
+
+KernelRequest springs_cost_gradient_store(Precision precision) {
+  KernelRequest out = springs_request(Form::store, precision);
+  out.name = "springs_cost_gradient";
+  out.title = "terms of the gradient, and the cost";
+  out.program = autodiff::gradient_and_cost(springs(), autodiff::all_slots(springs()), false);
+  out.values = {.given = true};
+  return out;
+}
+
 KernelRequest scaled_gradient_gather(Precision precision) {
   KernelRequest out = springs_request(Form::gather, precision);
   out.name = "scaled_gradient";

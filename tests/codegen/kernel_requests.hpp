@@ -24,6 +24,10 @@ codegen::KernelRequest springs_gradient_scatter(codegen::Precision precision,
 codegen::KernelRequest springs_jtjp_scatter(codegen::Precision precision);
 /// Two roles: the owner is end a, or end b; an entry stores the other end.
 codegen::KernelRequest springs_gradient_gather(codegen::Precision precision);
+/// The gradient by owner; the first role gives the cost and the row besides.
+codegen::KernelRequest springs_values_gather(codegen::Precision precision);
+/// Terms of the gradient, stored, and the cost besides.
+codegen::KernelRequest springs_cost_gradient_store(codegen::Precision precision);
 /// The same of scaled(): what depends on end a alone is the same for all entries of an owner there.
 codegen::KernelRequest scaled_gradient_gather(codegen::Precision precision);
 /// JᵀJ·p of springs, by owner.

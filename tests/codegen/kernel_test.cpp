@@ -25,11 +25,13 @@ using test::affine_gradient_scatter;
 using test::affine_residual;
 using test::scaled_gradient_gather;
 using test::springs_cost;
+using test::springs_cost_gradient_store;
 using test::springs_gradient_gather;
 using test::springs_gradient_scatter;
 using test::springs_jtjp_gather;
 using test::springs_residual;
 using test::springs_sum_terms;
+using test::springs_values_gather;
 
 constexpr Precision kPrecisions[] = {Precision::f32, Precision::f64};
 
@@ -52,6 +54,9 @@ std::vector<Golden> goldens() {
   KernelRequest narrow_tree = springs_sum_terms(Precision::f32);
   narrow_tree.workgroup_items = true;
   narrow_tree.tree_bytes = 1024;
+  KernelRequest values_workgroups = springs_values_gather(Precision::f32);
+  values_workgroups.workgroup_items = true;
+  values_workgroups.wide_sums = true;
   KernelRequest riders = fused;
   riders.roles.push_back(riders.roles[0]);
   riders.roles.back().rides = true;
@@ -72,6 +77,9 @@ std::vector<Golden> goldens() {
       {"springs_gradient_gather_f64", generate(springs_gradient_gather(Precision::f64))},
       {"springs_gradient_workgroups_f64", generate(workgroups)},
       {"scaled_gradient_gather_f64", generate(scaled_gradient_gather(Precision::f64))},
+      {"springs_values_gather_f64", generate(springs_values_gather(Precision::f64))},
+      {"springs_values_workgroups_f32", generate(values_workgroups)},
+      {"springs_cost_gradient_store_f32", generate(springs_cost_gradient_store(Precision::f32))},
       {"springs_sum_terms_workgroups_f32", generate(narrow_tree)},
       {"springs_jtjp_gather_f32_predicated", generate(predicated)},
       {"springs_sum_terms_f64", generate(springs_sum_terms(Precision::f64))},
@@ -287,6 +295,11 @@ TEST(Kernel, ContradictionsAreRefused) {
       {"generate: \"springs_gradient\": expected work items of workgroups in an unfused gather or "
        "sum of terms",
        [](KernelRequest& r) { r.workgroup_items = true; }},
+      {"generate: \"springs_gradient\": expected values beside an unpredicated, unfused store, "
+       "scatter or gather",
+       [](KernelRequest& r) { r.values.given = r.predicated = true; }},
+      {"generate: \"springs_gradient\": expected 5 targets, got 6",
+       [](KernelRequest& r) { r.values.given = true; }},
   };
   for (const Row& row : rows) {
     KernelRequest request = springs_gradient_scatter(Precision::f32, Accumulation::atomic_cas);

@@ -12,6 +12,7 @@
 
 #include "runtime/engine_models.hpp"
 #include "runtime/second_order_checks.hpp"
+#include "runtime/value_checks.hpp"
 
 namespace topograd::test {
 namespace {
@@ -371,6 +372,28 @@ TEST(CpuEngine, EnergiesHaveNoPartInLeastSquares) {
   EXPECT_LE(relative_difference(sums, transposed), 1e-12);
 }
 
+TEST(CpuEngine, SeveralValuesByOneSweepHaveTheSameBits) {
+  for (const Precision precision : {Precision::f64, Precision::f32}) {
+    for (const Case& c : kCases) {
+      for (const int threads : {1, 3}) {
+        SCOPED_TRACE(testing::Message() << c.name << ", " << threads << " threads");
+        OwnedModel m = c.make(c.size);
+        if (precision == Precision::f32) round_to_float(m);
+        const auto engine = open(m, {.precision = precision, .threads = threads});
+        check_values(*engine, m, precision == Precision::f64 ? 1e-12 : 2e-5, true);
+      }
+    }
+  }
+  const OwnedModel m = energy_model(300, 900);
+  check_values(*open(m), m, 1e-12, false);
+  std::vector<double> gradient(m.x.size());
+  double cost = 0;
+  const auto engine = open(m);
+  const std::uint64_t before = engine->stats().kernels_on_cpu;
+  engine->evaluate({.cost = &cost, .gradient = gradient});
+  EXPECT_EQ(engine->stats().kernels_on_cpu, before + 3) << "one sweep over each of three terms";
+}
+
 TEST(CpuEngine, CountsKernelsAndTimesEveryKind) {
   const OwnedModel m = springs_model(200, 600);
   const auto engine = open(m);
@@ -382,7 +405,7 @@ TEST(CpuEngine, CountsKernelsAndTimesEveryKind) {
   for (const KernelKind kind :
        {KernelKind::residual, KernelKind::cost, KernelKind::gradient, KernelKind::jacobian,
         KernelKind::jtjp, KernelKind::blocks, KernelKind::jvp, KernelKind::vjp, KernelKind::hvp,
-        KernelKind::hessian}) {
+        KernelKind::hessian, KernelKind::cost_gradient, KernelKind::values}) {
     EXPECT_GT(engine->time(kind, 1, 3).device_us, 0);
   }
   EXPECT_GT(engine->time_step(10, 1e-3, 2).device_us, 0);

@@ -456,7 +456,8 @@ TEST_F(VulkanEngineTest, TimesEveryKind) {
   using runtime::KernelKind;
   for (const KernelKind kind :
        {KernelKind::residual, KernelKind::cost, KernelKind::gradient, KernelKind::jacobian,
-        KernelKind::jtjp, KernelKind::blocks, KernelKind::hvp, KernelKind::hessian}) {
+        KernelKind::jtjp, KernelKind::blocks, KernelKind::hvp, KernelKind::hessian,
+        KernelKind::cost_gradient, KernelKind::values}) {
     const runtime::Timing timing = engine->time(kind, 1, 3);
     EXPECT_GT(timing.device_us, 0) << name(kind);
     EXPECT_GE(timing.wall_us, timing.device_us) << name(kind);

@@ -43,6 +43,25 @@ TEST(Evaluator, ValuesByHand) {
   EXPECT_EQ(e.jacobian().nonZeros(), 3);
 }
 
+TEST(Evaluator, SeveralValuesAtOnceByHand) {
+  Products s;
+  Evaluator e(s.problem, kCpu);
+  const Evaluation two = e.evaluate();
+  EXPECT_EQ(two.cost, 116);
+  EXPECT_EQ(two.gradient, Eigen::Vector2d(82, 42));
+  EXPECT_EQ(two.residuals.size(), 0);
+  s.problem.set_constant(s.p, 0);
+  const std::vector<double> at = {1, 2};
+  const Evaluation all = e.evaluate(at, {.residuals = true});
+  EXPECT_EQ(all.cost, 2.5);
+  EXPECT_EQ(all.residuals, Eigen::Vector2d(2, 1));
+  EXPECT_EQ(all.gradient, Eigen::Vector2d(0, 1));
+  const Evaluation one = e.evaluate({.cost = false, .residuals = true, .gradient = false});
+  EXPECT_EQ(one.cost, 0);
+  EXPECT_EQ(one.residuals, Eigen::Vector2d(6, 14));
+  EXPECT_EQ(one.gradient.size(), 0);
+}
+
 TEST(Evaluator, AnyPointWithoutTouchingTheCallers) {
   Products s;
   Evaluator e(s.problem, kCpu);

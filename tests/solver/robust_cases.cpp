@@ -112,6 +112,13 @@ void check_robust(const RobustCase& row, const SolverOptions& options) {
   EXPECT_NEAR(evaluator.cost(), static_cast<double>(cost), tolerance * static_cast<double>(cost));
   expect_close(evaluator.residuals(), r, tolerance, "residuals");
   expect_close(evaluator.gradient(), J.transpose() * r, tolerance, "gradient");
+  const Evaluation all = evaluator.evaluate({.residuals = true});
+  EXPECT_NEAR(all.cost, static_cast<double>(cost), tolerance * static_cast<double>(cost));
+  expect_close(all.residuals, r, tolerance, "residuals of evaluate");
+  expect_close(all.gradient, J.transpose() * r, tolerance, "gradient of evaluate");
+  const Evaluation two = evaluator.evaluate();
+  EXPECT_NEAR(two.cost, static_cast<double>(cost), tolerance * static_cast<double>(cost));
+  expect_close(two.gradient, J.transpose() * r, tolerance, "gradient with the cost");
   const Eigen::MatrixXd jacobian = evaluator.jacobian();
   EXPECT_LE((jacobian - J.cast<double>()).norm(), tolerance * static_cast<double>(J.norm()));
   const Eigen::VectorXd p = Eigen::VectorXd::LinSpaced(n, -1, 1).cast<float>().cast<double>();

@@ -24,8 +24,8 @@ TEST(BenchCommand, EveryTimeHasItsShareOfTheCopyBandwidth) {
   const double rate = report["copy_gb_s"];
   EXPECT_GT(rate, 0.1);
   int times = 0;
-  for (const char* name : {"residual", "cost", "jacobian", "gradient", "jtjp", "step100",
-                           "evaluation", "fresh_evaluation"}) {
+  for (const char* name : {"residual", "cost", "jacobian", "gradient", "cost_gradient", "values",
+                           "jtjp", "step100", "evaluation", "fresh_evaluation"}) {
     const std::string key(name);
     const double us = report[key + "_us"], bytes = report[key + "_bytes"];
     EXPECT_GT(us, 0) << key;

@@ -48,6 +48,8 @@ void measure(BenchTimes& times, runtime::Engine& engine, const runtime::Model& m
   time(KernelKind::cost);
   if (rows) time(KernelKind::jacobian);
   time(KernelKind::gradient);
+  time(KernelKind::cost_gradient);
+  if (rows) time(KernelKind::values);
   if (rows) time(KernelKind::jtjp);
   if (rows && times.wants("step100")) {
     times.add("step100", engine.time_step(kStepIterations, kStepDamping, times.samples()),
@@ -65,11 +67,10 @@ void measure_evaluations(BenchTimes& times, runtime::Engine& engine, const Probl
   std::vector<double> gradient(x.size());
   const auto evaluate = [&](runtime::Engine& where) {
     where.set_point(x);
-    where.cost();
-    where.gradient(gradient);
+    double cost = 0;
+    where.evaluate({.cost = &cost, .gradient = gradient});
   };
-  const std::uint64_t bytes =
-      times.traffic().bytes(KernelKind::cost) + times.traffic().bytes(KernelKind::gradient);
+  const std::uint64_t bytes = times.traffic().bytes(KernelKind::cost_gradient);
   if (times.wants("evaluation"))
     times.add("evaluation", times.wall(times.samples(), [&] { evaluate(engine); }), bytes);
   if (!times.wants("fresh_evaluation")) return;
@@ -158,8 +159,8 @@ void add_bench_options(Command app, BenchArguments& arguments) {
   app.option("--samples", &arguments.samples, "of which each time is the median (20)")
       .range(1, 1000);
   app.option("--only", &arguments.only,
-             "times to take, by name: residual, cost, jacobian, gradient, jtjp, step100, hvp, "
-             "evaluation, fresh_evaluation (all)")
+             "times to take, by name: residual, cost, jacobian, gradient, cost_gradient, values, "
+             "jtjp, step100, hvp, evaluation, fresh_evaluation (all)")
       .delimiter(',');
   app.flag("!--no-peers", arguments.peers, "leaves other solvers out");
   app.flag("!--no-check", arguments.check,

@@ -25,11 +25,12 @@ void add_bench_options(Command app, BenchArguments& arguments);
 
 /// Builds the problem, opens the backend, and measures. Keys: instances, topologies, build_s,
 /// plan_s, glsl_ms, spirv_ms, pipeline_ms (with one warm-up dispatch), residual_us, jacobian_us
-/// (residuals and Jacobian), gradient_us, jtjp_us, step100_us, evaluation_us (cost and gradient at
-/// a point from the host), fresh_evaluation_us (the same with an engine made for it), each with the
-/// wall time as ..._wall_us, initial_cost, device, backend, precision, accumulation,
-/// gradient_relative_error: ‖g − g₆₄‖ / ‖g₆₄‖ against the scalar evaluator in f64 at x and data
-/// rounded to the precision. Times are medians after 3 warm-ups.
+/// (residuals and Jacobian), gradient_us, cost_gradient_us, values_us (with the residuals),
+/// jtjp_us, step100_us, evaluation_us (cost and gradient at a point from the host),
+/// fresh_evaluation_us (the same with an engine made for it), each with the wall time as
+/// ..._wall_us, initial_cost, device, backend, precision, accumulation, gradient_relative_error: ‖g
+/// − g₆₄‖ / ‖g₆₄‖ against the scalar evaluator in f64 at x and data rounded to the precision. Times
+/// are medians after 3 warm-ups.
 ///
 /// Beside them copy_gb_s, the rate at which the backend copies memory (10⁹ bytes read and written a
 /// second), and for each time its ..._share_of_copy: the bytes that it has to move at least

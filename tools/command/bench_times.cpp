@@ -10,9 +10,9 @@
 namespace topograd::command {
 namespace {
 
-constexpr std::array<std::string_view, 9> kNames = {"residual", "cost",       "jacobian",
-                                                    "gradient", "jtjp",       "step100",
-                                                    "hvp",      "evaluation", "fresh_evaluation"};
+constexpr std::array<std::string_view, 11> kNames = {
+    "residual", "cost", "jacobian", "gradient",   "cost_gradient",   "values",
+    "jtjp",     "hvp",  "step100",  "evaluation", "fresh_evaluation"};
 
 void check_names(const std::vector<std::string>& only) {
   for (const std::string& name : only) {
