@@ -111,7 +111,7 @@ class Tensor {
   std::shared_ptr<detail::TensorState> state_;
 };
 
-// Where tensors come from. Throw Error{InvalidArgument} "zeros: expected sizes >= 0, got (2, -3)",
+// Where tensors come from. Throw Error{InvalidArgument} "full: expected sizes >= 0, got (2, -3)",
 // Error{Shape} if numbers do not fill the shape.
 
 Tensor tensor(std::span<const double> numbers, Shape shape, Type type = Type::f32);

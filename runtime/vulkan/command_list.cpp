@@ -135,7 +135,7 @@ void bind(ListState& list, const Kernel& kernel, std::span<const Binding> bindin
     infos.push_back(descriptor(list, state, bindings[i], i));
   }
   constexpr auto kPoint = vk::PipelineBindPoint::eCompute;
-  if (!state.recorded.exchange(true)) ++list.first_runs;
+  if (!state.recorded.exchange(true)) list.first_runs += state.first_runs;
   if (list.bound_kernel != &state) {
     list.commands.bindPipeline(kPoint, *state.pipeline);
     // A set stays bound only across pipelines of one layout.

@@ -86,7 +86,7 @@ struct ListState {
   std::vector<Groups> gate_groups;      ///< of the dispatches since the gate was opened
   bool ended = false;
   std::uint64_t dispatches = 0;
-  std::uint64_t first_runs = 0;  ///< of kernels that no list had recorded before
+  std::uint64_t first_runs = 0;  ///< of kernels that no list had recorded before (KernelState)
   std::uint64_t uploads = 0;
   std::uint64_t bytes_up = 0;
   std::uint64_t readbacks = 0;

@@ -14,6 +14,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint32_t kSpirvMagic = 0x07230203;
 constexpr std::size_t kSpirvHeaderWords = 5;
 constexpr const char* kCacheKind = "pipelines";
+constexpr std::size_t kWordsOfFirstRun = 1000;  // of SPIR-V
 // Writing the whole cache after every pipeline would cost more than it saves: that is done now and
 // then, and takes a twentieth of the time at most however large the cache has grown.
 constexpr auto kSaveInterval = std::chrono::seconds(2);
@@ -163,6 +164,7 @@ std::shared_ptr<const KernelState> Kernels::make(const KernelDesc& desc) {
   core_.set_name(state->pipeline, desc.name);
   const Clock::duration spent = Clock::now() - begin;
   state->creation_ms = milliseconds(spent);
+  state->first_runs = 1 + desc.spirv.size() / kWordsOfFirstRun;
   ++core_.pipelines.created;
   core_.pipelines.ns += static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());

@@ -28,6 +28,7 @@ struct KernelState {
   double creation_ms = 0;
   /// Some list runs it: the software device compiles there.
   mutable std::atomic<bool> recorded{false};
+  std::uint64_t first_runs = 1;  ///< that its first run counts for, more where its module is long
 };
 
 class Kernels {

@@ -14,7 +14,8 @@ using Clock = std::chrono::steady_clock;
 // How often a long wait looks for progress.
 constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(100);
 
-// The software device takes 12 to 200 ms for a kernel when it runs first, on a quiet machine.
+// The software device takes 12 to 200 ms for a kernel when it runs first, on a quiet machine, and
+// 250 to 300 for each thousand words of long ones (KernelState::first_runs).
 constexpr double kSecondsToCompile = 2;
 
 }  // namespace

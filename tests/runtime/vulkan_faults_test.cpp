@@ -69,6 +69,20 @@ TEST_F(VulkanFaults, AWaitGivesTheDriverTimeToCompile) {
   release_devices();
 }
 
+// A long one takes it more than two seconds: what a first run is given for any kernel.
+TEST_F(VulkanFaults, AWaitGivesTheDriverMoreTimeForLongKernels) {
+  const auto device = own_device(0.25);
+  const auto seed = std::chrono::steady_clock::now().time_since_epoch().count() % 1'000'000'000;
+  std::string body = "a[i]; uint x = a[i] + " + std::to_string(seed) + "u";
+  for (int k = 0; k < 12'000; ++k)
+    body += "; x = x * 3u + " + std::to_string(k) + "u; x ^= x >> 5u";
+  const Buffer buffer = filled(*device, std::vector<std::uint32_t>(64, 1));
+  CommandList list = device->command_list("long");
+  record_map(list, map_kernel(*device, "uint", body + "; a[i] = x"), buffer, 64);
+  device->submit(list).wait();
+  release_devices();
+}
+
 TEST_F(VulkanFaults, ALossIsLatched) {
   const auto device = own_device(51);
   const Kernel kernel = map_kernel(*device, "uint", "a[i] + 1u");
