@@ -83,6 +83,11 @@ bool compare(const ir::Program& f, const Point& point) {
   expect_near(run(autodiff::cost(f)), {cost}, "cost");
   expect_near(run(autodiff::gradient(f, slots)), reference.transposed_times(reference.r),
               "gradient");
+  Numbers values = reference.transposed_times(reference.r);
+  values.push_back(cost);
+  expect_near(run(autodiff::gradient_and_cost(f, slots, false)), values, "gradient and cost");
+  values.insert(values.end(), reference.r.begin(), reference.r.end());
+  expect_near(run(autodiff::gradient_and_cost(f, slots, true)), values, "gradient, cost, rows");
   expect_near(run(autodiff::vjp(f, slots)), reference.transposed_times(point.seeds), "vjp");
   const Numbers Jp = reference.times(point.tangents);
   expect_near(run(autodiff::jvp(f)), Jp, "jvp");

@@ -29,12 +29,19 @@ TEST(PlanJson, ComesBackAsItWas) {
                           .entries = 9000,
                           .operations = 120000,
                           .bytes = 240000});
+  plan.batches.push_back(plan.batches[0]);
+  plan.batches[1].pass = "values";
+  plan.batches[1].one_pass = plan.batches[1].candidates[0].one_pass = true;
   const runtime::PlanRecord back = parse_plan(to_json(plan));
   EXPECT_EQ(back.device, plan.device);
   EXPECT_EQ(back.precision, plan.precision);
   EXPECT_EQ(back.workgroup_size, 128u);
   EXPECT_EQ(back.product, plan.product);
-  ASSERT_EQ(back.batches.size(), 1u);
+  ASSERT_EQ(back.batches.size(), 2u);
+  EXPECT_FALSE(back.batches[0].one_pass);
+  EXPECT_TRUE(back.batches[1].one_pass);
+  EXPECT_TRUE(back.batches[1].candidates[0].one_pass);
+  EXPECT_FALSE(back.batches[1].candidates[1].one_pass);
   EXPECT_EQ(back.batches[0].topology, plan.batches[0].topology);
   EXPECT_EQ(back.batches[0].pass, "gradient");
   EXPECT_EQ(back.batches[0].instances, 5000u);

@@ -94,7 +94,8 @@ ordered_json describe_cache() {
   return {{"folder", cache.folder()},
           {"shaders", cache.count("spirv")},
           {"pipeline_caches", cache.count("pipelines")},
-          {"measured_accumulations", cache.count("accumulation")}};
+          {"measured_accumulations", cache.count("accumulation")},
+          {"measured_one_pass", cache.count("one_pass")}};
 }
 
 ordered_json describe_devices() {
