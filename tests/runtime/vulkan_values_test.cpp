@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,7 +51,8 @@ TEST_F(VulkanValues, AreThoseOfOneAfterTheOther) {
                {"two arrays", [] { return pulled_sheet_model(20); }}};
   for (const Precision precision : precisions()) {
     const bool wide = precision == Precision::f64;
-    for (const auto& c : cases) {
+    // One case has all rungs in both precisions: kernels of each take the driver long.
+    for (const auto& c : std::span(cases).first(wide ? std::size(cases) : 1)) {
       OwnedModel m = c.make();
       if (!wide) round_to_float(m);
       for (const Accumulation rung : kRungs) {
