@@ -48,7 +48,11 @@ TEST(VulkanOpen, ALibraryThatIsNoLoaderIsRefused) {
 TEST_F(VulkanTest, MissingDriversAreNamedWithTheVariable) {
   device_ = nullptr;
   release_devices();
-  for (const char* variable : {"VK_DRIVER_FILES", "VK_ICD_FILENAMES"}) {
+  constexpr const char* kVariables[] = {"VK_DRIVER_FILES", "VK_ICD_FILENAMES"};
+  for (const int k : {0, 1}) {
+    // The loader reads the first of them alone where both are there.
+    const char* const variable = kVariables[k];
+    const ScopedEnvironment other(kVariables[1 - k], std::nullopt);
     const ScopedEnvironment drivers(variable, "/nowhere/icd.json");
     expect_error(ErrorCode::NoDriver,
                  {"vulkan: the loader libvulkan.so.1 finds no Vulkan driver",

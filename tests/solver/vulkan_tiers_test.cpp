@@ -25,6 +25,13 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kDelay{700};
 
+/// Once the interpreter has made a step, compilers are as fast as they can be, and have time.
+CallbackReturn let_compile(const IterationSummary&) {
+  runtime::vulkan::set_compile_delay(milliseconds(0));
+  std::this_thread::sleep_for(milliseconds(80));
+  return CallbackReturn::SOLVER_CONTINUE;
+}
+
 /// Compilers take as long as they do for large kernels.
 class VulkanTiers : public test::VulkanTest {
  protected:
@@ -88,17 +95,13 @@ TEST_F(VulkanTiers, ASolveMovesToTheDeviceBetweenSteps) {
   const auto springs = problems::springs(12), peer = problems::springs(12);
   options_.linear_solver = LinearSolver::pcg;
   options_.max_iterations = 80;
-  runtime::vulkan::set_compile_delay(milliseconds(60));
   options_.function_tolerance = 0;  // does not end before the device is there
   options_.gradient_tolerance = 0;
   options_.parameter_tolerance = 0;
   SolverOptions on_cpu = options_;
   on_cpu.backend = Backend::cpu;
   const Summary want = solve(peer->problem, on_cpu);
-  options_.callback = [](const IterationSummary&) {
-    std::this_thread::sleep_for(milliseconds(80));
-    return CallbackReturn::SOLVER_CONTINUE;
-  };
+  options_.callback = let_compile;
   const Summary got = solve(springs->problem, options_);
   EXPECT_EQ(got.backend, "vulkan") << got.full_report();
   EXPECT_GT(got.kernels_on_cpu, 0u);
@@ -122,11 +125,8 @@ TEST_F(VulkanTiers, StepsAlongGradientsMoveToTheDevice) {
     on_cpu.backend = Backend::cpu;
     const Summary want = solve(peer->problem, on_cpu);
     runtime::vulkan::release_devices();
-    runtime::vulkan::set_compile_delay(milliseconds(60));
-    options.callback = [](const IterationSummary&) {
-      std::this_thread::sleep_for(milliseconds(80));
-      return CallbackReturn::SOLVER_CONTINUE;
-    };
+    runtime::vulkan::set_compile_delay(kDelay);
+    options.callback = let_compile;
     const Summary got = solve(springs->problem, options);
     EXPECT_EQ(got.backend, "vulkan") << got.full_report();
     EXPECT_GT(got.kernels_on_cpu, 0u);

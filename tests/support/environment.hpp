@@ -1,4 +1,4 @@
-// An environment variable that has a value for a scope.
+// An environment variable that has a value, or none, for a scope.
 #pragma once
 
 #include <stdlib.h>
@@ -12,18 +12,20 @@ namespace topograd::test {
 
 class ScopedEnvironment {
  public:
-  ScopedEnvironment(const char* name, const std::string& value)
+  /// Without a value it is absent, which to the Vulkan loader is not the same as empty.
+  ScopedEnvironment(const char* name, const std::optional<std::string>& value)
       : name_(name), before_(platform::environment(name)) {
-    ::setenv(name, value.c_str(), 1);
+    set(value);
   }
-  ~ScopedEnvironment() {
-    // To the Vulkan loader an empty variable is not an absent one.
-    before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_);
-  }
+  ~ScopedEnvironment() { set(before_); }
   ScopedEnvironment(const ScopedEnvironment&) = delete;
   ScopedEnvironment& operator=(const ScopedEnvironment&) = delete;
 
  private:
+  void set(const std::optional<std::string>& value) const {
+    value ? ::setenv(name_, value->c_str(), 1) : ::unsetenv(name_);
+  }
+
   const char* name_;
   std::optional<std::string> before_;
 };
