@@ -1,14 +1,14 @@
 // Recording of command lists.
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include <topograd/runtime/vulkan/core.hpp>
 
 namespace topograd::runtime::vulkan {
 namespace {
 
-constexpr std::uint32_t kSetsPerPool = 64;
-constexpr std::uint32_t kDescriptorsPerPool = 512;
 constexpr std::uint32_t kTimestampsPerPool = 64;
 
 [[noreturn]] void refuse(const ListState& list, const std::string& message) {
@@ -53,22 +53,24 @@ vk::DescriptorBufferInfo descriptor(ListState& list, const KernelState& kernel,
                                     const Binding& binding, std::size_t index) {
   const BufferState& buffer = use(list, "dispatch", binding.buffer);
   const Limits& limits = list.core->info.limits;
-  const std::string where = "dispatch of kernel \"" + kernel.name + "\": binding " +
-                            std::to_string(index) + " (buffer \"" + buffer.name + "\"): ";
+  const auto refuse_binding = [&](const std::string& why) {
+    refuse(list, "dispatch of kernel \"" + kernel.name + "\": binding " + std::to_string(index) +
+                     " (buffer \"" + buffer.name + "\"): " + why);
+  };
   if (binding.offset % limits.storage_buffer_offset_alignment != 0) {
-    refuse(list, where + "expected an offset in multiples of " +
-                     std::to_string(limits.storage_buffer_offset_alignment) + ", got " +
-                     std::to_string(binding.offset));
+    refuse_binding("expected an offset in multiples of " +
+                   std::to_string(limits.storage_buffer_offset_alignment) + ", got " +
+                   std::to_string(binding.offset));
   }
   if (binding.offset >= buffer.size || binding.size > buffer.size - binding.offset) {
-    refuse(list, where + "bytes " + std::to_string(binding.offset) + " + " +
-                     std::to_string(binding.size) + " do not lie in its " +
-                     std::to_string(buffer.size) + " bytes");
+    refuse_binding("bytes " + std::to_string(binding.offset) + " + " +
+                   std::to_string(binding.size) + " do not lie in its " +
+                   std::to_string(buffer.size) + " bytes");
   }
   const std::uint64_t size = binding.size == 0 ? buffer.size - binding.offset : binding.size;
   if (size > limits.max_storage_buffer_range) {
-    refuse(list, where + "expected at most " + std::to_string(limits.max_storage_buffer_range) +
-                     " bytes (maxStorageBufferRange), got " + std::to_string(size));
+    refuse_binding("expected at most " + std::to_string(limits.max_storage_buffer_range) +
+                   " bytes (maxStorageBufferRange), got " + std::to_string(size));
   }
   return {*buffer.slot.buffer, binding.offset, size};
 }
@@ -96,23 +98,36 @@ vk::DescriptorSet allocate_set(ListState& list, const KernelState& kernel) {
 
 // The set for these bindings; equal ones are made once a list.
 vk::DescriptorSet find_set(ListState& list, const KernelState& kernel,
-                           const std::vector<vk::DescriptorBufferInfo>& infos) {
-  std::vector<std::uint64_t> key;
+                           std::span<const vk::DescriptorBufferInfo> infos) {
+  Hash128 key;
   for (const vk::DescriptorBufferInfo& info : infos) {
-    key.push_back(reinterpret_cast<std::uint64_t>(static_cast<VkBuffer>(info.buffer)));
-    key.push_back(info.offset);
-    key.push_back(info.range);
+    key.add(reinterpret_cast<std::uint64_t>(static_cast<VkBuffer>(info.buffer)));
+    key.add(info.offset);
+    key.add(info.range);
   }
   const auto found = list.sets.find(key);
   if (found != list.sets.end()) return found->second;
   const vk::DescriptorSet set = allocate_set(list, kernel);
-  std::vector<vk::WriteDescriptorSet> writes;
+  thread_local std::vector<vk::WriteDescriptorSet> writes;
+  writes.clear();
   for (std::uint32_t i = 0; i < infos.size(); ++i) {
     writes.emplace_back(set, i, 0, 1, vk::DescriptorType::eStorageBuffer, nullptr, &infos[i]);
   }
   list.core->device.updateDescriptorSets(writes, {});
-  list.sets.emplace(std::move(key), set);
+  list.sets.emplace(key, set);
   return set;
+}
+
+void check_counts(const ListState& list, const KernelState& kernel, std::size_t bindings,
+                  std::size_t push) {
+  const auto refuse_count = [&](std::size_t expected, const char* what, std::size_t got) {
+    refuse(list, "dispatch of kernel \"" + kernel.name + "\": expected " +
+                     std::to_string(expected) + what + std::to_string(got));
+  };
+  if (bindings != kernel.storage_buffers)
+    refuse_count(kernel.storage_buffers, " bindings, got ", bindings);
+  if (push != kernel.push_constant_bytes)
+    refuse_count(kernel.push_constant_bytes, " bytes of push constants, got ", push);
 }
 
 // Everything of a dispatch but the dispatch.
@@ -120,17 +135,11 @@ void bind(ListState& list, const Kernel& kernel, std::span<const Binding> bindin
           std::span<const std::byte> push) {
   if (!kernel) refuse(list, "dispatch: expected a kernel, got none");
   const KernelState& state = kernel.state();
-  const std::string what = "dispatch of kernel \"" + state.name + "\": ";
-  if (state.core != list.core) refuse(list, what + "it is of another device");
-  if (bindings.size() != state.storage_buffers) {
-    refuse(list, what + "expected " + std::to_string(state.storage_buffers) + " bindings, got " +
-                     std::to_string(bindings.size()));
-  }
-  if (push.size() != state.push_constant_bytes) {
-    refuse(list, what + "expected " + std::to_string(state.push_constant_bytes) +
-                     " bytes of push constants, got " + std::to_string(push.size()));
-  }
-  std::vector<vk::DescriptorBufferInfo> infos;
+  if (state.core != list.core)
+    refuse(list, "dispatch of kernel \"" + state.name + "\": it is of another device");
+  check_counts(list, state, bindings.size(), push.size());
+  thread_local std::vector<vk::DescriptorBufferInfo> infos;
+  infos.clear();
   for (std::size_t i = 0; i < bindings.size(); ++i) {
     infos.push_back(descriptor(list, state, bindings[i], i));
   }
@@ -272,9 +281,13 @@ void CommandList::write_timestamp(std::string_view label) {
   if (!core.info.features.timestamps) return;
   const auto index = static_cast<std::uint32_t>(list.labels.size() % kTimestampsPerPool);
   if (index == 0) {
-    const vk::QueryPoolCreateInfo info({}, vk::QueryType::eTimestamp, kTimestampsPerPool);
-    list.query_pools.push_back(
-        core.driver.call("vkCreateQueryPool", [&] { return core.device.createQueryPool(info); }));
+    if (auto spare = std::exchange(list.spare_query_pool, std::nullopt)) {
+      list.query_pools.push_back(*std::move(spare));
+    } else {
+      const vk::QueryPoolCreateInfo info({}, vk::QueryType::eTimestamp, kTimestampsPerPool);
+      list.query_pools.push_back(
+          core.driver.call("vkCreateQueryPool", [&] { return core.device.createQueryPool(info); }));
+    }
     core.set_name(list.query_pools.back(), list.name);
     list.commands.resetQueryPool(*list.query_pools.back(), 0, kTimestampsPerPool);
   }

@@ -99,6 +99,7 @@ Core::Core(std::shared_ptr<Instance> shared_instance, vk::raii::PhysicalDevice p
       memory(*this),
       kernels(*this),
       staging(*this),
+      spare_lists(*this),
       queue(*this) {
   driver.set_device_name("device \"" + info.name + "\"");
   create_device();

@@ -4,8 +4,11 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include <topograd/runtime/disk_cache.hpp>
@@ -14,6 +17,7 @@
 #include <topograd/runtime/vulkan/kernels.hpp>
 #include <topograd/runtime/vulkan/memory_pools.hpp>
 #include <topograd/runtime/vulkan/queue.hpp>
+#include <topograd/runtime/vulkan/spare_lists.hpp>
 #include <topograd/runtime/vulkan/staging.hpp>
 #include <topograd/runtime/vulkan/transfers.hpp>
 
@@ -57,6 +61,7 @@ class Core {
   MemoryPools memory;
   Kernels kernels;
   Staging staging;
+  SpareLists spare_lists;
   Queue queue;
 
  private:
@@ -64,20 +69,30 @@ class Core {
   void set_name(vk::ObjectType type, std::uint64_t handle, const std::string& name);
 };
 
+/// Of a list's pools of descriptors.
+inline constexpr std::uint32_t kSetsPerPool = 64;
+inline constexpr std::uint32_t kDescriptorsPerPool = 512;
+
 /// What a command list has recorded.
 struct ListState {
   Core* core = nullptr;
   std::string name;
+  ListState() = default;
+  ListState(const ListState&) = delete;
+  ListState& operator=(const ListState&) = delete;
+  ~ListState();
+
   vk::raii::CommandPool pool{nullptr};
   vk::raii::CommandBuffer commands{nullptr};
   std::vector<vk::raii::DescriptorPool> descriptor_pools;
-  std::uint32_t sets_left = 0;         ///< of the last descriptor pool
-  std::uint32_t descriptors_left = 0;  ///< of the last descriptor pool
-  std::map<std::vector<std::uint64_t>, vk::DescriptorSet> sets;
+  std::uint32_t sets_left = 0;                          ///< of the last descriptor pool
+  std::uint32_t descriptors_left = 0;                   ///< of the last descriptor pool
+  std::unordered_map<Hash128, vk::DescriptorSet> sets;  ///< by what they bind
   std::vector<vk::raii::QueryPool> query_pools;
-  std::vector<std::string> labels;  ///< of the timestamps
+  std::optional<vk::raii::QueryPool> spare_query_pool;  ///< of a list before; not used yet
+  std::vector<std::string> labels;                      ///< of the timestamps
   std::vector<std::shared_ptr<BufferState>> buffers;
-  std::set<const BufferState*> used;  ///< of `buffers`
+  std::unordered_set<const BufferState*> used;  ///< of `buffers`
   const KernelState* bound_kernel = nullptr;
   vk::DescriptorSet bound_set;
   int open_labels = 0;

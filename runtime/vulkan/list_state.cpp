@@ -43,7 +43,15 @@ std::shared_ptr<ListState> make_list(Core& core, std::string_view name) {
   auto list = std::make_shared<ListState>();
   list->core = &core;
   list->name = name;
-  std::tie(list->pool, list->commands) = make_commands(core);
+  ListParts parts = core.spare_lists.take();
+  list->pool = std::move(parts.pool);
+  list->commands = std::move(parts.commands);
+  list->spare_query_pool = std::move(parts.timestamps);
+  if (parts.descriptors) {
+    list->descriptor_pools.push_back(*std::move(parts.descriptors));
+    list->sets_left = kSetsPerPool;
+    list->descriptors_left = kDescriptorsPerPool;
+  }
   core.set_name(list->pool, list->name);
   core.set_name(list->commands, list->name);
   // A list may be submitted again while it still runs.
@@ -52,6 +60,14 @@ std::shared_ptr<ListState> make_list(Core& core, std::string_view name) {
   });
   record_indirect_barrier(list->commands);
   return list;
+}
+
+ListState::~ListState() {
+  if (core == nullptr || !*pool) return;
+  ListParts parts{std::move(pool), std::move(commands), std::nullopt, std::move(spare_query_pool)};
+  if (!descriptor_pools.empty()) parts.descriptors = std::move(descriptor_pools[0]);
+  if (!query_pools.empty()) parts.timestamps = std::move(query_pools[0]);
+  core->spare_lists.give(std::move(parts));
 }
 
 void end_list(ListState& list) {

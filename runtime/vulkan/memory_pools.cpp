@@ -147,7 +147,10 @@ std::shared_ptr<BufferState> MemoryPools::take(std::uint64_t size, MemoryKind ki
   statistics_.bytes_padding += state->slot.size - size;
   statistics_.peak_bytes_in_use = std::max(statistics_.peak_bytes_in_use, statistics_.bytes_in_use);
   bytes_by_name_[state->name] += size;
-  core_.set_name(state->slot.buffer, state->name);
+  if (state->slot.named != state->name) {
+    core_.set_name(state->slot.buffer, state->name);
+    state->slot.named = state->name;
+  }
   return state;
 }
 

@@ -33,6 +33,7 @@ struct Slot {
   std::list<Block>::iterator block;
   std::uint64_t offset = 0;
   std::uint64_t size = 0;  ///< the class size
+  std::string named;       ///< what the driver calls it
 };
 
 /// What a Buffer stands for. Destroyed when no Buffer, list or submission uses it.

@@ -1,0 +1,44 @@
+// Recycling of the pools of lists.
+#include <topograd/runtime/vulkan/spare_lists.hpp>
+
+#include <utility>
+
+#include <topograd/runtime/vulkan/core.hpp>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+/// As many as one thread's lists are in flight at once, and some.
+constexpr std::size_t kMost = 16;
+
+}  // namespace
+
+ListParts SpareLists::take() {
+  ListParts parts;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!spare_.empty()) {
+      parts = std::move(spare_.back());
+      spare_.pop_back();
+    }
+  }
+  if (*parts.pool) {
+    core_.driver.call("vkResetCommandPool", [&] { parts.pool.reset(); });
+    if (parts.descriptors) parts.descriptors->reset();
+  } else {
+    std::tie(parts.pool, parts.commands) = make_commands(core_);
+  }
+  return parts;
+}
+
+void SpareLists::give(ListParts parts) noexcept {
+  // Declared before the lock, so what is not kept is destroyed after it.
+  const std::lock_guard lock(mutex_);
+  if (spare_.size() >= kMost || core_.driver.lost()) return;
+  try {
+    spare_.push_back(std::move(parts));
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+}  // namespace topograd::runtime::vulkan
