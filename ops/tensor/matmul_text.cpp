@@ -2,6 +2,7 @@
 #include <topograd/ops/tensor/matmul_text.hpp>
 
 #include <topograd/codegen/glsl_text.hpp>
+#include <topograd/ops/tensor/matmul_operand.hpp>
 
 namespace topograd::ops::detail {
 namespace {
@@ -9,13 +10,8 @@ namespace {
 using codegen::Lines;
 using codegen::text;
 
-/// One of A and B: a tile of 16 deep, `tile()` long, four numbers of its length a vector.
-struct Operand {
-  std::string_view name;    // of the buffer
-  std::string_view length;  // push constant: how long the operand is
-  std::string_view origin;  // variable: where the tile begins
-  bool deep_lines;          // consecutive elements in memory follow the depth
-};
+/// A tile is 16 deep and `tile()` long, four numbers of its length a vector.
+using Operand = MatmulOperand;
 
 class Writer {
  public:
@@ -177,8 +173,7 @@ class Writer {
   }
 
   const MatmulKernel& kernel_;
-  const Operand a_{"a", "rows", "row0", !kernel_.a_transposed};
-  const Operand b_{"b", "columns", "column0", kernel_.b_transposed};
+  const Operand a_ = Operand::a(kernel_.a_transposed), b_ = Operand::b(kernel_.b_transposed);
   Lines out_;
 };
 

@@ -2,6 +2,7 @@
 #include <topograd/ops/tensor/matmul_units.hpp>
 
 #include <topograd/codegen/glsl_text.hpp>
+#include <topograd/ops/tensor/matmul_operand.hpp>
 
 #include <string_view>
 
@@ -11,13 +12,15 @@ namespace {
 using codegen::Lines;
 using codegen::text;
 
-/// One of A and B in shared memory: lines of vectors of eight numbers.
-struct Operand {
-  std::string_view name;                 // of the buffer
-  std::string_view length;               // push constant: how long the operand is beside the depth
-  std::string_view origin;               // variable: where the tile begins
-  bool deep_lines;                       // lines follow the depth
-  std::uint32_t lines = 0, vectors = 0;  // of the tile
+/// In shared memory: lines of vectors of eight numbers.
+struct Operand : MatmulOperand {
+  std::uint32_t lines, vectors;  // of the tile
+
+  ///   across, deep  numbers of a tile beside the depth and along it
+  Operand(const MatmulOperand& operand, std::uint32_t across, std::uint32_t deep)
+      : MatmulOperand(operand),
+        lines(deep_lines ? across : deep),
+        vectors((deep_lines ? deep : across) / 8) {}
 
   // One vector more, so that neighbouring lines are in different banks.
   std::uint32_t stride() const { return vectors + 1; }
@@ -25,16 +28,10 @@ struct Operand {
 };
 
 Operand operand_a(const MatrixUnitsKernel& k) {
-  Operand o{"a", "rows", "row0", !k.a_transposed};
-  o.lines = o.deep_lines ? k.rows : k.depth;
-  o.vectors = (o.deep_lines ? k.depth : k.rows) / 8;
-  return o;
+  return {MatmulOperand::a(k.a_transposed), k.rows, k.depth};
 }
 Operand operand_b(const MatrixUnitsKernel& k) {
-  Operand o{"b", "columns", "column0", k.b_transposed};
-  o.lines = o.deep_lines ? k.columns : k.depth;
-  o.vectors = (o.deep_lines ? k.depth : k.columns) / 8;
-  return o;
+  return {MatmulOperand::b(k.b_transposed), k.columns, k.depth};
 }
 
 class Writer {

@@ -1,0 +1,34 @@
+// Internal: kernels of scans in one pass.
+#pragma once
+
+#include <topograd/ops/monoid.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace topograd::ops {
+
+struct AheadKernel {
+  /// Vectors of 16 bytes of an invocation.
+  static constexpr std::uint32_t kRows = 4;
+
+  Type type;
+  std::uint32_t local, subgroup;
+
+  std::uint32_t subgroups() const { return local / subgroup; }
+  std::uint32_t width() const { return 16 / static_cast<std::uint32_t>(size_of(type)); }
+  std::uint32_t tile() const { return local * kRows; }  ///< vectors
+};
+
+/// 32-bit words of a monoid's state.
+std::uint32_t state_words(const Monoid& monoid);
+
+/// x0 and y are vectors of 16 bytes, told what workgroups tell each other. Words: vectors, tiles,
+/// tiles between reducing and scanning, 1 for an exclusive scan; those of the monoid.
+KernelText ahead_text(const FoldForm& form, const AheadKernel& kernel);
+
+/// The elements beyond the last vector, by one invocation. Words: elements, the place where the sum
+/// of all before is told, 1 for an exclusive scan; those of the monoid.
+KernelText rest_text(const FoldForm& form, const AheadKernel& kernel);
+
+}  // namespace topograd::ops
