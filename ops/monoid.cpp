@@ -77,16 +77,25 @@ State combine(State a, State b) {
 }
 )";
 
+/// Without branches: they would cost more than the comparisons. The first number stays if it is not
+/// worse; NaN is better than any number.
 std::string order_functions(Type type, bool smallest, bool places) {
-  const std::string better = smallest ? "b.m0 < a.m0" : "a.m0 < b.m0";
+  const char* const better = smallest ? "<" : ">";
   std::string out = "State combine(State a, State b) {\n";
-  if (is_floating(type)) {
-    out += "  bool first = is_nan(a.m0), second = is_nan(b.m0);\n";
-    out += places ? "  if (first && second) return a.m1 <= b.m1 ? a : b;\n" : "";
-    out += "  if (first) return a;\n  if (second) return b;\n";
+  if (!places && !is_floating(type)) {
+    out += text("  bool first = a.m0 ", better, "= b.m0;\n");
+  } else if (!places) {
+    out += text("  bool first = any(bvec2(is_nan(a.m0), a.m0 ", better, "= b.m0));\n");
+  } else if (!is_floating(type)) {
+    out += text("  bool tie = a.m0 == b.m0, wins = a.m0 ", better, " b.m0;\n");
+  } else {
+    out += text("  bool nan = is_nan(a.m0), other = is_nan(b.m0);\n",
+                "  bool tie = any(bvec2(all(bvec2(nan, other)), a.m0 == b.m0));\n",
+                "  bool wins = all(bvec2(any(bvec2(nan, a.m0 ", better, " b.m0)), !other));\n");
   }
-  if (places) out += "  if (a.m0 == b.m0) return a.m1 <= b.m1 ? a : b;\n";
-  out += "  if (" + better + ") return b;\n  return a;\n}\n";
+  if (places) out += "  bool first = any(bvec2(wins, all(bvec2(tie, a.m1 <= b.m1))));\n";
+  out += text("  return State(mix(b.m0, a.m0, first)", places ? ", mix(b.m1, a.m1, first)" : "",
+              ");\n}\n");
   out += "State identity() { return State(" + worst(type, smallest) +
          (places ? ", 0xffffffffu" : "") + "); }\n";
   return out;
