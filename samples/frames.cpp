@@ -53,7 +53,8 @@ int main(int argc, char** argv) {
   const std::vector<double> weights = gauss();
 
   const auto blur = [&](int k, const ops::Device& on) {
-    const std::vector<float>& pixels = film[static_cast<std::size_t>(k % 8)];
+    // Where they are: uploaded from there, and copied nowhere else on the host.
+    const auto pixels = ops::Array<float>::over(film[static_cast<std::size_t>(k % 8)]);
     return ops::filter2d(ops::tensor(pixels, {height, width}).to(on), weights, 9, 9).begin_read();
   };
   // The brightest pixel stands for whatever a film is blurred for.

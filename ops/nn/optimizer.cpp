@@ -4,10 +4,20 @@
 #include <topograd/ir/error.hpp>
 #include <topograd/ops/tensor/autograd.hpp>
 #include <topograd/ops/tensor/state.hpp>
+#include <topograd/ops/tensor/traced.hpp>
 
+#include <array>
 #include <cmath>
+#include <span>
+#include <utility>
 
 namespace topograd::ops::nn {
+namespace {
+
+using Values = std::span<const Value>;
+using Results = std::vector<Value>;
+
+}  // namespace
 
 Optimizer::Optimizer(std::vector<Tensor> parameters)
     : parameters_(std::move(parameters)), memory_(parameters_.size()) {
@@ -21,12 +31,18 @@ Optimizer::Optimizer(std::vector<Tensor> parameters)
 void Optimizer::step() {
   const NoGrad guard;
   ++steps_;
+  const Rule step = rule();
   for (std::size_t k = 0; k < parameters_.size(); ++k) {
     const Tensor& x = parameters_[k];
-    std::vector<Tensor> made = {next(x.detach(), x.grad(), memory_[k])};
-    made.insert(made.end(), memory_[k].begin(), memory_[k].end());
-    detail::evaluate_together(made);
+    std::vector<Tensor> operands = {x.detach(), x.grad()};
+    for (std::size_t m = 1; m < step.program->outputs.size(); ++m) {
+      if (memory_[k].size() < m) memory_[k].push_back(detail::full_like(operands[0], 0));
+      operands.push_back(memory_[k][m - 1]);
+    }
+    std::vector<Tensor> made =
+        detail::compute_together("step", *step.program, operands, step.numbers);
     x.assign(made[0]);
+    memory_[k].assign(made.begin() + 1, made.end());
   }
 }
 
@@ -37,30 +53,52 @@ void Optimizer::zero_grad() const {
 Sgd::Sgd(std::vector<Tensor> parameters, SgdOptions sgd_options)
     : Optimizer(std::move(parameters)), options(sgd_options) {}
 
-Tensor Sgd::next(const Tensor& x, const Tensor& g, std::vector<Tensor>& memory) {
-  const Tensor slope = options.weight_decay != 0 ? g + x * options.weight_decay : g;
-  if (options.momentum == 0) return x - slope * options.rate;
-  memory.resize(1);
-  memory[0] = memory[0] ? memory[0] * options.momentum + slope : slope + 0.0;
-  return x - memory[0] * options.rate;
+Optimizer::Rule Sgd::rule() const {
+  static const ir::Program plain = detail::program_of(2, 2, [](Values v) -> Results {
+    const Value &x = v[0], &g = v[1], &rate = v[2], &decay = v[3];
+    return {x - (g + x * decay) * rate};
+  });
+  static const ir::Program with_momentum = detail::program_of(3, 3, [](Values v) -> Results {
+    const Value &x = v[0], &g = v[1], &before = v[2];
+    const Value &rate = v[3], &decay = v[4], &momentum = v[5];
+    const Value velocity = before * momentum + (g + x * decay);
+    return {x - velocity * rate, velocity};
+  });
+  if (options.momentum == 0) return {&plain, {options.rate, options.weight_decay}};
+  return {&with_momentum, {options.rate, options.weight_decay, options.momentum}};
 }
 
 Adam::Adam(std::vector<Tensor> parameters, AdamOptions adam_options)
     : Optimizer(std::move(parameters)), options(adam_options) {}
 
-Tensor Adam::next(const Tensor& x, const Tensor& g, std::vector<Tensor>& memory) {
+Optimizer::Rule Adam::rule() const {
+  // x, g, mean and mean square; then beta1, 1 - beta1, beta2, 1 - beta2, rate, root, epsilon.
+  const auto step = [](Values v, const Value& slope) {
+    const Value mean = v[2] * v[4] + slope * v[5];
+    const Value squares = v[3] * v[6] + square(slope) * v[7];
+    return std::array{mean * v[8] / (sqrt(squares) * v[9] + v[10]), mean, squares};
+  };
+  static const ir::Program plain = detail::program_of(4, 7, [step](Values v) -> Results {
+    const auto [move, mean, squares] = step(v, v[1]);
+    return {v[0] - move, mean, squares};
+  });
+  static const ir::Program coupled = detail::program_of(4, 8, [step](Values v) -> Results {
+    const auto [move, mean, squares] = step(v, v[1] + v[0] * v[11]);
+    return {v[0] - move, mean, squares};
+  });
+  static const ir::Program decoupled = detail::program_of(4, 8, [step](Values v) -> Results {
+    const auto [move, mean, squares] = step(v, v[1]);
+    return {v[0] * v[11] - move, mean, squares};
+  });
   const AdamOptions& o = options;
-  const bool coupled = o.weight_decay != 0 && !o.decoupled;
-  const Tensor slope = coupled ? g + x * o.weight_decay : g;
-  if (memory.empty()) memory = {x * 0.0, x * 0.0};
   const double t = static_cast<double>(steps());
-  memory[0] = memory[0] * o.beta1 + slope * (1 - o.beta1);
-  memory[1] = memory[1] * o.beta2 + square(slope) * (1 - o.beta2);
   const double rate = o.rate / (1 - std::pow(o.beta1, t));
   const double root = 1 / std::sqrt(1 - std::pow(o.beta2, t));
-  const Tensor step = memory[0] * rate / (sqrt(memory[1]) * root + o.epsilon);
-  if (o.weight_decay != 0 && o.decoupled) return x * (1 - o.rate * o.weight_decay) - step;
-  return x - step;
+  Rule rule{&plain, {o.beta1, 1 - o.beta1, o.beta2, 1 - o.beta2, rate, root, o.epsilon}};
+  if (o.weight_decay == 0) return rule;
+  rule.program = o.decoupled ? &decoupled : &coupled;
+  rule.numbers.push_back(o.decoupled ? 1 - o.rate * o.weight_decay : o.weight_decay);
+  return rule;
 }
 
 AdamW::AdamW(std::vector<Tensor> parameters, const AdamWOptions& o)

@@ -1,6 +1,7 @@
 // Optimisers: steps of parameters against their derivatives, one kernel a parameter.
 #pragma once
 
+#include <topograd/ir/program.hpp>
 #include <topograd/ops/tensor/tensor.hpp>
 
 #include <cstdint>
@@ -21,8 +22,14 @@ class Optimizer {
   const std::vector<Tensor>& parameters() const { return parameters_; }
 
  protected:
-  /// A parameter's new numbers, and the new numbers of what is remembered of it.
-  virtual Tensor next(const Tensor& x, const Tensor& g, std::vector<Tensor>& memory) = 0;
+  /// One step of one parameter, element by element.
+  struct Rule {
+    /// Of x, its derivative, and what is remembered of it: the new x, and what is remembered then,
+    /// which is 0 before the first step.
+    const ir::Program* program = nullptr;
+    std::vector<double> numbers;  ///< by uniform slot
+  };
+  virtual Rule rule() const = 0;
   std::uint64_t steps() const { return steps_; }
 
  private:
@@ -44,7 +51,7 @@ class Sgd final : public Optimizer {
   SgdOptions options;
 
  private:
-  Tensor next(const Tensor& x, const Tensor& g, std::vector<Tensor>& memory) override;
+  Rule rule() const override;
 };
 
 struct AdamOptions {
@@ -62,7 +69,7 @@ class Adam : public Optimizer {
   AdamOptions options;
 
  private:
-  Tensor next(const Tensor& x, const Tensor& g, std::vector<Tensor>& memory) override;
+  Rule rule() const override;
 };
 
 struct AdamWOptions {

@@ -26,9 +26,20 @@ void add(Adjoints& adjoints, const std::shared_ptr<GradNode>& node, const Tensor
   sum = sum ? sum + g : g;
 }
 
+/// Numbers in memory of their own.
+bool is_whole(const Tensor& g) {
+  const TensorState& state = *g.state();
+  return state.data.storage && !state.number && is_contiguous(state.shape, state.data.strides) &&
+         static_cast<std::uint64_t>(g.count()) * size_of(state.type) == state.data.storage->bytes();
+}
+
 /// Adds to the leaves; sums are computed, so that nothing is kept alive by them.
 void finish(const std::shared_ptr<GradNode>& leaf, const Tensor& g) {
-  leaf->grad = (leaf->grad ? leaf->grad + g : g + 0.0).evaluate();
+  if (leaf->grad) {
+    leaf->grad = (leaf->grad + g).evaluate();
+  } else {
+    leaf->grad = is_whole(g) ? g.detach() : (g + 0.0).evaluate();
+  }
 }
 
 }  // namespace
@@ -118,7 +129,9 @@ void Tensor::backward(const Tensor& seed) const {
   }
   const NoGrad guard;
   detail::Adjoints open;
-  const Tensor placed = own.device ? seed.to(*own.device) : seed;
+  Tensor placed = own.device ? seed.to(*own.device) : seed;
+  // The caller may write what it shares memory with; derivatives are not to follow.
+  if (placed.state()->data.storage) placed = placed + 0.0;
   detail::add(open, own.node, placed);
   while (!open.empty()) {
     const auto [node, g] = std::move(open.begin()->second);
@@ -139,8 +152,7 @@ Tensor Tensor::grad() const {
     throw Error(ErrorCode::InvalidArgument, "grad: expected a tensor that requires_grad()");
   }
   if (own.node->grad) return own.node->grad;
-  const Tensor none = full(own.shape, 0, own.node->type);
-  return own.device ? none.to(*own.device) : none;
+  return detail::full_like(*this, 0);
 }
 
 void Tensor::zero_grad() const {

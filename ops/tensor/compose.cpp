@@ -248,6 +248,28 @@ Tensor compose(const char* call, const ir::Program& program, std::span<const Ten
   return out;
 }
 
+std::vector<Tensor> compute_together(const char* call, const ir::Program& program,
+                                     std::span<const Tensor> operands,
+                                     std::span<const double> numbers) {
+  const Shape shape = common_shape(call, operands);
+  const Type type = common_type(call, operands);
+  const std::optional<Device> device = common_device(call, operands);
+  Pending pending{program, {}, {numbers.begin(), numbers.end()}};
+  for (const Tensor& operand : operands) {
+    View view = data_of(operand);
+    view.strides = broadcast_strides(call, operand.shape(), view.strides, shape);
+    pending.inputs.push_back({std::move(view), operand.type(), shape, nullptr});
+  }
+  std::vector<Tensor> out;
+  std::vector<View> views;
+  for (std::size_t k = 0; k < program.outputs.size(); ++k) {
+    out.push_back(make_tensor(shape, type, device));
+    views.push_back(out.back().state()->data);
+  }
+  run_map(make_loop(shape, type, pending, device, 1), views);
+  return out;
+}
+
 void evaluate_together(std::span<const Tensor> tensors) {
   std::vector<Tensor> open;
   for (const Tensor& tensor : tensors)

@@ -5,6 +5,12 @@
 #include <topograd/ops/tensor/reduce.hpp>
 #include <topograd/ops/tensor/softmax.hpp>
 #include <topograd/ops/tensor/state.hpp>
+#include <topograd/ops/tensor/traced.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <vector>
 
 namespace topograd::ops {
 namespace {
@@ -16,6 +22,36 @@ void check_positive(const char* call, const char* what, double number) {
   }
 }
 
+using Values = std::span<const Value>;
+
+Tensor mean_of(const char* call, const ir::Program& program, const Tensor& a, const Tensor& b,
+               std::span<const double> numbers = {}) {
+  const Tensor both[] = {a, b};
+  return mean(detail::compose(call, program, both, numbers));
+}
+
+/// 0, 1, ... by the last axis of `logs`, where these are: made once for a device, a type and a
+/// number of classes, as long as they are not too many.
+Tensor class_numbers(const Tensor& logs) {
+  constexpr std::size_t kMost = 16;
+  struct Known {
+    std::optional<Device> device;
+    Tensor numbers;
+  };
+  thread_local std::vector<Known> known;
+  const std::optional<Device> device = logs.placed();
+  const std::int64_t count = logs.size(-1);
+  for (const Known& k : known) {
+    if (k.device == device && k.numbers.type() == logs.type() && k.numbers.count() == count)
+      return k.numbers;
+  }
+  Tensor numbers = arange(count, logs.type());
+  if (device) numbers = numbers.to(*device);
+  if (known.size() == kMost) known.clear();
+  known.push_back({device, numbers});
+  return numbers;
+}
+
 }  // namespace
 
 Tensor mse_loss(const Tensor& a, const Tensor& b) { return mean(square(a - b)); }
@@ -23,29 +59,29 @@ Tensor mae_loss(const Tensor& a, const Tensor& b) { return mean(abs(a - b)); }
 
 Tensor huber_loss(const Tensor& a, const Tensor& b, double delta) {
   check_positive("huber_loss", "delta", delta);
-  return mean(map(
-      [](const Value& x, const Value& y, const Value& d) {
-        const Value e = topograd::abs(x - y);
-        return select(e <= d, literal(0.5) * e * e, d * (e - literal(0.5) * d));
-      },
-      a, b, Tensor(delta)));
+  static const ir::Program huber = detail::program_of(2, 1, [](Values v) -> std::vector<Value> {
+    const Value e = topograd::abs(v[0] - v[1]), &d = v[2];
+    return {select(e <= d, literal(0.5) * e * e, d * (e - literal(0.5) * d))};
+  });
+  return mean_of("huber_loss", huber, a, b, {&delta, 1});
 }
 
 Tensor tukey_loss(const Tensor& a, const Tensor& b, double c) {
   check_positive("tukey_loss", "c", c);
-  return mean(map(
-      [](const Value& x, const Value& y, const Value& bound) {
-        const Value ratio = (x - y) / bound;
-        const Value inside = literal(1.0) - ratio * ratio;
-        const Value most = bound * bound / literal(6.0);
-        return select(inside >= literal(0.0), most * (literal(1.0) - cube(inside)), most);
-      },
-      a, b, Tensor(c)));
+  static const ir::Program tukey = detail::program_of(2, 1, [](Values v) -> std::vector<Value> {
+    const Value ratio = (v[0] - v[1]) / v[2];
+    const Value inside = literal(1.0) - ratio * ratio;
+    const Value most = v[2] * v[2] / literal(6.0);
+    return {select(inside >= literal(0.0), most * (literal(1.0) - cube(inside)), most)};
+  });
+  return mean_of("tukey_loss", tukey, a, b, {&c, 1});
 }
 
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets) {
-  return mean(map([](const Value& x, const Value& y) { return topograd::softplus(x) - y * x; },
-                  logits, targets));
+  static const ir::Program entropy = detail::program_of(2, 0, [](Values v) -> std::vector<Value> {
+    return {topograd::softplus(v[0]) - v[1] * v[0]};
+  });
+  return mean_of("binary_cross_entropy", entropy, logits, targets);
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
@@ -59,13 +95,11 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   const Tensor logs = log_softmax(logits);
   const double rows = static_cast<double>(std::max<std::int64_t>(logits.size(0), 1));
   if (targets.rank() == 2) return sum(logs * targets) * (-1 / rows);
-  Tensor classes = arange(logits.size(1), logs.type());
-  if (const auto device = logits.placed()) classes = classes.to(*device);
-  const Tensor chosen =
-      map([](const Value& log, const Value& target,
-             const Value& number) { return select(target == number, log, literal(0.0)); },
-          logs, targets.reshape({-1, 1}), classes);
-  return sum(chosen) * (-1 / rows);
+  static const ir::Program chosen = detail::program_of(3, 0, [](Values v) -> std::vector<Value> {
+    return {select(v[1] == v[2], v[0], literal(0.0))};
+  });
+  const Tensor operands[] = {logs, targets.reshape({-1, 1}), class_numbers(logs)};
+  return sum(detail::compose("cross_entropy", chosen, operands, {})) * (-1 / rows);
 }
 
 }  // namespace topograd::ops

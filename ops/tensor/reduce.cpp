@@ -59,7 +59,7 @@ Tensor reduce(const char* call, const Tensor& a, Reduction reduction, const Axes
   const Type type = own.type == Type::f16 ? Type::f32 : own.type;
   const Tensor out = detail::make_tensor(without(own.shape, reduced, keep), type, own.device);
   const auto outputs = static_cast<std::uint64_t>(out.count());
-  if (depth == 0) return full(out.shape(), 0, type);
+  if (depth == 0) return full(out.shape(), 0, type).evaluate();
   // An expression that nobody has read is computed on the way, and not kept.
   detail::Pending pending;
   if (own.data.storage) {

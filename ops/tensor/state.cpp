@@ -107,28 +107,25 @@ std::optional<Device> common_device(const char* call, std::span<const Tensor> te
 
 Tensor place_slice(const Tensor& tensor, const Shape& shape, std::size_t axis, std::int64_t begin,
                    std::int64_t step) {
-  const Tensor zero = full(shape, 0, tensor.type());
   const TensorState& state = *tensor.state();
-  const Tensor out = make_tensor(shape, tensor.type(), state.device);
-  const auto run = [&](const View& from, const Shape& loop_shape, const View& to) {
-    const Strides both[] = {from.strides, to.strides};
-    LoopNest nest = loop_nest(loop_shape, both);
-    if (nest.shape.empty()) nest = {{1}, {{0}, {0}}};
-    View source = from;
-    source.strides = nest.strides[0];
-    const FusedLoop loop{.shape = nest.shape,
-                         .type = tensor.type(),
-                         .program = &identity_program(),
-                         .inputs = {{source, tensor.type()}},
-                         .numbers = {},
-                         .device = state.device};
-    run_map(loop, {&to, 1}, &nest.strides[1]);
-  };
-  run(zero.state()->data, shape, out.state()->data);
-  View to = out.state()->data;
+  Tensor out = full(shape, 0, tensor.type());
+  if (state.device) out = out.to(*state.device);
+  View to = data_of(out);
   to.offset += begin * to.strides[axis];
   to.strides[axis] *= step;
-  run(data_of(tensor), state.shape, to);
+  const View& from = data_of(tensor);
+  const Strides both[] = {from.strides, to.strides};
+  LoopNest nest = loop_nest(state.shape, both);
+  if (nest.shape.empty()) nest = {{1}, {{0}, {0}}};
+  View source = from;
+  source.strides = nest.strides[0];
+  const FusedLoop loop{.shape = nest.shape,
+                       .type = tensor.type(),
+                       .program = &identity_program(),
+                       .inputs = {{source, tensor.type()}},
+                       .numbers = {},
+                       .device = state.device};
+  run_map(loop, {&to, 1}, &nest.strides[1]);
   return out;
 }
 

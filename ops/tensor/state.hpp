@@ -80,6 +80,12 @@ Tensor make_tensor(Shape shape, Type type, std::optional<Device> device);
 /// A tensor over elements of another one's storage.
 Tensor make_view(const Tensor& of, Shape shape, View view);
 
+/// `number` in the shape of a tensor, with its type, on its device. Costs nothing before it is
+/// read, and nothing at all in an expression.
+Tensor full_like(const Tensor& tensor, double number);
+/// The same number everywhere, in another shape; nothing if the tensor is not such a one.
+std::optional<Tensor> reshaped_number(const Tensor& tensor, const Shape& shape);
+
 /// Types that fit: both, or the other one where one is a number or f16. Throws
 /// Error{InvalidArgument}.
 Type common_type(const char* call, std::span<const Tensor> tensors);
@@ -97,6 +103,12 @@ inline constexpr std::size_t kMostInputs = 8;
 /// Throws Error{Unsupported} for more than eight numbers.
 Tensor compose(const char* call, const ir::Program& program, std::span<const Tensor> operands,
                std::span<const double> numbers);
+
+/// All outputs of `program` over elements of `operands` (parameter slots), which are of one shape,
+/// in one kernel; its uniform slots read `numbers`. Nothing is recorded for derivatives.
+std::vector<Tensor> compute_together(const char* call, const ir::Program& program,
+                                     std::span<const Tensor> operands,
+                                     std::span<const double> numbers);
 
 /// Computes the tensors that are expressions of one shape and device in one kernel.
 void evaluate_together(std::span<const Tensor> tensors);

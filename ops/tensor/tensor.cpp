@@ -40,16 +40,40 @@ Tensor from_numbers(const char* call, std::span<const T> numbers, Shape shape, T
   return half ? out.to(Type::f16) : out;
 }
 
-}  // namespace
-
-Tensor::Tensor(double number) : state_(std::make_shared<TensorState>()) {
+/// An expression of no tensors.
+std::shared_ptr<const detail::Pending> pending_number(double number) {
   static const ir::Program kNumber = [] {
     ir::Graph graph;
     const ir::Id id = graph.leaf(ir::Op::Uniform, 0);
     return graph.extract({&id, 1}, {.uniforms = 1});
   }();
+  return std::make_shared<detail::Pending>(detail::Pending{kNumber, {}, {number}});
+}
+
+/// The same everywhere, and nobody has read it.
+bool is_pending_number(const TensorState& state) {
+  return !state.data.storage && state.pending && state.pending->inputs.empty();
+}
+
+}  // namespace
+
+Tensor detail::full_like(const Tensor& tensor, double number) {
+  const TensorState& own = state_of("full", tensor);
+  const Tensor out = full(own.shape, number, own.type == Type::f16 ? Type::f32 : own.type);
+  return own.device ? out.to(*own.device) : out;
+}
+
+std::optional<Tensor> detail::reshaped_number(const Tensor& tensor, const Shape& shape) {
+  const TensorState& own = state_of("reshape", tensor);
+  if (!is_pending_number(own) || own.number || own.node) return std::nullopt;
+  auto state = std::make_shared<TensorState>(own);
+  state->shape = shape;
+  return Tensor(std::move(state));
+}
+
+Tensor::Tensor(double number) : state_(std::make_shared<TensorState>()) {
   state_->number = true;
-  state_->pending = std::make_shared<detail::Pending>(detail::Pending{kNumber, {}, {number}});
+  state_->pending = pending_number(number);
 }
 
 const Shape& Tensor::shape() const { return state_of("shape", *this).shape; }
@@ -105,7 +129,7 @@ Tensor Tensor::to(const Device& device) const {
                     device.name());
   }
   if (own.device == device) return *this;
-  if (!own.node) detail::data_of(*this);
+  if (!own.node && (own.number || !is_pending_number(own))) detail::data_of(*this);
   auto state = std::make_shared<TensorState>(own);
   state->device = device;
   state->node = nullptr;
@@ -128,6 +152,7 @@ Tensor Tensor::reshape(Shape to) const {
     throw Error(ErrorCode::Shape, "reshape: expected a shape of " + std::to_string(count()) +
                                       " elements for " + to_text(shape()) + ", got " + to_text(to));
   }
+  if (auto number = detail::reshaped_number(*this, to)) return *std::move(number);
   const View& data = detail::data_of(*this);
   const auto strides = reshaped_strides(shape(), data.strides, to);
   View view = strides ? View{data.storage, data.offset, *strides} : detail::contiguous_data(*this);
@@ -191,6 +216,10 @@ Tensor Tensor::slice(std::int64_t axis, std::int64_t begin, std::int64_t end,
 
 Tensor Tensor::broadcast_to(const Shape& to) const {
   check_shape("broadcast_to", to);
+  if (auto number = detail::reshaped_number(*this, to)) {
+    broadcast_strides("broadcast_to", shape(), contiguous_strides(shape()), to);  // refuses
+    return *std::move(number);
+  }
   const View& data = detail::data_of(*this);
   View view{data.storage, data.offset,
             broadcast_strides("broadcast_to", shape(), data.strides, to)};
@@ -212,12 +241,17 @@ Tensor tensor(std::initializer_list<double> numbers, Shape shape, Type type) {
 }
 
 Tensor full(Shape shape, double number, Type type) {
-  const std::vector<double> numbers(static_cast<std::size_t>([&] {
-                                      check_shape("full", shape);
-                                      return element_count(shape);
-                                    }()),
-                                    number);
-  return from_numbers("full", std::span(numbers), std::move(shape), type);
+  check_shape("full", shape);
+  if (type == Type::f16) return full(std::move(shape), number).to(Type::f16);
+  if (!is_floating(type)) {
+    throw Error(ErrorCode::InvalidArgument,
+                "full: expected f32, f64 or f16, got " + std::string(name(type)));
+  }
+  auto state = std::make_shared<TensorState>();
+  state->shape = std::move(shape);
+  state->type = type;
+  state->pending = pending_number(number);
+  return Tensor(std::move(state));
 }
 
 Tensor arange(std::int64_t count, Type type) {

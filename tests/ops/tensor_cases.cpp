@@ -3,11 +3,7 @@
 
 #include "ops/tensor_checks.hpp"
 
-#include <topograd/ops/backend.hpp>
-#include <topograd/ops/nn/layers.hpp>
-#include <topograd/ops/nn/optimizer.hpp>
 #include <topograd/ops/tensor/arrays.hpp>
-#include <topograd/ops/tensor/autograd.hpp>
 #include <topograd/ops/tensor/fft.hpp>
 #include <topograd/ops/tensor/matmul.hpp>
 #include <topograd/ops/tensor/reduce.hpp>
@@ -335,36 +331,6 @@ void check_random(const Device& device) {
   EXPECT_EQ(shared.size(), 99u);
   EXPECT_EQ(shared.read()[1], static_cast<float>(u.values()[33]));
   EXPECT_EQ(tensor(shared, {99}).placed(), device);
-}
-
-void check_training(const Device& device) {
-  // A network that learns the sign of a product: no line separates it.
-  const Tensor x = sample({257, 2}, 8).to(device);
-  const auto v = held(x);
-  std::vector<double> signs;
-  for (std::size_t k = 0; k < 257; ++k) signs.push_back(v[2 * k] * v[2 * k + 1] > 0 ? 1 : 0);
-  const Tensor y = tensor(signs, {257}).to(device);
-  nn::Sequential net{nn::Dense(2, 32, 1), tanh, nn::Dense(32, 2, 2)};
-  net.to(device);
-  nn::Adam adam(net.parameters(), {.rate = 0.02});
-  double first = 0, last = 0;
-  std::uint64_t held_early = 0;
-  for (int step = 0; step < 60; ++step) {
-    const Tensor loss = cross_entropy(net(x), y);
-    adam.zero_grad();
-    loss.backward();
-    adam.step();
-    last = step % 59 == 0 ? loss.item() : last;
-    if (step == 0) first = last;
-    device.synchronise();
-    const std::uint64_t held_now = device.backend().counters().bytes_in_use;
-    if (step == 10) held_early = held_now;
-    if (step > 10 && step < 59) {
-      EXPECT_LE(held_now, held_early) << "step " << step;  // the last one holds its loss
-    }
-  }
-  EXPECT_GT(first, 0.5);
-  EXPECT_LT(last, 0.2);
 }
 
 }  // namespace topograd::ops::test

@@ -16,7 +16,12 @@ void check_fft(const Device& device);
 void check_conv(const Device& device);
 void check_search(const Device& device);
 void check_half(const Device& device);
+void check_optimizers(const Device& device);
+/// Tensors of one number, which need no memory before they are read.
+void check_same_numbers(const Device& device);
 void check_training(const Device& device);
+/// Of steps on a device: what goes over the bus, and how many launches there are.
+void check_step_costs(const Device& device);
 void check_nan(const Device& device);
 void check_random(const Device& device);
 

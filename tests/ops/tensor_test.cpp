@@ -27,6 +27,7 @@ TEST(Tensor, Search) { check_search(Device::cpu()); }
 TEST(Tensor, Half) { check_half(Device::cpu()); }
 TEST(Tensor, NaN) { check_nan(Device::cpu()); }
 TEST(Tensor, Random) { check_random(Device::cpu()); }
+TEST(Tensor, SameNumbers) { check_same_numbers(Device::cpu()); }
 TEST(Tensor, Trains) { check_training(Device::cpu()); }
 
 TEST(Tensor, ReshapesWithoutACopyWhereItCan) {

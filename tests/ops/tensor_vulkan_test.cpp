@@ -4,6 +4,7 @@
 #include "support/validation.hpp"
 
 #include <topograd/ops/storage.hpp>
+#include <topograd/ops/vulkan/backend.hpp>
 
 #include <string>
 #include <vector>
@@ -36,6 +37,11 @@ TEST_F(TensorVulkan, Half) { run_masked(check_half); }
 TEST_F(TensorVulkan, NaN) { run_masked(check_nan); }
 TEST_F(TensorVulkan, Random) { run_masked(check_random); }
 TEST_F(TensorVulkan, Derivatives) { run_masked(check_gradients_against_cpu); }
+TEST_F(TensorVulkan, Optimizers) { run_masked(check_optimizers); }
+TEST_F(TensorVulkan, SameNumbers) { run_masked(check_same_numbers); }
+TEST_F(TensorVulkan, StepsStayOnTheDevice) {
+  if (device_) check_step_costs(open_vulkan({.mask = "mapped_memory"}));
+}
 TEST_F(TensorVulkan, Trains) {
   set_guard_zones(0);  // zones keep what is freed, and this watches the memory
   run_masked(check_training);
