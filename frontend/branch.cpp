@@ -164,7 +164,8 @@ std::optional<double> leaf_number(const TapeNode& leaf, const ProblemState& stat
       number = state.uniforms[entry];
       break;
     case ir::Op::Data:
-      number = symbolic || (leaf.head & kBound) != 0 ? state.data[entry] : number_of(leaf);
+      number =
+          symbolic || (leaf.head & kBound) != 0 ? state.data.numbers()[entry] : number_of(leaf);
       break;
     default: number = number_of(leaf);
   }

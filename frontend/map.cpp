@@ -250,7 +250,7 @@ void Map::fill(const Part& part, std::size_t element, Row& row) const {
     switch (read.kind) {
       case DataRead::Kind::Entry:
         source = entry(read.entry, element);
-        row.data.push_back(state_.data[source]);
+        row.data.push_back(state_.data.numbers()[source]);
         break;
       case DataRead::Kind::Own:
         row.data.push_back(elements_.data(element, read.entry.column));

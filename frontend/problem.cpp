@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <utility>
 
 namespace topograd {
 namespace {
@@ -35,6 +36,13 @@ void check_owner(const char* call, const char* what, std::uint32_t owner, std::u
 
 std::uint32_t narrow(std::size_t n) { return static_cast<std::uint32_t>(n); }
 
+void check_numbers(const Data& data, std::size_t got) {
+  const std::size_t size = data.size() * static_cast<std::size_t>(data.width());
+  if (got != size)
+    fail(ErrorCode::Shape,
+         "set: expected " + std::to_string(size) + " numbers, got " + std::to_string(got));
+}
+
 }  // namespace
 
 Problem::Problem() : state_(std::make_unique<detail::ProblemState>()) {}
@@ -61,7 +69,7 @@ Data Problem::add_data(std::span<const double> values, int width) {
   check_array("add_data", values.size(), width, state_->data.size());
   const std::uint32_t offset = narrow(state_->data.size());
   const std::uint32_t w = static_cast<std::uint32_t>(width);
-  state_->data.insert(state_->data.end(), values.begin(), values.end());
+  state_->data.append(values);
   return {state_->serial, offset, narrow(values.size()) / w, w};
 }
 
@@ -73,19 +81,15 @@ Uniform Problem::add_uniform(double value) {
 
 void Problem::set(const Data& data, std::span<const double> values) {
   check_owner("set", "data array", data.problem_, state_->serial);
-  const std::size_t size = std::size_t{data.blocks_} * data.width_;
-  if (values.size() != size)
-    fail(ErrorCode::Shape, "set: expected " + std::to_string(size) + " numbers, got " +
-                               std::to_string(values.size()));
-  std::copy(values.begin(), values.end(), state_->data.begin() + data.offset_);
-  for (detail::Group& group : state_->groups) {
-    const std::uint32_t columns = group.batch.data_columns();
-    for (std::size_t k = 0; k < group.sources.size(); ++k) {
-      const std::uint32_t entry = group.sources[k] - data.offset_;
-      if (entry < size) group.batch.set_data(k / columns, narrow(k % columns), values[entry]);
-    }
-  }
-  ++state_->versions.data;
+  check_numbers(data, values.size());
+  state_->set_data(data.offset_, values);
+}
+
+void Problem::set(const Data& data, std::shared_ptr<const ir::RemoteNumbers> values) {
+  check_owner("set", "data array", data.problem_, state_->serial);
+  if (!values) fail(ErrorCode::InvalidArgument, "set: expected numbers, got none");
+  check_numbers(data, values->size());
+  state_->set_data(data.offset_, std::move(values));
 }
 
 void Problem::set(const Uniform& uniform, double value) {

@@ -169,6 +169,10 @@ class Problem {
   /// Throws Error{Shape} if the size differs, Error{WrongProblem}. Cost: linear in the reads of
   /// data arrays.
   void set(const Data& data, std::span<const double> values);
+  /// The same from where they lie: backends that reach them there take them without the host;
+  /// whoever asks for one on the host brings them. Whether residuals read them is looked up once
+  /// for each change of the structure. Throws Error{InvalidArgument} for null.
+  void set(const Data& data, std::shared_ptr<const ir::RemoteNumbers> values);
   void set(const Uniform& uniform, double value);
   double value(const Uniform& uniform) const;
 

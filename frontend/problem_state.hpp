@@ -1,6 +1,7 @@
 // What a Problem holds: arrays, topologies with their batches, raw shapes, labels.
 #pragma once
 
+#include <topograd/frontend/data_arrays.hpp>
 #include <topograd/frontend/problem.hpp>
 #include <topograd/frontend/raw_shape.hpp>
 #include <topograd/ir/hash.hpp>
@@ -85,7 +86,7 @@ struct ProblemState {
   EndOfValues end_of_values{serial};  ///< runs after what follows, which may hold Values
   std::vector<ParameterArray> arrays;
   std::uint32_t scalars = 0;  ///< in x
-  std::vector<double> data;   ///< all data arrays, one after the other
+  DataArrays data;
   std::vector<double> uniforms;
   std::vector<std::uint8_t> constants;  ///< one a scalar; empty if nothing is constant
   std::size_t constant_count = 0;
@@ -166,6 +167,11 @@ struct ProblemState {
   void number_rows();
   std::uint64_t id_of(const Group& group, std::size_t instance) const;
   Run run_of(const Group& group, std::size_t instance) const;
+
+  /// New numbers for a data array, `first` being its first entry: in `data`, and in what instances
+  /// have of it.
+  void set_data(std::uint32_t first, std::span<const double> values);
+  void set_data(std::uint32_t first, std::shared_ptr<const ir::RemoteNumbers> values);
 
   /// From now on blocks are found by their ids.
   void index_blocks(bool energy);

@@ -115,8 +115,8 @@ TraceStatistics Problem::statistics() const {
 std::size_t Problem::bytes() const {
   const detail::ProblemState& s = *state_;
   const std::size_t locations = s.residuals.locations.capacity() + s.energies.locations.capacity();
-  std::size_t total = s.residual_shapes.bytes() + s.energy_shapes.bytes() +
-                      (s.data.capacity() + s.uniforms.capacity()) * 8 + s.constants.capacity() +
+  std::size_t total = s.residual_shapes.bytes() + s.energy_shapes.bytes() + s.data.bytes() +
+                      s.uniforms.capacity() * 8 + s.constants.capacity() +
                       locations * sizeof(detail::Location);
   for (const auto& callables : s.callables)
     if (callables != nullptr)

@@ -60,7 +60,7 @@ std::uint32_t match_slowly(ProblemState& state, std::span<const Value> rows, con
 std::uint32_t match_tape(ProblemState& state, const RawTape& raw, const Caller& caller,
                          std::uint32_t loss_program, LeafMap* leaves) {
   RawShapes& shapes = state.shapes(caller.energy);
-  if (const RawShape* known = shapes.match(raw, state.data, state.row)) {
+  if (const RawShape* known = shapes.match(raw, state.data.numbers(), state.row)) {
     if (leaves != nullptr) *leaves = known->leaves();
     return known->topology();
   }
@@ -69,7 +69,7 @@ std::uint32_t match_tape(ProblemState& state, const RawTape& raw, const Caller& 
   const std::uint32_t group = state.group_of(extraction.canonical, caller.energy, loss_program);
   ++state.statistics.canonical_forms;
   shapes.add(raw, extraction.leaves, group);
-  RawShape(raw, extraction.leaves, group).read(raw, state.data, state.row);
+  RawShape(raw, extraction.leaves, group).read(raw, state.data.numbers(), state.row);
   if (leaves != nullptr) *leaves = std::move(extraction.leaves);
   return group;
 }
@@ -105,7 +105,7 @@ std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
   const RawShape* known = nullptr;
   // Without an append since the last residual the open segment is that residual's.
   if (!rows.empty() && tape.limit != 0 && rows_in_open_segment(state, rows))
-    known = state.shapes(energy).match(open_tape(state), state.data, state.row);
+    known = state.shapes(energy).match(open_tape(state), state.data.numbers(), state.row);
   if (known != nullptr) {
     group = known->topology();
     ++state.statistics.fast_matches;

@@ -2,6 +2,9 @@
 #include <topograd/ir/batch.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
 
 namespace topograd::ir {
 namespace {
@@ -28,8 +31,20 @@ void copy_column(F block_of, std::size_t first, std::span<T> out) {
 
 }  // namespace
 
+/// By column: where its numbers lie, and whether they are here, too.
+struct Batch::Remote {
+  std::vector<RemoteColumn> columns;
+  std::vector<bool> here;
+  std::uint64_t changes = 0;  // of columns that lay elsewhere before, too
+  std::atomic<bool> all_here = false;
+  std::mutex mutex;  // of those who bring them
+};
+
 Batch::Batch(std::uint32_t parameters, std::uint32_t uniforms, std::uint32_t data)
     : parameters_(parameters), uniforms_(uniforms), data_(data) {}
+Batch::Batch(Batch&&) noexcept = default;
+Batch& Batch::operator=(Batch&&) noexcept = default;
+Batch::~Batch() = default;
 
 std::size_t Batch::bytes_of(std::size_t stride) const {
   return stride *
@@ -82,6 +97,7 @@ void Batch::make_room(std::size_t rows) {
 
 void Batch::append(std::span<const std::uint32_t> indices, std::span<const double> data,
                    std::uint64_t row) {
+  bring_back();
   make_room(1);
   Block& block = blocks_[size_ / kBlockRows];
   const std::size_t at = size_ % kBlockRows;
@@ -93,6 +109,7 @@ void Batch::append(std::span<const std::uint32_t> indices, std::span<const doubl
 }
 
 std::vector<Batch::NewRows> Batch::append_rows(std::size_t count) {
+  bring_back();
   std::vector<NewRows> added;
   for (const std::size_t end = size_ + count; size_ < end;) {
     make_room(end - size_);
@@ -112,6 +129,7 @@ std::uint32_t Batch::index(std::size_t row, std::uint32_t column) const {
 }
 
 double Batch::data(std::size_t row, std::uint32_t column) const {
+  if (remote(column)) bring();
   const Block& block = blocks_[row / kBlockRows];
   return block.data[column * block.stride + row % kBlockRows];
 }
@@ -127,6 +145,7 @@ void Batch::set_index(std::size_t row, std::uint32_t column, std::uint32_t value
 }
 
 void Batch::set_data(std::size_t row, std::uint32_t column, double value) {
+  if (remote(column)) bring_back();
   Block& block = blocks_[row / kBlockRows];
   block.data[column * block.stride + row % kBlockRows] = value;
   ++data_version_;
@@ -138,6 +157,7 @@ void Batch::set_residual_row(std::size_t row, std::uint64_t value) {
 }
 
 std::size_t Batch::remove(std::size_t row) {
+  bring_back();
   const std::size_t last = size_ - 1;
   if (row != last) {
     for (std::uint32_t k = 0; k < index_columns(); ++k) set_index(row, k, index(last, k));
@@ -157,14 +177,70 @@ void Batch::copy_index_column(std::uint32_t column, std::size_t first,
 }
 
 void Batch::copy_data_column(std::uint32_t column, std::size_t first, std::span<double> out) const {
+  if (remote(column)) bring();
   copy_column([&](std::size_t k) { return blocks_[k].data + column * blocks_[k].stride; }, first,
               out);
+}
+
+void Batch::set_remote(std::uint32_t column, RemoteColumn from) {
+  if (!remote_) {
+    remote_ = std::make_unique<Remote>();
+    remote_->columns.resize(data_);
+    remote_->here.assign(data_, true);
+  }
+  if (remote(column)) ++remote_->changes;
+  remote_->columns[column] = std::move(from);
+  remote_->here[column] = false;
+  remote_->all_here = false;
+  ++data_version_;
+}
+
+const RemoteColumn* Batch::remote(std::uint32_t column) const {
+  return remote_ && remote_->columns[column].numbers ? &remote_->columns[column] : nullptr;
+}
+
+std::uint64_t Batch::own_data_version() const {
+  return data_version_ - (remote_ ? remote_->changes : 0);
+}
+
+void Batch::forget_remote(std::uint32_t column) {
+  if (!remote(column)) return;
+  remote_->columns[column] = {};
+  remote_->here[column] = true;
+  ++data_version_;
+  const auto lies_here = [](const RemoteColumn& c) { return c.numbers == nullptr; };
+  if (std::ranges::all_of(remote_->columns, lies_here)) remote_ = nullptr;
+}
+
+/// Writes what was not here; rows are its own only to those who ask for them.
+void Batch::bring() const {
+  if (remote_->all_here.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(remote_->mutex);
+  for (std::uint32_t c = 0; c < data_; ++c) {
+    if (remote_->here[c]) continue;
+    const RemoteColumn& from = remote_->columns[c];
+    const std::vector<double> numbers = from.numbers->read();
+    for (std::size_t row = 0; row < size_; ++row) {
+      const Block& block = blocks_[row / kBlockRows];
+      block.data[c * block.stride + row % kBlockRows] = numbers[(*from.places)[row]];
+    }
+    remote_->here[c] = true;
+  }
+  remote_->all_here.store(true, std::memory_order_release);
+}
+
+void Batch::bring_back() {
+  if (!remote_) return;
+  bring();
+  remote_ = nullptr;
 }
 
 std::size_t Batch::bytes() const {
   std::size_t held = 0;
   for (const Block& block : blocks_) held += block.owned ? bytes_of(block.stride) : 0;
   for (const Pages& pages : pages_) held += pages.size();
+  for (std::uint32_t c = 0; c < data_; ++c)
+    held += remote(c) ? remote(c)->places->capacity() * sizeof(std::uint32_t) : 0;
   return held;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/ir/pages.hpp>
+#include <topograd/ir/remote_numbers.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +23,9 @@ class Batch {
   static constexpr std::size_t kBlockRows = 4096;
 
   Batch(std::uint32_t parameters, std::uint32_t uniforms, std::uint32_t data);
+  Batch(Batch&&) noexcept;
+  Batch& operator=(Batch&&) noexcept;
+  ~Batch();
 
   std::size_t size() const { return size_; }
   std::uint32_t parameter_columns() const { return parameters_; }
@@ -60,10 +64,24 @@ class Batch {
                          std::span<std::uint32_t> out) const;
   void copy_data_column(std::uint32_t column, std::size_t first, std::span<double> out) const;
 
+  /// From now on the rows of a data column are numbers that lie elsewhere; they are brought here
+  /// when one of them is asked for. The next change of structure, or of one of these rows, brings
+  /// them back for good.
+  ///
+  ///   from.places  size() of them, each below from.numbers->size()
+  void set_remote(std::uint32_t column, RemoteColumn from);
+  /// Where the numbers of a column lie; null if that is here alone.
+  const RemoteColumn* remote(std::uint32_t column) const;
+  bool has_remote() const { return remote_ != nullptr; }
+  /// The column's rows are those that lie here, whatever these are.
+  void forget_remote(std::uint32_t column);
+
   /// Moves on with every change of structure (rows, indices) or of data; followers compare and
   /// refresh.
   std::uint64_t structure_version() const { return structure_version_; }
   std::uint64_t data_version() const { return data_version_; }
+  /// Stays where nothing but columns that lie elsewhere got other numbers.
+  std::uint64_t own_data_version() const;
 
   /// Bytes held, columns and all.
   std::size_t bytes() const;
@@ -77,6 +95,9 @@ class Batch {
     std::uint32_t* index = nullptr;      // column-major
     std::unique_ptr<std::byte[]> owned;  // if it is not in pages_
   };
+  struct Remote;
+  void bring() const;
+  void bring_back();
   std::size_t bytes_of(std::size_t stride) const;
   std::byte* place_in_pages(std::size_t bytes);
   Block make_block(std::size_t rows);
@@ -87,7 +108,8 @@ class Batch {
   std::uint64_t structure_version_ = 0, data_version_ = 0;
   std::vector<Block> blocks_;
   std::vector<Pages> pages_;
-  std::size_t used_ = 0;  // bytes of the last of them
+  std::size_t used_ = 0;            // bytes of the last of them
+  std::unique_ptr<Remote> remote_;  // null: every number is here alone
 };
 
 }  // namespace topograd::ir

@@ -1,8 +1,10 @@
 // What every kind of device offers to storages and operations.
 #pragma once
 
+#include <topograd/ir/remote_numbers.hpp>
 #include <topograd/ops/device.hpp>
 #include <topograd/ops/kernel_text.hpp>
+#include <topograd/ops/type.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -150,6 +152,13 @@ class Backend : public std::enable_shared_from_this<Backend> {
   virtual void end_timing(std::function<void(std::optional<double> microseconds)> done) = 0;
 
   virtual BackendCounters counters() const = 0;
+
+  /// The first `count` numbers of memory that nobody writes any more, f32 or f64, as the data of
+  /// problems that are solved on this device. Null on the CPU.
+  virtual std::shared_ptr<const ir::RemoteNumbers> numbers(const std::shared_ptr<Memory>&, Type,
+                                                           std::uint64_t /*count*/) {
+    return nullptr;
+  }
 };
 
 /// The one of the CPU.

@@ -44,9 +44,9 @@ Storage::Copy& Storage::make(const std::shared_ptr<Backend>& backend) {
 }
 
 /// The one on the host before any other: reading it costs least. Null if nothing was written.
-Storage::Copy* Storage::valid_copy() {
-  Copy* found = nullptr;
-  for (Copy& copy : copies_) {
+const Storage::Copy* Storage::valid_copy() const {
+  const Copy* found = nullptr;
+  for (const Copy& copy : copies_) {
     if (version_ == 0 || copy.version != version_) continue;
     if (found == nullptr || copy.backend->is_cpu() || copy.fetched) found = &copy;
   }
@@ -141,6 +141,12 @@ bool Storage::resident_on(const Backend& backend) const {
 const Backend* Storage::written_on() const {
   const std::lock_guard lock(mutex_);
   return written_on_;
+}
+
+std::shared_ptr<Backend> Storage::holder() const {
+  const std::lock_guard lock(mutex_);
+  const Copy* const found = valid_copy();
+  return found ? found->backend : nullptr;
 }
 
 std::optional<Device> Storage::placed() const {

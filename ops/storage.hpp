@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd::ops {
@@ -56,6 +57,8 @@ class Storage {
   bool resident_on(const Backend& backend) const;
   /// The backend whose copy was written last; null before.
   const Backend* written_on() const;
+  /// The backend that has the contents, the CPU's before any other; null before the first write.
+  std::shared_ptr<Backend> holder() const;
 
   /// Where operations on it run unless they are told otherwise (Array::to). Nothing: anywhere.
   std::optional<Device> placed() const;
@@ -70,7 +73,8 @@ class Storage {
   };
   Copy* find(const Backend& backend);
   Copy& make(const std::shared_ptr<Backend>& backend);
-  Copy* valid_copy();
+  const Copy* valid_copy() const;
+  Copy* valid_copy() { return const_cast<Copy*>(std::as_const(*this).valid_copy()); }
   Copy& host_copy();
   void bring(Copy& to);
   void written(Copy& copy);

@@ -72,7 +72,8 @@ std::vector<bool> flexible_index(const ColumnLayout& layout) {
 }  // namespace
 
 std::optional<double> shared_number(const ir::Batch& batch, std::uint32_t column) {
-  if (batch.size() == 0) return std::nullopt;
+  // What lies elsewhere may be anything the next time.
+  if (batch.size() == 0 || batch.remote(column)) return std::nullopt;
   const double value = batch.data(0, column);
   const auto bits = std::bit_cast<std::uint64_t>(value);
   const bool same = all_blocks(batch, [&](std::size_t first) {

@@ -56,7 +56,8 @@ struct OrderedModel {
 };
 /// Once for each order that find_order() gives.
 OrderedModel reorder(const Model& model, ModelOrder& order);
-/// Copies a term's data columns again.
-void refresh_data(const ir::Batch& source, std::span<const std::uint32_t> rows, ir::Batch& ordered);
+/// Copies a term's data columns again, those that lie on the host only if `own`.
+void refresh_data(const ir::Batch& source, std::span<const std::uint32_t> rows, ir::Batch& ordered,
+                  bool own);
 
 }  // namespace topograd::runtime

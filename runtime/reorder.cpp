@@ -59,6 +59,7 @@ class Picker {
     each_source([&](std::size_t first, std::size_t count) {
       std::vector<double> numbers(count);
       for (std::uint32_t c = 0; c < columns; ++c) {
+        if (source_.remote(c)) continue;
         source_.copy_data_column(c, first, numbers);
         for (std::size_t i = 0; i < count; ++i)
           packed[(first + i) * width + c] = std::bit_cast<std::uint64_t>(numbers[i]);
@@ -96,6 +97,22 @@ class Picker {
   std::vector<ir::Batch::NewRows> blocks_;
 };
 
+/// The numbers of a column stay where they lie; its rows find them from their own places.
+bool pick_remote(const ir::Batch& source, std::uint32_t column, std::span<const std::uint32_t> rows,
+                 ir::Batch& ordered) {
+  const ir::RemoteColumn* const from = source.remote(column);
+  if (!from) return false;
+  const ir::RemoteColumn* const before = ordered.remote(column);
+  if (before && before->places_there == from->places) {
+    ordered.set_remote(column, {from->numbers, before->places, from->places});
+    return true;
+  }
+  auto places = std::make_shared<std::vector<std::uint32_t>>(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) (*places)[i] = (*from->places)[rows[i]];
+  ordered.set_remote(column, {from->numbers, std::move(places), from->places});
+  return true;
+}
+
 std::unique_ptr<ir::Batch> pick_rows(const ir::Batch& source, const TouchedBlocks& touched,
                                      std::span<const std::uint32_t> rows, const Model& model) {
   auto batch = std::make_unique<ir::Batch>(source.parameter_columns(), source.uniform_columns(),
@@ -106,6 +123,7 @@ std::unique_ptr<ir::Batch> pick_rows(const ir::Batch& source, const TouchedBlock
   for (std::uint32_t c = source.parameter_columns(); c < source.index_columns(); ++c)
     picker.pick_index(c);
   picker.pick_numbers();
+  for (std::uint32_t c = 0; c < source.data_columns(); ++c) pick_remote(source, c, rows, *batch);
   return batch;
 }
 
@@ -155,12 +173,12 @@ OrderedModel reorder(const Model& model, ModelOrder& order) {
   return out;
 }
 
-void refresh_data(const ir::Batch& source, std::span<const std::uint32_t> rows,
-                  ir::Batch& ordered) {
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    for (std::uint32_t k = 0; k < source.data_columns(); ++k) {
-      ordered.set_data(i, k, source.data(rows[i], k));
-    }
+void refresh_data(const ir::Batch& source, std::span<const std::uint32_t> rows, ir::Batch& ordered,
+                  bool own) {
+  for (std::uint32_t k = 0; k < source.data_columns(); ++k) {
+    if (pick_remote(source, k, rows, ordered) || !own) continue;
+    ordered.forget_remote(k);
+    for (std::size_t i = 0; i < rows.size(); ++i) ordered.set_data(i, k, source.data(rows[i], k));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <topograd/ops/guard_zones.hpp>
 #include <topograd/ops/storage.hpp>
 #include <topograd/ops/vulkan/kernels.hpp>
+#include <topograd/ops/vulkan/numbers.hpp>
 #include <topograd/ops/vulkan/recorder.hpp>
 #include <topograd/runtime/vulkan/host_memory.hpp>
 #include <topograd/runtime/vulkan/subgroups.hpp>
@@ -112,6 +113,10 @@ class VulkanBackend final : public Backend {
             std::uint32_t word) override {
     const std::lock_guard lock(mutex_);
     if (bytes > 0) recorder_.fill(to, offset, bytes, word);
+  }
+  std::shared_ptr<const ir::RemoteNumbers> numbers(const std::shared_ptr<Memory>& memory, Type type,
+                                                   std::uint64_t count) override {
+    return numbers_of(shared_from_this(), memory, type, count);
   }
   void wait(const std::shared_ptr<Memory>& memory) override {
     const std::lock_guard lock(mutex_);

@@ -83,13 +83,17 @@ void DeviceTerm::upload_index(Chunk& chunk) {
   chunk.index = make_buffer(context_, index, view_.shape.name + "_index");
 }
 
-void DeviceTerm::upload_data(Chunk& chunk) {
+void DeviceTerm::upload_data(Chunk& chunk, bool own) {
   const StoredColumns stored = stored_columns(view_.shape.layout);
   std::vector<double> data(forms_.stored_data() * std::size_t{chunk.count}), shared;
   for (std::size_t c = 0, at = 0; c < forms_.data.size(); ++c) {
     if (forms_.data[c].stored) {
-      batch_->copy_data_column(stored.data[c], chunk.first,
-                               std::span(data).subspan(at, chunk.count));
+      const bool there = chunk.remote.add(context_, *batch_, stored.data[c], at, chunk.count);
+      if (!there && (own || batch_->remote(stored.data[c]))) {
+        const auto column = std::span(data).subspan(at, chunk.count);
+        batch_->copy_data_column(stored.data[c], chunk.first, column);
+        if (!own) write_numbers(context_, chunk.data, column, at);
+      }
       at += chunk.count;
     } else {
       shared.push_back(forms_.data[c].value);
@@ -100,7 +104,11 @@ void DeviceTerm::upload_data(Chunk& chunk) {
     chunk.words.data = form_words(forms_.data, chunk.count);
     chunk.data = make_numbers(context_, data.size(), view_.shape.name + "_data");
   }
-  if (!data.empty()) write_numbers(context_, chunk.data, data);
+  const auto write = [&](std::uint64_t first, std::uint64_t count) {
+    write_numbers(context_, chunk.data, std::span(data).subspan(first, count), first);
+  };
+  if (own) chunk.remote.each_other(data.size(), write);
+  chunk.remote.take(context_, *batch_, chunk.data, {}, chunk.first);
 }
 
 void DeviceTerm::bind_columns(BindingTable& table, const Chunk& chunk) const {
@@ -109,14 +117,14 @@ void DeviceTerm::bind_columns(BindingTable& table, const Chunk& chunk) const {
   table.set(chunk.words);
 }
 
-bool DeviceTerm::refresh_data() {
-  const bool moved = refresh_data_forms(*batch_, view_.shape.layout, forms_);
+bool DeviceTerm::refresh_data(bool own) {
+  const bool moved = own && refresh_data_forms(*batch_, view_.shape.layout, forms_);
   for (Chunk& chunk : chunks_) {
     if (moved) chunk.data = Buffer();
-    upload_data(chunk);
+    upload_data(chunk, own);
   }
-  for (auto& set : gather_sets_) set->refresh_data(moved);
-  for (auto& set : masked_sets_) set->refresh_data(moved);
+  for (auto& set : gather_sets_) set->refresh_data(moved, own);
+  for (auto& set : masked_sets_) set->refresh_data(moved, own);
   return moved;
 }
 

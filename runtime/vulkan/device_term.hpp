@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace topograd::runtime::vulkan {
@@ -116,7 +117,16 @@ class DeviceTerm {
 
   /// Reads the data columns again. True if they moved to other buffers: lists that read them are
   /// to be recorded again.
-  bool refresh_data();
+  ///
+  ///   own  also those that lie on the host
+  bool refresh_data(bool own);
+
+  /// True if numbers that lie on the host have changed since the last call. `source` is the batch
+  /// that the term's rows were ordered from.
+  bool follow_own_data(const ir::Batch& source) {
+    const std::uint64_t now = source.own_data_version();
+    return std::exchange(own_data_version_, now) != now;
+  }
 
   /// Dispatches of residual kernels recorded so far, for the counters.
   std::uint64_t dispatches() const { return dispatches_; }
@@ -127,12 +137,13 @@ class DeviceTerm {
     std::uint32_t first = 0, count = 0;
     Buffer index, data;
     FormWords words;
+    RemoteColumns remote;
   };
 
   const BatchView& view() const { return masked_ ? masked_view_ : view_; }
   void make_chunks();
   void upload_index(Chunk& chunk);
-  void upload_data(Chunk& chunk);
+  void upload_data(Chunk& chunk, bool own = true);
   void bind_columns(BindingTable& table, const Chunk& chunk) const;
   LoadedKernel& store_kernel(Pass pass, bool predicated);
   LoadedKernel& scatter_kernel(Pass pass, bool predicated);
@@ -155,6 +166,7 @@ class DeviceTerm {
   TermKernel cost_kernel_;
   std::vector<std::unique_ptr<GatherSet>> gather_sets_, masked_sets_;
   std::uint64_t dispatches_ = 0;
+  std::uint64_t own_data_version_ = 0;
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -88,6 +88,7 @@ void VulkanEngine::build() {
   terms_.clear();
   structure_versions_.clear();
   data_versions_.clear();
+  remote_.clear();
   stored_.clear();
   jacobians_.clear();
   decisions_.clear();
@@ -98,10 +99,13 @@ void VulkanEngine::build() {
   for (const Term& term : source_.terms) {
     structure_versions_.push_back(term.batch->structure_version());
     data_versions_.push_back(term.batch->data_version());
+    remote_.push_back(term.batch->has_remote());
   }
-  for (const Term& term : model_.terms) {
+  for (std::size_t k = 0; k < model_.terms.size(); ++k) {
+    const Term& term = model_.terms[k];
     terms_.push_back(
         term.batch->size() == 0 ? nullptr : std::make_unique<DeviceTerm>(context_, term, model_));
+    if (terms_.back()) terms_.back()->follow_own_data(*source_.terms[k].batch);
   }
   stored_.resize(terms_.size());
   make_vectors();
@@ -197,7 +201,8 @@ void VulkanEngine::refresh(const Model& model) {
   for (std::size_t k = 0; !rebuild && k < model.terms.size(); ++k) {
     rebuild = model.terms[k].batch != source_.terms[k].batch ||
               model.terms[k].loss != source_.terms[k].loss ||
-              model.terms[k].batch->structure_version() != structure_versions_[k];
+              model.terms[k].batch->structure_version() != structure_versions_[k] ||
+              model.terms[k].batch->has_remote() != remote_[k];
   }
   const bool constants = model.constant != source_.constant ||
                          model.lower.empty() != source_.lower.empty() ||
@@ -211,8 +216,9 @@ void VulkanEngine::refresh(const Model& model) {
     const ir::Batch& batch = *model.terms[k].batch;
     if (batch.data_version() == data_versions_[k]) continue;
     data_versions_[k] = batch.data_version();
-    if (!order_.identity()) refresh_data(batch, order_.rows[k], *ordered_batches_[k]);
-    if (terms_[k] && terms_[k]->refresh_data()) forget_lists();
+    const bool own = terms_[k] && terms_[k]->follow_own_data(batch);
+    if (!order_.identity()) refresh_data(batch, order_.rows[k], *ordered_batches_[k], own);
+    if (terms_[k] && terms_[k]->refresh_data(own)) forget_lists();
     if (terms_[k] && !terms_[k]->shares_numbers()) {
       if (code_stage_ == CodeStage::serving) forget_lists();
       drop_code();

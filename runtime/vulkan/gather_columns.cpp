@@ -170,12 +170,12 @@ void GatherSet::upload_index(Part& part) {
   place_index(part);
 }
 
-void GatherSet::upload_data(Part& part) {
-  context_.wide() ? upload_data_as<double>(part) : upload_data_as<float>(part);
+void GatherSet::upload_data(Part& part, bool own) {
+  context_.wide() ? upload_data_as<double>(part, own) : upload_data_as<float>(part, own);
 }
 
 template <class T>
-void GatherSet::upload_data_as(Part& part) {
+void GatherSet::upload_data_as(Part& part, bool own) {
   const StoredColumns stored = stored_columns(view_.shape.layout);
   const std::vector<DataForm>& forms = view_.forms->data;
   std::vector<T> picked(view_.forms->stored_data() * std::size_t{part.entries}), shared;
@@ -184,8 +184,13 @@ void GatherSet::upload_data_as(Part& part) {
       shared.push_back(static_cast<T>(forms[c].value));
       continue;
     }
-    const std::vector<T> source = data_column<T>(*view_.batch, stored.data[c]);
-    pick<T>(source, instances(part), std::span(picked).subspan(at, part.entries));
+    const bool there = part.remote.add(context_, *view_.batch, stored.data[c], at, part.entries);
+    if (!there && (own || view_.batch->remote(stored.data[c]))) {
+      const std::vector<T> source = data_column<T>(*view_.batch, stored.data[c]);
+      const auto column = std::span(picked).subspan(at, part.entries);
+      pick<T>(source, instances(part), column);
+      if (!own) context_.device->upload<T>(part.data, column, at * sizeof(T));
+    }
     at += part.entries;
   }
   picked.insert(picked.end(), shared.begin(), shared.end());
@@ -193,7 +198,12 @@ void GatherSet::upload_data_as(Part& part) {
     part.words.data = form_words(forms, part.entries);
     part.data = make_numbers(context_, picked.size(), view_.shape.name + "_gather_data");
   }
-  if (!picked.empty()) context_.device->upload<T>(part.data, picked);
+  const auto write = [&](std::uint64_t first, std::uint64_t count) {
+    context_.device->upload<T>(part.data, std::span<const T>(picked).subspan(first, count),
+                               first * sizeof(T));
+  };
+  if (own) part.remote.each_other(picked.size(), write);
+  part.remote.take(context_, *view_.batch, part.data, instances(part));
 }
 
 void GatherSet::bind_columns(BindingTable& table, const Part& part) const {
@@ -225,10 +235,10 @@ void GatherSet::place_outputs(const std::vector<std::uint32_t>& positions) {
   }
 }
 
-void GatherSet::refresh_data(bool moved) {
+void GatherSet::refresh_data(bool moved, bool own) {
   for (Part& part : parts_) {
     if (moved) part.data = Buffer();
-    upload_data(part);
+    upload_data(part, own);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <topograd/runtime/plan.hpp>
 #include <topograd/runtime/requests.hpp>
 #include <topograd/runtime/vulkan/context.hpp>
+#include <topograd/runtime/vulkan/remote_columns.hpp>
 
 #include <algorithm>
 #include <array>
@@ -123,7 +124,9 @@ class GatherSet {
   void record_stored(CommandList& list, Pass pass, const Buffer& terms, std::uint32_t stride,
                      const Operands& operands, SumTarget target);
   /// Copies data columns again; to new buffers if their forms changed.
-  void refresh_data(bool moved);
+  ///
+  ///   own  also those that lie on the host
+  void refresh_data(bool moved, bool own);
   /// Bytes of the plan that stay on the host.
   std::uint64_t host_bytes() const {
     return plan_.instances.capacity() * sizeof(plan_.instances[0]);
@@ -137,6 +140,7 @@ class GatherSet {
     std::uint32_t first_output = 0, last_output = 0;  // of items that write to owners
     Buffer starts, owners, outputs, placed_outputs, instances, index, data;
     FormWords words;
+    RemoteColumns remote;
     std::vector<std::uint32_t> item_outputs;  // kept for owners of single scalars
   };
   struct LevelPart {
@@ -173,9 +177,9 @@ class GatherSet {
   std::span<const std::uint32_t> instances(const Part& part) const;
   std::vector<std::uint32_t> entry_indices(const Part& part) const;
   void upload_index(Part& part);
-  void upload_data(Part& part);
+  void upload_data(Part& part, bool own = true);
   template <class T>
-  void upload_data_as(Part& part);
+  void upload_data_as(Part& part, bool own);
   void bind_columns(BindingTable& table, const Part& part) const;
   /// Some items are for one invocation, or for a workgroup.
   bool has_light() const;

@@ -72,6 +72,21 @@ std::shared_ptr<Device> find_among_open(const DeviceOptions& options) {
   return nullptr;
 }
 
+/// What is open for equal options but for the name that the device was asked for by.
+std::shared_ptr<Device> find_by_another_name(DeviceOptions options, std::size_t chosen,
+                                             const Instance& instance) {
+  const std::lock_guard lock(registry().mutex);
+  for (const Registry::Entry& entry : registry().entries) {
+    const auto device = entry.device.lock();
+    if (!device || device->lost() || device->info().index != chosen ||
+        device->core()->instance.get() != &instance)
+      continue;
+    options.device = entry.options.device;
+    if (entry.options == options) return device;
+  }
+  return nullptr;
+}
+
 void keep(const DeviceOptions& options, const std::shared_ptr<Device>& device, bool fresh) {
   std::shared_ptr<Device> dropped;  // destroyed after the lock is released
   const std::lock_guard lock(registry().mutex);
@@ -110,6 +125,10 @@ std::shared_ptr<Device> open(const DeviceOptions& options) {
   auto physical = instance->physical_devices();
   auto list = describe_all(physical, full);
   const std::size_t chosen = choose_device(list, full);
+  if (auto device = find_by_another_name(full, chosen, *instance)) {
+    keep(full, device, true);
+    return device;
+  }
   std::shared_ptr<Core> core(
       new Core(instance, std::move(physical[chosen]), std::move(list[chosen]), full), retire);
   auto device = std::make_shared<Device>(std::move(core));

@@ -17,7 +17,7 @@ constexpr std::uint64_t kOwnersOfEntry = 8;
 }  // namespace
 
 bool Riders::can_ride(const GatherSet& set, const Model& model) {
-  return set.array() != kScalars && set.can_fuse() &&
+  return set.array() != kScalars && set.can_fuse() && !set.view().batch->has_remote() &&
          set.entries() * kOwnersOfEntry < model.arrays[set.array()].blocks;
 }
 

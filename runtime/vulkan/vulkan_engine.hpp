@@ -495,6 +495,7 @@ class VulkanEngine final : public Engine,
   std::uint32_t most_coarse_ = 0;  // places for partial sums of coarse unknowns
   double step_norm_ = 0;           // of the last step at its full length
   std::uint64_t kernels_ = 0;
+  std::vector<bool> remote_;  // by term: some of its columns lie elsewhere than on the host
 };
 
 }  // namespace topograd::runtime::vulkan

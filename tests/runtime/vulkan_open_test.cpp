@@ -62,6 +62,17 @@ TEST_F(VulkanTest, MissingDriversAreNamedWithTheVariable) {
   EXPECT_FALSE(devices().empty());
 }
 
+TEST_F(VulkanTest, ADeviceIsOneByWhateverName) {
+  if (!device_) return;
+  DeviceOptions options = device_->options();
+  for (const std::string& name : {std::to_string(device_->info().index), device_->info().name}) {
+    options.device = name;
+    EXPECT_EQ(runtime::vulkan::open(options)->core(), device_->core()) << name;
+  }
+  options.limits.max_allocation_size = 1 << 20;
+  EXPECT_NE(runtime::vulkan::open(options)->core(), device_->core());
+}
+
 TEST(VulkanOpen, BadOptionsAreRefused) {
   expect_error(ErrorCode::InvalidArgument,
                {"mask: unknown feature \"flaot64\", expected float64, float32_atomics,"},

@@ -1,0 +1,97 @@
+// New numbers for data arrays, and for the instances that read them.
+#include <topograd/frontend/data_arrays.hpp>
+#include <topograd/frontend/problem_state.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace topograd::detail {
+namespace {
+
+/// The places of a column's rows in an array of `size` numbers from entry `first` on; null if a
+/// row's number does not come from there.
+ir::RemoteColumn::Places places_of(const Group& group, std::uint32_t column, std::uint32_t first,
+                                   std::size_t size) {
+  const std::size_t rows = group.batch.size(), columns = group.batch.data_columns();
+  if (rows == 0 || group.sources.empty()) return nullptr;
+  auto places = std::make_shared<std::vector<std::uint32_t>>(rows);
+  for (std::size_t i = 0; i < rows; ++i) {
+    const std::uint32_t place = group.sources[i * columns + column] - first;
+    if (place >= size) return nullptr;
+    (*places)[i] = place;
+  }
+  return places;
+}
+
+}  // namespace
+
+void DataArrays::append(std::span<const double> values) {
+  numbers_.insert(numbers_.end(), values.begin(), values.end());
+}
+
+void DataArrays::forget(std::uint32_t first) {
+  std::erase_if(away_, [first](const Remote& remote) { return remote.first == first; });
+  all_here_ = away_.empty();
+}
+
+void DataArrays::set(std::uint32_t first, std::span<const double> values) {
+  std::ranges::copy(values, numbers_.begin() + first);
+  forget(first);
+}
+
+void DataArrays::set(std::uint32_t first, std::shared_ptr<const ir::RemoteNumbers> values) {
+  forget(first);
+  away_.push_back({first, std::move(values)});
+  all_here_ = false;
+}
+
+void DataArrays::bring() const {
+  const std::lock_guard lock(mutex_);
+  while (!away_.empty()) {
+    std::ranges::copy(away_.back().numbers->read(), numbers_.begin() + away_.back().first);
+    away_.pop_back();
+  }
+  all_here_.store(true, std::memory_order_release);
+}
+
+void ProblemState::set_data(std::uint32_t first, std::span<const double> values) {
+  data.set(first, values);
+  for (Group& group : groups) {
+    const std::uint32_t columns = group.batch.data_columns();
+    for (std::uint32_t c = 0; c < columns; ++c) {
+      const ir::RemoteColumn* const remote = group.batch.remote(c);
+      if (remote && group.sources[c] - first < values.size()) group.batch.forget_remote(c);
+    }
+    for (std::size_t k = 0; k < group.sources.size(); ++k) {
+      const std::uint32_t entry = group.sources[k] - first;
+      if (entry >= values.size()) continue;
+      group.batch.set_data(k / columns, static_cast<std::uint32_t>(k % columns), values[entry]);
+    }
+  }
+  ++versions.data;
+}
+
+/// Columns that have all their rows from this array go there for them; others get numbers.
+void ProblemState::set_data(std::uint32_t first, std::shared_ptr<const ir::RemoteNumbers> values) {
+  const std::size_t size = values->size();
+  for (Group& group : groups) {
+    const std::uint32_t columns = group.batch.data_columns();
+    for (std::uint32_t c = 0; c < columns; ++c) {
+      const bool reads = [&] {
+        for (std::size_t k = c; k < group.sources.size(); k += columns) {
+          if (group.sources[k] - first < size) return true;
+        }
+        return false;
+      }();
+      if (!reads) continue;
+      const ir::RemoteColumn* const before = group.batch.remote(c);
+      ir::RemoteColumn::Places places = before ? before->places : places_of(group, c, first, size);
+      if (!places) return set_data(first, std::span<const double>(values->read()));
+      group.batch.set_remote(c, {values, std::move(places)});
+    }
+  }
+  data.set(first, std::move(values));
+  ++versions.data;
+}
+
+}  // namespace topograd::detail

@@ -1,0 +1,49 @@
+// Hands numbers to a problem where they lie.
+#include <topograd/ops/problem_data.hpp>
+
+#include <topograd/ops/tensor/arrays.hpp>
+
+#include <utility>
+#include <vector>
+
+namespace topograd::ops {
+namespace {
+
+/// Where the numbers are to be taken from; null: from the host.
+std::shared_ptr<Backend> device_of(const Storage& storage) {
+  const std::optional<Device> placed = storage.placed();
+  if (placed && storage.resident_on(placed->backend())) return placed->shared_backend();
+  return storage.holder();
+}
+
+/// A copy of their own, which nobody writes.
+std::shared_ptr<const ir::RemoteNumbers> copy_there(Backend& backend, const Slice& values) {
+  const std::shared_ptr<Memory> from = values.storage->read_on(backend);
+  const std::shared_ptr<Memory> to = backend.allocate(values.bytes(), "problem_data");
+  backend.copy(from, values.byte_offset(), to, 0, values.bytes());
+  return backend.numbers(to, values.type, values.size);
+}
+
+template <class T>
+std::vector<double> on_host(const Slice& values) {
+  const T* const first = values.read<T>();
+  return {first, first + values.size};
+}
+
+}  // namespace
+
+void detail::set_problem_data(Problem& problem, const Data& data, const Slice& values) {
+  const std::shared_ptr<Backend> device = device_of(*values.storage);
+  if (device && !device->is_cpu()) {
+    problem.set(data, copy_there(*device, values));
+  } else {
+    problem.set(data, values.type == Type::f64 ? on_host<double>(values) : on_host<float>(values));
+  }
+}
+
+void set(Problem& problem, const Data& data, const Tensor& values) {
+  if (values.type() == Type::f64) return set(problem, data, array_of<double>(values));
+  set(problem, data, array_of<float>(values));
+}
+
+}  // namespace topograd::ops

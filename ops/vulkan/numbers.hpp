@@ -1,0 +1,16 @@
+// Internal: memory of a Vulkan backend as the data of problems.
+#pragma once
+
+#include <topograd/ops/backend.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace topograd::ops {
+
+/// Backend::numbers() of a Vulkan device.
+std::shared_ptr<const ir::RemoteNumbers> numbers_of(std::shared_ptr<Backend> backend,
+                                                    std::shared_ptr<Memory> memory, Type type,
+                                                    std::uint64_t count);
+
+}  // namespace topograd::ops
