@@ -145,31 +145,45 @@ Visit visit(const Graph& graph) {
   return out;
 }
 
-/// Every block goes to the nearest of seeds that are more than `radius` apart; the number of them,
-/// or most + 1, with blocks left out, if there are more than `most`.
-std::uint32_t assign(const Graph& graph, std::span<const std::uint32_t> order, std::uint32_t radius,
-                     std::uint32_t most, std::vector<std::uint32_t>& of_block) {
+/// Blocks that are more than `radius` apart, each as early in `order` as that goes; fewer than all
+/// of them, and false, if there are more than `most`.
+bool find_seeds(const Graph& graph, std::span<const std::uint32_t> order, std::uint32_t radius,
+                std::uint32_t most, std::vector<std::uint32_t>& seeds) {
   std::vector<std::uint32_t> distance(graph.blocks(), kFar), queue;
-  of_block.assign(graph.blocks(), kNoAggregate);
-  std::uint32_t count = 0;
+  seeds.clear();
   for (const std::uint32_t seed : order) {
     if (distance[seed] <= radius) continue;
-    if (count == most) return most + 1;
+    if (seeds.size() == most) return false;
+    seeds.push_back(seed);
     distance[seed] = 0;
-    of_block[seed] = count;
     queue.assign(1, seed);
     for (std::size_t head = 0; head < queue.size(); ++head) {
-      const std::uint32_t from = queue[head];
-      for (const std::uint32_t b : graph.of(from)) {
-        if (distance[b] <= distance[from] + 1 || graph.of(b).empty()) continue;
-        distance[b] = distance[from] + 1;
-        of_block[b] = count;
+      const std::uint32_t next = distance[queue[head]] + 1;
+      if (next > radius) break;
+      for (const std::uint32_t b : graph.of(queue[head])) {
+        if (distance[b] <= next || graph.of(b).empty()) continue;
+        distance[b] = next;
         queue.push_back(b);
       }
     }
-    ++count;
   }
-  return count;
+  return true;
+}
+
+/// Every block goes to the nearest seed, of several to the first.
+void assign(const Graph& graph, std::span<const std::uint32_t> seeds,
+            std::vector<std::uint32_t>& of_block) {
+  std::vector<std::uint32_t> queue(seeds.begin(), seeds.end());
+  of_block.assign(graph.blocks(), kNoAggregate);
+  for (std::uint32_t k = 0; k < seeds.size(); ++k) of_block[seeds[k]] = k;
+  // Blocks of one distance are in the queue in the order of their seeds.
+  for (std::size_t head = 0; head < queue.size(); ++head) {
+    for (const std::uint32_t b : graph.of(queue[head])) {
+      if (of_block[b] != kNoAggregate || graph.of(b).empty()) continue;
+      of_block[b] = of_block[queue[head]];
+      queue.push_back(b);
+    }
+  }
 }
 
 /// The smallest radius that gives at most `most` aggregates; 0 if each component has to have one
@@ -179,13 +193,10 @@ std::uint32_t grow(const Graph& graph, std::uint32_t most, std::vector<std::uint
   most = std::min(most, static_cast<std::uint32_t>(order.size() / kSmallestAggregate));
   of_block.assign(graph.blocks(), kNoAggregate);
   if (components == 0 || components > most) return 0;
-  std::vector<std::uint32_t> trial;
-  std::uint32_t count = 0;
+  std::vector<std::uint32_t> seeds, trial;
   const auto fits = [&](std::uint32_t radius) {
-    const std::uint32_t got = assign(graph, order, radius, most, trial);
-    if (got > most) return false;
-    count = got;
-    of_block.swap(trial);
+    if (!find_seeds(graph, order, radius, most, trial)) return false;
+    seeds.swap(trial);
     return true;
   };
   std::uint32_t low = 0, high = 1;  // low gives too many
@@ -197,7 +208,8 @@ std::uint32_t grow(const Graph& graph, std::uint32_t most, std::vector<std::uint
     const std::uint32_t middle = low + (high - low) / 2;
     (fits(middle) ? high : low) = middle;
   }
-  return count;
+  assign(graph, seeds, of_block);
+  return static_cast<std::uint32_t>(seeds.size());
 }
 
 /// Followers go with the first leading block that an instance of theirs touches.
