@@ -76,6 +76,8 @@ std::string_view name(VectorOp op) {
   switch (op) {
     case VectorOp::fill: return "fill";
     case VectorOp::copy: return "copy";
+    case VectorOp::narrow: return "narrow";
+    case VectorOp::widen: return "widen";
     case VectorOp::axpby: return "axpby";
     case VectorOp::combine: return "combine";
     case VectorOp::mask: return "mask";

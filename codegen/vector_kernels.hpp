@@ -88,6 +88,8 @@ enum class VectorOp {
   // plain; with `predicated` they return at once unless state is 0
   fill,         ///< result = scalars[a]
   copy,         ///< result = first_operand
+  narrow,       ///< the same, from elements as wide as scalars
+  widen,        ///< the same, to elements as wide as scalars
   axpby,        ///< result = scalars[a] first_operand + scalars[b] result
   combine,      ///< result = scalars[a] first_operand + scalars[b] second_operand
   mask,         ///< result = 0 where fixed

@@ -175,6 +175,19 @@ void write_simple(VectorText& out, VectorOp op) {
   }
 }
 
+void write_conversion(VectorText& out, bool widens) {
+  const Element wide = element_of(out.request().scalars);
+  if (widens) {
+    out.read({BufferRole::first_operand});
+    out.shader().use(BufferRole::result, wide, Access::write);
+  } else {
+    out.shader().use(BufferRole::first_operand, wide);
+    out.write({BufferRole::result});
+  }
+  write_elements(
+      out, widens ? "result[k] = {S}(first_operand[k]);" : "result[k] = {T}(first_operand[k]);");
+}
+
 }  // namespace
 
 bool write_plain(VectorText& out) {
@@ -184,6 +197,8 @@ bool write_plain(VectorText& out) {
     case VectorOp::fill:
     case VectorOp::copy:
     case VectorOp::mask: write_simple(out, op); return true;
+    case VectorOp::narrow:
+    case VectorOp::widen: write_conversion(out, op == VectorOp::widen); return true;
     case VectorOp::axpby: write_combination(out, true); return true;
     case VectorOp::combine: write_combination(out, false); return true;
     case VectorOp::dot: write_dot(out); return true;

@@ -73,13 +73,31 @@ class Planner {
       return;
     }
     list_entries();
-    find_centres();
-    fill_vectors();
-    fill_changes();
+    plan_.arrays_follow = aggregates_.follows;
+    fill();
     describe();
   }
 
+  /// For a plan that was made before.
+  void centre() {
+    families_ = find_families(model_, plan_.arrays_follow, plan_.functions);
+    for (const std::uint32_t scalar : plan_.scalars) {
+      const auto after =
+          std::ranges::upper_bound(model_.arrays, scalar, {}, &ParameterArray::offset);
+      const auto array = std::prev(after);
+      arrays_.push_back(static_cast<std::size_t>(array - model_.arrays.begin()));
+      coordinates_.push_back(static_cast<std::uint32_t>((scalar - array->offset) % array->width));
+    }
+    fill();
+  }
+
  private:
+  void fill() {
+    find_centres();
+    fill_vectors();
+    fill_changes();
+  }
+
   void find_colours() {
     const std::uint32_t n = plan_.aggregates;
     std::vector<std::vector<std::uint32_t>> near(n);
@@ -252,6 +270,10 @@ CoarsePlan plan_coarse_space(const Model& model, std::span<const double> x) {
   }
   Planner(model, x, plan).run();
   return plan;
+}
+
+void centre_coarse_space(const Model& model, std::span<const double> x, CoarsePlan& plan) {
+  Planner(model, x, plan).centre();
 }
 
 }  // namespace topograd::runtime

@@ -31,11 +31,12 @@ struct CoarsePlan {
   std::uint32_t functions = 0, aggregates = 0;
   std::string why;  ///< a line for the report; where aggregates is 0, why there are none
 
-  std::vector<std::uint32_t> starts;   ///< aggregates + 1: entries of each
-  std::vector<std::uint32_t> scalars;  ///< by entry, ascending in an aggregate
-  std::vector<std::uint32_t> homes;    ///< by entry: its aggregate
-  std::vector<std::uint8_t> follows;   ///< by entry: of an array that follows; all 0 if none does
-  bool answers = false;                ///< there are such entries
+  std::vector<std::uint8_t> arrays_follow;  ///< by array of the model: its scalars follow
+  std::vector<std::uint32_t> starts;        ///< aggregates + 1: entries of each
+  std::vector<std::uint32_t> scalars;       ///< by entry, ascending in an aggregate
+  std::vector<std::uint32_t> homes;         ///< by entry: its aggregate
+  std::vector<std::uint8_t> follows;  ///< by entry: of an array that follows; all 0 if none does
+  bool answers = false;               ///< there are such entries
 
   /// On entries that lead a vector is offset ± x[from].
   static constexpr std::uint32_t kNowhere = ~0u, kMinus = 1u << 31;
@@ -65,5 +66,9 @@ struct CoarsePlan {
 ///
 ///   x  (scalars)  in the model's order
 CoarsePlan plan_coarse_space(const Model& model, std::span<const double> x);
+
+/// Gives a plan with aggregates the centres that plan_coarse_space() would take from x: offsets,
+/// spread and gather. Cost: linear in entries.
+void centre_coarse_space(const Model& model, std::span<const double> x, CoarsePlan& plan);
 
 }  // namespace topograd::runtime

@@ -12,7 +12,7 @@ constexpr std::uint64_t kLeastIterations = 32;
 }  // namespace
 
 void CoarseControl::begin_solve() {
-  in_use_ = false;
+  in_use_ = centred_ = false;
   fresh_ = true;
   builds_ = 0;
   products_ = iterations_ = 0;
@@ -33,7 +33,12 @@ bool CoarseControl::due(const Model& model, const std::function<std::vector<doub
     plan_ = plan_coarse_space(model, x());
     planned_ = true;
     ++plans_;
+    ++centres_;
+  } else if (known() && !centred_) {
+    centre_coarse_space(model, x(), plan_);  // as the first solve would have had them
+    ++centres_;
   }
+  centred_ = true;
   return known() && (at_once || iterations_ >= plan_.products());
 }
 

@@ -23,7 +23,7 @@ struct PreconditionerUse {
   std::uint64_t products = 0;                          ///< with JᵀJ, for them
 };
 
-/// Decides when a coarse space is made, and plans it once for a model.
+/// Decides when a coarse space is made, and plans it once for a model, with centres of each solve.
 ///
 /// It is made again once as many iterations were taken since as it took products to make, so that
 /// at most half of all products are spent on it. Depends on counts alone.
@@ -50,8 +50,10 @@ class CoarseControl {
 
   bool in_use() const { return in_use_; }
   const CoarsePlan& plan() const { return plan_; }
-  /// Counts the plans; who keeps something made from one compares it.
+  /// Count the plans, and the centres that they were given; who keeps something made from one
+  /// compares them.
   std::uint64_t plan_version() const { return plans_; }
+  std::uint64_t centre_version() const { return centres_; }
   PreconditionerUse use() const;
 
  private:
@@ -60,9 +62,9 @@ class CoarseControl {
   Preconditioner asked_;
   CoarsePlan plan_;
   std::string failure_;
-  std::uint64_t plans_ = 0, iterations_ = 0, products_ = 0;
+  std::uint64_t plans_ = 0, centres_ = 0, iterations_ = 0, products_ = 0;
   int builds_ = 0;
-  bool planned_ = false, in_use_ = false, fresh_ = true;
+  bool planned_ = false, centred_ = false, in_use_ = false, fresh_ = true;
 };
 
 }  // namespace topograd::runtime

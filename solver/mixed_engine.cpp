@@ -16,7 +16,13 @@ MixedEngine::MixedEngine(std::unique_ptr<runtime::Engine> wide,
       constant_(model.constant),
       x_(model.scalars),
       gradient_(model.scalars),
-      delta_(model.scalars) {}
+      delta_(model.scalars),
+      joined_(join()) {}
+
+bool MixedEngine::join() {
+  auto* const wide = dynamic_cast<runtime::NarrowSolve*>(wide_.get());
+  return wide != nullptr && wide->solve_by(*narrow_);
+}
 
 runtime::EngineStats MixedEngine::stats() const {
   runtime::EngineStats sum = wide_->stats();
@@ -38,6 +44,7 @@ void MixedEngine::refresh(const runtime::Model& model) {
   upper_ = model.upper;
   constant_ = model.constant;
   narrow_->refresh(model);
+  joined_ = join();
   narrow_is_linear_ = false;
 }
 
@@ -91,6 +98,7 @@ std::vector<std::uint8_t> MixedEngine::held() const {
 }
 
 runtime::StepReport MixedEngine::try_step(const runtime::StepRequest& request) {
+  if (joined_) return wide_->try_step(request);
   follow();
   runtime::StepRequest narrow = request;
   narrow.rule.reset();  // its costs are not those that decide
@@ -104,6 +112,7 @@ runtime::StepReport MixedEngine::try_step(const runtime::StepRequest& request) {
 }
 
 void MixedEngine::set_gradient(std::span<const double> g) {
+  if (joined_) return wide_->set_gradient(g);
   follow();
   narrow_->set_gradient(g);
 }

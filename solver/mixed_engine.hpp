@@ -4,6 +4,7 @@
 #include <topograd/runtime/elimination.hpp>
 #include <topograd/runtime/first_order.hpp>
 #include <topograd/runtime/forwarding_engine.hpp>
+#include <topograd/runtime/narrow_solve.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -16,7 +17,8 @@ namespace topograd {
 /// another one's conjugate gradients in f32, on its JᵀJ and the f64 gradient, and the step is added
 /// in f64. So the solve ends where an f64 solve does, and its iterations move half the bytes.
 ///
-/// Point and gradient go to the f32 engine, and its step comes back, through the host once a step.
+/// On one device the two hand each other point, gradient and step there (runtime/narrow_solve.hpp);
+/// else they go through the host once a step.
 /// On manifolds the gradient is in the tangent coordinates of f64, those of f32 differ from them by
 /// rounding alone.
 class MixedEngine final : public runtime::ForwardingEngine,
@@ -57,6 +59,8 @@ class MixedEngine final : public runtime::ForwardingEngine,
 
  private:
   runtime::Engine& target() const override { return *wide_; }
+  /// Whether the two do without the host.
+  bool join();
   /// Brings the f32 engine to the point, if it is not there.
   void follow();
   /// The scalars on a bound that the f64 gradient holds them to: in f32 a point may seem to be on
@@ -67,7 +71,7 @@ class MixedEngine final : public runtime::ForwardingEngine,
   std::vector<double> lower_, upper_;  // of the model
   std::vector<std::uint8_t> constant_;
   std::vector<double> x_, gradient_, delta_;
-  bool narrow_is_linear_ = false;
+  bool joined_ = false, narrow_is_linear_ = false;
 };
 
 }  // namespace topograd

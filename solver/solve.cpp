@@ -154,12 +154,10 @@ struct Solver::Impl {
     if (wants_host_) summary_.unknowns = space.size();
   }
 
-  /// A device can move blocks on their manifolds, and within a box that leaves these alone. Not in
-  /// two precisions: what holds a point on its bounds is found in f64, in coordinates of x.
+  /// A device can move blocks on their manifolds, and within a box that leaves these alone.
   bool charts_suffice() const {
-    if (takes_energies(options_.method) || !model_.model.charts) return false;
-    if (why_host_ == kOnlyManifolds) return true;
-    return why_host_ == kBoundsAndManifolds && options_.precision != Precision::mixed;
+    return !takes_energies(options_.method) && model_.model.charts &&
+           (why_host_ == kOnlyManifolds || why_host_ == kBoundsAndManifolds);
   }
 
   /// Engines know bounds, and devices manifolds, where they solve for the step, which is by

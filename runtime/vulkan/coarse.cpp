@@ -16,15 +16,13 @@ constexpr std::uint32_t kPivotsOfList = 128;
 
 }  // namespace
 
-Buffer VulkanEngine::make_sums(std::span<const double> values) {
-  Buffer buffer = vectors_->make_partials(values.size());
+void VulkanEngine::write_sums(const Buffer& buffer, std::span<const double> values) {
   if (context_.scalar_precision() == Precision::f64) {
     context_.device->upload<double>(buffer, values);
   } else {
     const std::vector<float> narrow(values.begin(), values.end());
     context_.device->upload<float>(buffer, narrow);
   }
-  return buffer;
 }
 
 bool VulkanEngine::coarse_fits(const CoarsePlan& plan) const {
@@ -40,7 +38,7 @@ void VulkanEngine::make_coarse_buffers() {
   const std::uint64_t numbers = std::uint64_t{plan.functions} * plan.entries();
   coarse_.vectors = make_numbers(context_, numbers, "coarse_vectors");
   coarse_.answers = make_numbers(context_, plan.answers ? numbers : 1, "coarse_answers");
-  coarse_.offsets = make_buffer(context_, plan.offsets, "coarse_offsets");
+  coarse_.offsets = make_numbers(context_, numbers, "coarse_offsets");
   coarse_.from = make_buffer(context_, plan.from, "coarse_from");
   coarse_.scalars = make_buffer(context_, plan.scalars, "coarse_scalars");
   coarse_.homes = make_buffer(context_, plan.homes, "coarse_homes");
@@ -48,6 +46,19 @@ void VulkanEngine::make_coarse_buffers() {
   const std::vector<std::uint32_t> follows(plan.follows.begin(), plan.follows.end());
   coarse_.follows = make_buffer(context_, follows, "coarse_follows");
   coarse_.sources = make_buffer(context_, plan.sources, "coarse_sources");
+  coarse_.weights =
+      vectors_->make_partials((2ull + plan.colours) * plan.functions * plan.unknowns());
+  const std::uint64_t n = plan.unknowns();
+  for (Buffer& matrix : coarse_.matrices) matrix = vectors_->make_partials(n * n);
+  coarse_.in = vectors_->make_partials(n);
+  coarse_.out = vectors_->make_partials(n);
+  coarse_.version = coarse_.control.plan_version();
+  coarse_.forget_lists();
+}
+
+void VulkanEngine::write_coarse_centres() {
+  const CoarsePlan& plan = coarse_.control.plan();
+  write_numbers(context_, coarse_.offsets, plan.offsets);
   std::vector<double> weights = plan.spread;
   weights.insert(weights.end(), plan.gather.begin(), plan.gather.end());
   for (std::uint32_t colour = 0; colour < plan.colours; ++colour) {
@@ -59,13 +70,8 @@ void VulkanEngine::make_coarse_buffers() {
       }
     }
   }
-  coarse_.weights = make_sums(weights);
-  const std::uint64_t n = plan.unknowns();
-  for (Buffer& matrix : coarse_.matrices) matrix = vectors_->make_partials(n * n);
-  coarse_.in = vectors_->make_partials(n);
-  coarse_.out = vectors_->make_partials(n);
-  coarse_.version = coarse_.control.plan_version();
-  coarse_.forget_lists();
+  write_sums(coarse_.weights, weights);
+  coarse_.centres = coarse_.control.centre_version();
 }
 
 BindingTable VulkanEngine::coarse_table() const {
@@ -239,25 +245,24 @@ void VulkanEngine::prepare_coarse_lists() {
   });
 }
 
-std::vector<const Recorded*> VulkanEngine::precondition_coarse() {
-  std::vector<const Recorded*> lists;
+void VulkanEngine::precondition_coarse(VulkanEngine& stepping,
+                                       std::vector<const Recorded*>& lists) {
   const auto here = [&] {
     std::vector<double> x(model_.scalars);
-    read_numbers(context_, x_, x);
+    read_numbers(stepping.context_, stepping.x_, x);
     return x;
   };
   if (coarse_.control.due(model_, here)) {
     if (!coarse_fits(coarse_.control.plan())) {
-      coarse_.control.failed("a coarse space does not fit the range of a storage buffer");
-      return lists;
+      return coarse_.control.failed("a coarse space does not fit the range of a storage buffer");
     }
     if (coarse_.version != coarse_.control.plan_version()) make_coarse_buffers();
+    if (coarse_.centres != coarse_.control.centre_version()) write_coarse_centres();
     prepare_coarse_lists();
     for (const Recorded& list : coarse_.build) lists.push_back(&list);
     coarse_.control.built();
   }
   if (coarse_.control.in_use()) prepare_coarse_lists();
-  return lists;
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -224,7 +224,8 @@ SolveLists VulkanEngine::solve_lists() {
 
 /// As many iterations as the last solve needed and a few more, then the trial point: most steps
 /// take one read-back. Where the solver is still running after that, it goes on.
-int VulkanEngine::iterate(int most, bool takes, std::vector<const Recorded*> lists) {
+int VulkanEngine::iterate(int most, bool takes, VulkanEngine& stepping,
+                          std::vector<const Recorded*> lists) {
   const SolveLists solve = solve_lists();
   lists.push_back(solve.start);
   int queued = 0, before = 0;
@@ -233,16 +234,17 @@ int VulkanEngine::iterate(int most, bool takes, std::vector<const Recorded*> lis
     const auto begin = std::chrono::steady_clock::now();
     queue_iterations(*solve.iterations, want, queued, lists);
     if (solve.finish != nullptr) lists.push_back(solve.finish);
+    if (&stepping != this) lists.push_back(&stepping.narrow_.step);
     bool staged = false;
     if (takes) {
-      staged = queue_taking(lists);
+      staged = stepping.queue_taking(lists);
     } else {
-      lists.push_back(&trial_list_);
+      lists.push_back(&stepping.trial_list_);
     }
-    submit(lists);
+    stepping.submit(lists);
     lists.clear();
-    const auto values = read_scalars();
-    if (takes) read_taken(staged);
+    const auto values = stepping.read_scalars();
+    if (takes) stepping.read_taken(staged);
     const auto state = static_cast<SolverState>(values[codegen::slot(Scalar::state)]);
     const int done = static_cast<int>(values[codegen::slot(Scalar::iterations)]);
     pace_.measured(static_cast<std::size_t>(done - before) / kIterationsOfList,

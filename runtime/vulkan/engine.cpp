@@ -67,8 +67,9 @@ void VulkanEngine::forget_lists() {
   slots_.clear();
   first_order_ = nullptr;
   descent_ = nullptr;
-  for (Recorded* recorded : {&linearize_list_, &solve_start_list_, &iterations_list_, &trial_list_,
-                             &rescaled_list_, &accept_list_}) {
+  for (Recorded* recorded :
+       {&linearize_list_, &matrix_list_, &solve_start_list_, &iterations_list_, &trial_list_,
+        &rescaled_list_, &accept_list_, &narrow_.point, &narrow_.gradient, &narrow_.step}) {
     *recorded = Recorded{};
   }
   for (Recorded& recorded : accept_and_stage_lists_) recorded = {};

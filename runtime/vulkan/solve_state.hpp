@@ -16,7 +16,7 @@ namespace topograd::runtime::vulkan {
 /// The two-level preconditioner.
 struct CoarseState {
   CoarseControl control;
-  std::uint64_t version = 0;                     // of the plan that the buffers are for
+  std::uint64_t version = 0, centres = 0;        // of the plan that the buffers are for
   Buffer vectors, answers, offsets;              // by vector and entry
   Buffer from, scalars, homes, starts, follows;  // u32, see CoarsePlan
   Buffer sources;                                // u32, likewise

@@ -28,11 +28,15 @@ double times_expected(double tolerance) {
 
 void VulkanEngine::record_linearization(CommandList& list) {
   record_sum(list, Pass::gradient, operands(x_), gradient_);
-  record_blocks(list, operands(x_));
-  if (use_stored_jacobian()) record_jacobians(list);
+  record_matrix(list);
   record_cost(list, x_, Scalar::cost);
   record_tangents(list);
   record_point_norms(list);
+}
+
+void VulkanEngine::record_matrix(CommandList& list) {
+  record_blocks(list, operands(x_));
+  if (use_stored_jacobian()) record_jacobians(list);
 }
 
 void VulkanEngine::record_linearize(CommandList& list) {
@@ -121,6 +125,7 @@ void VulkanEngine::make_accept_lists() {
 }
 
 PointReport VulkanEngine::linearize() {
+  narrow_.follows = false;
   follow_mask();
   follow_numbers();
   prepare_lists();
@@ -147,32 +152,12 @@ void VulkanEngine::record_scale(CommandList& list, bool jacobi) {
 StepReport VulkanEngine::try_step(const StepRequest& request) {
   prepare_lists();
   const auto start = std::chrono::steady_clock::now();
-  if (!scale_is_set_) {
-    run_once("scale", [&](CommandList& list) { record_scale(list, request.jacobi_scaling); });
-    scale_is_set_ = true;
-  }
-  const bool takes = prepare_taking(request.rule);
-  const bool eliminates = prepare_schur_lists();
+  VulkanEngine& system = narrow_.engine != nullptr ? *narrow_.engine : *this;
   std::vector<const Recorded*> lists;
-  if (!eliminates) lists = precondition_coarse();
-  const std::pair<Scalar, double> scalars[] = {
-      {Scalar::lambda, request.lambda},
-      {Scalar::min_diagonal, request.min_diagonal},
-      {Scalar::max_diagonal, request.max_diagonal},
-      {Scalar::tolerance, request.linear_tolerance},
-      {Scalar::max_iterations, static_cast<double>(request.max_linear_iterations)},
-      // A residual that a coarse space leaves is small in r·r before the step is any good.
-      {Scalar::in_energy, !eliminates && coarse_.control.in_use() ? 1.0 : 0.0}};
-  vectors_->write(scalars);
+  if (&system != this) queue_narrow(lists);
+  const bool takes = prepare_taking(request.rule);
   StepReport report;
-  const double times = times_expected(request.linear_tolerance);
-  const auto scaled = [](double count) {
-    return std::max(static_cast<int>(std::lround(count)), 1);
-  };
-  expected_iterations_ = scaled(times * expected_iterations_);
-  report.linear_iterations = iterate(request.max_linear_iterations, takes, std::move(lists));
-  expected_iterations_ = scaled(expected_iterations_ / times);
-  if (!eliminates) coarse_.control.solved(report.linear_iterations);
+  report.linear_iterations = system.solve_system(request, takes, *this, std::move(lists));
   const auto values = vectors_->last_read();
   report.model_decrease = values[codegen::slot(Scalar::model_decrease)];
   report.step_norm = step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
@@ -182,6 +167,36 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
   report.linear_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
+}
+
+int VulkanEngine::solve_system(const StepRequest& request, bool takes, VulkanEngine& stepping,
+                               std::vector<const Recorded*> lists) {
+  if (!scale_is_set_) {
+    const bool jacobi = request.jacobi_scaling;
+    lists.push_back(&evaluation(jacobi ? "jacobi_scale" : "no_scale",
+                                [&](CommandList& list) { record_scale(list, jacobi); }));
+    scale_is_set_ = true;
+  }
+  const bool eliminates = prepare_schur_lists();
+  if (!eliminates) precondition_coarse(stepping, lists);
+  const std::pair<Scalar, double> scalars[] = {
+      {Scalar::lambda, request.lambda},
+      {Scalar::min_diagonal, request.min_diagonal},
+      {Scalar::max_diagonal, request.max_diagonal},
+      {Scalar::tolerance, request.linear_tolerance},
+      {Scalar::max_iterations, static_cast<double>(request.max_linear_iterations)},
+      // A residual that a coarse space leaves is small in r·r before the step is any good.
+      {Scalar::in_energy, !eliminates && coarse_.control.in_use() ? 1.0 : 0.0}};
+  vectors_->write(scalars);
+  const double times = times_expected(request.linear_tolerance);
+  const auto scaled = [](double count) {
+    return std::max(static_cast<int>(std::lround(count)), 1);
+  };
+  expected_iterations_ = scaled(times * expected_iterations_);
+  const int iterations = iterate(request.max_linear_iterations, takes, stepping, std::move(lists));
+  expected_iterations_ = scaled(expected_iterations_ / times);
+  if (!eliminates) coarse_.control.solved(iterations);
+  return iterations;
 }
 
 StepReport VulkanEngine::try_step(std::span<const double> delta) {

@@ -3,6 +3,7 @@
 
 #include <topograd/runtime/elimination.hpp>
 #include <topograd/runtime/first_order.hpp>
+#include <topograd/runtime/narrow_solve.hpp>
 #include <topograd/runtime/order.hpp>
 #include <topograd/runtime/step_gradient.hpp>
 #include <topograd/runtime/vulkan/block_range.hpp>
@@ -35,6 +36,7 @@ class VulkanEngine final : public Engine,
                            public FirstOrderSteps,
                            public GradientSteps,
                            public StepGradient,
+                           public NarrowSolve,
                            public Elimination {
  public:
   VulkanEngine(const Model& model, const EngineOptions& options);
@@ -89,6 +91,7 @@ class VulkanEngine final : public Engine,
   void accept() override;
   bool last_known_point(std::span<double> x) override;
   std::uint64_t steps_after_known_point() const override;
+  bool solve_by(Engine& narrow) override;
 
   FirstOrderReport begin_steps() override;
   FirstOrderReport try_rule(const FirstOrderRule& rule) override;
@@ -360,8 +363,9 @@ class VulkanEngine final : public Engine,
   }
   void record_pending_step(CommandList& list);
   SolveLists solve_lists();
-  /// Queues `lists` before it.
-  int iterate(int most, bool takes, std::vector<const Recorded*> lists);
+  /// Queues `lists` before it, and what comes of a step behind it, with `stepping`, whose point it
+  /// is: this engine, or the one that it solves for.
+  int iterate(int most, bool takes, VulkanEngine& stepping, std::vector<const Recorded*> lists);
   void queue_iterations(const Recorded& iterations, int want, int& queued,
                         std::vector<const Recorded*>& lists);
   /// These return the number of partial sums of the curvature.
@@ -375,9 +379,10 @@ class VulkanEngine final : public Engine,
   /// Iterations of one recorded list, an even number; lists are submitted until the solver's state
   /// says that it is done.
   static constexpr int kIterationsOfList = 16;
-  Buffer make_sums(std::span<const double> values);
+  void write_sums(const Buffer& buffer, std::span<const double> values);
   bool coarse_fits(const CoarsePlan& plan) const;
   void make_coarse_buffers();
+  void write_coarse_centres();
   BindingTable coarse_table() const;
   void record_coarse_product(CommandList& list, std::uint32_t first);
   void record_coarse_vectors(CommandList& list);
@@ -386,8 +391,9 @@ class VulkanEngine final : public Engine,
   /// preconditioned += P (Pᵀ A P)⁻¹ Pᵀ residual, and its part of r·z.
   void record_coarse_correction(CommandList& list, bool predicated);
   void prepare_coarse_lists();
-  /// What makes the coarse space, where it is due: to be queued before the solve.
-  std::vector<const Recorded*> precondition_coarse();
+  /// What makes the coarse space at the point of `stepping`, where it is due: to be queued before
+  /// the solve.
+  void precondition_coarse(VulkanEngine& stepping, std::vector<const Recorded*>& lists);
 
   // schur.cpp: elimination of blocks that do not meet
   std::string make_schur();
@@ -406,9 +412,28 @@ class VulkanEngine final : public Engine,
   void read_taken(bool staged);
   void report_taken(StepReport& report);
 
+  // narrow_solve.cpp: the system of this engine's steps in another one, of lower precision
+  struct NarrowSystem {
+    VulkanEngine* engine = nullptr;
+    bool follows = false;            // its matrix is that of the current point
+    Recorded point, gradient, step;  // the first two go there, the third comes back
+  };
+  void prepare_narrow();
+  /// Brings point, matrix and gradient there, where they are not.
+  void queue_narrow(std::vector<const Recorded*>& lists);
+  /// Between this engine's numbers and those of the engine that it solves for.
+  void record_converted(CommandList& list, VectorOp op, const Buffer& from, const Buffer& to);
+  void record_narrow_gradient(CommandList& list);
+  void record_narrow_step(CommandList& list);
+
   // step.cpp: damped least squares
+  /// Queues the solve behind `lists`; as iterate(). Returns the iterations.
+  int solve_system(const StepRequest& request, bool takes, VulkanEngine& stepping,
+                   std::vector<const Recorded*> lists);
   void record_linearize(CommandList& list);
   void record_linearization(CommandList& list);
+  /// Of a linearisation what products and preconditioner are made from.
+  void record_matrix(CommandList& list);
   void record_trial(CommandList& list);
   void record_rescaled(CommandList& list);
   using Scalars = std::array<double, codegen::kScalarCount>;
@@ -484,12 +509,13 @@ class VulkanEngine final : public Engine,
   StagedPoints staging_;
   TakingLists taking_;
   std::optional<PointReport> taken_;  // of the current point, where the device has moved there
-  Recorded linearize_list_, solve_start_list_, iterations_list_, trial_list_, rescaled_list_,
-      accept_list_;
+  Recorded linearize_list_, matrix_list_, solve_start_list_, iterations_list_, trial_list_,
+      rescaled_list_, accept_list_;
   std::array<Recorded, 2> accept_and_stage_lists_;
   std::unique_ptr<FirstOrder> first_order_;  // made when first asked for
   std::unique_ptr<DescentSteps> descent_;    // likewise
   CoarseState coarse_;
+  NarrowSystem narrow_;
   std::vector<std::uint8_t> eliminated_;  // by scalar, in the caller's order; empty: none
   SchurState schur_;
   std::uint32_t most_coarse_ = 0;  // places for partial sums of coarse unknowns

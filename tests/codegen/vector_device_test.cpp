@@ -85,6 +85,25 @@ TEST_F(VectorKernels, CombineElements) {
   }
 }
 
+TEST_F(VectorKernels, ConversionsRoundOnce) {
+  for (const auto& [vectors, scalars] : pairs()) {
+    for (const bool widens : {false, true}) {
+      const Precision from = widens ? vectors : scalars, to = widens ? scalars : vectors;
+      const std::vector<double> x = numbers(9, from, 1);
+      KernelRunner runner(device_);
+      runner.set(BufferRole::first_operand, from, x);
+      runner.set(BufferRole::result, to, std::vector<double>(9));
+      runner.run_vector(generate({.op = widens ? VectorOp::widen : VectorOp::narrow,
+                                  .vectors = vectors,
+                                  .scalars = scalars}),
+                        {.count = 6, .first = 2}, 1);
+      std::vector<double> want = rounded(x, to);
+      for (const std::size_t k : {0, 1, 8}) want[k] = 0;
+      EXPECT_EQ(runner.numbers(BufferRole::result, to), want);
+    }
+  }
+}
+
 TEST_F(VectorKernels, AFactorOfZeroReadsNothing) {
   KernelRunner runner(device_);
   set_scalars(runner, Precision::f32, {});

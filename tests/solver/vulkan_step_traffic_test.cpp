@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "problems/arap.hpp"
@@ -58,8 +59,14 @@ std::vector<Case> cases() {
       {"springs", solving(kSprings), one_list(pcg, blocks), 5},
       {"two levels", solving(kArap), one_list(pcg, levels), 6},
       {"Schur complement", solving(kBundle), one_list(schur, blocks), 5},
+      {"mixed", solving(kArap), one_list(pcg, blocks), 5},
+      {"mixed, two levels", solving(kArap), one_list(pcg, levels), 6},
+      {"mixed, Schur complement", solving(kBundle), one_list(schur, blocks), 5},
   };
   rows[1].options.precision = Precision::f32;
+  for (Case& row : rows) {
+    if (std::string_view(row.what).starts_with("mixed")) row.options.precision = Precision::mixed;
+  }
   return rows;
 }
 

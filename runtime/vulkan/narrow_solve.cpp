@@ -1,0 +1,87 @@
+// Steps whose linear system another engine of the device holds, in lower precision.
+#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+
+#include <utility>
+
+namespace topograd::runtime::vulkan {
+
+using codegen::BufferRole;
+
+bool VulkanEngine::solve_by(Engine& narrow) {
+  narrow_ = {};
+  auto* const other = dynamic_cast<VulkanEngine*>(&narrow);
+  if (other == nullptr || other == this) return false;
+  const bool converts = context_.wide() && !other->context_.wide() &&
+                        other->context_.scalar_precision() == Precision::f64;
+  if (!converts || context_.device->core() != other->context_.device->core() ||
+      order_.position != other->order_.position)
+    return false;
+  narrow_.engine = other;
+  return true;
+}
+
+void VulkanEngine::record_converted(CommandList& list, VectorOp op, const Buffer& from,
+                                    const Buffer& to) {
+  BindingTable table;
+  table.set(BufferRole::first_operand, from);
+  table.set(BufferRole::result, to);
+  vectors_->record(
+      list, {.op = op, .constants = {.count = static_cast<std::uint32_t>(model_.scalars)}}, table);
+}
+
+/// With what the box holds here: in f32 a point may seem to be on a bound that it is not on.
+void VulkanEngine::record_narrow_gradient(CommandList& list) {
+  VulkanEngine& narrow = *narrow_.engine;
+  narrow.record_converted(list, VectorOp::narrow, gradient_, narrow.gradient_);
+  if (shaped() && !context_.collecting) list.copy(held_, 0, narrow.held_, 0, held_.size());
+}
+
+/// All that the trial point and its report read, and how the solver stands.
+void VulkanEngine::record_narrow_step(CommandList& list) {
+  VulkanEngine& narrow = *narrow_.engine;
+  narrow.record_converted(list, VectorOp::widen, narrow.step_, step_);
+  narrow.record_converted(list, VectorOp::widen, narrow.residual_, residual_);
+  narrow.record_converted(list, VectorOp::widen, narrow.damping_, damping_);
+  for (const Scalar scalar : {Scalar::state, Scalar::iterations}) {
+    const std::uint64_t place = codegen::slot(scalar) * sizeof(double);
+    list.copy(narrow.vectors_->scalars(), place, vectors_->scalars(), place, sizeof(double));
+  }
+}
+
+void VulkanEngine::prepare_narrow() {
+  VulkanEngine& narrow = *narrow_.engine;
+  if (!narrow_.follows) {
+    narrow.follow_mask();
+    narrow.follow_numbers();
+  }
+  narrow.prepare_lists();
+  if (!narrow.matrix_list_.list) {
+    narrow.matrix_list_ = narrow.make_list("matrix", [&](CommandList& list) {
+      narrow.record_matrix(list);
+      narrow.record_tangents(list);
+    });
+  }
+  if (narrow_.point.list) return;
+  const auto point = [&](CommandList& list) {
+    narrow.record_converted(list, VectorOp::narrow, x_, narrow.x_);
+  };
+  const auto gradient = [&](CommandList& list) { record_narrow_gradient(list); };
+  const auto step = [&](CommandList& list) { record_narrow_step(list); };
+  narrow.collect([&](CommandList& list) {
+    point(list);
+    list.barrier();
+    step(list);
+  });
+  narrow.finish_kernels();
+  narrow_.point = narrow.make_list("narrow_point", point);
+  narrow_.gradient = narrow.make_list("narrow_gradient", gradient);
+  narrow_.step = narrow.make_list("narrow_step", step);
+}
+
+void VulkanEngine::queue_narrow(std::vector<const Recorded*>& lists) {
+  prepare_narrow();
+  if (std::exchange(narrow_.follows, true)) return;
+  lists.insert(lists.end(), {&narrow_.point, &narrow_.engine->matrix_list_, &narrow_.gradient});
+}
+
+}  // namespace topograd::runtime::vulkan
