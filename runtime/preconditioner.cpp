@@ -30,7 +30,9 @@ bool CoarseControl::due(const Model& model, const std::function<std::vector<doub
   const bool at_once = asked_ == Preconditioner::two_level && fresh_;
   if (!at_once && iterations_ < kLeastIterations) return false;
   if (!planned_) {
-    plan_ = plan_coarse_space(model, x());
+    // Within bounds and on manifolds there is none, and the point need not be read.
+    const bool possible = model.lower.empty() && !model.charts;
+    plan_ = plan_coarse_space(model, possible ? x() : std::vector<double>());
     planned_ = true;
     ++plans_;
     ++centres_;

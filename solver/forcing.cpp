@@ -12,13 +12,15 @@ constexpr double kGamma = 0.9;
 constexpr double kFirst = 0.1, kLoosest = 0.5;
 constexpr double kSafeguard = 0.1;  ///< above it the tolerance falls no faster than quadratically
 constexpr double kRefused = 0.1;
+constexpr double kTrusted = 1e-2;  ///< a step that is solved so exactly may be the last
 
 }  // namespace
 
 Forcing::Forcing(ForcingSequence sequence, double tightest)
     : sequence_(sequence),
       tightest_(tightest),
-      tolerance_(sequence == ForcingSequence::constant ? tightest : std::max(tightest, kFirst)) {}
+      tolerance_(sequence == ForcingSequence::constant ? tightest : std::max(tightest, kFirst)),
+      loosest_(std::max(tightest, kLoosest)) {}
 
 void Forcing::moved(double gradient_norm) {
   const double last = std::exchange(last_norm_, gradient_norm);
@@ -28,7 +30,14 @@ void Forcing::moved(double gradient_norm) {
   double next = kGamma * ratio * ratio;
   const double bound = kGamma * tolerance_ * tolerance_;
   if (bound > kSafeguard) next = std::max(next, bound);
-  tolerance_ = std::clamp(next, tightest_, std::max(tightest_, kLoosest));
+  tolerance_ = std::clamp(next, tightest_, loosest_);
+}
+
+bool Forcing::trusts_last() {
+  if (sequence_ == ForcingSequence::constant || tolerance_ <= std::max(tightest_, kTrusted))
+    return true;
+  loosest_ = std::max(tightest_, kRefused * tolerance_);
+  return false;
 }
 
 void Forcing::refused() {

@@ -12,6 +12,7 @@ namespace topograd {
 /// Comput. 17 (1996), choice 2 with γ = 0.9 and α = 2, and its safeguard.
 class Forcing {
  public:
+  ///   sequence  not automatic
   ///   tightest  the tolerance that is never passed below, in (0, 1); with `constant` always taken
   Forcing(ForcingSequence sequence, double tightest);
 
@@ -21,6 +22,9 @@ class Forcing {
   void moved(double gradient_norm);
   /// The step was refused: the next one is solved more exactly.
   void refused();
+  /// The last step gained so little that the solve could end. Whether it was solved exactly enough
+  /// to say so; if not, those to come are solved ten times more exactly than it.
+  bool trusts_last();
   /// ‖residual of the normal equations‖ / ‖gradient‖ at which to stop.
   double tolerance() const { return tolerance_; }
 
@@ -28,6 +32,7 @@ class Forcing {
   ForcingSequence sequence_;
   double tightest_;
   double tolerance_;
+  double loosest_;
   double last_norm_ = 0;
 };
 

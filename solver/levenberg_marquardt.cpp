@@ -31,11 +31,14 @@ Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Su
       inspector_(options, model, summary),
       region_(options.initial_trust_region_radius, options.max_trust_region_radius,
               options.method == Method::dogleg),
-      forcing_(options.forcing_sequence, options.linear_tolerance),
+      forcing_(ForcingSequence::constant, options.linear_tolerance),
       gain_(options.max_consecutive_nonmonotonic_steps),
       undamped_(options.method == Method::gauss_newton) {}
 
 void Minimizer::run(runtime::Engine& engine, StepSolver& solver) {
+  const ForcingSequence asked = options_.forcing_sequence;
+  forcing_ = Forcing(asked == ForcingSequence::automatic ? solver.forcing() : asked,
+                     options_.linear_tolerance);
   start(engine, solver);
   check_bounds();
   while (!control_.finished()) {
@@ -185,7 +188,7 @@ void Minimizer::refuse(const StepReport& report, IterationSummary& iteration) {
   summary_.num_nonfinite_steps += iteration.step_is_nonfinite ? 1 : 0;
   const double resolution = options_.function_tolerance * point_.cost;
   if (first_trial_ && std::abs(report.model_decrease) <= resolution &&
-      std::abs(iteration.cost_change) <= resolution) {
+      std::abs(iteration.cost_change) <= resolution && forcing_.trusts_last()) {
     control_.converge("function tolerance reached: |predicted cost change|",
                       std::abs(report.model_decrease), resolution);
   }
@@ -207,9 +210,12 @@ void Minimizer::refuse(const StepReport& report, IterationSummary& iteration) {
 void Minimizer::check_accepted(const IterationSummary& iteration, double x_norm) {
   const double cost_bound = options_.function_tolerance * point_.cost;
   const double step_bound = options_.parameter_tolerance * (x_norm + options_.parameter_tolerance);
-  if (std::fabs(iteration.cost_change) <= cost_bound) {
+  const bool costs_settle = std::fabs(iteration.cost_change) <= cost_bound;
+  if (!costs_settle && !(iteration.step_norm <= step_bound)) return;
+  if (!forcing_.trusts_last()) return;
+  if (costs_settle) {
     control_.converge("function tolerance reached: cost change", iteration.cost_change, cost_bound);
-  } else if (iteration.step_norm <= step_bound) {
+  } else {
     control_.converge("parameter tolerance reached: step norm", iteration.step_norm, step_bound);
   }
 }

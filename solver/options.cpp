@@ -52,6 +52,7 @@ constexpr std::array kPreconditioners = {
     Name<Preconditioner>{"two_level", Preconditioner::two_level},
 };
 constexpr std::array kForcingSequences = {
+    Name<ForcingSequence>{"automatic", ForcingSequence::automatic},
     Name<ForcingSequence>{"constant", ForcingSequence::constant},
     Name<ForcingSequence>{"eisenstat_walker", ForcingSequence::eisenstat_walker},
 };

@@ -54,14 +54,16 @@ std::string_view name(DoglegType type);
 DoglegType parse_dogleg_type(std::string_view text);
 
 /// How exactly linear systems are solved by conjugate gradients: always to `linear_tolerance`, or
-/// as exactly as the gradient falls (forcing.hpp), and never more exactly than that.
-enum class ForcingSequence { constant, eisenstat_walker };
+/// as exactly as the gradient falls (forcing.hpp), and never more exactly than that. `automatic`:
+/// the second where linear_solver `automatic` takes pcg for a mesh, else the first.
+enum class ForcingSequence { constant, eisenstat_walker, automatic };
 std::string_view name(ForcingSequence sequence);
 /// Throws Error{InvalidArgument}.
 ForcingSequence parse_forcing_sequence(std::string_view text);
 
-/// What solves the damped normal equations. `automatic`: pcg where kernels run on a device and for
-/// large problems, cholesky for small ones on the CPU and for a few unknowns anywhere
+/// What solves the damped normal equations. `automatic`: pcg where kernels run on a device, for
+/// large problems and for meshes, schur where there are centres that most of the unknowns meet,
+/// such as cameras, cholesky for small ones on the CPU and for a few unknowns anywhere
 /// (linear/choose.hpp). `schur`: blocks that do not meet, such as the points that cameras see, are
 /// found and eliminated first. `dense`: QR of the whole Jacobian on the host, for small problems
 /// that lack rank.
@@ -73,7 +75,8 @@ LinearSolver parse_linear_solver(std::string_view text);
 /// What conjugate gradients of the damped normal equations are preconditioned with
 /// (runtime/preconditioner.hpp): block_jacobi, or two_level, which adds smooth vectors on some
 /// hundred groups of neighbouring blocks. `automatic` begins with the first and makes the second
-/// where iterations have cost as much.
+/// where iterations have cost as much. Who names one of the other two asks for pcg, where
+/// linear_solver is automatic.
 using runtime::Preconditioner;
 std::string_view name(Preconditioner preconditioner);
 /// Throws Error{InvalidArgument} that lists the names.
@@ -171,8 +174,8 @@ struct SolverOptions {
   double linear_tolerance =
       1e-5;  ///< ‖residual of the normal equations‖ / ‖gradient‖ at which CG stops
   int max_linear_iterations = 500;  ///< of CG in one step, >= 1
-  ForcingSequence forcing_sequence = ForcingSequence::constant;
-  Preconditioner preconditioner = Preconditioner::block_jacobi;  ///< of pcg
+  ForcingSequence forcing_sequence = ForcingSequence::automatic;
+  Preconditioner preconditioner = Preconditioner::automatic;  ///< of pcg
 
   int max_lbfgs_rank = 20;        ///< steps that lbfgs remembers, >= 1
   LineSearchOptions line_search;  ///< of lbfgs and newton

@@ -17,19 +17,51 @@ std::string rounded(double number) {
   return text;
 }
 
+/// Multiplications and additions of one product with JᵀJ by a stored Jacobian.
+double product_flops(const runtime::Model& model) {
+  double entries = 0;
+  for (const runtime::Term& term : model.terms) {
+    if (term.energy) continue;
+    entries += static_cast<double>(term.batch->size()) *
+               static_cast<double>(term.topology->program.outputs.size()) *
+               static_cast<double>(term.batch->parameter_columns());
+  }
+  return 4 * entries;
+}
+
+/// Conjugate gradients for a mesh, whose blocks lie up to `reach` residuals apart.
+LinearChoice iterate_on_mesh(const Elimination& mesh, const std::string& why) {
+  return {std::make_unique<PcgStep>(ForcingSequence::eisenstat_walker),
+          why + "; a mesh, up to " + std::to_string(mesh.reach) +
+              " residuals wide: solved as exactly as the gradient falls"};
+}
+
+/// Of a factor, at a guess that takes no look at its pattern: the blocks as many steps from one end
+/// separate the rest, and a separator fills up.
+double least_flops(const Elimination& mesh) {
+  const double separator = static_cast<double>(mesh.kept) / static_cast<double>(mesh.reach);
+  return 4 * separator * separator * separator;
+}
+
 LinearChoice choose_by_factor(const runtime::Model& model, const SolverOptions& options,
                               const std::string& size) {
   Elimination elimination = find_elimination(model);
+  const bool wide = elimination.remains_wide();
   if (elimination.pays()) {
     auto by_blocks = std::make_unique<CholeskyStep>(model, std::move(elimination), options.threads);
     std::string why = size + ": " + by_blocks->elimination();
     return {std::move(by_blocks), std::move(why)};
   }
-  if (!factor_cost_is_known()) return {std::make_unique<PcgStep>(), size};
+  const double most = kProductsOfStep * product_flops(model);
+  if (wide && least_flops(elimination) > most) return iterate_on_mesh(elimination, size);
+  if (!factor_cost_is_known())
+    return wide ? iterate_on_mesh(elimination, size)
+                : LinearChoice{std::make_unique<PcgStep>(), size};
   auto factored = std::make_unique<CholeskyStep>(model);
   const double entries = factored->factor_entries(), flops = factored->factor_flops();
   const std::string cost = size + ": a factor has " + rounded(entries) + " entries and takes " +
                            rounded(flops) + " operations";
+  if (wide && flops > most) return iterate_on_mesh(elimination, cost);
   if (entries > kLargestFactor || flops > kDearestFactor)
     return {std::make_unique<PcgStep>(), cost + ", too many"};
   return {std::move(factored), cost};
@@ -42,22 +74,30 @@ std::uint64_t slots_of_residuals(const runtime::Model& model) {
   return slots;
 }
 
-/// On a device, where that pays and its engine can; `why` then or else says so.
-std::unique_ptr<SchurStep> eliminate(const runtime::Model& model, const SolverOptions& options,
-                                     runtime::Engine& engine, std::string& why) {
-  const bool asked = options.linear_solver == LinearSolver::schur;
-  // Other preconditioners are those of pcg: who names one means it.
-  const bool named = options.preconditioner != Preconditioner::block_jacobi;
-  if (!asked && (named || slots_of_residuals(model) > kMostSlotsSearched)) return nullptr;
-  Elimination elimination = find_elimination(model);
-  const bool pays = elimination.eliminated >= elimination.kept &&
-                    elimination.eliminated + elimination.kept >= kLeastEliminated;
-  if (!asked && !pays) return nullptr;
+/// On a device, where its engine can; `why` then or else says so.
+std::unique_ptr<SchurStep> eliminate(const runtime::Model& model, Elimination elimination,
+                                     const SolverOptions& options, runtime::Engine& engine,
+                                     std::string& why) {
   auto step = std::make_unique<SchurStep>(model, std::move(elimination), options.threads);
   runtime::EliminationUse use = step->begin(engine);
   why = std::move(use.note);
   if (!use.possible) step = nullptr;
   return step;
+}
+
+LinearChoice choose_on_device(const runtime::Model& model, const SolverOptions& options,
+                              std::uint64_t unknowns, runtime::Engine& engine) {
+  std::string why = "the data are on the device";
+  if (unknowns < kLeastEliminated || slots_of_residuals(model) > kMostSlotsSearched)
+    return {std::make_unique<PcgStep>(), std::move(why)};
+  Elimination elimination = find_elimination(model);
+  if (elimination.remains_wide()) return iterate_on_mesh(elimination, why);
+  if (elimination.eliminated < elimination.kept)
+    return {std::make_unique<PcgStep>(), std::move(why)};
+  std::string note;
+  if (auto step = eliminate(model, std::move(elimination), options, engine, note))
+    return {std::move(step), why + "; " + note};
+  return {std::make_unique<PcgStep>(), why + "; no elimination: " + note};
 }
 
 }  // namespace
@@ -72,9 +112,12 @@ LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptio
   const std::string size = std::to_string(unknowns) + " unknowns";
   if (unknowns == 0) return {std::make_unique<PcgStep>(), "nothing to solve"};
   if (options.linear_solver == LinearSolver::pcg) return {std::make_unique<PcgStep>(), "asked for"};
+  if (options.linear_solver == LinearSolver::automatic &&
+      options.preconditioner != Preconditioner::automatic)
+    return {std::make_unique<PcgStep>(), "its preconditioner is asked for"};
   std::string elimination;
   if (on_device && options.linear_solver == LinearSolver::schur) {
-    auto asked = eliminate(model, options, engine, elimination);
+    auto asked = eliminate(model, find_elimination(model), options, engine, elimination);
     if (asked) return {std::move(asked), "asked for; on the device, " + elimination};
     elimination = " (not on the device: " + elimination + ")";
   }
@@ -90,12 +133,7 @@ LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptio
     return {std::make_unique<CholeskyStep>(model),
             size + ": fewer than iterations are worth; the Jacobian is read back"};
   }
-  if (on_device) {
-    if (auto step = eliminate(model, options, engine, elimination))
-      return {std::move(step), "the data are on the device; " + elimination};
-    if (!elimination.empty()) elimination = "; no elimination: " + elimination;
-    return {std::make_unique<PcgStep>(), "the data are on the device" + elimination};
-  }
+  if (on_device) return choose_on_device(model, options, unknowns, engine);
   if (unknowns <= kLargestFactorised) return {std::make_unique<CholeskyStep>(model), size};
   if (unknowns > kLargestAnalysed) return {std::make_unique<PcgStep>(), size};
   return choose_by_factor(model, options, size);

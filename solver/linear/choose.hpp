@@ -22,6 +22,10 @@ inline constexpr std::uint64_t kLargestFactorised = 2000;
 /// on a stiff mesh, and still stop far from the solution.
 inline constexpr double kLargestFactor = 2.5e8;
 inline constexpr double kDearestFactor = 3e11;
+/// Of meshes, products with JᵀJ that take as many operations as the factor that is preferred to
+/// them: a step takes some twenty, at a few operations for each number read, where a factor runs in
+/// the caches.
+inline constexpr double kProductsOfStep = 60;
 /// Unknowns beyond which no factor is that small: the pattern is not even looked for.
 inline constexpr std::uint64_t kLargestAnalysed = 1'000'000;
 
@@ -36,8 +40,9 @@ inline constexpr std::uint64_t kMostSlotsSearched = 8'000'000;
 inline constexpr std::uint64_t kLeastEliminated = 1000;
 
 /// `automatic`: on a device, because nothing has to leave it, schur where at least as many unknowns
-/// are eliminated as remain, else pcg, but cholesky for the smallest problems; on the CPU cholesky
-/// up to kLargestFactorised unknowns, else pcg.
+/// are eliminated as remain and what remains is no mesh (Elimination::remains_wide), else pcg, but
+/// cholesky for the smallest problems; on the CPU cholesky up to kLargestFactorised unknowns and
+/// where factors are cheap, else pcg. A preconditioner that is asked for is pcg's.
 ///
 ///   engine   that will take the steps; a device is told what to eliminate
 ///   backend  of the engine that the session is for: "cpu" or "vulkan"

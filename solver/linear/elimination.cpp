@@ -10,6 +10,11 @@ namespace {
 
 /// What remains may be this large whatever goes, and must be smaller than a third of it else.
 constexpr std::size_t kSmallComplement = 3000;
+/// Of two kinds of blocks the rarer are fewer than the others by so much where each of them is a
+/// centre (a camera sees hundreds of points, a vertex has one rotation).
+constexpr std::size_t kCentres = 4;
+/// Steps from end to end from which on a graph is wide.
+constexpr std::size_t kWide = 12;
 
 struct Graph {
   std::vector<Elimination::Block> blocks;
@@ -29,11 +34,23 @@ std::vector<std::uint32_t> number_blocks(Graph& graph, std::span<const std::uint
 
 /// The last step of making one: edges that were added in any order, and more than once.
 void finish(Graph& graph) {
-  std::sort(graph.edges.begin(), graph.edges.end());
-  graph.edges.erase(std::unique(graph.edges.begin(), graph.edges.end()), graph.edges.end());
-  graph.starts.assign(graph.blocks.size() + 1, 0);
-  for (const auto& [from, to] : graph.edges) ++graph.starts[from + 1];
-  std::partial_sum(graph.starts.begin(), graph.starts.end(), graph.starts.begin());
+  const std::size_t blocks = graph.blocks.size();
+  std::vector<std::size_t> ends(blocks + 1, 0);  // of a block's list, once it is filled
+  for (const auto& [from, to] : graph.edges) ++ends[from + 1];
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<std::uint32_t> lists(graph.edges.size());
+  for (const auto& [from, to] : graph.edges) lists[ends[from]++] = to;
+  graph.edges.clear();
+  graph.starts.assign(1, 0);
+  auto first = lists.begin();
+  for (std::uint32_t b = 0; b < blocks; ++b) {
+    const auto end = lists.begin() + static_cast<std::ptrdiff_t>(ends[b]);
+    std::sort(first, end);
+    for (auto to = first, last = std::unique(first, end); to != last; ++to)
+      graph.edges.emplace_back(b, *to);
+    graph.starts.push_back(graph.edges.size());
+    first = end;
+  }
 }
 
 Graph block_graph(const SparseMatrix& lower, std::span<const std::uint32_t> block_of) {
@@ -103,11 +120,60 @@ Graph block_graph(const runtime::Model& model) {
 
 }  // namespace
 
+bool Elimination::remains_wide() const {
+  return reach >= kWide && kCentres * kept_blocks > blocks.size();
+}
+
 bool Elimination::pays() const {
   return eliminated > 0 && (kept <= kSmallComplement ? kept < eliminated : 3 * kept < eliminated);
 }
 
 namespace {
+
+enum class Mark : std::uint8_t { open, taken, kept };
+
+/// Searches the kept blocks breadth first, with eliminated blocks as edges between all that meet
+/// them. The last block reached, and how many steps it took.
+std::pair<std::uint32_t, std::size_t> farthest(const Graph& graph, std::span<const Mark> marks,
+                                               std::uint32_t from) {
+  std::vector<std::uint32_t> queue{from};
+  std::vector<std::uint8_t> seen(graph.blocks.size(), 0);
+  seen[from] = 1;
+  std::size_t steps = 0, level_end = 1;
+  const auto visit = [&](std::uint32_t block) {
+    if (std::exchange(seen[block], std::uint8_t{1}) == 0) queue.push_back(block);
+  };
+  for (std::size_t head = 0; head < queue.size(); ++head) {
+    if (head == level_end) {
+      ++steps;
+      level_end = queue.size();
+    }
+    const std::uint32_t block = queue[head];
+    for (std::size_t k = graph.starts[block]; k < graph.starts[block + 1]; ++k) {
+      const std::uint32_t other = graph.edges[k].second;
+      if (marks[other] != Mark::taken) {
+        visit(other);
+      } else if (std::exchange(seen[other], std::uint8_t{1}) == 0) {
+        for (std::size_t j = graph.starts[other]; j < graph.starts[other + 1]; ++j)
+          visit(graph.edges[j].second);
+      }
+    }
+  }
+  return {queue.back(), steps};
+}
+
+/// From the kept block that most blocks meet, there and back: two searches.
+std::size_t reach_of(const Graph& graph, std::span<const Mark> marks) {
+  const auto degree = [&](std::uint32_t b) { return graph.starts[b + 1] - graph.starts[b]; };
+  std::uint32_t root = kNoBlock;
+  for (std::uint32_t b = 0; b < graph.blocks.size(); ++b) {
+    if (marks[b] == Mark::taken) continue;
+    if (root == kNoBlock || degree(b) > degree(root)) root = b;
+  }
+  if (root == kNoBlock) return 0;
+  const std::uint32_t end = farthest(graph, marks, root).first;
+  return farthest(graph, marks, end).second;
+}
 
 Elimination find_elimination(const Graph& graph) {
   std::vector<std::uint32_t> order(graph.blocks.size());
@@ -115,7 +181,6 @@ Elimination find_elimination(const Graph& graph) {
   const auto degree = [&](std::uint32_t b) { return graph.starts[b + 1] - graph.starts[b]; };
   std::stable_sort(order.begin(), order.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return degree(a) < degree(b); });
-  enum class Mark : std::uint8_t { open, taken, kept };
   std::vector<Mark> marks(graph.blocks.size(), Mark::open);
   Elimination out;
   for (const std::uint32_t b : order) {
@@ -129,6 +194,8 @@ Elimination find_elimination(const Graph& graph) {
     if (taken) out.blocks.push_back(graph.blocks[b]);
     (taken ? out.eliminated : out.kept) += graph.blocks[b].width;
   }
+  out.kept_blocks = graph.blocks.size() - out.blocks.size();
+  out.reach = reach_of(graph, marks);
   return out;
 }
 

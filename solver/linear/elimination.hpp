@@ -22,9 +22,18 @@ struct Elimination {
   std::vector<Block> blocks;   ///< ascending
   std::size_t eliminated = 0;  ///< columns in them
   std::size_t kept = 0;        ///< the other columns
+  std::size_t kept_blocks = 0;
+  /// Steps from one kept block to another that lies far from it, where blocks are neighbours that
+  /// meet by themselves or in an eliminated block: at least half the diameter of the Schur
+  /// complement's graph, of the component whose block has the most neighbours.
+  std::size_t reach = 0;
 
-  /// Whether what remains is so small beside what goes that elimination is worth it.
+  /// Whether what remains is so small beside what goes that a factor of it is worth it.
   bool pays() const;
+  /// Whether what remains is as wide a mesh as all was: nearly as many blocks, far apart. An
+  /// iteration of conjugate gradients carries what it knows one step; on such graphs it takes a
+  /// multiple of `reach` iterations either way, and coarse vectors take fewer.
+  bool remains_wide() const;
 };
 
 /// Widest block that is eliminated.

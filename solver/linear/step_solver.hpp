@@ -12,6 +12,8 @@ class StepSolver {
   virtual ~StepSolver() = default;
 
   virtual LinearSolver kind() const = 0;
+  /// What ForcingSequence::automatic means for it.
+  virtual ForcingSequence forcing() const { return ForcingSequence::constant; }
   /// Another solve begins: what was taken from the first point is forgotten.
   virtual void begin_solve() {}
   /// To be called once after each Engine::linearize(), which reported `point`, before try_step.
@@ -30,15 +32,21 @@ class StepSolver {
   }
 };
 
-/// Conjugate gradients with block-Jacobi, where the data are.
+/// Conjugate gradients where the data are.
 class PcgStep final : public StepSolver {
  public:
+  explicit PcgStep(ForcingSequence forcing = ForcingSequence::constant) : forcing_(forcing) {}
+
   LinearSolver kind() const override { return LinearSolver::pcg; }
+  ForcingSequence forcing() const override { return forcing_; }
   void linearized(runtime::Engine&, const runtime::PointReport&) override {}
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override {
     return engine.try_step(request);
   }
+
+ private:
+  ForcingSequence forcing_;
 };
 
 }  // namespace topograd

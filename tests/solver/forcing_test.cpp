@@ -35,6 +35,27 @@ TEST(Forcing, FollowsTheGradient) {
   EXPECT_EQ(forcing.tolerance(), 0.5);
 }
 
+TEST(Forcing, LooseStepsAreNotTheLast) {
+  Forcing constant(ForcingSequence::constant, kTightest);
+  EXPECT_TRUE(constant.trusts_last());
+  Forcing forcing(ForcingSequence::eisenstat_walker, kTightest);
+  forcing.moved(1);
+  forcing.moved(1);
+  EXPECT_EQ(forcing.tolerance(), 0.5);
+  EXPECT_FALSE(forcing.trusts_last());
+  forcing.moved(1);  // still as it was, yet solved ten times more exactly
+  EXPECT_DOUBLE_EQ(forcing.tolerance(), 0.05);
+  EXPECT_FALSE(forcing.trusts_last());
+  forcing.moved(1);
+  EXPECT_DOUBLE_EQ(forcing.tolerance(), 0.005);
+  EXPECT_TRUE(forcing.trusts_last());
+  forcing.moved(1);
+  EXPECT_DOUBLE_EQ(forcing.tolerance(), 0.005);
+  // Where nothing tighter is allowed, that is enough.
+  Forcing loose(ForcingSequence::eisenstat_walker, 0.3);
+  EXPECT_TRUE(loose.trusts_last());
+}
+
 TEST(Forcing, RefusedStepsAreSolvedMoreExactly) {
   Forcing forcing(ForcingSequence::eisenstat_walker, kTightest);
   forcing.refused();

@@ -142,6 +142,37 @@ TEST(Elimination, OfAModelIsThatOfItsMatrix) {
   expect_same_elimination(held);
 }
 
+TEST(Elimination, TellsMeshesFromCentres) {
+  // Of a chain of 41 every other one goes, both ends too, and the 20 that stay are a chain.
+  std::vector<double> x(41, 1.0);
+  Problem chain;
+  const Parameters p = chain.add_parameters(x, 1);
+  for (std::size_t k = 0; k + 1 < x.size(); ++k) chain.add_residual(p(k, 0) * p(k + 1, 0) - 2.0);
+  const Elimination line = find_elimination(make_model("test", chain).model);
+  EXPECT_EQ(line.blocks.size(), 21u);
+  EXPECT_EQ(line.kept_blocks, 20u);
+  EXPECT_EQ(line.reach, 19u);
+  EXPECT_TRUE(line.remains_wide());
+  // Cameras all see one another's points.
+  const auto bundle = problems::bundle({.cameras = 5, .points = 40, .observations = 160});
+  const Elimination points = find_elimination(make_model("test", bundle->problem).model);
+  EXPECT_EQ(points.kept_blocks, 5u);
+  EXPECT_LE(points.reach, 2u);
+  EXPECT_FALSE(points.remains_wide());
+  // Cameras in a row, of which each pair of neighbours sees ten points: far apart, and few.
+  constexpr std::size_t kCameras = 30, kPoints = 10 * (kCameras - 1);
+  std::vector<double> cameras(kCameras, 1.0), seen(kPoints, 1.0);
+  Problem row;
+  const Parameters c = row.add_parameters(cameras, 1), q = row.add_parameters(seen, 1);
+  for (std::size_t k = 0; k < kPoints; ++k) {
+    for (const std::size_t by : {k / 10, k / 10 + 1}) row.add_residual(c(by, 0) * q(k, 0) - 2.0);
+  }
+  const Elimination street = find_elimination(make_model("test", row).model);
+  EXPECT_EQ(street.blocks.size(), kPoints);
+  EXPECT_EQ(street.reach, kCameras - 1);
+  EXPECT_FALSE(street.remains_wide());
+}
+
 TEST(NormalEquations, PatternHasEveryPairOnce) {
   const auto springs = problems::springs(30);
   const ProblemModel model = make_model("test", springs->problem);

@@ -56,7 +56,8 @@ TEST_F(VulkanBox, AStepTakesTheTrafficOfOneWithoutBounds) {
                         .linear_solver = LinearSolver::pcg,
                         .max_iterations = 5,
                         .initial_trust_region_radius = 1,
-                        .rescale_steps = false};
+                        .rescale_steps = false,
+                        .preconditioner = Preconditioner::block_jacobi};
   const auto free = springs(false), bounded = springs(true);
   const Summary expected = solve(free->problem, options);
   const Summary actual = solve(bounded->problem, options);

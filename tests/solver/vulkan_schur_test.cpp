@@ -82,6 +82,38 @@ TEST_F(VulkanSchur, NoiseFreeBundleIsFoundByTheChooser) {
   EXPECT_LE(problems::bundle_errors(*bundle).point_max, 1e-6);
 }
 
+/// A band of 3 × 60 vertices, which is pinned at its ends.
+problems::TriangleMesh band() {
+  problems::TriangleMesh mesh;
+  constexpr std::uint32_t kLength = 60;
+  for (std::uint32_t k = 0; k < 3 * kLength; ++k)
+    mesh.positions.insert(mesh.positions.end(),
+                          {0.9 * (k % 3), 1.0 * (k / 3), 0.2 * std::sin(0.3 * (k / 3))});
+  for (std::uint32_t k = 0; k + 3 < 3 * kLength; ++k) {
+    if (k % 3 == 2) continue;
+    mesh.triangles.push_back({k, k + 1, k + 4});
+    mesh.triangles.push_back({k, k + 4, k + 3});
+  }
+  return mesh;
+}
+
+/// Rotations could be eliminated, and what remains is a mesh: each iteration on it would cost less,
+/// but there would be several times as many as coarse vectors need, their making counted.
+TEST_F(VulkanSchur, MeshesAreNotForIt) {
+  TG_NEEDS(float64);
+  SolverOptions options = {.backend = Backend::vulkan, .max_iterations = 20};
+  const auto mesh = problems::arap(band()), same = problems::arap(band());
+  const Summary chosen = solve(mesh->problem, options);
+  EXPECT_EQ(chosen.linear_solver, LinearSolver::pcg) << chosen.linear_solver_note;
+  EXPECT_NE(chosen.linear_solver_note.find("a mesh, up to"), std::string::npos)
+      << chosen.linear_solver_note;
+  options.linear_solver = LinearSolver::schur;
+  const Summary eliminated = solve(same->problem, options);
+  EXPECT_EQ(eliminated.linear_solver, LinearSolver::schur) << eliminated.linear_solver_note;
+  EXPECT_LE(4 * chosen.num_linear_iterations, eliminated.num_linear_iterations);
+  EXPECT_LE(chosen.final_cost, (1 + 1e-3) * eliminated.final_cost);
+}
+
 /// Points and cameras of a line in one array of blocks of two, every other one of a kind, under
 /// residuals with a loss.
 struct Interleaved {

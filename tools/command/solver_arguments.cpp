@@ -40,8 +40,9 @@ void add_place_options(Command app, SolverArguments& a) {
 void add_solve_options(Command app, SolverArguments& a) {
   app.option("--max-iterations", &a.max_iterations, "accepted and rejected steps (100)");
   app.option("--max-linear-iterations", &a.max_linear_iterations, "of CG in one step");
-  app.option("--forcing", &a.forcing,
-             "how exactly CG solves: constant, eisenstat_walker (as the gradient falls)");
+  app.option(
+      "--forcing", &a.forcing,
+      "how exactly CG solves: automatic, constant, eisenstat_walker (as the gradient falls)");
   app.option("--tolerance", &a.tolerance, "function, gradient and parameter tolerance at once");
   app.option("--time-limit", &a.time_limit, "seconds");
   app.option("--domain", &a.domain, "mathematical, guarded or strict");
