@@ -21,12 +21,12 @@ using runtime::Columns;
 using runtime::Pass;
 using runtime::Rows;
 
-constexpr std::array kPasses = {Pass::residual, Pass::cost, Pass::gradient, Pass::jacobian,
-                                Pass::hessian};
+constexpr std::array kValuedPasses = {Pass::residual, Pass::cost, Pass::gradient, Pass::jacobian,
+                                      Pass::hessian};
 
-Pass parse_pass(const std::string& text) {
+Pass parse_valued_pass(const std::string& text) {
   std::string names;
-  for (const Pass pass : kPasses) {
+  for (const Pass pass : kValuedPasses) {
     if (text == name(pass)) return pass;
     names += (names.empty() ? "" : ", ") + std::string(name(pass));
   }
@@ -145,7 +145,7 @@ NodeValues tables(const ir::Program& program, const Rows& row,
 
 NodeValues node_values(const Problem& problem, const NodeValuesOptions& options,
                        std::span<const check::Place> places) {
-  const Pass pass = parse_pass(options.kernel);
+  const Pass pass = parse_valued_pass(options.kernel);
   const ProblemModel model = make_model("dump", problem);
   std::vector<double> x(model.model.scalars);
   problem.read_x(x);
@@ -170,7 +170,7 @@ NodeValues node_values(const Problem& problem, const NodeValuesOptions& options,
 
 NodeValues node_values(const ir::Program& residual, std::span<const double> at,
                        const NodeValuesOptions& options, std::span<const check::Place> places) {
-  const Pass pass = parse_pass(options.kernel);
+  const Pass pass = parse_valued_pass(options.kernel);
   const std::size_t p = residual.leaves.parameters, d = residual.leaves.data,
                     u = residual.leaves.uniforms;
   if (at.size() != p + d + u) {

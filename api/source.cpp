@@ -24,14 +24,14 @@ namespace {
 using codegen::KernelRequest;
 using runtime::Pass;
 
-constexpr std::array kPasses = {Pass::residual, Pass::cost,   Pass::gradient, Pass::jacobian,
-                                Pass::jtjp,     Pass::blocks, Pass::jvp,      Pass::vjp,
-                                Pass::hvp,      Pass::hessian};
+constexpr std::array kDumpedPasses = {Pass::residual, Pass::cost,   Pass::gradient, Pass::jacobian,
+                                      Pass::jtjp,     Pass::blocks, Pass::jvp,      Pass::vjp,
+                                      Pass::hvp,      Pass::hessian};
 constexpr std::array kFormats = {"ir", "dot", "glsl", "spirv", "hlsl", "msl", "essl", "c"};
 
-Pass parse_pass(const std::string& text) {
+Pass parse_dumped_pass(const std::string& text) {
   std::string names;
-  for (Pass pass : kPasses) {
+  for (Pass pass : kDumpedPasses) {
     if (text == name(pass)) return pass;
     names += (names.empty() ? "" : ", ") + std::string(name(pass));
   }
@@ -152,7 +152,7 @@ std::string list_line(const runtime::Term& term, std::span<const runtime::Parame
 }  // namespace
 
 std::string source(const Problem& problem, const SourceOptions& options) {
-  const Pass pass = parse_pass(options.kernel);
+  const Pass pass = parse_dumped_pass(options.kernel);
   check_format(options);
   const runtime::Model model = make_model("dump", problem).model;
   std::vector<KernelRequest> requests;
@@ -172,7 +172,7 @@ std::string source(const Problem& problem, const SourceOptions& options) {
 }
 
 std::vector<NamedSource> sources(const Problem& problem, const SourceOptions& options) {
-  const Pass pass = parse_pass(options.kernel);
+  const Pass pass = parse_dumped_pass(options.kernel);
   check_format(options);
   if (options.format == "c")
     throw Error(ErrorCode::InvalidArgument, "sources: expected a format of kernels, got \"c\"");
@@ -192,7 +192,7 @@ std::vector<NamedSource> sources(const Problem& problem, const SourceOptions& op
 
 std::string source(const ir::Program& residual, const ExpressionNames& names,
                    const SourceOptions& options) {
-  const Pass pass = parse_pass(options.kernel);
+  const Pass pass = parse_dumped_pass(options.kernel);
   check_format(options);
   if (residual.leaves.parameters == 0)
     throw Error(ErrorCode::NoParameters, "dump: expected at least one parameter, got none");

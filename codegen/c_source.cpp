@@ -101,9 +101,9 @@ char pointer(Op op) {
 }
 
 /// The body of one function.
-class Writer {
+class CWriter {
  public:
-  explicit Writer(const ir::Program& program)
+  explicit CWriter(const ir::Program& program)
       : program_(program), names_(program.nodes.size()), live_(program.nodes.size(), false) {
     for (const Id output : program.outputs) live_[output] = true;
     for (std::size_t id = live_.size(); id-- > 0;) {
@@ -184,7 +184,7 @@ std::string head(const CFunction& function, const std::set<Op>& used) {
   return text;
 }
 
-std::string comment(std::string text) {
+std::string block_comment(std::string text) {
   for (std::size_t at; (at = text.find("*/")) != std::string::npos;) text.replace(at, 2, "* ");
   std::ranges::replace(text, '\n', ' ');
   return text;
@@ -201,8 +201,9 @@ std::string c_source(std::span<const CFunction> functions) {
           ErrorCode::InvalidArgument,
           "c_source: expected an identifier as the function's name, got \"" + f.name + "\"");
     }
-    const CFunction expanded = {f.name, comment(f.title), ir::remove_dead(ir::expand(f.program))};
-    Writer writer(expanded.program);
+    const CFunction expanded = {f.name, block_comment(f.title),
+                                ir::remove_dead(ir::expand(f.program))};
+    CWriter writer(expanded.program);
     writer.write();
     used.insert(writer.used().begin(), writer.used().end());
     bodies += "\n" + head(expanded, writer.used()) + writer.body() + "}\n";

@@ -12,7 +12,7 @@
 namespace topograd::codegen {
 namespace {
 
-constexpr std::array<PushMember, 7> kPushMembers = {{
+constexpr std::array<PushMember, 7> kProjectionMembers = {{
     {"count", "end of the matrices of this dispatch"},
     {"first", "matrix of invocation 0"},
     {"stride", "matrices in the buffers"},
@@ -21,9 +21,9 @@ constexpr std::array<PushMember, 7> kPushMembers = {{
     {"row_first", "rows of this dispatch"},
     {"row_end", "end of them"},
 }};
-static_assert(sizeof(ProjectionConstants) == 4 * kPushMembers.size());
+static_assert(sizeof(ProjectionConstants) == 4 * kProjectionMembers.size());
 
-constexpr std::string_view kFunctions = R"(
+constexpr std::string_view kRotationFunctions = R"(
 // Place of entry (i, j) in the packed triangle of matrix m.
 uint packed_place(uint m, uint i, uint j) {
   uint row = min(i, j);
@@ -150,7 +150,7 @@ KernelSource generate(const ProjectionRequest& request) {
   for (const BufferRole role : {BufferRole::blocks, BufferRole::rotated, BufferRole::eigenvectors})
     shader.use(role, element_of(request.precision), Access::read_write);
   const std::string type(scalar_type(request.precision));
-  shader.declare("rotate", substitute(kFunctions.substr(1), {{"T", type}}));
+  shader.declare("rotate", substitute(kRotationFunctions.substr(1), {{"T", type}}));
   write_invocation_index("m", shader);
   shader.body().lines(substitute(kBody.substr(1),
                                  {{"T", type},
@@ -165,7 +165,7 @@ KernelSource generate(const ProjectionRequest& request) {
                   text("form        one matrix an invocation, ", name(request.precision), ", ",
                        request.workgroup_size, " invocations a workgroup")},
        .workgroup_size = request.workgroup_size,
-       .push_constants = kPushMembers});
+       .push_constants = kProjectionMembers});
   out.float_controls_f32 = request.float_controls_f32;
   out.float_controls_f64 = request.float_controls_f64;
   out.hash.add((request.float_controls_f32 ? 1u : 0u) | (request.float_controls_f64 ? 2u : 0u));

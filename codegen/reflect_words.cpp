@@ -20,9 +20,9 @@ using Id = std::uint32_t;
 }
 
 /// What a module says of its types, variables and their decorations.
-class Words {
+class LayoutReader {
  public:
-  explicit Words(std::span<const std::uint32_t> module) {
+  explicit LayoutReader(std::span<const std::uint32_t> module) {
     if (!looks_like_spirv(module)) refuse("a SPIR-V module");
     const std::size_t end = for_each_instruction(
         module, [&](const SpirvInstruction& op, std::size_t) { read(op.opcode, op.words); });
@@ -161,6 +161,8 @@ bool has_cooperative_matrices(std::span<const std::uint32_t> module) {
   return found;
 }
 
-ModuleLayout reflect_words(std::span<const std::uint32_t> module) { return Words(module).layout(); }
+ModuleLayout reflect_words(std::span<const std::uint32_t> module) {
+  return LayoutReader(module).layout();
+}
 
 }  // namespace topograd::codegen

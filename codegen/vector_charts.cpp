@@ -11,7 +11,7 @@ std::string entry(std::string_view row, std::string_view column) {
   return substitute(kEntry, {{"row", std::string(row)}, {"column", std::string(column)}});
 }
 
-void open_blocks(VectorText& out) {
+void open_chart_blocks(VectorText& out) {
   out.read({BufferRole::second_operand});
   out.read_u32(BufferRole::outputs);
   out.open_grid("b");
@@ -19,7 +19,7 @@ void open_blocks(VectorText& out) {
 }
 
 // v_i = Σ_j P_ij d_j, and d_j = Σ_i P_ij v_i.
-void write_product(VectorText& out, bool transposed) {
+void write_chart_product(VectorText& out, bool transposed) {
   const std::string_view from = transposed ? "result" : "first_operand";
   out.lines(substitute(
       R"(
@@ -34,18 +34,18 @@ for (uint i = 0u; i < {W}; ++i) {
       {{"from", std::string(from)}, {"entry", transposed ? entry("j", "i") : entry("i", "j")}}));
 }
 
-void write_expand(VectorText& out) {
+void write_chart_expand(VectorText& out) {
   out.read({BufferRole::first_operand});
   out.write({BufferRole::result});
-  open_blocks(out);
-  write_product(out, false);
+  open_chart_blocks(out);
+  write_chart_product(out, false);
   out.close();
 }
 
 void write_contract(VectorText& out) {
   out.update({BufferRole::result});
-  open_blocks(out);
-  write_product(out, true);
+  open_chart_blocks(out);
+  write_chart_product(out, true);
   out.close();
 }
 
@@ -110,7 +110,7 @@ for (uint j = 0u; j < {W}; ++j) {
 
 bool write_charts(VectorText& out) {
   switch (out.request().op) {
-    case VectorOp::expand: write_expand(out); return true;
+    case VectorOp::expand: write_chart_expand(out); return true;
     case VectorOp::contract: write_contract(out); return true;
     case VectorOp::contract_packed: write_contract_packed(out); return true;
     case VectorOp::scatter_rows: write_scatter_rows(out); return true;

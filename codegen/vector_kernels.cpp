@@ -9,7 +9,7 @@
 namespace topograd::codegen {
 namespace {
 
-constexpr std::array<PushMember, 12> kPushMembers = {{
+constexpr std::array<PushMember, 12> kVectorMembers = {{
     {"count", "elements, blocks or partials"},
     {"first", "position of element 0 in vectors"},
     {"out_first", "position of the first partial"},
@@ -32,7 +32,7 @@ bool reads_partials(VectorOp op) {
 bool shares_rows(VectorOp op) {
   return op == VectorOp::schur_gradient || op == VectorOp::schur_product;
 }
-static_assert(sizeof(VectorConstants) == 4 * kPushMembers.size());
+static_assert(sizeof(VectorConstants) == 4 * kVectorMembers.size());
 
 [[noreturn]] void refuse(const VectorKernelRequest& request, const std::string& what) {
   throw Error(ErrorCode::InvalidArgument,
@@ -200,8 +200,8 @@ KernelSource generate(const VectorKernelRequest& request) {
                        codegen::name(request.scalars), ", blocks of ", request.width)},
        .workgroup_size = request.workgroup_size,
        .push_constants =
-           std::span(kPushMembers)
-               .first(reads_partials(request.op) ? kPushMembers.size() : kPlainMembers)});
+           std::span(kVectorMembers)
+               .first(reads_partials(request.op) ? kVectorMembers.size() : kPlainMembers)});
   out.float_controls_f32 = request.float_controls_f32;
   out.float_controls_f64 = request.float_controls_f64;
   out.hash.add((request.float_controls_f32 ? 1u : 0u) | (request.float_controls_f64 ? 2u : 0u));

@@ -232,7 +232,7 @@ if (row < count && lane == 0u) {
 
 // An iteration's direction and its product with S in one: next_direction = preconditioned + β
 // direction, which every row reads as it makes it.
-void write_product(VectorText& out) {
+void write_schur_product(VectorText& out) {
   out.read({BufferRole::first_operand, BufferRole::preconditioned, BufferRole::direction});
   out.write({BufferRole::next_direction, BufferRole::product});
   out.read_u32(BufferRole::outputs);
@@ -320,7 +320,7 @@ bool write_schur(VectorText& out) {
     case VectorOp::schur_pieces: write_pieces(out); return true;
     case VectorOp::schur_blocks: write_blocks(out); return true;
     case VectorOp::schur_gradient: write_gradient(out); return true;
-    case VectorOp::schur_product: write_product(out); return true;
+    case VectorOp::schur_product: write_schur_product(out); return true;
     case VectorOp::schur_back: write_back(out); return true;
     case VectorOp::schur_scatter: write_scatter(out); return true;
     default: return false;

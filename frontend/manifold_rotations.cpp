@@ -9,9 +9,9 @@
 namespace topograd {
 namespace {
 
-using Quaternion4 = std::array<double, 4>;  // w, x, y, z
+using Doubles4 = std::array<double, 4>;  // w, x, y, z
 
-Quaternion4 multiply(const Quaternion4& p, const Quaternion4& q) {
+Doubles4 multiply_doubles(const Doubles4& p, const Doubles4& q) {
   return {p[0] * q[0] - p[1] * q[1] - p[2] * q[2] - p[3] * q[3],
           p[0] * q[1] + p[1] * q[0] + p[2] * q[3] - p[3] * q[2],
           p[0] * q[2] - p[1] * q[3] + p[2] * q[0] + p[3] * q[1],
@@ -21,14 +21,14 @@ Quaternion4 multiply(const Quaternion4& p, const Quaternion4& q) {
 double norm3(const double* v) { return std::hypot(v[0], v[1], v[2]); }
 
 /// cos ‖δ‖, sin ‖δ‖ δ / ‖δ‖.
-Quaternion4 exponential(const double* delta) {
+Doubles4 exponential_doubles(const double* delta) {
   const double angle = norm3(delta);
   const double s = angle == 0 ? 1 : std::sin(angle) / angle;
   return {std::cos(angle), s * delta[0], s * delta[1], s * delta[2]};
 }
 
 /// δ of exponential(), ‖δ‖ <= π.
-void logarithm(const Quaternion4& q, double* delta) {
+void logarithm(const Doubles4& q, double* delta) {
   const double sine = norm3(&q[1]);
   const double s = sine == 0 ? 0 : std::atan2(sine, q[0]) / sine;
   for (int k = 0; k < 3; ++k) delta[k] = s * q[static_cast<std::size_t>(k + 1)];
@@ -49,7 +49,7 @@ class Quaternions final : public ExpressedManifold {
   }
   std::string key() const override { return name_; }
   bool plus(const double* x, const double* delta, double* out) const override {
-    const Quaternion4 q = multiply(exponential(delta), read(x));
+    const Doubles4 q = multiply_doubles(exponential_doubles(delta), read(x));
     for (std::size_t k = 0; k < 4; ++k) out[place_[k]] = q[k];
     return true;
   }
@@ -60,9 +60,9 @@ class Quaternions final : public ExpressedManifold {
     return true;
   }
   bool minus(const double* y, const double* x, double* delta) const override {
-    Quaternion4 inverse = read(x);
+    Doubles4 inverse = read(x);
     for (std::size_t k = 1; k < 4; ++k) inverse[k] = -inverse[k];
-    logarithm(multiply(read(y), inverse), delta);
+    logarithm(multiply_doubles(read(y), inverse), delta);
     return true;
   }
   bool minus_jacobian(const double* x, double* jacobian) const override {
@@ -73,11 +73,11 @@ class Quaternions final : public ExpressedManifold {
   }
 
  private:
-  Quaternion4 read(const double* x) const {
+  Doubles4 read(const double* x) const {
     return {x[place_[0]], x[place_[1]], x[place_[2]], x[place_[3]]};
   }
   // d(exp(δ) q)/dδ at 0: the products of i, j, k with q as columns.
-  static std::array<std::array<double, 3>, 4> tangents(const Quaternion4& q) {
+  static std::array<std::array<double, 3>, 4> tangents(const Doubles4& q) {
     return {{{-q[1], -q[2], -q[3]}, {q[0], q[3], -q[2]}, {-q[3], q[0], q[1]}, {q[2], -q[1], q[0]}}};
   }
 
@@ -97,7 +97,7 @@ class AxisAngle final : public ExpressedManifold {
   }
   std::string key() const override { return name(); }
   bool plus(const double* x, const double* delta, double* out) const override {
-    const Quaternion4 q = multiply(rotation(delta), rotation(x));
+    const Doubles4 q = multiply_doubles(rotation(delta), rotation(x));
     const double sign = q[0] < 0 ? -1 : 1;  // the shorter way round
     logarithm({sign * q[0], sign * q[1], sign * q[2], sign * q[3]}, out);
     for (int k = 0; k < 3; ++k) out[k] *= 2;
@@ -112,9 +112,9 @@ class AxisAngle final : public ExpressedManifold {
     return true;
   }
   bool minus(const double* y, const double* x, double* delta) const override {
-    Quaternion4 inverse = rotation(x);
+    Doubles4 inverse = rotation(x);
     for (std::size_t k = 1; k < 4; ++k) inverse[k] = -inverse[k];
-    const Quaternion4 q = multiply(rotation(y), inverse);
+    const Doubles4 q = multiply_doubles(rotation(y), inverse);
     const double sign = q[0] < 0 ? -1 : 1;
     logarithm({sign * q[0], sign * q[1], sign * q[2], sign * q[3]}, delta);
     for (int k = 0; k < 3; ++k) delta[k] *= 2;
@@ -133,9 +133,9 @@ class AxisAngle final : public ExpressedManifold {
   }
 
  private:
-  static Quaternion4 rotation(const double* x) {
+  static Doubles4 rotation(const double* x) {
     const double half[3] = {x[0] / 2, x[1] / 2, x[2] / 2};
-    return exponential(half);
+    return exponential_doubles(half);
   }
   // I + a X + b X², X = [x]×, X² = x xᵀ − θ² I.
   static void fill(const double* x, double a, double b, double t, double* jacobian) {

@@ -21,6 +21,12 @@ Value symbolic_leaf(MapTrace& map, ir::Op op, std::uint32_t problem, std::uint32
 
 }  // namespace
 
+void check_owner(const char* call, const char* what, std::uint32_t owner, std::uint32_t problem) {
+  if (owner != problem)
+    throw Error(ErrorCode::WrongProblem,
+                std::string(call) + ": the " + what + " is not part of this problem");
+}
+
 void bad_block(const char* call, std::size_t block, std::size_t size) {
   fail(ErrorCode::InvalidArgument, call,
        "block " + std::to_string(block) + " is out of range (the array has " +

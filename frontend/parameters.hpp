@@ -18,6 +18,9 @@ struct ProblemState;
 struct MapTrace;
 
 [[noreturn]] void bad_block(const char* call, std::size_t block, std::size_t size);
+/// Throws Error{WrongProblem} where what a call was given is not part of the problem it is called
+/// on.
+void check_owner(const char* call, const char* what, std::uint32_t owner, std::uint32_t problem);
 [[noreturn]] void bad_coordinate(const char* call, int coordinate, int width);
 [[noreturn]] void bad_width(const char* call, int wanted, int width);
 

@@ -28,12 +28,6 @@ void check_array(const char* call, std::size_t size, int width, std::size_t pres
          name + ": expected fewer than 2^32 - 1 numbers in all arrays together");
 }
 
-void check_owner(const char* call, const char* what, std::uint32_t owner, std::uint32_t problem) {
-  if (owner != problem)
-    fail(ErrorCode::WrongProblem,
-         std::string(call) + ": the " + what + " is not part of this problem");
-}
-
 std::uint32_t narrow(std::size_t n) { return static_cast<std::uint32_t>(n); }
 
 void check_numbers(const Data& data, std::size_t got) {
@@ -80,26 +74,26 @@ Uniform Problem::add_uniform(double value) {
 }
 
 void Problem::set(const Data& data, std::span<const double> values) {
-  check_owner("set", "data array", data.problem_, state_->serial);
+  detail::check_owner("set", "data array", data.problem_, state_->serial);
   check_numbers(data, values.size());
   state_->set_data(data.offset_, values);
 }
 
 void Problem::set(const Data& data, std::shared_ptr<const ir::RemoteNumbers> values) {
-  check_owner("set", "data array", data.problem_, state_->serial);
+  detail::check_owner("set", "data array", data.problem_, state_->serial);
   if (!values) fail(ErrorCode::InvalidArgument, "set: expected numbers, got none");
   check_numbers(data, values->size());
   state_->set_data(data.offset_, std::move(values));
 }
 
 void Problem::set(const Uniform& uniform, double value) {
-  check_owner("set", "uniform", uniform.problem_, state_->serial);
+  detail::check_owner("set", "uniform", uniform.problem_, state_->serial);
   state_->uniforms[uniform.index_] = value;
   ++state_->versions.uniforms;
 }
 
 double Problem::value(const Uniform& uniform) const {
-  check_owner("value", "uniform", uniform.problem_, state_->serial);
+  detail::check_owner("value", "uniform", uniform.problem_, state_->serial);
   return state_->uniforms[uniform.index_];
 }
 
@@ -125,12 +119,12 @@ Residual Problem::add_residual(const Vec4& v, const ResidualOptions& options) {
 }
 
 void Problem::remove(const Residual& residual) {
-  check_owner("remove", "residual", residual.problem, state_->serial);
+  detail::check_owner("remove", "residual", residual.problem, state_->serial);
   state_->remove(residual.id, false);
 }
 
 void Problem::remove(const Term& energy) {
-  check_owner("remove", "energy", energy.problem, state_->serial);
+  detail::check_owner("remove", "energy", energy.problem, state_->serial);
   state_->remove(energy.id, true);
 }
 
@@ -153,7 +147,7 @@ std::ptrdiff_t mark(std::span<std::uint8_t> block, std::uint32_t coordinates, st
 
 void Problem::mark_constant(const char* call, const Parameters& x, std::size_t block,
                             std::uint32_t coordinates, bool constant) {
-  check_owner(call, "parameter array", x.problem_, state_->serial);
+  detail::check_owner(call, "parameter array", x.problem_, state_->serial);
   if (block >= x.blocks_) detail::bad_block(call, block, x.blocks_);
   std::vector<std::uint8_t>& flags = state_->constants;
   if (flags.empty()) {

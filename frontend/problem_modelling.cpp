@@ -17,12 +17,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
   throw Error(code, std::string(call) + ": " + what);
 }
 
-void check_owner(const char* call, const char* what, std::uint32_t owner, std::uint32_t problem) {
-  if (owner != problem)
-    fail(ErrorCode::WrongProblem, call,
-         std::string("the ") + what + " is not part of this problem");
-}
-
 void set_bound(std::vector<double>& bounds, std::size_t scalars, std::size_t scalar, double value,
                double open) {
   if (bounds.empty() && value == open) return;
@@ -40,18 +34,18 @@ std::size_t array_number(const detail::ProblemState& state, const Parameters& x)
 }  // namespace
 
 void Problem::set_loss(const Residual& residual, const Loss& loss) {
-  check_owner("set_loss", "residual", residual.problem, state_->serial);
+  detail::check_owner("set_loss", "residual", residual.problem, state_->serial);
   state_->set_loss(residual.id, residual.id + 1, loss);
 }
 
 void Problem::set_loss(const Residuals& residuals, const Loss& loss) {
-  check_owner("set_loss", "residual", residuals.problem, state_->serial);
+  detail::check_owner("set_loss", "residual", residuals.problem, state_->serial);
   if (residuals.count > 0) state_->set_loss(residuals.first, residuals.last, loss);
 }
 
 std::size_t Problem::scalar_of(const char* call, const Parameters& x, std::size_t block,
                                int coordinate) const {
-  check_owner(call, "parameter array", x.problem_, state_->serial);
+  detail::check_owner(call, "parameter array", x.problem_, state_->serial);
   if (block >= x.blocks_) detail::bad_block(call, block, x.blocks_);
   if (coordinate < 0 || coordinate >= x.width())
     fail(ErrorCode::InvalidArgument, call,
@@ -88,7 +82,7 @@ void Problem::set_upper_bound(const Parameters& x, std::size_t block, int coordi
 
 void Problem::put_manifold(const Parameters& x, std::size_t first, std::size_t count,
                            Manifold manifold) {
-  check_owner("set_manifold", "parameter array", x.problem_, state_->serial);
+  detail::check_owner("set_manifold", "parameter array", x.problem_, state_->serial);
   if (first >= x.blocks_) detail::bad_block("set_manifold", first, x.blocks_);
   if (manifold.model() && manifold.ambient_size() != x.width())
     fail(ErrorCode::Shape, "set_manifold",

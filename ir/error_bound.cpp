@@ -176,7 +176,7 @@ class Step {
 };
 
 template <class T>
-Long leaf_value(const Node& node, const Inputs<T>& in) {
+Long exact_leaf(const Node& node, const Inputs<T>& in) {
   const auto at = [&](std::span<const T> space) { return static_cast<Long>(space[node.slot()]); };
   switch (node.op) {
     case Op::Parameter: return at(in.parameters);
@@ -282,7 +282,7 @@ RunningError running_error(const Program& program, const Inputs<T>& inputs, Agai
   result.nodes.reserve(program.nodes.size());
   for (const Node& node : program.nodes) {
     if (is_leaf(node.op)) {
-      result.nodes.push_back({leaf_value(node, inputs), 0});
+      result.nodes.push_back({exact_leaf(node, inputs), 0});
       continue;
     }
     const Carried carried = carry<T>(node, result.nodes, against);

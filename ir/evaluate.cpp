@@ -65,13 +65,13 @@ T smoothstep(T edge0, T edge1, T x) {
 // Source: Abramowitz & Stegun, Handbook of Mathematical Functions, 7.1.13 (the slope's bounds).
 template <class T>
 T normal_cdf(T x) {
-  using Long = long double;
-  constexpr Long kInverseSqrt2 = 0.707106781186547524400844362104849039L, kRest = 1.89503e-20L;
+  using Wide = long double;
+  constexpr Wide kInverseSqrt2 = 0.707106781186547524400844362104849039L, kRest = 1.89503e-20L;
   if (std::isnan(x)) return x;
-  const Long z = -x * kInverseSqrt2;
-  const Long y = std::erfc(z) / 2;
+  const Wide z = -x * kInverseSqrt2;
+  const Wide y = std::erfc(z) / 2;
   if (!(z > 0) || y == 0) return static_cast<T>(y);
-  const Long rest = std::fma(static_cast<Long>(-x), kInverseSqrt2, -z) - x * kRest;
+  const Wide rest = std::fma(static_cast<Wide>(-x), kInverseSqrt2, -z) - x * kRest;
   return static_cast<T>(y - y * rest * (z + std::sqrt(z * z + 2)));
 }
 

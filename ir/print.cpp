@@ -21,7 +21,7 @@ std::string arguments(const Node& node) {
   return text;
 }
 
-std::string quoted(std::string_view text) {
+std::string dot_quoted(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -40,7 +40,7 @@ void print_dot_node(std::string& out, Id id, const Node& node) {
   const std::string self = 'n' + std::to_string(id);
   std::string label = node.op == Op::Literal ? arguments(node) : std::string(info(node.op).name);
   if (is_leaf(node.op) && node.op != Op::Literal) label += ' ' + arguments(node);
-  out += "  " + self + " [label=" + quoted(label) + "];\n";
+  out += "  " + self + " [label=" + dot_quoted(label) + "];\n";
   for (std::size_t k = 0; k < node.operands().size(); ++k) {
     out += "  n" + std::to_string(node.args[k]) + " -> " + self + edge_label(node, k) + ";\n";
   }
@@ -80,8 +80,8 @@ std::string print(const Program& program) {
 }
 
 std::string print_dot(const Program& program, std::string_view title) {
-  std::string out =
-      "digraph " + quoted(title) + " {\n  label=" + quoted(title) + ";\n  node [shape=box];\n";
+  std::string out = "digraph " + dot_quoted(title) + " {\n  label=" + dot_quoted(title) +
+                    ";\n  node [shape=box];\n";
   for (Id id = 0; id < program.nodes.size(); ++id) print_dot_node(out, id, program.nodes[id]);
   for (std::size_t k = 0; k < program.guards.size(); ++k) {
     const Guard& g = program.guards[k];

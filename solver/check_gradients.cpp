@@ -19,9 +19,9 @@ namespace {
 
 using Eigen::Index;
 using Eigen::VectorXd;
-using Columns = Eigen::SparseMatrix<double>;
+using SparseColumns = Eigen::SparseMatrix<double>;
 
-constexpr std::size_t kMostMessages = 10;
+constexpr std::size_t kMostRows = 10;
 constexpr int kSteps = 3;
 /// Differences of values of size r over a step h are off by some units of rounding of r / h.
 constexpr double kRounding = 1e3 * std::numeric_limits<double>::epsilon();
@@ -80,13 +80,13 @@ class Check {
   }
 
   /// Columns in groups, each without two that share a row; greedily, in their order.
-  std::vector<std::vector<Index>> groups(const Columns& jacobian) const {
+  std::vector<std::vector<Index>> groups(const SparseColumns& jacobian) const {
     std::vector<std::vector<Index>> out;
     std::vector<std::vector<char>> taken;
     for (Index c = 0; c < jacobian.cols(); ++c) {
       if (constant(c)) continue;
       const auto fits = [&](const std::vector<char>& rows) {
-        for (Columns::InnerIterator at(jacobian, c); at; ++at)
+        for (SparseColumns::InnerIterator at(jacobian, c); at; ++at)
           if (rows[static_cast<std::size_t>(at.row())] != 0) return false;
         return true;
       };
@@ -97,14 +97,14 @@ class Check {
         out.emplace_back();
       }
       out[group].push_back(c);
-      for (Columns::InnerIterator at(jacobian, c); at; ++at)
+      for (SparseColumns::InnerIterator at(jacobian, c); at; ++at)
         taken[group][static_cast<std::size_t>(at.row())] = 1;
     }
     return out;
   }
 
   void check_residuals() {
-    const Columns jacobian = evaluator_.jacobian(x_);
+    const SparseColumns jacobian = evaluator_.jacobian(x_);
     const auto residuals = [this](const VectorXd& x) { return evaluator_.residuals(x); };
     for (const std::vector<Index>& group : groups(jacobian)) {
       VectorXd direction = VectorXd::Zero(x_.size());
@@ -112,7 +112,7 @@ class Check {
       const Differences found = differences(residuals, x_, direction);
       std::vector<char> claimed(static_cast<std::size_t>(jacobian.rows()), 0);
       for (const Index c : group) {
-        for (Columns::InnerIterator at(jacobian, c); at; ++at) {
+        for (SparseColumns::InnerIterator at(jacobian, c); at; ++at) {
           claimed[static_cast<std::size_t>(at.row())] = 1;
           compare(row_text(at.row()) + " by " + scalar_text(c), at.value(), found, at.row(),
                   step(c));
@@ -149,7 +149,7 @@ class Check {
     ++result_.wrong;
     const double error = std::isnan(difference) ? difference : difference / size;
     result_.maximum_relative_error = std::max(error, result_.maximum_relative_error);
-    if (result_.messages.size() == kMostMessages) return;
+    if (result_.messages.size() == kMostRows) return;
     result_.messages.push_back(what + ": " + number_text(given) + ", by differences " +
                                number_text(want) + ", relative error " + number_text(error));
   }

@@ -17,11 +17,11 @@
 namespace topograd {
 namespace {
 
-using Matrix = Eigen::MatrixXd;
-using Sparse = Eigen::SparseMatrix<double>;
+using DenseMatrix = Eigen::MatrixXd;
+using SparseColumns = Eigen::SparseMatrix<double>;
 using Vector = Eigen::VectorXd;
 
-std::string number(double value) {
+std::string short_number(double value) {
   char text[40];
   std::snprintf(text, sizeof text, "%.6g", value);
   return text;
@@ -47,13 +47,13 @@ struct Covariance::Impl {
     if (!(options.min_reciprocal_condition_number > 0)) {
       throw Error(ErrorCode::InvalidArgument,
                   "covariance: min_reciprocal_condition_number must be > 0, got " +
-                      number(options.min_reciprocal_condition_number));
+                      short_number(options.min_reciprocal_condition_number));
     }
     if (options.null_space_rank < -1) {
       throw Error(ErrorCode::InvalidArgument, "covariance: null_space_rank must be >= -1, got " +
                                                   std::to_string(options.null_space_rank));
     }
-    const Sparse J = jacobian();
+    const SparseColumns J = jacobian();
     for (Eigen::Index k = 0; k < J.nonZeros(); ++k) {
       if (!std::isfinite(J.valuePtr()[k]))
         throw Error(ErrorCode::NonFinite, "covariance: a derivative is not finite");
@@ -61,12 +61,12 @@ struct Covariance::Impl {
     if (options.algorithm == CovarianceAlgorithm::sparse_qr) {
       factor(J);
     } else {
-      invert(Matrix(J));
+      invert(DenseMatrix(J));
     }
   }
 
   /// J in tangent coordinates at the caller's values.
-  Sparse jacobian() {
+  SparseColumns jacobian() {
     const ProblemModel model = make_model("covariance", problem, options.apply_loss_function);
     Session session = on_host(open_session(model, resolved(options.solver)), model);
     auto& engine = dynamic_cast<HostEngine&>(*session.engine);
@@ -81,8 +81,8 @@ struct Covariance::Impl {
     return tangent.sparse();
   }
 
-  void factor(const Sparse& J) {
-    Sparse compressed = J;
+  void factor(const SparseColumns& J) {
+    SparseColumns compressed = J;
     compressed.makeCompressed();
     qr.compute(compressed);
     rank = static_cast<std::size_t>(qr.rank());
@@ -90,14 +90,16 @@ struct Covariance::Impl {
     fail(J, "; use dense_svd with a null_space_rank");
   }
 
-  void invert(const Matrix& J) {
+  void invert(const DenseMatrix& J) {
     // J and its triangular factor have the same singular values and right singular vectors.
     const auto n = static_cast<Eigen::Index>(space.size());
     const Eigen::Index rows = std::min(J.rows(), n);
-    Matrix R = Matrix::Zero(n, n);
-    R.topRows(rows) =
-        Eigen::HouseholderQR<Matrix>(J).matrixQR().topRows(rows).triangularView<Eigen::Upper>();
-    const Eigen::JacobiSVD<Matrix, Eigen::NoQRPreconditioner> svd(R, Eigen::ComputeFullV);
+    DenseMatrix R = DenseMatrix::Zero(n, n);
+    R.topRows(rows) = Eigen::HouseholderQR<DenseMatrix>(J)
+                          .matrixQR()
+                          .topRows(rows)
+                          .triangularView<Eigen::Upper>();
+    const Eigen::JacobiSVD<DenseMatrix, Eigen::NoQRPreconditioner> svd(R, Eigen::ComputeFullV);
     const Vector& values = svd.singularValues();
     const Eigen::Index most = std::min(values.size(), n - std::max(options.null_space_rank, 0));
     const double largest = values.size() > 0 ? values[0] : 0;
@@ -118,7 +120,7 @@ struct Covariance::Impl {
   }
 
   /// Names the coordinates that no residual depends on, if that is what is wrong.
-  [[noreturn]] void fail(const Sparse& J, const std::string& advice) const {
+  [[noreturn]] void fail(const SparseColumns& J, const std::string& advice) const {
     std::string text = "covariance: the Jacobian has rank " + std::to_string(rank) + " of " +
                        std::to_string(space.size());
     for (std::uint32_t k = 0; k < space.scalars(); ++k) {
@@ -131,11 +133,11 @@ struct Covariance::Impl {
   }
 
   /// Columns first .. first + count − 1 of (JᵀJ)⁻¹.
-  Matrix columns(std::uint32_t first, std::uint32_t count) const {
+  DenseMatrix columns(std::uint32_t first, std::uint32_t count) const {
     const auto n = static_cast<Eigen::Index>(space.size());
     if (options.algorithm == CovarianceAlgorithm::dense_svd) return dense.middleCols(first, count);
-    Matrix out(n, count);
-    const Sparse R = qr.matrixR().topLeftCorner(n, n);
+    DenseMatrix out(n, count);
+    const SparseColumns R = qr.matrixR().topLeftCorner(n, n);
     for (std::uint32_t k = 0; k < count; ++k) {
       Vector y = qr.colsPermutation().transpose() * Vector::Unit(n, first + k);
       y = R.transpose().triangularView<Eigen::Lower>().solve(y);
@@ -148,7 +150,7 @@ struct Covariance::Impl {
   /// Where a block's coordinates are: their columns, one after the other, and its part of P.
   struct Part {
     std::uint32_t first = 0, count = 0;
-    Matrix P;  // (width, count)
+    DenseMatrix P;  // (width, count)
   };
   Part part(const ParameterBlock& b) const {
     // The checks of owner and range are those of the problem's own calls.
@@ -156,7 +158,7 @@ struct Covariance::Impl {
     const std::uint32_t offset = problem.offset_of("covariance", b);
     Part out;
     if (const TangentSpace::Block* on = space.block_of(offset)) {
-      out = {on->column, on->tangent, Matrix(width, on->tangent)};
+      out = {on->column, on->tangent, DenseMatrix(width, on->tangent)};
       for (std::uint32_t k = 0; k < width; ++k)
         for (std::uint32_t t = 0; t < on->tangent; ++t)
           out.P(k, t) = basis[on->basis + std::size_t{k} * on->tangent + t];
@@ -165,18 +167,18 @@ struct Covariance::Impl {
     for (std::uint32_t k = 0; k < width; ++k)
       if (space.column(offset + k) != TangentSpace::kNone && out.count++ == 0)
         out.first = space.column(offset + k);
-    out.P = Matrix::Zero(width, out.count);
+    out.P = DenseMatrix::Zero(width, out.count);
     for (std::uint32_t k = 0; k < width; ++k)
       if (space.column(offset + k) != TangentSpace::kNone)
         out.P(k, space.column(offset + k) - out.first) = 1;
     return out;
   }
 
-  Matrix tangent(const Part& a, const Part& b) const {
+  DenseMatrix tangent(const Part& a, const Part& b) const {
     return columns(b.first, b.count).middleRows(a.first, a.count);
   }
 
-  Matrix side_by_side(std::span<const ParameterBlock> blocks, bool ambient) const {
+  DenseMatrix side_by_side(std::span<const ParameterBlock> blocks, bool ambient) const {
     std::vector<Part> parts;
     Eigen::Index size = 0;
     const auto length = [&](const Part& p) { return ambient ? p.P.rows() : p.P.cols(); };
@@ -184,15 +186,15 @@ struct Covariance::Impl {
       parts.push_back(part(b));
       size += length(parts.back());
     }
-    Matrix out(size, size);
+    DenseMatrix out(size, size);
     Eigen::Index column = 0;
     for (const Part& b : parts) {
-      const Matrix all = columns(b.first, b.count);
+      const DenseMatrix all = columns(b.first, b.count);
       Eigen::Index row = 0;
       for (const Part& a : parts) {
-        const Matrix C = all.middleRows(a.first, a.count);
+        const DenseMatrix C = all.middleRows(a.first, a.count);
         out.block(row, column, length(a), length(b)) =
-            ambient ? Matrix(a.P * C * b.P.transpose()) : C;
+            ambient ? DenseMatrix(a.P * C * b.P.transpose()) : C;
         row += length(a);
       }
       column += length(b);
@@ -205,8 +207,8 @@ struct Covariance::Impl {
   TangentSpace space;
   std::vector<double> basis;
   std::size_t rank = 0;
-  Eigen::SparseQR<Sparse, Eigen::COLAMDOrdering<int> > qr;
-  Matrix dense;  // (JᵀJ)⁻¹ of dense_svd
+  Eigen::SparseQR<SparseColumns, Eigen::COLAMDOrdering<int> > qr;
+  DenseMatrix dense;  // (JᵀJ)⁻¹ of dense_svd
 };
 
 Covariance::Covariance(Problem& problem, const CovarianceOptions& options)
@@ -216,17 +218,17 @@ Covariance::Covariance(Covariance&&) noexcept = default;
 Covariance& Covariance::operator=(Covariance&&) noexcept = default;
 
 std::size_t Covariance::rank() const { return impl_->rank; }
-Matrix Covariance::tangent_block(const ParameterBlock& a, const ParameterBlock& b) const {
+DenseMatrix Covariance::tangent_block(const ParameterBlock& a, const ParameterBlock& b) const {
   return impl_->tangent(impl_->part(a), impl_->part(b));
 }
-Matrix Covariance::block(const ParameterBlock& a, const ParameterBlock& b) const {
+DenseMatrix Covariance::block(const ParameterBlock& a, const ParameterBlock& b) const {
   const Impl::Part pa = impl_->part(a), pb = impl_->part(b);
   return pa.P * impl_->tangent(pa, pb) * pb.P.transpose();
 }
-Matrix Covariance::matrix(std::span<const ParameterBlock> blocks) const {
+DenseMatrix Covariance::matrix(std::span<const ParameterBlock> blocks) const {
   return impl_->side_by_side(blocks, true);
 }
-Matrix Covariance::tangent_matrix(std::span<const ParameterBlock> blocks) const {
+DenseMatrix Covariance::tangent_matrix(std::span<const ParameterBlock> blocks) const {
   return impl_->side_by_side(blocks, false);
 }
 

@@ -20,7 +20,6 @@ namespace topograd {
 namespace {
 
 using Vector = Eigen::VectorXd;
-using Kind = runtime::KernelKind;
 using Clock = std::chrono::steady_clock;
 
 std::span<double> span_of(Vector& v) { return {v.data(), static_cast<std::size_t>(v.size())}; }
@@ -164,17 +163,17 @@ struct Evaluator::Impl {
   }
 
   double cost(std::optional<Numbers> x) {
-    return at(Kind::cost, x, [](runtime::Engine& e) { return e.cost(); });
+    return at(runtime::KernelKind::cost, x, [](runtime::Engine& e) { return e.cost(); });
   }
   Vector residuals(std::optional<Numbers> x) {
-    return at(Kind::residual, x, [&](runtime::Engine& e) {
+    return at(runtime::KernelKind::residual, x, [&](runtime::Engine& e) {
       Vector out = rows();
       e.residuals(span_of(out));
       return out;
     });
   }
   Vector gradient(std::optional<Numbers> x) {
-    return at(Kind::gradient, x, [&](runtime::Engine& e) {
+    return at(runtime::KernelKind::gradient, x, [&](runtime::Engine& e) {
       Vector out = scalars();
       e.gradient(span_of(out));
       return masked(std::move(out));
@@ -188,7 +187,8 @@ struct Evaluator::Impl {
                              .residuals = span_of(out.residuals),
                              .gradient = span_of(out.gradient)};
     };
-    const Kind kind = runtime::kind_of_values(wanted.cost, wanted.residuals, wanted.gradient);
+    const runtime::KernelKind kind =
+        runtime::kind_of_values(wanted.cost, wanted.residuals, wanted.gradient);
     return at(kind, x, [&](runtime::Engine& e) {
       Evaluation out;
       e.evaluate(prepare(out));
@@ -197,7 +197,7 @@ struct Evaluator::Impl {
     });
   }
   Vector jvp(std::optional<Numbers> x, Numbers p) {
-    return at(Kind::jvp, x, [&](runtime::Engine& e) {
+    return at(runtime::KernelKind::jvp, x, [&](runtime::Engine& e) {
       check_size("p", p.size(), model.model.scalars);
       Vector out = rows();
       e.jvp(free_part(p), span_of(out));
@@ -205,7 +205,7 @@ struct Evaluator::Impl {
     });
   }
   Vector vjp(std::optional<Numbers> x, Numbers seeds) {
-    return at(Kind::vjp, x, [&](runtime::Engine& e) {
+    return at(runtime::KernelKind::vjp, x, [&](runtime::Engine& e) {
       check_size("seeds", seeds.size(), model.model.rows);
       Vector out = scalars();
       e.vjp(seeds, span_of(out));
@@ -213,7 +213,7 @@ struct Evaluator::Impl {
     });
   }
   Vector jtjp(std::optional<Numbers> x, Numbers p) {
-    return at(Kind::jtjp, x, [&](runtime::Engine& e) {
+    return at(runtime::KernelKind::jtjp, x, [&](runtime::Engine& e) {
       check_size("p", p.size(), model.model.scalars);
       Vector out = scalars();
       e.jtjp(free_part(p), span_of(out));
@@ -222,7 +222,7 @@ struct Evaluator::Impl {
   }
 
   SparseMatrix jacobian(std::optional<Numbers> x) {
-    return at(Kind::jacobian, x, [&](runtime::Engine& e) {
+    return at(runtime::KernelKind::jacobian, x, [&](runtime::Engine& e) {
       SparseMatrix out(static_cast<Eigen::Index>(model.model.rows),
                        static_cast<Eigen::Index>(model.model.scalars));
       std::vector<Eigen::Triplet<double>> entries;
@@ -274,7 +274,7 @@ struct Evaluator::Impl {
       const SparseMatrix J = jacobian(x);
       return SparseMatrix(J.transpose()) * J;
     }
-    at(Kind::blocks, x, [&](runtime::Engine& e) {
+    at(runtime::KernelKind::blocks, x, [&](runtime::Engine& e) {
       if (!normal) normal.emplace(model.model);
       normal->refresh(e);
       return true;
@@ -283,7 +283,7 @@ struct Evaluator::Impl {
   }
 
   SparseMatrix hessian(std::optional<Numbers> x, const HessianOptions& asked) {
-    at(Kind::hessian, x, [&](runtime::Engine& e) {
+    at(runtime::KernelKind::hessian, x, [&](runtime::Engine& e) {
       if (!second) second.emplace(model.model, true);
       second->refresh_hessian(e, asked.project_psd);
       return true;
@@ -291,7 +291,7 @@ struct Evaluator::Impl {
     return both_triangles(*second);
   }
   Vector hvp(std::optional<Numbers> x, Numbers p) {
-    return at(Kind::hvp, x, [&](runtime::Engine& e) {
+    return at(runtime::KernelKind::hvp, x, [&](runtime::Engine& e) {
       check_size("p", p.size(), model.model.scalars);
       Vector out = scalars();
       e.hvp(free_part(p), span_of(out));

@@ -2,6 +2,7 @@
 #include <topograd/solver/solve.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/stopwatch.hpp>
 #include <topograd/solver/first_order/minimize.hpp>
 #include <topograd/solver/host/host_step.hpp>
 #include <topograd/solver/levenberg_marquardt.hpp>
@@ -20,10 +21,6 @@ namespace topograd {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// Least squares, unless there is what is no square.
 Method chosen_method(const Problem& problem) {

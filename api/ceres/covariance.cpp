@@ -24,7 +24,7 @@ using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 using MatrixMap = Eigen::Map<Matrix>;
 using SparseMatrix = Eigen::SparseMatrix<double>;
 using Block = const double*;
-using Pair = std::pair<Block, Block>;
+using BlockPair = std::pair<Block, Block>;
 
 SparseMatrix ToEigen(const CRSMatrix& m) {
   using Rows = Eigen::SparseMatrix<double, Eigen::RowMajor>;
@@ -102,7 +102,7 @@ class CovarianceImpl {
  public:
   explicit CovarianceImpl(const Covariance::Options& options) : options_(options) {}
 
-  bool Compute(const std::vector<Pair>& pairs, Problem& problem);
+  bool Compute(const std::vector<BlockPair>& pairs, Problem& problem);
   bool GetBlock(Block a, Block b, bool tangent, double* out) const;
   bool GetAll(const std::vector<Block>& blocks, bool tangent, double* out) const;
 
@@ -113,16 +113,16 @@ class CovarianceImpl {
     Matrix plus;      ///< derivative of Plus; empty without a manifold
   };
 
-  void Read(const ProblemImpl& problem, const std::vector<Pair>& pairs);
+  void Read(const ProblemImpl& problem, const std::vector<BlockPair>& pairs);
   std::unique_ptr<Inverse> Invert(const SparseMatrix& J) const;
   std::optional<Matrix> Find(Block a, Block b, bool tangent) const;
 
   Covariance::Options options_;
   std::map<Block, Known> blocks_;
-  std::map<Pair, Matrix> covariances_;  ///< in tangent space
+  std::map<BlockPair, Matrix> covariances_;  ///< in tangent space
 };
 
-void CovarianceImpl::Read(const ProblemImpl& problem, const std::vector<Pair>& pairs) {
+void CovarianceImpl::Read(const ProblemImpl& problem, const std::vector<BlockPair>& pairs) {
   blocks_.clear();
   covariances_.clear();
   int column = 0;
@@ -138,7 +138,7 @@ void CovarianceImpl::Read(const ProblemImpl& problem, const std::vector<Pair>& p
     known.plus.resize(known.size, known.tangent_size);
     block->manifold->PlusJacobian(block->values, known.plus.data());
   }
-  std::set<Pair> seen;
+  std::set<BlockPair> seen;
   for (const auto& [a, b] : pairs) {
     problem.At("Covariance::Compute", a);
     problem.At("Covariance::Compute", b);
@@ -159,7 +159,7 @@ std::unique_ptr<Inverse> CovarianceImpl::Invert(const SparseMatrix& J) const {
   return nullptr;
 }
 
-bool CovarianceImpl::Compute(const std::vector<Pair>& pairs, Problem& problem) {
+bool CovarianceImpl::Compute(const std::vector<BlockPair>& pairs, Problem& problem) {
   const ProblemImpl& impl = ProblemAccess::impl(problem);
   Read(impl, pairs);
   Problem::EvaluateOptions evaluate;

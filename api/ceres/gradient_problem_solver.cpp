@@ -6,6 +6,7 @@
 #include <topograd/api/ceres/option_checks.hpp>
 #include <topograd/api/ceres/report.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/stopwatch.hpp>
 #include <topograd/solver/first_order/lbfgs.hpp>
 
 #include <algorithm>
@@ -17,10 +18,6 @@ namespace internal {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// One call of Solve.
 class Descent {
@@ -43,7 +40,7 @@ class Descent {
         summary_.message = error.what();
       }
     }
-    summary_.total_time_in_seconds = SecondsSince(begin);
+    summary_.total_time_in_seconds = topograd::seconds_since(begin);
   }
 
  private:
@@ -66,7 +63,7 @@ class Descent {
     double cost = 0;
     const bool defined =
         problem_.Evaluate(x.data(), &cost, gradient.empty() ? nullptr : gradient.data());
-    const double seconds = SecondsSince(begin);
+    const double seconds = topograd::seconds_since(begin);
     ++summary_.num_cost_evaluations;
     if (gradient.empty()) {
       summary_.cost_evaluation_time_in_seconds += seconds;

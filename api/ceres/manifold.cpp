@@ -13,7 +13,7 @@ namespace {
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using MatrixMap = Eigen::Map<Matrix>;
-using Vector = Eigen::Map<Eigen::VectorXd>;
+using VectorMap = Eigen::Map<Eigen::VectorXd>;
 using ConstVector = Eigen::Map<const Eigen::VectorXd>;
 
 /// A manifold of the user's as opaque code.
@@ -49,7 +49,7 @@ class Line final : public topograd::ManifoldModel {
   std::string name() const override { return "line(" + std::to_string(size_) + ")"; }
 
   bool plus(const double* x, const double* delta, double* out) const override {
-    Vector(out, size_) = ConstVector(x, size_) + Across(x) * ConstVector(delta, size_ - 1);
+    VectorMap(out, size_) = ConstVector(x, size_) + Across(x) * ConstVector(delta, size_ - 1);
     return sphere_.plus(x + size_, delta + size_ - 1, out + size_);
   }
   bool plus_jacobian(const double* x, double* jacobian) const override {
@@ -60,7 +60,7 @@ class Line final : public topograd::ManifoldModel {
     return true;
   }
   bool minus(const double* y, const double* x, double* delta) const override {
-    Vector(delta, size_ - 1) =
+    VectorMap(delta, size_ - 1) =
         Across(x).transpose() * (ConstVector(y, size_) - ConstVector(x, size_));
     return sphere_.minus(y + size_, x + size_, delta + size_ - 1);
   }

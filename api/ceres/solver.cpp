@@ -6,6 +6,7 @@
 #include <topograd/api/ceres/lowered_problem.hpp>
 #include <topograd/api/ceres/solver_options.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/stopwatch.hpp>
 #include <topograd/solver/solve.hpp>
 
 #include <algorithm>
@@ -16,10 +17,6 @@ namespace internal {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 int Narrow(std::size_t n) { return static_cast<int>(n); }
 
@@ -118,7 +115,7 @@ class Solve {
         summary_.message = error.what();
       }
     }
-    summary_.total_time_in_seconds = SecondsSince(begin);
+    summary_.total_time_in_seconds = topograd::seconds_since(begin);
     summary_.minimizer_time_in_seconds =
         summary_.total_time_in_seconds - std::max(summary_.preprocessor_time_in_seconds, 0.0);
     summary_.postprocessor_time_in_seconds = 0;
@@ -133,7 +130,7 @@ class Solve {
     }
     LoweredProblem lowered(problem_);
     summary_.num_successful_steps = summary_.num_unsuccessful_steps = 0;
-    summary_.preprocessor_time_in_seconds = SecondsSince(begin);
+    summary_.preprocessor_time_in_seconds = topograd::seconds_since(begin);
     summary_.host_notes = lowered.host_notes();
     if (lowered.variable_blocks() == 0) return NothingToDo();
     topograd::SolverOptions options =

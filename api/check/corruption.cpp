@@ -83,7 +83,7 @@ Subject model_subject(const std::string& folder) {
           }};
 }
 
-class Check {
+class CorruptionCheck {
  public:
   CorruptionReport run() {
     const Folder folder("corruption");
@@ -215,6 +215,6 @@ class Check {
 
 }  // namespace
 
-CorruptionReport check_corruption() { return Check().run(); }
+CorruptionReport check_corruption() { return CorruptionCheck().run(); }
 
 }  // namespace topograd::check

@@ -14,7 +14,7 @@ namespace {
 using ir::Enclosure;
 
 /// What each output may be, and what came.
-struct Outcome {
+struct Computed {
   std::vector<Enclosure> may;
   std::vector<Enclosure> exact;  ///< around the values without rounding
   std::vector<double> got;
@@ -22,13 +22,13 @@ struct Outcome {
 };
 
 template <class T>
-Outcome outcome(const ir::Program& program, const ir::Point& point, const Run& run) {
+Computed outcome(const ir::Program& program, const ir::Point& point, const Run& run) {
   const auto p = narrowed<T>(point.parameters), d = narrowed<T>(point.data),
              u = narrowed<T>(point.uniforms), t = narrowed<T>(point.tangents),
              s = narrowed<T>(point.seeds);
   const ir::RunningError error = ir::running_error<T>(program, {p, d, u, t, s});
   const ir::RunningError exact = ir::running_error<T>(program, {p, d, u, t, s}, ir::Against::exact);
-  Outcome out{.may = {}, .exact = {}, .got = run(program, point), .decided = error.decided};
+  Computed out{.may = {}, .exact = {}, .got = run(program, point), .decided = error.decided};
   for (const ir::Id output : program.outputs) {
     out.may.push_back(error.nodes[output]);
     out.exact.push_back(exact.nodes[output]);
@@ -42,7 +42,7 @@ std::string text(const Enclosure& e) {
 }
 
 /// The first output that is not where it may be.
-std::optional<std::string> outside(const Outcome& outcome) {
+std::optional<std::string> outside(const Computed& outcome) {
   for (std::size_t k = 0; k < outcome.got.size(); ++k) {
     if (outcome.may[k].contains(outcome.got[k])) continue;
     return "output " + std::to_string(k) + ": expected " + text(outcome.may[k]) + ", got " +
@@ -52,7 +52,7 @@ std::optional<std::string> outside(const Outcome& outcome) {
 }
 
 /// The first output in which two ways of computing the same cannot both be right.
-std::optional<std::string> apart(const Outcome& a, const Outcome& b) {
+std::optional<std::string> apart(const Computed& a, const Computed& b) {
   for (std::size_t k = 0; k < a.got.size(); ++k) {
     if (!a.exact[k].known() || !b.exact[k].known()) continue;
     const bool both_nan = std::isnan(a.got[k]) && std::isnan(b.got[k]);
@@ -74,7 +74,7 @@ ir::Program only(const ir::Program& program, ir::Id output) {
 }
 
 /// The part of the program behind its largest finite output.
-std::optional<ir::Program> largest_finite(const ir::Program& program, const Outcome& outcome) {
+std::optional<ir::Program> largest_finite(const ir::Program& program, const Computed& outcome) {
   std::optional<ir::Program> best;
   for (std::size_t k = 0; k < outcome.may.size(); ++k) {
     const Enclosure& e = outcome.may[k];
@@ -92,16 +92,16 @@ Finding derivatives(const ir::Program& f, ir::Point point, const Run& run) {
   const ir::Program reverse = ir::expand(autodiff::vjp(f, autodiff::all_slots(f)));
   point.seeds = {1};
   point.tangents.assign(f.leaves.parameters, 0);
-  const Outcome pulled = outcome<T>(reverse, point, run);
+  const Computed pulled = outcome<T>(reverse, point, run);
   if (!pulled.decided) return {.decided = false};
   if (const auto wrong = outside(pulled)) return {"derivative", "in reverse, " + *wrong};
   for (std::size_t k = 0; k < point.tangents.size(); ++k) {
     point.tangents[k] = 1;
-    const Outcome pushed = outcome<T>(forward, point, run);
+    const Computed pushed = outcome<T>(forward, point, run);
     point.tangents[k] = 0;
     if (!pushed.decided) return {.decided = false};
     if (const auto wrong = outside(pushed)) return {"derivative", "forward, " + *wrong};
-    const Outcome other{.may = {}, .exact = {pulled.exact[k]}, .got = {pulled.got[k]}};
+    const Computed other{.may = {}, .exact = {pulled.exact[k]}, .got = {pulled.got[k]}};
     // Where one way meets a pole that the other one's zero cancels first, only zeros are compared.
     if (!std::isfinite(pushed.got[0]) || !std::isfinite(other.got[0])) continue;
     if (const auto wrong = apart(pushed, other)) {
@@ -116,10 +116,10 @@ Finding derivatives(const ir::Program& f, ir::Point point, const Run& run) {
 template <class T>
 Finding end_to_end(const ir::Program& program, const ir::Point& point, const Run& run) {
   const ir::Program plain = ir::expand(program);
-  const Outcome first = outcome<T>(plain, point, run);
+  const Computed first = outcome<T>(plain, point, run);
   if (!first.decided) return {.decided = false};
   if (const auto wrong = outside(first)) return {"value", *wrong};
-  const Outcome second = outcome<T>(ir::optimize(program), point, run);
+  const Computed second = outcome<T>(ir::optimize(program), point, run);
   if (!second.decided) return {.decided = false};
   if (const auto wrong = outside(second)) return {"value", "optimised, " + *wrong};
   if (const auto wrong = apart(first, second)) return {"optimised", *wrong};

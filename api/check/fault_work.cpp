@@ -15,7 +15,7 @@ namespace {
 
 namespace hybrid = runtime::hybrid;
 
-constexpr std::size_t kItems = 1000;
+constexpr std::size_t kLines = 1000;
 
 FaultAnswer run_task(Backend backend, const std::string& device) {
   FaultAnswer answer;
@@ -25,7 +25,7 @@ FaultAnswer run_task(Backend backend, const std::string& device) {
     options.restrictions.mask = "mapped_memory";  // what cards without it do: through the rings
     add_devices(executor, options);
     const bool forced = backend == Backend::vulkan;
-    Lines task(kItems, forced ? hybrid::Override::device : hybrid::Override::none);
+    Lines task(kLines, forced ? hybrid::Override::device : hybrid::Override::none);
     const hybrid::ExecutionStats stats = executor.execute(task);
     answer.right = task.right();
     answer.on_cpu = stats.device == "cpu";

@@ -25,9 +25,9 @@ constexpr std::size_t kInShortBatch = 10;  // where time is short
 constexpr std::size_t kShown = 40;
 
 /// In the parent, which never opens a device.
-class Check {
+class FaultsCheck {
  public:
-  explicit Check(const FaultOptions& options)
+  explicit FaultsCheck(const FaultOptions& options)
       : options_(options), cache_(folder_.path() / "cache") {
     for (const Backend backend : {Backend::automatic, Backend::vulkan}) {
       if (options.backend && *options.backend != backend) continue;
@@ -220,7 +220,7 @@ FaultReport check_faults(const FaultOptions& options) {
   if (vulkan::has_opened_driver())
     throw Error(ErrorCode::Unsupported,
                 "check faults: expected a process that has not used Vulkan, which can be copied");
-  return Check(options).run();
+  return FaultsCheck(options).run();
 }
 
 }  // namespace topograd::check

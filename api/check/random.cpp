@@ -103,9 +103,9 @@ std::vector<double> by_place(const Place& place, const ir::Program& program,
   return values;
 }
 
-class Check {
+class RandomCheck {
  public:
-  Check(const Options& options, std::span<const Place> places)
+  RandomCheck(const Options& options, std::span<const Place> places)
       : options_(options), places_(places), precisions_(precisions_of(places)) {}
 
   RandomReport run() {
@@ -230,7 +230,7 @@ RandomReport check_random(const Options& options) {
 }
 
 RandomReport check_random(const Options& options, std::span<const Place> places) {
-  return Check(options, places).run();
+  return RandomCheck(options, places).run();
 }
 
 }  // namespace topograd::check

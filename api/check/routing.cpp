@@ -3,6 +3,7 @@
 
 #include <topograd/api/check/routing_task.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/stopwatch.hpp>
 #include <topograd/runtime/hybrid/executor.hpp>
 #include <topograd/solver/device_engine.hpp>
 
@@ -19,10 +20,6 @@ namespace hybrid = runtime::hybrid;
 
 constexpr std::uint64_t kRounds[] = {1, 8, 64, 256, 1024};
 constexpr double kRightWithin = 1.1;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// The device of the options, or nothing.
 std::unique_ptr<hybrid::DeviceBackend> find_device(const RoutingOptions& options) {
@@ -43,9 +40,9 @@ std::unique_ptr<hybrid::Executor> fresh(const RoutingOptions& options) {
   return executor;
 }
 
-class Check {
+class RoutingCheck {
  public:
-  explicit Check(const RoutingOptions& options)
+  explicit RoutingCheck(const RoutingOptions& options)
       : options_(options), arrays_(10'000'000), executor_(fresh(options)), random_(options.seed) {
     const auto list = executor_->capabilities();
     if (list.size() > 1) report_.device = list[1].name;
@@ -70,9 +67,9 @@ class Check {
     task.where = where;
     std::vector<double> us;
     for (int k = 0; k < 6; ++k) {
-      const double start = now();
+      const auto start = std::chrono::steady_clock::now();
       executor_->execute(task);
-      us.push_back(1e6 * (now() - start));
+      us.push_back(1e6 * seconds_since(start));
       report_.wrong_results += task.wrong();
       if (k >= 2 && us.back() > most_us()) break;
     }
@@ -109,10 +106,10 @@ class Check {
   }
 
   void trace() {
-    const double end = now() + options_.seconds / 2;
+    const auto begin = std::chrono::steady_clock::now();
     std::uint64_t right = 0;
     double chosen_us = 0, best_us = 0;
-    while (now() < end || report_.tasks < 64) {
+    while (seconds_since(begin) < options_.seconds / 2 || report_.tasks < 64) {
       RoutingTruth& truth = report_.truths[random_() % report_.truths.size()];
       RoutingTask task(arrays_, truth.operations / 2, truth.size);
       const hybrid::ExecutionStats stats = executor_->execute(task);
@@ -144,10 +141,10 @@ class Check {
     report_.decision_ns = 1e9;
     hybrid::Scheduler& scheduler = executor_->scheduler();
     for (int round = 0; round < 100; ++round) {
-      const double start = now();
+      const auto start = std::chrono::steady_clock::now();
       for (const hybrid::TaskShape& shape : shapes) scheduler.cancel(scheduler.decide(shape));
-      report_.decision_ns =
-          std::min(report_.decision_ns, 1e9 * (now() - start) / static_cast<double>(shapes.size()));
+      report_.decision_ns = std::min(
+          report_.decision_ns, 1e9 * seconds_since(start) / static_cast<double>(shapes.size()));
     }
   }
 
@@ -169,7 +166,7 @@ RoutingReport check_routing(const RoutingOptions& options) {
   if (!(options.seconds > 0))
     throw Error(ErrorCode::InvalidArgument,
                 "check routing: seconds must be > 0, got " + std::to_string(options.seconds));
-  return Check(options).run();
+  return RoutingCheck(options).run();
 }
 
 }  // namespace topograd::check

@@ -5,6 +5,7 @@
 #include <topograd/api/check/known_answers.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/platform.hpp>
+#include <topograd/ir/stopwatch.hpp>
 #include <topograd/runtime/hybrid/executor.hpp>
 #include <topograd/solver/device_engine.hpp>
 #include <topograd/solver/evaluator.hpp>
@@ -22,12 +23,8 @@ namespace {
 namespace hybrid = runtime::hybrid;
 
 constexpr std::size_t kSizes[] = {4, 64, 1000};
-constexpr std::size_t kItems[] = {100, 10'000, 200'000};
-constexpr double kTolerance = 1e-6;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+constexpr std::size_t kTaskItems[] = {100, 10'000, 200'000};
+constexpr double kMinimumTolerance = 1e-6;
 
 /// The device's name, or nothing.
 std::string find_device(const SoakOptions& options) {
@@ -41,9 +38,9 @@ std::string find_device(const SoakOptions& options) {
   return {};
 }
 
-class Check {
+class SoakCheck {
  public:
-  explicit Check(const SoakOptions& options) : options_(options) {
+  explicit SoakCheck(const SoakOptions& options) : options_(options) {
     if (!(options.seconds > 0))
       throw Error(ErrorCode::InvalidArgument,
                   "check soak: expected seconds > 0, got " + std::to_string(options.seconds));
@@ -54,17 +51,17 @@ class Check {
   }
 
   SoakReport run() {
-    const double start = now();
+    const auto start = std::chrono::steady_clock::now();
     open();
-    while (report_.rounds < kLeastRounds || now() - start < options_.seconds) {
+    while (report_.rounds < kLeastRounds || seconds_since(start) < options_.seconds) {
       round();
       const double progress =
-          std::min((now() - start) / options_.seconds,
+          std::min(seconds_since(start) / options_.seconds,
                    static_cast<double>(report_.rounds) / static_cast<double>(kLeastRounds));
       if (progress >= 1.0 / 3) look(progress >= 2.0 / 3);
       if (options_.open_every > 0 && report_.rounds % options_.open_every == 0) open();
     }
-    report_.seconds = now() - start;
+    report_.seconds = seconds_since(start);
     return std::move(report_);
   }
 
@@ -95,7 +92,7 @@ class Check {
       for (const std::size_t size : kSizes) solve_fresh(size, backend);
       go_on(backend);
     }
-    for (const std::size_t items : kItems) {
+    for (const std::size_t items : kTaskItems) {
       for (const bool device : {false, true}) {
         if (device && report_.device.empty()) continue;
         Lines task(items, device ? hybrid::Override::device : hybrid::Override::cpu);
@@ -113,7 +110,7 @@ class Check {
     const double gradient = evaluator.gradient().norm();
     report_.evaluations += 2;
     const Summary summary = solve(valleys.problem(), solver_options(backend));
-    count(summary, valleys.off() < kTolerance);
+    count(summary, valleys.off() < kMinimumTolerance);
     const double scale = std::abs(summary.initial_cost);
     if (!(std::abs(cost - summary.initial_cost) <= 1e-9 * scale) || !(gradient > 0))
       ++report_.wrong;
@@ -128,7 +125,7 @@ class Check {
     }
     valleys->move_to(0.9, 0.7);
     const Summary summary = solver->solve();
-    count(summary, valleys->off() < kTolerance);
+    count(summary, valleys->off() < kMinimumTolerance);
   }
 
   void count(const Summary& summary, bool right) {
@@ -187,6 +184,6 @@ bool SoakReport::broken() const {
   return wrong > 0 || std::ranges::any_of(figures, [](const SoakFigure& f) { return f.broken(); });
 }
 
-SoakReport check_soak(const SoakOptions& options) { return Check(options).run(); }
+SoakReport check_soak(const SoakOptions& options) { return SoakCheck(options).run(); }
 
 }  // namespace topograd::check

@@ -9,13 +9,13 @@ namespace topograd::ir {
 namespace {
 
 // Distinct operands of a node, at most three.
-struct Operands {
+struct DistinctOperands {
   std::array<Id, 3> ids = {};
   int count = 0;
 };
 
-Operands distinct_operands(const Node& node) {
-  Operands out;
+DistinctOperands distinct_operands(const Node& node) {
+  DistinctOperands out;
   for (Id operand : node.operands()) {
     const auto end = out.ids.begin() + out.count;
     if (std::find(out.ids.begin(), end, operand) == end) out.ids[out.count++] = operand;
@@ -44,8 +44,8 @@ class Scheduler {
 
  private:
   // Operands in the order of computing: most needed first, then as they stood.
-  Operands order(const Node& node) const {
-    Operands x = distinct_operands(node);
+  DistinctOperands order(const Node& node) const {
+    DistinctOperands x = distinct_operands(node);
     const auto later = [&](Id a, Id b) {
       return need_[a] != need_[b] ? need_[a] < need_[b] : a > b;
     };
@@ -59,7 +59,7 @@ class Scheduler {
 
   std::uint32_t need_of(const Node& node) const {
     if (is_leaf(node.op)) return node.op == Op::Literal ? 0 : 1;
-    const Operands x = order(node);
+    const DistinctOperands x = order(node);
     std::uint32_t need = 1, held = 0;
     for (int k = 0; k < x.count; ++k) {
       need = std::max(need, need_[x.ids[k]] + held);
@@ -76,7 +76,7 @@ class Scheduler {
         stack_.pop_back();
         continue;
       }
-      const Operands x = order(program_.nodes[id]);
+      const DistinctOperands x = order(program_.nodes[id]);
       bool ready = true;
       for (int k = x.count; k-- > 0;) {
         if (map_[x.ids[k]] != kNone) continue;
@@ -118,7 +118,7 @@ std::size_t max_live(const Program& program) {
   for (Id id = 0; id < program.nodes.size(); ++id) {
     if (program.nodes[id].op == Op::Literal) continue;
     // An operand that is read for the last time leaves its place to the result.
-    const Operands x = distinct_operands(program.nodes[id]);
+    const DistinctOperands x = distinct_operands(program.nodes[id]);
     for (int k = 0; k < x.count; ++k) {
       live -= last[x.ids[k]] == id && program.nodes[x.ids[k]].op != Op::Literal;
     }

@@ -1,6 +1,8 @@
 // Timing of single evaluations and of whole steps with x resident.
 #include <topograd/runtime/vulkan/vulkan_engine.hpp>
 
+#include <topograd/ir/stopwatch.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -19,10 +21,6 @@ double median(std::vector<double> values) {
 constexpr double kWarmUpSeconds = 0.7;
 /// Between two runs that is no idling.
 constexpr double kPause = 0.02;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 }  // namespace
 

@@ -12,7 +12,7 @@
 namespace topograd {
 namespace {
 
-using Vector = std::vector<double>;
+using Doubles = std::vector<double>;
 using StepsAt = std::function<runtime::FirstOrderSteps*(std::span<const double> x)>;
 
 // A learning rate this much smaller than the first one moves nothing any more.
@@ -24,7 +24,7 @@ class Rule {
   Rule(const SolverOptions& options, std::size_t size)
       : method_(options.method), o_(options.first_order), mean_(size), square_(size) {}
 
-  void step(double rate, std::span<const double> x, const Vector& g, Vector& out) {
+  void step(double rate, std::span<const double> x, const Doubles& g, Doubles& out) {
     ++count_;
     const double mean_bias = 1 - std::pow(o_.beta1, count_);
     const double square_bias = 1 - std::pow(o_.beta2, count_);
@@ -48,15 +48,15 @@ class Rule {
     std::fill(square_.begin(), square_.end(), 0.0);
     count_ = 0;
   }
-  const Vector& mean() const { return mean_; }
-  const Vector& square() const { return square_; }
+  const Doubles& mean() const { return mean_; }
+  const Doubles& square() const { return square_; }
   /// Steps since there was nothing.
   int count() const { return count_; }
 
  private:
   Method method_;
   const FirstOrderOptions& o_;
-  Vector mean_, square_;
+  Doubles mean_, square_;
   int count_ = 0;
 };
 
@@ -194,7 +194,7 @@ class HostWalk final : public Walk {
   const StepsAt& steps_at_;
   std::span<double> best_;
   Rule rule_;
-  Vector x_, trial_, gradient_, trial_gradient_, step_;
+  Doubles x_, trial_, gradient_, trial_gradient_, step_;
 };
 
 class FirstOrder {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace topograd {
 
@@ -16,6 +17,10 @@ GradientNorms norms_of(std::span<const double> gradient) {
     out.squared += g * g;
   }
   return out;
+}
+
+double dot(std::span<const double> a, std::span<const double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
 double norm_of(std::span<const double> v) {

@@ -20,6 +20,7 @@ struct GradientNorms {
 GradientNorms norms_of(std::span<const double> gradient);
 /// ‖v‖.
 double norm_of(std::span<const double> v);
+double dot(std::span<const double> a, std::span<const double> b);
 
 /// Adds the seconds of its life.
 class Stopwatch {

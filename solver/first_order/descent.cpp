@@ -6,20 +6,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <vector>
 
 namespace topograd {
 namespace {
 
-using Vector = std::vector<double>;
+using Doubles = std::vector<double>;
 
 // A change of the cost below so many units of rounding of the cost at the start cannot be seen.
-constexpr double kRounding = 64;
-
-double dot(const Vector& a, const Vector& b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
+constexpr double kCostRounding = 64;
 
 class HostPath final : public DescentPath {
  public:
@@ -80,7 +75,7 @@ class HostPath final : public DescentPath {
  private:
   static bool leads_down(double slope) { return slope < 0 && std::isfinite(slope); }
 
-  double evaluate(std::span<const double> x, Vector& gradient) {
+  double evaluate(std::span<const double> x, Doubles& gradient) {
     const Stopwatch watch(times_.evaluation_seconds);
     return objective_.evaluate(x, gradient);
   }
@@ -90,7 +85,7 @@ class HostPath final : public DescentPath {
   std::span<double> x_;
   PhaseTimes& times_;
   const std::function<bool()>& leaves_;
-  Vector trial_, gradient_, trial_gradient_, direction_, step_;
+  Doubles trial_, gradient_, trial_gradient_, direction_, step_;
   double length_ = 0;
 };
 
@@ -150,7 +145,7 @@ class Descent {
     iteration.step_is_nonfinite = nonfinite_;
     const double unit = options_.precision == Precision::f32 ? 0x1p-23 : 0x1p-52;
     const double resolution = std::max(options_.function_tolerance * std::abs(cost_),
-                                       kRounding * unit * std::abs(summary_.initial_cost));
+                                       kCostRounding * unit * std::abs(summary_.initial_cost));
     const bool again = !failed_before_ && path_.reset();
     failed_before_ = true;
     control_.rejected(iteration, gradient_);

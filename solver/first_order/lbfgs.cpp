@@ -6,17 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace topograd {
 namespace {
 
 // sᵀy / yᵀy at and below which a pair says nothing of the curvature.
 constexpr double kLeastCurvature = 1e-14;
-
-double dot(std::span<const double> a, std::span<const double> b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
 
 void add(double factor, std::span<const double> v, std::span<double> to) {
   for (std::size_t k = 0; k < to.size(); ++k) to[k] += factor * v[k];

@@ -9,21 +9,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <vector>
 
 namespace topograd {
 namespace {
 
-using Matrix = Eigen::SparseMatrix<double>;
+using Hessian = Eigen::SparseMatrix<double>;
 
 // τ as a share of the largest diagonal entry of H.
 constexpr double kLeastShift = 1e-12;
 constexpr double kLargestShift = 1e6;
-
-double dot(std::span<const double> a, std::span<const double> b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
 
 bool is_constant(const runtime::Model& model, std::size_t k) {
   return !model.constant.empty() && model.constant[k] != 0;
@@ -43,7 +38,7 @@ struct ProjectedNewton::Impl {
         model(of),
         revision(of.revision),
         hessian(of, true),
-        shifted(Eigen::Map<const Matrix>(
+        shifted(Eigen::Map<const Hessian>(
             size(), size(), static_cast<Eigen::Index>(hessian.values().size()),
             hessian.starts().data(), hessian.rows().data(), hessian.values().data())) {
     factor.analyzePattern(shifted);
@@ -71,8 +66,8 @@ struct ProjectedNewton::Impl {
   const runtime::Model& model;
   std::uint64_t revision;  // of the model that `hessian` describes
   NormalEquations hessian;
-  Matrix shifted;
-  Eigen::SimplicialLLT<Matrix, Eigen::Lower, Eigen::AMDOrdering<int> > factor;
+  Hessian shifted;
+  Eigen::SimplicialLLT<Hessian, Eigen::Lower, Eigen::AMDOrdering<int> > factor;
   double shift = kLeastShift;
 };
 

@@ -9,7 +9,6 @@
 namespace topograd {
 namespace {
 
-using Matrix = Eigen::SparseMatrix<double>;
 using Vector = Eigen::VectorXd;
 
 }  // namespace
@@ -38,7 +37,7 @@ struct DampedSystem::Impl {
 
   std::optional<Vector> conjugate_gradients(const Vector& damping, const DampedRequest& request) {
     add_damping(damping);
-    Eigen::ConjugateGradient<Matrix, Eigen::Lower> solver;
+    Eigen::ConjugateGradient<SparseMatrix, Eigen::Lower> solver;
     solver.setTolerance(request.tolerance);
     solver.setMaxIterations(request.max_iterations);
     solver.compute(damped);
@@ -69,8 +68,8 @@ struct DampedSystem::Impl {
   LinearSolver kind;
   bool may_eliminate = false;  // automatic, until the pattern is known
   int iterations = 0;
-  Matrix scaled, damped;  // lower triangles of S JᵀJ S, and of the same with damping
-  Eigen::MatrixXd J;      // dense: J S
+  SparseMatrix scaled, damped;  // lower triangles of S JᵀJ S, and of the same with damping
+  Eigen::MatrixXd J;            // dense: J S
   Vector right, residuals, diagonal;
   std::vector<std::uint32_t> block_of;  // by column
   std::unique_ptr<Factorization> factor;
@@ -97,7 +96,7 @@ void DampedSystem::set(TangentJacobian& jacobian, const Vector& scale, const Vec
   s.scaled = jacobian.normal();
   if (!s.factor) s.block_of = jacobian.block_of_column();
   for (Eigen::Index c = 0; c < s.scaled.cols(); ++c)
-    for (Matrix::InnerIterator it(s.scaled, c); it; ++it)
+    for (SparseMatrix::InnerIterator it(s.scaled, c); it; ++it)
       it.valueRef() *= scale[c] * scale[it.row()];
   // Rows ascend and the triangle is the lower one: the diagonal comes first.
   s.diagonal.resize(s.scaled.cols());

@@ -8,11 +8,7 @@
 #include <limits>
 
 namespace topograd {
-namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-}  // namespace
+namespace {}  // namespace
 
 HostEngine::HostEngine(std::unique_ptr<runtime::Engine> inner, const Problem& problem,
                        const runtime::Model& model, bool with_losses)

@@ -15,7 +15,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Vector = Eigen::VectorXd;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLeastMu = 1e-8, kLargestMu = 1, kMuFactor = 10;
 
 std::span<const double> span_of(const Vector& v) {

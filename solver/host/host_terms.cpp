@@ -9,8 +9,6 @@
 namespace topograd {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 double square_of(std::span<const double> r) {
   return std::inner_product(r.begin(), r.end(), r.begin(), 0.0);
 }

@@ -4,12 +4,16 @@
 #include <topograd/frontend/problem.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace topograd {
+
+/// What stands for a value that does not exist.
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// Evaluates a problem's host blocks one after the other on the calling thread.
 ///

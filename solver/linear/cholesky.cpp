@@ -1,6 +1,7 @@
 // Steps by factorisation of the normal equations on the host.
 #include <topograd/solver/linear/cholesky.hpp>
 
+#include <topograd/ir/stopwatch.hpp>
 #include <topograd/solver/linear/factorization.hpp>
 #include <topograd/solver/linear/normal_equations.hpp>
 
@@ -16,10 +17,6 @@ namespace topograd {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 Elimination elimination_for(LinearSolver kind, const runtime::Model& model) {
   return kind == LinearSolver::cholesky ? Elimination{} : find_elimination(model);

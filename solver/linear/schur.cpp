@@ -19,7 +19,7 @@ namespace {
 using Matrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 
-constexpr std::uint32_t kNone = ~std::uint32_t{0};
+constexpr std::uint32_t kNoEntry = ~std::uint32_t{0};
 constexpr std::size_t kBlocksPerRange = 64, kColumnsPerRange = 8;
 /// A complement up to this size, or with this share of its entries there, is held as a dense one.
 constexpr std::size_t kSmall = 1000;
@@ -68,7 +68,7 @@ struct Layout {
 
 Layout::Layout(const SparseMatrix& lower, const Elimination& elimination)
     : blocks(elimination.blocks),
-      block_of(static_cast<std::size_t>(lower.cols()), kNone),
+      block_of(static_cast<std::size_t>(lower.cols()), kNoEntry),
       place(block_of.size()) {
   for (std::uint32_t b = 0; b < blocks.size(); ++b) {
     for (std::uint32_t k = 0; k < blocks[b].width; ++k) {
@@ -77,7 +77,7 @@ Layout::Layout(const SparseMatrix& lower, const Elimination& elimination)
     }
   }
   for (std::uint32_t c = 0; c < block_of.size(); ++c) {
-    if (block_of[c] != kNone) continue;
+    if (block_of[c] != kNoEntry) continue;
     place[c] = static_cast<std::uint32_t>(column.size());
     column.push_back(c);
   }
@@ -91,9 +91,9 @@ void Layout::find_neighbours(const SparseMatrix& lower) {
   for (std::uint32_t c = 0; c < block_of.size(); ++c) {
     for (SparseMatrix::InnerIterator it(lower, c); it; ++it) {
       const auto r = static_cast<std::uint32_t>(it.row());
-      if ((block_of[c] == kNone) == (block_of[r] == kNone)) continue;
-      if (block_of[c] != kNone) pairs.emplace_back(block_of[c], place[r]);
-      if (block_of[r] != kNone) pairs.emplace_back(block_of[r], place[c]);
+      if ((block_of[c] == kNoEntry) == (block_of[r] == kNoEntry)) continue;
+      if (block_of[c] != kNoEntry) pairs.emplace_back(block_of[c], place[r]);
+      if (block_of[r] != kNoEntry) pairs.emplace_back(block_of[r], place[c]);
     }
   }
   std::sort(pairs.begin(), pairs.end());
@@ -125,8 +125,8 @@ void Layout::place_entries(const SparseMatrix& lower) {
     e += blocks[b].width * neighbours.size(b);
     c += std::size_t{blocks[b].width} * blocks[b].width;
   }
-  E_position.assign(e, kNone);
-  C_position.assign(c, kNone);
+  E_position.assign(e, kNoEntry);
+  C_position.assign(c, kNoEntry);
   const auto set_E = [&](std::uint32_t in_block, std::uint32_t kept, std::uint32_t position) {
     const std::uint32_t b = block_of[in_block];
     const auto list = neighbours[b];
@@ -138,17 +138,17 @@ void Layout::place_entries(const SparseMatrix& lower) {
          p < static_cast<std::uint32_t>(lower.outerIndexPtr()[k + 1]); ++p) {
       const auto r = static_cast<std::uint32_t>(lower.innerIndexPtr()[p]);
       const std::uint32_t b = block_of[k];
-      if (b == kNone && block_of[r] == kNone) {
+      if (b == kNoEntry && block_of[r] == kNoEntry) {
         B.items.push_back({place[r], p});
-      } else if (b == kNone) {
+      } else if (b == kNoEntry) {
         set_E(r, k, p);
-      } else if (block_of[r] == kNone) {
+      } else if (block_of[r] == kNoEntry) {
         set_E(k, r, p);
       } else {
         C_position[C[b] + std::size_t{place[k]} * blocks[b].width + place[r]] = p;
       }
     }
-    if (block_of[k] == kNone) B.close();
+    if (block_of[k] == kNoEntry) B.close();
   }
 }
 
@@ -228,7 +228,7 @@ class Schur final : public Factorization {
 void Schur::find_complement() {
   const auto n = static_cast<std::uint32_t>(layout_.column.size());
   std::vector<int> starts{0}, rows;
-  std::vector<std::uint32_t> seen(n, kNone);
+  std::vector<std::uint32_t> seen(n, kNoEntry);
   for (std::uint32_t c = 0; c < n; ++c) {
     const auto add = [&](std::uint32_t r) {
       if (r >= c && std::exchange(seen[r], c) != c) rows.push_back(static_cast<int>(r));
@@ -248,7 +248,7 @@ bool Schur::eliminate(const double* values) {
   std::atomic<bool> definite = true;
   pool_.for_ranges(layout_.blocks.size(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
     const auto value = [&](std::uint32_t position) {
-      return position == kNone ? 0.0 : values[position];
+      return position == kNoEntry ? 0.0 : values[position];
     };
     for (auto b = static_cast<std::uint32_t>(begin); b < end; ++b) {
       const Eigen::Index w = layout_.blocks[b].width;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kDefaultTopologies = 100;
 
-struct Arguments {
+struct AllArguments {
   BenchArguments bench;
   std::string json;
   std::optional<std::uint64_t> count;
@@ -26,7 +26,7 @@ struct Arguments {
   int steps = 0;
 };
 
-nlohmann::ordered_json run(const Arguments& a) {
+nlohmann::ordered_json run(const AllArguments& a) {
   const ProblemArguments& problem = a.bench.problem;
   if (problem.name == "topologies")
     return run_bench_topologies({.count = a.count.value_or(kDefaultTopologies),
@@ -63,7 +63,7 @@ void print(const nlohmann::ordered_json& report) {
 }  // namespace
 
 void add_bench(Command app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<AllArguments>();
   Command command = app.subcommand(
       "bench",
       "Times the evaluations of a problem, compiling of topologies, tracing, or operations");

@@ -14,15 +14,6 @@ using ops::Array;
 using ops::Device;
 using ops::Tensor;
 
-template <class T>
-OpRead reading(const Array<T>& result) {
-  return [result] { result.read(); };
-}
-OpRead reading(const Tensor& result) {
-  result.evaluate();
-  return [result] { ops::array_of<float>(result).read(); };
-}
-
 /// Ten operations on one element.
 template <class T>
 T ten(const T& v) {
@@ -236,6 +227,11 @@ std::vector<OpCase> tensor_cases() {
                               device.value_or(Device::cpu()));
        }},
   };
+}
+
+OpRead reading(const Tensor& result) {
+  result.evaluate();
+  return [result] { ops::array_of<float>(result).read(); };
 }
 
 std::vector<OpCase> op_cases() {

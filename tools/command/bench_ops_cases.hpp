@@ -29,6 +29,13 @@ OpInputs fresh_op_inputs(const OpInputs& of, const ops::Device& device);
 using OpRead = std::function<void()>;
 using OpWork = std::function<OpRead()>;
 
+/// What reads a result that is computed, or computed here.
+template <class T>
+OpRead reading(const ops::Array<T>& result) {
+  return [result] { result.read(); };
+}
+OpRead reading(const ops::Tensor& result);
+
 /// An operation on inputs of any size.
 struct OpCase {
   const char* name;

@@ -37,15 +37,6 @@ struct Claim {
   OpWork (*prepare)(const OpInputs& inputs, const Device& device);
 };
 
-OpRead reading(const Tensor& result) {
-  result.evaluate();
-  return [result] { ops::array_of<float>(result).read(); };
-}
-template <class T>
-OpRead reading(const Array<T>& result) {
-  return [result] { result.read(); };
-}
-
 Tensor matrix(const Array<float>& x, std::int64_t n) {
   return ops::tensor(x.slice(0, static_cast<std::uint64_t>(n * n)), {n, n});
 }

@@ -20,10 +20,9 @@ using runtime::KernelKind;
 
 constexpr std::uint64_t kMostRows = 4'000'000;
 constexpr std::uint64_t kMostRowsOfSteps = 3'100'000;
-constexpr int kStepIterations = 100;
 
-ordered_json to_json(const PeerReport& peer, int threads, const runtime::Traffic& traffic,
-                     double copy_rate) {
+ordered_json peer_json(const PeerReport& peer, int threads, const runtime::Traffic& traffic,
+                       double copy_rate) {
   ordered_json json;
   json["name"] = peer.name;
   json["version"] = peer.version;
@@ -62,8 +61,9 @@ ordered_json run_peers(const BenchArguments& arguments, const runtime::Model& mo
                  std::ranges::find(arguments.only, "step100") != arguments.only.end());
   PeerReport report;
   ceres(*input, report);
-  peers.push_back(to_json(report, input->threads, runtime::Traffic(model, codegen::Precision::f64),
-                          runtime::cpu::copy_rate(input->threads)));
+  peers.push_back(peer_json(report, input->threads,
+                            runtime::Traffic(model, codegen::Precision::f64),
+                            runtime::cpu::copy_rate(input->threads)));
   return peers;
 }
 

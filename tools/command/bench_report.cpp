@@ -8,6 +8,7 @@
 #include "command/output.hpp"
 
 #include <topograd/api/check/gradients.hpp>
+#include <topograd/ir/stopwatch.hpp>
 #include <topograd/runtime/content_hash.hpp>
 #include <topograd/solver/model.hpp>
 #include <topograd/solver/plan_json.hpp>
@@ -28,13 +29,7 @@ namespace {
 using nlohmann::ordered_json;
 using runtime::KernelKind;
 
-constexpr int kStepIterations = 100;
 constexpr double kStepDamping = 1e-3;
-
-double milliseconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
 
 /// Residuals have Jacobians and least-squares steps; energies have products with the Hessian.
 void measure(BenchTimes& times, runtime::Engine& engine, const runtime::Model& model) {
@@ -101,7 +96,7 @@ void check_first(ordered_json& report, runtime::Engine& engine, const runtime::M
   engine.set_point(x);
   report["initial_cost"] = engine.cost();
   engine.gradient(gradient);
-  report["first_evaluation_ms"] = milliseconds_since(start);
+  report["first_evaluation_ms"] = 1e3 * seconds_since(start);
   if (check) {
     report["gradient_relative_error"] =
         check::relative_difference(gradient, check::reference_gradient(model, x, *check));
@@ -195,9 +190,9 @@ ordered_json run_bench(const BenchArguments& arguments) {
   add_statistics(report, engine.stats(), named->build_seconds);
   times.write(report);
   report["why"] = session.why;
-  report["plan"] = ordered_json::parse(to_json(engine.plan()));
+  report["plan"] = ordered_json::parse(topograd::to_json(engine.plan()));
   if (!arguments.solver.plan_out.empty())
-    write_text(arguments.solver.plan_out, to_json(engine.plan()));
+    write_text(arguments.solver.plan_out, topograd::to_json(engine.plan()));
   report.update(memory);
   report["peers"] = arguments.peers ? run_peers(arguments, model.model) : ordered_json::array();
   return report;

@@ -12,6 +12,7 @@
 namespace topograd::command {
 
 inline constexpr int kWarmUps = 3;
+inline constexpr int kStepIterations = 100;  ///< of conjugate gradients in step100
 
 /// Collects times of evaluations with the bytes that they move.
 class BenchTimes {

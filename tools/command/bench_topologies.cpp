@@ -6,6 +6,7 @@
 #include <topograd/api/expression_values.hpp>
 #include <topograd/frontend/problem.hpp>
 #include <topograd/ir/random_program.hpp>
+#include <topograd/ir/stopwatch.hpp>
 #include <topograd/ir/topology.hpp>
 #include <topograd/solver/model.hpp>
 #include <topograd/solver/session.hpp>
@@ -21,11 +22,6 @@ namespace {
 
 constexpr ir::LeafCounts kLeaves = {.parameters = 6, .data = 2, .uniforms = 0, .seeds = 0};
 constexpr std::size_t kLeastNodes = 20, kMostNodes = 200;
-
-double milliseconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
 
 /// A tree of 20 to 200 nodes that reads a parameter.
 ir::Program tree(std::uint64_t seed) {
@@ -88,10 +84,10 @@ nlohmann::ordered_json run_bench_topologies(const TopologiesArguments& arguments
   const Parameters x = problem.add_parameters(values);
   const auto traced = std::chrono::steady_clock::now();
   add_trees(problem, x, trees);
-  const double trace_ms = milliseconds_since(traced);
+  const double trace_ms = 1e3 * seconds_since(traced);
   const auto canonical = std::chrono::steady_clock::now();
   for (const ir::Program& program : trees) ir::canonicalize(program);
-  const double canonicalise_ms = milliseconds_since(canonical);
+  const double canonicalise_ms = 1e3 * seconds_since(canonical);
 
   const SolverOptions options = resolved(to_options(arguments.solver));
   const ProblemModel model = make_model("bench", problem);
@@ -101,7 +97,7 @@ nlohmann::ordered_json run_bench_topologies(const TopologiesArguments& arguments
   std::vector<double> residuals(model.model.rows);
   const auto first = std::chrono::steady_clock::now();
   engine.residuals(residuals);
-  const double first_ms = milliseconds_since(first);
+  const double first_ms = 1e3 * seconds_since(first);
 
   nlohmann::ordered_json report;
   report["problem"] = "topologies";

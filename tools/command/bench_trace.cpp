@@ -8,6 +8,7 @@
 #include <topograd/frontend/math.hpp>
 #include <topograd/frontend/problem.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/stopwatch.hpp>
 #include <topograd/runtime/cpu/copy_rate.hpp>
 #include <topograd/solver/model.hpp>
 
@@ -45,10 +46,6 @@ SpringGrid make_grid(const TraceArguments& arguments) {
   SpringGrid grid = problems::spring_grid(width, arguments.shuffle);
   grid.springs.resize(*arguments.count);
   return grid;
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 /// Bytes of the index and data columns of all batches.

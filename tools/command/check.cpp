@@ -27,7 +27,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Arguments {
+struct CheckArguments {
   std::string backend, precision, json, mesh;
   check::Options options;
 
@@ -57,13 +57,13 @@ ordered_json describe(const check::Worst& worst) {
 }
 
 /// Writes the report, and ends with status 1 if something is broken.
-void finish(const Arguments& arguments, const std::string& text, const ordered_json& report) {
+void finish(const CheckArguments& arguments, const std::string& text, const ordered_json& report) {
   if (arguments.json != "-") std::cout << text << std::flush;
   write_json(arguments.json, report);
   if (report["broken"].get<bool>()) throw BoundBroken{};
 }
 
-ordered_json head(const char* check, const Arguments& arguments, bool broken) {
+ordered_json head(const char* check, const CheckArguments& arguments, bool broken) {
   ordered_json report;
   report["check"] = check;
   report["broken"] = broken;
@@ -71,7 +71,7 @@ ordered_json head(const char* check, const Arguments& arguments, bool broken) {
   return report;
 }
 
-void check_ops(const Arguments& arguments) {
+void check_ops(const CheckArguments& arguments) {
   const check::OpsReport found = check::check_ops(arguments.parsed());
   ordered_json report = head("ops", arguments, found.broken > 0);
   std::string text = "op           backend prec    bound     value derivative  (ulp, largest)\n";
@@ -93,7 +93,7 @@ void check_ops(const Arguments& arguments) {
   finish(arguments, text, report);
 }
 
-void check_random(const Arguments& arguments) {
+void check_random(const CheckArguments& arguments) {
   const check::RandomReport found = check::check_random(arguments.parsed());
   ordered_json report = head("random", arguments, found.broken());
   report["programs"] = found.programs;
@@ -123,7 +123,7 @@ void check_random(const Arguments& arguments) {
   finish(arguments, text, report);
 }
 
-void check_gradients(const Arguments& arguments) {
+void check_gradients(const CheckArguments& arguments) {
   const check::Options options = arguments.parsed();
   std::vector<check::GradientResult> results;
   for (const ProblemKind& kind : problem_kinds()) {
@@ -200,7 +200,7 @@ void check_routing(const RoutingArguments& arguments) {
                 100 * found.time_over_oracle, found.decision_ns, found.broken() ? "  BROKEN" : "");
   text += found.device.empty() ? "no device: nothing to decide\n" : line;
   write_training_data(arguments.training, found.learned);
-  Arguments out;
+  CheckArguments out;
   out.json = arguments.json;
   finish(out, text, report);
 }
@@ -218,7 +218,7 @@ void check_corruption(const std::string& json) {
                      std::to_string(found.wrong) + " wrong, " + std::to_string(found.errors) +
                      " errors\n";
   for (const std::string& failure : found.failures) text += failure + "\n";
-  Arguments out;
+  CheckArguments out;
   out.json = json;
   finish(out, text, report);
 }
@@ -247,8 +247,8 @@ void add_routing(Command check) {
 }
 
 void add_one(Command check, const char* name, const char* what,
-             void (*run)(const Arguments& arguments)) {
-  auto arguments = std::make_shared<Arguments>();
+             void (*run)(const CheckArguments& arguments)) {
+  auto arguments = std::make_shared<CheckArguments>();
   Command command = check.subcommand(name, what);
   command.option("--backend", &arguments->backend,
                  "cpu or vulkan; otherwise the CPU, and the device if there is one");

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Arguments {
+struct FaultsArguments {
   std::string backend, json;
   check::FaultOptions options;
 };
@@ -66,7 +66,7 @@ std::string text_of(const check::FaultReport& found) {
   return text;
 }
 
-void run(const Arguments& arguments) {
+void run(const FaultsArguments& arguments) {
   check::FaultOptions options = arguments.options;
   if (!arguments.backend.empty()) options.backend = parse_backend(arguments.backend);
   const check::FaultReport found = check::check_faults(options);
@@ -126,7 +126,7 @@ void run(const SoakArguments& arguments) {
 }  // namespace
 
 void add_check_faults(Command check) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<FaultsArguments>();
   Command command = check.subcommand("faults", "Every driver call that can fail is made to fail");
   command.option("--backend", &arguments->backend, "automatic or vulkan; otherwise both");
   command.flag("--full", arguments->options.full,

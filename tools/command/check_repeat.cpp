@@ -32,7 +32,7 @@ using nlohmann::ordered_json;
 
 constexpr std::uint64_t kShuffleSeed = 1;
 
-struct Arguments {
+struct RepeatArguments {
   SolverArguments solver;
   std::uint32_t width = 150;  // of fewer, blocks are not put in order
   int runs = 10, processes = 10;
@@ -44,7 +44,8 @@ std::string hash_of(std::span<const double> numbers) {
 }
 
 /// The different bits of gradient and JᵀJ·p at one point, in `runs` evaluations of one engine.
-ordered_json evaluate(const Arguments& arguments, const SolverOptions& options, bool shuffled) {
+ordered_json evaluate(const RepeatArguments& arguments, const SolverOptions& options,
+                      bool shuffled) {
   ProblemArguments wanted{.name = "springs"};
   wanted.width = arguments.width;
   if (shuffled) wanted.shuffle = kShuffleSeed;
@@ -72,7 +73,7 @@ ordered_json evaluate(const Arguments& arguments, const SolverOptions& options, 
           {"jtjp", products}};
 }
 
-std::vector<SolverOptions> places(const Arguments& arguments) {
+std::vector<SolverOptions> places(const RepeatArguments& arguments) {
   const SolverArguments& asked = arguments.solver;
   std::vector<SolverOptions> out;
   const auto add = [&](const char* backend, const std::string& way) {
@@ -92,7 +93,7 @@ std::vector<SolverOptions> places(const Arguments& arguments) {
 }
 
 /// What one process says: a row for each place, way and order.
-ordered_json evaluate_all(const Arguments& arguments, int threads) {
+ordered_json evaluate_all(const RepeatArguments& arguments, int threads) {
   ordered_json rows = ordered_json::array();
   for (SolverOptions& options : places(arguments)) {
     options.threads = threads;
@@ -110,7 +111,7 @@ ordered_json evaluate_all(const Arguments& arguments, int threads) {
 }
 
 /// The rows of all processes, those of one place, way and order together.
-ordered_json measure(const Arguments& arguments) {
+ordered_json measure(const RepeatArguments& arguments) {
   const check::Folder folder("repeat");
   std::map<std::tuple<std::string, std::string, std::string>, ordered_json> found;
   for (int process = 0; process < arguments.processes; ++process) {
@@ -147,7 +148,7 @@ ordered_json measure(const Arguments& arguments) {
   return report;
 }
 
-std::string text_of(const ordered_json& report) {
+std::string text_of_hashes(const ordered_json& report) {
   std::string text;
   for (const ordered_json& row : report["results"]) {
     const std::size_t gradients = row["gradient"].size(), products = row["jtjp"].size();
@@ -164,9 +165,9 @@ std::string text_of(const ordered_json& report) {
   return text;
 }
 
-void run(const Arguments& arguments) {
+void run(const RepeatArguments& arguments) {
   const ordered_json report = measure(arguments);
-  if (arguments.json != "-") std::cout << text_of(report) << std::flush;
+  if (arguments.json != "-") std::cout << text_of_hashes(report) << std::flush;
   write_json(arguments.json, report);
   if (report["broken"].get<bool>()) throw BoundBroken{};
 }
@@ -174,7 +175,7 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_check_repeat(Command check) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<RepeatArguments>();
   Command command =
       check.subcommand("repeat", "The same bits of gradient and JᵀJ·p in every process");
   command.option("--backend", &arguments->solver.backend,

@@ -37,7 +37,7 @@ constexpr int kWarmCalls = 20, kWarmSolves = 3, kSecondProcesses = 3;
 // Of what compiling took the first process, in the second.
 constexpr double kMostOfFirst = 0.1;
 
-struct Arguments {
+struct StartArguments {
   std::string backend, device, mesh, json;
 };
 
@@ -70,7 +70,7 @@ void keep_caches_in(const std::filesystem::path& folder) {
 }
 
 /// Calls of one task of the hybrid executor.
-ordered_json time_calls(const Arguments& arguments, bool warm_up) {
+ordered_json time_calls(const StartArguments& arguments, bool warm_up) {
   hybrid::Executor executor(hybrid::HybridOptions{.admit_software = true});
   add_devices(executor, {.device = arguments.device});
   check::Lines task(kItems, hybrid::Override::device);
@@ -85,7 +85,7 @@ ordered_json time_calls(const Arguments& arguments, bool warm_up) {
 }
 
 /// A solve, and the same again, for which everything has been made.
-ordered_json time_solves(const Arguments& arguments) {
+ordered_json time_solves(const StartArguments& arguments) {
   ProblemArguments wanted{.name = "arap", .mesh = arguments.mesh};
   if (arguments.mesh.empty()) wanted.icosphere = 3;
   SolverOptions options{.backend = Backend::vulkan, .device = arguments.device};
@@ -125,7 +125,7 @@ ordered_json with_caches(const std::filesystem::path& folder,
   });
 }
 
-ordered_json measure(const Arguments& arguments) {
+ordered_json measure(const StartArguments& arguments) {
   const check::Folder folder("start");
   const std::filesystem::path kept = folder.path() / "kept", other = folder.path() / "other";
   const auto calls_and_solves = [&] {
@@ -155,7 +155,7 @@ ordered_json measure(const Arguments& arguments) {
   return report;
 }
 
-std::string text_of(const ordered_json& report) {
+std::string text_of_times(const ordered_json& report) {
   const auto ms = [](const ordered_json& number) {
     char text[40];
     std::snprintf(text, sizeof text, "%.2f ms", number.get<double>());
@@ -173,7 +173,7 @@ std::string text_of(const ordered_json& report) {
          (report["broken"].get<bool>() ? "  BROKEN" : "") + "\n";
 }
 
-void run(const Arguments& arguments) {
+void run(const StartArguments& arguments) {
   ordered_json report;
   try {
     if (arguments.backend == "cpu") throw Error(ErrorCode::NoDevice, "backend cpu");
@@ -186,7 +186,8 @@ void run(const Arguments& arguments) {
     report = {{"check", "start"}, {"broken", false}, {"device", ""}};
   }
   if (arguments.json != "-")
-    std::cout << (report["device"] == "" ? "no device: nothing to compile\n" : text_of(report))
+    std::cout << (report["device"] == "" ? "no device: nothing to compile\n"
+                                         : text_of_times(report))
               << std::flush;
   write_json(arguments.json, report);
   if (report["broken"].get<bool>()) throw BoundBroken{};
@@ -195,7 +196,7 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 void add_check_start(Command check) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<StartArguments>();
   Command command =
       check.subcommand("start", "What compiling costs a process, and the one after it");
   command.option("--backend", &arguments->backend,

@@ -16,7 +16,7 @@
 namespace topograd::command {
 namespace {
 
-struct Arguments {
+struct DumpArguments {
   ProblemArguments problem;
   ExpressionArguments expression;
   std::string kernel = "gradient", accumulate = "gather_recompute", precision = "f64",
@@ -29,7 +29,7 @@ struct Arguments {
 };
 
 /// --values: every node of one instance on the evaluator, the interpreter and the device.
-NodeValues values(const Arguments& arguments, bool precision_given) {
+NodeValues values(const DumpArguments& arguments, bool precision_given) {
   check::Options places{.device = arguments.device};
   if (!arguments.backend.empty()) places.backend = parse_backend(arguments.backend);
   if (precision_given) places.precision = parse_precision(arguments.precision);
@@ -41,7 +41,7 @@ NodeValues values(const Arguments& arguments, bool precision_given) {
 }
 
 /// One of a problem and an expression is asked for.
-void check_source(const Arguments& arguments, bool problem_options) {
+void check_source(const DumpArguments& arguments, bool problem_options) {
   const auto refuse = [](const std::string& message) {
     throw Error(ErrorCode::InvalidArgument, "dump: " + message);
   };
@@ -57,7 +57,7 @@ void check_source(const Arguments& arguments, bool problem_options) {
   }
 }
 
-void dump(const Arguments& arguments) {
+void dump(const DumpArguments& arguments) {
   const SourceOptions options{.kernel = arguments.kernel,
                               .accumulation = codegen::parse_accumulation(arguments.accumulate),
                               .precision = parse_precision(arguments.precision),
@@ -74,7 +74,7 @@ void dump(const Arguments& arguments) {
 }  // namespace
 
 void add_dump(Command app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<DumpArguments>();
   Command command =
       app.subcommand("dump", "Prints the source of the kernels of a problem or an expression");
   add_problem_options(command, arguments->problem, false);

@@ -20,7 +20,7 @@
 namespace topograd::command {
 namespace {
 
-struct Arguments {
+struct GradArguments {
   ExpressionArguments expression;
   std::vector<double> at;
   bool as_computed = false;
@@ -79,7 +79,7 @@ std::vector<double> values_at(const ir::Program& f, std::span<const double> at) 
   return values;
 }
 
-void grad(const Arguments& arguments) {
+void grad(const GradArguments& arguments) {
   const ExpressionNames& names = arguments.expression.names;
   if (names.parameters.empty())
     throw Error(ErrorCode::NoParameters, "grad: expected --params with at least one name");
@@ -109,7 +109,7 @@ void grad(const Arguments& arguments) {
 }  // namespace
 
 void add_grad(Command app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<GradArguments>();
   Command command = app.subcommand("grad", "Prints the derivatives of an expression");
   add_expression_options(command, arguments->expression).required();
   command

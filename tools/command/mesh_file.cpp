@@ -4,6 +4,8 @@
 // manifold; both would change the problems that are solved here.
 #include "command/mesh_file.hpp"
 
+#include "command/output.hpp"
+
 #include <topograd/ir/error.hpp>
 
 #include <algorithm>
@@ -139,17 +141,6 @@ class Reader {
   problems::TriangleMesh mesh_;
   std::vector<std::size_t> triangle_lines_;
 };
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  // A folder opens too, and reads as nothing.
-  if (!file || std::filesystem::is_directory(path) ||
-      !(text << file.rdbuf() || text.str().empty())) {
-    throw Error(ErrorCode::File, path + ": cannot be read");
-  }
-  return text.str();
-}
 
 }  // namespace
 

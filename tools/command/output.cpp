@@ -5,9 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
+#include <sstream>
 
 namespace topograd::command {
 
@@ -24,9 +25,13 @@ void write_text(const std::string& path, const std::string& text) {
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (!file.is_open() || file.bad()) throw Error(ErrorCode::File, path + ": cannot be read");
-  return text;
+  std::ostringstream text;
+  // A folder opens too, and reads as nothing.
+  if (!file || std::filesystem::is_directory(path) ||
+      !(text << file.rdbuf() || text.str().empty())) {
+    throw Error(ErrorCode::File, path + ": cannot be read");
+  }
+  return text.str();
 }
 
 void write_json(const std::string& path, const nlohmann::ordered_json& json) {

@@ -32,7 +32,7 @@
 namespace topograd::command {
 namespace {
 
-struct Arguments {
+struct SolveArguments {
   ProblemArguments problem;
   SolverArguments solver;
   std::string out, json, report, metrics, trace, training;
@@ -44,15 +44,15 @@ struct Arguments {
   bool wants_picture() const { return !out.empty() || !report.empty(); }
 };
 
-[[noreturn]] void refuse(const Arguments& arguments, const std::string& option) {
+[[noreturn]] void refuse(const SolveArguments& arguments, const std::string& option) {
   throw Error(ErrorCode::InvalidArgument, arguments.problem.name + ": " + option);
 }
 
-PageContent page_head(const Arguments& arguments) {
+PageContent page_head(const SolveArguments& arguments) {
   return {.title = "topograd solve " + arguments.problem.name, .command = arguments.command};
 }
 
-void solve_many(const Arguments& arguments) {
+void solve_many(const SolveArguments& arguments) {
   if (!arguments.out.empty()) refuse(arguments, "--out expects a problem that has a mesh");
   if (!arguments.trace.empty()) refuse(arguments, "--trace expects a problem, not a set of them");
   check_peers(arguments.peers, arguments.problem);
@@ -67,7 +67,7 @@ void solve_many(const Arguments& arguments) {
   write_training_data(arguments.training);
 }
 
-SolverOptions options_of(const Arguments& arguments, const NamedProblem& named) {
+SolverOptions options_of(const SolveArguments& arguments, const NamedProblem& named) {
   if (named.file() != nullptr) return to_options(arguments.solver, named.file()->options);
   SolverOptions options = to_options(arguments.solver);
   if (!arguments.solver.max_iterations) options.max_iterations = 100;
@@ -111,7 +111,7 @@ std::vector<PageContent::Row> peer_rows(const Summary& s, const std::vector<Peer
   return rows;
 }
 
-void write_page(const Arguments& arguments, NamedProblem& named, const Summary& summary,
+void write_page(const SolveArguments& arguments, NamedProblem& named, const Summary& summary,
                 const std::vector<PeerReport>& peers, const std::string& png) {
   PageContent content = page_head(arguments);
   content.picture = png;
@@ -155,7 +155,7 @@ Summary solve_shown(NamedProblem& named, SolverOptions options, bool silent) {
   return summary;
 }
 
-void solve_problem(const Arguments& arguments) {
+void solve_problem(const SolveArguments& arguments) {
   if (is_set(arguments.problem.name)) return solve_many(arguments);
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
   const SolverOptions options = options_of(arguments, *named);
@@ -193,7 +193,7 @@ void solve_problem(const Arguments& arguments) {
 }  // namespace
 
 void add_solve(Command app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<SolveArguments>();
   Command command = app.subcommand("solve", "Minimises a problem or what a JSON file describes");
   add_problem_options(command, arguments->problem);
   add_data_option(command, arguments->problem);

@@ -8,6 +8,7 @@
 #include "problems/nist.hpp"
 
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/stopwatch.hpp>
 #include <topograd/solver/solve.hpp>
 
 #include <chrono>
@@ -17,10 +18,6 @@ namespace topograd::command {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 SolverOptions set_options(const SolverArguments& arguments, bool tight) {
   SolverOptions options = to_options(arguments);
