@@ -9,13 +9,12 @@
 namespace topograd::codegen::math {
 namespace {
 
-constexpr std::array<std::string_view, 6> kBuiltIns = {"abs", "ceil", "floor",
-                                                       "fma", "sqrt", "trunc"};
-constexpr std::array<std::string_view, 34> kFunctions = {
+constexpr std::array<std::string_view, 5> kBuiltIns = {"abs", "ceil", "floor", "fma", "sqrt"};
+constexpr std::array<std::string_view, 35> kFunctions = {
     "acos",  "acosh",   "asin", "asinh", "atan",  "atan2", "atanh",      "cbrt",   "cos",
     "cosh",  "erf",     "exp",  "exp2",  "expm1", "hypot", "is_inf",     "is_nan", "log",
     "log10", "log1p",   "log2", "max",   "min",   "mod",   "normal_cdf", "pow",    "round",
-    "rsqrt", "sigmoid", "sign", "sin",   "sinh",  "tan",   "tanh"};
+    "rsqrt", "sigmoid", "sign", "sin",   "sinh",  "tan",   "tanh",       "trunc"};
 
 const Snippet* find(std::string_view name, Precision precision) {
   for (const Snippet& s : snippets()) {

@@ -22,7 +22,7 @@ namespace topograd::codegen::math {
 bool has(std::string_view function, Precision precision);
 
 /// True if the GLSL built-in of that name is exact (or rounds correctly, where the device does) and
-/// defined everywhere: sqrt, abs, floor, ceil, trunc, fma. All others are ours.
+/// defined everywhere: sqrt, abs, floor, ceil, fma. All others are ours.
 bool is_built_in(std::string_view function);
 
 /// What a shader calls: "tg_exp_f64", or "floor" for an exact built-in.

@@ -46,7 +46,7 @@ const PlanChoice* find_choice(const PlanRecord* record, const PlanChoice& wanted
   return found == record->batches.end() ? nullptr : &*found;
 }
 
-VulkanEngine::Decision& VulkanEngine::decision(std::size_t k, Pass pass) {
+Decision& VulkanEngine::decision(std::size_t k, Pass pass) {
   const auto [it, fresh] = decisions_.try_emplace({k, pass});
   Decision& decision = it->second;
   if (!fresh) return decision;

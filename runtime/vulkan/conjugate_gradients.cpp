@@ -78,7 +78,7 @@ bool VulkanEngine::can_fuse() {
   return *can_fuse_;
 }
 
-std::vector<VulkanEngine::FusedProduct> VulkanEngine::fused_order() {
+std::vector<FusedProduct> VulkanEngine::fused_order() {
   std::vector<FusedProduct> order;
   std::map<std::uint32_t, std::vector<const GatherSet*>> riding;  // by array
   std::map<std::uint32_t, std::size_t> roles;

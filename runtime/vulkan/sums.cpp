@@ -89,7 +89,7 @@ void VulkanEngine::record_zeros(CommandList& list, const Buffer& out, std::uint6
   }
 }
 
-std::vector<VulkanEngine::GatherUse> VulkanEngine::gather_order(Pass pass) {
+std::vector<GatherUse> VulkanEngine::gather_order(Pass pass) {
   std::set<std::uint32_t> covered;
   std::vector<GatherUse> order;
   for (std::size_t k = 0; k < terms_.size(); ++k) {

@@ -10,8 +10,8 @@
 #include <topograd/runtime/vulkan/device_charts.hpp>
 #include <topograd/runtime/vulkan/device_term.hpp>
 #include <topograd/runtime/vulkan/pace.hpp>
+#include <topograd/runtime/vulkan/passes.hpp>
 #include <topograd/runtime/vulkan/recorded.hpp>
-#include <topograd/runtime/vulkan/riders.hpp>
 #include <topograd/runtime/vulkan/rows.hpp>
 #include <topograd/runtime/vulkan/solve_state.hpp>
 #include <topograd/runtime/vulkan/staged_points.hpp>
@@ -143,11 +143,6 @@ class VulkanEngine final : public Engine,
   /// Term k has instances, and the pass is for its kind.
   bool takes_part(std::size_t k, Pass pass) const;
   Operands operands(const Buffer& x, const Buffer* direction = nullptr) const;
-  /// A pass with values beside the gradient, while it is recorded.
-  struct ValuePass {
-    Pass pass;
-    ValueSinks sinks;
-  };
   bool by_atomics() const;
   /// `values`: with the gradient, of terms whose values take one pass.
   void record_sum(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
@@ -158,12 +153,6 @@ class VulkanEngine final : public Engine,
                   const Operands& operands, const SumTarget& target, ValuePass* values);
   /// Sums of all that was asked for so far.
   void record_used_sums(CommandList& list);
-  /// Sets in the order in which they run: first those that write every owner of an array.
-  struct GatherUse {
-    std::size_t term = 0;
-    GatherSet* set = nullptr;
-    bool covers = false;
-  };
   std::vector<GatherUse> gather_order(Pass pass);
   void record_stored_jtjp(CommandList& list, const Operands& operands, const Buffer& out);
   void record_blocks(CommandList& list, const Operands& operands);
@@ -184,11 +173,6 @@ class VulkanEngine final : public Engine,
   std::uint64_t term_dispatches() const;
 
   // accumulation.cpp
-  struct Decision {
-    PlanChoice choice;
-    bool open = false;  // to be measured before the first evaluation
-    ir::Hash128 key;    // of what is remembered
-  };
   /// How the sums of a batch are made; by rule where nothing better is known yet.
   Decision& decision(std::size_t k, Pass pass);
   ir::Hash128 tuning_key(std::size_t k, Pass pass);
@@ -212,12 +196,6 @@ class VulkanEngine final : public Engine,
   void decide_values(std::size_t k, Pass pass, Decision& made);
   static void take_values(PlanChoice& choice, const TimesOfTwo& times, ChosenBy by);
   void measure_values(std::size_t k, Pass pass, Decision& made);
-
-  /// Sets whose fused products make up that of the problem, and what rides in each.
-  struct FusedProduct {
-    GatherUse use;
-    std::unique_ptr<Riders> riders;
-  };
 
   // masks.cpp: constant blocks in bulk
   /// What the sums of all terms are made with.
@@ -256,12 +234,6 @@ class VulkanEngine final : public Engine,
   void drop_code();
 
   // prepare.cpp
-  /// Kernels of a kind of evaluation on their way.
-  struct Preparation {
-    enum class Stage { none, compiling, rehearsing, done } stage = Stage::none;
-    std::vector<std::shared_ptr<KernelJob>> jobs;
-    Submission rehearsal;
-  };
   /// Begins to make every kernel that `record` needs: it records for that sake alone.
   void collect(const std::function<void(CommandList&)>& record);
   /// Makes those of the collected kernels that nobody has begun.

@@ -98,6 +98,8 @@ TEST_F(VulkanTiers, ASolveMovesToTheDeviceBetweenSteps) {
   options_.function_tolerance = 0;  // does not end before the device is there
   options_.gradient_tolerance = 0;
   options_.parameter_tolerance = 0;
+  options_.preconditioner = Preconditioner::block_jacobi;
+  options_.forcing_sequence = ForcingSequence::constant;  // loose steps part with rounding
   SolverOptions on_cpu = options_;
   on_cpu.backend = Backend::cpu;
   const Summary want = solve(peer->problem, on_cpu);
