@@ -109,6 +109,11 @@ std::string plain_functions(const char* op, const char* unit, std::string_view t
 
 }  // namespace
 
+void add_members(const Monoid& monoid, Access access, KernelParts& parts) {
+  for (std::size_t k = 0; k < monoid.members.size(); ++k)
+    parts.arguments.push_back({text("p", k), std::string(glsl_name(monoid.members[k])), access});
+}
+
 std::string number_functions(Type type) {
   if (type == Type::f32) return std::string(kFloatNumbers);
   if (type == Type::f64) return std::string(kDoubleNumbers);

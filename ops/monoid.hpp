@@ -1,6 +1,7 @@
 // Internal: what is folded by reductions and scans, as text of kernels.
 #pragma once
 
+#include <topograd/ops/kernel_text.hpp>
 #include <topograd/ops/map_kernel.hpp>
 #include <topograd/ops/reduce.hpp>
 
@@ -64,6 +65,9 @@ FoldForm form_of(const Expression& fold, double identity, Type type, std::uint32
 /// Reads and writes the state's members at p0(i), p1(i).
 std::string load_state(const Monoid& monoid, const std::string& index);
 std::string store_state(const Monoid& monoid, const std::string& index, const std::string& state);
+
+/// Adds the arrays p0, p1 of the state's members to a kernel's arguments.
+void add_members(const Monoid& monoid, Access access, KernelParts& parts);
 
 /// Functions on numbers that kernels share: is_nan, infinities.
 std::string number_functions(Type type);

@@ -28,7 +28,7 @@ std::array<std::uint32_t, 4> philox(std::uint64_t counter, std::uint64_t seed) {
   return c;
 }
 
-constexpr std::string_view kBody = R"(  uint i = linear_item();
+constexpr std::string_view kPhilox = R"(  uint i = linear_item();
   uint low = counter_low + i;
   uint c0 = low, c1 = counter_high + (low < i ? 1u : 0u), c2 = 0u, c3 = 0u;
   uint k0 = seed_low, k1 = seed_high;
@@ -58,7 +58,7 @@ void words_on_device(Backend& backend, const Slice& output, std::uint64_t seed,
                         .local_size = {local, 1, 1},
                         .arguments = {{"y", "uint", Access::write}},
                         .words = {"count", "counter_low", "counter_high", "seed_low", "seed_high"},
-                        .body = std::string(kBody)});
+                        .body = std::string(kPhilox)});
   });
   const std::uint64_t chunk =
       std::min<std::uint64_t>(backend.limits().binding_bytes / 4, 1u << 30) / 1024 * 1024;

@@ -46,11 +46,6 @@ std::string first_body(const Monoid& monoid, std::uint32_t local) {
               "u) s = combine(s, item(i));\n");
 }
 
-void add_members(const Monoid& monoid, Access access, KernelParts& parts) {
-  for (std::size_t k = 0; k < monoid.members.size(); ++k)
-    parts.arguments.push_back({text("p", k), std::string(glsl_name(monoid.members[k])), access});
-}
-
 KernelText first_text(const Monoid& monoid, const ReductionItem& item,
                       std::span<const Slice> inputs, std::uint32_t local) {
   KernelParts parts{

@@ -13,7 +13,7 @@ namespace {
 using codegen::text;
 
 // Workgroups that keep a large device busy.
-constexpr std::uint64_t kGroups = 2048;
+constexpr std::uint64_t kSegmentGroups = 2048;
 
 void check_binding(const Backend& backend, const Slice& slice) {
   if (slice.bytes() <= backend.limits().binding_bytes) return;
@@ -57,9 +57,10 @@ void reduce_segments(Backend& backend, const FoldForm& form, const Slice& x, con
     arguments.resize(2);
   }
   // Short ones share a workgroup; of long ones, there are enough workgroups for a large device.
-  const std::uint64_t per_group = x.size / output.size <= SegmentKernel::kShort
-                                      ? local
-                                      : std::clamp<std::uint64_t>(output.size / kGroups, 1, local);
+  const std::uint64_t per_group =
+      x.size / output.size <= SegmentKernel::kShort
+          ? local
+          : std::clamp<std::uint64_t>(output.size / kSegmentGroups, 1, local);
   words.push_back(static_cast<std::uint32_t>(per_group));
   words.insert(words.end(), monoid.words.begin(), monoid.words.end());
   const KernelText& kernel = kernel_for(key, [&] {

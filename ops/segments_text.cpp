@@ -22,11 +22,6 @@ std::string fold_text(const Monoid& monoid, const char* state, std::uint32_t loc
          tree_text(local);
 }
 
-void add_members(const Monoid& monoid, Access access, KernelParts& parts) {
-  for (std::size_t k = 0; k < monoid.members.size(); ++k)
-    parts.arguments.push_back({text("p", k), std::string(glsl_name(monoid.members[k])), access});
-}
-
 /// Lanes take turns, or neighbouring elements each where order matters; four loads are under way at
 /// once.
 constexpr std::string_view kLaneTurns =

@@ -2,6 +2,7 @@
 #include <topograd/runtime/aggregates.hpp>
 
 #include <topograd/runtime/block_numbers.hpp>
+#include <topograd/runtime/neighbours.hpp>
 #include <topograd/runtime/plan.hpp>
 
 #include <algorithm>
@@ -13,8 +14,6 @@
 namespace topograd::runtime {
 namespace {
 
-/// Blocks with more neighbours than this connect nothing.
-constexpr std::uint32_t kHub = 512;
 constexpr std::uint32_t kFar = std::numeric_limits<std::uint32_t>::max() / 4;
 
 /// The blocks that each instance of a residual term touches, `width` of them.
@@ -29,7 +28,7 @@ struct Touched {
   }
 };
 
-Touched touched_blocks(const Term& term, const Model& model, const BlockNumbers& blocks) {
+Touched blocks_of_term(const Term& term, const Model& model, const BlockNumbers& blocks) {
   Touched out;
   std::vector<std::uint32_t> slots;
   for (const SlotGroup& group : find_groups(*term.batch, model.arrays)) {
@@ -260,7 +259,7 @@ Aggregates find_aggregates(const Model& model, const MostAggregates& most) {
   std::vector<Touched> terms;
   for (const Term& term : model.terms) {
     if (!term.energy && term.batch->size() > 0)
-      terms.push_back(touched_blocks(term, model, blocks));
+      terms.push_back(blocks_of_term(term, model, blocks));
   }
   Aggregates out;
   out.follows = find_followers(terms, model);

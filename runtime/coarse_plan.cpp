@@ -49,9 +49,9 @@ std::vector<Family> find_families(const Model& model, std::span<const std::uint8
 
 using Point = std::array<double, 3>;
 
-class Planner {
+class CoarsePlanner {
  public:
-  Planner(const Model& model, std::span<const double> x, CoarsePlan& plan)
+  CoarsePlanner(const Model& model, std::span<const double> x, CoarsePlan& plan)
       : model_(model), x_(x), plan_(plan) {}
 
   void run() {
@@ -268,12 +268,12 @@ CoarsePlan plan_coarse_space(const Model& model, std::span<const double> x) {
         model.charts ? "blocks move on manifolds" : "bounds hold other unknowns in each step";
     return plan;
   }
-  Planner(model, x, plan).run();
+  CoarsePlanner(model, x, plan).run();
   return plan;
 }
 
 void centre_coarse_space(const Model& model, std::span<const double> x, CoarsePlan& plan) {
-  Planner(model, x, plan).centre();
+  CoarsePlanner(model, x, plan).centre();
 }
 
 }  // namespace topograd::runtime

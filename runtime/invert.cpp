@@ -11,7 +11,7 @@ namespace topograd::runtime {
 namespace {
 
 /// One entry before sorting: its owner, role and instance.
-struct Entry {
+struct OwnedEntry {
   std::uint32_t owner;
   std::uint32_t role;
   std::uint32_t instance;
@@ -55,18 +55,18 @@ class Inverter {
 
   Sorted sort_few() const {
     const std::vector<std::vector<std::uint32_t>> owners = find_owners();
-    std::vector<Entry> entries;
+    std::vector<OwnedEntry> entries;
     for (std::uint32_t role = 0; role < owners.size(); ++role) {
       for (std::uint32_t i = 0; i < owners[role].size(); ++i) {
         entries.push_back({owners[role][i], role, i});
       }
     }
-    std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    std::stable_sort(entries.begin(), entries.end(), [](const OwnedEntry& a, const OwnedEntry& b) {
       return std::pair(a.owner, a.role) < std::pair(b.owner, b.role);
     });
     Sorted sorted;
     const auto roles = plan_.roles.size();
-    for (const Entry& e : entries) {
+    for (const OwnedEntry& e : entries) {
       if (sorted.owners.empty() || sorted.owners.back() != e.owner) {
         sorted.owners.push_back(e.owner);
         sorted.starts.resize(sorted.owners.size() * roles, 0);

@@ -11,9 +11,6 @@
 namespace topograd::runtime {
 namespace {
 
-/// Blocks with more instances than this connect nothing.
-constexpr std::uint32_t kHub = 512;
-
 /// Each pair of blocks of each instance, both ways.
 Partition<> pairs_by_block(std::span<const TouchedBlocks> terms, std::uint32_t blocks) {
   std::vector<std::size_t> end;

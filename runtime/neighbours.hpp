@@ -9,6 +9,9 @@
 
 namespace topograd::runtime {
 
+/// A block with more neighbours than this is a hub: it connects nothing.
+inline constexpr std::uint32_t kHub = 512;
+
 /// Blocks that share an instance, as lists by block; hubs have empty lists.
 class Neighbours {
  public:

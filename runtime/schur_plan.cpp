@@ -19,10 +19,10 @@ using Shape = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // rows,
 
 std::uint32_t narrow(std::size_t value) { return static_cast<std::uint32_t>(value); }
 
-class Planner {
+class SchurPlanner {
  public:
-  Planner(const Model& model, std::span<const std::uint8_t> scalars,
-          std::span<const std::vector<SlotGroup>> groups)
+  SchurPlanner(const Model& model, std::span<const std::uint8_t> scalars,
+               std::span<const std::vector<SlotGroup>> groups)
       : model_(model), scalars_(scalars), groups_(groups), numbers_(model.arrays) {}
 
   SchurPlan make() {
@@ -106,7 +106,8 @@ class Planner {
   std::vector<std::uint32_t> length_;            // of its rows
 };
 
-void Planner::list_of(std::map<std::uint32_t, std::vector<std::uint32_t>>& by_width, bool kept) {
+void SchurPlanner::list_of(std::map<std::uint32_t, std::vector<std::uint32_t>>& by_width,
+                           bool kept) {
   auto& list = kept ? plan_.kept : plan_.eliminated;
   auto& widths = kept ? width_kept_ : width_eliminated_;
   std::uint32_t position = 0, packed = 0;
@@ -132,7 +133,7 @@ void Planner::list_of(std::map<std::uint32_t, std::vector<std::uint32_t>>& by_wi
   (kept ? plan_.packed : plan_.inverses) = packed;
 }
 
-void Planner::number_blocks() {
+void SchurPlanner::number_blocks() {
   kind_.assign(numbers_.count(), Kind::none);
   number_.assign(numbers_.count(), 0);
   std::map<std::uint32_t, std::vector<std::uint32_t>> kept, eliminated;
@@ -162,7 +163,7 @@ void Planner::number_blocks() {
   if (plan_.eliminated.empty() || plan_.kept.empty()) plan_.why = "there is nothing to eliminate";
 }
 
-void Planner::find_meetings(std::size_t t) {
+void SchurPlanner::find_meetings(std::size_t t) {
   const ir::Batch& batch = *model_.terms[t].batch;
   const std::vector<SlotGroup>& groups = groups_[t];
   std::vector<std::vector<std::uint32_t>> blocks(groups.size());
@@ -183,8 +184,8 @@ void Planner::find_meetings(std::size_t t) {
   }
 }
 
-void Planner::meet(std::size_t t, std::uint32_t instance, std::uint32_t g, std::uint32_t h,
-                   std::uint32_t a, std::uint32_t b) {
+void SchurPlanner::meet(std::size_t t, std::uint32_t instance, std::uint32_t g, std::uint32_t h,
+                        std::uint32_t a, std::uint32_t b) {
   if (kind_[a] == Kind::none || kind_[b] == Kind::none) return;
   if (a == b) plan_.why = "a residual has a block twice";
   if (kind_[a] == Kind::eliminated && kind_[b] == Kind::eliminated)
@@ -202,7 +203,7 @@ void Planner::meet(std::size_t t, std::uint32_t instance, std::uint32_t g, std::
   met_.push_back({key, narrow(t), instance, g | h << 16});
 }
 
-void Planner::place_meetings() {
+void SchurPlanner::place_meetings() {
   std::sort(met_.begin(), met_.end());
   for (std::size_t first = 0, last = 0; first < met_.size(); first = last) {
     while (last < met_.size() && met_[last].key == met_[first].key) ++last;
@@ -216,7 +217,7 @@ void Planner::place_meetings() {
 }
 
 /// What each term adds, to meetings of one shape after the other.
-void Planner::list_products() {
+void SchurPlanner::list_products() {
   std::map<std::uint32_t, std::map<Shape, std::vector<std::pair<std::size_t, std::size_t>>>> terms;
   for (std::size_t m = 0; m < meetings_.size(); ++m) {
     const Shape shape(width_kept_[meetings_[m].row], columns_of(m), 0);
@@ -246,7 +247,7 @@ void Planner::list_products() {
 }
 
 /// The couplings by eliminated block, by kept block, and by shape.
-void Planner::list_couplings() {
+void SchurPlanner::list_couplings() {
   std::map<Shape, std::vector<std::size_t>> shapes;
   of_.resize(plan_.kept.size());
   plan_.back_starts.assign(plan_.eliminated.size() + 1, 0);
@@ -290,7 +291,7 @@ void Planner::list_couplings() {
 }
 
 /// The blocks of S in the row of kept block k, from the diagonal on.
-void Planner::add_row(std::uint32_t k) {
+void SchurPlanner::add_row(std::uint32_t k) {
   std::vector<Product> products;
   for (const std::uint32_t left : of_[k]) {
     const std::uint32_t e = meetings_[left].column;
@@ -312,7 +313,8 @@ void Planner::add_row(std::uint32_t k) {
   }
 }
 
-void Planner::add_block(std::uint32_t k, std::uint32_t other, std::span<const Product> products) {
+void SchurPlanner::add_block(std::uint32_t k, std::uint32_t other,
+                             std::span<const Product> products) {
   const std::uint32_t rows = width_kept_[k], columns = width_kept_[other];
   Block block{.row = k, .column = other, .at = length_[k], .transposed_at = length_[k]};
   row_[k].push_back(other);
@@ -340,7 +342,7 @@ void Planner::add_block(std::uint32_t k, std::uint32_t other, std::span<const Pr
   blocks_[{rows, columns, 0}].push_back(std::move(block));
 }
 
-void Planner::list_pieces() {
+void SchurPlanner::list_pieces() {
   for (const auto& [shape, list] : pieces_) {
     const auto& [rows, columns, inner] = shape;
     plan_.pieces.push_back(
@@ -357,7 +359,7 @@ void Planner::list_pieces() {
   if (plan_.piece_values > SchurPlan::kNone) plan_.why = "its pieces take too much memory";
 }
 
-void Planner::list_blocks() {
+void SchurPlanner::list_blocks() {
   std::vector<std::uint64_t> base(plan_.kept.size());
   for (std::size_t k = 0; k < plan_.kept.size(); ++k) {
     base[k] = plan_.values;
@@ -382,7 +384,7 @@ void Planner::list_blocks() {
   plan_.block_starts.push_back(narrow(plan_.block_pieces.size()));
 }
 
-void Planner::list_rows() {
+void SchurPlanner::list_rows() {
   std::uint32_t values = 0;
   for (std::uint32_t k = 0; k < plan_.kept.size(); ++k) {
     const auto first = narrow(plan_.columns.size());
@@ -401,7 +403,7 @@ void Planner::list_rows() {
 
 SchurPlan plan_schur(const Model& model, std::span<const std::uint8_t> scalars,
                      std::span<const std::vector<SlotGroup>> groups) {
-  return Planner(model, scalars, groups).make();
+  return SchurPlanner(model, scalars, groups).make();
 }
 
 }  // namespace topograd::runtime

@@ -13,9 +13,9 @@ using codegen::text;
 /// A tile is 16 deep and `tile()` long, four numbers of its length a vector.
 using Operand = MatmulOperand;
 
-class Writer {
+class MatmulWriter {
  public:
-  explicit Writer(const MatmulKernel& kernel) : kernel_(kernel) {}
+  explicit MatmulWriter(const MatmulKernel& kernel) : kernel_(kernel) {}
 
   KernelText write() {
     KernelParts parts;
@@ -185,6 +185,6 @@ std::string MatmulKernel::name() const {
               b_transposed ? "t_" : "n_", tile());
 }
 
-KernelText matmul_kernel(const MatmulKernel& kernel) { return Writer(kernel).write(); }
+KernelText matmul_kernel(const MatmulKernel& kernel) { return MatmulWriter(kernel).write(); }
 
 }  // namespace topograd::ops::detail

@@ -13,11 +13,11 @@ using codegen::Lines;
 using codegen::text;
 
 /// In shared memory: lines of vectors of eight numbers.
-struct Operand : MatmulOperand {
+struct UnitsOperand : MatmulOperand {
   std::uint32_t lines, vectors;  // of the tile
 
   ///   across, deep  numbers of a tile beside the depth and along it
-  Operand(const MatmulOperand& operand, std::uint32_t across, std::uint32_t deep)
+  UnitsOperand(const MatmulOperand& operand, std::uint32_t across, std::uint32_t deep)
       : MatmulOperand(operand),
         lines(deep_lines ? across : deep),
         vectors((deep_lines ? deep : across) / 8) {}
@@ -27,16 +27,16 @@ struct Operand : MatmulOperand {
   std::uint32_t size() const { return lines * stride(); }
 };
 
-Operand operand_a(const MatrixUnitsKernel& k) {
+UnitsOperand operand_a(const MatrixUnitsKernel& k) {
   return {MatmulOperand::a(k.a_transposed), k.rows, k.depth};
 }
-Operand operand_b(const MatrixUnitsKernel& k) {
+UnitsOperand operand_b(const MatrixUnitsKernel& k) {
   return {MatmulOperand::b(k.b_transposed), k.columns, k.depth};
 }
 
-class Writer {
+class UnitsWriter {
  public:
-  explicit Writer(const MatrixUnitsKernel& kernel)
+  explicit UnitsWriter(const MatrixUnitsKernel& kernel)
       : kernel_(kernel), a_(operand_a(kernel)), b_(operand_b(kernel)) {}
 
   KernelText write() {
@@ -66,12 +66,12 @@ class Writer {
 
  private:
   std::uint32_t copies() const { return kernel_.twice ? 2 : 1; }
-  std::uint32_t shares(const Operand& o) const {
+  std::uint32_t shares(const UnitsOperand& o) const {
     return o.lines * o.vectors / kernel_.invocations();
   }
 
   void declare() {
-    for (const Operand& o : {a_, b_})
+    for (const UnitsOperand& o : {a_, b_})
       out_.line("shared uvec4 ", o.name, "_tile[", copies() * o.size(), "];");
     if (!kernel_.whole) out_.line("shared float block[", 256 * kernel_.subgroups(), "];");
     out_.line();
@@ -81,7 +81,7 @@ class Writer {
   }
 
   /// Vector `e` of the tile at depth k0, zero beyond the operand.
-  void loader(const Operand& o) {
+  void loader(const UnitsOperand& o) {
     out_.open("uvec4 load_", o.name, "(uint first, uint origin, uint k0, uint e)");
     out_.line("uint line = e / ", o.vectors, "u, vector = e % ", o.vectors, "u;");
     if (o.deep_lines) {
@@ -97,7 +97,7 @@ class Writer {
     out_.line();
   }
 
-  void check(const Operand& o) {
+  void check(const UnitsOperand& o) {
     if (kernel_.whole) return;
     out_.line("if (at >= ", o.length, " || k >= depth) return uvec4(0u);");
   }
@@ -117,7 +117,7 @@ class Writer {
       for (std::uint32_t j = 0; j < blocks_across(); ++j)
         out_.line("Sums c", i, "_", j, " = Sums(0.0);");
     for (std::uint32_t set = 0; set < kernel_.ahead; ++set) {
-      for (const Operand& o : {a_, b_}) {
+      for (const UnitsOperand& o : {a_, b_}) {
         for (std::uint32_t u = 0; u < shares(o); ++u)
           out_.line("uvec4 ", next(o, set, u), " = uvec4(0u);");
       }
@@ -127,13 +127,13 @@ class Writer {
   }
 
   /// What an invocation has read of a tile.
-  static std::string next(const Operand& o, std::uint32_t set, std::uint32_t u) {
+  static std::string next(const UnitsOperand& o, std::uint32_t set, std::uint32_t u) {
     return text("next_", o.name, set, "_", u);
   }
 
   void fetch(const std::string& k0, std::uint32_t set) {
     if (kernel_.whole) out_.open("if (", k0, " < depth)");
-    for (const Operand& o : {a_, b_}) {
+    for (const UnitsOperand& o : {a_, b_}) {
       for (std::uint32_t u = 0; u < shares(o); ++u)
         out_.line(next(o, set, u), " = load_", o.name, "(", o.name, "0, ", o.origin, ", ", k0,
                   ", self + ", u * kernel_.invocations(), "u);");
@@ -141,13 +141,13 @@ class Writer {
     if (kernel_.whole) out_.close();
   }
 
-  std::string tile_start(const Operand& o) const {
+  std::string tile_start(const UnitsOperand& o) const {
     return kernel_.twice ? text("half_of_tiles * ", o.size(), "u + ") : std::string();
   }
 
   void step(std::uint32_t set) {
     if (!kernel_.twice) out_.line("barrier();");
-    for (const Operand& o : {a_, b_}) {
+    for (const UnitsOperand& o : {a_, b_}) {
       for (std::uint32_t u = 0; u < shares(o); ++u) {
         const std::string e = text("(self + ", u * kernel_.invocations(), "u)");
         out_.line(o.name, "_tile[", tile_start(o), e, " / ", o.vectors, "u * ", o.stride(), "u + ",
@@ -161,7 +161,7 @@ class Writer {
   }
 
   /// Loads the 16 by 16 numbers at `at` beside the depth and `k` along it.
-  void load(const Operand& o, std::string_view into, std::string_view own, std::uint32_t at,
+  void load(const UnitsOperand& o, std::string_view into, std::string_view own, std::uint32_t at,
             std::uint32_t k) {
     const std::string place =
         o.deep_lines ? text("(", own, " + ", at, "u) * ", o.stride(), "u + ", k / 8, "u")
@@ -222,7 +222,7 @@ class Writer {
   }
 
   const MatrixUnitsKernel& kernel_;
-  const Operand a_, b_;
+  const UnitsOperand a_, b_;
   Lines out_;
 };
 
@@ -239,6 +239,8 @@ std::string MatrixUnitsKernel::name() const {
               whole ? "_whole" : "", ahead > 1 ? text("_ahead", ahead) : std::string());
 }
 
-KernelText matrix_units_kernel(const MatrixUnitsKernel& kernel) { return Writer(kernel).write(); }
+KernelText matrix_units_kernel(const MatrixUnitsKernel& kernel) {
+  return UnitsWriter(kernel).write();
+}
 
 }  // namespace topograd::ops::detail

@@ -14,9 +14,9 @@ namespace {
 using codegen::Lines;
 using codegen::text;
 
-class Writer {
+class RowWriter {
  public:
-  explicit Writer(const RowKernel& kernel) : kernel_(kernel) {}
+  explicit RowWriter(const RowKernel& kernel) : kernel_(kernel) {}
 
   KernelText write() {
     KernelParts parts;
@@ -209,6 +209,6 @@ RowKernel row_kernel_for(const LaunchLimits& limits, RowOp op, codegen::Precisio
   return kernel;
 }
 
-KernelText row_kernel(const RowKernel& kernel) { return Writer(kernel).write(); }
+KernelText row_kernel(const RowKernel& kernel) { return RowWriter(kernel).write(); }
 
 }  // namespace topograd::ops::detail

@@ -12,7 +12,7 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-constexpr const char* kTuningKind = "accumulation";
+constexpr const char* kAccumulationTimes = "accumulation";
 constexpr int kWarmUps = 2, kSamples = 5;
 
 /// first: evaluated again, second: stored.
@@ -79,7 +79,8 @@ Decision& VulkanEngine::decision(std::size_t k, Pass pass) {
   } else if (!options_.deterministic && term.terms_fit() &&
              worth_measuring(estimate, term.instances())) {
     decision.key = tuning_key(k, pass);
-    const auto remembered = recall_times(context_.device->disk_cache(), kTuningKind, decision.key);
+    const auto remembered =
+        recall_times(context_.device->disk_cache(), kAccumulationTimes, decision.key);
     decision.open = !remembered;
     if (remembered) take(choice, *remembered, ChosenBy::remembered);
   }
@@ -93,7 +94,7 @@ ir::Hash128 VulkanEngine::tuning_key(std::size_t k, Pass pass) {
     const ir::Hash128 hash = set->source_hash(pass);
     words.insert(words.end(), {hash.high, hash.low});
   }
-  return hash_bytes(std::as_bytes(std::span(words)), hash_text(kTuningKind));
+  return hash_bytes(std::as_bytes(std::span(words)), hash_text(kAccumulationTimes));
 }
 
 bool VulkanEngine::stores_terms(std::size_t k, Pass pass) {
@@ -117,7 +118,8 @@ void VulkanEngine::measure(std::size_t k, Pass pass, Decision& made) {
   if (!(times.first_us > 0) || !(times.second_us > 0)) return;  // a clock too coarse for it
   take(made.choice, times, ChosenBy::measured);
   if (!there && made.choice.accumulation == Accumulation::gather_recompute) stored_[k] = Buffer();
-  context_.device->disk_cache().store(kTuningKind, made.key, std::as_bytes(std::span(&times, 1)));
+  context_.device->disk_cache().store(kAccumulationTimes, made.key,
+                                      std::as_bytes(std::span(&times, 1)));
 }
 
 double VulkanEngine::time_choice(const std::function<void(CommandList&)>& record) {

@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::uint64_t kBytes = std::uint64_t{256} << 20;
 constexpr std::uint64_t kSoftwareBytes = std::uint64_t{64} << 20;
-constexpr std::uint64_t kPieces = 8, kGranule = 4096;  // pieces begin where any device binds
-constexpr int kWarmUps = 2, kSamples = 9;
+constexpr std::uint64_t kPieces = 8, kPieceGranule = 4096;  // pieces begin where any device binds
+constexpr int kCopyWarmUps = 2, kCopySamples = 9;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ double VulkanEngine::time_copies() {
   const std::uint64_t wanted = context_.device->info().software() ? kSoftwareBytes : kBytes;
   const std::uint64_t most =
       std::min(context_.device->limits().max_allocation_size, context_.max_range());
-  const std::uint64_t bytes = std::min(wanted, most) / kGranule * kGranule;
+  const std::uint64_t bytes = std::min(wanted, most) / kPieceGranule * kPieceGranule;
   const Buffer from = context_.device->buffer(bytes, MemoryKind::Device, "copy_source");
   const Buffer to = context_.device->buffer(bytes, MemoryKind::Device, "copy_target");
   run_once("fill", [&](CommandList& list) { list.fill(from, 0, bytes, 1); });
@@ -36,7 +36,7 @@ double VulkanEngine::time_copies() {
       list.write_timestamp("end");
     });
     warm_up(recorded);
-    return time_list(recorded, kWarmUps, kSamples).device_us;
+    return time_list(recorded, kCopyWarmUps, kCopySamples).device_us;
   };
   const auto copy_by_kernels = [&](CommandList& list) {
     // Side by side: one grid of workgroups has too few loads under way for a large device.

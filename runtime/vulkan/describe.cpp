@@ -10,12 +10,6 @@ namespace {
 // One counter for all loops of an invocation, made against hangs (Mesa 22.3.6; not queryable).
 constexpr std::uint32_t kLlvmpipeLoopIterations = 65535;
 
-std::string version_text(std::uint32_t version) {
-  return std::to_string(VK_API_VERSION_MAJOR(version)) + "." +
-         std::to_string(VK_API_VERSION_MINOR(version)) + "." +
-         std::to_string(VK_API_VERSION_PATCH(version));
-}
-
 std::string vendor_name(std::uint32_t id) {
   switch (id) {
     case 0x1002: return "AMD";
@@ -144,6 +138,12 @@ void read_features(const vk::raii::PhysicalDevice& physical, const std::vector<s
 }
 
 }  // namespace
+
+std::string version_text(std::uint32_t version) {
+  return std::to_string(VK_API_VERSION_MAJOR(version)) + "." +
+         std::to_string(VK_API_VERSION_MINOR(version)) + "." +
+         std::to_string(VK_API_VERSION_PATCH(version));
+}
 
 const char* name(DeviceType type) {
   switch (type) {

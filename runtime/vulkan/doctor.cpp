@@ -12,12 +12,6 @@ namespace {
 constexpr const char* kSoftwareAdvice =
     "install the driver of the graphics card, or the package mesa-vulkan-drivers";
 
-std::string version_text(std::uint32_t version) {
-  return std::to_string(VK_API_VERSION_MAJOR(version)) + "." +
-         std::to_string(VK_API_VERSION_MINOR(version)) + "." +
-         std::to_string(VK_API_VERSION_PATCH(version));
-}
-
 class Doctor {
  public:
   Doctor(const DeviceOptions& options, std::span<const std::uint32_t> square)

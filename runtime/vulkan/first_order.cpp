@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kStagedAlways = std::uint64_t{1} << 20;
 constexpr std::chrono::seconds kStagingInterval{1};
 
-codegen::Scalar number(std::uint32_t place) {
+codegen::Scalar user_scalar(std::uint32_t place) {
   return static_cast<codegen::Scalar>(codegen::slot(codegen::Scalar::user) + place);
 }
 
@@ -155,7 +155,7 @@ FirstOrderReport VulkanEngine::try_rule(const FirstOrderRule& rule) {
                             rule.decay};
   std::vector<std::pair<Scalar, double>> scalars;
   for (const double value : numbers)
-    scalars.emplace_back(number(static_cast<std::uint32_t>(scalars.size())), value);
+    scalars.emplace_back(user_scalar(static_cast<std::uint32_t>(scalars.size())), value);
   vectors_->write(scalars);
   FirstOrder& state = *first_order_;
   state.pending.push_back(adam ? &state.adam : &state.momentum);

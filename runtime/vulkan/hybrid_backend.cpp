@@ -317,9 +317,9 @@ void VulkanBackend::reopen() {
     kernels_.clear();
     residents_.clear();
   }
-  std::shared_ptr<Device> opened = open(options_);
+  std::shared_ptr<Device> fresh = open(options_);
   const std::lock_guard lock(mutex_);
-  device_ = std::move(opened);
+  device_ = std::move(fresh);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Internal: the Vulkan loader and instance of the process, and what its devices can do.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,9 @@
 namespace topograd::runtime::vulkan {
 
 inline constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
+
+/// "major.minor.patch".
+std::string version_text(std::uint32_t version);
 
 /// The loader library and its entry point.
 struct Loader {

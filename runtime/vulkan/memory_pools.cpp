@@ -46,7 +46,7 @@ vk::BufferCreateInfo buffer_info(std::uint64_t size) {
       Usage::eStorageBuffer | Usage::eTransferSrc | Usage::eTransferDst | Usage::eIndirectBuffer};
 }
 
-constexpr vk::MemoryPropertyFlags kHost =
+constexpr vk::MemoryPropertyFlags kMappable =
     vk::MemoryPropertyFlagBits::eHostVisible | vk::MemoryPropertyFlagBits::eHostCoherent;
 constexpr vk::MemoryPropertyFlags kSpecial =
     vk::MemoryPropertyFlagBits::eProtected | vk::MemoryPropertyFlagBits::eLazilyAllocated |
@@ -61,7 +61,7 @@ struct Taste {
 Taste judge(MemoryKind kind, vk::MemoryPropertyFlags flags, bool may_map) {
   const bool local{flags & vk::MemoryPropertyFlagBits::eDeviceLocal};
   const bool cached{flags & vk::MemoryPropertyFlagBits::eHostCached};
-  const bool mappable = (flags & kHost) == kHost;
+  const bool mappable = (flags & kMappable) == kMappable;
   switch (kind) {
     case MemoryKind::Device: return {local, (mappable == may_map ? 2 : 0) + (cached ? 1 : 0)};
     case MemoryKind::Upload: return {!local, cached ? 0 : 1};
@@ -102,7 +102,7 @@ MemoryPools::Type MemoryPools::choose(MemoryKind kind, std::uint32_t allowed) co
   std::optional<Type> chosen;
   for (std::uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
     const vk::MemoryPropertyFlags flags = memory.memoryTypes[i].propertyFlags;
-    const bool mappable = (flags & kHost) == kHost;
+    const bool mappable = (flags & kMappable) == kMappable;
     if ((allowed >> i & 1) == 0 || (flags & kSpecial)) continue;
     if (kind != MemoryKind::Device && !mappable) continue;
     const std::uint32_t heap = memory.memoryTypes[i].heapIndex;

@@ -8,7 +8,7 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-constexpr const char* kTuningKind = "one_pass";
+constexpr const char* kOnePassTimes = "one_pass";
 
 }  // namespace
 
@@ -110,8 +110,8 @@ void VulkanEngine::decide_values(std::size_t k, Pass pass, Decision& made) {
   const ir::Hash128 source = stores ? source_hash(context_, store_request(terms_[k]->shape(), pass))
                                     : terms_[k]->value_set(pass)->source_hash(pass);
   const std::uint64_t words[] = {size_class(choice.instances), source.high, source.low};
-  made.key = hash_bytes(std::as_bytes(std::span(words)), hash_text(kTuningKind));
-  const auto remembered = recall_times(context_.device->disk_cache(), kTuningKind, made.key);
+  made.key = hash_bytes(std::as_bytes(std::span(words)), hash_text(kOnePassTimes));
+  const auto remembered = recall_times(context_.device->disk_cache(), kOnePassTimes, made.key);
   made.open = !remembered;
   if (remembered) take_values(choice, *remembered, ChosenBy::remembered);
 }
@@ -138,7 +138,7 @@ void VulkanEngine::measure_values(std::size_t k, Pass pass, Decision& made) {
   made.choice.one_pass = true;
   if (!(times.first_us > 0) || !(times.second_us > 0)) return;  // a clock too coarse for it
   take_values(made.choice, times, ChosenBy::measured);
-  context_.device->disk_cache().store(kTuningKind, made.key, std::as_bytes(std::span(&times, 1)));
+  context_.device->disk_cache().store(kOnePassTimes, made.key, std::as_bytes(std::span(&times, 1)));
 }
 
 }  // namespace topograd::runtime::vulkan
