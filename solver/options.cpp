@@ -152,6 +152,7 @@ void check_descent(const SolverOptions& o) {
   check_at_least("line_search.min_step_size", s.min_step_size, 0);
   check_at_least("line_search.max_evaluations", s.max_evaluations, 1);
   check_at_least("max_lbfgs_rank", o.max_lbfgs_rank, 1);
+  check_at_least("max_escapes", o.max_escapes, 0);
   check_positive("first_order.learning_rate", o.first_order.learning_rate);
   check_share("first_order.beta1", o.first_order.beta1);
   check_share("first_order.beta2", o.first_order.beta2);

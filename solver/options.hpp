@@ -179,6 +179,9 @@ struct SolverOptions {
 
   int max_lbfgs_rank = 20;        ///< steps that lbfgs remembers, >= 1
   LineSearchOptions line_search;  ///< of lbfgs and newton
+  /// Times that lbfgs and newton go on, on problems with energies, from where they have converged
+  /// if the cost falls to both sides of it (first_order/escape.hpp), >= 0.
+  int max_escapes = 3;
   FirstOrderOptions first_order;  ///< of adam, adamw and sgd
 
   int threads = 0;     ///< of the CPU interpreter; 0 = all

@@ -74,6 +74,9 @@ std::string cost_part(const Summary& s) {
     out +=
         row("  made again: lost with a device", static_cast<std::uint64_t>(s.num_repeated_steps));
   }
+  if (s.num_escapes > 0) {
+    out += row("  from a saddle or kink", static_cast<std::uint64_t>(s.num_escapes));
+  }
   out += row("Linear iterations", static_cast<std::uint64_t>(s.num_linear_iterations));
   if (s.num_flips > 0) {
     out += row("Branches that flipped", s.num_flips) + row("  traced again", s.num_retraces);

@@ -76,6 +76,7 @@ struct Summary : runtime::EngineCounts {
   int num_unsuccessful_steps = 0;  ///< rejected or invalid
   int num_nonfinite_steps = 0;     ///< of the unsuccessful ones: the trial cost was not finite
   int num_repeated_steps = 0;      ///< of the successful ones: their points were lost with a device
+  int num_escapes = 0;             ///< of the successful ones: away from a saddle or concave kink
   int num_linear_iterations = 0;   ///< of CG, in all steps
   /// Instances whose `if` went another way than they were traced, over all evaluations that were
   /// repeated for it; and those of them that were traced again and stayed so (not for a rejected

@@ -48,6 +48,7 @@ void add_result(Json& json, const Summary& s) {
   json["unsuccessful_steps"] = s.num_unsuccessful_steps;
   json["nonfinite_steps"] = s.num_nonfinite_steps;
   json["repeated_steps"] = s.num_repeated_steps;
+  json["escapes"] = s.num_escapes;
   json["linear_iterations"] = s.num_linear_iterations;
   json["flips"] = s.num_flips;
   json["retraces"] = s.num_retraces;

@@ -8,6 +8,12 @@
 #include <numeric>
 
 namespace topograd {
+namespace {
+
+// A change of the cost below so many units of rounding of the cost at the start cannot be seen.
+constexpr double kCostRounding = 64;
+
+}  // namespace
 
 GradientNorms norms_of(std::span<const double> gradient) {
   GradientNorms out;
@@ -27,6 +33,12 @@ double norm_of(std::span<const double> v) {
   double sum = 0;
   for (const double x : v) sum += x * x;
   return std::sqrt(sum);
+}
+
+double cost_resolution(const SolverOptions& options, double initial_cost, double cost) {
+  const double unit = options.precision == Precision::f32 ? 0x1p-23 : 0x1p-52;
+  return std::max(options.function_tolerance * std::abs(cost),
+                  kCostRounding * unit * std::abs(initial_cost));
 }
 
 DescentControl::DescentControl(const SolverOptions& options, Summary& summary)

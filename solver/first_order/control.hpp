@@ -22,6 +22,10 @@ GradientNorms norms_of(std::span<const double> gradient);
 double norm_of(std::span<const double> v);
 double dot(std::span<const double> a, std::span<const double> b);
 
+/// A change of the cost below this is convergence, or rounding, which goes by the cost at the
+/// start.
+double cost_resolution(const SolverOptions& options, double initial_cost, double cost);
+
 /// Adds the seconds of its life.
 class Stopwatch {
  public:

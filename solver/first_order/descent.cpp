@@ -13,9 +13,6 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-// A change of the cost below so many units of rounding of the cost at the start cannot be seen.
-constexpr double kCostRounding = 64;
-
 class HostPath final : public DescentPath {
  public:
   HostPath(const Objective& objective, SearchDirection& direction, std::span<double> x,
@@ -143,9 +140,7 @@ class Descent {
   /// `promised` is the decrease of the cost along the first step, were the function linear.
   void give_up(IterationSummary& iteration, double promised) {
     iteration.step_is_nonfinite = nonfinite_;
-    const double unit = options_.precision == Precision::f32 ? 0x1p-23 : 0x1p-52;
-    const double resolution = std::max(options_.function_tolerance * std::abs(cost_),
-                                       kCostRounding * unit * std::abs(summary_.initial_cost));
+    const double resolution = cost_resolution(options_, summary_.initial_cost, cost_);
     const bool again = !failed_before_ && path_.reset();
     failed_before_ = true;
     control_.rejected(iteration, gradient_);

@@ -3,6 +3,7 @@
 
 #include <topograd/ir/error.hpp>
 #include <topograd/solver/first_order/adam.hpp>
+#include <topograd/solver/first_order/escape.hpp>
 #include <topograd/solver/first_order/lbfgs.hpp>
 #include <topograd/solver/first_order/newton.hpp>
 #include <topograd/solver/host/tangent_space.hpp>
@@ -114,9 +115,14 @@ void run_method(runtime::Engine& engine, const ProblemModel& problem_model,
     return inner(at, gradient);
   };
   runtime::GradientSteps* const steps = steps_of(engine, curved, options);
+  const bool escapes = problem.energy_count() > 0;
   switch (options.method) {
-    case Method::lbfgs: return run_lbfgs(engine, steps, objective, x, options, summary);
-    case Method::newton: return minimize_newton(engine, model, objective, x, options, summary);
+    case Method::lbfgs: do { run_lbfgs(engine, steps, objective, x, options, summary);
+      } while (escapes && escape(objective, x, options, summary));
+      return;
+    case Method::newton: do { minimize_newton(engine, model, objective, x, options, summary);
+      } while (escapes && escape(objective, x, options, summary));
+      return;
     case Method::adam:
     case Method::adamw:
     case Method::sgd: return run_rules(engine, steps, objective, x, options, summary);
@@ -154,7 +160,11 @@ Objective cost_of(runtime::Engine& engine, const runtime::Model& model) {
     }
     return cost;
   };
-  return {.size = model.scalars, .tangent_size = 0, .evaluate = evaluate, .plus = {}};
+  return {.size = model.scalars,
+          .tangent_size = 0,
+          .evaluate = evaluate,
+          .plus = {},
+          .constant = model.constant};
 }
 
 void minimize_cost(runtime::Engine& engine, const ProblemModel& model, std::span<double> x,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 
@@ -21,6 +22,9 @@ struct Objective {
   std::function<void(std::span<const double> x, std::span<const double> step,
                      std::span<double> result)>
       plus;
+
+  /// Non-zero where a number of a step stays 0; empty stands for nowhere.
+  std::span<const std::uint8_t> constant = {};
 
   std::size_t steps() const { return tangent_size == 0 ? size : tangent_size; }
 };

@@ -1,0 +1,88 @@
+// Leaving points where the gradient vanishes although the cost falls to both sides.
+#include <topograd/solver/first_order/escape.hpp>
+
+#include <topograd/solver/first_order/control.hpp>
+#include <topograd/solver/solve_control.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace topograd {
+namespace {
+
+constexpr double kDistance = 1e-3;  // of the root mean square of x
+constexpr std::uint64_t kSeed = 1;
+
+bool may_escape(const SolverOptions& options, const Summary& summary) {
+  return summary.termination == Termination::CONVERGENCE &&
+         summary.num_escapes < options.max_escapes &&
+         summary.num_iterations() < options.max_iterations &&
+         options.domain != DomainPolicy::strict;
+}
+
+/// Numbers in [-length, length), the same everywhere.
+std::vector<double> direction_of(std::size_t size, double length, int escapes) {
+  std::mt19937_64 random(kSeed + static_cast<std::uint64_t>(escapes));
+  std::vector<double> out(size);
+  // Distributions differ between libraries; the top 53 bits do not.
+  for (double& v : out) v = length * (static_cast<double>(random() >> 11) * 0x1p-52 - 1);
+  return out;
+}
+
+struct Side {
+  std::vector<double> x;
+  double cost = 0;
+};
+
+Side look(const Objective& objective, std::span<const double> x, std::span<const double> step) {
+  Side side{{x.begin(), x.end()}};
+  if (objective.plus) {
+    objective.plus(x, step, side.x);
+  } else {
+    for (std::size_t k = 0; k < x.size(); ++k) side.x[k] += step[k];
+  }
+  side.cost = objective.evaluate(side.x, {});
+  return side;
+}
+
+}  // namespace
+
+bool escape(const Objective& objective, std::span<double> x, const SolverOptions& options,
+            Summary& summary) {
+  if (!may_escape(options, summary)) return false;
+  std::vector<double> gradient(objective.steps());
+  const double cost = objective.evaluate(x, gradient), norm = norm_of(x);
+  const double length =
+      kDistance * (norm > 0 ? norm / std::sqrt(static_cast<double>(x.size())) : 1.0);
+  std::vector<double> step = direction_of(gradient.size(), length, summary.num_escapes);
+  for (std::size_t k = 0; k < objective.constant.size(); ++k)
+    if (objective.constant[k] != 0) step[k] = 0;
+  const Side ahead = look(objective, x, step);
+  for (double& s : step) s = -s;
+  const Side behind = look(objective, x, step);
+  const double fall = 2 * cost - ahead.cost - behind.cost;  // NaN where a side cannot be used
+  if (!(fall > 2 * cost_resolution(options, summary.initial_cost, cost))) return false;
+
+  const Side& better = ahead.cost < behind.cost ? ahead : behind;
+  if (!(better.cost < cost)) return false;
+  objective.evaluate(better.x, gradient);
+  std::copy(better.x.begin(), better.x.end(), x.begin());
+  const GradientNorms norms = norms_of(gradient);
+  ++summary.num_escapes;
+  ++summary.num_successful_steps;
+  summary.final_cost = better.cost;
+  SolveControl control(options, summary);
+  control.record({.iteration = summary.num_iterations(),
+                  .cost = better.cost,
+                  .cost_change = cost - better.cost,
+                  .gradient_max_norm = norms.max,
+                  .gradient_norm = std::sqrt(norms.squared),
+                  .step_norm = norm_of(step),
+                  .evaluations = 4});
+  return !control.finished();
+}
+
+}  // namespace topograd
