@@ -4,10 +4,13 @@
 #include <topograd/api/check/folder.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/platform.hpp>
+#include <topograd/ir/stopwatch.hpp>
 #include <topograd/runtime/disk_cache.hpp>
 #include <topograd/runtime/hybrid/state.hpp>
 
 #include <atomic>
+#include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -85,18 +88,37 @@ Subject model_subject(const std::string& folder) {
 
 class CorruptionCheck {
  public:
+  explicit CorruptionCheck(const CorruptionOptions& options)
+      : options_(options),
+        cache_(options.backend != Backend::cpu),
+        model_(options.backend != Backend::vulkan) {
+    if (!(options.seconds >= 0) || !std::isfinite(options.seconds))
+      throw Error(ErrorCode::InvalidArgument,
+                  "check corruption: seconds must be >= 0, got " + std::to_string(options.seconds));
+  }
+
   CorruptionReport run() {
-    const Folder folder("corruption");
-    for (const Subject& subject : {cache_subject((folder.path() / "c").string()),
-                                   model_subject((folder.path() / "m").string())})
-      damage(subject);
-    other_owners((folder.path() / "c").string());
-    useless_folders(folder.path());
-    two_writers((folder.path() / "two").string());
+    const auto begin = std::chrono::steady_clock::now();
+    do {
+      round();
+      ++report_.rounds;
+    } while (seconds_since(begin) < options_.seconds);
     return std::move(report_);
   }
 
  private:
+  void round() {
+    const Folder folder("corruption");
+    const std::string cache = (folder.path() / "c").string();
+    if (model_) damage(model_subject((folder.path() / "m").string()));
+    if (cache_) {
+      damage(cache_subject(cache));
+      other_owners(cache);
+      two_writers((folder.path() / "two").string());
+    }
+    useless_folders(folder.path());
+  }
+
   void fail(std::uint64_t& count, const std::string& what) {
     ++count;
     if (report_.failures.size() < 20) report_.failures.push_back(what);
@@ -122,9 +144,13 @@ class CorruptionCheck {
     std::uint64_t none = 0;
     if (!whole || !subject.read(none)) return fail(report_.errors, subject.name + ": not written");
     const std::size_t step = (whole->size() - kHeaderBytes) / kPlaces + 1;
-    for (std::size_t at = 0; at < whole->size(); at += at < kHeaderBytes ? 1 : step) {
+    const auto bit = static_cast<std::byte>(1u << report_.rounds % 8);
+    const std::size_t later = report_.rounds % step;  // where places behind the header begin
+    for (std::size_t at = 0; at < whole->size(); at += at + 1 == kHeaderBytes ? 1 + later
+                                                       : at < kHeaderBytes    ? 1
+                                                                              : step) {
       Bytes flipped = *whole;
-      flipped[at] ^= std::byte{1};
+      flipped[at] ^= bit;
       put(subject, flipped, "byte " + std::to_string(at) + " flipped");
       put(subject, Bytes(whole->begin(), whole->begin() + static_cast<std::ptrdiff_t>(at)),
           "cut off at " + std::to_string(at));
@@ -177,11 +203,14 @@ class CorruptionCheck {
     fs::permissions(open, fs::perms::all, ignored);
     for (const fs::path& folder : {file, open, file / "below"}) {
       const std::string what = folder.filename().string();
-      expect_cold("cache in " + what, false, [&](std::uint64_t&) -> std::optional<Bytes> {
-        runtime::DiskCache cache(cache_options(folder.string()));
-        if (cache.store("check", kKey, blob(1))) return Bytes{};
-        return cache.load("check", kKey);
-      });
+      if (cache_) {
+        expect_cold("cache in " + what, false, [&](std::uint64_t&) -> std::optional<Bytes> {
+          runtime::DiskCache cache(cache_options(folder.string()));
+          if (cache.store("check", kKey, blob(1))) return Bytes{};
+          return cache.load("check", kKey);
+        });
+      }
+      if (!model_) continue;
       expect_cold("model in " + what, false, [&](std::uint64_t&) -> std::optional<Bytes> {
         hybrid::KnowledgeFile model(folder.string());
         if (model.store(knowledge(5)) || model.load()) return Bytes{};
@@ -210,11 +239,15 @@ class CorruptionCheck {
     two.join();
   }
 
+  const CorruptionOptions options_;
+  const bool cache_, model_;
   CorruptionReport report_;
 };
 
 }  // namespace
 
-CorruptionReport check_corruption() { return CorruptionCheck().run(); }
+CorruptionReport check_corruption(const CorruptionOptions& options) {
+  return CorruptionCheck(options).run();
+}
 
 }  // namespace topograd::check

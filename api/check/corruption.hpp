@@ -1,13 +1,24 @@
 // Self-test of what is kept on disk: damaged files are cold starts and counters, never errors.
 #pragma once
 
+#include <topograd/solver/options.hpp>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace topograd::check {
 
+struct CorruptionOptions {
+  /// cpu: the hybrid executor's model, all that the CPU keeps on disk. vulkan: the blob cache, with
+  /// shaders, pipelines and tuning records. Otherwise both.
+  std::optional<Backend> backend;
+  double seconds = 0;  ///< rounds are repeated until then, with other bits and places; 0: one round
+};
+
 struct CorruptionReport {
+  std::uint64_t rounds = 0;
   std::uint64_t injections = 0;   ///< files that were damaged, and folders that were of no use
   std::uint64_t cold_starts = 0;  ///< of them: noticed, counted, and started without
   std::uint64_t wrong = 0;        ///< damaged contents that were taken
@@ -24,7 +35,7 @@ struct CorruptionReport {
 /// cut off everywhere there, longer, of another version, device or kind, in folders that are no
 /// folder or that everybody may write; then two writers at once, read meanwhile.
 ///
-/// Throws Error{File} if there is no folder for temporary files.
-CorruptionReport check_corruption();
+/// Throws Error{File} if there is no folder for temporary files, Error{InvalidArgument}.
+CorruptionReport check_corruption(const CorruptionOptions& options = {});
 
 }  // namespace topograd::check

@@ -12,7 +12,7 @@
 namespace topograd::check {
 
 struct FaultOptions {
-  std::optional<Backend> backend;  ///< automatic or vulkan; otherwise both
+  std::optional<Backend> backend;  ///< automatic or vulkan; otherwise both. cpu has no driver
   bool full = false;               ///< every use of each call, not the first, middle and last one
   std::string device;              ///< index or name; empty as everywhere
   double seconds = 0;              ///< after which no further batch begins; 0: all of them
@@ -26,8 +26,13 @@ struct LostSolve {
   bool right = false;                ///< it ended in the minimum, on the CPU
 };
 
+/// Of a report for Backend::cpu.
+inline constexpr const char* kNoDriver =
+    "backend cpu calls no driver: there was nothing to make fail";
+
 struct FaultReport {
   std::string device;
+  std::string note;  ///< why nothing was to be injected; otherwise empty
   std::uint64_t planned = 0;
   std::uint64_t injections = 0;     ///< that were reached
   std::uint64_t right_answers = 0;  ///< of them
@@ -42,7 +47,7 @@ struct FaultReport {
   std::vector<LostSolve> lost;                 ///< under `automatic`
   std::vector<std::string> failures;           ///< what broke, of the first of them
 
-  /// Nothing was injected, or anything of it was not as it must be.
+  /// Nothing was injected although there is a driver, or anything of it was not as it must be.
   bool broken() const;
 };
 
@@ -54,6 +59,8 @@ struct FaultReport {
 /// Under `automatic` each one ends in the right answer, and where the CPU gives it, the fallback
 /// counter has moved by one; under `vulkan` it ends in the right answer or a typed error. Nothing
 /// crashes or hangs, and no object of the driver is left.
+///
+/// Backend::cpu opens nothing: no injection, and a note that says so.
 ///
 /// Throws Error{NoDevice, Unsupported, ...} if there is nothing to inject into, and
 /// Error{Unsupported} from a process that has used Vulkan.

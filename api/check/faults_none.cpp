@@ -5,9 +5,10 @@
 
 namespace topograd::check {
 
-bool FaultReport::broken() const { return true; }
+bool FaultReport::broken() const { return note.empty(); }
 
-FaultReport check_faults(const FaultOptions&) {
+FaultReport check_faults(const FaultOptions& options) {
+  if (options.backend == Backend::cpu) return {.note = kNoDriver};
   throw Error(
       ErrorCode::Unsupported,
       "check faults: this build has no Vulkan backend; configure with -DTOPOGRAD_VULKAN=ON");

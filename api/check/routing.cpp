@@ -21,29 +21,40 @@ namespace hybrid = runtime::hybrid;
 constexpr std::uint64_t kRounds[] = {1, 8, 64, 256, 1024};
 constexpr double kRightWithin = 1.1;
 
-/// The device of the options, or nothing.
-std::unique_ptr<hybrid::DeviceBackend> find_device(const RoutingOptions& options) {
+/// The device of the options, or nothing and why.
+std::unique_ptr<hybrid::DeviceBackend> find_device(const RoutingOptions& options,
+                                                   std::string& note) {
+  note = "backend cpu: no device was asked for";
   if (options.backend == Backend::cpu) return nullptr;
   const SolverOptions wanted{.device = options.device};
   const DeviceFacts facts = probe_device(wanted);
   if (options.backend == Backend::vulkan && !facts.usable)
     throw Error(facts.code, "check routing: backend vulkan: " + facts.problem);
-  const bool admitted = options.backend == Backend::vulkan || names_device(wanted);
+  const bool admitted = options.backend == Backend::vulkan || names_device(wanted) ||
+                        hybrid::environment_hybrid_options().admit_software;
+  note = facts.usable ? facts.name +
+                            " is software; --backend vulkan or TOPOGRAD_HYBRID_ADMIT_SOFTWARE=1 "
+                            "takes it"
+                      : facts.problem;
   if (!facts.usable || (facts.software && !admitted)) return nullptr;
+  note.clear();
   return make_device_backend(wanted);
 }
 
 /// An executor of its own, that knows nothing of other runs.
-std::unique_ptr<hybrid::Executor> fresh(const RoutingOptions& options) {
+std::unique_ptr<hybrid::Executor> fresh(const RoutingOptions& options, std::string& note) {
   auto executor = std::make_unique<hybrid::Executor>(hybrid::HybridOptions{.admit_software = true});
-  if (auto device = find_device(options)) executor->add_device(std::move(device));
+  if (auto device = find_device(options, note)) executor->add_device(std::move(device));
   return executor;
 }
 
 class RoutingCheck {
  public:
   explicit RoutingCheck(const RoutingOptions& options)
-      : options_(options), arrays_(10'000'000), executor_(fresh(options)), random_(options.seed) {
+      : options_(options),
+        arrays_(10'000'000),
+        executor_(fresh(options, report_.note)),
+        random_(options.seed) {
     const auto list = executor_->capabilities();
     if (list.size() > 1) report_.device = list[1].name;
   }
@@ -52,7 +63,7 @@ class RoutingCheck {
     measure();
     if (!report_.device.empty()) {
       // The same device, and nothing learned from the measurements.
-      executor_ = fresh(options_);
+      executor_ = fresh(options_, report_.note);
       warm_up();
       trace();
     }
@@ -158,8 +169,8 @@ class RoutingCheck {
 }  // namespace
 
 bool RoutingReport::broken() const {
-  return right_share < 0.95 || time_over_oracle > 0.05 || wrong_results > 0 ||
-         decision_ns > std::max(1000.0, 10 * median_task_us);
+  return right_share.value_or(1) < 0.95 || time_over_oracle.value_or(0) > 0.05 ||
+         wrong_results > 0 || decision_ns > std::max(1000.0, 10 * median_task_us);
 }
 
 RoutingReport check_routing(const RoutingOptions& options) {

@@ -5,13 +5,15 @@
 #include <topograd/solver/options.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace topograd::check {
 
 struct RoutingOptions {
-  /// automatic: the best device that is no software. vulkan: any, or Error. cpu: none.
+  /// automatic: the best device that is no software, unless TOPOGRAD_HYBRID_ADMIT_SOFTWARE admits
+  /// it. vulkan: any, or Error. cpu: none.
   Backend backend = Backend::automatic;
   std::string device;   ///< index or name; empty as everywhere
   double seconds = 20;  ///< for measuring and for the trace together, > 0
@@ -28,17 +30,19 @@ struct RoutingTruth {
 
 struct RoutingReport {
   std::string device;       ///< empty: none
+  std::string note;         ///< why there is none
   std::uint64_t tasks = 0;  ///< of the trace
-  double right_share = 1;   ///< that ran on the faster side, or where the two differ by under 10 %
-  double time_over_oracle = 0;  ///< measured on the same medians
+  /// That ran on the faster side, or where the two differ by under 10 %; nothing without tasks.
+  std::optional<double> right_share;
+  std::optional<double> time_over_oracle;  ///< measured on the same medians
   double decision_ns = 0;
   double median_task_us = 0;
   std::uint64_t explored = 0, wrong_results = 0;
   std::vector<RoutingTruth> truths;
   runtime::hybrid::Knowledge learned;  ///< by the executor that decided
 
-  /// right_share >= 0.95, time_over_oracle <= 0.05, decision_ns <= 1 µs or 1 % of the median task,
-  /// and no wrong result.
+  /// Not right_share >= 0.95, time_over_oracle <= 0.05 (where there were tasks), decision_ns <= 1
+  /// µs or 1 % of the median task, and no wrong result.
   bool broken() const;
 };
 

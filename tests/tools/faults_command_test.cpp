@@ -88,13 +88,5 @@ TEST(SoakCommand, NothingGrows) {
     EXPECT_LE(found[figure]["growth"], 0.01) << figure;
 }
 
-TEST(FaultsCommand, RefusesWhatHasNoDriver) {
-  const CommandResult result = topograd("check faults --backend cpu");
-  EXPECT_EQ(result.status, 2);
-  EXPECT_EQ(result.err,
-            "topograd: check faults: expected backend automatic or vulkan, got cpu, which has no "
-            "driver\n");
-}
-
 }  // namespace
 }  // namespace topograd::test

@@ -108,6 +108,37 @@ TEST(HybridCommand, DamagedFilesAreColdStarts) {
   EXPECT_GT(report["injections"], 500);
   EXPECT_EQ(report["cold_starts"], report["injections"]) << report["failures"];
   EXPECT_GT(report["reads_beside_writers"], 0);
+  EXPECT_EQ(report["rounds"], 1);
+
+  // Each backend's files alone, and more of them in more time.
+  const auto check = [](const std::string& options) {
+    const CommandResult one = topograd("check corruption --json - " + options);
+    EXPECT_EQ(one.status, 0) << options << one.out << one.err;
+    return nlohmann::json::parse(one.out);
+  };
+  const nlohmann::json cpu = check("--backend cpu"), vulkan = check("--backend vulkan");
+  EXPECT_EQ(cpu["reads_beside_writers"], 0) << "of the model there is one writer a process";
+  EXPECT_GT(cpu["injections"], 100);
+  EXPECT_EQ(cpu["injections"].get<int>() + vulkan["injections"].get<int>(), report["injections"]);
+  const nlohmann::json longer = check("--backend cpu --seconds 1");
+  EXPECT_GT(longer["rounds"], 1);
+  EXPECT_GT(longer["injections"], cpu["injections"]);
+  const CommandResult refused = topograd("check corruption --seconds -1");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("seconds must be >= 0"), std::string::npos) << refused.err;
+}
+
+TEST(HybridCommand, FaultsOfTheCpuAreNone) {
+  const CommandResult text = topograd("check faults --backend cpu");
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_EQ(text.out,
+            "0 injections: backend cpu calls no driver: there was nothing to make fail\n");
+  const CommandResult json = topograd("check faults --backend cpu --json -");
+  EXPECT_EQ(json.status, 0) << json.err;
+  const nlohmann::json report = nlohmann::json::parse(json.out);
+  EXPECT_EQ(report["injections"], 0);
+  EXPECT_EQ(report["broken"], false);
+  EXPECT_NE(report["note"], "");
 }
 
 TEST(HybridCommand, TraceOfASetIsRefused) {
@@ -122,13 +153,35 @@ TEST(HybridCommand, RoutingWithoutADeviceHasNothingToDecide) {
   const nlohmann::json report = nlohmann::json::parse(result.out);
   EXPECT_EQ(report["check"], "routing");
   EXPECT_EQ(report["device"], "");
-  EXPECT_EQ(report["right_share"], 1);
+  EXPECT_EQ(report["tasks"], 0);
+  EXPECT_TRUE(report["right_share"].is_null()) << "no task, no share";
+  EXPECT_TRUE(report["time_over_oracle"].is_null());
+  EXPECT_NE(report["note"], "");
   EXPECT_EQ(report["wrong_results"], 0);
   EXPECT_GT(report["decision_ns"], 0);
   EXPECT_GT(report["results"].size(), 20u);
   const CommandResult refused = topograd("check routing --seconds -1");
   EXPECT_EQ(refused.status, 2);
   EXPECT_NE(refused.err.find("seconds must be > 0"), std::string::npos) << refused.err;
+}
+
+TEST(HybridCommand, RoutingTakesASoftwareDeviceThatIsAdmitted) {
+#ifndef TOPOGRAD_WITH_VULKAN
+  GTEST_SKIP() << "built without Vulkan";
+#endif
+  const std::string command = "check routing --seconds 0.5 --json -";
+  const CommandResult alone = topograd(command, "TOPOGRAD_HYBRID_ADMIT_SOFTWARE=0");
+  const nlohmann::json without = nlohmann::json::parse(alone.out);
+  if (without["note"].get<std::string>().find(" is software") == std::string::npos)
+    GTEST_SKIP() << "no software device: " << without["note"];
+  EXPECT_EQ(alone.status, 0);
+  EXPECT_EQ(without["tasks"], 0);
+  const nlohmann::json with =
+      nlohmann::json::parse(topograd(command, "TOPOGRAD_HYBRID_ADMIT_SOFTWARE=1").out);
+  EXPECT_NE(with["device"], "");
+  EXPECT_EQ(with["note"], "");
+  EXPECT_GE(with["tasks"], 64);
+  EXPECT_TRUE(with["right_share"].is_number());
 }
 
 TEST(HybridCommand, RoutingOnADeviceGivesRightResults) {

@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace topograd::command {
@@ -158,6 +159,10 @@ void check_gradients(const CheckArguments& arguments) {
   finish(arguments, text, report);
 }
 
+ordered_json or_null(const std::optional<double>& value) {
+  return value ? ordered_json(*value) : ordered_json();
+}
+
 struct RoutingArguments {
   std::string backend, json, training;
   check::RoutingOptions options;
@@ -170,9 +175,10 @@ void check_routing(const RoutingArguments& arguments) {
   ordered_json report = {{"check", "routing"},
                          {"broken", found.broken()},
                          {"device", found.device},
+                         {"note", found.note},
                          {"tasks", found.tasks},
-                         {"right_share", found.right_share},
-                         {"time_over_oracle", found.time_over_oracle},
+                         {"right_share", or_null(found.right_share)},
+                         {"time_over_oracle", or_null(found.time_over_oracle)},
                          {"decision_ns", found.decision_ns},
                          {"median_task_us", found.median_task_us},
                          {"explored", found.explored},
@@ -196,39 +202,55 @@ void check_routing(const RoutingArguments& arguments) {
   }
   std::snprintf(line, sizeof line,
                 "%llu tasks, %.1f %% right, %.1f %% over the oracle, %.0f ns a decision%s\n",
-                static_cast<unsigned long long>(found.tasks), 100 * found.right_share,
-                100 * found.time_over_oracle, found.decision_ns, found.broken() ? "  BROKEN" : "");
-  text += found.device.empty() ? "no device: nothing to decide\n" : line;
+                static_cast<unsigned long long>(found.tasks), 100 * found.right_share.value_or(1),
+                100 * found.time_over_oracle.value_or(0), found.decision_ns,
+                found.broken() ? "  BROKEN" : "");
+  text += found.device.empty() ? "no device, nothing to decide: " + found.note + "\n" : line;
   write_training_data(arguments.training, found.learned);
   CheckArguments out;
   out.json = arguments.json;
   finish(out, text, report);
 }
 
-void check_corruption(const std::string& json) {
-  const check::CorruptionReport found = check::check_corruption();
-  const ordered_json report = {
-      {"check", "corruption"},          {"broken", found.broken()},
-      {"injections", found.injections}, {"cold_starts", found.cold_starts},
-      {"wrong", found.wrong},           {"uncounted", found.uncounted},
-      {"errors", found.errors},         {"reads_beside_writers", found.reads_beside_writers},
-      {"failures", found.failures}};
+struct CorruptionArguments {
+  std::string backend, json;
+  check::CorruptionOptions options;
+};
+
+void check_corruption(const CorruptionArguments& arguments) {
+  check::CorruptionOptions options = arguments.options;
+  if (!arguments.backend.empty()) options.backend = parse_backend(arguments.backend);
+  const check::CorruptionReport found = check::check_corruption(options);
+  const ordered_json report = {{"check", "corruption"},
+                               {"broken", found.broken()},
+                               {"rounds", found.rounds},
+                               {"injections", found.injections},
+                               {"cold_starts", found.cold_starts},
+                               {"wrong", found.wrong},
+                               {"uncounted", found.uncounted},
+                               {"errors", found.errors},
+                               {"reads_beside_writers", found.reads_beside_writers},
+                               {"failures", found.failures}};
   std::string text = std::to_string(found.injections) + " injections, " +
                      std::to_string(found.cold_starts) + " cold starts, " +
                      std::to_string(found.wrong) + " wrong, " + std::to_string(found.errors) +
                      " errors\n";
   for (const std::string& failure : found.failures) text += failure + "\n";
   CheckArguments out;
-  out.json = json;
+  out.json = arguments.json;
   finish(out, text, report);
 }
 
 void add_corruption(Command check) {
-  auto json = std::make_shared<std::string>();
+  auto arguments = std::make_shared<CorruptionArguments>();
   Command command =
       check.subcommand("corruption", "Damaged cache and model files must be cold starts");
-  command.option("--json", json.get(), "file for the report, - for standard output");
-  command.callback([json] { check_corruption(*json); });
+  command.option("--backend", &arguments->backend,
+                 "cpu: the executor's model; vulkan: the blob cache; otherwise both");
+  command.option("--seconds", &arguments->options.seconds,
+                 "repeated until then, with other bits and places (once)");
+  command.option("--json", &arguments->json, "file for the report, - for standard output");
+  command.callback([arguments] { check_corruption(*arguments); });
 }
 
 void add_routing(Command check) {

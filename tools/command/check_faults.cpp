@@ -28,6 +28,7 @@ ordered_json describe(const check::FaultReport& found) {
   ordered_json report = {{"check", "faults"},
                          {"broken", found.broken()},
                          {"device", found.device},
+                         {"note", found.note},
                          {"planned", found.planned},
                          {"injections", found.injections},
                          {"right_answers", found.right_answers},
@@ -52,6 +53,7 @@ ordered_json describe(const check::FaultReport& found) {
 
 std::string text_of(const check::FaultReport& found) {
   const auto n = [](std::uint64_t count) { return std::to_string(count); };
+  if (!found.note.empty()) return "0 injections: " + found.note + "\n";
   std::string text =
       n(found.injections) + " of " + n(found.planned) + " injections into " +
       n(found.calls.size()) + " calls: " + n(found.right_answers) + " right answers (" +
@@ -128,7 +130,8 @@ void run(const SoakArguments& arguments) {
 void add_check_faults(Command check) {
   auto arguments = std::make_shared<FaultsArguments>();
   Command command = check.subcommand("faults", "Every driver call that can fail is made to fail");
-  command.option("--backend", &arguments->backend, "automatic or vulkan; otherwise both");
+  command.option("--backend", &arguments->backend,
+                 "automatic or vulkan; otherwise both (cpu: nothing can fail)");
   command.flag("--full", arguments->options.full,
                "every use of each call; otherwise the first, middle and last one");
   command.option("--device", &arguments->options.device, "index or name of a Vulkan device");
