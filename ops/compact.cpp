@@ -51,9 +51,7 @@ void compact_on_device(Backend& backend, const Slice& x, const Slice& flags, con
 
 Slice compact_slice(const Slice& x, const Slice& flags, const OpOptions& options) {
   expect_size("compact", x.size, flags.size);
-  if (flags.type != Type::u32)
-    throw Error(ErrorCode::InvalidArgument,
-                "compact: expected flags of type u32, got " + std::string(name(flags.type)));
+  expect_type("compact", "flags", Type::u32, flags.type);
   if (x.size == 0) return make_slice(x.type, 0, "compact");
   const Slice ones = make_slice(Type::u32, x.size), place = make_slice(Type::u32, x.size);
   const Expression one = Expression::of<1>("compact", [](const Value& v) {

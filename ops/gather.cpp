@@ -238,6 +238,8 @@ void gather_on(Backend& backend, const Slice& x, const Slice& index, const Slice
 ExecutionStats gather_into(const Slice& x, const Slice& index, const Slice& output,
                            IndexCheck check, const OpOptions& options) {
   expect_size("gather", index.size, output.size);
+  expect_type("gather", "indices", Type::u32, index.type);
+  expect_type("gather", "results", x.type, output.type);
   check_indices("gather", index, x.size, check);
   const std::shared_ptr<Storage> in[] = {x.storage, index.storage}, out[] = {output.storage};
   const auto on_cpu = [&](auto element) {
@@ -266,6 +268,8 @@ ExecutionStats gather_into(const Slice& x, const Slice& index, const Slice& outp
 ExecutionStats scatter_into(Combine combine, const Slice& x, const Slice& index,
                             const Slice& target, IndexCheck check, const OpOptions& options) {
   expect_size("scatter", index.size, x.size);
+  expect_type("scatter", "indices", Type::u32, index.type);
+  expect_type("scatter", "a target", x.type, target.type);
   check_indices("scatter", index, target.size, check);
   // The target is read as well: what no index reaches stays.
   const std::shared_ptr<Storage> in[] = {x.storage, index.storage, target.storage},

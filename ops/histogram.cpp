@@ -164,6 +164,7 @@ ExecutionStats histogram_into(const Slice& x, const Bins& bins, const Slice& out
     throw Error(ErrorCode::InvalidArgument, message.str());
   }
   expect_size("histogram", bins.count, output.size);
+  expect_type("histogram", "results", Type::u32, output.type);
   const std::shared_ptr<Storage> in[] = {x.storage}, out[] = {output.storage};
   const auto on_cpu = [&](auto element) {
     using T = decltype(element);

@@ -19,7 +19,7 @@ struct Bins {
 /// on either side of it, the same on every device.
 ///
 /// Throws Error{InvalidArgument} "histogram: expected at least one bin between finite limits, got 0
-/// from 1 to 2", Error{Shape} if the output has another size.
+/// from 1 to 2" and for results that are not u32, Error{Shape} if they are of another size.
 ExecutionStats histogram_into(const Slice& x, const Bins& bins, const Slice& output,
                               const OpOptions& options);
 template <class T>

@@ -86,6 +86,7 @@ ExecutionStats random_words_into(const Slice& output, std::uint64_t seed, std::u
         ErrorCode::InvalidArgument,
         "random_words: expected a first place in multiples of 4, got " + std::to_string(first));
   }
+  expect_type("random_words", "results", Type::u32, output.type);
   const std::shared_ptr<Storage> out[] = {output.storage};
   const OpCall call{
       .op = Op::Random,

@@ -114,6 +114,8 @@ ExecutionStats reduce_into(Reduction reduction, Operand operand, std::span<const
   const std::string call(name(reduction));
   check_sizes(call.c_str(), inputs, output);
   const Type type = inputs[0].type;
+  for (const Slice& input : inputs) expect_type(call.c_str(), "elements", type, input.type);
+  expect_type(call.c_str(), "a result", finds_place(reduction) ? Type::u32 : type, output.type);
   if (inputs[0].size == 0 && orders(reduction))
     throw Error(ErrorCode::Shape, call + ": expected at least one element, got none");
   const auto in = storages(inputs), out = storages({&output, 1});

@@ -231,6 +231,7 @@ void scan_on(Backend& backend, const Slice& x, const Slice& output) {
 ExecutionStats scan_into(Reduction reduction, const Slice& x, const Slice& output, bool exclusive,
                          const OpOptions& options) {
   expect_size("scan", x.size, output.size);
+  expect_type("scan", "results", x.type, output.type);
   if (reduction != Reduction::sum && reduction != Reduction::product &&
       reduction != Reduction::min && reduction != Reduction::max) {
     throw Error(ErrorCode::InvalidArgument,
@@ -251,6 +252,7 @@ ExecutionStats scan_into(Reduction reduction, const Slice& x, const Slice& outpu
 ExecutionStats fold_scan_into(const Expression& fold, double identity, const Slice& x,
                               const Slice& output, bool exclusive, const OpOptions& options) {
   expect_size("scan", x.size, output.size);
+  expect_type("scan", "results", x.type, output.type);
   const bool wide = x.type != Type::f32;
   const auto on_cpu = [&] {
     if (wide) {

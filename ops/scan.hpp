@@ -14,7 +14,7 @@ namespace topograd::ops {
 ///   reduction  sum, product, min or max, with the NaN and the wrapping of reductions
 ///
 /// The order of operations is fixed for a device and a size. Throws Error{Shape} if sizes differ,
-/// Error{InvalidArgument} for other reductions.
+/// Error{InvalidArgument} for other reductions and if types differ.
 ExecutionStats scan_into(Reduction reduction, const Slice& x, const Slice& output, bool exclusive,
                          const OpOptions& options);
 
@@ -67,7 +67,8 @@ enum class IndexCheck : std::uint8_t {
   throws  ///< Error{InvalidArgument} that names the first; waits for the indices
 };
 
-/// output[i] = x[index[i]].
+/// output[i] = x[index[i]]. Throws Error{Shape}, Error{InvalidArgument} for sizes and types that do
+/// not fit: indices are u32, results of x's type.
 ExecutionStats gather_into(const Slice& x, const Slice& index, const Slice& output,
                            IndexCheck check, const OpOptions& options);
 /// The same without a check on a device, for operations that are made of several kernels.
@@ -88,6 +89,7 @@ enum class Combine : std::uint8_t { store, add };
 /// store: where an index comes twice, one of its values stays, any of them. add: in no fixed order
 /// on a device, so that sums of floating types may differ between runs by rounding; by native
 /// atomics where the device has them for the type, else by compare-and-swap. The CPU adds in order.
+/// Throws as gather_into() does.
 ExecutionStats scatter_into(Combine combine, const Slice& x, const Slice& index,
                             const Slice& target, IndexCheck check, const OpOptions& options);
 template <class T>

@@ -128,10 +128,7 @@ void fold_on_cpu(const Expression& expression, double identity, const Slice& x, 
 }
 
 void check_starts(const Slice& x, const Slice& starts, IndexCheck check) {
-  if (starts.type != Type::u32) {
-    throw Error(ErrorCode::InvalidArgument,
-                text("segmented_reduce: expected starts of type u32, got ", name(starts.type)));
-  }
+  expect_type("segmented_reduce", "starts", Type::u32, starts.type);
   if (check == IndexCheck::none) return;
   const std::uint32_t* const at = starts.read<std::uint32_t>();
   std::uint32_t least = 0;
@@ -152,11 +149,7 @@ ExecutionStats segmented_reduce_into(const SegmentReduction& what, const Slice& 
   expect_size("segmented_reduce", starts.size - 1, output.size);
   check_starts(x, starts, check);
   const bool places = what.fold == nullptr && finds_place(what.reduction);
-  if (output.type != (places ? Type::u32 : x.type)) {
-    throw Error(ErrorCode::InvalidArgument,
-                text("segmented_reduce: expected results of type ",
-                     name(places ? Type::u32 : x.type), ", got ", name(output.type)));
-  }
+  expect_type("segmented_reduce", "results", places ? Type::u32 : x.type, output.type);
   const bool wide = what.fold != nullptr ? x.type != Type::f32 : x.type == Type::f64;
   const FoldForm form = what.fold != nullptr
                             ? form_of(*what.fold, what.identity, x.type, most_words(4) - 3)

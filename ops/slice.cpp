@@ -3,6 +3,8 @@
 
 #include <topograd/ir/error.hpp>
 
+#include <limits>
+
 namespace topograd::ops {
 namespace {
 
@@ -13,6 +15,22 @@ Argument make(const Slice& slice, std::shared_ptr<Memory> memory, std::uint64_t 
           .offset = (slice.first + begin) * width,
           .bytes = count * width,
           .element = width};
+}
+
+// Bytes of one array: differences of addresses hold them, and room for rounding and guard zones.
+constexpr std::uint64_t kMostBytes = std::numeric_limits<std::int64_t>::max() - (1 << 20);
+
+void check_count(Type type, std::uint64_t size) {
+  const auto as_signed = static_cast<std::int64_t>(size);
+  if (as_signed < 0) {
+    throw Error(ErrorCode::InvalidArgument,
+                "array: expected a size >= 0, got " + std::to_string(as_signed));
+  }
+  if (size > kMostBytes / size_of(type)) {
+    throw Error(ErrorCode::OutOfHostMemory,
+                "array: expected at most " + std::to_string(kMostBytes / size_of(type)) +
+                    " elements of " + std::string(name(type)) + ", got " + std::to_string(size));
+  }
 }
 
 }  // namespace
@@ -36,6 +54,7 @@ Argument Slice::updates(Backend& backend, std::uint64_t begin, std::uint64_t cou
 }
 
 Slice make_slice(Type type, std::uint64_t size, std::string name) {
+  check_count(type, size);
   return {std::make_shared<Storage>(size * size_of(type), std::move(name)), type, 0, size};
 }
 
@@ -43,6 +62,13 @@ void expect_size(const char* call, std::uint64_t expected, std::uint64_t got) {
   if (expected == got) return;
   throw Error(ErrorCode::Shape, std::string(call) + ": expected " + std::to_string(expected) +
                                     " elements, got " + std::to_string(got));
+}
+
+void expect_type(const char* call, const char* what, Type expected, Type got) {
+  if (expected == got) return;
+  throw Error(ErrorCode::InvalidArgument, std::string(call) + ": expected " + what + " of type " +
+                                              std::string(name(expected)) + ", got " +
+                                              std::string(name(got)));
 }
 
 }  // namespace topograd::ops

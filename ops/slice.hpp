@@ -44,10 +44,14 @@ struct Slice {
   Argument updates(Backend& backend) const { return updates(backend, 0, size); }
 };
 
-/// A new storage of so many elements, undefined.
+/// A new storage of so many elements, undefined. Throws Error{InvalidArgument} for a negative size
+/// that was converted, Error{OutOfHostMemory} for what no memory can address.
 Slice make_slice(Type type, std::uint64_t size, std::string name = "array");
 
 /// Throws Error{Shape} "call: expected N elements, got M".
 void expect_size(const char* call, std::uint64_t expected, std::uint64_t got);
+
+/// Throws Error{InvalidArgument} "call: expected what of type T, got U".
+void expect_type(const char* call, const char* what, Type expected, Type got);
 
 }  // namespace topograd::ops

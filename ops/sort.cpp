@@ -111,6 +111,7 @@ OpCall call_for(const char* what, const Slice& x, std::span<const std::shared_pt
 
 ExecutionStats sort_into(const Slice& x, const Slice& output, const OpOptions& options) {
   expect_size("sort", x.size, output.size);
+  expect_type("sort", "results", x.type, output.type);
   const std::shared_ptr<Storage> in[] = {x.storage}, out[] = {output.storage};
   OpCall call = call_for("sort", x, in, out);
   call.on_cpu = [&] {
@@ -130,6 +131,7 @@ ExecutionStats sort_into(const Slice& x, const Slice& output, const OpOptions& o
 
 ExecutionStats argsort_into(const Slice& x, const Slice& output, const OpOptions& options) {
   expect_size("argsort", x.size, output.size);
+  expect_type("argsort", "results", Type::u32, output.type);
   const std::shared_ptr<Storage> in[] = {x.storage}, out[] = {output.storage};
   OpCall call = call_for("argsort", x, in, out);
   call.on_cpu = [&] {

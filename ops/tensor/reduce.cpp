@@ -57,6 +57,8 @@ Tensor reduce(const char* call, const Tensor& a, Reduction reduction, const Axes
                 std::string(call) + ": expected at least one entry, got " + to_text(own.shape));
   }
   const Type type = own.type == Type::f16 ? Type::f32 : own.type;
+  if (reduction == Reduction::argmax || reduction == Reduction::argmin)
+    detail::check_places(call, type, depth);
   const Tensor out = detail::make_tensor(without(own.shape, reduced, keep), type, own.device);
   const auto outputs = static_cast<std::uint64_t>(out.count());
   if (depth == 0) return full(out.shape(), 0, type).evaluate();

@@ -25,7 +25,9 @@ Tensor min(const Tensor& a, const Axes& axes = {}, bool keep = false);
 Tensor variance(const Tensor& a, const Axes& axes = {}, bool keep = false);
 
 /// Place of the largest (smallest) entry along an axis, the first of equal ones, as a number of the
-/// tensor's type (exact up to 2^24 in f32). NaN counts as the extreme. No derivative.
+/// tensor's type. NaN counts as the extreme. No derivative. Throws Error{InvalidArgument} for an
+/// axis of more than 2^24 entries of f32 or f16, whose places f32 does not hold; to(Type::f64)
+/// does, and so does argmax() of array_of<float>(a).
 Tensor argmax(const Tensor& a, std::int64_t axis = -1);
 Tensor argmin(const Tensor& a, std::int64_t axis = -1);
 

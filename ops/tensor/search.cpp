@@ -253,10 +253,7 @@ TopK top_k(const Tensor& a, std::int64_t k) {
     throw Error(ErrorCode::InvalidArgument,
                 "top_k: expected 0 < k <= " + std::to_string(depth) + ", got " + std::to_string(k));
   }
-  if (wide.type() == Type::f32 && depth > (1 << 24)) {
-    throw Error(ErrorCode::InvalidArgument,
-                "top_k: expected at most 16777216 entries of f32, got " + std::to_string(depth));
-  }
+  detail::check_places("top_k", wide.type(), depth);
   Shape shape = a.shape();
   shape.back() = k;
   const TopK out{detail::make_tensor(shape, wide.type(), a.placed()),

@@ -162,6 +162,14 @@ Argument argument(Backend& backend, const View& view, std::uint64_t count, Type 
           .access = access};
 }
 
+void check_places(const char* call, Type type, std::int64_t entries) {
+  constexpr std::int64_t kExactInFloat = 1 << 24;
+  if (type == Type::f64 || entries <= kExactInFloat) return;
+  throw Error(ErrorCode::InvalidArgument, std::string(call) + ": expected at most " +
+                                              std::to_string(kExactInFloat) +
+                                              " entries of f32, got " + std::to_string(entries));
+}
+
 void run_op(OpCall call, const std::optional<Device>& device, Type type) {
   call.needs_float64 = type == Type::f64;
   run(call, {.device = device});

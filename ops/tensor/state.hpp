@@ -89,6 +89,9 @@ std::optional<Tensor> reshaped_number(const Tensor& tensor, const Shape& shape);
 /// Types that fit: both, or the other one where one is a number or f16. Throws
 /// Error{InvalidArgument}.
 Type common_type(const char* call, std::span<const Tensor> tensors);
+/// Places along an axis, as numbers of the tensor's type, must be exact. Throws
+/// Error{InvalidArgument} "argmax: expected at most 16777216 entries of f32, got 16777217".
+void check_places(const char* call, Type type, std::int64_t entries);
 /// The device that one of them was placed on. Throws Error{InvalidArgument} for two.
 std::optional<Device> common_device(const char* call, std::span<const Tensor> tensors);
 

@@ -75,6 +75,15 @@ TEST(Arrays, SaysWhatDoesNotFit) {
        ErrorCode::InvalidArgument, "segmented_reduce: expected results of type u32, got f32"},
       {[&] { map([](Value a) { return a > 0.0 ? a : -a; }, two); }, ErrorCode::Unsupported,
        "map: expected select(), got an if on a Value"},
+      {[] { Array<float>(-1); }, ErrorCode::InvalidArgument, "array: expected a size >= 0, got -1"},
+      {[] { Array<float>::full(-7, 1); }, ErrorCode::InvalidArgument,
+       "array: expected a size >= 0, got -7"},
+      {[] { Array<float>(std::uint64_t{1} << 62); }, ErrorCode::OutOfHostMemory,
+       "array: expected at most 2305843009213431807 elements of f32, got 4611686018427387904"},
+      {[] { Array<double>(std::uint64_t{1} << 61); }, ErrorCode::OutOfHostMemory,
+       "array: expected at most 1152921504606715903 elements of f64, got 2305843009213693952"},
+      {[] { random_uniform<float>(std::uint64_t{1} << 62, 1); }, ErrorCode::OutOfHostMemory,
+       "array: expected at most 2305843009213431807 elements of u32, got 4611686018427387904"},
   };
   for (const auto& row : rows) {
     try {
@@ -84,6 +93,58 @@ TEST(Arrays, SaysWhatDoesNotFit) {
       EXPECT_EQ(error.code(), row.code) << error.what();
       EXPECT_STREQ(error.what(), row.text);
     }
+  }
+}
+
+TEST(Arrays, TypesThatDoNotFitWriteNothing) {
+  const Array<float> x({3, 1, 2});
+  const Array<double> wide({4, 5, 6});
+  const Array<std::uint32_t> at({0, 1, 2});
+  const Slice in = x.untyped(), other = wide.untyped(), index = at.untyped();
+  const Expression add = Expression::of<2>("scan", [](Value a, Value b) { return a + b; });
+  const Slice two[] = {in, other}, one = x.slice(0, 1).untyped();
+  const struct {
+    std::function<void()> call;
+    const char* text;
+  } rows[] = {
+      {[&] { sort_into(in, other, {}); }, "sort: expected results of type f32, got f64"},
+      {[&] { argsort_into(other, in, {}); }, "argsort: expected results of type u32, got f32"},
+      {[&] { scan_into(Reduction::sum, in, other, false, {}); },
+       "scan: expected results of type f32, got f64"},
+      {[&] { fold_scan_into(add, 0, other, in, true, {}); },
+       "scan: expected results of type f64, got f32"},
+      {[&] { gather_into(in, index, other, IndexCheck::none, {}); },
+       "gather: expected results of type f32, got f64"},
+      {[&] { gather_into(in, other, in, IndexCheck::throws, {}); },
+       "gather: expected indices of type u32, got f64"},
+      {[&] { scatter_into(Combine::add, in, index, other, IndexCheck::none, {}); },
+       "scatter: expected a target of type f32, got f64"},
+      {[&] { scatter_into(Combine::add, in, in, in, IndexCheck::none, {}); },
+       "scatter: expected indices of type u32, got f32"},
+      {[&] {
+         histogram_into(index, {3, 0, 1}, other, {});
+       },
+       "histogram: expected results of type u32, got f64"},
+      {[&] { random_words_into(other, 1, 0, {}); },
+       "random_words: expected results of type u32, got f64"},
+      {[&] { reduce_into(Reduction::sum, Operand::product, two, one, false, {}); },
+       "sum: expected elements of type f32, got f64"},
+      {[&] {
+         reduce_into(Reduction::argmax, Operand::element, {&in, 1}, one, false, {});
+       },
+       "argmax: expected a result of type u32, got f32"},
+      {[&] { compact_slice(in, other, {}); }, "compact: expected flags of type u32, got f64"},
+  };
+  for (const auto& row : rows) {
+    try {
+      row.call();
+      ADD_FAILURE() << row.text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::InvalidArgument) << error.what();
+      EXPECT_STREQ(error.what(), row.text);
+    }
+    EXPECT_EQ(x.to_vector(), (std::vector<float>{3, 1, 2}));
+    EXPECT_EQ(wide.to_vector(), (std::vector<double>{4, 5, 6}));
   }
 }
 

@@ -126,6 +126,12 @@ TEST(Tensor, Errors) {
          max(zeros({0, 3}), {0});
        },
        "max: expected at least one entry, got (0, 3)"},
+      {[&] { argmax(ones({1}).broadcast_to({16777217})); },
+       "argmax: expected at most 16777216 entries of f32, got 16777217"},
+      {[&] {
+         argmin(ones({1}).broadcast_to({2, 16777217}).to(Type::f16));
+       },
+       "argmin: expected at most 16777216 entries of f32, got 16777217"},
       {[&] { a.item(); }, "item: expected one number, got (3, 4)"},
       {[&] { Tensor() + a; }, "add: expected a tensor, got none"},
       {[&] { a.backward(); }, "backward: expected one number, got (3, 4)"},

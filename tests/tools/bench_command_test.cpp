@@ -166,6 +166,21 @@ TEST(BenchCommand, OperationsOfArraysAndTensors) {
     EXPECT_TRUE(timed.contains(op)) << op;
 }
 
+TEST(BenchCommand, OperationsAtSmallSizesAndWhatIsRefused) {
+  const nlohmann::json report = bench("ops --backend cpu --count 5 --samples 1");
+  for (const nlohmann::json& row : report["rows"]) EXPECT_GT(row["cpu_us"].get<double>(), 0) << row;
+  EXPECT_FALSE(report.contains("crossover"));  // no device, nothing to win
+  const std::pair<const char*, const char*> rows[] = {
+      {"--steps -3", "bench ops: expected --steps >= 1, got -3"},
+      {"--steps 0", "bench ops: expected --steps >= 1, got 0"},
+      {"--count 0", "bench ops: expected --count >= 1, got 0"}};
+  for (const auto& [arguments, text] : rows) {
+    const CommandResult result = topograd(std::string("bench ops --backend cpu ") + arguments);
+    EXPECT_EQ(result.status, 2) << arguments;
+    EXPECT_NE(result.err.find(text), std::string::npos) << result.err;
+  }
+}
+
 TEST(BenchCommand, TrainingKeepsItsMemoryAndItsLoss) {
   const nlohmann::json report = bench("ops --backend cpu --steps 300")["training"];
   EXPECT_EQ(report["device_bytes"]["tenth"], report["device_bytes"]["end"]);

@@ -23,7 +23,7 @@ struct AllArguments {
   std::optional<std::uint64_t> count;
   std::uint64_t seed = 1;
   bool device_only = false, claims = false;
-  int steps = 0;
+  std::optional<int> steps;
 };
 
 nlohmann::ordered_json run(const AllArguments& a) {

@@ -65,7 +65,7 @@ Device device_for(const OpsArguments& a) {
 }
 
 std::vector<std::uint64_t> sizes_for(const OpsArguments& a, const Device& device) {
-  if (a.count) return {std::max<std::uint64_t>(*a.count, 1)};
+  if (a.count) return {*a.count};
   const bool software = device.is_cpu() || device.facts().kind == "software";
   const std::uint64_t memory = device.facts().memory_bytes;
   std::vector<std::uint64_t> out;
@@ -169,15 +169,23 @@ ordered_json host_memory_rows(const Device& device, std::uint64_t count) {
   return rows;
 }
 
+void expect_positive(const char* option, std::optional<std::int64_t> value) {
+  if (!value || *value >= 1) return;
+  throw Error(ErrorCode::InvalidArgument, std::string("bench ops: expected ") + option +
+                                              " >= 1, got " + std::to_string(*value));
+}
+
 }  // namespace
 
 ordered_json run_bench_ops(const OpsArguments& arguments) {
+  if (arguments.count == 0) expect_positive("--count", 0);
+  expect_positive("--steps", arguments.steps);
   const Device device = device_for(arguments);
   ordered_json report;
   report["device"] = device.name();
   report["cpu_threads"] = tbb::info::default_concurrency();
-  if (arguments.steps > 0) {
-    report["training"] = training_report(device, arguments.steps);
+  if (arguments.steps) {
+    report["training"] = training_report(device, *arguments.steps);
     return report;
   }
   if (arguments.claims) {
@@ -210,7 +218,7 @@ ordered_json run_bench_ops(const OpsArguments& arguments) {
     report["host_memory"] = host_memory_rows(device, sizes_for(arguments, device).back());
   }
   report["rows"] = std::move(rows);
-  if (!device.is_cpu()) {
+  if (!device.is_cpu() && arguments.cpu) {
     for (const OpCase& one : cases) report["crossover"][one.name] = crossover(wins[one.name]);
   }
   return report;

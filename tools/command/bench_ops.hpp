@@ -14,9 +14,9 @@ struct OpsArguments {
   std::string backend;                 ///< cpu: only that; vulkan; automatic: the best device
   std::string device;
   int samples = 9;
-  bool cpu = true;      ///< time the CPU as well
-  bool claims = false;  ///< only what others claim (claim_rows())
-  int steps = 0;        ///< only so many steps of training (training_report())
+  bool cpu = true;           ///< time the CPU as well
+  bool claims = false;       ///< only what others claim (claim_rows())
+  std::optional<int> steps;  ///< only so many of training (training_report())
 };
 
 /// Each operation at each size. Keys: device, cpu_threads, copy_gb_s (read and written, of the
@@ -25,7 +25,9 @@ struct OpsArguments {
 /// by its clock, device_wall_us without transfers, transfers_wall_us with the inputs from the host
 /// and the results back, cpu_us, cpu_one_us on one thread; gb_s and share_of_copy of what must be
 /// read and written once, gmadd_s and share_of_arithmetic), crossover (by operation: the size from
-/// which the device wins without transfers; 0 = never).
+/// which the device wins without transfers; 0 = never; not without the CPU's times).
+///
+/// Throws Error{InvalidArgument} for a count or steps below 1.
 nlohmann::ordered_json run_bench_ops(const OpsArguments& arguments);
 
 /// Guess, threshold and factor of each operation, for `topograd info --ops`.

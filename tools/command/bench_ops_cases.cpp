@@ -4,6 +4,7 @@
 #include <topograd/ops/arrays.hpp>
 #include <topograd/ops/tensors.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -217,7 +218,9 @@ std::vector<OpCase> tensor_cases() {
        [](In in) -> OpWork { return [x = rows_of(in.x)] { return reading(ops::layer_norm(x)); }; }},
       {"top 10", 4, nullptr,
        [](In in) -> OpWork {
-         return [x = rows_of(in.x)] { return reading(ops::top_k(x, 10).values); };
+         const Tensor x = rows_of(in.x);
+         const std::int64_t k = std::min<std::int64_t>(10, x.size(-1));
+         return [x, k] { return reading(ops::top_k(x, k).values); };
        }},
       {"training step", 0,
        [](double count) { return network_arithmetic(static_cast<double>(pictures_of(count))); },
