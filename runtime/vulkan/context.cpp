@@ -158,7 +158,7 @@ LoadedKernel load(Context& context, Request& request) {
   LoadedKernel loaded{.workgroup_size = request.workgroup_size};
   loaded.job = context.cache->begin([made = std::move(request)] { return codegen::generate(made); },
                                     context.compiled);
-  if (context.collecting) context.begun.push_back(loaded.job);
+  if (context.collecting) context.waits_for(loaded.job);
   if (context.loaded.size() < kKernelsInPlan) context.loaded.push_back(loaded.job);
   return loaded;
 }
@@ -272,9 +272,13 @@ std::uint32_t BindingTable::word(const codegen::ColumnForm& form) const {
   return words.at(form.form);
 }
 
+void Context::waits_for(const std::shared_ptr<KernelJob>& job) {
+  if (std::ranges::find(begun, job) == begun.end()) begun.push_back(job);
+}
+
 void dispatch(Context& context, CommandList& list, const LoadedKernel& loaded,
               const BindingTable& table, std::span<const std::byte> push, std::uint32_t groups) {
-  if (context.collecting) return;
+  if (context.collecting) return context.waits_for(loaded.job);  // who else has begun it, too
   const MadeKernel& made = loaded.made();
   const std::size_t forms = made.source.forms.size();
   push = push.first(4 * (made.source.push_constants.size() - forms));

@@ -53,7 +53,8 @@ struct Context {
   /// Set while a list is recorded for the sake of its kernels: these are begun, and nothing is
   /// dispatched, so that nobody waits for one kernel before the next is begun.
   bool collecting = false;
-  std::vector<std::shared_ptr<KernelJob>> begun;   ///< while collecting
+  std::vector<std::shared_ptr<KernelJob>> begun;  ///< while collecting: what the list uses
+  void waits_for(const std::shared_ptr<KernelJob>& job);
   std::vector<std::shared_ptr<KernelJob>> loaded;  ///< the first kernels, for the plan record
 
   /// Workgroups of a grid-stride loop: enough to keep a large device busy, few on the software

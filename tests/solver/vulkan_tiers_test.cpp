@@ -131,7 +131,7 @@ TEST_F(VulkanTiers, StepsAlongGradientsMoveToTheDevice) {
     options.callback = let_compile;
     const Summary got = solve(springs->problem, options);
     EXPECT_EQ(got.backend, "vulkan") << got.full_report();
-    EXPECT_GT(got.kernels_on_cpu, 0u);
+    EXPECT_GT(got.kernels_on_cpu, 0u) << got.full_report() << history_table(got);
     EXPECT_GT(got.kernels_on_device, 0u);
     // The last steps move no vector.
     const std::size_t bytes = springs->x.size() * sizeof(double);
