@@ -28,6 +28,7 @@ void add_summary(Summary& total, const Summary& s) {
   total.num_unsuccessful_steps += s.num_unsuccessful_steps;
   total.num_nonfinite_steps += s.num_nonfinite_steps;
   total.num_repeated_steps += s.num_repeated_steps;
+  total.num_escapes += s.num_escapes;
   total.num_linear_iterations += s.num_linear_iterations;
   total.unknowns += s.unknowns;
   total.parameters += s.parameters;
