@@ -53,12 +53,12 @@ struct Evaluator::Impl {
     open(open_session(model, options));
   }
 
-  ~Impl() { settle_begun(); }
+  ~Impl() { end_session(); }
 
   ProblemModel make() const { return make_model("evaluator", problem, losses == Losses::applied); }
   runtime::Engine& engine() { return *session.engine; }
   void open(Session opened) {
-    settle_begun();
+    end_session();
     times.clear();
     session = std::move(opened);
     follow_branches(session, "evaluator", problem, model, options, counts,
@@ -147,7 +147,7 @@ struct Evaluator::Impl {
       return result;
     } catch (const Error& error) {
       if (!session.may_leave || !is_device_failure(error.code())) throw;
-      open(take_over(model, options, error, session.route.get()));
+      open(take_over(model, options, error, std::move(session.route)));
       move_to(x);
       return f(engine());
     }
@@ -155,9 +155,9 @@ struct Evaluator::Impl {
 
   /// What the engine served that will serve in the long run.
   void teach(runtime::KernelKind kind, Clock::time_point begin) {
-    if (!session.route || options.deterministic) return;
-    if (engine().backend() != session.planned_backend()) return;
     const double us = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+    busy_seconds += 1e-6 * us;
+    if (options.deterministic || engine().backend() != session.planned_backend()) return;
     if (const auto median = times.add(kind, us, engine().stats().compile_wall_ms))
       session.route->measured(kind, engine().backend() != "cpu", *median);
   }
@@ -305,6 +305,13 @@ struct Evaluator::Impl {
       if (const auto state = held.lock()) state->finish();
     }
   }
+  /// What it did is one task.
+  void end_session() {
+    settle_begun();
+    if (session.route && busy_seconds > 0)
+      session.route->ended(engine().backend() != "cpu", busy_seconds);
+    busy_seconds = 0;
+  }
   /// An engine that does not run asynchronously is used by one thread at a time.
   void wait_for_pool() {
     if (const auto state = on_pool.lock()) state->finish();
@@ -359,7 +366,7 @@ struct Evaluator::Impl {
         if (!session.may_leave || !is_device_failure(error.code())) throw;
         state.error = nullptr;
         if (session.engine->backend() != "cpu")
-          open(take_over(model, options, error, session.route.get()));
+          open(take_over(model, options, error, std::move(session.route)));
         engine().begin(state.kind, state.x, state.p, span_of(state.out))->finish();
       }
     }
@@ -392,8 +399,9 @@ struct Evaluator::Impl {
   ProblemModel model;
   RetraceCounts counts;
   Session session;
-  EvaluationTimes times;  // of the session's engine
-  std::string reason;     // as last asked for
+  EvaluationTimes times;    // of the session's engine
+  double busy_seconds = 0;  // of the session, without asynchronous calls
+  std::string reason;       // as last asked for
   Versions versions;
   std::vector<double> current;                   // scratch: one number a scalar
   std::vector<std::weak_ptr<AsyncState>> begun;  // perhaps not finished

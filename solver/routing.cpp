@@ -52,6 +52,21 @@ hybrid::Features features_of(const ProblemModel& model) {
   return features;
 }
 
+/// What a device holds for a solve, as far as the model tells: stored columns, their inversion for
+/// gathering (an entry and a part of its owner each), residuals, and the vectors of conjugate
+/// gradients and of the line of points.
+std::uint64_t held_bytes(const ProblemModel& model, Precision precision) {
+  constexpr std::uint64_t kIndex = 4, kVectors = 12;
+  const std::uint64_t number = precision == Precision::f32 ? 4 : 8;
+  std::uint64_t bytes = kVectors * number * model.model.scalars;
+  for (const runtime::Term& term : model.model.terms) {
+    bytes += term.batch->size() *
+             (3 * kIndex * term.batch->index_columns() + number * term.batch->data_columns() +
+              number * term.topology->program.outputs.size());
+  }
+  return bytes;
+}
+
 std::string reason_text(const hybrid::Decision& decision, const std::string& device) {
   char numbers[120];
   switch (decision.reason) {
@@ -62,6 +77,10 @@ std::string reason_text(const hybrid::Decision& decision, const std::string& dev
     case hybrid::Reason::breaker_open:
     case hybrid::Reason::success_rate:
       return "cpu: \"" + device + "\" failed before and is left alone for a while";
+    case hybrid::Reason::memory_limit:
+      return "cpu: more memory than \"" + device + "\" has, or memory_limit allows";
+    case hybrid::Reason::out_of_memory:
+      return "cpu: \"" + device + "\" ran out of memory before with a problem of this size";
     case hybrid::Reason::explored:
       return "cpu: to know how long it takes there, beside \"" + device + "\"";
     default:
@@ -70,18 +89,23 @@ std::string reason_text(const hybrid::Decision& decision, const std::string& dev
   }
 }
 
-}  // namespace
-
-hybrid::Executor& hybrid_executor() {
-  static hybrid::Executor executor(process_options());
+/// Of the process; each Route holds it, too.
+const std::shared_ptr<hybrid::Executor>& shared_executor() {
+  static const auto executor = std::make_shared<hybrid::Executor>(process_options());
   return executor;
 }
 
+}  // namespace
+
+hybrid::Executor& hybrid_executor() { return *shared_executor(); }
+
 Route::Route(const ProblemModel& model, const SolverOptions& options, const char* operation)
-    : options_(options),
+    : executor_(shared_executor()),
+      options_(options),
       operation_(operation),
       kernel_(kernel_of(model, options)),
       instances_(model.instances()),
+      bytes_(held_bytes(model, options.precision)),
       features_(features_of(model)) {}
 
 hybrid::TaskShape Route::shape() const {
@@ -89,6 +113,7 @@ hybrid::TaskShape Route::shape() const {
           .operation = operation_,
           .size = instances_,
           .minimum = options_.fallback_threshold,
+          .bytes_held = bytes_,
           .targets = std::uint64_t{1} << device_ | 1,
           .features = features_};
 }
@@ -103,7 +128,7 @@ hybrid::TaskShape Route::shape(runtime::KernelKind kind) const {
 hybrid::TaskShape Route::decisive_shape() const {
   hybrid::TaskShape best = shape();
   if (device_ == hybrid::kCpu) return best;
-  const hybrid::Scheduler& scheduler = hybrid_executor().scheduler();
+  const hybrid::Scheduler& scheduler = executor_->scheduler();
   double longest = 0;
   for (int k = 0; k < runtime::kKernelKinds; ++k) {
     const hybrid::TaskShape task = shape(static_cast<runtime::KernelKind>(k));
@@ -120,9 +145,22 @@ hybrid::TaskShape Route::decisive_shape() const {
 std::size_t Route::target_of(const DeviceFacts& facts) const {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  hybrid::Executor& executor = hybrid_executor();
-  const std::size_t known = executor.find_device(facts.name);
-  return known != hybrid::kCpu ? known : executor.add_device(make_device_backend(options_));
+  const std::size_t known = executor_->find_device(facts.name);
+  return known != hybrid::kCpu ? known : executor_->add_device(make_device_backend(options_));
+}
+
+/// What stands in metrics for a choice that the scheduler was not asked for.
+hybrid::Decision Route::unasked(const Placement& rules) const {
+  const bool on_device = rules.backend != Backend::cpu;
+  hybrid::Decision decision{.target = on_device ? device_ : hybrid::kCpu, .device = device_};
+  if (options_.backend != Backend::automatic) {
+    decision.reason = hybrid::Reason::forced;
+  } else if (on_device) {
+    decision.reason = hybrid::Reason::unmeasured;
+  } else if (instances_ < options_.fallback_threshold.value_or(0)) {
+    decision.reason = hybrid::Reason::below_minimum;
+  }
+  return decision;
 }
 
 Placement Route::decide(Placement rules, bool named, const DeviceFacts* facts) {
@@ -130,52 +168,80 @@ Placement Route::decide(Placement rules, bool named, const DeviceFacts* facts) {
     device_name_ = facts->name;
     device_ = target_of(*facts);
   }
-  if (options_.backend != Backend::automatic || options_.deterministic) return rules;
+  if (options_.backend != Backend::automatic || options_.deterministic) {
+    made_ = unasked(rules);
+    executor_->routed(operation_, made_);
+    return rules;
+  }
   hybrid::TaskShape task = decisive_shape();
   task.admit_software = named;
   if (rules.backend == Backend::cpu) task.targets = 1;
-  decision_ = hybrid_executor().decide(task);
-  if (rules.backend == Backend::cpu || decision_->target != hybrid::kCpu) return rules;
-  return {Backend::cpu, reason_text(*decision_, facts->name)};
+  made_ = executor_->decide(task);
+  decision_ = made_;
+  if (rules.backend == Backend::cpu || made_.target != hybrid::kCpu) return rules;
+  return {Backend::cpu, reason_text(made_, facts->name)};
 }
 
 void Route::failed(const Error& failure) {
-  hybrid::Executor& executor = hybrid_executor();
   const hybrid::Outcome outcome{.success = false, .error = failure.code()};
-  if (decision_ && decision_->target != hybrid::kCpu) {
-    executor.record(shape(), *decision_, outcome);
-    decision_.reset();
-  } else if (device_ != hybrid::kCpu) {
-    executor.scheduler().record(shape(), device_, outcome);
+  const bool decided = decision_ && decision_->target != hybrid::kCpu;
+  const std::size_t target = decided ? decision_->target : device_;
+  if (target != hybrid::kCpu) {
+    learn(shape(), target, outcome);
+    executor_->ran(shape(), target, outcome, made_);
   }
+  judged_ = false;  // the CPU has not been
   if (options_.backend == Backend::automatic)
-    executor.record_fallback(operation_, device_name_, failure);
+    executor_->record_fallback(operation_, device_name_, failure);
 }
 
-void Route::measured(bool on_device, double step_us) { tell(shape(), on_device, step_us); }
+void Route::measured(bool on_device, double step_us) {
+  if (on_device && device_ == hybrid::kCpu) return;
+  learn(shape(), on_device ? device_ : hybrid::kCpu,
+        {.times = {.kernel = step_us}, .settled = true});
+}
 
 void Route::measured(runtime::KernelKind kind, bool on_device, double us) {
-  tell(shape(kind), on_device, us);
+  if (on_device && device_ == hybrid::kCpu) return;
+  learn(shape(kind), on_device ? device_ : hybrid::kCpu,
+        {.times = {.kernel = us}, .settled = true});
 }
 
-void Route::tell(const hybrid::TaskShape& task, bool on_device, double us) {
-  const hybrid::Outcome outcome{.times = {.kernel = us}, .settled = true};
-  const std::size_t target = on_device ? device_ : hybrid::kCpu;
-  if (on_device && device_ == hybrid::kCpu) return;
+/// Answers the decision, if it was for this target.
+void Route::learn(const hybrid::TaskShape& task, std::size_t target,
+                  const hybrid::Outcome& outcome) {
+  judged_ = true;
+  if (instances_ == 0) return;
+  hybrid::Scheduler& scheduler = executor_->scheduler();
   if (decision_ && decision_->target == target) {
-    hybrid_executor().record(task, *decision_, outcome);
+    scheduler.record(task, *decision_, outcome);
     decision_.reset();
   } else {
-    hybrid_executor().scheduler().record(task, target, outcome);
+    scheduler.record(task, target, outcome);
   }
+}
+
+void Route::ended(bool on_device, double seconds) {
+  const std::size_t target = on_device ? device_ : hybrid::kCpu;
+  // Too short to teach times, but the place has done its work.
+  if (!judged_) learn(shape(), target, {.cold = true});
+  judged_ = false;
+  drop_decision();
+  executor_->ran(shape(), target, {.times = {.kernel = 1e6 * seconds}}, made_);
+}
+
+/// It ran elsewhere or not at all.
+void Route::drop_decision() {
+  if (!decision_) return;
+  executor_->scheduler().cancel(*decision_);
+  decision_.reset();
 }
 
 Route::~Route() {
-  if (!decision_) return;
   try {
-    hybrid_executor().record(shape(), *decision_, {.cold = true});
+    drop_decision();
   } catch (...) {
-    // Counters alone suffer.
+    // The load that is reckoned with alone suffers.
   }
 }
 

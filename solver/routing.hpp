@@ -17,9 +17,8 @@ namespace topograd {
 /// Throws Error{InvalidArgument} for variables that cannot be read.
 runtime::hybrid::Executor& hybrid_executor();
 
-/// The place of one solve or Evaluator as the process's executor decides it, and how it went there.
-/// Never used after the model's topologies have changed. What is not told before the end counts as
-/// having gone well, and teaches no times. One thread.
+/// The place of one Solver or Evaluator as the process's executor decides it, and how it went
+/// there. Never used after the model's topologies have changed. One thread.
 class Route {
  public:
   /// `operation` for thresholds and statistics: a literal.
@@ -43,22 +42,35 @@ class Route {
   /// Median time of one kind of evaluations. Of the kinds that both sides have been told of, the
   /// one that takes longest decides for later Evaluators.
   void measured(runtime::KernelKind kind, bool on_device, double us);
+  /// A solve, or an Evaluator's life, has ended well: one task, for counters, trace and observer.
+  ///
+  ///   on_device  where it really ran, or ended
+  ///   seconds    on the clock
+  void ended(bool on_device, double seconds);
 
  private:
   runtime::hybrid::TaskShape shape() const;
   runtime::hybrid::TaskShape shape(runtime::KernelKind kind) const;
   runtime::hybrid::TaskShape decisive_shape() const;
-  void tell(const runtime::hybrid::TaskShape& task, bool on_device, double us);
+  void learn(const runtime::hybrid::TaskShape& task, std::size_t target,
+             const runtime::hybrid::Outcome& outcome);
   std::size_t target_of(const DeviceFacts& facts) const;
+  runtime::hybrid::Decision unasked(const Placement& rules) const;
+  void drop_decision();
 
+  // Alive for as long as anything has a place, also where that is static and destroyed late.
+  const std::shared_ptr<runtime::hybrid::Executor> executor_;
   const SolverOptions& options_;
   const char* operation_;
   ir::Hash128 kernel_;
   std::uint64_t instances_ = 0;
+  std::uint64_t bytes_ = 0;  // of memory on a device, about
   runtime::hybrid::Features features_;
   std::size_t device_ = runtime::hybrid::kCpu;  // target of the device that was looked at
   std::string device_name_ = "vulkan";
-  std::optional<runtime::hybrid::Decision> decision_;
+  runtime::hybrid::Decision made_;                     // as it was made, or forced
+  std::optional<runtime::hybrid::Decision> decision_;  // of the scheduler, until it is answered
+  bool judged_ = false;                                // since the last end
 };
 
 }  // namespace topograd

@@ -75,13 +75,16 @@ std::string Session::reason() const { return tiers ? tiers->reason(why) : why; }
 
 Session open_session(const ProblemModel& model, const SolverOptions& options, bool tiers,
                      const char* operation) {
-  if (model.model.terms.empty())
-    return cpu_session(model, options, "cpu: every residual runs on the host");
   const bool named =
       names_device(options) || (options.backend == Backend::automatic &&
                                 hybrid_executor().scheduler().options().admit_software);
   auto route = std::make_unique<Route>(model, options, operation);
   Session session;
+  if (model.model.terms.empty()) {
+    session = cpu_session(model, options, "cpu: every residual runs on the host");
+    session.route = std::move(route);
+    return session;
+  }
   try {
     std::optional<DeviceFacts> facts;
     Placement placement =
@@ -94,16 +97,19 @@ Session open_session(const ProblemModel& model, const SolverOptions& options, bo
                   : device_session(model, options, std::move(placement.why), tiers, *route);
   } catch (const Error& error) {
     if (options.backend != Backend::automatic || !is_device_failure(error.code())) throw;
-    return take_over(model, options, error, route.get());
+    return take_over(model, options, error, std::move(route));
   }
   session.route = std::move(route);
   return session;
 }
 
 Session take_over(const ProblemModel& model, const SolverOptions& options, const Error& failure,
-                  Route* route) {
+                  std::unique_ptr<Route> route) {
   if (route) route->failed(failure);
-  return cpu_session(model, options, std::string("cpu: the device failed: ") + failure.what());
+  Session session =
+      cpu_session(model, options, std::string("cpu: the device failed: ") + failure.what());
+  session.route = std::move(route);
+  return session;
 }
 
 Session on_host(Session session, const ProblemModel& model) {

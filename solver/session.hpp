@@ -17,7 +17,7 @@ struct Session {
   bool follows_branches = false;  ///< the engine does, and changes the model for it (retrace.hpp)
   bool may_leave = false;         ///< on a device under `automatic`: the CPU takes over if it fails
   const TieredEngine* tiers = nullptr;  ///< inside of `engine`, where the interpreter serves first
-  std::unique_ptr<Route> route;         ///< what decided; null after a take_over()
+  std::unique_ptr<Route> route;         ///< what decided
 
   /// What kernels run on in the long run: "cpu" or "vulkan".
   std::string planned_backend() const { return tiers ? "vulkan" : engine->backend(); }
@@ -40,9 +40,9 @@ Session open_session(const ProblemModel& model, const SolverOptions& options, bo
 
 /// The interpreter in the place of a device that failed; the executor is told.
 ///
-///   route  of the session that failed, or null
+///   route  of the session that failed, whose engine goes first
 Session take_over(const ProblemModel& model, const SolverOptions& options, const Error& failure,
-                  Route* route);
+                  std::unique_ptr<Route> route);
 
 /// Puts what only the host can do around the session's engine (host/host_engine.hpp).
 ///

@@ -65,6 +65,7 @@ struct Solver::Impl {
     describe_branches();
     versions_ = problem_.versions();  // branches may have brought topologies
     summary_.times.total_seconds = seconds_since(begin);
+    if (session_.route) session_.route->ended(on_device(), summary_.times.total_seconds);
     return std::move(summary_);
   }
 
@@ -95,9 +96,11 @@ struct Solver::Impl {
     versions_ = now;
   }
 
+  bool on_device() const { return session_.engine->backend() != "cpu"; }
+
   /// Remembers how long an outer step took where it ran.
   void note(const IterationSummary& iteration) {
-    const bool device = session_.engine->backend() != "cpu";
+    const bool device = on_device();
     summary_.iterations.back().on_device = device;
     // While kernels are made, the interpreter shares its threads with compilers.
     const double compiled = session_.engine->stats().compile_wall_ms;
@@ -202,7 +205,7 @@ struct Solver::Impl {
       summary_.num_repeated_steps += keep_best();
       count_work();
       step_seconds_.clear();
-      open(take_over(model_, options_, error, session_.route.get()));
+      open(take_over(model_, options_, error, std::move(session_.route)));
       run_method();
     }
     keep_best();
@@ -218,7 +221,7 @@ struct Solver::Impl {
     const auto middle =
         step_seconds_.begin() + 1 + static_cast<std::ptrdiff_t>((step_seconds_.size() - 1) / 2);
     std::nth_element(step_seconds_.begin() + 1, middle, step_seconds_.end());
-    session_.route->measured(session_.engine->backend() != "cpu", 1e6 * *middle);
+    session_.route->measured(on_device(), 1e6 * *middle);
   }
 
   void run_method() {

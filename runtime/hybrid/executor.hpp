@@ -21,7 +21,8 @@ namespace topograd::runtime::hybrid {
 enum class LogLevel { trace, info, warning };
 using Log = std::function<void(LogLevel, const std::string&)>;
 
-/// Called after each task, on the thread that ran it: operation, items, how it ran.
+/// Called after each task that ended well, also after those that others run (record(), ran()), on
+/// the thread that ran it: operation, items, how it ran.
 using Observer = std::function<void(std::string_view, std::uint64_t, const ExecutionStats&)>;
 
 /// Any member may be called by any thread; set_log() and set_observer() before the first task.
@@ -66,6 +67,15 @@ class Executor {
   Decision decide(const TaskShape& task);
   /// It ran where it was sent, or failed there.
   void record(const TaskShape& task, const Decision& decision, const Outcome& outcome);
+  /// Counts a choice that was made elsewhere: decide() counts its own.
+  void routed(std::string_view operation, const Decision& decision) { note(operation, decision); }
+  /// Counters, trace and observer alone, for work that teaches the scheduler something else than
+  /// its time as a whole.
+  ///
+  ///   target    where it really ran
+  ///   decision  that it began with, for the observer
+  void ran(const TaskShape& task, std::size_t target, const Outcome& outcome,
+           const Decision& decision);
   /// The CPU took over from the decision's device, whose failure was recorded.
   void record_fallback(const TaskShape& task, const Decision& decision, const Error& error);
   /// The same for devices that could not be looked for, or opened, and so have no target: `device`

@@ -129,10 +129,22 @@ Decision Executor::decide(const TaskShape& task) {
 
 void Executor::record(const TaskShape& task, const Decision& decision, const Outcome& outcome) {
   scheduler_.record(task, decision, outcome);
-  const std::string& where = name_of(decision.target);
+  ran(task, decision.target, outcome, decision);
+}
+
+void Executor::ran(const TaskShape& task, std::size_t target, const Outcome& outcome,
+                   const Decision& decision) {
+  const std::string& where = name_of(target);
   if (outcome.success)
     trace_task(task.operation, where, scheduler_.now(), outcome.times, task.size);
   if (options_.telemetry) telemetry_.ran(task.operation, where, outcome, task.size, 0);
+  if (!observer_ || !outcome.success) return;
+  tell(task.operation, task.size,
+       {.device = where,
+        .decision = decision,
+        .times = outcome.times,
+        .bytes_up = outcome.bytes_up,
+        .bytes_down = outcome.bytes_down});
 }
 
 void Executor::record_fallback(const TaskShape& task, const Decision& decision,

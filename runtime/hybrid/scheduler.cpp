@@ -59,7 +59,9 @@ std::optional<Reason> Scheduler::refusal(const TaskShape& task, const Kernel* ke
     limit = options_.memory_limit;
   if (limit != 0 && bytes > limit) return Reason::memory_limit;
   for (const auto& [size, breaker] : t.out_of_memory) {
-    if (size <= size_class(bytes) && !breaker.admits(now)) return Reason::out_of_memory;
+    // What failed without stating bytes says nothing about those that do.
+    const bool like = size == size_class(bytes) || (size < size_class(bytes) && size > 0);
+    if (like && !breaker.admits(now)) return Reason::out_of_memory;
   }
   return std::nullopt;
 }

@@ -237,5 +237,25 @@ TEST(Metrics, ObserverSeesEachTask) {
   EXPECT_EQ(seen, std::vector<std::string>{"add 10 cpu"});
 }
 
+TEST(Metrics, ObserverSeesWhatOthersRun) {
+  Executor executor(HybridOptions{});
+  std::vector<std::string> seen;
+  executor.set_observer(
+      [&](std::string_view operation, std::uint64_t items, const ExecutionStats& stats) {
+        seen.push_back(std::string(operation) + " " + std::to_string(items) + " " + stats.device +
+                       " " + std::to_string(stats.times.work()));
+      });
+  const TaskShape task{.kernel = {1, 2}, .operation = "solve", .size = 10};
+  executor.record(task, executor.decide(task), {.times = {.kernel = 3}});
+  executor.record(task, executor.decide(task), {.success = false});
+  executor.ran(task, kCpu, {.times = {.kernel = 500}}, {});
+  EXPECT_EQ(seen, (std::vector<std::string>{"solve 10 cpu 3.000000", "solve 10 cpu 500.000000"}));
+  const OperationStatistics s = executor.statistics("solve", "cpu");
+  EXPECT_EQ(s.tasks, 2u);
+  EXPECT_EQ(s.failures, 1u);
+  EXPECT_NEAR(s.seconds, 503e-6, 1e-12);
+  EXPECT_EQ(executor.scheduler().lessons(), 1u) << "what ran() is told teaches nothing";
+}
+
 }  // namespace
 }  // namespace topograd::test

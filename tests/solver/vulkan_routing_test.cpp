@@ -5,6 +5,7 @@
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/platform.hpp>
 #include <topograd/runtime/vulkan/device.hpp>
+#include <topograd/solver/device_engine.hpp>
 #include <topograd/solver/evaluator.hpp>
 #include <topograd/solver/routing.hpp>
 #include <topograd/solver/solve.hpp>
@@ -134,6 +135,96 @@ TEST_F(VulkanRouting, DeterministicEvaluatorsTeachNothing) {
   Evaluator e(springs->problem, options_);
   for (int k = 0; k < 8; ++k) e.gradient();
   EXPECT_EQ(hybrid_executor().scheduler().lessons(), before);
+}
+
+/// What one solve adds to the counters, on both sides.
+struct Counted {
+  hybrid::OperationStatistics cpu, device;
+};
+
+Counted counted() {
+  const hybrid::Executor& executor = hybrid_executor();
+  const auto all = executor.capabilities();
+  Counted out{.cpu = executor.statistics("solve", "cpu"), .device = {}};
+  if (all.size() > 1) out.device = executor.statistics("solve", all[1].name);
+  return out;
+}
+
+TEST_F(VulkanRouting, EachSolveIsOneTaskWhereItRan) {
+  int told = 0;
+  hybrid::ExecutionStats last;
+  hybrid_executor().set_observer(
+      [&](std::string_view operation, std::uint64_t, const hybrid::ExecutionStats& stats) {
+        if (operation != "solve") return;
+        ++told;
+        last = stats;
+      });
+  for (const Backend backend : {Backend::cpu, Backend::vulkan, Backend::automatic}) {
+    for (const int steps : {1, 5}) {
+      const auto springs = problems::springs(14);
+      SolverOptions options = options_;
+      options.backend = backend;
+      options.max_iterations = steps;
+      options.linear_solver = LinearSolver::pcg;
+      Solver solver(springs->problem, options);
+      for (int k = 0; k < 2; ++k) {  // the second one in the same session
+        SCOPED_TRACE(std::string(name(backend)) + ", " + std::to_string(steps) + " steps, solve " +
+                     std::to_string(k));
+        const Counted before = counted();
+        told = 0;
+        const Summary summary = solver.solve();
+        const Counted after = counted();
+        const bool on_cpu = summary.backend == "cpu";
+        EXPECT_EQ(after.cpu.tasks - before.cpu.tasks, on_cpu ? 1u : 0u);
+        EXPECT_EQ(after.device.tasks - before.device.tasks, on_cpu ? 0u : 1u);
+        EXPECT_EQ(after.device.failures, before.device.failures);
+        const double seconds =
+            after.cpu.seconds + after.device.seconds - before.cpu.seconds - before.device.seconds;
+        EXPECT_NEAR(seconds, summary.times.total_seconds, 1e-6) << "all of it, not a step";
+        EXPECT_EQ(told, 1);
+        EXPECT_EQ(last.device == "cpu", on_cpu) << last.device;
+        EXPECT_NEAR(last.times.work(), 1e6 * summary.times.total_seconds, 1);
+        if (backend != Backend::automatic) {
+          EXPECT_EQ(on_cpu, backend == Backend::cpu);
+          EXPECT_EQ(last.decision.reason, hybrid::Reason::forced);
+        }
+      }
+    }
+  }
+  hybrid_executor().set_observer(nullptr);
+}
+
+TEST_F(VulkanRouting, AnEvaluatorIsOneTask) {
+  const auto springs = problems::springs(14);
+  const auto tasks = [] { return hybrid_executor().statistics("evaluate", "cpu"); };
+  const hybrid::OperationStatistics before = tasks();
+  options_.backend = Backend::cpu;
+  {
+    const Evaluator unused(springs->problem, options_);
+    Evaluator e(springs->problem, options_);
+    for (int k = 0; k < 5; ++k) e.cost();
+  }
+  EXPECT_EQ(tasks().tasks, before.tasks + 1);
+  EXPECT_GT(tasks().seconds, before.seconds);
+}
+
+TEST_F(VulkanRouting, OutOfMemoryStopsProblemsOfThatSizeAlone) {
+  const auto small = problems::springs(12), large = problems::springs(60);
+  const SolverOptions options = resolved(options_);
+  const DeviceFacts facts = probe_device(options);
+  const auto asked = [&](problems::Springs& springs, const Error* failure) {
+    const ProblemModel model = make_model("test", springs.problem);
+    Route route(model, options, "test");
+    const Placement place = route.decide({Backend::vulkan, "vulkan"}, true, &facts);
+    if (failure) route.failed(*failure);
+    return place.why;
+  };
+  const Error full(ErrorCode::OutOfDeviceMemory, "full");
+  asked(*large, &full);
+  EXPECT_NE(asked(*large, nullptr).find("ran out of memory before"), std::string::npos);
+  EXPECT_EQ(asked(*small, nullptr).find("ran out of memory before"), std::string::npos);
+  const auto targets = hybrid_executor().scheduler().targets();
+  EXPECT_EQ(targets.at(1).breaker, hybrid::BreakerState::closed);
 }
 
 TEST_F(VulkanRouting, DeviceThatFailedIsLeftAlone) {

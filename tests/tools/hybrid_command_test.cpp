@@ -57,6 +57,26 @@ TEST(HybridCommand, SolveLeavesMetricsAndATrace) {
   EXPECT_EQ(steps, 6) << "the start and five steps";
 }
 
+TEST(HybridCommand, MemoryLimitHoldsForSolves) {
+#ifndef TOPOGRAD_WITH_VULKAN
+  GTEST_SKIP() << "built without Vulkan";
+#endif
+  const std::string device =
+      "TOPOGRAD_HYBRID_STATE=none TOPOGRAD_HYBRID_ADMIT_SOFTWARE=1 TOPOGRAD_FALLBACK_THRESHOLD=0";
+  const auto why = [&](const std::string& limit) {
+    const CommandResult result =
+        topograd("solve springs --width 12 --precision f32 --max-iterations 1 --json -",
+                 device + " TOPOGRAD_HYBRID_MEMORY_LIMIT=" + limit);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return nlohmann::json::parse(result.out)["why"].get<std::string>();
+  };
+  const std::string without = why("0");
+  if (without.find("no Vulkan device") != std::string::npos || without.find("cpu: no") == 0)
+    GTEST_SKIP() << without;
+  EXPECT_EQ(without.find("memory"), std::string::npos) << without;
+  EXPECT_NE(why("1").find("more memory than"), std::string::npos) << why("1");
+}
+
 TEST(HybridCommand, ModelsMoveBetweenMachines) {
   const TemporaryDir here, there;
   const auto at = [](const TemporaryDir& folder) {
