@@ -67,6 +67,8 @@ class VulkanBackend final : public hybrid::DeviceBackend {
   }
   static std::vector<std::uint32_t> module(DiskCache& disk, const Hash128& source,
                                            const DeviceProgram& program);
+  RunReport run_once(const DeviceProgram& program);
+  bool let_go_of_residents();
   Compiled compiled(Device& device, const DeviceProgram& program, RunReport& report);
   std::vector<std::shared_ptr<Buffer>> buffers(Device& device, const DeviceProgram& program,
                                                std::vector<Upload>& uploads, RunReport& report);
@@ -213,7 +215,25 @@ void VulkanBackend::split_times(double submitted, double on_device, RunReport& r
   report.times.upload += queued;
 }
 
+/// Arrays that stay are the first to go where memory runs out; a task in flight keeps its own.
+/// False if there were none.
+bool VulkanBackend::let_go_of_residents() {
+  const std::lock_guard lock(mutex_);
+  if (residents_.empty()) return false;
+  residents_.clear();
+  return true;
+}
+
 RunReport VulkanBackend::run(const DeviceProgram& program) {
+  try {
+    return run_once(program);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::OutOfDeviceMemory || !let_go_of_residents()) throw;
+  }
+  return run_once(program);
+}
+
+RunReport VulkanBackend::run_once(const DeviceProgram& program) {
   RunReport report;
   if (program.items == 0) return report;
   if (program.items > ~std::uint32_t{0})

@@ -33,6 +33,7 @@ class ResidentArrays {
     for (; sum > bound_; entries_.pop_front()) sum -= entries_.front().buffer->size();
   }
   void clear() { entries_.clear(); }
+  bool empty() const { return entries_.empty(); }
 
  private:
   struct Entry {

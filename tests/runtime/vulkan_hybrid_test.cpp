@@ -125,6 +125,25 @@ TEST_F(VulkanHybrid, UnchangedInputsAreUploadedOnce) {
   EXPECT_TRUE(task.right());
 }
 
+TEST_F(VulkanHybrid, ArraysThatStayLeaveWhereMemoryRunsOut) {
+  Saxpy small(4096), large(3'000'000);
+  small.where = Override::device;
+  small.key = 18;
+  const auto bytes = [&] { return executor->execute(small).bytes_up; };
+  bytes();
+  ASSERT_EQ(bytes(), 16384u) << "x stays";
+  // The pools try again by themselves, with all that is idle given back.
+  constexpr std::int32_t kOutOfDeviceMemory = -2;  // VK_ERROR_OUT_OF_DEVICE_MEMORY
+  device_->inject_fault("vkAllocateMemory", 0, kOutOfDeviceMemory, 2);
+  const ExecutionStats stats = executor->execute(large);
+  device_->inject_fault("", 0, 0, 0);
+  EXPECT_EQ(stats.device, gpu());
+  EXPECT_EQ(stats.fallback, "");
+  EXPECT_TRUE(large.right());
+  EXPECT_EQ(bytes(), 32768u) << "x was given back, and comes again";
+  EXPECT_TRUE(small.right());
+}
+
 TEST_F(VulkanHybrid, SteadyStateAllocatesNothing) {
   Saxpy task(50000);
   task.where = Override::device;
