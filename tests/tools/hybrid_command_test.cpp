@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -75,6 +76,24 @@ TEST(HybridCommand, MemoryLimitHoldsForSolves) {
     GTEST_SKIP() << without;
   EXPECT_EQ(without.find("memory"), std::string::npos) << without;
   EXPECT_NE(why("1").find("more memory than"), std::string::npos) << why("1");
+}
+
+TEST(HybridCommand, AFallbackIsAWarningOfOneLine) {
+#ifdef TOPOGRAD_WITH_VULKAN
+  const CommandResult result =
+      topograd("solve springs --width 12 --max-iterations 2 --json -",
+               "TOPOGRAD_VALIDATION=0 TOPOGRAD_FALLBACK_THRESHOLD=0 TOPOGRAD_HYBRID_STATE=none "
+               "TOPOGRAD_VULKAN_LOADER=" TOPOGRAD_FAILING_LOADER);
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err.find("topograd: warning: task \"solve\": vulkan failed, the CPU takes over: "
+                            "vkCreateInstance"),
+            0u)
+      << result.err;
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+  EXPECT_EQ(nlohmann::json::parse(result.out)["backend"], "cpu") << "the report alone";
+#else
+  GTEST_SKIP() << "built without Vulkan";
+#endif
 }
 
 TEST(HybridCommand, ModelsMoveBetweenMachines) {

@@ -2,6 +2,7 @@
 #include "command/solver_arguments.hpp"
 
 #include "command/output.hpp"
+#include "command/telemetry.hpp"
 
 #include <topograd/ir/error.hpp>
 #include <topograd/solver/plan_json.hpp>
@@ -56,6 +57,7 @@ void add_solve_options(Command app, SolverArguments& a) {
 }
 
 SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
+  warn_of_fallbacks();
   if (!a.backend.empty()) options.backend = parse_backend(a.backend);
   if (!a.precision.empty()) options.precision = parse_solve_precision(a.precision);
   if (!a.device.empty()) options.device = a.device;

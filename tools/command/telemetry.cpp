@@ -7,6 +7,10 @@
 #include <topograd/runtime/hybrid/training_data.hpp>
 #include <topograd/solver/routing.hpp>
 
+#include <algorithm>
+#include <iostream>
+#include <mutex>
+
 namespace topograd::command {
 namespace {
 
@@ -46,7 +50,18 @@ std::vector<TraceEvent> events_of(const Summary& s) {
   return events;
 }
 
+void warn(runtime::hybrid::LogLevel, const std::string& text) {
+  std::string line = text;
+  std::ranges::replace(line, '\n', ' ');
+  std::cerr << "topograd: warning: " + line + "\n" << std::flush;
+}
+
 }  // namespace
+
+void warn_of_fallbacks() {
+  static std::once_flag once;
+  std::call_once(once, [] { hybrid_executor().set_log(warn, runtime::hybrid::LogLevel::warning); });
+}
 
 void write_metrics(const std::string& path) {
   if (path.empty()) return;

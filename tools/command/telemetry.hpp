@@ -8,6 +8,10 @@
 
 namespace topograd::command {
 
+/// From here on each failure of a device that the CPU takes over from is a line on standard error.
+/// Before the first solve.
+void warn_of_fallbacks();
+
 /// What the executor of this process counted: Prometheus text, JSON for a path that ends in .json,
 /// - for standard output. Does nothing for an empty path. Throws Error{File}.
 void write_metrics(const std::string& path);
