@@ -33,6 +33,7 @@ std::vector<UnreadBlock> unread_blocks(const Problem& problem) {
   std::vector<UnreadBlock> found;
   const std::span<const ParameterArray> arrays = problem.arrays();
   for (std::size_t a = 0; a < arrays.size(); ++a) {
+    if (arrays[a].values == nullptr) continue;  // the place of a removed one
     for (std::size_t b = 0; b < arrays[a].blocks; ++b) {
       const auto begin =
           read.begin() + static_cast<std::ptrdiff_t>(arrays[a].offset + b * arrays[a].width);

@@ -41,10 +41,10 @@ double round_to(double number, bool narrow) {
 }
 
 double user_parameter(const ProblemState& state, std::uint32_t index) {
-  const auto after =
-      std::upper_bound(state.arrays.begin(), state.arrays.end(), index,
-                       [](std::uint32_t i, const ParameterArray& a) { return i < a.offset; });
-  const ParameterArray& array = *(after - 1);
+  if (state.is_removed(index))
+    fail(ErrorCode::InvalidArgument,
+         "parameter " + std::to_string(index) + " is of an array that was removed");
+  const ParameterArray& array = state.arrays[state.array_number(index)];
   return array.values[index - array.offset];
 }
 

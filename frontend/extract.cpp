@@ -1,5 +1,6 @@
 // Slots of leaves that read the same thing, and the graph of a tape.
 #include <topograd/frontend/extract.hpp>
+#include <topograd/frontend/problem_state.hpp>
 #include <topograd/ir/graph.hpp>
 
 #include <algorithm>
@@ -70,7 +71,9 @@ Leaves collect(std::span<const TapeNode> nodes, const IndexOf& index_of, const C
     const TapeNode& node = nodes[k];
     if (node.op() == ir::Op::Parameter) {
       check_owner(node, "parameter", caller.parameters, caller);
-      leaves.parameters.add(k, index_of(node));
+      const std::uint32_t index = index_of(node);
+      if (caller.state != nullptr && caller.state->is_removed(index)) caller.fail_removed(index);
+      leaves.parameters.add(k, index);
     } else if (node.op() == ir::Op::Uniform) {
       check_owner(node, "uniform", caller.uniforms, caller);
       leaves.uniforms.add(k, node.a);
@@ -139,6 +142,11 @@ void Caller::fail(ErrorCode code, const std::string& what) const {
   std::string text = std::string(call) + ": " + what + ", in " + std::string(kind()) + " ";
   if (!label.empty()) text += "\"" + std::string(label) + "\" ";
   throw Error(code, text + "#" + std::to_string(number));
+}
+
+void Caller::fail_removed(std::uint32_t parameter) const {
+  fail(ErrorCode::InvalidArgument,
+       "parameter " + std::to_string(parameter) + " is of an array that was removed");
 }
 
 LeafMap LeafMap::moved(std::span<const std::uint64_t> ids, std::uint64_t begin) const {

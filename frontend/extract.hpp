@@ -13,6 +13,8 @@
 
 namespace topograd::detail {
 
+struct ProblemState;
+
 /// The call that traces a residual, for the texts of errors.
 struct Caller {
   std::string_view call;                               ///< "add_residual"
@@ -22,11 +24,13 @@ struct Caller {
   std::uint32_t map = 0;                               ///< serial of the map that is being traced
   std::size_t parameters = 0, uniforms = 0, data = 0;  ///< how many the problem has
   bool energy = false;                                 ///< an energy is traced, not a residual
+  const ProblemState* state = nullptr;                 ///< asked for removed unknowns; may be null
 
   std::string_view kind() const { return energy ? "energy" : "residual"; }
 
   /// Throws an Error whose message begins with the call and ends with the residual or energy.
   [[noreturn]] void fail(ErrorCode code, const std::string& what) const;
+  [[noreturn]] void fail_removed(std::uint32_t parameter) const;
 };
 
 /// A second leaf that reads what a slot reads already.

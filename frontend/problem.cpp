@@ -46,17 +46,10 @@ Problem& Problem::operator=(Problem&&) noexcept = default;
 
 Parameters Problem::add_parameters(std::span<double> values, int width) {
   check_array("add_parameters", values.size(), width, state_->scalars);
-  const std::uint32_t offset = state_->scalars;
-  const std::uint32_t w = static_cast<std::uint32_t>(width);
-  const std::uint32_t blocks = narrow(values.size()) / w;
-  state_->arrays.push_back({offset, blocks, w, values.data()});
-  state_->scalars += narrow(values.size());
-  if (!state_->constants.empty()) state_->constants.resize(state_->scalars, 0);
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (!state_->lower.empty()) state_->lower.resize(state_->scalars, -kInfinity);
-  if (!state_->upper.empty()) state_->upper.resize(state_->scalars, kInfinity);
+  const auto w = static_cast<std::uint32_t>(width);
+  const std::uint32_t offset = state_->add_array(values, w);
   ++state_->versions.structure;
-  return {state_->serial, offset, blocks, w};
+  return {state_->serial, offset, narrow(values.size()) / w, w};
 }
 
 Data Problem::add_data(std::span<const double> values, int width) {
@@ -147,7 +140,7 @@ std::ptrdiff_t mark(std::span<std::uint8_t> block, std::uint32_t coordinates, st
 
 void Problem::mark_constant(const char* call, const Parameters& x, std::size_t block,
                             std::uint32_t coordinates, bool constant) {
-  detail::check_owner(call, "parameter array", x.problem_, state_->serial);
+  check_present(call, x);
   if (block >= x.blocks_) detail::bad_block(call, block, x.blocks_);
   std::vector<std::uint8_t>& flags = state_->constants;
   if (flags.empty()) {

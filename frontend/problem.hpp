@@ -73,7 +73,7 @@ struct ParameterArray {
   std::uint32_t offset = 0;  ///< index in x of its first scalar
   std::uint32_t blocks = 0;
   std::uint32_t width = 1;
-  double* values = nullptr;  ///< the user's memory, blocks * width numbers
+  double* values = nullptr;  ///< the user's memory; null: the place of a removed array, constant
 };
 
 /// One block of unknowns.
@@ -269,6 +269,11 @@ class Problem {
   /// blocks, the others constant.
   void remove(const Residual& residual);
   void remove(const Term& energy);
+  /// Removes an array of unknowns; its memory is not touched any more. Its handle ends. Later
+  /// arrays of its width may take its place in x, in which nothing moves otherwise. Throws
+  /// Error{WrongProblem}, Error{InvalidArgument} if it was removed before or if something reads it,
+  /// naming the residual or energy. Cost: linear in what the problem's blocks read.
+  void remove(const Parameters& x);
 
   /// Holds coordinates of a block at their values: bit k of `coordinates` stands for coordinate k.
   /// Throws Error{WrongProblem}, Error{InvalidArgument}.
@@ -292,7 +297,7 @@ class Problem {
 
   // What a solver reads.
 
-  /// Number of scalars in x, all arrays one after the other.
+  /// Number of scalars in x, all arrays one after the other, with the places of removed ones.
   std::size_t parameter_count() const;
   /// Number of scalar residual rows.
   std::size_t residual_count() const;
@@ -389,6 +394,8 @@ class Problem {
   }
 
   Residual add_rows(std::span<const Value> rows, const ResidualOptions& options);
+  /// Throws unless x is an array of this problem.
+  void check_present(const char* call, const Parameters& x) const;
   void mark_constant(const char* call, const Parameters& x, std::size_t block,
                      std::uint32_t coordinates, bool constant);
   void put_manifold(const Parameters& x, std::size_t first, std::size_t count, Manifold manifold);

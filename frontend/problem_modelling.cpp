@@ -24,13 +24,6 @@ void set_bound(std::vector<double>& bounds, std::size_t scalars, std::size_t sca
   bounds[scalar] = value;
 }
 
-std::size_t array_number(const detail::ProblemState& state, const Parameters& x) {
-  const auto after = std::upper_bound(
-      state.arrays.begin(), state.arrays.end(), x.offset(),
-      [](std::uint32_t offset, const ParameterArray& array) { return offset < array.offset; });
-  return static_cast<std::size_t>(after - state.arrays.begin()) - 1;
-}
-
 }  // namespace
 
 void Problem::set_loss(const Residual& residual, const Loss& loss) {
@@ -45,7 +38,7 @@ void Problem::set_loss(const Residuals& residuals, const Loss& loss) {
 
 std::size_t Problem::scalar_of(const char* call, const Parameters& x, std::size_t block,
                                int coordinate) const {
-  detail::check_owner(call, "parameter array", x.problem_, state_->serial);
+  check_present(call, x);
   if (block >= x.blocks_) detail::bad_block(call, block, x.blocks_);
   if (coordinate < 0 || coordinate >= x.width())
     fail(ErrorCode::InvalidArgument, call,
@@ -82,14 +75,14 @@ void Problem::set_upper_bound(const Parameters& x, std::size_t block, int coordi
 
 void Problem::put_manifold(const Parameters& x, std::size_t first, std::size_t count,
                            Manifold manifold) {
-  detail::check_owner("set_manifold", "parameter array", x.problem_, state_->serial);
+  check_present("set_manifold", x);
   if (first >= x.blocks_) detail::bad_block("set_manifold", first, x.blocks_);
   if (manifold.model() && manifold.ambient_size() != x.width())
     fail(ErrorCode::Shape, "set_manifold",
          manifold.name() + " is a manifold of blocks of " +
              std::to_string(manifold.ambient_size()) + ", the array's have " +
              std::to_string(x.width()));
-  const std::size_t array = array_number(*state_, x);
+  const std::size_t array = state_->array_number(x.offset_);
   state_->manifold_numbers.resize(state_->arrays.size());
   std::vector<std::uint32_t>& numbers = state_->manifold_numbers[array];
   numbers.resize(x.blocks_, 0);

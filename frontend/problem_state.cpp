@@ -24,7 +24,8 @@ Caller ProblemState::caller(std::string_view call, std::string_view label, bool 
           .parameters = scalars,
           .uniforms = uniforms.size(),
           .data = data.size(),
-          .energy = energy};
+          .energy = energy,
+          .state = this};
 }
 
 namespace {

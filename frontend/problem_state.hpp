@@ -85,7 +85,9 @@ struct ProblemState {
   std::uint32_t serial = 0;
   EndOfValues end_of_values{serial};  ///< runs after what follows, which may hold Values
   std::vector<ParameterArray> arrays;
-  std::uint32_t scalars = 0;  ///< in x
+  std::uint32_t scalars = 0;    ///< in x
+  std::size_t gaps = 0;         ///< of the arrays: places of removed ones, which have no values
+  bool removed_arrays = false;  ///< then residuals are asked whether they read one
   DataArrays data;
   std::vector<double> uniforms;
   std::vector<std::uint8_t> constants;  ///< one a scalar; empty if nothing is constant
@@ -123,6 +125,16 @@ struct ProblemState {
   TraceStatistics statistics;
   /// Of residuals and of energies that have branches; null if none has.
   std::unique_ptr<Callables> callables[2];
+
+  /// Adds an array, in a gap that is large enough for it or at the end of x; returns its offset.
+  std::uint32_t add_array(std::span<double> values, std::uint32_t width);
+  /// Makes a gap of an array. Throws Error{InvalidArgument} if something reads it.
+  void remove_array(std::size_t number);
+  /// The array or gap that has a scalar of x.
+  std::size_t array_number(std::uint32_t scalar) const;
+  bool is_removed(std::uint32_t scalar) const;
+  /// Throws Error{InvalidArgument} if `row`, of a group, reads a removed unknown.
+  void check_present(std::uint32_t group, const Caller& caller) const;
 
   /// For the texts of errors about the next residual block or energy.
   Caller caller(std::string_view call, std::string_view label, bool energy = false) const;

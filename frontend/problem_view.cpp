@@ -75,14 +75,21 @@ Versions Problem::versions() const { return state_->versions; }
 
 void Problem::read_x(std::span<double> x) const {
   check_size("read_x", x.size(), state_->scalars);
-  for (const ParameterArray& a : state_->arrays)
-    std::copy_n(a.values, std::size_t{a.blocks} * a.width, x.data() + a.offset);
+  for (const ParameterArray& a : state_->arrays) {
+    const std::size_t count = std::size_t{a.blocks} * a.width;
+    if (a.values == nullptr) {
+      std::fill_n(x.data() + a.offset, count, 0.0);
+    } else {
+      std::copy_n(a.values, count, x.data() + a.offset);
+    }
+  }
 }
 
 void Problem::write_x(std::span<const double> x) const {
   check_size("write_x", x.size(), state_->scalars);
   for (const ParameterArray& a : state_->arrays)
-    std::copy_n(x.data() + a.offset, std::size_t{a.blocks} * a.width, a.values);
+    if (a.values != nullptr)
+      std::copy_n(x.data() + a.offset, std::size_t{a.blocks} * a.width, a.values);
 }
 
 Place Problem::locate(std::uint64_t row) const {

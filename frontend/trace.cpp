@@ -62,6 +62,7 @@ std::uint32_t match_tape(ProblemState& state, const RawTape& raw, const Caller& 
   RawShapes& shapes = state.shapes(caller.energy);
   if (const RawShape* known = shapes.match(raw, state.data.numbers(), state.row)) {
     if (leaves != nullptr) *leaves = known->leaves();
+    if (state.removed_arrays) state.check_present(known->topology(), caller);
     return known->topology();
   }
   Extraction extraction = extract(
@@ -102,16 +103,17 @@ std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
   std::uint32_t group = 0;
   const std::uint32_t loss = state.loss_entry("add_residual", options.loss);
   const std::uint32_t loss_program = state.losses[loss].program;
+  const char* call = energy ? "add_energy" : "add_residual";
   const RawShape* known = nullptr;
   // Without an append since the last residual the open segment is that residual's.
   if (!rows.empty() && tape.limit != 0 && rows_in_open_segment(state, rows))
     known = state.shapes(energy).match(open_tape(state), state.data.numbers(), state.row);
   if (known != nullptr) {
     group = known->topology();
+    if (state.removed_arrays) state.check_present(group, state.caller(call, options.label, energy));
     ++state.statistics.fast_matches;
     state.statistics.nodes_traced += tape.size - open_segment();
   } else {
-    const char* call = energy ? "add_energy" : "add_residual";
     group = match_slowly(state, rows, state.caller(call, options.label, energy), loss_program);
   }
   return state.append(state.variant(group, loss_program), state.row,

@@ -195,6 +195,39 @@ const Mistake kMistakes[] = {
        t.residual = t.problem.add_residual(t.s[0]);
        t.problem.remove(twice);
      }},
+    {"wrong_problem: remove: the parameter array is not part of this problem",
+     [](Setting& t) { t.problem.remove(t.foreign); }},
+    {"invalid_argument: remove: expected an array that nothing reads, but residual #0 reads block "
+     "0 "
+     "of it",
+     [](Setting& t) { t.problem.remove(t.s); }},
+    {"invalid_argument: remove: the parameter array is not there, or was removed before",
+     [](Setting& t) {
+       t.problem.remove(t.x);
+       t.problem.remove(t.x);
+     }},
+    {"invalid_argument: set_constant: the parameter array is not there, or was removed before",
+     [](Setting& t) {
+       t.problem.remove(t.x);
+       t.problem.set_constant(t.x, 0);
+     }},
+    {"invalid_argument: add_residual: parameter 4 is of an array that was removed, in residual "
+     "\"gone\" #1",  // of a known shape
+     [](Setting& t) {
+       t.problem.remove(t.x);
+       t.problem.add_residual(t.x(1, 1), {.label = "gone"});
+     }},
+    {"invalid_argument: add_residual: parameter 4 is of an array that was removed, in residual #1",
+     [](Setting& t) {
+       t.problem.remove(t.x);
+       t.problem.add_residual(exp(t.x(1, 1)));
+     }},
+    {"invalid_argument: add_residuals: parameter 1 is of an array that was removed, in residual #1",
+     [](Setting& t) {
+       t.problem.remove(t.x);
+       t.problem.add_residuals(3, [&](Element e) { return t.x(e.index(0), 1); },
+                               {.indices = std::span(t.indices).first(3)});
+     }},
     {"wrong_problem: set_constant: the parameter array is not part of this problem",
      [](Setting& t) { t.problem.set_constant(t.foreign, 0); }},
     {"invalid_argument: set_variable: block 4 is out of range (the array has 4)",

@@ -25,6 +25,29 @@ Rope::Rope(std::size_t points_in_it) : count(points_in_it) {
     problem.add_residual(norm(points.vec3(k) - points.vec3(k - 1)) - 1.2, {.label = "length"});
 }
 
+void Rope::draw() {
+  drawn = std::make_unique<std::vector<double>>(std::vector<double>{2, 1, 0, 3, 1, 1});
+  drawn_points = problem.add_parameters(*drawn, 3);
+  const auto tie = [&](const Vec3& a, const Vec3& b, double length) {
+    ties.push_back(problem.add_residual(norm(a - b) - length, {.label = "length"}));
+  };
+  for (std::size_t k = 0; k < 6; ++k)
+    tie(points.vec3(3 * k), drawn_points.vec3(k % 2), 1 + 0.2 * static_cast<double>(k));
+  tie(drawn_points.vec3(0), drawn_points.vec3(1), 1.5);
+  if (!last.empty()) return;
+  last = {4, 0, 1};
+  const Parameters end = problem.add_parameters(last, 3);
+  for (std::size_t k = 5; k < 8; ++k)
+    problem.add_residual(norm(points.vec3(k) - end.vec3(0)) - 1.0, {.label = "length"});
+}
+
+void Rope::erase() {
+  for (const Residual& tie : ties) problem.remove(tie);
+  ties.clear();
+  problem.remove(drawn_points);
+  drawn = nullptr;
+}
+
 namespace {
 
 /// Of the second point's first coordinate, which starts inside.
@@ -55,6 +78,15 @@ std::vector<Change> changes() {
                                 {.label = "length"});
        },
        true},
+      {.name = "an array",
+       .apply = [](Rope& r) { r.draw(); },
+       .sets_up = true,
+       .new_kernels = true},
+      {.name = "without the array",
+       .apply = [](Rope& r) { r.erase(); },
+       .sets_up = true,
+       .known = true},
+      {.name = "another array", .apply = [](Rope& r) { r.draw(); }, .sets_up = true, .known = true},
       {"a bound", [](Rope& r) { bound(r, 1.2); }, true},
       {"another bound", [](Rope& r) { bound(r, 1.1); }},
   };
@@ -69,8 +101,11 @@ void expect_same_as_fresh_solves(const SolverOptions& options) {
     SCOPED_TRACE(all[last].name);
     Rope fresh(40);
     for (std::size_t k = 0; k <= last; ++k) all[k].apply(fresh);
+    const std::uint64_t forms = kept.problem.statistics().canonical_forms;
     all[last].apply(kept);
     fresh.x = kept.x;  // the same start
+    fresh.last = kept.last;
+    if (kept.drawn) *fresh.drawn = *kept.drawn;
     const Summary expected = solve(fresh.problem, options);
     const Summary got = solver.solve();
     EXPECT_EQ(got.num_iterations(), expected.num_iterations());
@@ -79,6 +114,10 @@ void expect_same_as_fresh_solves(const SolverOptions& options) {
     EXPECT_EQ(got.linear_solver, expected.linear_solver);
     EXPECT_EQ(got.backend, expected.backend);
     EXPECT_EQ(got.why, expected.why);
+    if (all[last].known) {
+      EXPECT_EQ(kept.problem.statistics().canonical_forms, forms);
+      EXPECT_EQ(expected.shaders_compiled, 0u);
+    }
     if (!all[last].sets_up && !all[last].new_kernels) {
       EXPECT_EQ(got.shaders_compiled, 0u);
       if (got.backend == "vulkan") {

@@ -5,6 +5,7 @@
 #include <topograd/solver/solve.hpp>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,15 @@ struct Rope {
   Parameters points;
   Data seen;
   Uniform weight;
+
+  /// Two more points, in memory of their own, tied to the rope; at first one after them that stays.
+  void draw();
+  /// Takes what was drawn away, and frees its memory.
+  void erase();
+  std::unique_ptr<std::vector<double>> drawn;
+  std::vector<double> last;
+  Parameters drawn_points;
+  std::vector<Residual> ties;
 };
 
 /// One change between two solves.
@@ -28,6 +38,7 @@ struct Change {
   std::function<void(Rope&)> apply;
   bool sets_up = false;      ///< the next solve makes its engine anew
   bool new_kernels = false;  ///< on a device: no block was constant before
+  bool known = false;        ///< nothing is analysed or compiled, for whichever solve is the first
 };
 
 /// Each on top of the ones before.

@@ -1,0 +1,144 @@
+// Parameter arrays that come and go.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <topograd/frontend/problem.hpp>
+
+#include "frontend/reference.hpp"
+
+namespace topograd::test {
+namespace {
+
+using Numbers = std::vector<double>;
+
+Numbers x_of(const Problem& problem) {
+  Numbers x(problem.parameter_count());
+  problem.read_x(x);
+  return x;
+}
+
+std::vector<int> mask_of(const Problem& problem) {
+  return {problem.constant_mask().begin(), problem.constant_mask().end()};
+}
+
+TEST(Parameters, ARemovedArrayLeavesTheOthersWhereTheyAre) {
+  Numbers a = {1, 2}, c = {5, 6};
+  auto b = std::make_unique<Numbers>(Numbers{3, 4});
+  Problem problem;
+  const Parameters x = problem.add_parameters(a), y = problem.add_parameters(*b),
+                   z = problem.add_parameters(c);
+  problem.add_residual(x[0] * z[1]);
+  const Residual reads = problem.add_residual(x[1] * y[1]);
+  EXPECT_EQ(error_of([&] { problem.remove(y); }),
+            "invalid_argument: remove: expected an array that nothing reads, but residual #1 reads "
+            "block 1 of it");
+  problem.remove(reads);
+  const Versions before = problem.versions();
+  problem.remove(y);
+  b = nullptr;
+  EXPECT_GT(problem.versions().structure, before.structure);
+  EXPECT_EQ(x_of(problem), (Numbers{1, 2, 0, 0, 5, 6}));
+  EXPECT_EQ(mask_of(problem), (std::vector<int>{0, 0, 1, 1, 0, 0}));
+  problem.write_x(Numbers{10, 20, 30, 40, 50, 60});
+  EXPECT_EQ(a, (Numbers{10, 20}));
+  EXPECT_EQ(c, (Numbers{50, 60}));
+  EXPECT_EQ(residuals(problem), (Numbers{600}));
+}
+
+TEST(Parameters, PlacesAreTakenAgain) {
+  Numbers a = {1, 2, 3, 4, 5, 6}, b = {7, 8}, c = {9}, d = {10, 11, 12}, e = {13, 14, 15, 16};
+  Problem problem;
+  const Parameters x = problem.add_parameters(a, 2), y = problem.add_parameters(b, 2);
+  const Parameters last = problem.add_parameters(c);
+  problem.set_constant(x, 0);
+  problem.set_bounds(x, 1, 0, -1, 1);
+  problem.set_manifold(x, 2, Manifold::sphere(2));
+  problem.set_manifold(last, 0, Manifold::subset(1, {0}));
+  problem.add_residual(last[0]);
+  problem.remove(x);
+  problem.remove(y);  // the gaps are of one width, and neighbours
+  EXPECT_EQ(problem.arrays().size(), 2u);
+  EXPECT_EQ(problem.add_parameters(d).offset(), 9u);  // of another width
+  const Parameters first = problem.add_parameters(e, 2);
+  EXPECT_EQ(first.offset(), 0u);
+  EXPECT_EQ(problem.add_parameters(a, 2).offset(), 12u);  // six do not fit where four are left
+  EXPECT_EQ(problem.add_parameters(e, 2).offset(), 4u);
+  EXPECT_EQ(mask_of(problem), std::vector<int>());
+  EXPECT_EQ(problem.lower_bounds()[2], -std::numeric_limits<double>::infinity());
+  for (std::size_t k = 0; k + 1 < problem.arrays().size(); ++k) {
+    const ParameterArray& array = problem.arrays()[k];
+    EXPECT_EQ(array.offset + array.blocks * array.width, problem.arrays()[k + 1].offset);
+    for (std::size_t i = 0; i < array.blocks; ++i)
+      EXPECT_EQ(problem.manifold(k, i) != nullptr, array.offset == last.offset());
+  }
+  EXPECT_EQ(x_of(problem),
+            (Numbers{13, 14, 15, 16, 13, 14, 15, 16, 9, 10, 11, 12, 1, 2, 3, 4, 5, 6}));
+}
+
+TEST(Parameters, XEndsWhereTheLastArrayDoes) {
+  Numbers a = {1, 2}, b = {3}, c = {4, 5};
+  Problem problem;
+  const Parameters x = problem.add_parameters(a), y = problem.add_parameters(b),
+                   z = problem.add_parameters(c, 2);
+  problem.set_constant(z, 0, 0b10);
+  problem.remove(y);
+  EXPECT_EQ(problem.parameter_count(), 5u);
+  problem.remove(z);
+  EXPECT_EQ(problem.parameter_count(), 2u);
+  EXPECT_EQ(mask_of(problem), std::vector<int>());
+  EXPECT_EQ(error_of([&] { problem.add_residual(y[0]); }),
+            "invalid_argument: add_residual: parameter 2 is of an array that was removed, in "
+            "residual #0");
+  problem.remove(x);
+  EXPECT_EQ(problem.parameter_count(), 0u);
+  EXPECT_EQ(problem.add_parameters(c, 2).offset(), 0u);
+}
+
+TEST(Parameters, WhatReadsThemKeepsThem) {
+  Numbers a(12, 1.0), b = {2};
+  Problem problem;
+  const Parameters x = problem.add_parameters(a, 3), y = problem.add_parameters(b);
+  problem.add_energy(y[0]);
+  const Term pulls[] = {problem.add_energy(x(3, 1), {.label = "pull"}),
+                        problem.add_energy(x(2, 1), {.label = "pull"})};
+  EXPECT_EQ(
+      error_of([&] { problem.remove(x); }),
+      "invalid_argument: remove: expected an array that nothing reads, but energy \"pull\" #1 "
+      "reads block 3 of it, and 1 more do");
+  problem.remove(pulls[0]);
+  EXPECT_EQ(
+      error_of([&] { problem.remove(x); }),
+      "invalid_argument: remove: expected an array that nothing reads, but energy \"pull\" #1 "
+      "reads block 2 of it");
+  problem.remove(pulls[1]);
+  problem.remove(x);
+  EXPECT_EQ(problem.energy_count(), 1u);
+}
+
+/// A stroke that was drawn, erased, and drawn again, some hundred times.
+TEST(Parameters, ALongLifeDoesNotGrow) {
+  Numbers fixed = {0, 1};
+  Problem problem;
+  const Parameters held = problem.add_parameters(fixed);
+  problem.add_residual(held[0] - held[1]);
+  std::vector<std::pair<std::unique_ptr<Numbers>, Parameters>> strokes;
+  for (std::size_t k = 0; k < 300; ++k) {
+    auto values = std::make_unique<Numbers>(1 + 7 * k % 5, 1.0);
+    const Parameters added = problem.add_parameters(*values);
+    const Residual reads = problem.add_residual(added[0] - held[0]);
+    strokes.emplace_back(std::move(values), added);
+    problem.remove(reads);
+    if (strokes.size() < 4) continue;
+    problem.remove(strokes[k % 4].second);
+    strokes.erase(strokes.begin() + static_cast<std::ptrdiff_t>(k % 4));
+  }
+  EXPECT_LE(problem.parameter_count(), 40u);
+  EXPECT_EQ(problem.topology_count(), 1u);
+  EXPECT_EQ(residuals(problem), (Numbers{-1}));
+}
+
+}  // namespace
+}  // namespace topograd::test
