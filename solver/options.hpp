@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/codegen/kernel.hpp>
+#include <topograd/frontend/parameters.hpp>
 #include <topograd/runtime/plan_record.hpp>
 #include <topograd/runtime/preconditioner.hpp>
 
@@ -11,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace topograd {
 
@@ -120,6 +122,13 @@ struct FirstOrderOptions {
   double momentum = 0;          ///< sgd: in [0, 1)
 };
 
+/// Blocks of unknowns and the group in which they are eliminated.
+struct OrderedParameters {
+  Parameters array;
+  int group = 0;                          ///< >= 0
+  std::optional<std::size_t> block = {};  ///< one of the array's; empty: all of them
+};
+
 struct IterationSummary;
 
 /// What an iteration callback answers.
@@ -176,6 +185,12 @@ struct SolverOptions {
   int max_linear_iterations = 500;  ///< of CG in one step, >= 1
   ForcingSequence forcing_sequence = ForcingSequence::automatic;
   Preconditioner preconditioner = Preconditioner::automatic;  ///< of pcg
+
+  /// What `schur` eliminates, where the groups are two or more: the blocks of the lowest, of which
+  /// no two may meet in a residual; that is an error which names two that do. Blocks that are named
+  /// nowhere come last; of what is named twice the later group holds. `automatic` is `schur` then;
+  /// other solvers ignore it. With fewer groups blocks are found. As Ceres' option of that name.
+  std::vector<OrderedParameters> linear_solver_ordering;
 
   int max_lbfgs_rank = 20;        ///< steps that lbfgs remembers, >= 1
   LineSearchOptions line_search;  ///< of lbfgs and newton

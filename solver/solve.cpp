@@ -7,6 +7,7 @@
 #include <topograd/solver/host/host_step.hpp>
 #include <topograd/solver/levenberg_marquardt.hpp>
 #include <topograd/solver/linear/choose.hpp>
+#include <topograd/solver/linear/ordering.hpp>
 #include <topograd/solver/linear/projected_step.hpp>
 #include <topograd/solver/nonfinite.hpp>
 #include <topograd/solver/retrace.hpp>
@@ -127,6 +128,7 @@ struct Solver::Impl {
     x_.resize(model_.model.scalars);
     problem_.read_x(x_);
     check_start("solve", model_.model, x_);
+    hint_ = elimination_hint(problem_, options_);
     const std::string why_before = why_host_;
     check_modelling();
     if (why_host_ != why_before) session_ = {};
@@ -172,8 +174,8 @@ struct Solver::Impl {
     if (options_.linear_solver == LinearSolver::pcg) return true;
     if (options_.linear_solver != LinearSolver::automatic) return false;
     if (session_.planned_backend() == "cpu") return false;  // a factor is better, and the host's
-    const LinearChoice choice =
-        choose_linear_solver(model_.model, options_, session_.planned_backend(), *session_.engine);
+    const LinearChoice choice = choose_linear_solver(
+        model_.model, options_, session_.planned_backend(), *session_.engine, hint_);
     return choice.solver->kind() == LinearSolver::pcg;
   }
 
@@ -250,7 +252,8 @@ struct Solver::Impl {
     }
     if (on_host_) return choose_host_steps();
     const Clock::time_point begin = Clock::now();
-    LinearChoice choice = choose_linear_solver(model_.model, options_, backend, *session_.engine);
+    LinearChoice choice =
+        choose_linear_solver(model_.model, options_, backend, *session_.engine, hint_);
     summary_.times.plan_seconds += seconds_since(begin);
     steps_ = std::move(choice.solver);
     if (!model_.model.lower.empty() && steps_->kind() == LinearSolver::pcg)
@@ -261,7 +264,7 @@ struct Solver::Impl {
 
   void choose_host_steps() {
     host_options_ = options_;
-    steps_ = std::make_unique<HostStep>(model_.model, host_options_);
+    steps_ = std::make_unique<HostStep>(model_.model, host_options_, hint_);
     linear_kind_ = steps_->kind();
     linear_note_ = "steps on the host: " + why_host_;
   }
@@ -378,6 +381,7 @@ struct Solver::Impl {
   std::unique_ptr<Minimizer> minimizer_;
   Session session_;
   runtime::EngineStats before_;  // of the session's engine, when the solve began
+  EliminationHint hint_;         // of the options
   std::unique_ptr<StepSolver> steps_;
   LinearSolver linear_kind_ = LinearSolver::automatic;
   std::string linear_note_;

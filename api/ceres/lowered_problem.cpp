@@ -104,6 +104,31 @@ void LoweredProblem::Gather(const ProblemImpl& problem) {
   }
 }
 
+std::vector<topograd::OrderedParameters> LoweredProblem::Ordered(
+    const ParameterBlockOrdering& ordering, std::vector<int>& sizes) const {
+  std::vector<topograd::OrderedParameters> out;
+  std::map<int, int> size_of;
+  std::size_t named = 0;
+  for (const auto& [size, array] : arrays_) {
+    for (std::size_t k = 0; k < array.blocks.size(); ++k) {
+      const ParameterBlock& block = *array.blocks[k];
+      const bool variable = !block.constant && block.tangent_size() > 0;
+      int group = ordering.GroupId(block.values);
+      if (variable && group >= 0) ++size_of[group], ++named;
+      // Where a constant block is makes no difference, but for being a group of its own.
+      if (group < 0 && ordering.NumGroups() > 0) group = ordering.MinNonZeroGroup();
+      out.push_back({array.handle, std::max(group, 0), k});
+    }
+  }
+  if (named < variable_blocks_)
+    throw topograd::Error(topograd::ErrorCode::InvalidArgument,
+                          "The program has " + std::to_string(variable_blocks_) +
+                              " parameter blocks, but the parameter block ordering has " +
+                              std::to_string(named) + " parameter blocks.");
+  for (const auto& [group, size] : size_of) sizes.push_back(size);
+  return out;
+}
+
 void LoweredProblem::Constrain(const BlockArray& array, std::size_t k) {
   const ParameterBlock& block = *array.blocks[k];
   if (block.constant || block.tangent_size() == 0) {

@@ -1,8 +1,10 @@
 // A ceres::Problem as a topograd::Problem.
 #pragma once
 
+#include <topograd/api/ceres/ordered_groups.hpp>
 #include <topograd/api/ceres/problem_impl.hpp>
 #include <topograd/frontend/problem.hpp>
+#include <topograd/solver/options.hpp>
 
 #include <cstdint>
 #include <map>
@@ -43,6 +45,11 @@ class LoweredProblem {
   void Write() const;
   /// The user's values from x, as the topograd::Problem orders it.
   void Write(std::span<const double> x) const;
+
+  /// The groups of an ordering, and how many variable blocks are in each of them, ascending. Throws
+  /// Error{InvalidArgument}, in Ceres' words, if one is in none.
+  std::vector<topograd::OrderedParameters> Ordered(const ParameterBlockOrdering& ordering,
+                                                   std::vector<int>& sizes) const;
 
   /// Parameter blocks that a residual reads and that may move.
   std::size_t variable_blocks() const { return variable_blocks_; }

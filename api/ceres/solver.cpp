@@ -75,6 +75,9 @@ void Describe(const Solver::Options& options, const ProblemImpl& problem,
   summary.num_line_search_steps = 0;
   summary.fixed_cost = 0;
   summary.options_without_effect = OptionsWithoutEffect(options);
+  if (options.linear_solver_ordering)
+    for (const auto& [group, blocks] : options.linear_solver_ordering->group_to_elements())
+      summary.linear_solver_ordering_given.push_back(static_cast<int>(blocks.size()));
 }
 
 void Report(const topograd::Summary& from, Solver::Summary& to) {
@@ -136,6 +139,9 @@ class Solve {
     topograd::SolverOptions options =
         Lower(options_, static_cast<double>(summary_.num_residuals_reduced) *
                             summary_.num_effective_parameters_reduced);
+    if (TakesOrdering(options_) && options_.linear_solver_ordering)
+      options.linear_solver_ordering =
+          lowered.Ordered(*options_.linear_solver_ordering, summary_.linear_solver_ordering_used);
     const bool logs = options_.minimizer_progress_to_stdout && options_.logging_type != SILENT;
     options.callback = ForwardCallbacks(options_.callbacks, logs);
     GradientChecks checks(options_, problem_);

@@ -27,6 +27,11 @@ topograd::Method LowerMethod(const Solver::Options& options) {
 
 }  // namespace
 
+bool TakesOrdering(const Solver::Options& options) {
+  const LinearSolverType type = options.linear_solver_type;
+  return options.minimizer_type == TRUST_REGION && (type == DENSE_SCHUR || type == SPARSE_SCHUR);
+}
+
 topograd::SolverOptions Lower(const Solver::Options& options, double entries) {
   topograd::SolverOptions out = options.topograd;
   out.method = LowerMethod(options);
@@ -67,7 +72,7 @@ std::vector<std::string> OptionsWithoutEffect(const Solver::Options& options) {
   TG_WITHOUT_EFFECT(dense_linear_algebra_library_type);
   TG_WITHOUT_EFFECT(sparse_linear_algebra_library_type);
   TG_WITHOUT_EFFECT(linear_solver_ordering_type);
-  TG_WITHOUT_EFFECT(linear_solver_ordering);
+  if (!TakesOrdering(options)) TG_WITHOUT_EFFECT(linear_solver_ordering);
   TG_WITHOUT_EFFECT(use_explicit_schur_complement);
   TG_WITHOUT_EFFECT(use_postordering);
   TG_WITHOUT_EFFECT(dynamic_sparsity);

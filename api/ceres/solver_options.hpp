@@ -13,6 +13,9 @@ namespace ceres::internal {
 ///   entries  of a dense Jacobian: rows times columns
 topograd::SolverOptions Lower(const Solver::Options& options, double entries);
 
+/// Whether Options::linear_solver_ordering says what is eliminated.
+bool TakesOrdering(const Solver::Options& options);
+
 /// Names of options that differ from their default and have no effect.
 std::vector<std::string> OptionsWithoutEffect(const Solver::Options& options);
 

@@ -6,6 +6,8 @@
 #include <Eigen/IterativeLinearSolvers>
 #include <Eigen/QR>
 
+#include <utility>
+
 namespace topograd {
 namespace {
 
@@ -14,9 +16,12 @@ using Vector = Eigen::VectorXd;
 }  // namespace
 
 struct DampedSystem::Impl {
-  explicit Impl(LinearSolver which)
-      : kind(which == LinearSolver::automatic ? LinearSolver::cholesky : which),
-        may_eliminate(which == LinearSolver::automatic) {}
+  Impl(LinearSolver which, EliminationHint first)
+      : kind(which != LinearSolver::automatic ? which
+             : first.empty()                  ? LinearSolver::cholesky
+                                              : LinearSolver::schur),
+        may_eliminate(which == LinearSolver::automatic && first.empty()),
+        hint(std::move(first)) {}
 
   std::optional<Vector> cholesky(const Vector& damping) {
     if (!factor) analyse();
@@ -28,7 +33,7 @@ struct DampedSystem::Impl {
   void analyse() {
     Elimination elimination;
     if (kind == LinearSolver::schur || may_eliminate)
-      elimination = find_elimination(scaled, block_of);
+      elimination = find_elimination(scaled, block_of, hint);
     if (may_eliminate && elimination.pays()) kind = LinearSolver::schur;
     may_eliminate = false;
     factor = kind == LinearSolver::schur ? make_schur_factorization(scaled, elimination, 0)
@@ -67,6 +72,7 @@ struct DampedSystem::Impl {
 
   LinearSolver kind;
   bool may_eliminate = false;  // automatic, until the pattern is known
+  EliminationHint hint;
   int iterations = 0;
   SparseMatrix scaled, damped;  // lower triangles of S JᵀJ S, and of the same with damping
   Eigen::MatrixXd J;            // dense: J S
@@ -75,7 +81,8 @@ struct DampedSystem::Impl {
   std::unique_ptr<Factorization> factor;
 };
 
-DampedSystem::DampedSystem(LinearSolver kind) : impl_(std::make_unique<Impl>(kind)) {}
+DampedSystem::DampedSystem(LinearSolver kind, EliminationHint hint)
+    : impl_(std::make_unique<Impl>(kind, std::move(hint))) {}
 DampedSystem::~DampedSystem() = default;
 DampedSystem& DampedSystem::operator=(DampedSystem&&) noexcept = default;
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/solver/host/tangent_jacobian.hpp>
+#include <topograd/solver/linear/elimination.hpp>
 #include <topograd/solver/options.hpp>
 
 #include <Eigen/Core>
@@ -22,7 +23,8 @@ class DampedSystem {
  public:
   ///   kind  cholesky, schur, dense, pcg, or automatic: schur where elimination pays, else
   ///         cholesky
-  explicit DampedSystem(LinearSolver kind);
+  ///   hint  what schur eliminates; automatic is schur then
+  explicit DampedSystem(LinearSolver kind, EliminationHint hint = {});
   ~DampedSystem();
   DampedSystem& operator=(DampedSystem&&) noexcept;
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace topograd {
 namespace {
@@ -23,15 +24,18 @@ std::span<const double> span_of(const Vector& v) {
 
 }  // namespace
 
-HostStep::HostStep(const runtime::Model& model, const SolverOptions& options)
-    : model_(model), options_(options), system_(options.linear_solver) {}
+HostStep::HostStep(const runtime::Model& model, const SolverOptions& options, EliminationHint hint)
+    : model_(model),
+      options_(options),
+      hint_(std::move(hint)),
+      system_(options.linear_solver, hint_) {}
 HostStep::~HostStep() = default;
 
 void HostStep::linearized(runtime::Engine& engine, const runtime::PointReport& point) {
   auto& host = dynamic_cast<HostEngine&>(engine);
   if (!jacobian_ || revision_ != model_.revision) {  // branches may have changed the terms
     jacobian_ = std::make_unique<TangentJacobian>(model_, host.space(), host.host());
-    system_ = DampedSystem(options_.linear_solver);
+    system_ = DampedSystem(options_.linear_solver, hint_);
     revision_ = model_.revision;
   }
   host.evaluate_host();

@@ -20,7 +20,8 @@ class HostStep final : public StepSolver {
  public:
   ///   options  resolved
   ///   model    the engine's
-  HostStep(const runtime::Model& model, const SolverOptions& options);
+  ///   hint     what schur eliminates
+  HostStep(const runtime::Model& model, const SolverOptions& options, EliminationHint hint = {});
   ~HostStep() override;
 
   LinearSolver kind() const override { return system_.kind(); }
@@ -39,6 +40,7 @@ class HostStep final : public StepSolver {
 
   const runtime::Model& model_;
   const SolverOptions& options_;
+  EliminationHint hint_;
   DampedSystem system_;
   std::unique_ptr<TangentJacobian> jacobian_;
   std::uint64_t revision_ = 0;  // of the model that jacobian_ describes

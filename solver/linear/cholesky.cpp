@@ -18,17 +18,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Elimination elimination_for(LinearSolver kind, const runtime::Model& model) {
-  return kind == LinearSolver::cholesky ? Elimination{} : find_elimination(model);
+Elimination elimination_for(LinearSolver kind, const runtime::Model& model,
+                            const EliminationHint& hint) {
+  return kind == LinearSolver::cholesky ? Elimination{} : find_elimination(model, hint);
 }
 
 }  // namespace
 
 struct CholeskyStep::Impl {
   /// Asked for `kind`, with the elimination that was found for it; none for cholesky.
-  Impl(const runtime::Model& of, LinearSolver kind, Elimination found, int threads_of)
+  Impl(const runtime::Model& of, LinearSolver kind, Elimination found, int threads_of,
+       EliminationHint hint_of)
       : model(of),
         asked(kind),
+        hint(std::move(hint_of)),
         threads(threads_of),
         revision(of.revision),
         normal(of),
@@ -93,6 +96,7 @@ struct CholeskyStep::Impl {
 
   const runtime::Model& model;
   LinearSolver asked;
+  EliminationHint hint;  // that eliminations of schur are found by
   int threads;
   std::uint64_t revision;  // of the model that `normal` describes
   NormalEquations normal;
@@ -105,11 +109,13 @@ struct CholeskyStep::Impl {
   std::unique_ptr<Factorization> factor;
 };
 
-CholeskyStep::CholeskyStep(const runtime::Model& model, LinearSolver kind, int threads)
-    : impl_(std::make_unique<Impl>(model, kind, elimination_for(kind, model), threads)) {}
+CholeskyStep::CholeskyStep(const runtime::Model& model, LinearSolver kind, int threads,
+                           const EliminationHint& hint)
+    : impl_(
+          std::make_unique<Impl>(model, kind, elimination_for(kind, model, hint), threads, hint)) {}
 CholeskyStep::CholeskyStep(const runtime::Model& model, Elimination elimination, int threads)
-    : impl_(std::make_unique<Impl>(model, LinearSolver::automatic, std::move(elimination),
-                                   threads)) {}
+    : impl_(std::make_unique<Impl>(model, LinearSolver::automatic, std::move(elimination), threads,
+                                   EliminationHint())) {}
 CholeskyStep::~CholeskyStep() = default;
 
 void CholeskyStep::begin_solve() { impl_->scale.clear(); }
@@ -131,7 +137,8 @@ void CholeskyStep::linearized(runtime::Engine& engine, const runtime::PointRepor
   if (impl_->revision != impl_->model.revision) {
     std::vector<double> scale = std::move(impl_->scale);
     impl_ = std::make_unique<Impl>(impl_->model, impl_->asked,
-                                   elimination_for(impl_->asked, impl_->model), impl_->threads);
+                                   elimination_for(impl_->asked, impl_->model, impl_->hint),
+                                   impl_->threads, std::move(impl_->hint));
     impl_->scale = std::move(scale);
   }
   impl_->normal.refresh(engine);

@@ -19,10 +19,11 @@ class CholeskyStep final : public StepSolver {
   ///
   ///   kind     cholesky, schur, or automatic: schur where elimination pays
   ///   threads  of the elimination, 0 = all
+  ///   hint     what schur eliminates
   ///
-  /// Throws Error{Unsupported} as NormalEquations does.
+  /// Throws Error{Unsupported} as NormalEquations does, and what find_elimination() throws.
   explicit CholeskyStep(const runtime::Model& model, LinearSolver kind = LinearSolver::cholesky,
-                        int threads = 0);
+                        int threads = 0, const EliminationHint& hint = {});
   /// By the Schur complement of an elimination that pays, as find_elimination() gave it.
   CholeskyStep(const runtime::Model& model, Elimination elimination, int threads);
   ~CholeskyStep() override;

@@ -77,8 +77,8 @@ std::uint64_t slots_of_residuals(const runtime::Model& model) {
 /// On a device, where its engine can; `why` then or else says so.
 std::unique_ptr<SchurStep> eliminate(const runtime::Model& model, Elimination elimination,
                                      const SolverOptions& options, runtime::Engine& engine,
-                                     std::string& why) {
-  auto step = std::make_unique<SchurStep>(model, std::move(elimination), options.threads);
+                                     std::string& why, const EliminationHint& hint = {}) {
+  auto step = std::make_unique<SchurStep>(model, std::move(elimination), options.threads, hint);
   runtime::EliminationUse use = step->begin(engine);
   why = std::move(use.note);
   if (!use.possible) step = nullptr;
@@ -103,7 +103,8 @@ LinearChoice choose_on_device(const runtime::Model& model, const SolverOptions& 
 }  // namespace
 
 LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptions& options,
-                                  std::string_view backend, runtime::Engine& engine) {
+                                  std::string_view backend, runtime::Engine& engine,
+                                  const EliminationHint& hint) {
   // dense is for the host's steps (host/host_step.hpp); with nothing to solve it comes here.
   const std::uint64_t unknowns =
       model.scalars -
@@ -115,18 +116,23 @@ LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptio
   if (options.linear_solver == LinearSolver::automatic &&
       options.preconditioner != Preconditioner::automatic)
     return {std::make_unique<PcgStep>(), "its preconditioner is asked for"};
+  const LinearSolver solver = options.linear_solver == LinearSolver::automatic && !hint.empty()
+                                  ? LinearSolver::schur
+                                  : options.linear_solver;
+  const std::string order = hint.empty() ? "" : " in the order given";
   std::string elimination;
-  if (on_device && options.linear_solver == LinearSolver::schur) {
-    auto asked = eliminate(model, find_elimination(model), options, engine, elimination);
-    if (asked) return {std::move(asked), "asked for; on the device, " + elimination};
+  if (on_device && solver == LinearSolver::schur) {
+    auto asked =
+        eliminate(model, find_elimination(model, hint), options, engine, elimination, hint);
+    if (asked) return {std::move(asked), "asked for" + order + "; on the device, " + elimination};
     elimination = " (not on the device: " + elimination + ")";
   }
-  if (options.linear_solver != LinearSolver::automatic) {
-    auto asked = std::make_unique<CholeskyStep>(model, options.linear_solver, options.threads);
-    std::string why = on_device
-                          ? "asked for; Jacobian and gradient are read back at each accepted point"
-                          : "asked for";
-    if (asked->kind() == LinearSolver::schur) why += "; " + asked->elimination() + elimination;
+  if (solver != LinearSolver::automatic) {
+    auto asked = std::make_unique<CholeskyStep>(model, solver, options.threads, hint);
+    const bool by_blocks = asked->kind() == LinearSolver::schur;
+    std::string why = "asked for" + (by_blocks ? order : std::string());
+    if (on_device) why += "; Jacobian and gradient are read back at each accepted point";
+    if (by_blocks) why += "; " + asked->elimination() + elimination;
     return {std::move(asked), std::move(why)};
   }
   if (on_device && unknowns <= kLargestReadBack && model.rows * unknowns <= kLargestJacobian) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/runtime/model.hpp>
+#include <topograd/solver/linear/elimination.hpp>
 #include <topograd/solver/linear/step_solver.hpp>
 
 #include <memory>
@@ -42,13 +43,17 @@ inline constexpr std::uint64_t kLeastEliminated = 1000;
 /// `automatic`: on a device, because nothing has to leave it, schur where at least as many unknowns
 /// are eliminated as remain and what remains is no mesh (Elimination::remains_wide), else pcg, but
 /// cholesky for the smallest problems; on the CPU cholesky up to kLargestFactorised unknowns and
-/// where factors are cheap, else pcg. A preconditioner that is asked for is pcg's.
+/// where factors are cheap, else pcg. A preconditioner that is asked for is pcg's; with a hint it
+/// is schur.
 ///
 ///   engine   that will take the steps; a device is told what to eliminate
 ///   backend  of the engine that the session is for: "cpu" or "vulkan"
+///   hint     what schur eliminates
 ///
-/// Throws Error{Unsupported} if a forced cholesky cannot hold the problem.
+/// Throws Error{Unsupported} if a forced cholesky cannot hold the problem, and what
+/// find_elimination() throws.
 LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptions& options,
-                                  std::string_view backend, runtime::Engine& engine);
+                                  std::string_view backend, runtime::Engine& engine,
+                                  const EliminationHint& hint = {});
 
 }  // namespace topograd

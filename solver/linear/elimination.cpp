@@ -1,8 +1,11 @@
 // Which blocks of unknowns can be eliminated each by itself.
 #include <topograd/solver/linear/elimination.hpp>
 
+#include <topograd/ir/error.hpp>
+
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <utility>
 
 namespace topograd {
@@ -18,6 +21,7 @@ constexpr std::size_t kWide = 12;
 
 struct Graph {
   std::vector<Elimination::Block> blocks;
+  std::vector<std::uint32_t> numbers;  // of the blocks, among all of the problem's
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;  // both directions, sorted, no twice
   std::vector<std::size_t> starts;                             // of a block's edges
 };
@@ -25,7 +29,10 @@ struct Graph {
 std::vector<std::uint32_t> number_blocks(Graph& graph, std::span<const std::uint32_t> block_of) {
   std::vector<std::uint32_t> number(block_of.size());
   for (std::uint32_t c = 0; c < block_of.size(); ++c) {
-    if (c == 0 || block_of[c] != block_of[c - 1]) graph.blocks.push_back({c, 0});
+    if (c == 0 || block_of[c] != block_of[c - 1]) {
+      graph.blocks.push_back({c, 0});
+      graph.numbers.push_back(block_of[c]);
+    }
     ++graph.blocks.back().width;
     number[c] = static_cast<std::uint32_t>(graph.blocks.size() - 1);
   }
@@ -74,16 +81,18 @@ constexpr std::uint32_t kNoBlock = ~std::uint32_t{0};
 /// By scalar: number of its block among those with free scalars, or kNoBlock.
 std::vector<std::uint32_t> number_blocks(Graph& graph, const runtime::Model& model) {
   std::vector<std::uint32_t> number(model.scalars, kNoBlock);
-  std::uint32_t column = 0;
+  std::uint32_t column = 0, block = 0;
   for (const runtime::ParameterArray& array : model.arrays) {
-    for (std::uint64_t b = 0; b < array.blocks; ++b) {
+    for (std::uint64_t b = 0; b < array.blocks; ++b, ++block) {
       const std::uint32_t first = column;
       for (std::uint64_t k = array.offset + b * array.width, end = k + array.width; k < end; ++k) {
         if (!model.constant.empty() && model.constant[k]) continue;
         number[k] = static_cast<std::uint32_t>(graph.blocks.size());
         ++column;
       }
-      if (column > first) graph.blocks.push_back({first, column - first});
+      if (column == first) continue;
+      graph.blocks.push_back({first, column - first});
+      graph.numbers.push_back(block);
     }
   }
   return number;
@@ -175,20 +184,60 @@ std::size_t reach_of(const Graph& graph, std::span<const Mark> marks) {
   return farthest(graph, marks, end).second;
 }
 
-Elimination find_elimination(const Graph& graph) {
+/// "parameter array 0, block 3", or without a model "block 3".
+std::string name_of_block(const runtime::Model* model, std::uint32_t number) {
+  std::uint64_t block = number;
+  for (std::size_t a = 0; model != nullptr && a < model->arrays.size(); ++a) {
+    if (block < model->arrays[a].blocks)
+      return "parameter array " + std::to_string(a) + ", block " + std::to_string(block);
+    block -= model->arrays[a].blocks;
+  }
+  return "block " + std::to_string(number);
+}
+
+/// Takes the blocks of the hint.
+void take_hinted(const Graph& graph, const EliminationHint& hint, const runtime::Model* model,
+                 std::vector<Mark>& marks) {
+  const auto hinted = [&](std::uint32_t b) { return hint[graph.numbers[b]] != 0; };
+  for (std::uint32_t b = 0; b < graph.blocks.size(); ++b) {
+    if (!hinted(b)) continue;
+    for (std::size_t k = graph.starts[b]; k < graph.starts[b + 1]; ++k) {
+      const std::uint32_t other = graph.edges[k].second;
+      if (!hinted(other)) continue;
+      throw Error(ErrorCode::InvalidArgument,
+                  "linear_solver_ordering: expected a first group of which no two blocks meet in a "
+                  "residual, but " +
+                      name_of_block(model, graph.numbers[b]) + " and " +
+                      name_of_block(model, graph.numbers[other]) + " do");
+    }
+    if (graph.blocks[b].width <= kWidestEliminated) marks[b] = Mark::taken;
+  }
+}
+
+/// Takes blocks by their neighbours' number.
+void take_independent(const Graph& graph, std::vector<Mark>& marks) {
   std::vector<std::uint32_t> order(graph.blocks.size());
   std::iota(order.begin(), order.end(), 0U);
   const auto degree = [&](std::uint32_t b) { return graph.starts[b + 1] - graph.starts[b]; };
   std::stable_sort(order.begin(), order.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return degree(a) < degree(b); });
-  std::vector<Mark> marks(graph.blocks.size(), Mark::open);
-  Elimination out;
   for (const std::uint32_t b : order) {
     if (marks[b] != Mark::open || graph.blocks[b].width > kWidestEliminated) continue;
     marks[b] = Mark::taken;
     for (std::size_t k = graph.starts[b]; k < graph.starts[b + 1]; ++k)
       marks[graph.edges[k].second] = Mark::kept;
   }
+}
+
+Elimination find_elimination(const Graph& graph, const EliminationHint& hint,
+                             const runtime::Model* model) {
+  std::vector<Mark> marks(graph.blocks.size(), Mark::open);
+  if (hint.empty()) {
+    take_independent(graph, marks);
+  } else {
+    take_hinted(graph, hint, model, marks);
+  }
+  Elimination out;
   for (std::uint32_t b = 0; b < graph.blocks.size(); ++b) {
     const bool taken = marks[b] == Mark::taken;
     if (taken) out.blocks.push_back(graph.blocks[b]);
@@ -201,12 +250,13 @@ Elimination find_elimination(const Graph& graph) {
 
 }  // namespace
 
-Elimination find_elimination(const SparseMatrix& lower, std::span<const std::uint32_t> block_of) {
-  return find_elimination(block_graph(lower, block_of));
+Elimination find_elimination(const SparseMatrix& lower, std::span<const std::uint32_t> block_of,
+                             const EliminationHint& hint) {
+  return find_elimination(block_graph(lower, block_of), hint, nullptr);
 }
 
-Elimination find_elimination(const runtime::Model& model) {
-  return find_elimination(block_graph(model));
+Elimination find_elimination(const runtime::Model& model, const EliminationHint& hint) {
+  return find_elimination(block_graph(model), hint, &model);
 }
 
 }  // namespace topograd

@@ -36,6 +36,10 @@ struct Elimination {
   bool remains_wide() const;
 };
 
+/// By number of a parameter block among all of the problem's: 1 = to be eliminated. Empty: blocks
+/// are found.
+using EliminationHint = std::vector<std::uint8_t>;
+
 /// Widest block that is eliminated.
 inline constexpr std::uint32_t kWidestEliminated = 16;
 
@@ -44,14 +48,17 @@ inline constexpr std::uint32_t kWidestEliminated = 16;
 ///
 ///   lower     lower triangle of a symmetric matrix; its pattern is read
 ///   block_of  by column: number of its block; the columns of a block are neighbours
+///   hint      blocks to take instead; those that are too wide are kept
 ///
+/// Throws Error{InvalidArgument} if two blocks of a hint are neighbours.
 /// Cost: linear in entries, but for a sort of the blocks.
 /// Source: Li, Saad, BILUM: block versions of multielimination and multilevel ILU preconditioner
 /// (1996), as Ceres Solver orders parameter blocks.
-Elimination find_elimination(const SparseMatrix& lower, std::span<const std::uint32_t> block_of);
+Elimination find_elimination(const SparseMatrix& lower, std::span<const std::uint32_t> block_of,
+                             const EliminationHint& hint = {});
 /// The same for JᵀJ over the model's free scalars, whose pattern need not be known for it.
 ///
 /// Cost: Σ instances × b² for b blocks in an instance, and sorts.
-Elimination find_elimination(const runtime::Model& model);
+Elimination find_elimination(const runtime::Model& model, const EliminationHint& hint = {});
 
 }  // namespace topograd

@@ -24,9 +24,11 @@ std::vector<std::uint8_t> eliminated_scalars(const runtime::Model& model,
   return flags;
 }
 
-SchurStep::SchurStep(const runtime::Model& model, Elimination elimination, int threads)
+SchurStep::SchurStep(const runtime::Model& model, Elimination elimination, int threads,
+                     EliminationHint hint)
     : model_(model),
       elimination_(std::move(elimination)),
+      hint_(std::move(hint)),
       threads_(threads),
       revision_(model.revision) {}
 
@@ -41,11 +43,11 @@ void SchurStep::begin_solve() {
 void SchurStep::linearized(runtime::Engine& engine, const runtime::PointReport& point) {
   if (revision_ != model_.revision) {  // branches may have changed who meets whom
     revision_ = model_.revision;
-    elimination_ = find_elimination(model_);
+    elimination_ = find_elimination(model_, hint_);
     begin(engine);
   }
   if (engine.backend() != "cpu") return;
-  if (!host_) host_ = std::make_unique<CholeskyStep>(model_, LinearSolver::schur, threads_);
+  if (!host_) host_ = std::make_unique<CholeskyStep>(model_, LinearSolver::schur, threads_, hint_);
   host_->linearized(engine, point);
 }
 

@@ -20,7 +20,9 @@ class SchurStep final : public StepSolver {
  public:
   ///   elimination  as find_elimination() gave it
   ///   threads      of the host's factor, 0 = all
-  SchurStep(const runtime::Model& model, Elimination elimination, int threads);
+  ///   hint         that it was found by
+  SchurStep(const runtime::Model& model, Elimination elimination, int threads,
+            EliminationHint hint = {});
 
   /// Tells the engine what to eliminate. Whether it can, and words for the report.
   runtime::EliminationUse begin(runtime::Engine& engine);
@@ -34,6 +36,7 @@ class SchurStep final : public StepSolver {
  private:
   const runtime::Model& model_;
   Elimination elimination_;
+  EliminationHint hint_;
   int threads_;
   std::uint64_t revision_;
   std::unique_ptr<CholeskyStep> host_;  // made when first needed

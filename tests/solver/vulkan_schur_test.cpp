@@ -1,6 +1,7 @@
 // Steps through a Schur complement on a device: those of the host's factor, and what ends them.
 #include <gtest/gtest.h>
 
+#include <topograd/ir/error.hpp>
 #include <topograd/runtime/schur_plan.hpp>
 #include <topograd/solver/linear/schur_step.hpp>
 #include <topograd/solver/model.hpp>
@@ -146,6 +147,25 @@ TEST_F(VulkanSchur, InterleavedArraysAndLosses) {
     SCOPED_TRACE(robust);
     compare([&] { return std::make_unique<Interleaved>(robust); });
   }
+}
+
+TEST_F(VulkanSchur, GroupsOfTheCallers) {
+  TG_NEEDS(float64);
+  Interleaved found(false), given(false), wrong(false);
+  SolverOptions options = options_for(Backend::vulkan);
+  const Summary want = solve(found.problem, options);
+  for (std::size_t k = 1; k < given.x.size() / 2; k += 2)
+    options.linear_solver_ordering.push_back({given.all, 0, k});
+  options.linear_solver = LinearSolver::automatic;
+  const Summary got = solve(given.problem, options);
+  EXPECT_EQ(got.linear_solver, LinearSolver::schur);
+  EXPECT_NE(got.linear_solver_note.find("in the order given; on the device, 40 blocks eliminated"),
+            std::string::npos)
+      << got.linear_solver_note;
+  EXPECT_NEAR(got.final_cost, want.final_cost, 1e-9 * want.final_cost);
+  options.linear_solver_ordering.clear();
+  options.linear_solver_ordering = {{wrong.all, 0, 1}, {wrong.all, 0, 2}};
+  EXPECT_THROW(solve(wrong.problem, options), Error);
 }
 
 TEST_F(VulkanSchur, ConstantBlocksAndCoordinates) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,43 @@ TEST(CeresSolver, EqualFunctorsAreOneTopology) {
   EXPECT_EQ(summary.num_residuals_reduced, 499);
   EXPECT_EQ(springs.Vertex(0)[0], first[0]);
   EXPECT_EQ(springs.Vertex(0)[1], first[1]);
+}
+
+TEST(CeresSolver, OrderingsTakeEffect) {
+  ceres::Solver::Options options;
+  options.topograd.backend = topograd::Backend::cpu;
+  options.linear_solver_type = ceres::SPARSE_SCHUR;
+  const auto solve = [&](Springs& springs, const std::vector<int>& group_of_remainder) {
+    auto ordering = std::make_shared<ceres::ParameterBlockOrdering>();
+    for (int k = 1; k < 10; ++k)
+      if (const int group = group_of_remainder[static_cast<std::size_t>(k % 3)]; group >= 0)
+        ordering->AddElementToGroup(springs.Vertex(k), group);
+    options.linear_solver_ordering = ordering;
+    ceres::Solver::Summary summary;
+    ceres::Solve(options, &springs.problem, &summary);
+    return summary;
+  };
+  Springs every_third(10), neighbours(10), missing(10), one(10);
+  const ceres::Solver::Summary summary = solve(every_third, {0, 1, 2});
+  EXPECT_TRUE(summary.IsSolutionUsable()) << summary.message;
+  EXPECT_TRUE(summary.options_without_effect.empty());
+  EXPECT_EQ(summary.linear_solver_type_used, ceres::SPARSE_SCHUR);
+  EXPECT_EQ(summary.linear_solver_ordering_given, (std::vector<int>{3, 3, 3}));
+  EXPECT_EQ(summary.linear_solver_ordering_used, (std::vector<int>{3, 3, 3}));
+  EXPECT_NE(summary.topograd.linear_solver_note.find("3 blocks eliminated, 12 unknowns remain"),
+            std::string::npos)
+      << summary.topograd.linear_solver_note;
+  const ceres::Solver::Summary met = solve(neighbours, {0, 0, 1});
+  EXPECT_EQ(met.termination_type, ceres::FAILURE);
+  EXPECT_NE(met.message.find("no two blocks meet"), std::string::npos) << met.message;
+  EXPECT_EQ(solve(missing, {0, 1, -1}).message,
+            "The program has 9 parameter blocks, but the parameter block ordering has 6 parameter "
+            "blocks.");
+  EXPECT_NE(solve(one, {0, 0, 0}).topograd.linear_solver_note.find("5 blocks eliminated"),
+            std::string::npos);
+  options.linear_solver_type = ceres::SPARSE_NORMAL_CHOLESKY;
+  EXPECT_EQ(solve(one, {0, 0, 1}).options_without_effect,
+            std::vector<std::string>{"linear_solver_ordering"});
 }
 
 TEST(CeresSolver, ReportsInCeresLayout) {
