@@ -214,7 +214,9 @@ struct Solver::Impl {
     teach();
     describe_place(*session_.engine);
     count_work();
-    if (steps_) summary_.linear_solver = steps_->kind();  // the host's are settled at the first
+    if (!steps_) return;
+    summary_.linear_solver = steps_->kind();  // the host's are settled at the first
+    summary_.linear_solver_note += steps_->note();
   }
 
   /// The median of the steps, without the first one, which brings tables and buffers.

@@ -2,6 +2,8 @@
 #include <topograd/solver/linear/cholesky.hpp>
 
 #include <topograd/ir/stopwatch.hpp>
+#include <topograd/solver/linear/choose.hpp>
+#include <topograd/solver/linear/dense_rows.hpp>
 #include <topograd/solver/linear/factorization.hpp>
 #include <topograd/solver/linear/normal_equations.hpp>
 
@@ -75,6 +77,35 @@ struct CholeskyStep::Impl {
     }
   }
 
+  /// Few enough unknowns and rows for a dense Jacobian.
+  bool is_small() const {
+    return normal.size() <= kLargestReadBack && model.rows * normal.size() <= kLargestJacobian;
+  }
+
+  /// By QR, of the Jacobian at the engine's point.
+  bool solve_by_rows(runtime::Engine& engine, double& decrease) {
+    if (!rows) rows = std::make_unique<DenseRows>(model, normal.free_scalars());
+    if (!std::exchange(rows_are_current, true)) rows->refresh(engine);
+    const auto n = static_cast<Eigen::Index>(normal.size());
+    Eigen::VectorXd damping(n);
+    for (Eigen::Index k = 0; k < n; ++k)
+      damping[k] = damped.valuePtr()[damped.outerIndexPtr()[k]] -
+                   normal.diagonal(static_cast<std::size_t>(k));
+    const auto solution =
+        rows->solve(damping.cwiseMax(0), Eigen::Map<const Eigen::VectorXd>(scale.data(), n));
+    if (!solution) return false;
+    decrease = rows->decrease(*solution);
+    spread(*solution);
+    return true;
+  }
+
+  void spread(const Eigen::VectorXd& solution) {
+    const std::span<const std::uint32_t> free = normal.free_scalars();
+    std::fill(delta.begin(), delta.end(), 0.0);
+    for (std::size_t k = 0; k < free.size(); ++k)
+      delta[free[k]] = solution[static_cast<Eigen::Index>(k)];
+  }
+
   /// False if the matrix is not positive definite. δ and the model's decrease otherwise.
   bool solve(double& decrease) {
     if (!factor->factor(damped)) return false;
@@ -87,10 +118,7 @@ struct CholeskyStep::Impl {
     if (!reduced.allFinite()) return false;
     const Eigen::VectorXd product = view().selfadjointView<Eigen::Lower>() * reduced;
     decrease = reduced.dot(minus_gradient) - 0.5 * reduced.dot(product);
-    std::fill(delta.begin(), delta.end(), 0.0);
-    for (std::size_t k = 0; k < free.size(); ++k) {
-      delta[free[k]] = reduced[static_cast<Eigen::Index>(k)];
-    }
+    spread(reduced);
     return true;
   }
 
@@ -107,6 +135,9 @@ struct CholeskyStep::Impl {
   Elimination elimination;
   bool by_blocks = false;
   std::unique_ptr<Factorization> factor;
+  std::unique_ptr<DenseRows> rows;  // once it was needed
+  bool rows_are_current = false, by_rows = false;
+  int steps = 0, failed = 0;  // of the solve: steps asked for, and the first by rows
 };
 
 CholeskyStep::CholeskyStep(const runtime::Model& model, LinearSolver kind, int threads,
@@ -118,9 +149,20 @@ CholeskyStep::CholeskyStep(const runtime::Model& model, Elimination elimination,
                                    EliminationHint())) {}
 CholeskyStep::~CholeskyStep() = default;
 
-void CholeskyStep::begin_solve() { impl_->scale.clear(); }
+void CholeskyStep::begin_solve() {
+  impl_->scale.clear();
+  impl_->by_rows = false;
+  impl_->steps = 0;
+}
+
+std::string CholeskyStep::note() const {
+  if (!impl_->by_rows) return {};
+  return "; from step " + std::to_string(impl_->failed) +
+         " on by QR of the Jacobian: the factored matrix was not positive definite";
+}
 
 LinearSolver CholeskyStep::kind() const {
+  if (impl_->by_rows) return LinearSolver::dense;
   return impl_->by_blocks ? LinearSolver::schur : LinearSolver::cholesky;
 }
 
@@ -136,11 +178,17 @@ double CholeskyStep::factor_flops() const { return impl_->factor->flops(); }
 void CholeskyStep::linearized(runtime::Engine& engine, const runtime::PointReport&) {
   if (impl_->revision != impl_->model.revision) {
     std::vector<double> scale = std::move(impl_->scale);
+    const bool by_rows = impl_->by_rows;
+    const int steps = impl_->steps, failed = impl_->failed;
     impl_ = std::make_unique<Impl>(impl_->model, impl_->asked,
                                    elimination_for(impl_->asked, impl_->model, impl_->hint),
                                    impl_->threads, std::move(impl_->hint));
     impl_->scale = std::move(scale);
+    impl_->by_rows = by_rows;
+    impl_->steps = steps;
+    impl_->failed = failed;
   }
+  impl_->rows_are_current = false;
   impl_->normal.refresh(engine);
   engine.gradient(impl_->gradient);
   if (impl_->scale.empty()) impl_->scale_by_first_point();
@@ -151,7 +199,12 @@ runtime::StepReport CholeskyStep::try_step(runtime::Engine& engine,
   const Clock::time_point begin = Clock::now();
   impl_->damp(request);
   double decrease = std::numeric_limits<double>::quiet_NaN();
-  const bool solved = impl_->solve(decrease);
+  ++impl_->steps;
+  bool solved = !impl_->by_rows && impl_->solve(decrease);
+  if (!solved && impl_->is_small()) {
+    solved = impl_->solve_by_rows(engine, decrease);
+    if (solved && !std::exchange(impl_->by_rows, true)) impl_->failed = impl_->steps;
+  }
   const double seconds = seconds_since(begin);
   runtime::StepReport report;
   if (solved) report = engine.try_step(std::span<const double>(impl_->delta));

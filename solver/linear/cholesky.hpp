@@ -12,7 +12,9 @@ namespace topograd {
 
 /// Factors JᵀJ + λD, as it is or by the Schur complement of blocks that do not meet
 /// (factorization.hpp). Works beside either engine; Jacobian and gradient of each linearised point
-/// come to the host once.
+/// come to the host once. Where a factor of the smallest problems (kLargestReadBack) is not
+/// positive definite, that step and the later ones of the solve come from a QR decomposition of the
+/// Jacobian.
 class CholeskyStep final : public StepSolver {
  public:
   /// Finds pattern, ordering and elimination tree.
@@ -33,6 +35,7 @@ class CholeskyStep final : public StepSolver {
   double factor_flops() const;
 
   LinearSolver kind() const override;
+  std::string note() const override;
   void begin_solve() override;
   /// "7776 blocks eliminated, 441 unknowns remain", or nothing.
   std::string elimination() const;

@@ -42,9 +42,9 @@ inline constexpr std::uint64_t kLeastEliminated = 1000;
 
 /// `automatic`: on a device, because nothing has to leave it, schur where at least as many unknowns
 /// are eliminated as remain and what remains is no mesh (Elimination::remains_wide), else pcg, but
-/// cholesky for the smallest problems; on the CPU cholesky up to kLargestFactorised unknowns and
-/// where factors are cheap, else pcg. A preconditioner that is asked for is pcg's; with a hint it
-/// is schur.
+/// cholesky for the smallest problems, and dense QR once a factor of these fails; on the CPU
+/// cholesky up to kLargestFactorised unknowns and where factors are cheap, else pcg. A
+/// preconditioner that is asked for is pcg's; with a hint it is schur.
 ///
 ///   engine   that will take the steps; a device is told what to eliminate
 ///   backend  of the engine that the session is for: "cpu" or "vulkan"

@@ -4,6 +4,8 @@
 #include <topograd/runtime/engine.hpp>
 #include <topograd/solver/options.hpp>
 
+#include <string>
+
 namespace topograd {
 
 /// Solves the damped normal equations at the point where the engine was last linearised.
@@ -12,6 +14,8 @@ class StepSolver {
   virtual ~StepSolver() = default;
 
   virtual LinearSolver kind() const = 0;
+  /// What became of the choice in the solve, to be added to its reason; empty: nothing.
+  virtual std::string note() const { return {}; }
   /// What ForcingSequence::automatic means for it.
   virtual ForcingSequence forcing() const { return ForcingSequence::constant; }
   /// Another solve begins: what was taken from the first point is forgotten.

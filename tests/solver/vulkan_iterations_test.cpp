@@ -1,8 +1,10 @@
 // Conjugate gradients on a device stop where the interpreter's do, in every step of whole solves.
 #include <gtest/gtest.h>
 
+#include <topograd/solver/evaluator.hpp>
 #include <topograd/solver/solve.hpp>
 
+#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -91,6 +93,81 @@ TEST_F(VulkanIterations, OfEveryStepAreTheInterpreters) {
       options.precision = precision;
       expect_same_iterations(row.run(options), cpu);
     }
+  }
+}
+
+constexpr Eigen::Index kCamera = 9, kPoint = 3;
+
+/// The inverses of a matrix' diagonal blocks.
+Eigen::MatrixXd inverse_blocks(const Eigen::MatrixXd& of, Eigen::Index width) {
+  Eigen::MatrixXd out = Eigen::MatrixXd::Zero(of.rows(), of.cols());
+  for (Eigen::Index k = 0; k < of.rows(); k += width)
+    out.block(k, k, width, width) = of.block(k, k, width, width).inverse();
+  return out;
+}
+
+/// Textbook conjugate gradients, preconditioned by the diagonal blocks of cameras.
+int iterations_of(const Eigen::MatrixXd& matrix, const Eigen::VectorXd& right, double tolerance) {
+  const Eigen::MatrixXd inverse = inverse_blocks(matrix, kCamera);
+  Eigen::VectorXd r = right, z = inverse * r, p = z;
+  int iterations = 0;
+  while (r.norm() > tolerance * right.norm() && iterations < 1000) {
+    const Eigen::VectorXd q = matrix * p;
+    const double rz = r.dot(z), alpha = rz / p.dot(q);
+    r -= alpha * q;
+    z = inverse * r;
+    p = z + r.dot(z) / rz * p;
+    ++iterations;
+  }
+  return iterations;
+}
+
+/// Of a step of the bundle at its present point, with the points eliminated.
+int iterations_of_step(Problem& problem, double radius, Eigen::VectorXd& scale, double tolerance) {
+  Evaluator at(problem, {.backend = Backend::cpu});
+  Eigen::MatrixXd A = at.jtj();
+  const Eigen::VectorXd g = at.gradient(), diagonal = A.diagonal();
+  if (scale.size() == 0) scale = (1 + diagonal.array().sqrt()).inverse();
+  const SolverOptions defaults;
+  const Eigen::ArrayXd squared = scale.array().square();
+  A.diagonal().array() +=
+      (squared * diagonal.array()).max(defaults.min_lm_diagonal).min(defaults.max_lm_diagonal) /
+      squared / radius;
+  const Eigen::Index n = A.rows() - 180, m = 180;  // 60 points
+  const Eigen::MatrixXd E = A.topRightCorner(n, m),
+                        C = inverse_blocks(A.bottomRightCorner(m, m), kPoint);
+  return iterations_of(A.topLeftCorner(n, n) - E * C * E.transpose(),
+                       -g.head(n) + E * C * g.tail(m), tolerance);
+}
+
+// The interpreter factors Schur complements, so that the textbook stands for it.
+TEST_F(VulkanIterations, OnASchurComplementAreTheTextbooks) {
+  TG_NEEDS(float64);
+  for (const Precision precision : {Precision::f64, Precision::mixed}) {
+    SCOPED_TRACE(std::string(name(precision)));
+    const auto bundle =
+        problems::bundle({.cameras = 6, .points = 60, .observations = 200, .noise = 0.5});
+    SolverOptions options = {.backend = Backend::vulkan,
+                             .precision = precision,
+                             .linear_solver = LinearSolver::schur,
+                             .max_iterations = 6,
+                             .function_tolerance = 1e-9,
+                             .linear_tolerance = 1e-3,
+                             .deterministic = true,
+                             .update_state_every_iteration = true};
+    Eigen::VectorXd scale;
+    std::vector<int> want;
+    options.callback = [&](const IterationSummary& i) {
+      want.push_back(iterations_of_step(bundle->problem, i.trust_region_radius, scale, 1e-3));
+      return CallbackReturn::SOLVER_CONTINUE;
+    };
+    const Summary summary = solve(bundle->problem, options);
+    EXPECT_NE(summary.linear_solver_note.find("on the device"), std::string::npos);
+    ASSERT_GE(summary.iterations.size(), 4u);
+    for (std::size_t k = 1; k < summary.iterations.size(); ++k)
+      EXPECT_NEAR(summary.iterations[k].linear_iterations, want[k - 1],
+                  std::max(2.0, 0.1 * want[k - 1]))
+          << k;
   }
 }
 

@@ -1,0 +1,63 @@
+// The whole Jacobian as a dense matrix, and damped steps by its QR decomposition.
+#include <topograd/solver/linear/dense_rows.hpp>
+
+#include <Eigen/QR>
+
+namespace topograd {
+
+DenseRows::DenseRows(const runtime::Model& model, std::span<const std::uint32_t> free)
+    : model_(model),
+      column_(model.scalars, -1),
+      jacobian_(static_cast<Eigen::Index>(model.rows), static_cast<Eigen::Index>(free.size())),
+      residuals_(static_cast<Eigen::Index>(model.rows)) {
+  for (std::size_t k = 0; k < free.size(); ++k) column_[free[k]] = static_cast<std::int64_t>(k);
+}
+
+void DenseRows::refresh(runtime::Engine& engine) {
+  engine.residuals({residuals_.data(), static_cast<std::size_t>(residuals_.size())});
+  jacobian_.setZero();
+  std::vector<double> values;
+  std::vector<std::uint32_t> column;
+  for (std::size_t t = 0; t < model_.terms.size(); ++t) {
+    const runtime::Term& term = model_.terms[t];
+    if (term.energy) continue;
+    const std::size_t instances = term.batch->size(), slots = term.batch->parameter_columns();
+    const std::size_t rows = term.topology->program.outputs.size();
+    values.resize(instances * rows * slots);
+    column.resize(instances);
+    engine.jacobian(t, values);
+    for (std::size_t s = 0; s < slots; ++s) {
+      term.batch->copy_index_column(static_cast<std::uint32_t>(s), 0, column);
+      for (std::size_t i = 0; i < instances; ++i) {
+        const std::int64_t to = column_[column[i]];
+        if (to < 0) continue;
+        const auto first = static_cast<Eigen::Index>(term.batch->residual_row(i));
+        for (std::size_t r = 0; r < rows; ++r)
+          jacobian_(first + static_cast<Eigen::Index>(r), to) += values[(i * rows + r) * slots + s];
+      }
+    }
+  }
+}
+
+std::optional<Eigen::VectorXd> DenseRows::solve(const Eigen::VectorXd& damping,
+                                                const Eigen::VectorXd& scale) const {
+  const Eigen::Index m = jacobian_.rows(), n = jacobian_.cols();
+  Eigen::MatrixXd stacked(m + n, n);
+  stacked.topRows(m) = jacobian_;
+  stacked.bottomRows(n) = damping.cwiseSqrt().asDiagonal();
+  stacked = stacked * scale.asDiagonal();
+  Eigen::VectorXd right = Eigen::VectorXd::Zero(m + n);
+  right.head(m) = -residuals_;
+  if (!stacked.allFinite() || !right.allFinite()) return std::nullopt;
+  const Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd> qr(stacked);
+  const Eigen::VectorXd delta = scale.cwiseProduct(qr.solve(right));
+  if (!delta.allFinite()) return std::nullopt;
+  return delta;
+}
+
+double DenseRows::decrease(const Eigen::VectorXd& delta) const {
+  const Eigen::VectorXd change = jacobian_ * delta;
+  return -residuals_.dot(change) - change.squaredNorm() / 2;
+}
+
+}  // namespace topograd

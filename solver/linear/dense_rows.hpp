@@ -1,0 +1,43 @@
+// The whole Jacobian as a dense matrix, and damped steps by its QR decomposition: for a few
+// unknowns whose normal equations have lost what they were made from.
+#pragma once
+
+#include <topograd/runtime/engine.hpp>
+#include <topograd/runtime/model.hpp>
+
+#include <Eigen/Core>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace topograd {
+
+class DenseRows {
+ public:
+  /// The model outlives it.
+  ///
+  ///   free  positions among all scalars of the free ones
+  DenseRows(const runtime::Model& model, std::span<const std::uint32_t> free);
+
+  /// Reads residuals and Jacobians at the engine's point.
+  void refresh(runtime::Engine& engine);
+  /// The δ that minimises ½‖r + J δ‖² + ½ Σ d δ², of those the shortest in units of `scale`;
+  /// nothing where it is not finite. Cost: rows × unknowns².
+  ///
+  ///   damping  d >= 0, by free scalar
+  ///   scale    > 0, likewise
+  std::optional<Eigen::VectorXd> solve(const Eigen::VectorXd& damping,
+                                       const Eigen::VectorXd& scale) const;
+  /// −rᵀ J δ − ½‖J δ‖².
+  double decrease(const Eigen::VectorXd& delta) const;
+
+ private:
+  const runtime::Model& model_;
+  std::vector<std::int64_t> column_;  // by scalar; -1: constant
+  Eigen::MatrixXd jacobian_;
+  Eigen::VectorXd residuals_;
+};
+
+}  // namespace topograd
