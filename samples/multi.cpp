@@ -25,18 +25,22 @@ int main() {
                                    start[3 * a + 2] - start[3 * b + 2]);
     problem.add_residual(length * (norm(x.vec3(a) - x.vec3(b)) - rest), {.label = "length"});
   }
-  for (std::size_t v = 0; v < mesh.vertex_count(); v += 5) {
+  for (std::size_t v = 0; v < mesh.vertex_count(); v += 10) {
     const tg::Vec3 place = {start[3 * v], start[3 * v + 1], start[3 * v + 2]};
     problem.add_residual((x.vec3(v) - place) * fit.value(), {.label = "fit"});
+  }
+  for (const tg::problems::InteriorEdge& e : tg::problems::interior_edges(mesh)) {
+    const tg::Vec3 a = x.vec3(e.from), b = x.vec3(e.to);
+    // Cotangents of the angles across the edge, from the positions as they become.
+    const tg::Value weight =
+        (cotangent(x.vec3(e.left), a, b) + cotangent(x.vec3(e.right), a, b)) * tg::literal(0.5);
+    problem.add_residual((a - b) * (smooth * sqrt(max(weight, tg::literal(1e-4)))),
+                         {.label = "smooth"});
   }
   for (const tg::problems::VertexStar& star : tg::problems::vertex_stars(mesh)) {
     std::vector<tg::Vec3> ring;
     for (const std::uint32_t v : star.ring) ring.push_back(x.vec3(v));
     const tg::Vec3 center = x.vec3(star.vertex);
-    tg::Vec3 sum = ring[0];
-    for (std::size_t k = 1; k < ring.size(); ++k) sum += ring[k];
-    const double share = 1.0 / static_cast<double>(ring.size());
-    problem.add_residual((center - sum * share) * smooth.value(), {.label = "smooth"});
     tg::Mat3 normals = tg::diagonal(tg::Vec3{0.0, 0.0, 0.0});
     for (std::size_t k = 0; k < ring.size(); ++k) {
       const tg::Vec3& next = ring[(k + 1) % ring.size()];
