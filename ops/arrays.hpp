@@ -8,5 +8,6 @@
 #include <topograd/ops/random.hpp>
 #include <topograd/ops/reduce.hpp>
 #include <topograd/ops/scan.hpp>
+#include <topograd/ops/scope.hpp>
 #include <topograd/ops/segments.hpp>
 #include <topograd/ops/sort.hpp>

@@ -145,8 +145,9 @@ class Backend : public std::enable_shared_from_this<Backend> {
   /// flush(), and waits until all has finished. Bounded: Error{Timeout}, Error{DeviceLost}.
   virtual void synchronise() = 0;
 
-  /// Begins to time what is queued from now on.
-  virtual void begin_timing() = 0;
+  /// Begins to time what is queued from now on. False if something is being timed: there is one
+  /// such span at a time, and whoever began it ends it.
+  virtual bool begin_timing() = 0;
   /// Ends it. `done` is called with the device's µs when they are known: by a later call of any
   /// member, or at once; with nothing where the device has no clock.
   virtual void end_timing(std::function<void(std::optional<double> microseconds)> done) = 0;

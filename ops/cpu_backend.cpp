@@ -140,7 +140,7 @@ class CpuBackend final : public Backend {
   }
   void flush() override {}
   void synchronise() override {}
-  void begin_timing() override {}
+  bool begin_timing() override { return true; }
   void end_timing(std::function<void(std::optional<double>)> done) override { done(std::nullopt); }
 
   BackendCounters counters() const override {

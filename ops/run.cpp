@@ -3,6 +3,7 @@
 
 #include <topograd/ir/error.hpp>
 #include <topograd/ops/device_list.hpp>
+#include <topograd/ops/scope.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +18,12 @@ namespace {
 namespace hybrid = runtime::hybrid;
 using hybrid::Decision;
 using hybrid::TaskShape;
+
+// Runs of one kernel near one size on the device that it was placed on that are timed, and how many
+// of those after them go untimed for one that is.
+constexpr std::uint64_t kTimedRuns = 8, kUntimedRuns = 64;
+// Smaller operations are not asked about: they are what a call costs.
+constexpr std::uint64_t kLeastToAsk = 256;
 
 /// A listed device for the executor, which decides about it and never runs anything on it.
 class DecidedDevice final : public hybrid::DeviceBackend {
@@ -42,7 +49,9 @@ class DecidedDevice final : public hybrid::DeviceBackend {
 };
 
 hybrid::HybridOptions options_with_guesses() {
-  hybrid::HybridOptions options = hybrid::environment_hybrid_options();
+  hybrid::HybridOptions base;
+  base.state = "default";  // where solves keep what they learn
+  hybrid::HybridOptions options = hybrid::environment_hybrid_options(std::move(base));
   for (const OpRow& row : kOpTable)
     options.min_batch_of.try_emplace(std::string(row.name), row.minimum);
   return options;
@@ -124,9 +133,12 @@ class Runner {
   }
 
   ExecutionStats run() {
-    std::optional<Device> device = options_.device ? options_.device : placement(call_);
+    std::optional<Device> device = options_.device ? options_.device : scope_device();
+    if (!device) {
+      device = placement(call_);
+      placed_ = device.has_value();
+    }
     if (device) {
-      placed_ = !options_.device;
       return run_where_asked(*device);
     }
     return run_where_decided();
@@ -181,7 +193,7 @@ class Runner {
   /// Nothing for what is too small to ask: the executor lists devices when it is made.
   std::optional<Decision> decide() {
     const std::uint64_t first = row(call_.op).minimum;
-    if (call_.size < std::min<std::uint64_t>(first, 256)) return std::nullopt;
+    if (call_.size < std::min(first, kLeastToAsk)) return std::nullopt;
     Routing& r = routing();
     std::vector<std::uint64_t> resident(r.devices.size());
     std::uint64_t targets = 1;
@@ -227,7 +239,7 @@ class Runner {
     outcome.times = stats_.times;
     if (decision.reason == hybrid::Reason::forced) {
       // Made here, not by the executor.
-      if (call_.size >= 256) routing().executor.scheduler().record(shape_, hybrid::kCpu, outcome);
+      if (is_worth_a_lesson()) routing().executor.scheduler().record(shape_, hybrid::kCpu, outcome);
     } else {
       routing().executor.record(shape_, decision, outcome);
     }
@@ -235,16 +247,16 @@ class Runner {
 
   void run_on_device(const Device& device, const Decision& decision, bool decided) {
     Backend& backend = device.backend();
-    const bool timed = decided || options_.stats != nullptr;
+    const bool timed = decided || options_.stats != nullptr || teaches(device);
     const BackendCounters before = timed ? backend.counters() : BackendCounters{};
     const auto start = std::chrono::steady_clock::now();
     for (const auto& s : call_.inputs) s->read_on(backend);
     const auto brought = std::chrono::steady_clock::now();
-    if (timed) backend.begin_timing();
+    const bool clocked = timed && backend.begin_timing();
     try {
       call_.on_device(backend);
     } catch (...) {
-      if (timed) backend.end_timing([](std::optional<double>) {});
+      if (clocked) backend.end_timing([](std::optional<double>) {});
       throw;
     }
     stats_ = {.device = device.name(), .decision = decision};
@@ -252,7 +264,12 @@ class Runner {
     const BackendCounters used = backend.counters() - before;
     stats_.bytes_up = used.bytes_up;
     stats_.times.upload = std::chrono::duration<double, std::micro>(brought - start).count();
-    settle(device, backend, decision, used.compiled > 0);
+    if (clocked) {
+      settle(device, backend, decision, used.compiled > 0);
+    } else if (decided) {
+      // Somebody times what this is a part of: it ran, and teaches nothing.
+      routing().executor.record(shape_, decision, {.cold = true});
+    }
     if (options_.stats == nullptr) return;
     backend.synchronise();
     const double wall =
@@ -260,6 +277,22 @@ class Runner {
             .count();
     stats_.times.kernel = kernel_us_ ? kernel_us_->value_or(wall) : wall;
     stats_.times.submit = std::max(0.0, wall - stats_.times.kernel);
+  }
+
+  /// Smaller ones teach what a call costs; the unit of products grows with the cube root of work.
+  bool is_worth_a_lesson() const {
+    return call_.size >= std::min(row(call_.op).minimum / 8, kLeastToAsk);
+  }
+
+  /// A placed run that the executor still learns from: those of a kernel and a size are enough
+  /// after a few, but for some that tell whether they are as they were.
+  bool teaches(const Device& device) const {
+    if (!is_worth_a_lesson()) return false;
+    thread_local std::uint64_t calls = 0;
+    if (++calls % kUntimedRuns == 0) return true;
+    const std::size_t target = routing().executor.find_device(device.name());
+    return target != hybrid::kCpu &&
+           routing().executor.scheduler().samples(shape_, target) < kTimedRuns;
   }
 
   /// Tells the executor once the device's time is known. A forced run is told, too: it was
@@ -298,7 +331,12 @@ class Runner {
 }  // namespace
 
 ExecutionStats run(const OpCall& call, const OpOptions& options) {
-  last = Runner(call, options).run();
+  OpOptions own = options;
+  ExecutionStats recorded;
+  RecordOperations* const record = recording();
+  if (record != nullptr && own.stats == nullptr) own.stats = &recorded;
+  last = Runner(call, own).run();
+  if (record != nullptr) record->add({call.op, call.size, last});
   if (options.stats != nullptr) *options.stats = last;
   return last;
 }

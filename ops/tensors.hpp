@@ -5,6 +5,7 @@
 #include <topograd/ops/nn/layers.hpp>
 #include <topograd/ops/nn/optimizer.hpp>
 #include <topograd/ops/problem_data.hpp>
+#include <topograd/ops/scope.hpp>
 #include <topograd/ops/tensor/arrays.hpp>
 #include <topograd/ops/tensor/autograd.hpp>
 #include <topograd/ops/tensor/conv.hpp>

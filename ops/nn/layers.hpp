@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/ops/tensor/losses.hpp>
+#include <topograd/ops/tensor/softmax.hpp>
 #include <topograd/ops/tensor/tensor.hpp>
 
 #include <cstdint>
@@ -11,6 +12,24 @@
 #include <vector>
 
 namespace topograd::ops::nn {
+
+// Activations and losses, which are layers' and networks' as much as tensors'.
+using ops::binary_cross_entropy;
+using ops::cross_entropy;
+using ops::elu;
+using ops::gelu;
+using ops::huber_loss;
+using ops::leaky_relu;
+using ops::log_softmax;
+using ops::mae_loss;
+using ops::mse_loss;
+using ops::relu;
+using ops::sigmoid;
+using ops::silu;
+using ops::softmax;
+using ops::softplus;
+using ops::tanh;
+using ops::tukey_loss;
 
 class Layer;
 

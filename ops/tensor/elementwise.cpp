@@ -89,6 +89,8 @@ Tensor softplus(const Tensor& a) { return unary("softplus", ir::Op::Softplus, a)
 Tensor leaky_relu(const Tensor& a, double slope) {
   return apply("leaky_relu", ir::Op::LeakyRelu, {&a, 1}, {&slope, 1});
 }
+Tensor leaky_relu(const Tensor& a) { return leaky_relu(a, 0.01); }
+Tensor elu(const Tensor& a) { return elu(a, 1); }
 Tensor elu(const Tensor& a, double scale) {
   return apply("elu", ir::Op::Elu, {&a, 1}, {&scale, 1});
 }

@@ -269,7 +269,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   if (a.rank() < 2 || b.rank() < 2) refuse("two axes at least", a, b);
   if (a.size(-1) != b.size(-2)) refuse("lhs columns == rhs rows", a, b);
   // The CPU multiplies what it can address; on devices one kernel reads both in one type.
-  const bool on_cpu = !device || device->is_cpu();
+  const auto runs = detail::runs_on(device);
+  const bool on_cpu = !runs || runs->is_cpu();
   if (a.type() != b.type() || (on_cpu && a.type() == Type::f16))
     return matmul(a.to(type), b.to(type));
 

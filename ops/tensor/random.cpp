@@ -4,6 +4,9 @@
 #include <topograd/ops/tensor/arrays.hpp>
 #include <topograd/ops/tensor/state.hpp>
 
+#include <atomic>
+#include <utility>
+
 namespace topograd::ops {
 namespace detail {
 
@@ -39,6 +42,16 @@ Slice slice_of(const Tensor& tensor, Type type) {
 
 namespace {
 
+/// Far from the small numbers that callers take for seeds, and from others'. Source: Steele, Lea,
+/// Flood, Fast splittable pseudorandom number generators (2014), the mixer of SplitMix64.
+constexpr std::uint64_t scattered(std::uint64_t z) {
+  z += 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+std::atomic<std::uint64_t> next_seed{scattered(0)};
+
 /// f(count, options) gives an array of the type.
 template <class F>
 Tensor random(const char* call, const Shape& shape, Type type, const std::optional<Device>& device,
@@ -57,6 +70,15 @@ Tensor random(const char* call, const Shape& shape, Type type, const std::option
 }
 
 }  // namespace
+
+void seed(std::uint64_t number) { next_seed = scattered(number); }
+
+Tensor randn(Shape shape, Type type, const std::optional<Device>& device) {
+  return randn(std::move(shape), next_seed++, type, device);
+}
+Tensor rand(Shape shape, Type type, const std::optional<Device>& device) {
+  return rand(std::move(shape), next_seed++, type, device);
+}
 
 Tensor rand(Shape shape, std::uint64_t seed, Type type, const std::optional<Device>& device) {
   return random("rand", shape, type, device, [&](auto of, std::uint64_t n, const OpOptions& o) {

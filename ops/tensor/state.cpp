@@ -3,6 +3,7 @@
 
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/graph.hpp>
+#include <topograd/ops/scope.hpp>
 #include <topograd/ops/tensor/fused_run.hpp>
 
 #include <algorithm>
@@ -170,9 +171,13 @@ void check_places(const char* call, Type type, std::int64_t entries) {
                                               " entries of f32, got " + std::to_string(entries));
 }
 
+std::optional<Device> runs_on(const std::optional<Device>& placed) {
+  return scope_device() ? scope_device() : placed;
+}
+
 void run_op(OpCall call, const std::optional<Device>& device, Type type) {
   call.needs_float64 = type == Type::f64;
-  run(call, {.device = device});
+  run(call, {.device = runs_on(device)});
 }
 
 }  // namespace topograd::ops::detail

@@ -137,6 +137,8 @@ Argument argument(Backend& backend, const View& view, std::uint64_t count, Type 
 /// Elements from a view's first to its last.
 std::uint64_t extent(const Shape& shape, const Strides& strides);
 
+/// Where an operation runs whose tensors were placed there: OnDevice counts for more.
+std::optional<Device> runs_on(const std::optional<Device>& placed);
 /// What every device operation of tensors is run by: fills in device and the need for f64.
 void run_op(OpCall call, const std::optional<Device>& device, Type type);
 

@@ -129,6 +129,12 @@ Tensor randn(Shape shape, std::uint64_t seed, Type type = Type::f32,
              const std::optional<Device>& device = {});
 Tensor rand(Shape shape, std::uint64_t seed, Type type = Type::f32,
             const std::optional<Device>& device = {});
+/// The same with the next seed of a counter that all threads share: other numbers at each call, and
+/// the same ones from one run to the next where calls come in one order.
+Tensor randn(Shape shape, Type type = Type::f32, const std::optional<Device>& device = {});
+Tensor rand(Shape shape, Type type = Type::f32, const std::optional<Device>& device = {});
+/// Where that counter goes on; it begins as after seed(0).
+void seed(std::uint64_t number);
 
 /// f of the elements of tensors whose shapes broadcast: one kernel, fused with what computes the
 /// inputs. C++ numbers in f are data: other ones run the same kernel.
@@ -171,8 +177,10 @@ Tensor relu(const Tensor& a);
 Tensor gelu(const Tensor& a);  ///< x Φ(x)
 Tensor silu(const Tensor& a);
 Tensor softplus(const Tensor& a);
-Tensor leaky_relu(const Tensor& a, double slope = 0.01);
-Tensor elu(const Tensor& a, double scale = 1);
+Tensor leaky_relu(const Tensor& a, double slope);
+Tensor leaky_relu(const Tensor& a);  ///< of slope 0.01
+Tensor elu(const Tensor& a, double scale);
+Tensor elu(const Tensor& a);  ///< of scale 1
 Tensor minimum(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor& a, const Tensor& b);
 /// 1 where it holds, else 0.

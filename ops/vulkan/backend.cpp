@@ -141,9 +141,9 @@ class VulkanBackend final : public Backend {
     device_->wait_idle();
     recorder_.settle();
   }
-  void begin_timing() override {
+  bool begin_timing() override {
     const std::lock_guard lock(mutex_);
-    recorder_.begin_timing();
+    return recorder_.begin_timing();
   }
   void end_timing(std::function<void(std::optional<double>)> done) override {
     const std::lock_guard lock(mutex_);

@@ -184,10 +184,12 @@ void VulkanRecorder::stamp(bool begin) {
   ++stamps_;
 }
 
-void VulkanRecorder::begin_timing() {
+bool VulkanRecorder::begin_timing() {
+  if (timing_) return false;
   timing_ = true;
   spans_.clear();
   if (list_) stamp(true);
+  return true;
 }
 
 void VulkanRecorder::end_timing(std::function<void(std::optional<double>)> done) {

@@ -59,7 +59,7 @@ class VulkanRecorder {
   /// Tells the times of finished submissions; does not wait.
   void settle();
 
-  void begin_timing();
+  bool begin_timing();
   void end_timing(std::function<void(std::optional<double>)> done);
 
   std::uint64_t launches() const { return launches_; }

@@ -37,7 +37,10 @@ Executor::~Executor() {
 bool Executor::save_state() {
   if (!state_) return false;
   Knowledge knowledge = scheduler_.knowledge();
-  // Devices that are not here today.
+  // What others have learned meanwhile, another executor of this process among them, and devices
+  // that are not here today.
+  if (const std::optional<Knowledge> now = state_->load())
+    merge(knowledge, *now, options_.max_kernels);
   merge(knowledge, known_, options_.max_kernels);
   const bool stored = state_->store(knowledge);
   telemetry_.state_written(stored);

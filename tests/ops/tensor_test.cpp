@@ -3,7 +3,9 @@
 #include "ops/tensor_checks.hpp"
 
 #include <topograd/ir/error.hpp>
+#include <topograd/ops/nn/layers.hpp>
 #include <topograd/ops/nn/optimizer.hpp>
+#include <topograd/ops/scope.hpp>
 #include <topograd/ops/tensor/arrays.hpp>
 #include <topograd/ops/tensor/conv.hpp>
 #include <topograd/ops/tensor/fft.hpp>
@@ -84,6 +86,51 @@ TEST(Tensor, Errors) {
   const Tensor a = ones({3, 4}), b = ones({3, 1}), d = ones({3, 4}, Type::f64);
   const struct {
     std::function<void()> call;
+TEST(Tensor, RandomNumbersWithoutASeed) {
+  seed(5);
+  const std::vector<double> first = randn({2, 3}).values(), second = randn({2, 3}).values();
+  const std::vector<double> third = rand({4}, Type::f64).values();
+  EXPECT_EQ(first.size(), 6u);
+  EXPECT_NE(first, second);
+  seed(5);
+  EXPECT_EQ(randn({2, 3}).values(), first);
+  EXPECT_EQ(randn({2, 3}).values(), second);
+  EXPECT_EQ(rand({4}, Type::f64).values(), third);
+  seed(6);
+  EXPECT_NE(randn({2, 3}).values(), first);
+}
+
+TEST(Tensor, EveryActivationIsALayer) {
+  const Tensor x = sample({3, 5});
+  const nn::Sequential all{nn::relu, nn::leaky_relu, nn::elu,  nn::gelu,
+                           nn::silu, nn::sigmoid,    nn::tanh, nn::softplus};
+  Tensor want = softplus(tanh(sigmoid(silu(gelu(elu(leaky_relu(relu(x), 0.01), 1))))));
+  EXPECT_EQ(all(x).values(), want.values());
+  EXPECT_EQ(nn::Sequential{leaky_relu}(x).values(), leaky_relu(x, 0.01).values());
+  EXPECT_EQ(nn::mse_loss(x, x).item(), 0);
+}
+
+TEST(Tensor, OperationsOfAScopeAreRecorded) {
+  const Tensor a = sample({33, 31}), b = sample({31, 65}, 2);
+  const RecordOperations outer;
+  {
+    const RecordOperations record;
+    sum(relu(matmul(a, b)) * 2.0).item();
+    ASSERT_EQ(record.all().size(), 2u) << "the product, and all that follows in one";
+    EXPECT_EQ(record.all()[0].op, Op::Matmul);
+    EXPECT_EQ(record.all()[1].op, Op::Reduce);
+    EXPECT_EQ(record.all()[1].size, 33u * 65);
+    for (const RanOperation& ran : record.all()) {
+      EXPECT_EQ(ran.stats.device, "cpu");
+      EXPECT_GT(ran.stats.times.kernel, 0);
+    }
+  }
+  EXPECT_TRUE(outer.all().empty());
+  fft(sample({8, 2})).evaluate();
+  ASSERT_EQ(outer.all().size(), 1u);
+  EXPECT_EQ(outer.all()[0].op, Op::Fft);
+}
+
     std::string message;
   } rows[] = {
       {[&] { matmul(a, b); }, "matmul: expected lhs columns == rhs rows, got (3, 4) and (3, 1)"},

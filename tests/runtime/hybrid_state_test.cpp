@@ -132,6 +132,21 @@ TEST_F(StateTest, MergingKeepsWhatIsThere) {
   EXPECT_EQ(a.thresholds.at("map"), 5);
 }
 
+TEST_F(StateTest, TwoExecutorsKeepWhatBothLearned) {
+  const auto record = [](Executor& executor, std::uint64_t kernel) {
+    const TaskShape shape{.kernel = {kernel, kernel}, .operation = "map", .size = 4096};
+    Outcome outcome;
+    outcome.times.kernel = 100;
+    for (int k = 0; k < 3; ++k) executor.scheduler().record(shape, kCpu, outcome);
+  };
+  auto one = make(), other = make();  // both before either has written
+  record(*one, 1);
+  record(*other, 2);
+  one.reset();
+  other.reset();
+  EXPECT_EQ(KnowledgeFile(folder).load().value().kernels.size(), 2u);
+}
+
 TEST_F(StateTest, RefusesWhatIsNoModel) {
   const char* rows[] = {
       "",

@@ -1,0 +1,23 @@
+// Scopes of a thread: while one lives, operations run elsewhere, or are recorded.
+#include <topograd/ops/scope.hpp>
+
+#include <utility>
+
+namespace topograd::ops {
+namespace {
+
+thread_local std::optional<Device> device_of_scope;
+thread_local RecordOperations* innermost = nullptr;
+
+}  // namespace
+
+OnDevice::OnDevice(Device device) : before_(std::exchange(device_of_scope, std::move(device))) {}
+OnDevice::~OnDevice() { device_of_scope = std::move(before_); }
+
+RecordOperations::RecordOperations() : before_(std::exchange(innermost, this)) {}
+RecordOperations::~RecordOperations() { innermost = before_; }
+
+const std::optional<Device>& scope_device() { return device_of_scope; }
+RecordOperations* recording() { return innermost; }
+
+}  // namespace topograd::ops
