@@ -7,8 +7,9 @@ namespace topograd::ops {
 
 // Complex numbers are a last axis of two: the real and the imaginary part. Transforms are along the
 // axis before it (two dimensions: the two before it); other axes are batches. Lengths that are
-// powers of two go through Stockham's passes, others through Bluestein's convolution; FFTW on the
-// CPU. The error is about ε log2(n) of the root mean square of the numbers. Derivatives go through.
+// products of 2, 3, 5 and 7 go through Stockham's passes, others through Bluestein's convolution;
+// FFTW on the CPU. The error is about ε log2(n) of the root mean square of what comes out.
+// Derivatives go through.
 //
 // Throw Error{Shape} "fft: expected complex numbers (..., n, 2), got (3, 4)".
 

@@ -135,6 +135,8 @@ void multiply_on_cpu(const Product& p) {
   });
 }
 
+thread_local detail::MatmulTiles forced_tiles = detail::MatmulTiles::chosen;
+
 MatmulKernel kernel_for(const Product& p, const LaunchLimits& limits) {
   MatmulKernel kernel{.a_transposed = p.a.transposed, .b_transposed = p.b.transposed};
   if (p.type == Type::f64) kernel.storage = MatmulStorage::f64;
@@ -143,10 +145,12 @@ MatmulKernel kernel_for(const Product& p, const LaunchLimits& limits) {
   const std::int64_t tiles = ((p.rows + 127) / 128) * ((p.columns + 127) / 128) * p.batches;
   MatmulKernel large = kernel;
   large.quarters = 2;
-  if (kernel.storage != MatmulStorage::f64 && tiles >= 128 && !limits.software &&
-      large.shared_bytes() <= limits.shared_bytes)
-    return large;
-  return kernel;
+  bool wanted = tiles >= 128 && !limits.software;
+  if (forced_tiles != detail::MatmulTiles::chosen)
+    wanted = forced_tiles == detail::MatmulTiles::large;
+  const bool fits =
+      kernel.storage != MatmulStorage::f64 && large.shared_bytes() <= limits.shared_bytes;
+  return wanted && fits ? large : kernel;
 }
 
 /// Reads an operand in vectors of eight numbers: where its lines begin and, where they do not
@@ -261,6 +265,8 @@ void run_product(const Product& p, const std::optional<Device>& device) {
 }
 
 }  // namespace
+
+void detail::force_matmul_tiles(MatmulTiles tiles) { forced_tiles = tiles; }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
   const Tensor both[] = {a, b};

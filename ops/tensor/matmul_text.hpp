@@ -27,6 +27,11 @@ struct MatmulKernel {
   static constexpr std::uint32_t kDepth = 16;  ///< of the tiles that are in shared memory
 };
 
+/// Tiles of the shader: small, or large where these are enough to keep a device busy. What a test
+/// forces holds for products of its thread; a device's limits hold all the same.
+enum class MatmulTiles : std::uint8_t { chosen, small, large };
+void force_matmul_tiles(MatmulTiles tiles);
+
 /// Arguments a, b, c; words: rows, columns, depth (of C, and what is summed over), a_step, a_batch
 /// (elements from line to line, between batches; f16: even), b_step, b_batch, c_batch. Workgroups:
 /// tiles of columns, tiles of rows, batches.

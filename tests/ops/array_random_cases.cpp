@@ -28,6 +28,20 @@ void check_random(const Device& device) {
   const std::vector<std::uint32_t> tail = random_words(60, 7, 40, there).to_vector();
   EXPECT_TRUE(std::equal(tail.begin(), tail.end(), all.begin() + 40));
 
+  constexpr std::uint64_t kFew = 1003;
+  const auto first = random_words(kFew, 9, 8, there).to_vector();
+  const auto second = random_words(kFew, 9 ^ 0x9e3779b97f4a7c15ull, 8, there).to_vector();
+  const auto narrow = random_uniform<float>(kFew, 9, 8, there).to_vector();
+  const auto wide = random_uniform<double>(kFew, 9, 8, there).to_vector();
+  const auto normal = random_normal<float>(kFew, 9, 8, there).to_vector();
+  for (std::size_t i = 0; i < kFew; ++i) {
+    EXPECT_EQ(narrow[i], static_cast<float>(first[i] >> 8) * 0x1p-24f);
+    EXPECT_EQ(wide[i], first[i] * 0x1p-32);
+    const double want = std::sqrt(-2 * std::log((first[i] + 1.0) * 0x1p-32)) *
+                        std::cos(second[i] * 0x1.921fb54442d18p-30);
+    EXPECT_NEAR(normal[i], want, 2e-7 * (1 + std::abs(want))) << i;
+  }
+
   constexpr std::uint64_t kCount = 400'000;
   const double n = kCount;
   const Array<float> u = random_uniform<float>(kCount, 3, 0, there);

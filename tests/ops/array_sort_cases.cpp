@@ -29,6 +29,12 @@ void check_sort(const Device& device, std::uint64_t size) {
   std::ranges::sort(sorted);
   EXPECT_EQ(sort(x).to_vector(), sorted) << what;
   EXPECT_EQ(argsort(x).to_vector(), order) << what;
+  const std::vector<float> values = numbers<float>(size, 12);
+  std::vector<float> carried;
+  for (const std::uint32_t i : order) carried.push_back(values[i]);
+  const auto [keys, with] = sort_by_key(x, misaligned(values, 1, device));
+  EXPECT_EQ(keys.to_vector(), sorted) << what;
+  EXPECT_EQ(with.to_vector(), carried) << what;
 }
 
 }  // namespace

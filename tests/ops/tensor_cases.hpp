@@ -22,6 +22,12 @@ void check_same_numbers(const Device& device);
 void check_training(const Device& device);
 /// Of steps on a device: what goes over the bus, and how many launches there are.
 void check_step_costs(const Device& device);
+void check_losses(const Device& device);
+void check_activations(const Device& device);
+/// Real and two-dimensional ones against sums as written.
+void check_transforms(const Device& device);
+/// Products by small and by large tiles.
+void check_product_tiles(const Device& device);
 void check_nan(const Device& device);
 void check_random(const Device& device);
 

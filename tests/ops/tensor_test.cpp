@@ -27,6 +27,10 @@ TEST(Tensor, Fft) { check_fft(Device::cpu()); }
 TEST(Tensor, Conv) { check_conv(Device::cpu()); }
 TEST(Tensor, Search) { check_search(Device::cpu()); }
 TEST(Tensor, Half) { check_half(Device::cpu()); }
+TEST(Tensor, Losses) { check_losses(Device::cpu()); }
+TEST(Tensor, Activations) { check_activations(Device::cpu()); }
+TEST(Tensor, Transforms) { check_transforms(Device::cpu()); }
+TEST(Tensor, ProductTiles) { check_product_tiles(Device::cpu()); }
 TEST(Tensor, NaN) { check_nan(Device::cpu()); }
 TEST(Tensor, Random) { check_random(Device::cpu()); }
 TEST(Tensor, SameNumbers) { check_same_numbers(Device::cpu()); }
@@ -82,10 +86,6 @@ TEST(Tensor, NumbersMixWithDoubles) {
   EXPECT_EQ((ones({1}, Type::f64) * third).item(), 1.0 / 3);
 }
 
-TEST(Tensor, Errors) {
-  const Tensor a = ones({3, 4}), b = ones({3, 1}), d = ones({3, 4}, Type::f64);
-  const struct {
-    std::function<void()> call;
 TEST(Tensor, RandomNumbersWithoutASeed) {
   seed(5);
   const std::vector<double> first = randn({2, 3}).values(), second = randn({2, 3}).values();
@@ -131,6 +131,10 @@ TEST(Tensor, OperationsOfAScopeAreRecorded) {
   EXPECT_EQ(outer.all()[0].op, Op::Fft);
 }
 
+TEST(Tensor, Errors) {
+  const Tensor a = ones({3, 4}), b = ones({3, 1}), d = ones({3, 4}, Type::f64);
+  const struct {
+    std::function<void()> call;
     std::string message;
   } rows[] = {
       {[&] { matmul(a, b); }, "matmul: expected lhs columns == rhs rows, got (3, 4) and (3, 1)"},

@@ -34,6 +34,10 @@ TEST_F(TensorVulkan, Fft) { run_masked(check_fft); }
 TEST_F(TensorVulkan, Conv) { run_masked(check_conv); }
 TEST_F(TensorVulkan, Search) { run_masked(check_search); }
 TEST_F(TensorVulkan, Half) { run_masked(check_half); }
+TEST_F(TensorVulkan, Losses) { run_masked(check_losses); }
+TEST_F(TensorVulkan, Activations) { run_masked(check_activations); }
+TEST_F(TensorVulkan, Transforms) { run_masked(check_transforms); }
+TEST_F(TensorVulkan, ProductTiles) { run_masked(check_product_tiles); }
 TEST_F(TensorVulkan, NaN) { run_masked(check_nan); }
 TEST_F(TensorVulkan, Random) { run_masked(check_random); }
 TEST_F(TensorVulkan, Derivatives) { run_masked(check_gradients_against_cpu); }
