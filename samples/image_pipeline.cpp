@@ -70,11 +70,11 @@ static ops::Tensor rendered(std::int64_t height, std::int64_t width) {
   return from_pixels(rgb, height, width);
 }
 
-// image_pipeline OUT.png [best|cpu|vulkan] [IN.png | HEIGHT]
+// image_pipeline OUT.png [best|cpu|vulkan] [IN.png | HEIGHT]: a picture of 3840 x 2160 without one
 int main(int argc, char** argv) {
   const std::string out = argc > 1 ? argv[1] : "image_pipeline.png";
   const std::string where = argc > 2 ? argv[2] : "best";
-  const std::string source = argc > 3 ? argv[3] : "1080";
+  const std::string source = argc > 3 ? argv[3] : "2160";
   const ops::Device device = where == "cpu"      ? ops::Device::cpu()
                              : where == "vulkan" ? ops::Device::vulkan()
                                                  : ops::Device::best();

@@ -161,8 +161,60 @@ TEST(BenchCommand, OperationsOfArraysAndTensors) {
     EXPECT_GT(row["cpu_us"].get<double>(), 0) << row;
     EXPECT_GT(row["cpu_one_us"].get<double>(), 0) << row;
   }
-  for (const char* op : {"map", "sort", "histogram", "segmented reduce", "matmul", "conv2d", "fft",
-                         "softmax", "layer norm", "gelu", "training step"})
+  for (const char* op : {"map",
+                         "zip",
+                         "reduce",
+                         "compensated sum",
+                         "product",
+                         "min",
+                         "max",
+                         "norm",
+                         "dot",
+                         "argmax",
+                         "scan",
+                         "exclusive scan",
+                         "segmented reduce",
+                         "compact",
+                         "gather",
+                         "scatter",
+                         "histogram",
+                         "sort",
+                         "argsort",
+                         "sort by key",
+                         "random uniform",
+                         "random normal",
+                         "matmul",
+                         "matmul f16",
+                         "transpose",
+                         "sum of rows",
+                         "sum of columns",
+                         "softmax",
+                         "log softmax",
+                         "layer norm",
+                         "conv2d",
+                         "filter 3x3",
+                         "max pool 2x2",
+                         "avg pool 2x2",
+                         "fft",
+                         "rfft",
+                         "fft2",
+                         "relu",
+                         "leaky relu",
+                         "elu",
+                         "gelu",
+                         "sigmoid",
+                         "tanh",
+                         "silu",
+                         "softplus",
+                         "mse loss",
+                         "mae loss",
+                         "huber loss",
+                         "tukey loss",
+                         "binary cross entropy",
+                         "cross entropy",
+                         "cosine similarity",
+                         "top 10",
+                         "training step"})
     EXPECT_TRUE(timed.contains(op)) << op;
 }
 
@@ -170,6 +222,11 @@ TEST(BenchCommand, OperationsAtSmallSizesAndWhatIsRefused) {
   const nlohmann::json report = bench("ops --backend cpu --count 5 --samples 1");
   for (const nlohmann::json& row : report["rows"]) EXPECT_GT(row["cpu_us"].get<double>(), 0) << row;
   EXPECT_FALSE(report.contains("crossover"));  // no device, nothing to win
+  const nlohmann::json shapes =
+      bench("ops --shapes --count 200000 --backend cpu --samples 1")["shapes"];
+  ASSERT_EQ(shapes.size(), 1u) << "one is this small";
+  EXPECT_EQ(shapes[0]["shape"], "training step, 784-512-10, batches of 128");
+  EXPECT_GT(shapes[0]["us"].get<double>(), 0);
   const std::pair<const char*, const char*> rows[] = {
       {"--steps -3", "bench ops: expected --steps >= 1, got -3"},
       {"--steps 0", "bench ops: expected --steps >= 1, got 0"},
@@ -181,12 +238,10 @@ TEST(BenchCommand, OperationsAtSmallSizesAndWhatIsRefused) {
   }
 }
 
-TEST(BenchCommand, TrainingKeepsItsMemoryAndItsLoss) {
+TEST(BenchCommand, TrainingKeepsItsMemory) {
   const nlohmann::json report = bench("ops --backend cpu --steps 300")["training"];
   EXPECT_EQ(report["device_bytes"]["tenth"], report["device_bytes"]["end"]);
-  const double loss = report["loss_after_200"]["cpu"];
-  EXPECT_LT(loss, 2);  // that of ten classes begins at 2.3
-  EXPECT_NEAR(report["loss_after_200"]["device"].get<double>(), loss, 1e-6);
+  EXPECT_LT(report["loss_after_200"]["cpu"].get<double>(), 2);  // of ten classes, from 2.3 on
 }
 
 }  // namespace

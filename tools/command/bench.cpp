@@ -22,7 +22,7 @@ struct AllArguments {
   std::string json;
   std::optional<std::uint64_t> count;
   std::uint64_t seed = 1;
-  bool device_only = false, claims = false;
+  bool device_only = false, claims = false, shapes = false;
   std::optional<int> steps;
 };
 
@@ -40,6 +40,7 @@ nlohmann::ordered_json run(const AllArguments& a) {
                           .samples = a.bench.samples,
                           .cpu = !a.device_only,
                           .claims = a.claims,
+                          .shapes = a.shapes,
                           .steps = a.steps});
   }
   if (problem.name == "trace") {
@@ -77,6 +78,8 @@ void add_bench(Command app) {
   command.flag("--device-only", arguments->device_only, "bench ops: leave out the CPU");
   command.flag("--claims", arguments->claims,
                "bench ops: what others claim, against one CPU thread and all");
+  command.flag("--shapes", arguments->shapes,
+               "bench ops: at fixed shapes instead; --count leaves out those of more elements");
   command.option("--steps", &arguments->steps,
                  "bench ops: only train a small network for so many steps, with its memory");
   command.option("--seed", &arguments->seed, "bench topologies: of the trees (1)");

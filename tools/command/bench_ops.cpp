@@ -3,6 +3,7 @@
 
 #include "command/bench_ops_cases.hpp"
 #include "command/bench_ops_claims.hpp"
+#include "command/bench_ops_shapes.hpp"
 #include "command/bench_ops_times.hpp"
 
 #include <topograd/ir/error.hpp>
@@ -118,8 +119,20 @@ ordered_json row_for(const OpCase& one, const Device& device, const OpInputs& ho
   return row;
 }
 
-/// The bytes that go up and down for a sum and a map whose result is read, and the memory that they
-/// take on the device.
+/// Fills the device up to the most that was ever in use, so that the next peak is its own.
+std::vector<std::shared_ptr<ops::Memory>> filled_to_peak(ops::Backend& backend) {
+  constexpr std::uint64_t kPiece = 64 << 20, kLeast = 64 << 10;
+  std::vector<std::shared_ptr<ops::Memory>> pieces;
+  for (;;) {
+    const ops::BackendCounters now = backend.counters();
+    const std::uint64_t left = now.peak_bytes_in_use - now.bytes_in_use;
+    if (left < kLeast) return pieces;
+    pieces.push_back(backend.allocate(std::min(left, kPiece), "peak"));
+  }
+}
+
+/// The bytes that go up and down for a sum and a map whose result is read, and the most
+/// memory that they take on the device.
 ordered_json host_memory_rows(const Device& device, std::uint64_t count) {
   constexpr std::size_t kPage = 4096 / sizeof(float);
   const std::size_t whole = (count + kPage - 1) / kPage * kPage;
@@ -148,22 +161,21 @@ ordered_json host_memory_rows(const Device& device, std::uint64_t count) {
   ordered_json rows = ordered_json::array();
   for (const auto& [name, make] : ways) {
     device.synchronise();
+    const auto filled = filled_to_peak(device.backend());
     const ops::BackendCounters before = device.backend().counters();
-    std::uint64_t held = 0;
     const double us = wall_us([&] {
       const ops::Array<float> x = make(pages, device);
       for (int k = 0; k < 10; ++k) sum(x);
       const ops::Array<float> y = map([](Value v) { return v * 2.0; }, x);
       y.read();
       device.synchronise();
-      held = device.backend().counters().bytes_in_use;
     });
     const ops::BackendCounters used = device.backend().counters() - before;
     rows.push_back({{"memory", name},
                     {"count", whole},
                     {"bytes_up", used.bytes_up},
                     {"bytes_down", used.bytes_down},
-                    {"device_bytes", std::max(held, before.bytes_in_use) - before.bytes_in_use},
+                    {"peak_device_bytes", used.peak_bytes_in_use - before.bytes_in_use},
                     {"wall_us", us}});
   }
   return rows;
@@ -192,10 +204,16 @@ ordered_json run_bench_ops(const OpsArguments& arguments) {
     report["claims"] = claim_rows(device, arguments.samples);
     return report;
   }
+  if (arguments.shapes) {
+    report["shapes"] = shape_rows(device, arguments.samples, arguments.count);
+    return report;
+  }
   ordered_json rows = ordered_json::array();
-  std::map<std::string, std::vector<std::pair<std::uint64_t, bool>>> wins;
+  std::map<std::string, std::vector<std::pair<std::uint64_t, bool>>> wins, wins_with_transfers;
   const std::vector<OpCase> cases = op_cases();
   double rate = 0, arithmetic = 0;
+  ordered_json host_memory;  // first: nothing else is on the device
+  if (!device.is_cpu()) host_memory = host_memory_rows(device, sizes_for(arguments, device).back());
   if (!device.is_cpu()) arithmetic = arithmetic_rate(device, arguments.samples);
   for (const std::uint64_t count : sizes_for(arguments, device)) {
     const OpInputs host = make_op_inputs(count, Device::cpu());
@@ -206,20 +224,26 @@ ordered_json run_bench_ops(const OpsArguments& arguments) {
       if (row.contains("gb_s")) row["share_of_copy"] = row["gb_s"].get<double>() / rate;
       if (row.contains("gmadd_s"))
         row["share_of_arithmetic"] = row["gmadd_s"].get<double>() / arithmetic;
-      const bool faster = row.contains("device_wall_us") && row.contains("cpu_us") &&
-                          row["device_wall_us"] < row["cpu_us"];
-      if (row.contains("cpu_us")) wins[one.name].emplace_back(count, faster);
+      const auto beats_cpu = [&row](const char* time) {
+        return row.contains(time) && row[time] < row["cpu_us"];
+      };
+      if (row.contains("cpu_us")) wins[one.name].emplace_back(count, beats_cpu("device_wall_us"));
+      if (row.contains("cpu_us") && row.contains("transfers_wall_us"))
+        wins_with_transfers[one.name].emplace_back(count, beats_cpu("transfers_wall_us"));
       rows.push_back(std::move(row));
     }
   }
   if (!device.is_cpu()) {
     report["copy_gb_s"] = rate;
     report["gmadd_s"] = arithmetic;
-    report["host_memory"] = host_memory_rows(device, sizes_for(arguments, device).back());
+    report["host_memory"] = std::move(host_memory);
   }
   report["rows"] = std::move(rows);
   if (!device.is_cpu() && arguments.cpu) {
-    for (const OpCase& one : cases) report["crossover"][one.name] = crossover(wins[one.name]);
+    for (const OpCase& one : cases) {
+      report["crossover"][one.name] = crossover(wins[one.name]);
+      report["crossover_with_transfers"][one.name] = crossover(wins_with_transfers[one.name]);
+    }
   }
   return report;
 }

@@ -1,4 +1,4 @@
-// Operations on arrays and tensors, ready to be timed.
+// Operations on tensors, ready to be timed; those on arrays are in bench_ops_arrays.cpp.
 #include "command/bench_ops_cases.hpp"
 
 #include <topograd/ops/arrays.hpp>
@@ -14,13 +14,6 @@ namespace {
 using ops::Array;
 using ops::Device;
 using ops::Tensor;
-
-/// Ten operations on one element.
-template <class T>
-T ten(const T& v) {
-  const T a = v * 1.5 + 0.25, b = a * a - v, c = b * 0.5 + a;
-  return (c - 1.0) * c + b;
-}
 
 std::int64_t side_of(double count) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::sqrt(count)));
@@ -70,6 +63,58 @@ OpWork filter(const OpInputs& in) {
 
 OpWork map_of_rows(const OpInputs& in, Tensor (*f)(const Tensor&)) {
   return [x = rows_of(in.x), f] { return reading(f(x)); };
+}
+template <Tensor (*F)(const Tensor&)>
+OpWork of_rows(const OpInputs& in) {
+  return map_of_rows(in, F);
+}
+
+/// A loss of rows against others.
+template <Tensor (*F)(const Tensor&, const Tensor&)>
+OpWork loss(const OpInputs& in) {
+  return [x = rows_of(in.x), y = rows_of(in.y)] { return reading(F(x, y)); };
+}
+
+Tensor huber(const Tensor& a, const Tensor& b) { return ops::huber_loss(a, b, 0.25); }
+Tensor tukey(const Tensor& a, const Tensor& b) { return ops::tukey_loss(a, b, 0.5); }
+Tensor leaky(const Tensor& x) { return ops::leaky_relu(x); }
+Tensor elu_of(const Tensor& x) { return ops::elu(x); }
+Tensor row_sums(const Tensor& x) { return ops::sum(x, {-1}); }
+Tensor column_sums(const Tensor& x) { return ops::sum(x, {0}); }
+
+OpWork transposed(const OpInputs& in) {
+  return [x = square_of(in.x)] { return reading(x.transpose().reshape({-1})); };
+}
+
+template <Tensor (*F)(const Tensor&, std::int64_t, ops::PoolOptions)>
+OpWork pooling(const OpInputs& in) {
+  const std::int64_t side = side_of(static_cast<double>(in.count()));
+  return [x = square_of(in.x), size = std::min<std::int64_t>(2, side)] {
+    return reading(F(x, size, {}));
+  };
+}
+
+OpWork half_product(const OpInputs& in) {
+  return [a = square_of(in.x).to(ops::Type::f16).evaluate(),
+          b = square_of(in.y).to(ops::Type::f16).evaluate()] { return reading(ops::matmul(a, b)); };
+}
+
+OpWork image_spectrum(const OpInputs& in) {
+  const std::int64_t side = side_of(static_cast<double>(in.count()) / 2);
+  Tensor z = ops::zeros({1, 1, 2});
+  if (in.count() >= 2)
+    z = ops::tensor(in.x.slice(0, static_cast<std::uint64_t>(2 * side * side)), {side, side, 2});
+  return [z] { return reading(ops::fft2(z)); };
+}
+
+OpWork similarity(const OpInputs& in) {
+  const Tensor targets = rows_of(in.x), query = targets.slice(0, 0, 1);
+  return [=] { return reading(ops::cosine_similarity(query, targets)); };
+}
+
+double square_product(double count) {
+  const auto n = static_cast<double>(side_of(count));
+  return n * n * n;
 }
 
 std::int64_t pictures_of(double count) {
@@ -129,93 +174,49 @@ OpInputs fresh_op_inputs(const OpInputs& of, const Device& device) {
   return in;
 }
 
-std::vector<OpCase> array_cases() {
-  using In = const OpInputs&;
-  return {
-      {"map", 8, nullptr,
-       [](In in) -> OpWork {
-         return [in] { return reading(map([](Value v) { return v * 2.0 + 1.0; }, in.x)); };
-       }},
-      {"zip", 12, nullptr,
-       [](In in) -> OpWork {
-         return [in] { return reading(zip([](Value a, Value b) { return a * b; }, in.x, in.y)); };
-       }},
-      {"map of ten", 8, nullptr,
-       [](In in) -> OpWork {
-         return [in] { return reading(map([](Value v) { return ten(v); }, in.x)); };
-       }},
-      {"ten maps", 80, nullptr,
-       [](In in) -> OpWork {
-         return [in] {
-           Array<float> a = in.x;
-           for (int k = 0; k < 10; ++k) a = map([](Value v) { return v * 1.5; }, a);
-           return reading(a);
-         };
-       }},
-      {"reduce", 4, nullptr, [](In in) -> OpWork { return [in] { return reading(sum(in.x)); }; }},
-      {"dot", 8, nullptr,
-       [](In in) -> OpWork { return [in] { return reading(dot(in.x, in.y)); }; }},
-      {"argmax", 4, nullptr,
-       [](In in) -> OpWork { return [in] { return reading(ops::argmax(in.x)); }; }},
-      {"segmented reduce", 4, nullptr,
-       [](In in) -> OpWork {
-         std::vector<std::uint32_t> starts;
-         for (std::uint64_t k = 0; k < in.count(); k += 100)
-           starts.push_back(static_cast<std::uint32_t>(k));
-         starts.push_back(static_cast<std::uint32_t>(in.count()));
-         const Array<std::uint32_t> at(starts);
-         return [in, at] { return reading(segmented_reduce(ops::Reduction::sum, in.x, at)); };
-       }},
-      {"histogram", 4, nullptr,
-       [](In in) -> OpWork { return [in] {
-                               return reading(histogram(in.x, {256, 0, 1}));
-                             }; }},
-      {"scan", 8, nullptr,
-       [](In in) -> OpWork { return [in] { return reading(inclusive_scan(in.x)); }; }},
-      {"gather", 12, nullptr,
-       [](In in) -> OpWork { return [in] { return reading(gather(in.x, in.places)); }; }},
-      {"scatter", 16, nullptr,
-       [](In in) -> OpWork {
-         return [in] {
-           Array<float> target = in.y;
-           scatter(in.x, in.places, target, ops::Combine::add);
-           return reading(target);
-         };
-       }},
-      {"sort", 8, nullptr, [](In in) -> OpWork { return [in] { return reading(sort(in.keys)); }; }},
-      {"argsort", 8, nullptr,
-       [](In in) -> OpWork { return [in] { return reading(argsort(in.keys)); }; }},
-      {"random normal", 4, nullptr,
-       [](In in) -> OpWork {
-         const auto placed = in.x.untyped().storage->placed();
-         return [n = in.count(), o = ops::OpOptions{.device = placed}] {
-           return reading(ops::random_normal<float>(n, 1, 0, o));
-         };
-       }},
-  };
-}
-
 std::vector<OpCase> tensor_cases() {
   using In = const OpInputs&;
   return {
-      {"matmul", 0,
-       [](double count) {
-         const auto n = static_cast<double>(side_of(count));
-         return n * n * n;
-       },
+      {"matmul", 0, square_product,
        [](In in) -> OpWork {
          return [a = square_of(in.x), b = square_of(in.y)] { return reading(ops::matmul(a, b)); };
        }},
+      {"matmul f16", 0, square_product, half_product},
+      {"transpose", 8, nullptr, transposed},
+      {"sum of rows", 4, nullptr, of_rows<row_sums>},
+      {"sum of columns", 4, nullptr, of_rows<column_sums>},
       {"conv2d", 0, [](double count) { return count * 9 * kChannels; }, convolution},
       {"filter 3x3", 8, nullptr, filter},
       {"fft", 8, nullptr,
        [](In in) -> OpWork { return [z = signals_of(in.x)] { return reading(ops::fft(z)); }; }},
+      {"rfft", 8, nullptr,
+       [](In in) -> OpWork { return [x = rows_of(in.x)] { return reading(ops::rfft(x)); }; }},
+      {"fft2", 8, nullptr, image_spectrum},
+      {"max pool 2x2", 5, nullptr, pooling<ops::max_pool2d>},
+      {"avg pool 2x2", 5, nullptr, pooling<ops::avg_pool2d>},
       {"relu", 8, nullptr, [](In in) { return map_of_rows(in, ops::relu); }},
+      {"leaky relu", 8, nullptr, of_rows<leaky>},
+      {"elu", 8, nullptr, of_rows<elu_of>},
       {"gelu", 8, nullptr, [](In in) { return map_of_rows(in, ops::gelu); }},
+      {"sigmoid", 8, nullptr, [](In in) { return map_of_rows(in, ops::sigmoid); }},
+      {"tanh", 8, nullptr, [](In in) { return map_of_rows(in, ops::tanh); }},
+      {"silu", 8, nullptr, [](In in) { return map_of_rows(in, ops::silu); }},
+      {"softplus", 8, nullptr, [](In in) { return map_of_rows(in, ops::softplus); }},
+      {"mse loss", 8, nullptr, loss<ops::mse_loss>},
+      {"mae loss", 8, nullptr, loss<ops::mae_loss>},
+      {"huber loss", 8, nullptr, loss<huber>},
+      {"tukey loss", 8, nullptr, loss<tukey>},
+      {"binary cross entropy", 8, nullptr, loss<ops::binary_cross_entropy>},
+      {"cross entropy", 8, nullptr, loss<ops::cross_entropy>},
       {"softmax", 8, nullptr,
        [](In in) -> OpWork { return [x = rows_of(in.x)] { return reading(ops::softmax(x)); }; }},
+      {"log softmax", 8, nullptr,
+       [](In in) -> OpWork {
+         return [x = rows_of(in.x)] { return reading(ops::log_softmax(x)); };
+       }},
       {"layer norm", 8, nullptr,
        [](In in) -> OpWork { return [x = rows_of(in.x)] { return reading(ops::layer_norm(x)); }; }},
+      {"cosine similarity", 4, nullptr, similarity},
       {"top 10", 4, nullptr,
        [](In in) -> OpWork {
          const Tensor x = rows_of(in.x);

@@ -1,0 +1,80 @@
+// bench ops on a device, and what info --ops knows of it in a later process.
+#include "support/paths.hpp"
+#include "support/validation.hpp"
+#include "tools/run_command.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace topograd::test {
+namespace {
+
+class OpsCommandVulkan : public VulkanTest {
+ protected:
+  static nlohmann::json json_of(const std::string& arguments, const std::string& environment = "") {
+    const CommandResult result = topograd(arguments + " --json -", environment);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.status == 0 ? nlohmann::json::parse(result.out) : nlohmann::json();
+  }
+  static nlohmann::json row(const nlohmann::json& info, const std::string& op) {
+    for (const nlohmann::json& one : info["operations"])
+      if (one["op"] == op) return one;
+    ADD_FAILURE() << "no operation " << op;
+    return {};
+  }
+};
+
+TEST_F(OpsCommandVulkan, WhatBenchMeasuresIsKnownToALaterProcess) {
+  const TemporaryDir folder;
+  const std::string state = "TOPOGRAD_HYBRID_ADMIT_SOFTWARE=1 TOPOGRAD_HYBRID_STATE='" +
+                            (folder.path() / "state").string() + "'";
+  const nlohmann::json cold = row(json_of("info --ops", state), "sort");
+  EXPECT_EQ(cold["kernels_measured"], 0);
+  EXPECT_EQ(cold["measured_factor"], "not measured");
+  EXPECT_EQ(cold["threshold"], cold["first_minimum"]);
+
+  const nlohmann::json report =
+      json_of("bench ops --backend vulkan --count 20000 --samples 3", state);
+  for (const char* key : {"crossover", "crossover_with_transfers"})
+    EXPECT_TRUE(report[key].contains("sort")) << key;
+  for (const nlohmann::json& way : report["host_memory"]) {
+    // The array, and a result beside it.
+    EXPECT_GE(way["peak_device_bytes"].get<double>(), 4.0 * way["count"].get<double>()) << way;
+    EXPECT_LE(way["peak_device_bytes"].get<double>(), 16.0 * way["count"].get<double>()) << way;
+  }
+  const nlohmann::json info = json_of("info --ops", state);
+  for (const char* op : {"map", "reduce", "scan", "sort", "fft", "matmul", "filter"}) {
+    const nlohmann::json one = row(info, op);
+    EXPECT_GE(one["kernels_measured"], 1) << one;
+    ASSERT_TRUE(one["measured_factor"].is_number()) << one;
+    EXPECT_GT(one["measured_factor"].get<double>(), 0) << one;
+    EXPECT_GT(one["threshold"].get<double>(), 0) << one;
+  }
+  // What the CPU won at this size moved the threshold up, what the device won far below, down.
+  bool moved = false;
+  for (const nlohmann::json& one : info["operations"])
+    moved |= one["threshold"].get<double>() != one["first_minimum"].get<double>();
+  EXPECT_TRUE(moved) << info["operations"];
+}
+
+TEST_F(OpsCommandVulkan, NoCrossoverWithoutTheCpu) {
+  const nlohmann::json report =
+      json_of("bench ops --backend vulkan --count 300 --samples 1 --device-only");
+  EXPECT_FALSE(report.contains("crossover"));
+  for (const nlohmann::json& one : report["rows"]) {
+    EXPECT_FALSE(one.contains("cpu_us")) << one;
+    EXPECT_TRUE(one.contains("device_us") || one.contains("problem")) << one;
+  }
+}
+
+TEST_F(OpsCommandVulkan, TrainsToTheLossOfTheCpu) {
+  const nlohmann::json report = json_of("bench ops --backend vulkan --steps 300")["training"];
+  EXPECT_EQ(report["device_bytes"]["tenth"], report["device_bytes"]["end"]);
+  const double loss = report["loss_after_200"]["cpu"];
+  EXPECT_LT(loss, 2);  // that of ten classes begins at 2.3
+  EXPECT_NEAR(report["loss_after_200"]["device"].get<double>(), loss, 1e-3 * loss);
+}
+
+}  // namespace
+}  // namespace topograd::test
