@@ -59,7 +59,8 @@ struct Result {
 void work(const Injection& injection, const std::string& device, Result& result) {
   const bool automatic = injection.scenario.backend == Backend::automatic;
   try {
-    const FaultAnswer answer = injection.scenario.work->run(injection.scenario.backend, device);
+    const FaultAnswer answer = injection.scenario.work->run(injection.scenario.backend, device,
+                                                            injection.scenario.precision);
     result.outcome = answer.right ? Outcome::right : Outcome::wrong;
     result.text = answer.why;
     result.fallbacks = answer.fallbacks;
@@ -100,10 +101,10 @@ Result inject(const Injection& injection, const std::string& device) {
 
 /// Does the work without failures: fills the caches, then counts.
 void count_uses(const Scenario& scenario, std::size_t number, const std::string& device,
-                const Tell& tell) {
+                Precision precision, const Tell& tell) {
   for (int k = 0; k < 2; ++k) {
     vulkan::take_uses();
-    const FaultAnswer answer = scenario.work->run(scenario.backend, device);
+    const FaultAnswer answer = scenario.work->run(scenario.backend, device, precision);
     if (!answer.right || answer.on_cpu || answer.fallbacks != 0)
       throw Error(ErrorCode::Internal, scenario.name() + " without failures: " + answer.why);
   }
@@ -145,25 +146,27 @@ void explore_uses(std::span<const Scenario> scenarios, const std::string& device
   try {
     const DeviceFacts facts = probe_device({.device = device});
     if (!facts.usable) throw Error(facts.code, facts.problem);
-    if (!facts.float64) throw Error(ErrorCode::Unsupported, facts.name + " has no float64");
-    tell(std::string(kDevice) + " " + facts.name);
-    for (std::size_t k = 0; k < scenarios.size(); ++k) count_uses(scenarios[k], k, device, tell);
+    const Precision precision = facts.float64 ? Precision::f64 : Precision::f32;
+    tell(std::string(kDevice) + " " + std::string(name(precision)) + " " + facts.name);
+    for (std::size_t k = 0; k < scenarios.size(); ++k)
+      count_uses(scenarios[k], k, device, precision, tell);
   } catch (const Error& error) {
     tell(std::string(kError) + " " + std::to_string(static_cast<int>(error.code())) + " " +
          one_line(error.what()));
   }
 }
 
-void lose_device(const std::string& device, bool persistent, const Tell& tell) {
+void lose_device(const std::string& device, Precision precision, bool persistent,
+                 const Tell& tell) {
   const auto calls = vulkan::fallible_calls();
   const auto submit = static_cast<std::size_t>(
       std::ranges::find(calls, "vkQueueSubmit", &vulkan::FallibleCall::name) - calls.begin());
   vulkan::take_uses();
-  long_solve(Backend::automatic, device);
+  long_solve(Backend::automatic, device, precision);
   const std::uint64_t submissions = vulkan::take_uses()[submit];
   constexpr std::int32_t kDeviceLost = -4;  // VK_ERROR_DEVICE_LOST
   vulkan::inject_fault({submit, submissions / 2, kDeviceLost, persistent});
-  const FaultAnswer answer = long_solve(Backend::automatic, device);
+  const FaultAnswer answer = long_solve(Backend::automatic, device, precision);
   vulkan::end_faults();
   const bool right = answer.right && answer.on_cpu && answer.fallbacks == 1;
   std::ostringstream line;

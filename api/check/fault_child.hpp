@@ -23,6 +23,7 @@ enum class Outcome { right, typed, wrong, not_reached };
 struct Scenario {
   const NamedWork* work = nullptr;
   Backend backend = Backend::automatic;
+  Precision precision = Precision::f64;  ///< f32 where the device has no other
 
   std::string name() const {
     return std::string(work->name) + " under " + std::string(topograd::name(backend));
@@ -39,8 +40,8 @@ struct Injection {
 /// Sets the environment of a child: caches in `cache`, software devices admitted.
 void prepare_fault_child(const std::string& cache);
 
-/// Says the device's name and each scenario's uses of every call, or the error that stands in the
-/// way.
+/// Says the precision that the device has and its name, and each scenario's uses of every call, or
+/// the error that stands in the way.
 void explore_uses(std::span<const Scenario> scenarios, const std::string& device, const Tell& tell);
 
 /// Says when each injection begins and how it ended; `first` is the number of the first. Ends after
@@ -51,6 +52,6 @@ void run_injections(std::span<const Injection> injections, std::size_t first,
 /// Says how a long solve under `automatic` ended whose device was lost in its middle.
 ///
 ///   persistent  the driver reports the loss from there on
-void lose_device(const std::string& device, bool persistent, const Tell& tell);
+void lose_device(const std::string& device, Precision precision, bool persistent, const Tell& tell);
 
 }  // namespace topograd::check

@@ -17,7 +17,7 @@ namespace hybrid = runtime::hybrid;
 
 constexpr std::size_t kLines = 1000;
 
-FaultAnswer run_task(Backend backend, const std::string& device) {
+FaultAnswer run_task(Backend backend, const std::string& device, Precision) {
   FaultAnswer answer;
   {
     hybrid::Executor executor(hybrid::HybridOptions{.admit_software = true});
@@ -37,18 +37,17 @@ FaultAnswer run_task(Backend backend, const std::string& device) {
 }
 
 constexpr std::size_t kValleys = 6;
-constexpr double kTolerance = 1e-6;
 
 FaultAnswer solve_valleys(Valleys valleys, SolverOptions options) {
   options.linear_solver = LinearSolver::pcg;
   options.fallback_threshold = 0;
   options.deterministic = true;  // the device serves from the start
-  options.function_tolerance = options.parameter_tolerance = 1e-14;
+  solve_valleys_to_the_end(options);
   const std::uint64_t before = fallbacks_of(hybrid_executor());
   const Summary summary = solve(valleys.problem(), options);
   FaultAnswer answer;
   answer.fallbacks = fallbacks_of(hybrid_executor()) - before;
-  answer.right = valleys.off() < kTolerance;
+  answer.right = valleys.off() < right_within(options.precision);
   answer.on_cpu = summary.backend == "cpu";
   answer.why = summary.why;
   if (!answer.right) {
@@ -64,9 +63,9 @@ FaultAnswer solve_valleys(Valleys valleys, SolverOptions options) {
   return answer;
 }
 
-FaultAnswer run_solve(Backend backend, const std::string& device) {
-  const FaultAnswer answer =
-      solve_valleys(Valleys(kValleys, 0.9, 0.7), {.backend = backend, .device = device});
+FaultAnswer run_solve(Backend backend, const std::string& device, Precision precision) {
+  const FaultAnswer answer = solve_valleys(
+      Valleys(kValleys, 0.9, 0.7), {.backend = backend, .precision = precision, .device = device});
   runtime::vulkan::release_devices();
   return answer;
 }
@@ -79,8 +78,8 @@ constexpr NamedWork kWorks[] = {{"task", run_task}, {"solve", run_solve}};
 
 std::span<const NamedWork> fault_works() { return kWorks; }
 
-FaultAnswer long_solve(Backend backend, const std::string& device) {
-  SolverOptions options{.backend = backend, .device = device};
+FaultAnswer long_solve(Backend backend, const std::string& device, Precision precision) {
+  SolverOptions options{.backend = backend, .precision = precision, .device = device};
   options.max_iterations = 1000;
   options.max_trust_region_radius = kLongRadius;  // no Gauss-Newton steps, which take a dozen
   options.initial_trust_region_radius = kLongRadius;

@@ -18,16 +18,16 @@ struct FaultAnswer {
 };
 
 /// Opens the device, works, and lets go of it. Throws what the work throws.
-using FaultWork = FaultAnswer (*)(Backend backend, const std::string& device);
+using FaultWork = FaultAnswer (*)(Backend backend, const std::string& device, Precision precision);
 
 struct NamedWork {
   const char* name;
   FaultWork run;
 };
 
-/// A task, and a solve of a few steps.
+/// A task, in floats whatever the precision, and a solve of a few steps.
 std::span<const NamedWork> fault_works();
 /// A solve of more than 50 steps.
-FaultAnswer long_solve(Backend backend, const std::string& device);
+FaultAnswer long_solve(Backend backend, const std::string& device, Precision precision);
 
 }  // namespace topograd::check

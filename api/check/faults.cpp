@@ -51,8 +51,9 @@ class FaultsCheck {
     const bool automatic = !options_.backend || *options_.backend == Backend::automatic;
     for (const bool persistent : {false, true}) {
       if (!automatic) break;
-      const auto lost =
-          child([&](const Tell& tell) { lose_device(options_.device, persistent, tell); });
+      const auto lost = child([&](const Tell& tell) {
+        lose_device(options_.device, report_.precision, persistent, tell);
+      });
       if (!lost.well()) fail(report_.crashed, "a solve whose device is lost", describe(lost));
     }
     return std::move(report_);
@@ -83,6 +84,7 @@ class FaultsCheck {
   void plan() {
     const auto calls = vulkan::fallible_calls();
     for (std::size_t s = 0; s < scenarios_.size(); ++s) {
+      scenarios_[s].precision = report_.precision;
       for (std::size_t call = 0; call < uses_[s].size(); ++call) {
         for (const std::uint64_t use : chosen(uses_[s][call])) {
           for (const std::int32_t result : calls[call].results) {
@@ -145,7 +147,9 @@ class FaultsCheck {
       in >> scenario;
       for (std::uint64_t uses = 0; in >> uses;) uses_.at(scenario).push_back(uses);
     } else if (head == kDevice) {
-      std::getline(in >> std::ws, report_.device);
+      std::string precision;
+      std::getline(in >> precision >> std::ws, report_.device);
+      report_.precision = parse_precision(precision);
     } else if (head == kError) {
       int code = 0;
       std::string text;

@@ -32,7 +32,8 @@ inline constexpr const char* kNoDriver =
 
 struct FaultReport {
   std::string device;
-  std::string note;  ///< why nothing was to be injected; otherwise empty
+  Precision precision = Precision::f64;  ///< of the solves: f32 where the device has no other
+  std::string note;                      ///< why nothing was to be injected; otherwise empty
   std::uint64_t planned = 0;
   std::uint64_t injections = 0;     ///< that were reached
   std::uint64_t right_answers = 0;  ///< of them

@@ -112,4 +112,15 @@ class Valleys {
   Problem problem_;
 };
 
+/// How far a number of Valleys may be from its minimum, 1, for a right answer in this precision.
+inline double right_within(Precision precision) {
+  return precision == Precision::f32 ? 1e-5 : 1e-10;
+}
+
+/// Stops where rounding does, so that an answer is known to right_within().
+inline void solve_valleys_to_the_end(SolverOptions& options) {
+  options.function_tolerance = options.parameter_tolerance = 1e-14;
+  options.gradient_tolerance = 1e-14;
+}
+
 }  // namespace topograd::check

@@ -13,6 +13,7 @@ TEST(FaultsCommand, EveryFailureEndsInTheRightAnswerOrATypedError) {
   const nlohmann::json found = nlohmann::json::parse(result.out);
   if (!found["failures"].empty()) ADD_FAILURE() << found["failures"].dump(2);
   EXPECT_EQ(result.status, 0);
+  EXPECT_TRUE(found["precision"] == "f64" || found["precision"] == "f32");
   EXPECT_EQ(found["wrong"], 0);
   EXPECT_EQ(found["crashed"], 0);
   EXPECT_EQ(found["leaked"], 0);

@@ -29,6 +29,7 @@ ordered_json describe(const check::FaultReport& found) {
                          {"broken", found.broken()},
                          {"device", found.device},
                          {"note", found.note},
+                         {"precision", name(found.precision)},
                          {"planned", found.planned},
                          {"injections", found.injections},
                          {"right_answers", found.right_answers},
@@ -101,11 +102,17 @@ std::string text_of(const check::SoakReport& found) {
 }
 
 ordered_json describe(const check::SoakReport& found) {
-  ordered_json report = {{"check", "soak"},        {"broken", found.broken()},
-                         {"device", found.device}, {"seconds", found.seconds},
-                         {"rounds", found.rounds}, {"solves", found.solves},
-                         {"steps", found.steps},   {"evaluations", found.evaluations},
-                         {"tasks", found.tasks},   {"openings", found.openings},
+  ordered_json report = {{"check", "soak"},
+                         {"broken", found.broken()},
+                         {"device", found.device},
+                         {"precision", name(found.precision)},
+                         {"seconds", found.seconds},
+                         {"rounds", found.rounds},
+                         {"solves", found.solves},
+                         {"steps", found.steps},
+                         {"evaluations", found.evaluations},
+                         {"tasks", found.tasks},
+                         {"openings", found.openings},
                          {"wrong", found.wrong}};
   for (const check::SoakFigure& figure : found.figures) {
     report[figure.name] = {{"first", figure.first},
