@@ -169,11 +169,7 @@ class HostWalk final : public Walk {
   }
   Looked try_step(double rate) override {
     rule_.step(rate, x_, gradient_, step_);
-    if (objective_.plus) {
-      objective_.plus(x_, step_, trial_);
-    } else {
-      for (std::size_t k = 0; k < x_.size(); ++k) trial_[k] = x_[k] + step_[k];
-    }
+    objective_.move(x_, step_, trial_);
     const double cost = objective_.evaluate(trial_, trial_gradient_);
     return {cost, norms_of(trial_gradient_), norm_of(step_)};
   }

@@ -45,11 +45,7 @@ class HostPath final : public DescentPath {
 
   LinePoint look(double length) override {
     for (std::size_t k = 0; k < step_.size(); ++k) step_[k] = length * direction_[k];
-    if (objective_.plus) {
-      objective_.plus(x_, step_, trial_);
-    } else {
-      for (std::size_t k = 0; k < x_.size(); ++k) trial_[k] = x_[k] + step_[k];
-    }
+    objective_.move(x_, step_, trial_);
     length_ = length;
     const double value = evaluate(trial_, trial_gradient_);
     return {.step = length, .value = value, .slope = dot(trial_gradient_, direction_)};

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr double kDistance = 1e-3;  // of the root mean square of x
 constexpr std::uint64_t kSeed = 1;
+constexpr double kUnusable = std::numeric_limits<double>::quiet_NaN();
 
 bool may_escape(const SolverOptions& options, const Summary& summary) {
   return summary.termination == Termination::CONVERGENCE &&
@@ -35,16 +37,16 @@ std::vector<double> direction_of(std::size_t size, double length, int escapes) {
 struct Side {
   std::vector<double> x;
   double cost = 0;
+  GradientNorms gradient;
 };
 
 Side look(const Objective& objective, std::span<const double> x, std::span<const double> step) {
   Side side{{x.begin(), x.end()}};
-  if (objective.plus) {
-    objective.plus(x, step, side.x);
-  } else {
-    for (std::size_t k = 0; k < x.size(); ++k) side.x[k] += step[k];
-  }
-  side.cost = objective.evaluate(side.x, {});
+  objective.move(x, step, side.x);
+  std::vector<double> gradient(objective.steps());
+  side.cost = objective.evaluate(side.x, gradient);
+  side.gradient = norms_of(gradient);
+  if (!std::isfinite(side.cost) || !std::isfinite(side.gradient.max)) side.cost = kUnusable;
   return side;
 }
 
@@ -53,11 +55,10 @@ Side look(const Objective& objective, std::span<const double> x, std::span<const
 bool escape(const Objective& objective, std::span<double> x, const SolverOptions& options,
             Summary& summary) {
   if (!may_escape(options, summary)) return false;
-  std::vector<double> gradient(objective.steps());
-  const double cost = objective.evaluate(x, gradient), norm = norm_of(x);
+  const double cost = summary.final_cost, norm = norm_of(x);
   const double length =
       kDistance * (norm > 0 ? norm / std::sqrt(static_cast<double>(x.size())) : 1.0);
-  std::vector<double> step = direction_of(gradient.size(), length, summary.num_escapes);
+  std::vector<double> step = direction_of(objective.steps(), length, summary.num_escapes);
   for (std::size_t k = 0; k < objective.constant.size(); ++k)
     if (objective.constant[k] != 0) step[k] = 0;
   const Side ahead = look(objective, x, step);
@@ -67,10 +68,7 @@ bool escape(const Objective& objective, std::span<double> x, const SolverOptions
   if (!(fall > 2 * cost_resolution(options, summary.initial_cost, cost))) return false;
 
   const Side& better = ahead.cost < behind.cost ? ahead : behind;
-  if (!(better.cost < cost)) return false;
-  objective.evaluate(better.x, gradient);
   std::copy(better.x.begin(), better.x.end(), x.begin());
-  const GradientNorms norms = norms_of(gradient);
   ++summary.num_escapes;
   ++summary.num_successful_steps;
   summary.final_cost = better.cost;
@@ -78,10 +76,10 @@ bool escape(const Objective& objective, std::span<double> x, const SolverOptions
   control.record({.iteration = summary.num_iterations(),
                   .cost = better.cost,
                   .cost_change = cost - better.cost,
-                  .gradient_max_norm = norms.max,
-                  .gradient_norm = std::sqrt(norms.squared),
+                  .gradient_max_norm = better.gradient.max,
+                  .gradient_norm = std::sqrt(better.gradient.squared),
                   .step_norm = norm_of(step),
-                  .evaluations = 4});
+                  .evaluations = 2});
   return !control.finished();
 }
 

@@ -26,6 +26,12 @@ struct Objective {
   /// Non-zero where a number of a step stays 0; empty stands for nowhere.
   std::span<const std::uint8_t> constant = {};
 
+  /// result = x ⊕ step.
+  void move(std::span<const double> x, std::span<const double> step,
+            std::span<double> result) const {
+    if (plus) return plus(x, step, result);
+    for (std::size_t k = 0; k < x.size(); ++k) result[k] = x[k] + step[k];
+  }
   std::size_t steps() const { return tangent_size == 0 ? size : tangent_size; }
 };
 
