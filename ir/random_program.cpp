@@ -3,30 +3,15 @@
 
 #include <topograd/ir/error_bound.hpp>
 #include <topograd/ir/graph.hpp>
+#include <topograd/ir/random.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <random>
 
 namespace topograd::ir {
 namespace {
-
-// Not the standard distributions: their numbers differ between libraries.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
-  std::size_t below(std::size_t n) { return static_cast<std::size_t>(engine_() % n); }
-  double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
-  template <class T>
-  T pick(const std::vector<T>& from) {
-    return from[below(from.size())];
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 class Maker {
  public:

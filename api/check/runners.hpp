@@ -2,13 +2,13 @@
 #pragma once
 
 #include <topograd/ir/program.hpp>
+#include <topograd/ir/random.hpp>
 #include <topograd/runtime/rows.hpp>
 #include <topograd/solver/options.hpp>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <random>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,17 +39,7 @@ std::vector<Precision> precisions_of(std::span<const Place> places);
 /// y = op(p0, p1, p2), composite ops written with others.
 ir::Program single_op(ir::Op op);
 
-/// Numbers that are the same on every machine.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
-  std::size_t below(std::size_t n) { return static_cast<std::size_t>(engine_() % n); }
-  double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
-  double between(double low, double high) { return low + (high - low) * uniform(); }
-
- private:
-  std::mt19937_64 engine_;
-};
+using ir::Random;
 
 /// Numbers as T, for calls that take spans of them.
 template <class T>

@@ -1,5 +1,6 @@
 // Tensors that share numbers with arrays, and random ones, which are made as arrays.
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/hash.hpp>
 #include <topograd/ops/random.hpp>
 #include <topograd/ops/tensor/arrays.hpp>
 #include <topograd/ops/tensor/state.hpp>
@@ -44,12 +45,7 @@ namespace {
 
 /// Far from the small numbers that callers take for seeds, and from others'. Source: Steele, Lea,
 /// Flood, Fast splittable pseudorandom number generators (2014), the mixer of SplitMix64.
-constexpr std::uint64_t scattered(std::uint64_t z) {
-  z += 0x9e3779b97f4a7c15ull;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
+constexpr std::uint64_t scattered(std::uint64_t z) { return ir::mix64(z + 0x9e3779b97f4a7c15ull); }
 std::atomic<std::uint64_t> next_seed{scattered(0)};
 
 /// f(count, options) gives an array of the type.

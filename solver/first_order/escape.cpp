@@ -1,6 +1,7 @@
 // Leaving points where the gradient vanishes although the cost falls to both sides.
 #include <topograd/solver/first_order/escape.hpp>
 
+#include <topograd/ir/random.hpp>
 #include <topograd/solver/first_order/control.hpp>
 #include <topograd/solver/solve_control.hpp>
 
@@ -8,7 +9,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <random>
 #include <vector>
 
 namespace topograd {
@@ -25,12 +25,11 @@ bool may_escape(const SolverOptions& options, const Summary& summary) {
          options.domain != DomainPolicy::strict;
 }
 
-/// Numbers in [-length, length), the same everywhere.
+/// Numbers in [-length, length).
 std::vector<double> direction_of(std::size_t size, double length, int escapes) {
-  std::mt19937_64 random(kSeed + static_cast<std::uint64_t>(escapes));
+  ir::Random random(kSeed + static_cast<std::uint64_t>(escapes));
   std::vector<double> out(size);
-  // Distributions differ between libraries; the top 53 bits do not.
-  for (double& v : out) v = length * (static_cast<double>(random() >> 11) * 0x1p-52 - 1);
+  for (double& v : out) v = length * random.between(-1, 1);
   return out;
 }
 

@@ -3,6 +3,7 @@
 
 #include <topograd/frontend/mat.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/hash.hpp>
 
 #include <Eigen/Geometry>
 
@@ -21,12 +22,7 @@ constexpr std::size_t kCamera = 9;
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
+  std::uint64_t next() { return ir::mix64(state_ += 0x9e3779b97f4a7c15); }
   double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }  ///< [0, 1)
   double both() { return 2 * unit() - 1; }                               ///< [−1, 1)
 

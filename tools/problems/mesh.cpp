@@ -2,6 +2,7 @@
 #include "problems/mesh.hpp"
 
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/random.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -139,9 +140,8 @@ TriangleMesh subdivide(const TriangleMesh& mesh) {
 }
 
 void perturb(std::vector<double>& positions, double amplitude, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  // Distributions differ between libraries; the top 53 bits do not.
-  for (double& v : positions) v += amplitude * (static_cast<double>(random() >> 11) * 0x1p-52 - 1);
+  ir::Random random(seed);
+  for (double& v : positions) v += amplitude * random.between(-1, 1);
 }
 
 TriangleMesh shuffle(const TriangleMesh& mesh, std::uint64_t seed) {
