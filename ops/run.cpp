@@ -4,6 +4,7 @@
 #include <topograd/ir/error.hpp>
 #include <topograd/ops/device_list.hpp>
 #include <topograd/ops/scope.hpp>
+#include <topograd/runtime/hybrid/process_options.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -49,9 +50,7 @@ class DecidedDevice final : public hybrid::DeviceBackend {
 };
 
 hybrid::HybridOptions options_with_guesses() {
-  hybrid::HybridOptions base;
-  base.state = "default";  // where solves keep what they learn
-  hybrid::HybridOptions options = hybrid::environment_hybrid_options(std::move(base));
+  hybrid::HybridOptions options = hybrid::process_hybrid_options();
   for (const OpRow& row : kOpTable)
     options.min_batch_of.try_emplace(std::string(row.name), row.minimum);
   return options;

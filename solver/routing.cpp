@@ -2,6 +2,7 @@
 #include <topograd/solver/routing.hpp>
 
 #include <topograd/ir/program.hpp>
+#include <topograd/runtime/hybrid/process_options.hpp>
 #include <topograd/solver/device_engine.hpp>
 
 #include <algorithm>
@@ -11,12 +12,6 @@ namespace topograd {
 namespace {
 
 namespace hybrid = runtime::hybrid;
-
-hybrid::HybridOptions process_options() {
-  hybrid::HybridOptions base;
-  base.state = "default";
-  return hybrid::environment_hybrid_options(std::move(base));
-}
 
 /// Of what an outer step does: topologies, precision, and how steps are made.
 ir::Hash128 kernel_of(const ProblemModel& model, const SolverOptions& options) {
@@ -91,7 +86,7 @@ std::string reason_text(const hybrid::Decision& decision, const std::string& dev
 
 /// Of the process; each Route holds it, too.
 const std::shared_ptr<hybrid::Executor>& shared_executor() {
-  static const auto executor = std::make_shared<hybrid::Executor>(process_options());
+  static const auto executor = std::make_shared<hybrid::Executor>(hybrid::process_hybrid_options());
   return executor;
 }
 

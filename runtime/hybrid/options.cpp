@@ -3,6 +3,7 @@
 
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/platform.hpp>
+#include <topograd/runtime/hybrid/process_options.hpp>
 #include <topograd/runtime/json_values.hpp>
 
 #include <algorithm>
@@ -253,6 +254,12 @@ void check(const HybridOptions& options) {
 std::uint64_t minimum_batch(const HybridOptions& options, std::string_view operation) {
   const auto own = options.min_batch_of.find(operation);
   return own == options.min_batch_of.end() ? options.min_batch : own->second;
+}
+
+HybridOptions process_hybrid_options() {
+  HybridOptions base;
+  base.state = "default";
+  return environment_hybrid_options(std::move(base));
 }
 
 }  // namespace topograd::runtime::hybrid

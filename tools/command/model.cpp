@@ -5,6 +5,7 @@
 #include "command/telemetry.hpp"
 
 #include <topograd/ir/error.hpp>
+#include <topograd/runtime/hybrid/process_options.hpp>
 #include <topograd/runtime/hybrid/state.hpp>
 
 #include <cstdio>
@@ -21,9 +22,7 @@ namespace hybrid = runtime::hybrid;
 
 /// Where solves keep what they learn. Throws Error{File} if that is nowhere.
 std::string folder() {
-  hybrid::HybridOptions base;
-  base.state = "default";
-  const std::string state = hybrid::environment_hybrid_options(base).state;
+  const std::string state = hybrid::process_hybrid_options().state;
   if (state == "none")
     throw Error(ErrorCode::File, "model: TOPOGRAD_HYBRID_STATE is none: nothing is kept");
   return state;
