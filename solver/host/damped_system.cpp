@@ -1,6 +1,7 @@
 // Solving damped normal equations on the host.
 #include <topograd/solver/host/damped_system.hpp>
 
+#include <topograd/solver/linear/dense_rows.hpp>
 #include <topograd/solver/linear/factorization.hpp>
 
 #include <Eigen/IterativeLinearSolvers>
@@ -55,13 +56,8 @@ struct DampedSystem::Impl {
   /// [J S; √d] y = [−r; 0] by a QR decomposition that finds its rank: least squares of least effort
   /// on the normal equations' precision.
   std::optional<Vector> dense(const Vector& damping) const {
-    const Eigen::Index m = J.rows(), n = J.cols();
-    Eigen::MatrixXd stacked(m + n, n);
-    stacked.topRows(m) = J;
-    stacked.bottomRows(n) = damping.cwiseSqrt().asDiagonal();
-    Vector r = Vector::Zero(m + n);
-    r.head(m) = -residuals;
-    return Eigen::ColPivHouseholderQR<Eigen::MatrixXd>(stacked).solve(r);
+    const DampedRows rows = damped_rows(J, residuals, damping);
+    return Eigen::ColPivHouseholderQR<Eigen::MatrixXd>(rows.matrix).solve(rows.right);
   }
 
   void add_damping(const Vector& damping) {

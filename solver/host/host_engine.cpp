@@ -5,11 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace topograd {
-namespace {}  // namespace
-
 HostEngine::HostEngine(std::unique_ptr<runtime::Engine> inner, const Problem& problem,
                        const runtime::Model& model, bool with_losses)
     : inner_(std::move(inner)),

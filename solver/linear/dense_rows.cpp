@@ -5,6 +5,16 @@
 
 namespace topograd {
 
+DampedRows damped_rows(const Eigen::MatrixXd& jacobian, const Eigen::VectorXd& residuals,
+                       const Eigen::VectorXd& damping) {
+  const Eigen::Index m = jacobian.rows(), n = jacobian.cols();
+  DampedRows out{Eigen::MatrixXd(m + n, n), Eigen::VectorXd::Zero(m + n)};
+  out.matrix.topRows(m) = jacobian;
+  out.matrix.bottomRows(n) = damping.cwiseSqrt().asDiagonal();
+  out.right.head(m) = -residuals;
+  return out;
+}
+
 DenseRows::DenseRows(const runtime::Model& model, std::span<const std::uint32_t> free)
     : model_(model),
       column_(model.scalars, -1),
@@ -41,13 +51,8 @@ void DenseRows::refresh(runtime::Engine& engine) {
 
 std::optional<Eigen::VectorXd> DenseRows::solve(const Eigen::VectorXd& damping,
                                                 const Eigen::VectorXd& scale) const {
-  const Eigen::Index m = jacobian_.rows(), n = jacobian_.cols();
-  Eigen::MatrixXd stacked(m + n, n);
-  stacked.topRows(m) = jacobian_;
-  stacked.bottomRows(n) = damping.cwiseSqrt().asDiagonal();
+  auto [stacked, right] = damped_rows(jacobian_, residuals_, damping);
   stacked = stacked * scale.asDiagonal();
-  Eigen::VectorXd right = Eigen::VectorXd::Zero(m + n);
-  right.head(m) = -residuals_;
   if (!stacked.allFinite() || !right.allFinite()) return std::nullopt;
   const Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd> qr(stacked);
   const Eigen::VectorXd delta = scale.cwiseProduct(qr.solve(right));

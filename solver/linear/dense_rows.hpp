@@ -14,6 +14,18 @@
 
 namespace topograd {
 
+/// Least squares of `matrix` y − `right`: a system of more rows than unknowns.
+struct DampedRows {
+  Eigen::MatrixXd matrix;
+  Eigen::VectorXd right;
+};
+/// [J; √d] y = [−r; 0], which minimises ½‖r + J y‖² + ½ Σ d y².
+///
+///   damping  d >= 0, by column of J
+DampedRows damped_rows(const Eigen::MatrixXd& jacobian, const Eigen::VectorXd& residuals,
+                       const Eigen::VectorXd& damping);
+
+/// The Jacobian of a whole problem.
 class DenseRows {
  public:
   /// The model outlives it.
