@@ -1,6 +1,7 @@
 // Node values side by side.
 #include <topograd/api/node_values.hpp>
 
+#include <topograd/api/pass_names.hpp>
 #include <topograd/autodiff/derivatives.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/error_bound.hpp>
@@ -24,14 +25,8 @@ using runtime::Rows;
 constexpr std::array kValuedPasses = {Pass::residual, Pass::cost, Pass::gradient, Pass::jacobian,
                                       Pass::hessian};
 
-Pass parse_valued_pass(const std::string& text) {
-  std::string names;
-  for (const Pass pass : kValuedPasses) {
-    if (text == name(pass)) return pass;
-    names += (names.empty() ? "" : ", ") + std::string(name(pass));
-  }
-  throw Error(ErrorCode::InvalidArgument,
-              "dump: --values expects --kernel " + names + ", got \"" + text + "\"");
+Pass valued_pass(const std::string& text) {
+  return pass_named(text, kValuedPasses, "dump: --values expects --kernel");
 }
 
 template <class T>
@@ -145,7 +140,7 @@ NodeValues tables(const ir::Program& program, const Rows& row,
 
 NodeValues node_values(const Problem& problem, const NodeValuesOptions& options,
                        std::span<const check::Place> places) {
-  const Pass pass = parse_valued_pass(options.kernel);
+  const Pass pass = valued_pass(options.kernel);
   const ProblemModel model = make_model("dump", problem);
   std::vector<double> x(model.model.scalars);
   problem.read_x(x);
@@ -170,7 +165,7 @@ NodeValues node_values(const Problem& problem, const NodeValuesOptions& options,
 
 NodeValues node_values(const ir::Program& residual, std::span<const double> at,
                        const NodeValuesOptions& options, std::span<const check::Place> places) {
-  const Pass pass = parse_valued_pass(options.kernel);
+  const Pass pass = valued_pass(options.kernel);
   const std::size_t p = residual.leaves.parameters, d = residual.leaves.data,
                     u = residual.leaves.uniforms;
   if (at.size() != p + d + u) {

@@ -2,6 +2,7 @@
 #include <topograd/api/source.hpp>
 
 #include <topograd/api/compiled_source.hpp>
+#include <topograd/api/pass_names.hpp>
 #include <topograd/autodiff/derivatives.hpp>
 #include <topograd/codegen/c_source.hpp>
 #include <topograd/ir/error.hpp>
@@ -29,14 +30,8 @@ constexpr std::array kDumpedPasses = {Pass::residual, Pass::cost,   Pass::gradie
                                       Pass::hvp,      Pass::hessian};
 constexpr std::array kFormats = {"ir", "dot", "glsl", "spirv", "hlsl", "msl", "essl", "c"};
 
-Pass parse_dumped_pass(const std::string& text) {
-  std::string names;
-  for (Pass pass : kDumpedPasses) {
-    if (text == name(pass)) return pass;
-    names += (names.empty() ? "" : ", ") + std::string(name(pass));
-  }
-  throw Error(ErrorCode::InvalidArgument,
-              "dump: expected --kernel " + names + ", got \"" + text + "\"");
+Pass dumped_pass(const std::string& text) {
+  return pass_named(text, kDumpedPasses, "dump: expected --kernel");
 }
 
 /// Programs of a request: one, or one a role.
@@ -152,7 +147,7 @@ std::string list_line(const runtime::Term& term, std::span<const runtime::Parame
 }  // namespace
 
 std::string source(const Problem& problem, const SourceOptions& options) {
-  const Pass pass = parse_dumped_pass(options.kernel);
+  const Pass pass = dumped_pass(options.kernel);
   check_format(options);
   const runtime::Model model = make_model("dump", problem).model;
   std::vector<KernelRequest> requests;
@@ -172,7 +167,7 @@ std::string source(const Problem& problem, const SourceOptions& options) {
 }
 
 std::vector<NamedSource> sources(const Problem& problem, const SourceOptions& options) {
-  const Pass pass = parse_dumped_pass(options.kernel);
+  const Pass pass = dumped_pass(options.kernel);
   check_format(options);
   if (options.format == "c")
     throw Error(ErrorCode::InvalidArgument, "sources: expected a format of kernels, got \"c\"");
@@ -192,7 +187,7 @@ std::vector<NamedSource> sources(const Problem& problem, const SourceOptions& op
 
 std::string source(const ir::Program& residual, const ExpressionNames& names,
                    const SourceOptions& options) {
-  const Pass pass = parse_dumped_pass(options.kernel);
+  const Pass pass = dumped_pass(options.kernel);
   check_format(options);
   if (residual.leaves.parameters == 0)
     throw Error(ErrorCode::NoParameters, "dump: expected at least one parameter, got none");
