@@ -1,8 +1,11 @@
 // Results of evaluations that were begun and not waited for.
 #include <topograd/solver/asynchronous_state.hpp>
 
+#include <topograd/ir/error.hpp>
+
 #include <tbb/task_arena.h>
 
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -15,6 +18,12 @@ double seconds(AsyncState::Clock::duration d) { return std::chrono::duration<dou
 tbb::task_arena& arena() {
   static tbb::task_arena& made = *new tbb::task_arena;
   return made;
+}
+
+void check_there(const AsyncState* state, const char* call) {
+  if (state) return;
+  throw Error(ErrorCode::InvalidArgument,
+              std::string(call) + ": the result was taken before, or moved to another handle");
 }
 
 }  // namespace
@@ -76,11 +85,13 @@ Async<T>::~Async() = default;
 
 template <class T>
 bool Async<T>::ready() const {
+  check_there(state_.get(), "ready");
   return state_->ready();
 }
 
 template <class T>
 T Async<T>::get() {
+  check_there(state_.get(), "get");
   const std::shared_ptr<AsyncState> state = std::move(state_);
   state->finish();
   if (state->error) std::rethrow_exception(state->error);

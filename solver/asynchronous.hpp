@@ -11,7 +11,8 @@ namespace topograd {
 struct AsyncState;
 
 /// A result that is on its way: T is double or Eigen::VectorXd. Move-only; it may outlive the
-/// Evaluator that gave it.
+/// Evaluator that gave it. Throws Error{InvalidArgument} where there is none any more: after get(),
+/// and where it was moved from.
 template <class T>
 class Async {
  public:
