@@ -30,6 +30,8 @@ const Row kRows[] = {
      "topograd: MESH:3: expected faces, got none\n"},
     {"face index out of range", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n", "solve arap --mesh MESH",
      "topograd: MESH:4: expected a vertex number from 1 to 3, got 4\n"},
+    {"records over several lines", "v 0 0 0\nv 1 0 \\\n0 # one\nv 0 1 0\nf 1 \\\r\n 2 \\\n 4\n",
+     "solve arap --mesh MESH", "topograd: MESH:5: expected a vertex number from 1 to 3, got 4\n"},
     {"mark of UTF-8 is no record", "\xef\xbb\xbfv 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n",
      "solve arap --mesh MESH", "topograd: MESH:4: expected a vertex number from 1 to 3, got 4\n"},
     {"face index zero", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 0 1 2\n", "solve arap --mesh MESH",

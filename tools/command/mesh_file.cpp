@@ -45,6 +45,21 @@ bool read_number(std::string_view word, T& value) {
   return status == std::errc() && at == word.data() + word.size();
 }
 
+/// The next line without its comment; false at the end.
+bool next_line(std::istream& lines, std::string& line) {
+  if (!std::getline(lines, line)) return false;
+  line.resize(std::min(line.find('#'), line.size()));
+  return true;
+}
+
+/// Takes the backslash off that says that a record goes on in the next line.
+bool take_continuation(std::string& record) {
+  const std::size_t last = record.find_last_not_of(" \t\r");
+  if (last == std::string::npos || record[last] != '\\') return false;
+  record[last] = ' ';
+  return true;
+}
+
 class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path) {}
@@ -54,9 +69,8 @@ class Reader {
       fail(path_, 1, "expected an OBJ file, got binary data");
     constexpr std::string_view kMark = "\xef\xbb\xbf";  // of UTF-8, which some editors write
     std::istringstream lines(text.starts_with(kMark) ? text.substr(kMark.size()) : text);
-    for (std::string line; std::getline(lines, line);) {
-      ++line_;
-      const auto words = words_of(std::string_view(line).substr(0, line.find('#')));
+    for (std::string text_of_record; next_record(lines, text_of_record);) {
+      const auto words = words_of(text_of_record);
       if (!words.empty()) record(words);
     }
     if (text.empty()) fail(path_, 1, "the file is empty");
@@ -66,6 +80,15 @@ class Reader {
   }
 
  private:
+  /// `line_` is then that of its beginning.
+  bool next_record(std::istream& lines, std::string& record) {
+    if (!next_line(lines, record)) return false;
+    line_ = ++lines_read_;
+    for (std::string more; take_continuation(record) && next_line(lines, more); ++lines_read_)
+      record += more;
+    return true;
+  }
+
   void record(const std::vector<std::string_view>& words) {
     static constexpr std::array kIgnored = {"vn", "vt", "vp", "o",      "g",
                                             "s",  "l",  "p",  "usemtl", "mtllib"};
@@ -137,7 +160,7 @@ class Reader {
   static constexpr long long kMostVertices = 0xffffffffLL;
 
   const std::string& path_;
-  std::size_t line_ = 0;
+  std::size_t line_ = 0, lines_read_ = 0;
   problems::TriangleMesh mesh_;
   std::vector<std::size_t> triangle_lines_;
 };
