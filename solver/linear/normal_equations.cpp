@@ -3,6 +3,8 @@
 
 #include <topograd/ir/error.hpp>
 
+#include <Eigen/Eigenvalues>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -26,6 +28,19 @@ std::size_t packed(std::size_t s, std::size_t t, std::size_t slots) {
   return s * slots - s * (s + 1) / 2 + t;
 }
 
+/// Takes the part of negative eigenvalues out of a matrix that is given by its lower triangle; one
+/// that is not finite stays as it is.
+void remove_negative_part(Eigen::MatrixXd& lower) {
+  for (Eigen::Index c = 0; c < lower.cols(); ++c) {
+    if (!lower.col(c).tail(lower.rows() - c).allFinite()) return;
+  }
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(lower);
+  const Eigen::VectorXd negative = solver.eigenvalues().cwiseMin(0.0);
+  if (negative[0] == 0) return;
+  const Eigen::MatrixXd& v = solver.eigenvectors();
+  lower -= v * negative.asDiagonal() * v.transpose();
+}
+
 /// Free index of each parameter slot of each instance of a term: [instance * slots + slot].
 std::vector<std::uint32_t> free_indices(const runtime::Term& term,
                                         std::span<const std::uint32_t> to_free) {
@@ -36,6 +51,19 @@ std::vector<std::uint32_t> free_indices(const runtime::Term& term,
   for (std::uint32_t s = 0; s < slots; ++s) {
     term.batch->copy_index_column(s, 0, column);
     for (std::size_t i = 0; i < instances; ++i) out[i * slots + s] = to_free[column[i]];
+  }
+  return out;
+}
+
+/// Instances that read both free and constant scalars, ascending.
+std::vector<std::uint32_t> partly_free(const std::vector<std::uint32_t>& indices,
+                                       std::uint32_t slots) {
+  std::vector<std::uint32_t> out;
+  for (std::size_t first = 0; first < indices.size(); first += slots) {
+    const auto begin = indices.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto constant = std::count(begin, begin + slots, kNone);
+    if (constant != 0 && constant != slots)
+      out.push_back(static_cast<std::uint32_t>(first / slots));
   }
   return out;
 }
@@ -92,6 +120,7 @@ NormalEquations::NormalEquations(const runtime::Model& model, bool with_energies
     terms_.push_back({.rows = rows, .slots = slots});
     terms_.back().pairs.assign(term.batch->size() * pair_count(slots), kNone);
     terms_.back().values.resize(term.batch->size() * rows * slots);
+    if (with_energies) terms_.back().partly_free = partly_free(indices.back(), slots);
   }
   find_pattern(model, indices);
   values_.assign(rows_.size(), 0.0);
@@ -150,7 +179,36 @@ void NormalEquations::refresh_hessian(runtime::Engine& engine, bool project) {
   for (std::size_t t = 0; t < terms_.size(); ++t) {
     terms_[t].values.resize(terms_[t].pairs.size());
     engine.hessian(t, project, terms_[t].values);
+    if (project) project_free_parts(engine, t);
     add_hessians(terms_[t]);
+  }
+}
+
+void NormalEquations::project_free_parts(runtime::Engine& engine, std::size_t t) {
+  TermPositions& term = terms_[t];
+  if (term.partly_free.empty()) return;
+  const std::size_t size = pair_count(term.slots);
+  std::vector<double> whole(term.values.size());
+  engine.hessian(t, false, whole);
+  std::vector<std::size_t> free;
+  for (const std::uint32_t i : term.partly_free) {
+    free.clear();
+    for (std::size_t s = 0; s < term.slots; ++s) {
+      if (term.pairs[i * size + packed(s, s, term.slots)] != kNone) free.push_back(s);
+    }
+    const auto n = static_cast<Eigen::Index>(free.size());
+    const auto place = [&](Eigen::Index r, Eigen::Index c) {
+      return i * size + packed(free[static_cast<std::size_t>(c)], free[static_cast<std::size_t>(r)],
+                               term.slots);
+    };
+    Eigen::MatrixXd part(n, n);  // its lower triangle
+    for (Eigen::Index c = 0; c < n; ++c) {
+      for (Eigen::Index r = c; r < n; ++r) part(r, c) = whole[place(r, c)];
+    }
+    remove_negative_part(part);
+    for (Eigen::Index c = 0; c < n; ++c) {
+      for (Eigen::Index r = c; r < n; ++r) term.values[place(r, c)] = part(r, c);
+    }
   }
 }
 

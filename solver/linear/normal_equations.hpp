@@ -25,7 +25,8 @@ class NormalEquations {
   /// Reads the Jacobians at the engine's point and sums them up. The engine's point stays.
   void refresh(runtime::Engine& engine);
   /// Reads the Hessians of all instances, of a matrix that was made with energies. Where `project`
-  /// is set, each of them without its negative eigenvalues.
+  /// is set, each of them without its negative eigenvalues: those of its rows and columns by free
+  /// scalars, so that what is constant has no influence.
   void refresh_hessian(runtime::Engine& engine, bool project);
 
   std::size_t size() const { return starts_.size() - 1; }           ///< free scalars
@@ -42,12 +43,15 @@ class NormalEquations {
     std::vector<std::uint32_t>
         pairs;                   // by instance, packed (s, t) with s <= t: position in values_
     std::vector<double> values;  // of the last refresh: Jacobians, or packed Hessians
+    std::vector<std::uint32_t> partly_free;  // of Hessians: instances with constant scalars, too
   };
 
   void find_pattern(const runtime::Model& model,
                     const std::vector<std::vector<std::uint32_t>>& columns);
   void add_squares(const TermPositions& term);
   void add_hessians(const TermPositions& term);
+  /// Projects Hessians again that have constant scalars, without these.
+  void project_free_parts(runtime::Engine& engine, std::size_t term);
 
   std::vector<std::uint32_t> free_;
   std::vector<std::int32_t> starts_, rows_;

@@ -1,9 +1,11 @@
 // JᵀJ with a fixed pattern against the product of the Jacobian.
 #include <gtest/gtest.h>
 
+#include <topograd/solver/evaluator.hpp>
 #include <topograd/solver/linear/elimination.hpp>
 #include <topograd/solver/linear/normal_equations.hpp>
 #include <topograd/solver/model.hpp>
+#include <topograd/solver/solve.hpp>
 
 #include <Eigen/Core>
 #include <algorithm>
@@ -63,6 +65,22 @@ void expect_equal(Problem& problem) {
 TEST(NormalEquations, OfSprings) {
   const auto springs = problems::springs(5);
   expect_equal(springs->problem);
+}
+
+TEST(NormalEquations, ConstantScalarsHaveNoPartInTheProjection) {
+  std::vector<double> x = {2, 0.3};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 2);
+  problem.add_residual(p(0, 0) * exp(-p(0, 1)) - 7.0);  // linear in the first
+  problem.set_constant(p, 0, 0b10);
+  Evaluator evaluator(problem, {.backend = Backend::cpu});
+  const Evaluator::SparseMatrix hessian = evaluator.hessian({.project_psd = true});
+  EXPECT_EQ(hessian.nonZeros(), 1);
+  EXPECT_DOUBLE_EQ(hessian.coeff(0, 0), std::exp(-0.6));
+
+  const Summary summary = solve(problem, {.backend = Backend::cpu, .method = Method::newton});
+  EXPECT_EQ(summary.num_iterations(), 1);
+  EXPECT_NEAR(x[0], 7 * std::exp(0.3), 1e-9);
 }
 
 TEST(NormalEquations, WithConstantScalars) {
