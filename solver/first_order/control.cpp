@@ -35,10 +35,13 @@ double norm_of(std::span<const double> v) {
   return std::sqrt(sum);
 }
 
+double cost_unit(const SolverOptions& options) {
+  return options.precision == Precision::f32 ? 0x1p-23 : 0x1p-52;
+}
+
 double cost_resolution(const SolverOptions& options, double initial_cost, double cost) {
-  const double unit = options.precision == Precision::f32 ? 0x1p-23 : 0x1p-52;
   return std::max(options.function_tolerance * std::abs(cost),
-                  kCostRounding * unit * std::abs(initial_cost));
+                  kCostRounding * cost_unit(options) * std::abs(initial_cost));
 }
 
 DescentControl::DescentControl(const SolverOptions& options, Summary& summary)

@@ -22,6 +22,8 @@ GradientNorms norms_of(std::span<const double> gradient);
 double norm_of(std::span<const double> v);
 double dot(std::span<const double> a, std::span<const double> b);
 
+/// Unit of rounding of the cost, as a share of it.
+double cost_unit(const SolverOptions& options);
 /// A change of the cost below this is convergence, or rounding, which goes by the cost at the
 /// start.
 double cost_resolution(const SolverOptions& options, double initial_cost, double cost);

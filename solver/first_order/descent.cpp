@@ -13,6 +13,9 @@ namespace {
 
 using Doubles = std::vector<double>;
 
+// Changes of the cost of so many units of rounding say nothing of a step.
+constexpr double kHiddenUnits = 4;
+
 class HostPath final : public DescentPath {
  public:
   HostPath(const Objective& objective, SearchDirection& direction, std::span<double> x,
@@ -113,8 +116,9 @@ class Descent {
     if (slope == 0) return control_.finish(Termination::FAILURE, "no direction leads down");
     nonfinite_ = false;
     const LinePoint start{.step = 0, .value = cost_, .slope = slope};
-    const LineSearchResult result = strong_wolfe([this](double length) { return look(length); },
-                                                 start, first, options_.line_search);
+    const LineSearchResult result =
+        strong_wolfe([this](double length) { return look(length); }, start, first,
+                     options_.line_search, kHiddenUnits * cost_unit(options_) * std::abs(cost_));
     IterationSummary iteration{.linear_iterations = path_.linear_iterations(),
                                .step_size = result.point.step,
                                .evaluations = result.evaluations};

@@ -20,11 +20,12 @@ double cubic_minimiser(const LinePoint& a, const LinePoint& b) {
 class Search {
  public:
   Search(const std::function<LinePoint(double)>& phi, const LinePoint& start,
-         const LineSearchOptions& options)
-      : phi_(phi), start_(start), options_(options) {}
+         const LineSearchOptions& options, double resolution)
+      : phi_(phi), start_(start), options_(options), resolution_(resolution) {}
 
   LineSearchResult run(double initial) {
     LinePoint last = start_, now = evaluate(initial);
+    while (may_go_on() && is_unseen(now)) now = evaluate(options_.max_expansion * now.step);
     for (bool first = true; may_go_on(); first = false) {
       if (!decreases(now) || (!first && now.value >= last.value)) return zoom(last, now);
       if (is_flat(now)) return found(now);
@@ -46,6 +47,11 @@ class Search {
   }
   bool is_flat(const LinePoint& p) const {
     return std::abs(p.slope) <= options_.sufficient_curvature_decrease * std::abs(start_.slope);
+  }
+  /// The values cannot tell the point from the start, but the slope there is as steep.
+  bool is_unseen(const LinePoint& p) const {
+    return p.usable && p.slope < 0 && !is_flat(p) && -p.step * start_.slope <= resolution_ &&
+           std::abs(p.value - start_.value) <= resolution_;
   }
   LinePoint evaluate(double step) {
     ++result_.evaluations;
@@ -83,6 +89,7 @@ class Search {
   const std::function<LinePoint(double)>& phi_;
   const LinePoint& start_;
   const LineSearchOptions& options_;
+  double resolution_;
   LineSearchResult result_;
 };
 
@@ -96,8 +103,8 @@ double parabola_minimiser(double slope, double length, double change) {
 
 LineSearchResult strong_wolfe(const std::function<LinePoint(double step)>& phi,
                               const LinePoint& start, double initial,
-                              const LineSearchOptions& options) {
-  return Search(phi, start, options).run(initial);
+                              const LineSearchOptions& options, double resolution) {
+  return Search(phi, start, options, resolution).run(initial);
 }
 
 }  // namespace topograd

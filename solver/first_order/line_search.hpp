@@ -29,15 +29,17 @@ struct LineSearchResult {
 ///
 /// Brackets such a step and closes in on it by cubic interpolation. Points that are not usable are
 /// upper ends of the bracket. Where no step meets both conditions within the bound on evaluations,
-/// the best one with a sufficient decrease is taken.
+/// the best one with a sufficient decrease is taken. A first step so short that rounding hides what
+/// it gains is made longer first.
 ///
-///   phi      value and slope at a step
-///   start    φ(0), with a negative slope
-///   initial  first step to try, > 0
+///   phi         value and slope at a step
+///   start       φ(0), with a negative slope
+///   initial     first step to try, > 0
+///   resolution  changes of φ up to which rounding hides, >= 0
 ///
 /// Source: Nocedal & Wright, Numerical Optimization, 2nd ed., algorithms 3.5 and 3.6.
 LineSearchResult strong_wolfe(const std::function<LinePoint(double step)>& phi,
                               const LinePoint& start, double initial,
-                              const LineSearchOptions& options);
+                              const LineSearchOptions& options, double resolution = 0);
 
 }  // namespace topograd

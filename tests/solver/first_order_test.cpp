@@ -60,6 +60,18 @@ TEST(LineSearch, MeetsBothConditionsFromAnyFirstStep) {
   }
 }
 
+TEST(LineSearch, GoesOnWhereRoundingHidesTheFirstStep) {
+  const auto phi = [](double a) {
+    const double b = 1e-12 * a - 1;
+    return LinePoint{a, 1e4 + b * b, 2e-12 * b, true};
+  };
+  const LinePoint start = phi(0);
+  const LineSearchResult hidden = strong_wolfe(phi, start, 1, {}, 1e-11);
+  ASSERT_TRUE(hidden.found);
+  EXPECT_LT(hidden.point.value, start.value - 0.1);
+  EXPECT_EQ(hidden.point.value, phi(hidden.point.step).value);
+}
+
 TEST(LineSearch, FindsNothingWhereTheSlopeLies) {
   const auto phi = [](double a) { return LinePoint{a, a, -1, true}; };
   EXPECT_FALSE(strong_wolfe(phi, {0, 0, -1, true}, 1, {}).found);
