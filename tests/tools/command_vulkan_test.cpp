@@ -25,6 +25,25 @@ class CommandVulkan : public VulkanTest {
   }
 };
 
+TEST_F(CommandVulkan, PageOfASolveWhoseTermsAreAllStored) {
+  TG_NEEDS(float64);
+  const TemporaryDir folder;
+  const std::string file = folder.path() / "wide.json", page = folder.path() / "page.html";
+  std::ofstream(file) << R"({"parameters": [
+    {"name": "a", "values": [0.1]}, {"name": "b", "values": [0.2]}, {"name": "c", "values": [0.3]},
+    {"name": "d", "values": [0.4]}, {"name": "e", "values": [0.5]}, {"name": "f", "values": [0.6]}],
+    "data": [{"name": "y", "values": [1, 2, 3]}],
+    "residuals": [{"expressions": ["exp(a + b * y) * (c + d) - e * f"],
+                   "parameters": ["a", "b", "c", "d", "e", "f"], "data": ["y"]}]})";
+  const CommandResult result =
+      topograd("solve '" + file + "' --backend vulkan --max-iterations 1 " +
+               "--quiet --json - --report '" + page + "'");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const std::string accumulation = nlohmann::json::parse(result.out)["accumulation"];
+  EXPECT_NE(accumulation.find(": gather_store in all"), std::string::npos) << accumulation;
+  EXPECT_NE(read_file(page).find("#version 450"), std::string::npos);
+}
+
 TEST_F(CommandVulkan, CertifiedFitsWithEveryKernelOnTheDevice) {
   TG_NEEDS(float64);
   const TemporaryDir folder;
