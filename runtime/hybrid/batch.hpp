@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -107,10 +108,11 @@ class Batch {
       });
     }
     RunReport run_on_device(DeviceBackend& backend, Items) override {
-      // Beside the results, so that a failure leaves nothing behind.
-      std::vector<Result> values(batch_.size());
-      const RunReport report = device_(backend, batch_.values_, values);
-      for (std::size_t k = 0; k < values.size(); ++k) results[k].value = std::move(values[k]);
+      // Beside the results, so that a failure leaves nothing behind; no vector, which packs bool.
+      const auto values = std::make_unique<Result[]>(batch_.size());
+      const RunReport report =
+          device_(backend, batch_.values_, std::span<Result>(values.get(), batch_.size()));
+      for (std::size_t k = 0; k < batch_.size(); ++k) results[k].value = std::move(values[k]);
       return report;
     }
 

@@ -81,6 +81,8 @@ ExecutionStats Executor::run_on_cpu(Task& task, const TaskShape& shape, Items it
     }
   } catch (...) {
     if (decision) scheduler_.cancel(*decision);
+    if (options_.telemetry)
+      telemetry_.ran(shape.operation, "cpu", {.success = false}, items.count(), 0);
     throw;
   }
   Outcome outcome;

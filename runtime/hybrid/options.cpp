@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <span>
 #include <variant>
@@ -68,7 +69,9 @@ std::span<const Field> fields() {
   throw Error(ErrorCode::InvalidArgument, where + ": expected " + expected + ", got " + got);
 }
 
-std::string text_of(double value) { return Json(value).dump(); }
+std::string text_of(double value) {
+  return std::isfinite(value) ? Json(value).dump() : std::to_string(value);
+}
 
 Force parse_force(const std::string& text, const std::string& where) {
   for (const Force force : {Force::none, Force::cpu, Force::device})
@@ -223,8 +226,12 @@ HybridOptions environment_hybrid_options(HybridOptions base) {
   if (const auto path = platform::environment("TOPOGRAD_HYBRID")) {
     const auto bytes = platform::read_file(*path, std::uint64_t{1} << 20);
     if (!bytes) throw Error(ErrorCode::File, "TOPOGRAD_HYBRID: cannot read " + *path);
-    base = parse_hybrid_options({reinterpret_cast<const char*>(bytes->data()), bytes->size()},
-                                std::move(base));
+    try {
+      base = parse_hybrid_options({reinterpret_cast<const char*>(bytes->data()), bytes->size()},
+                                  std::move(base));
+    } catch (const Error& error) {
+      throw Error(error.code(), "TOPOGRAD_HYBRID: " + *path + ": " + error.what());
+    }
   }
   for (const Field& field : fields()) {
     const std::string from = variable(field);

@@ -80,6 +80,19 @@ TEST(Batch, EmptyAndThrowing) {
     return 0;
   };
   EXPECT_THROW(words({}).run(executor, bad), std::runtime_error);
+  EXPECT_EQ(executor.statistics("batch", "cpu").tasks, 1u);
+  EXPECT_EQ(executor.statistics("batch", "cpu").failures, 1u);
+}
+
+TEST(Batch, GivesBoolsAndWhatIsOnlyMovable) {
+  Executor executor(HybridOptions{});
+  const auto even = words({}).run(executor, [](const std::string& s) { return s.size() % 2 == 0; });
+  const auto owned = words({}).run(
+      executor, [](const std::string& s) { return std::make_unique<std::size_t>(s.size()); });
+  for (std::size_t k = 0; k < even.size(); ++k) {
+    ASSERT_EQ(even[k].value, k % 50 % 2 == 0);
+    ASSERT_EQ(*owned[k].value, k % 50);
+  }
 }
 
 }  // namespace

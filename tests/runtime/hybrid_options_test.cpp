@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <cmath>
+#include <fstream>
 #include <functional>
 #include <string>
 
@@ -78,6 +80,26 @@ struct Variable {
   const char* text;
   std::function<bool(const HybridOptions&)> holds;
 };
+
+TEST(HybridOptions, NamesTheFileAndWhatIsNoNumber) {
+  const std::string path = testing::TempDir() + "hybrid_options.json";
+  std::ofstream(path) << R"({"min_bach": 1})";
+  setenv("TOPOGRAD_HYBRID", path.c_str(), 1);
+  const auto message = [](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  EXPECT_EQ(message([] { environment_hybrid_options(); }).find("TOPOGRAD_HYBRID: " + path), 0u);
+  unsetenv("TOPOGRAD_HYBRID");
+  HybridOptions options;
+  options.margin = std::nan("");
+  EXPECT_EQ(message([&] { check(options); }),
+            "hybrid options: margin: expected a value in [1.0, 1000000.0], got nan");
+}
 
 TEST(HybridOptions, EnvironmentSetsEachKind) {
   const Variable rows[] = {
