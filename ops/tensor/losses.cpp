@@ -79,7 +79,11 @@ Tensor tukey_loss(const Tensor& a, const Tensor& b, double c) {
 
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets) {
   static const ir::Program entropy = detail::program_of(2, 0, [](Values v) -> std::vector<Value> {
-    return {topograd::softplus(v[0]) - v[1] * v[0]};
+    // log(1 + e^-|x|) and |x| times what the target is away from: no difference of large numbers.
+    const Value &x = v[0], &y = v[1];
+    const Bool positive = x >= literal(0.0);
+    const Value size = select(positive, x, -x);
+    return {topograd::softplus(-size) + size * select(positive, literal(1.0) - y, y)};
   });
   return mean_of("binary_cross_entropy", entropy, logits, targets);
 }

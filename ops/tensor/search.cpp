@@ -2,16 +2,21 @@
 #include <topograd/ops/tensor/search.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/ops/tensor/autograd.hpp>
 #include <topograd/ops/tensor/kernel_store.hpp>
 #include <topograd/ops/tensor/matmul.hpp>
 #include <topograd/ops/tensor/reduce.hpp>
 #include <topograd/ops/tensor/search_text.hpp>
+#include <topograd/ops/tensor/sorted_top_k.hpp>
 #include <topograd/ops/tensor/state.hpp>
+#include <topograd/ops/tensor/traced.hpp>
 #include <topograd/runtime/cpu/pool.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
+#include <vector>
 
 namespace topograd::ops {
 namespace {
@@ -28,6 +33,32 @@ struct Similarity {
   std::uint64_t queries, rows, depth;
 };
 
+/// What numbers are multiplied by whose squares sum to less or more than can be held precisely.
+double scale_for(double squares) {
+  if (squares > 0x1p900) return 0x1p-700;
+  return squares < 0x1p-900 ? 0x1p900 : 1;
+}
+
+/// Of d numbers each; 0 where a length is 0.
+template <class T>
+double similarity(const T* query, const T* target, std::size_t d) {
+  double query_scale = 1, target_scale = 1;
+  for (bool again = false;; again = true) {
+    double product = 0, length = 0, query_length = 0;
+    for (std::size_t i = 0; i < d; ++i) {
+      const double a = query_scale * static_cast<double>(query[i]);
+      const double b = target_scale * static_cast<double>(target[i]);
+      product += a * b;
+      length += b * b;
+      query_length += a * a;
+    }
+    query_scale = scale_for(query_length);
+    target_scale = scale_for(length);
+    const double scale = std::sqrt(length) * std::sqrt(query_length);
+    if (again || (query_scale == 1 && target_scale == 1)) return scale == 0 ? 0 : product / scale;
+  }
+}
+
 template <class T>
 void compare_on_cpu(const Similarity& s) {
   const T* query = detail::host_read<T>(s.query);
@@ -37,17 +68,8 @@ void compare_on_cpu(const Similarity& s) {
   const std::size_t grain = std::max<std::uint64_t>(1, 16384 / std::max<std::uint64_t>(1, s.depth));
   pool.for_ranges(s.queries * s.rows, grain, [&](std::size_t begin, std::size_t end) {
     for (std::size_t k = begin; k < end; ++k) {
-      const T* q = query + k / s.rows * s.depth;
-      const T* t = targets + k % s.rows * s.depth;
-      double product = 0, length = 0, query_length = 0;
-      for (std::size_t i = 0; i < s.depth; ++i) {
-        const double a = static_cast<double>(q[i]), b = static_cast<double>(t[i]);
-        product += a * b;
-        length += b * b;
-        query_length += a * a;
-      }
-      const double scale = std::sqrt(length) * std::sqrt(query_length);
-      result[k] = static_cast<T>(scale == 0 ? 0 : product / scale);
+      result[k] = static_cast<T>(
+          similarity(query + k / s.rows * s.depth, targets + k % s.rows * s.depth, s.depth));
     }
   });
 }
@@ -61,7 +83,7 @@ void compare_on_device(Backend& backend, const Similarity& s) {
   const std::uint64_t across = std::min((s.rows + 7) / 8, most);
   const std::uint64_t rounds = ((s.rows + 7) / 8 + across - 1) / across;
   if (s.queries > backend.limits().groups ||
-      rounds * (s.depth / 32 + 10) > backend.limits().loop_iterations) {
+      2 * rounds * (s.depth / 32 + 10) > backend.limits().loop_iterations) {
     throw Error(ErrorCode::Unsupported,
                 "cosine_similarity: expected fewer queries or numbers for this device, got " +
                     std::to_string(s.queries) + " of " + std::to_string(s.depth));
@@ -77,11 +99,20 @@ void compare_on_device(Backend& backend, const Similarity& s) {
                   .groups = {word(across), word(s.queries)}});
 }
 
+/// 1 over the lengths of rows, 0 for rows of zeros, so that these and their derivatives are 0.
+Tensor inverse_lengths(const Tensor& rows) {
+  static const ir::Program inverse =
+      detail::program_of(1, 0, [](std::span<const Value> v) -> std::vector<Value> {
+        return {select(v[0] > literal(0.0), topograd::rsqrt(v[0]), literal(0.0))};
+      });
+  const Tensor squares = sum(square(rows), {-1}, true);
+  return detail::compose("cosine_similarity", inverse, {&squares, 1}, {});
+}
+
 /// The same by other operations, which have derivatives.
 Tensor similarity_of_parts(const Tensor& query, const Tensor& targets) {
-  const Tensor lengths =
-      sqrt(sum(square(query), {-1}, true)) * sqrt(sum(square(targets), {-1})).reshape({1, -1});
-  return matmul(query, targets.transpose()) / lengths;
+  return matmul(query, targets.transpose()) * inverse_lengths(query) *
+         inverse_lengths(targets).transpose();
 }
 
 }  // namespace
@@ -155,6 +186,22 @@ void select_on_cpu(const Selection& s) {
   });
 }
 
+/// The part of a row that is searched at once.
+std::uint64_t segment_for(std::uint64_t k) { return std::max<std::uint64_t>(8192, 4 * k); }
+
+/// Turns of an invocation that finds the k largest of so many one after the other.
+std::uint64_t turns_for(std::uint64_t k, std::uint64_t depth) { return k * (depth / 256 + 12); }
+
+/// Rows are sorted instead where finding entries one after the other takes longer than that.
+bool is_sorted_rather(const Tensor& a, std::int64_t k) {
+  constexpr std::uint64_t kMostTurns = 1 << 15;
+  const auto depth = static_cast<std::uint64_t>(a.size(-1)), found = static_cast<std::uint64_t>(k);
+  const auto device = detail::runs_on(a.placed());
+  return device && !device->is_cpu() &&
+         turns_for(found, std::min(depth, 2 * segment_for(found))) > kMostTurns &&
+         a.count() / a.size(-1) <= detail::kSortedRows;
+}
+
 /// Pieces of long rows first, then what was found in them.
 void select_on_device(Backend& backend, const Selection& s) {
   const Precision precision = precision_of(s.type);
@@ -163,7 +210,7 @@ void select_on_device(Backend& backend, const Selection& s) {
   View source = s.source, places = s.source;
   std::uint64_t depth = s.depth;
   for (bool carried = false;; carried = true) {
-    const std::uint64_t segment = std::max<std::uint64_t>(8192, 4 * s.k);
+    const std::uint64_t segment = segment_for(s.k);
     const std::uint64_t pieces = depth <= 2 * segment ? 1 : (depth + segment - 1) / segment;
     const std::uint64_t found = s.rows * pieces * s.k;
     const auto scratch = [&] {
@@ -177,7 +224,7 @@ void select_on_device(Backend& backend, const Selection& s) {
         detail::argument(backend, values, found, s.type, Access::write),
         detail::argument(backend, indices, found, s.type, Access::write)};
     const std::uint64_t length = pieces == 1 ? depth : segment;
-    if (s.k * (length / 256 + 12) > backend.limits().loop_iterations) {
+    if (turns_for(s.k, length) > backend.limits().loop_iterations) {
       throw Error(
           ErrorCode::Unsupported,
           "top_k: expected a smaller k for the loops of this device, got " + std::to_string(s.k));
@@ -254,6 +301,17 @@ TopK top_k(const Tensor& a, std::int64_t k) {
                 "top_k: expected 0 < k <= " + std::to_string(depth) + ", got " + std::to_string(k));
   }
   detail::check_places("top_k", wide.type(), depth);
+  const auto derive = [&](const TopK& out) {
+    detail::record(out.values, {&wide, 1},
+                   [places = out.indices, full = a.shape()](const Tensor& g) {
+                     return std::vector{put_back(g, places, full)};
+                   });
+  };
+  if (is_sorted_rather(wide, k) && a.count() > 0) {
+    const TopK out = no_grad([&] { return detail::sorted_top_k(wide, k); });
+    derive(out);
+    return out;
+  }
   Shape shape = a.shape();
   shape.back() = k;
   const TopK out{detail::make_tensor(shape, wide.type(), a.placed()),
@@ -276,9 +334,7 @@ TopK top_k(const Tensor& a, std::int64_t k) {
   call.on_cpu = [&] { s.type == Type::f64 ? select_on_cpu<double>(s) : select_on_cpu<float>(s); };
   call.on_device = [&](Backend& backend) { select_on_device(backend, s); };
   detail::run_op(std::move(call), a.placed(), s.type);
-  detail::record(out.values, {&wide, 1}, [places = out.indices, full = a.shape()](const Tensor& g) {
-    return std::vector{put_back(g, places, full)};
-  });
+  derive(out);
   return out;
 }
 

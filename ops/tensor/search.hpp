@@ -6,12 +6,13 @@
 namespace topograd::ops {
 
 /// query · target / (|query| |target|), in one kernel that reads the targets once a query; 0 where
-/// a length is 0.
+/// a length is 0, and so are its derivatives there.
 ///
 ///   query    (d) or (q, d)    targets  (n, d)    result  (n) or (q, n)
 ///
-/// Derivatives go through. Throws Error{Shape} "cosine_similarity: expected a query (d) or (q, d)
-/// and targets (n, d), got (3) and (5, 4)".
+/// Derivatives go through; where they are recorded, squares must be within the type's range. Throws
+/// Error{Shape} "cosine_similarity: expected a query (d) or (q, d) and targets (n, d), got (3) and
+/// (5, 4)".
 Tensor cosine_similarity(const Tensor& query, const Tensor& targets);
 
 struct TopK {

@@ -6,35 +6,56 @@
 namespace topograd::ops::detail {
 namespace {
 
+// What numbers are multiplied by whose squares sum to less or more than can be held precisely.
+constexpr std::string_view kScaleFor = R"(
+{T} scale_for({T} squares) {
+  if (squares > {large}) return {down};
+  return squares < {small} ? {large} : {T}(1.0);
+}
+)";
+
+// Where a sum of squares of the group is too small or too large, all of it is done again, scaled.
 constexpr std::string_view kCosine = R"(
   uint self = gl_LocalInvocationID.x, lane = self & 31u, slot = self >> 5u;
   uint at_query = gl_WorkGroupID.y * depth;
   for (uint first = gl_WorkGroupID.x * 8u; first < rows; first += gl_NumWorkGroups.x * 8u) {
     uint row = first + slot;
-    {T} dot_product = {T}(0.0), squares = {T}(0.0), query_squares = {T}(0.0);
-    if (row < rows) {
-      for (uint i = lane; i < depth; i += 32u) {
-        {T} q = query(at_query + i), t = targets(row * depth + i);
-        dot_product = fma(q, t, dot_product);
-        squares = fma(t, t, squares);
-        query_squares = fma(q, q, query_squares);
+    {T} query_scale = {T}(1.0), target_scale = {T}(1.0);
+    for (uint attempt = 0u; attempt < 2u; ++attempt) {
+      {T} dot_product = {T}(0.0), squares = {T}(0.0), query_squares = {T}(0.0);
+      if (row < rows) {
+        for (uint i = lane; i < depth; i += 32u) {
+          {T} q = query_scale * query(at_query + i);
+          {T} t = target_scale * targets(row * depth + i);
+          dot_product = fma(q, t, dot_product);
+          squares = fma(t, t, squares);
+          query_squares = fma(q, q, query_squares);
+        }
       }
-    }
-    barrier();
-    products[self] = dot_product;
-    lengths[self] = squares;
-    query_lengths[self] = query_squares;
-    for (uint width = 16u; width > 0u; width >>= 1u) {
       barrier();
-      if (lane < width) {
-        products[self] += products[self + width];
-        lengths[self] += lengths[self + width];
-        query_lengths[self] += query_lengths[self + width];
+      if (self == 0u) again = 0u;
+      products[self] = dot_product;
+      lengths[self] = squares;
+      query_lengths[self] = query_squares;
+      for (uint width = 16u; width > 0u; width >>= 1u) {
+        barrier();
+        if (lane < width) {
+          products[self] += products[self + width];
+          lengths[self] += lengths[self + width];
+          query_lengths[self] += query_lengths[self + width];
+        }
       }
-    }
-    if (lane == 0u && row < rows) {
-      {T} scale = sqrt(lengths[self]) * sqrt(query_lengths[self]);
-      result(gl_WorkGroupID.y * rows + row) = scale == {T}(0.0) ? {T}(0.0) : products[self] / scale;
+      barrier();
+      query_scale = scale_for(query_lengths[slot * 32u]);
+      target_scale = scale_for(lengths[slot * 32u]);
+      if (lane == 0u && row < rows) {
+        {T} scale = sqrt(lengths[self]) * sqrt(query_lengths[self]);
+        result(gl_WorkGroupID.y * rows + row) =
+            scale == {T}(0.0) ? {T}(0.0) : products[self] / scale;
+        if (query_scale != {T}(1.0) || target_scale != {T}(1.0)) again = 1u;
+      }
+      barrier();
+      if (again == 0u) break;
     }
   }
 )";
@@ -108,8 +129,12 @@ constexpr std::string_view kTopK = R"(
 )";
 
 std::string filled(std::string_view pattern, codegen::Precision precision) {
-  return codegen::substitute(pattern.substr(1),
-                             {{"T", std::string(codegen::scalar_type(precision))}});
+  const bool wide = precision == codegen::Precision::f64;
+  return codegen::substitute(
+      pattern.substr(1), {{"T", std::string(codegen::scalar_type(precision))},
+                          {"large", wide ? "8.452712498170644e+270LF" : "1.2676506002282294e+30"},
+                          {"small", wide ? "1.1830521861667747e-271LF" : "7.888609052210118e-31"},
+                          {"down", wide ? "1.90109156629516e-211LF" : "8.271806125530277e-25"}});
 }
 
 }  // namespace
@@ -121,7 +146,8 @@ KernelText cosine_kernel(codegen::Precision precision) {
                      {"targets", type, Access::read},
                      {"result", type, Access::write}};
   parts.words = {"rows", "depth"};
-  parts.functions = "shared " + type + " products[256], lengths[256], query_lengths[256];\n";
+  parts.functions = "shared " + type + " products[256], lengths[256], query_lengths[256];\n" +
+                    "shared uint again;\n" + filled(kScaleFor, precision);
   parts.body = filled(kCosine, precision);
   return make_kernel(parts);
 }

@@ -279,12 +279,25 @@ void check_search(const Device& device) {
   expect_near(cosine_similarity(queries, targets), want, 1e-6, "cosines");
   expect_near(cosine_similarity(zeros({31}).to(device), targets), std::vector<double>(33, 0), 0,
               "of nothing");
-  // The second rows are long enough to be searched in pieces.
-  for (const std::int64_t n : {7, 20'011}) {
+  Tensor nothing = zeros({31}).to(device);
+  const Tensor apart = cosine_similarity(nothing.requires_grad(), targets);
+  expect_near(apart, std::vector<double>(33, 0), 0, "of nothing, with derivatives");
+  sum(apart).backward();
+  expect_near(nothing.grad(), std::vector<double>(31, 0), 0, "derivative at nothing");
+  for (const double size : {1e-40, 1e-25, 1e25, 3e37}) {
+    const Tensor far = tensor({3 * size, 4 * size}, {2}).to(device);
+    expect_near(cosine_similarity(far, tensor({1, 0, 0, 1e-30, 1e30, 0, 0, 0}, {4, 2}).to(device)),
+                {0.6, 0.8, 0.6, 0}, size < 1e-37 ? 1e-5 : 1e-6, "of " + std::to_string(size));
+  }
+  // Rows that are searched at once, in pieces, and sorted.
+  const std::pair<std::int64_t, std::size_t> sizes[] = {
+      {7, 4}, {20'011, 4}, {3'001, 3'001}, {20'011, 2'500}};
+  for (const auto& [n, count] : sizes) {
     std::vector<double> x = numbers(2 * n, 17);
+    x[0] = 0.0, x[1] = -0.0;
     x[3] = x[5] = 100;
     x[static_cast<std::size_t>(n) + 6] = std::nan("");
-    const TopK top = top_k(tensor(x, {2, n}).to(device), 4);
+    const TopK top = top_k(tensor(x, {2, n}).to(device), static_cast<std::int64_t>(count));
     const auto places = held(top.indices), found = held(top.values);
     for (std::size_t row = 0; row < 2; ++row) {
       std::vector<std::size_t> order(static_cast<std::size_t>(n));
@@ -293,12 +306,12 @@ void check_search(const Device& device) {
       std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
         return !std::isnan(from[b]) && (std::isnan(from[a]) || from[a] > from[b]);
       });
-      for (std::size_t k = 0; k < 4; ++k) {
-        EXPECT_EQ(places[row * 4 + k], static_cast<double>(order[k]))
-            << n << " " << row << " " << k;
-        const bool same = found[row * 4 + k] == from[order[k]] ||
-                          (std::isnan(found[row * 4 + k]) && std::isnan(from[order[k]]));
-        EXPECT_TRUE(same) << found[row * 4 + k];
+      for (std::size_t k = 0; k < count; ++k) {
+        const std::size_t at = row * count + k;
+        ASSERT_EQ(places[at], static_cast<double>(order[k])) << n << " " << row << " " << k;
+        const bool same =
+            found[at] == from[order[k]] || (std::isnan(found[at]) && std::isnan(from[order[k]]));
+        ASSERT_TRUE(same) << found[at];
       }
     }
   }

@@ -162,6 +162,16 @@ void check_losses(const Device& device) {
       for (const auto& row : rows)
         expect_near(row.got, {row.want}, bound, row.what + (" of " + std::to_string(n)));
     }
+    const auto entropy = [&](double logit, double target) {
+      return binary_cross_entropy(tensor({logit}, {1}, type).to(device),
+                                  tensor({target}, {1}, type).to(device));
+    };
+    for (const double sure : {40.0, 60.0}) {  // what is left of sure and right ones
+      expect_near(entropy(sure, 1) * std::exp(sure), {1}, bound, "sure");
+      expect_near(entropy(-sure, 0) * std::exp(sure), {1}, bound, "sure");
+      expect_near(entropy(sure, 0), {sure}, bound, "sure and wrong");
+      expect_near(entropy(-sure, 1), {sure}, bound, "sure and wrong");
+    }
     const Tensor logits = (sample({33, 7}, 3, type).to(device) * 4.0).evaluate();
     Numbers classes, shares;
     for (int k = 0; k < 33; ++k) classes.push_back(k * 5 % 7);
