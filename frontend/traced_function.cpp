@@ -17,7 +17,13 @@ TracedFunction trace_function(const char* call, std::size_t arguments,
   std::vector<Value> values;
   for (std::size_t k = 0; k < arguments; ++k) values.push_back(x[k]);
   const std::vector<Value> rows = f(values);
-  problem.add_residual(rows, {.loss = {}, .label = call});
+  try {
+    problem.add_residual(rows, {.loss = {}, .label = call});
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::NoParameters) throw;
+    throw Error(error.code(), std::string(call) +
+                                  ": expected a result that depends on an argument, got constants");
+  }
   const ir::Batch& batch = problem.batch(0);
   TracedFunction traced{problem.topology(0).program, {}};
   if (!traced.program.guards.empty()) {

@@ -111,7 +111,9 @@ void map_reduce_on_device(Backend& backend, const MapReduction& what, std::span<
 
 ExecutionStats reduce_into(Reduction reduction, Operand operand, std::span<const Slice> inputs,
                            const Slice& output, bool root, const OpOptions& options) {
-  const std::string call(name(reduction));
+  std::string call(name(reduction));
+  if (operand == Operand::product) call = "dot";
+  if (root) call = "norm";
   check_sizes(call.c_str(), inputs, output);
   const Type type = inputs[0].type;
   for (const Slice& input : inputs) expect_type(call.c_str(), "elements", type, input.type);

@@ -32,7 +32,7 @@ TEST(Arrays, SaysWhatDoesNotFit) {
   } rows[] = {
       {[&] { map([](Value a, Value b) { return a + b; }, two, three); }, ErrorCode::Shape,
        "map: expected 2 elements, got 3"},
-      {[&] { dot(two, three); }, ErrorCode::Shape, "sum: expected 2 elements, got 3"},
+      {[&] { dot(two, three); }, ErrorCode::Shape, "dot: expected 2 elements, got 3"},
       {[&] { ops::min(none); }, ErrorCode::Shape, "min: expected at least one element, got none"},
       {[&] { argmax(none); }, ErrorCode::Shape, "argmax: expected at least one element, got none"},
       {[&] { two.item(); }, ErrorCode::Shape, "item: expected 1 elements, got 2"},
@@ -75,6 +75,8 @@ TEST(Arrays, SaysWhatDoesNotFit) {
        ErrorCode::InvalidArgument, "segmented_reduce: expected results of type u32, got f32"},
       {[&] { map([](Value a) { return a > 0.0 ? a : -a; }, two); }, ErrorCode::Unsupported,
        "map: expected select(), got an if on a Value"},
+      {[&] { map([](Value) { return literal(3.0); }, two); }, ErrorCode::NoParameters,
+       "map: expected a result that depends on an argument, got constants"},
       {[] { Array<float>(-1); }, ErrorCode::InvalidArgument, "array: expected a size >= 0, got -1"},
       {[] { Array<float>::full(-7, 1); }, ErrorCode::InvalidArgument,
        "array: expected a size >= 0, got -7"},
@@ -128,7 +130,7 @@ TEST(Arrays, TypesThatDoNotFitWriteNothing) {
       {[&] { random_words_into(other, 1, 0, {}); },
        "random_words: expected results of type u32, got f64"},
       {[&] { reduce_into(Reduction::sum, Operand::product, two, one, false, {}); },
-       "sum: expected elements of type f32, got f64"},
+       "dot: expected elements of type f32, got f64"},
       {[&] {
          reduce_into(Reduction::argmax, Operand::element, {&in, 1}, one, false, {});
        },
