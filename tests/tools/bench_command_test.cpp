@@ -230,9 +230,10 @@ TEST(BenchCommand, OperationsAtSmallSizesAndWhatIsRefused) {
   const std::pair<const char*, const char*> rows[] = {
       {"--steps -3", "bench ops: expected --steps >= 1, got -3"},
       {"--steps 0", "bench ops: expected --steps >= 1, got 0"},
-      {"--count 0", "bench ops: expected --count >= 1, got 0"}};
+      {"--count 0", "bench ops: expected --count >= 1, got 0"},
+      {"--count 9 --backend gqu", "unknown backend \"gqu\""}};
   for (const auto& [arguments, text] : rows) {
-    const CommandResult result = topograd(std::string("bench ops --backend cpu ") + arguments);
+    const CommandResult result = topograd(std::string("bench ops ") + arguments);
     EXPECT_EQ(result.status, 2) << arguments;
     EXPECT_NE(result.err.find(text), std::string::npos) << result.err;
   }

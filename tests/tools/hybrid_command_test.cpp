@@ -118,6 +118,7 @@ TEST(HybridCommand, ModelsMoveBetweenMachines) {
   const CommandResult refused = topograd("model merge " + file, at(there));
   EXPECT_EQ(refused.status, 2);
   EXPECT_NE(refused.err.find("format 7, expected 1"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find(std::string(file)), std::string::npos) << refused.err;
 }
 
 TEST(HybridCommand, TrainingDataAreRowsOfRuns) {
@@ -178,6 +179,9 @@ TEST(HybridCommand, FaultsOfTheCpuAreNone) {
   EXPECT_EQ(report["injections"], 0);
   EXPECT_EQ(report["broken"], false);
   EXPECT_NE(report["note"], "");
+  const CommandResult refused = topograd("check faults --seconds -3");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("check faults: seconds must be >= 0, got -3"), std::string::npos);
 }
 
 TEST(HybridCommand, TraceOfASetIsRefused) {

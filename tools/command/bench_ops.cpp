@@ -9,6 +9,7 @@
 #include <topograd/ir/error.hpp>
 #include <topograd/ops/map.hpp>
 #include <topograd/ops/reduce.hpp>
+#include <topograd/solver/options.hpp>
 
 #include <tbb/global_control.h>
 #include <tbb/info.h>
@@ -59,9 +60,9 @@ double arithmetic_rate(const Device& device, int samples) {
 }
 
 Device device_for(const OpsArguments& a) {
-  if (a.backend == "cpu") return Device::cpu();
-  if (!a.device.empty() || a.backend == "vulkan" || a.backend == "gpu")
-    return Device::vulkan(a.device);
+  const Backend backend = a.backend.empty() ? Backend::automatic : parse_backend(a.backend);
+  if (backend == Backend::cpu) return Device::cpu();
+  if (!a.device.empty() || backend == Backend::vulkan) return Device::vulkan(a.device);
   return Device::best();
 }
 

@@ -62,9 +62,14 @@ void merge_models(const std::vector<std::string>& paths) {
   hybrid::KnowledgeFile file(folder());
   check(file);
   hybrid::Knowledge known = file.load().value_or(hybrid::Knowledge{});
-  for (const std::string& path : paths)
-    hybrid::merge(known, hybrid::parse_knowledge(read_text(path)),
-                  hybrid::HybridOptions{}.max_kernels);
+  for (const std::string& path : paths) {
+    const std::string text = read_text(path);
+    try {
+      hybrid::merge(known, hybrid::parse_knowledge(text), hybrid::HybridOptions{}.max_kernels);
+    } catch (const Error& error) {
+      throw Error(error.code(), path + ": " + error.what());
+    }
+  }
   if (!file.store(known)) throw Error(ErrorCode::File, "model merge: cannot write " + file.path());
   std::cout << known.kernels.size() << " kernels\n" << errors_of(known) << std::flush;
 }
