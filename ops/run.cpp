@@ -4,6 +4,7 @@
 #include <topograd/ir/error.hpp>
 #include <topograd/ops/device_list.hpp>
 #include <topograd/ops/scope.hpp>
+#include <topograd/runtime/hybrid/executor_arena.hpp>
 #include <topograd/runtime/hybrid/process_options.hpp>
 
 #include <algorithm>
@@ -49,8 +50,14 @@ class DecidedDevice final : public hybrid::DeviceBackend {
   hybrid::Capabilities capabilities_;
 };
 
+/// What the process was asked for; reading it lists no devices.
+const hybrid::HybridOptions& asked() {
+  static const hybrid::HybridOptions options = hybrid::process_hybrid_options();
+  return options;
+}
+
 hybrid::HybridOptions options_with_guesses() {
-  hybrid::HybridOptions options = hybrid::process_hybrid_options();
+  hybrid::HybridOptions options = asked();
   for (const OpRow& row : kOpTable)
     options.min_batch_of.try_emplace(std::string(row.name), row.minimum);
   return options;
@@ -163,6 +170,12 @@ class Runner {
 
   ExecutionStats run_where_decided() {
     const std::optional<Decision> decision = decide();
+    decided_ = decision.has_value();
+    const bool forced = asked().force == hybrid::Force::device;
+    if (forced && decision->target == hybrid::kCpu) {
+      routing().executor.scheduler().cancel(*decision);
+      throw hybrid::no_device_error(shape_, decision->reason);
+    }
     if (!decision || decision->target == hybrid::kCpu) {
       run_on_cpu(decision.value_or(Decision{.reason = hybrid::Reason::below_minimum}),
                  decision.has_value());
@@ -183,6 +196,7 @@ class Runner {
     outcome.success = false;
     outcome.error = failure->code();
     routing().executor.record(shape_, *decision, outcome);
+    if (forced) throw *failure;
     routing().executor.record_fallback(shape_, *decision, *failure);
     run_on_cpu(*decision, false);
     stats_.fallback = failure->what();
@@ -191,8 +205,11 @@ class Runner {
 
   /// Nothing for what is too small to ask: the executor lists devices when it is made.
   std::optional<Decision> decide() {
-    const std::uint64_t first = row(call_.op).minimum;
-    if (call_.size < std::min(first, kLeastToAsk)) return std::nullopt;
+    const auto own = asked().min_batch_of.find(name(call_.op));
+    const bool has_own = own != asked().min_batch_of.end();
+    const std::uint64_t first = has_own ? own->second : row(call_.op).minimum;
+    if (asked().force != hybrid::Force::device && call_.size < std::min(first, kLeastToAsk))
+      return std::nullopt;
     Routing& r = routing();
     std::vector<std::uint64_t> resident(r.devices.size());
     std::uint64_t targets = 1;
@@ -203,9 +220,12 @@ class Runner {
     }
     shape_.targets = targets;
     shape_.resident = resident;
-    // The guess holds until both sides have been measured near this size.
+    // The guess holds until both sides have been measured near this size; a word of the user's does
+    // always.
     const hybrid::Scheduler& scheduler = r.executor.scheduler();
-    if (scheduler.speed_up(shape_) > 0) {
+    if (has_own) {
+      shape_.minimum = own->second;
+    } else if (scheduler.speed_up(shape_) > 0) {
       shape_.minimum = 1;
     } else {
       shape_.minimum =
@@ -228,16 +248,21 @@ class Runner {
 
   void run_on_cpu(const Decision& decision, bool recorded = true) {
     stats_ = {.device = "cpu", .decision = decision};
-    for (const auto& s : call_.inputs) s->read_host();
-    const auto start = std::chrono::steady_clock::now();
-    call_.on_cpu();
+    std::chrono::steady_clock::time_point start;
+    try {
+      for (const auto& s : call_.inputs) s->read_host();
+      start = std::chrono::steady_clock::now();
+      call_.on_cpu();
+    } catch (...) {
+      if (recorded && decided_) routing().executor.scheduler().cancel(decision);
+      throw;
+    }
     stats_.times.kernel =
         std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
     if (!recorded) return;
     hybrid::Outcome outcome;
     outcome.times = stats_.times;
-    if (decision.reason == hybrid::Reason::forced) {
-      // Made here, not by the executor.
+    if (!decided_) {
       if (is_worth_a_lesson()) routing().executor.scheduler().record(shape_, hybrid::kCpu, outcome);
     } else {
       routing().executor.record(shape_, decision, outcome);
@@ -300,9 +325,8 @@ class Runner {
     const std::size_t target = decision.target != hybrid::kCpu
                                    ? decision.target
                                    : routing().executor.find_device(device.name());
-    const bool forced = decision.reason == hybrid::Reason::forced;
     kernel_us_ = std::make_shared<std::optional<double>>();
-    backend.end_timing([shape = shape_, decision, target, cold, forced,
+    backend.end_timing([shape = shape_, decision, target, cold, decided = decided_,
                         upload = stats_.times.upload, up = stats_.bytes_up,
                         told = kernel_us_](std::optional<double> us) {
       *told = us;
@@ -311,7 +335,7 @@ class Runner {
       outcome.times = {.upload = upload, .kernel = us.value_or(0)};
       outcome.bytes_up = up;
       outcome.cold = cold || !us;
-      if (!forced) {
+      if (decided) {
         routing().executor.record(shape, decision, outcome);
       } else if (target != hybrid::kCpu) {
         scheduler.record(shape, target, outcome);
@@ -324,6 +348,7 @@ class Runner {
   TaskShape shape_;
   ExecutionStats stats_;
   bool placed_ = false;
+  bool decided_ = false;  // by the executor, which is told how it went
   std::shared_ptr<std::optional<double>> kernel_us_;
 };
 

@@ -6,9 +6,7 @@
 #include <algorithm>
 
 namespace topograd::runtime::hybrid {
-namespace {
 
-/// What is thrown where a task is forced to a device and there is none for it.
 Error no_device_error(const TaskShape& task, Reason reason) {
   ErrorCode code = ErrorCode::NoDevice;
   if (reason == Reason::unsupported) code = ErrorCode::Unsupported;
@@ -19,8 +17,6 @@ Error no_device_error(const TaskShape& task, Reason reason) {
   return Error(code, "task \"" + std::string(task.operation) + "\": forced to a device, but " +
                          std::string(name(reason)));
 }
-
-}  // namespace
 
 void Executor::set_log(Log log, LogLevel least) {
   log_ = std::move(log);

@@ -60,4 +60,7 @@ inline bool is_forced_to_device(const TaskShape& task, const HybridOptions& opti
          (task.where == Override::none && options.force == Force::device);
 }
 
+/// What is thrown where a task is forced to a device and there is none for it.
+Error no_device_error(const TaskShape& task, Reason reason);
+
 }  // namespace topograd::runtime::hybrid

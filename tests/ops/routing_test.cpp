@@ -12,7 +12,9 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
+#include <new>
 #include <numeric>
 #include <set>
 
@@ -190,6 +192,72 @@ TEST_F(OpsRouting, OneSpanIsTimedAtATime) {
   backend->end_timing([&](std::optional<double> us) { told = us; });
   backend->synchronise();
   EXPECT_GT(told.value_or(0), 0) << "of all that was queued since then";
+}
+
+TEST_F(OpsRouting, WhatThrowsOnTheCpuLeavesNoLoad) {
+  Odd odd{.x = ramp(), .kernel = {0x6f6464, 3}};  // no device can do it
+  for (int k = 0; k < 4; ++k) odd.run();
+  const std::shared_ptr<Storage> in[] = {odd.x.untyped().storage};
+  OpCall call{.op = Op::Map, .kernel = odd.kernel, .size = kCount, .inputs = in};
+  call.on_cpu = [] { throw std::bad_alloc(); };
+  EXPECT_THROW(ops::run(call, {}), std::bad_alloc);
+  EXPECT_EQ(executor().scheduler().targets()[runtime::hybrid::kCpu].queued_us, 0);
+}
+
+/// In a process of its own, whose executor reads the variable. 0 if the test says so.
+[[noreturn]] void leave(const char* variable, const char* text, bool (*right)()) {
+  ::setenv("TOPOGRAD_HYBRID_STATE", "none", 1);
+  ::setenv(variable, text, 1);
+  std::_Exit(right() ? 0 : 3);
+}
+
+ExecutionStats stats_of_sum(std::uint64_t count) {
+  ExecutionStats stats;
+  sum(Array<float>::full(count, 1), {.stats = &stats});
+  return stats;
+}
+
+TEST_F(OpsRouting, ForcedByTheEnvironment) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // children start anew
+  const auto on_device = [] {
+    for (const std::uint64_t count : {2u, 100'000u}) {
+      const ExecutionStats stats = stats_of_sum(count);
+      if (stats.device == "cpu" || stats.decision.reason != Reason::forced) return false;
+    }
+    const auto states = executor().scheduler().targets();
+    return std::ranges::all_of(states, [](const auto& s) { return s.queued_us == 0; });
+  };
+  EXPECT_EXIT(leave("TOPOGRAD_HYBRID_FORCE", "device", on_device), testing::ExitedWithCode(0), "");
+  const auto refused = [] {
+    try {
+      ::setenv("TOPOGRAD_HYBRID_ADMIT_SOFTWARE", "0", 1);
+      return stats_of_sum(2).device != "cpu";
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::NoDevice;
+    }
+  };
+  EXPECT_EXIT(leave("TOPOGRAD_HYBRID_FORCE", "device", refused), testing::ExitedWithCode(0), "");
+  const auto on_cpu = [] {
+    return stats_of_sum(100'000).decision.reason == Reason::forced &&
+           executor().statistics("reduce", "cpu").tasks == 1;
+  };
+  EXPECT_EXIT(leave("TOPOGRAD_HYBRID_FORCE", "cpu", on_cpu), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(OpsRouting, AMinimumOfTheUsersHoldsWhatWasMeasured) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto stays = [] {
+    for (const Device& device : {Device::cpu(), Device::vulkan()}) {
+      const Array<float> x = ramp().to(device);
+      for (int k = 0; k < 4; ++k) {
+        sum(x);
+        device.synchronise();
+      }
+    }
+    return stats_of_sum(kCount).decision.reason == Reason::below_minimum;
+  };
+  EXPECT_EXIT(leave("TOPOGRAD_HYBRID_MIN_BATCH_OF", "reduce=200000", stays),
+              testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
