@@ -170,14 +170,9 @@ std::optional<MatrixUnitsKernel> units_for(const Product& p, const LaunchLimits&
       !in_eights(p.a, !p.a.transposed, p.rows, p.batches) ||
       !in_eights(p.b, p.b.transposed, p.columns, p.batches))
     return std::nullopt;
-  MatrixUnitsKernel deep = kernel;  // longer steps, where tiles are whole
-  deep.whole = true;
-  deep.depth = 32;
-  deep.twice = false;
-  deep.ahead = 2;
-  const bool whole =
-      p.rows % deep.rows == 0 && p.columns % deep.columns == 0 && p.depth % deep.depth == 0;
-  return whole && deep.shared_bytes() <= limits.shared_bytes ? deep : kernel;
+  kernel.whole =
+      p.rows % kernel.rows == 0 && p.columns % kernel.columns == 0 && p.depth % kernel.depth == 0;
+  return kernel;
 }
 
 /// What a launch of either kernel is told.

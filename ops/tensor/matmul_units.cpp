@@ -53,11 +53,8 @@ class UnitsWriter {
     parts.functions = out_.text();
     out_ = Lines(1);
     begin();
-    out_.open("for (uint k0 = 0u; k0 < depth; k0 += ", kernel_.ahead * kernel_.depth, "u)");
-    for (std::uint32_t set = 0; set < kernel_.ahead; ++set) {
-      if (set > 0) out_.line("if (k0 + ", set * kernel_.depth, "u >= depth) break;");
-      step(set);
-    }
+    out_.open("for (uint k0 = 0u; k0 < depth; k0 += ", kernel_.depth, "u)");
+    step();
     out_.close();
     store();
     parts.body = out_.text();
@@ -65,18 +62,20 @@ class UnitsWriter {
   }
 
  private:
-  std::uint32_t copies() const { return kernel_.twice ? 2 : 1; }
   std::uint32_t shares(const UnitsOperand& o) const {
     return o.lines * o.vectors / kernel_.invocations();
   }
 
   void declare() {
     for (const UnitsOperand& o : {a_, b_})
-      out_.line("shared uvec4 ", o.name, "_tile[", copies() * o.size(), "];");
+      out_.line("shared uvec4 ", o.name, "_tile[", o.size(), "];");
     if (!kernel_.whole) out_.line("shared float block[", 256 * kernel_.subgroups(), "];");
     out_.line();
     out_.line("#define Sums fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>");
-    out_.line("#define Factors fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>");
+    // The type of right factors differs by a constant that says so: codegen::to_khr_matrices().
+    out_.line("layout(constant_id = 0) const uint kRows = 16u;");
+    out_.line("#define LeftFactors fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>");
+    out_.line("#define RightFactors fcoopmatNV<16, gl_ScopeSubgroup, kRows, 16>");
     out_.line();
   }
 
@@ -116,48 +115,41 @@ class UnitsWriter {
     for (std::uint32_t i = 0; i < blocks_down(); ++i)
       for (std::uint32_t j = 0; j < blocks_across(); ++j)
         out_.line("Sums c", i, "_", j, " = Sums(0.0);");
-    for (std::uint32_t set = 0; set < kernel_.ahead; ++set) {
-      for (const UnitsOperand& o : {a_, b_}) {
-        for (std::uint32_t u = 0; u < shares(o); ++u)
-          out_.line("uvec4 ", next(o, set, u), " = uvec4(0u);");
-      }
-      fetch(text(set * kernel_.depth, "u"), set);
+    for (const UnitsOperand& o : {a_, b_}) {
+      for (std::uint32_t u = 0; u < shares(o); ++u)
+        out_.line("uvec4 ", next(o, u), " = uvec4(0u);");
     }
-    if (kernel_.twice) out_.line("uint half_of_tiles = 0u;");
+    fetch("0u");
   }
 
   /// What an invocation has read of a tile.
-  static std::string next(const UnitsOperand& o, std::uint32_t set, std::uint32_t u) {
-    return text("next_", o.name, set, "_", u);
+  static std::string next(const UnitsOperand& o, std::uint32_t u) {
+    return text("next_", o.name, u);
   }
 
-  void fetch(const std::string& k0, std::uint32_t set) {
+  void fetch(const std::string& k0) {
+    // A branch keeps these reads ahead of the products; without it drivers move them behind.
     if (kernel_.whole) out_.open("if (", k0, " < depth)");
     for (const UnitsOperand& o : {a_, b_}) {
       for (std::uint32_t u = 0; u < shares(o); ++u)
-        out_.line(next(o, set, u), " = load_", o.name, "(", o.name, "0, ", o.origin, ", ", k0,
+        out_.line(next(o, u), " = load_", o.name, "(", o.name, "0, ", o.origin, ", ", k0,
                   ", self + ", u * kernel_.invocations(), "u);");
     }
     if (kernel_.whole) out_.close();
   }
 
-  std::string tile_start(const UnitsOperand& o) const {
-    return kernel_.twice ? text("half_of_tiles * ", o.size(), "u + ") : std::string();
-  }
-
-  void step(std::uint32_t set) {
-    if (!kernel_.twice) out_.line("barrier();");
+  void step() {
+    out_.line("barrier();");
     for (const UnitsOperand& o : {a_, b_}) {
       for (std::uint32_t u = 0; u < shares(o); ++u) {
         const std::string e = text("(self + ", u * kernel_.invocations(), "u)");
-        out_.line(o.name, "_tile[", tile_start(o), e, " / ", o.vectors, "u * ", o.stride(), "u + ",
-                  e, " % ", o.vectors, "u] = ", next(o, set, u), ";");
+        out_.line(o.name, "_tile[", e, " / ", o.vectors, "u * ", o.stride(), "u + ", e, " % ",
+                  o.vectors, "u] = ", next(o, u), ";");
       }
     }
     out_.line("barrier();");
-    fetch(text("k0 + ", (set + kernel_.ahead) * kernel_.depth, "u"), set);
+    fetch(text("k0 + ", kernel_.depth, "u"));
     for (std::uint32_t k = 0; k < kernel_.depth; k += 16) multiply(k);
-    if (kernel_.twice) out_.line("half_of_tiles ^= 1u;");
   }
 
   /// Loads the 16 by 16 numbers at `at` beside the depth and `k` along it.
@@ -167,18 +159,18 @@ class UnitsWriter {
         o.deep_lines ? text("(", own, " + ", at, "u) * ", o.stride(), "u + ", k / 8, "u")
                      : text(k * o.stride() + at / 8, "u + ", own, " / 8u");
     const bool columns = o.deep_lines == (o.name == "b");
-    out_.line("coopMatLoadNV(", into, ", ", o.name, "_tile, ", tile_start(o), place, ", ",
-              o.stride(), "u, ", columns ? "true" : "false", ");");
+    out_.line("coopMatLoadNV(", into, ", ", o.name, "_tile, ", place, ", ", o.stride(), "u, ",
+              columns ? "true" : "false", ");");
   }
 
   void multiply(std::uint32_t k) {
     out_.line("{");
     for (std::uint32_t i = 0; i < blocks_down(); ++i) {
-      out_.line("Factors a", i, ";");
+      out_.line("LeftFactors a", i, ";");
       load(a_, text("a", i), "own_row", 16 * i, k);
     }
     for (std::uint32_t j = 0; j < blocks_across(); ++j) {
-      out_.line("Factors b", j, ";");
+      out_.line("RightFactors b", j, ";");
       load(b_, text("b", j), "own_column", 16 * j, k);
       for (std::uint32_t i = 0; i < blocks_down(); ++i)
         out_.line("c", i, "_", j, " = coopMatMulAddNV(a", i, ", b", j, ", c", i, "_", j, ");");
@@ -229,14 +221,13 @@ class UnitsWriter {
 }  // namespace
 
 std::uint32_t MatrixUnitsKernel::shared_bytes() const {
-  return (twice ? 2 : 1) * 16 * (operand_a(*this).size() + operand_b(*this).size()) +
+  return 16 * (operand_a(*this).size() + operand_b(*this).size()) +
          (whole ? 0 : 1024 * subgroups());
 }
 
 std::string MatrixUnitsKernel::name() const {
   return text("matmul_units_f16", a_transposed ? "_t" : "_n", b_transposed ? "t_" : "n_", rows, "x",
-              columns, "x", depth, "_", own_rows, "x", own_columns, twice ? "_twice" : "",
-              whole ? "_whole" : "", ahead > 1 ? text("_ahead", ahead) : std::string());
+              columns, "x", depth, "_", own_rows, "x", own_columns, whole ? "_whole" : "");
 }
 
 KernelText matrix_units_kernel(const MatrixUnitsKernel& kernel) {

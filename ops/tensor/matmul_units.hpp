@@ -13,13 +13,11 @@ namespace topograd::ops::detail {
 struct MatrixUnitsKernel {
   bool a_transposed = false;  ///< A is stored as columns by rows
   bool b_transposed = false;
-  std::uint32_t rows = 128, columns = 256;        ///< of C that a workgroup makes
-  std::uint32_t depth = 16;                       ///< of the tiles that are in shared memory
+  std::uint32_t rows = 128, columns = 128;        ///< of C that a workgroup makes
+  std::uint32_t depth = 32;                       ///< of the tiles that are in shared memory
   std::uint32_t own_rows = 64, own_columns = 64;  ///< of C that a subgroup makes
-  bool twice = true;                              ///< tiles are there twice: one barrier a step
   /// All tiles are whole, so that nothing is compared with the ends of A and B.
   bool whole = false;
-  std::uint32_t ahead = 1;  ///< steps between reading a tile and storing it in shared memory
 
   static constexpr std::uint32_t kSubgroup = 32;
   static constexpr std::uint32_t kEdge = 16;  ///< of a cooperative matrix

@@ -2,10 +2,12 @@
 #include <topograd/ops/vulkan/kernels.hpp>
 
 #include <topograd/codegen/float_controls.hpp>
+#include <topograd/codegen/khr_matrices.hpp>
 #include <topograd/codegen/reflect.hpp>
 #include <topograd/codegen/reflect_words.hpp>
 #include <topograd/codegen/shader_compiler.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/runtime/vulkan/khr_matrices.hpp>
 #include <topograd/runtime/vulkan/module_cache.hpp>
 
 #include <optional>
@@ -78,6 +80,7 @@ vk::Kernel VulkanKernels::compile(const KernelText& text) {
   check_features(text, layout, device_->info());
   check_layout(text, layout);
   if (!cached) vk::store_module(disk, key, *spirv);
+  if (matrices && vk::has_khr_matrices(*device_)) spirv = codegen::to_khr_matrices(*spirv);
   return device_->kernel({.spirv = *spirv,
                           .name = text.name,
                           .storage_buffers = text.arguments,

@@ -1,6 +1,7 @@
 // Creates the logical device with exactly the features that are there and not masked.
 #include <topograd/runtime/vulkan/core.hpp>
 #include <topograd/runtime/vulkan/host_import.hpp>
+#include <topograd/runtime/vulkan/khr_matrices.hpp>
 #include <topograd/runtime/vulkan/subgroups.hpp>
 
 #include <algorithm>
@@ -122,6 +123,11 @@ void Core::create_device() {
   family = compute_family(physical).value_or(0);
   timestamp_bits = physical.getQueueFamilyProperties()[family].timestampValidBits;
   Enabled enabled(info.features, has_subgroup_extended_types(physical));
+  KhrMatrixFeatures matrices;
+  if (has_khr_matrices(physical, info.features, options)) {
+    matrices.cooperativeMatrix = VK_TRUE;
+    enabled.chain(matrices, KhrMatrixFeatures::kExtension);
+  }
   if (import_alignment(physical, info.features) > 0)
     enabled.extensions.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   const float priority = 1.0f;

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
+#include <set>
+#include <topograd/codegen/khr_matrices.hpp>
 #include <topograd/codegen/reflect.hpp>
 #include <topograd/codegen/reflect_words.hpp>
 #include <topograd/codegen/shader_compiler.hpp>
@@ -139,6 +142,64 @@ TEST(ReflectWords, ServesWhereSpirvCrossCannotRead) {
   EXPECT_THROW(reflect(module), Error);
   EXPECT_THROW(reflect_words(std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6}), Error);
   EXPECT_THROW(reflect_words(std::span(module).first(module.size() - 4)), Error);
+}
+
+/// Opcodes of a module, and how many words each instruction of one has.
+std::multimap<std::uint32_t, std::size_t> opcodes_of(std::span<const std::uint32_t> module) {
+  std::multimap<std::uint32_t, std::size_t> out;
+  for_each_instruction(module, [&](const SpirvInstruction& op, std::size_t) {
+    out.emplace(op.opcode, op.words.size());
+  });
+  return out;
+}
+
+TEST(KhrMatrices, HaveAUseEachAndNothingOfNvIsLeft) {
+  const std::vector<std::uint32_t> nv = compile(
+      {.name = "product",
+       .glsl =
+           "#version 450\n#extension GL_NV_cooperative_matrix : require\n"
+           "#extension GL_KHR_memory_scope_semantics : require\n"
+           "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n"
+           "layout(local_size_x = 32) in;\n"
+           "layout(constant_id = 0) const uint kRows = 16u;\n"
+           "layout(std430, binding = 0) restrict readonly buffer A { uvec4 a[]; };\n"
+           "layout(std430, binding = 1) restrict buffer C { float c[]; };\n"
+           "void main() {\n"
+           "  fcoopmatNV<16, gl_ScopeSubgroup, 16, 16> x;\n"
+           "  fcoopmatNV<16, gl_ScopeSubgroup, kRows, 16> y;\n"
+           "  coopMatLoadNV(x, a, 0, 2, false);\n  coopMatLoadNV(y, a, 64, 2, true);\n"
+           "  coopMatStoreNV(coopMatMulAddNV(x, y, fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>(0.0)),"
+           " c, 0, 16, false);\n}\n",
+       .includes = {}});
+  const std::vector<std::uint32_t> khr = to_khr_matrices(nv);
+  const auto before = opcodes_of(nv), after = opcodes_of(khr);
+  std::map<std::uint32_t, std::uint32_t> value;  // of constants
+  std::multiset<std::uint32_t> uses, layouts;
+  for_each_instruction(khr, [&](const SpirvInstruction& op, std::size_t) {
+    if (op.opcode == 43) value[op.words[2]] = op.words[3];
+    if (op.opcode == 4456) uses.insert(value.at(op.words[6]));
+    if (op.opcode == 4457) layouts.insert(value.at(op.words[4]));
+    if (op.opcode == 4458) layouts.insert(value.at(op.words[3]));
+    if (op.opcode == 17) {
+      EXPECT_NE(op.words[1], 5357u);
+    }
+    if (op.opcode == 10) {
+      EXPECT_NE(literal_string(op.words.subspan(1)), "SPV_NV_cooperative_matrix");
+    }
+  });
+  EXPECT_EQ(uses, (std::multiset<std::uint32_t>{0, 1, 2}));
+  EXPECT_EQ(layouts, (std::multiset<std::uint32_t>{0, 0, 1}));
+  for (std::uint32_t k = 0; k < 4; ++k) {
+    // Types have one word more; loads, stores and products as many.
+    const auto old = before.find(5358 + k), made = after.find(4456 + k);
+    EXPECT_EQ(before.count(5358 + k), after.count(4456 + k));
+    EXPECT_EQ(after.count(5358 + k), 0u);
+    ASSERT_NE(made, after.end());
+    EXPECT_EQ(made->second, old->second + (k == 0 ? 1 : 0));
+  }
+  EXPECT_EQ(after.size(), before.size() + 3);  // the constants of uses
+  EXPECT_LT(nv[3], khr[3]);
+  EXPECT_THROW(to_khr_matrices(std::span(nv).first(6)), Error);
 }
 
 TEST(Check, NamesTheFirstDifference) {
