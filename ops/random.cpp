@@ -3,9 +3,14 @@
 
 #include <topograd/ops/blocks.hpp>
 #include <topograd/ops/kernel_store.hpp>
+#include <topograd/ops/random_text.hpp>
+#include <topograd/ops/tiles.hpp>
+
+#include <tbb/enumerable_thread_specific.h>
 
 #include <algorithm>
 #include <array>
+#include <string>
 
 namespace topograd::ops {
 namespace {
@@ -28,84 +33,143 @@ std::array<std::uint32_t, 4> philox(std::uint64_t counter, std::uint64_t seed) {
   return c;
 }
 
-constexpr std::string_view kPhilox = R"(  uint i = linear_item();
-  uint low = counter_low + i;
-  uint c0 = low, c1 = counter_high + (low < i ? 1u : 0u), c2 = 0u, c3 = 0u;
-  uint k0 = seed_low, k1 = seed_high;
-  for (uint round = 0u; round < 10u; ++round) {
-    uint a_high, a_low, b_high, b_low;
-    umulExtended(0xD2511F53u, c0, a_high, a_low);
-    umulExtended(0xCD9E8D57u, c2, b_high, b_low);
-    c0 = b_high ^ c1 ^ k0;
-    c2 = a_high ^ c3 ^ k1;
-    c1 = b_low;
-    c3 = a_low;
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  uint at = 4u * i;
-  if (at < count) y(at) = c0;
-  if (at + 1u < count) y(at + 1u) = c1;
-  if (at + 2u < count) y(at + 2u) = c2;
-  if (at + 3u < count) y(at + 3u) = c3;
-)";
+constexpr std::uint64_t kAngles = 0x9e3779b97f4a7c15ull;  // between the seeds of both streams
 
-void words_on_device(Backend& backend, const Slice& output, std::uint64_t seed,
-                     std::uint64_t first) {
-  const std::uint32_t local = std::min(256u, backend.limits().local_size);
-  const KernelText& kernel = kernel_for(key_of("philox", local), [&] {
-    return make_kernel({.name = "philox",
-                        .local_size = {local, 1, 1},
-                        .arguments = {{"y", "uint", Access::write}},
-                        .words = {"count", "counter_low", "counter_high", "seed_low", "seed_high"},
-                        .body = std::string(kPhilox)});
-  });
-  const std::uint64_t chunk =
-      std::min<std::uint64_t>(backend.limits().binding_bytes / 4, 1u << 30) / 1024 * 1024;
-  for (std::uint64_t begin = 0; begin < output.size; begin += chunk) {
-    const std::uint64_t items = std::min(chunk, output.size - begin);
-    const std::uint64_t counter = (first + begin) / 4;
-    const Argument arguments[] = {output.writes(backend, begin, items, begin > 0)};
-    const std::uint32_t words[] = {
-        static_cast<std::uint32_t>(items), static_cast<std::uint32_t>(counter),
-        static_cast<std::uint32_t>(counter >> 32), static_cast<std::uint32_t>(seed),
-        static_cast<std::uint32_t>(seed >> 32)};
-    backend.launch({.kernel = &kernel,
-                    .arguments = arguments,
-                    .words = words,
-                    .groups = linear_groups(backend, kernel, (items + 3) / 4)});
+std::uint32_t low_word(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
+std::uint32_t high_word(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
+
+/// Numbers of a kind in a slice: which part of which stream.
+struct RandomCall {
+  RandomKind kind;
+  const Slice& output;
+  std::uint64_t seed, first;
+
+  void on_device(Backend& backend) const {
+    const std::uint64_t chunk =
+        std::min<std::uint64_t>(backend.limits().binding_bytes / 4, 1u << 30) / 1024 * 1024;
+    for (std::uint64_t begin = 0; begin < output.size; begin += chunk) {
+      const std::uint64_t end = begin + std::min(chunk, output.size - begin);
+      // Vectors of four as far as they go, where the slice lies on their bounds.
+      const bool aligned = output.byte_offset() % 16 == 0;
+      const std::uint64_t middle = aligned ? end - (end - begin) % 4 : begin;
+      if (middle > begin) launch(backend, begin, middle, true);
+      if (end > middle) launch(backend, middle, end, false);
+    }
   }
-}
+
+  void launch(Backend& backend, std::uint64_t begin, std::uint64_t end, bool quads) const {
+    const std::uint32_t local = std::min(256u, backend.limits().local_size);
+    const KernelText& kernel =
+        kernel_for(key_of("random", static_cast<std::uint64_t>(kind), quads, local),
+                   [&] { return random_kernel(kind, quads, local); });
+    const std::uint64_t counter = (first + begin) / 4, items = (end - begin + 3) / 4;
+    const std::uint64_t angles = seed ^ kAngles;
+    Argument y = output.writes(backend, begin, end - begin, begin > 0);
+    if (quads) y.element = 16;
+    const std::uint32_t words[] = {low_word(quads ? items : end - begin),
+                                   low_word(counter),
+                                   high_word(counter),
+                                   low_word(seed),
+                                   high_word(seed),
+                                   low_word(angles),
+                                   high_word(angles)};
+    backend.launch({.kernel = &kernel,
+                    .arguments = {&y, 1},
+                    .words = words,
+                    .groups = linear_groups(backend, kernel, items)});
+  }
+
+  /// use(place, words) for each block of four words of a part of the slice; the last may be cut.
+  template <class Use>
+  void each_block(std::uint64_t of_seed, std::size_t begin, std::size_t n, const Use& use) const {
+    for (std::size_t i = begin; i < begin + n; i += 4) use(i, philox((first + i) / 4, of_seed));
+  }
+
+  template <class T, class F>
+  void write_words(const F& number) const {
+    T* to = output.write<T>();
+    for_blocks(output.size, [&](std::size_t, std::size_t begin, std::size_t n) {
+      each_block(seed, begin, n, [&](std::size_t i, const std::array<std::uint32_t, 4>& words) {
+        for (std::size_t k = 0; k < std::min<std::size_t>(4, begin + n - i); ++k)
+          to[i + k] = number(words[k]);
+      });
+    });
+  }
+
+  /// By the same expression in f64 as random_normal<double>.
+  void write_normal() const {
+    float* to = output.write<float>();
+    const Expression expression = Expression::of<2>("random_normal", box_muller);
+    const TileExpression<double> tiles(expression.program(), expression.numbers());
+    tbb::enumerable_thread_specific<TileExpression<double>::Scratch> scratches;
+    const auto fill = [&](std::uint64_t of_seed, std::size_t begin, std::size_t n, double* tile) {
+      each_block(of_seed, begin, n, [&](std::size_t i, const std::array<std::uint32_t, 4>& words) {
+        for (std::size_t k = 0; k < std::min<std::size_t>(4, begin + n - i); ++k)
+          tile[i - begin + k] = words[k];
+      });
+    };
+    static_assert(kTile % 4 == 0 && kBlock % kTile == 0);
+    for_blocks(output.size, [&](std::size_t, std::size_t begin, std::size_t count) {
+      auto& scratch = scratches.local();
+      for (std::size_t at = begin; at < begin + count; at += kTile) {
+        const std::size_t n = std::min(kTile, begin + count - at);
+        fill(seed, at, n, tiles.input(scratch, 2, 0));
+        fill(seed ^ kAngles, at, n, tiles.input(scratch, 2, 1));
+        tiles.run(scratch, n);
+        for (std::size_t i = 0; i < n; ++i)
+          to[at + i] = static_cast<float>(tiles.output(scratch, 0)[i]);
+      }
+    });
+  }
+
+  void on_cpu() const {
+    switch (kind) {
+      case RandomKind::words: return write_words<std::uint32_t>([](std::uint32_t w) { return w; });
+      case RandomKind::uniform:
+        return write_words<float>(
+            [](std::uint32_t w) { return static_cast<float>(w >> 8) * 0x1p-24f; });
+      case RandomKind::normal: return write_normal();
+    }
+  }
+
+  ExecutionStats run(const char* call, const OpOptions& options) const {
+    if (first % 4 != 0) {
+      throw Error(ErrorCode::InvalidArgument,
+                  std::string(call) + ": expected a first place in multiples of 4, got " +
+                      std::to_string(first));
+    }
+    expect_type(call, "results", kind == RandomKind::words ? Type::u32 : Type::f32, output.type);
+    const std::shared_ptr<Storage> out[] = {output.storage};
+    return ops::run(
+        {.op = Op::Random,
+         .kernel = key_of("philox", static_cast<std::uint64_t>(kind)),
+         .size = output.size,
+         .features = {.operations = kind == RandomKind::normal ? 80.0 : 20.0, .bytes = 4},
+         .outputs = out,
+         .on_cpu = [&] { on_cpu(); },
+         .on_device = [&](Backend& backend) { on_device(backend); }},
+        options);
+  }
+};
 
 }  // namespace
 
+Value box_muller(Value radius, Value angle) {
+  const Value u = (radius + literal(1)) * literal(0x1p-32);
+  return sqrt(log(u) * literal(-2)) * cos(angle * literal(0x1.921fb54442d18p-30));
+}
+
 ExecutionStats random_words_into(const Slice& output, std::uint64_t seed, std::uint64_t first,
                                  const OpOptions& options) {
-  if (first % 4 != 0) {
-    throw Error(
-        ErrorCode::InvalidArgument,
-        "random_words: expected a first place in multiples of 4, got " + std::to_string(first));
-  }
-  expect_type("random_words", "results", Type::u32, output.type);
-  const std::shared_ptr<Storage> out[] = {output.storage};
-  const OpCall call{
-      .op = Op::Random,
-      .kernel = key_of("philox"),
-      .size = output.size,
-      .features = {.operations = 20, .bytes = 4},
-      .outputs = out,
-      .on_cpu =
-          [&] {
-            std::uint32_t* to = output.write<std::uint32_t>();
-            for_blocks(output.size, [&](std::size_t, std::size_t begin, std::size_t n) {
-              for (std::size_t i = begin; i < begin + n; i += 4) {
-                const auto words = philox((first + i) / 4, seed);
-                std::copy_n(words.begin(), std::min<std::size_t>(4, begin + n - i), to + i);
-              }
-            });
-          },
-      .on_device = [&](Backend& backend) { words_on_device(backend, output, seed, first); }};
-  return run(call, options);
+  return RandomCall{RandomKind::words, output, seed, first}.run("random_words", options);
+}
+ExecutionStats random_uniform_into(const Slice& output, std::uint64_t seed, std::uint64_t first,
+                                   const OpOptions& options) {
+  return RandomCall{RandomKind::uniform, output, seed, first}.run("random_uniform", options);
+}
+ExecutionStats random_normal_into(const Slice& output, std::uint64_t seed, std::uint64_t first,
+                                  const OpOptions& options) {
+  return RandomCall{RandomKind::normal, output, seed, first}.run("random_normal", options);
 }
 
 Array<std::uint32_t> random_words(std::uint64_t count, std::uint64_t seed, std::uint64_t first,

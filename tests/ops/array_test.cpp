@@ -85,7 +85,7 @@ TEST(Arrays, SaysWhatDoesNotFit) {
       {[] { Array<double>(std::uint64_t{1} << 61); }, ErrorCode::OutOfHostMemory,
        "array: expected at most 1152921504606715903 elements of f64, got 2305843009213693952"},
       {[] { random_uniform<float>(std::uint64_t{1} << 62, 1); }, ErrorCode::OutOfHostMemory,
-       "array: expected at most 2305843009213431807 elements of u32, got 4611686018427387904"},
+       "array: expected at most 2305843009213431807 elements of f32, got 4611686018427387904"},
   };
   for (const auto& row : rows) {
     try {
