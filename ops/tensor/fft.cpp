@@ -20,15 +20,19 @@ void check_complex(const char* call, const Tensor& z, std::size_t rank) {
   }
 }
 
+/// Numbers that devices read as pairs: a view may begin in the middle of one.
+View pairs_of(const Tensor& tensor) {
+  View source = detail::contiguous_data(tensor);
+  return source.offset % 2 == 0 ? source : (tensor * 1.0).evaluate().state()->data;
+}
+
 /// Σ z_j e^(∓2πi jk/n), times `factor`.
 Tensor transform(const char* call_name, const Tensor& z, bool inverse, double factor) {
   check_complex(call_name, z, 2);
   const Tensor wide = z.type() == Type::f16 ? z.to(Type::f32) : z;
   const Tensor out = detail::make_tensor(z.shape(), wide.type(), z.placed());
   if (z.count() > 0) {
-    View source = detail::contiguous_data(wide);
-    // Devices read pairs: a view may begin in the middle of one.
-    if (source.offset % 2 != 0) source = (wide * 1.0).evaluate().state()->data;
+    const View source = pairs_of(wide);
     FftRows fft{.source = source,
                 .target = out.state()->data,
                 .type = wide.type(),
@@ -71,6 +75,39 @@ Tensor placed(const Tensor& part, const Shape& shape, std::size_t axis) {
   return out;
 }
 
+/// rfft() of an even number of real numbers: a transform of half as many complex ones.
+Tensor half_transform(const Tensor& x) {
+  const std::int64_t half = x.size(-1) / 2;
+  Shape shape = x.shape();
+  shape.back() = half + 1;
+  shape.push_back(2);
+  const Tensor out = detail::make_tensor(shape, x.type(), x.placed());
+  if (x.count() > 0) {
+    const FftRows fft{.source = pairs_of(x),
+                      .target = out.state()->data,
+                      .type = x.type(),
+                      .rows = static_cast<std::uint64_t>(x.count() / (2 * half)),
+                      .length = static_cast<std::uint64_t>(half)};
+    const std::vector<std::shared_ptr<Storage>> inputs = {fft.source.storage};
+    const std::vector<std::shared_ptr<Storage>> outputs = {fft.target.storage};
+    OpCall call{.op = Op::Fft,
+                .kernel = {0x72666674, fft.length * 2 + (fft.type == Type::f64 ? 1u : 0u)},
+                .size = fft.rows * fft.length};
+    call.inputs = inputs;
+    call.outputs = outputs;
+    call.on_cpu = [&] { detail::rfft_on_cpu(fft); };
+    call.on_device = [&](Backend& backend) { detail::rfft_on_device(backend, fft); };
+    detail::run_op(std::move(call), x.placed(), fft.type);
+  }
+  detail::record(out, {&x, 1}, [shape = x.shape(), half](const Tensor& g) {
+    Shape full = g.shape();
+    full[full.size() - 2] = 2 * half;
+    const Tensor whole = transform("fft", placed(g, full, full.size() - 2), true, 1);
+    return std::vector{whole.slice(-1, 0, 1).reshape(shape)};
+  });
+  return out;
+}
+
 /// Real numbers with imaginary parts of zero.
 Tensor complex(const Tensor& x) {
   Shape part = x.shape(), shape = x.shape();
@@ -100,8 +137,9 @@ Tensor ifft2(const Tensor& y) {
 
 Tensor rfft(const Tensor& x) {
   if (x.rank() == 0) checked_axis("rfft", x.shape(), -1);
-  return fft(complex(x.type() == Type::f16 ? x.to(Type::f32) : x))
-      .slice(-2, 0, x.size(-1) == 0 ? 0 : x.size(-1) / 2 + 1);
+  const Tensor wide = x.type() == Type::f16 ? x.to(Type::f32) : x;
+  if (x.size(-1) > 0 && x.size(-1) % 2 == 0) return half_transform(wide);
+  return fft(complex(wide)).slice(-2, 0, x.size(-1) == 0 ? 0 : x.size(-1) / 2 + 1);
 }
 
 Tensor irfft(const Tensor& y, std::int64_t n) {

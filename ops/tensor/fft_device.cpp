@@ -22,9 +22,9 @@ using Numbers = std::vector<std::complex<double>>;
 constexpr std::uint64_t kShort = 64;
 constexpr std::uint64_t kFineRoots = 1024;  // as fft_pass_kernel() reads them
 // Longest transforms of a workgroup: of a row that is read in one piece, of numbers that lie apart,
-// and how many of those lie side by side.
+// and how many of those lie side by side (of the longest ones).
 constexpr std::uint64_t kLongestRow = 4096;
-constexpr std::uint32_t kLongestPass = 256, kNeighbours = 16;
+constexpr std::uint32_t kLongestPass = 256, kNeighbours = 16, kFewNeighbours = 8;
 
 /// e^(-2πi k/n), from the octant where the functions are most exact.
 std::complex<double> root(std::uint64_t k, std::uint64_t n) {
@@ -164,7 +164,7 @@ std::vector<FftPass> plan_of(const LaunchLimits& limits, std::uint64_t length, b
       std::vector<FftPass> passes;
       for (const std::uint32_t radix : equal_parts(length, count, most)) {
         pass.radix = radix;
-        passes.push_back(fitted(pass, limits, kNeighbours));
+        passes.push_back(fitted(pass, limits, radix < kLongestPass ? kNeighbours : kFewNeighbours));
         if (!fits(passes.back(), limits)) passes.clear();
         if (passes.empty()) break;
       }
@@ -181,11 +181,12 @@ void run_pass(Backend& backend, const FftRows& fft, const View& from, const View
   pass.near_store = span > 1;
   const KernelText& kernel = stored_kernel(pass.key(), [&] { return fft_pass_kernel(pass); });
   const std::uint64_t numbers = fft.rows * fft.length, jobs = numbers / radix;
-  const View roots = table(Table::pass, span * radix, radix, fft.type);
-  const std::uint64_t root_count = radix + kFineRoots + span * radix / kFineRoots + 1;
+  const std::uint64_t rooted = (pass.real ? 2 : span) * radix;
+  const View roots = table(Table::pass, rooted, radix, fft.type);
+  const std::uint64_t root_count = radix + kFineRoots + rooted / kFineRoots + 1;
   const Argument arguments[] = {
       complex_argument(backend, from, numbers, fft.type, Access::read),
-      complex_argument(backend, to, numbers, fft.type, Access::write),
+      complex_argument(backend, to, numbers + (pass.real ? fft.rows : 0), fft.type, Access::write),
       complex_argument(backend, roots, root_count, fft.type, Access::read)};
   const auto [low, high] = number_words(factor, wide);
   const std::uint32_t words[] = {
@@ -288,6 +289,35 @@ void short_dft(Backend& backend, const FftRows& fft) {
 }
 
 }  // namespace
+
+void rfft_on_device(Backend& backend, const FftRows& fft) {
+  const bool wide = fft.type == Type::f64;
+  if (smooth(fft.length) && fft.length >= 8) {
+    std::vector<FftPass> passes = plan_of(backend.limits(), fft.length, wide);
+    if (passes.size() == 1) {
+      passes[0].real = true;
+      return run_pass(backend, fft, fft.source, fft.target, passes[0], 1, 1);
+    }
+  }
+  FftRows whole = fft;
+  whole.target = scratch(fft);
+  fft_on_device(backend, whole);
+  const KernelText& kernel =
+      stored_kernel(wide ? "unpack f64" : "unpack f32", [&] { return unpack_kernel(wide); });
+  constexpr std::uint64_t kRadix = 8;
+  const std::uint64_t numbers = fft.rows * fft.length, count = fft.rows * (fft.length / 2 + 1);
+  const Argument arguments[] = {
+      complex_argument(backend, whole.target, numbers, fft.type, Access::read),
+      complex_argument(backend, fft.target, numbers + fft.rows, fft.type, Access::write),
+      complex_argument(backend, table(Table::pass, 2 * fft.length, kRadix, fft.type),
+                       kRadix + kFineRoots + 2 * fft.length / kFineRoots + 1, fft.type,
+                       Access::read)};
+  const std::uint32_t words[] = {word(count), word(fft.length)};
+  backend.launch({.kernel = &kernel,
+                  .arguments = arguments,
+                  .words = words,
+                  .groups = item_groups(backend, count)});
+}
 
 void fft_on_device(Backend& backend, const FftRows& fft) {
   if (smooth(fft.length) && fft.length >= 8) return by_passes(backend, fft);

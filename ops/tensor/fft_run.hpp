@@ -21,6 +21,10 @@ struct FftRows {
 void fft_on_cpu(const FftRows& fft);
 void fft_on_device(Backend& backend, const FftRows& fft);
 
+/// Of rows of 2 `length` real numbers: rows of length + 1 complex ones. Forward, without a factor.
+void rfft_on_cpu(const FftRows& fft);
+void rfft_on_device(Backend& backend, const FftRows& fft);
+
 /// The forward transform in double, by FFTW.
 std::vector<std::complex<double>> fft_of(std::vector<std::complex<double>> numbers);
 

@@ -47,7 +47,11 @@ class PassWriter {
       if (k + 1 < stages_.size()) exchange(radix, done, stages_[k + 1], k > 0);
       if (k + 1 < stages_.size()) done *= radix;
     }
-    pass_.near_store == pass_.near_load ? store(done) : store_across(done);
+    if (pass_.real) {
+      store_real(done);
+    } else {
+      pass_.near_store == pass_.near_load ? store(done) : store_across(done);
+    }
     parts.body = out_.text();
     return make_kernel(parts);
   }
@@ -257,6 +261,35 @@ class PassWriter {
     out_.close();
   }
 
+  /// Both of numbers k and radix - k of the transform of real numbers; see unpack_kernel().
+  void store_real(std::uint32_t done) {
+    const std::uint32_t pairs = pass_.radix / 2 + 1, all = pass_.jobs * pairs;
+    if (stages_.size() > 1) out_.line("barrier();");
+    write_tile(stages_.back(), done, "");
+    out_.line("barrier();");
+    const std::string fine = text("roots(", word(pass_.radix), " + (k & 1023u))");
+    const std::string w = pairs <= 1024 ? fine
+                                        : text("times(", fine, ", roots(", word(pass_.radix + 1024),
+                                               " + (k >> 10u)))");
+    out_.open("for (uint e = self; e < ", word(all), "; e += ", word(pass_.invocations()), ")");
+    out_.line("uint own = e / ", word(pairs), ", k = e % ", word(pairs), ";");
+    out_.line("if (first + own >= jobs) break;");
+    const auto tile = [&](std::string_view at) {
+      return text("tile[own * ", word(pass_.line()), " + padded(", at, ")]");
+    };
+    out_.line(vector(), " z = ", tile("k"),
+              ", other = ", tile(text("k == 0u ? 0u : ", word(pass_.radix), " - k")), ";");
+    out_.line(vector(), " even = ", scalar(), "(0.5) * ", vector(),
+              "(z.x + other.x, z.y - other.y);");
+    out_.line(vector(), " odd = times(", w, ", ", scalar(), "(0.5) * ", vector(),
+              "(z.y + other.y, other.x - z.x));");
+    out_.line("uint to = (first + own) * ", word(pass_.radix + 1), ";");
+    out_.line("target(to + k) = even + odd;");
+    out_.line("target(to + ", word(pass_.radix), " - k) = ", vector(),
+              "(even.x - odd.x, odd.y - even.y);");
+    out_.close();
+  }
+
   /// Through the tile, so that neighbours write neighbouring numbers.
   void store_across(std::uint32_t done) {
     const std::uint32_t radix = stages_.back(), numbers = pass_.jobs * pass_.radix;
@@ -328,7 +361,30 @@ std::uint32_t FftPass::lanes() const {
 
 std::string FftPass::key() const {
   return text("fft ", radix, " ", jobs, wide ? " f64" : " f32", near_load ? " near" : "",
-              near_store ? " near" : " far", halves ? " halves" : "");
+              near_store ? " near" : " far", halves ? " halves" : "", real ? " real" : "");
+}
+
+KernelText unpack_kernel(bool wide) {
+  KernelParts parts{.name = wide ? "fft_unpack_f64" : "fft_unpack"};
+  parts.arguments = {{"source", vector(wide), Access::read},
+                     {"target", vector(wide), Access::write},
+                     {"roots", vector(wide), Access::read}};
+  parts.words = {"count", "row_length"};
+  parts.functions = complex_functions(wide);
+  parts.body = fft_filled(R"(
+  uint stride = gl_NumWorkGroups.x * 256u, pairs = row_length / 2u + 1u;
+  for (uint i = gl_GlobalInvocationID.x; i < count; i += stride) {
+    uint row = i / pairs, k = i % pairs, from = row * row_length;
+    {V} z = source(from + k), other = source(from + (k == 0u ? 0u : row_length - k));
+    {V} w = times(roots(8u + (k & 1023u)), roots(1032u + (k >> 10u)));
+    {V} even = {S}(0.5) * {V}(z.x + other.x, z.y - other.y);
+    {V} odd = times(w, {S}(0.5) * {V}(z.y + other.y, other.x - z.x));
+    target(from + row + k) = even + odd;
+    target(from + row + row_length - k) = {V}(even.x - odd.x, odd.y - even.y);
+  }
+)",
+                          wide);
+  return make_kernel(parts);
 }
 
 KernelText fft_pass_kernel(const FftPass& pass) { return PassWriter(pass).write(); }

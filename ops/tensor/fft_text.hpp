@@ -22,6 +22,9 @@ struct FftPass {
   bool near_load = false, near_store = false;
   /// Real and imaginary parts take turns in shared memory, which then holds twice as many numbers.
   bool halves = false;
+  /// The source is of 2 radix real numbers a row; the target takes the first radix + 1 complex ones
+  /// of their transform. Of single passes, whose roots are then of m = 2 radix.
+  bool real = false;
 
   /// Sizes of the butterflies, one after the other.
   std::vector<std::uint32_t> stages() const;
@@ -46,6 +49,13 @@ struct FftPass {
 /// Source: Govindaraju et al., High performance discrete Fourier transforms on graphics processors,
 /// SC 2008.
 KernelText fft_pass_kernel(const FftPass& pass);
+
+/// From rows of transforms of h numbers to rows of h + 1 of the transform of 2 h real ones, which
+/// were pairs: X_k = E_k + e^(-πi k/h) O_k, E and O being the transforms of every second number.
+/// Arguments source, target, roots (as of passes, radix 8, m = 2 h); words: count (of pairs k, h -
+/// k), length (h).
+/// Source: Press et al., Numerical Recipes, 3rd ed., 12.3.2.
+KernelText unpack_kernel(bool wide);
 
 /// target[row][k] = source[row][k] * table[k] * factor for k < valid, else 0, k < length: the steps
 /// of Bluestein's algorithm. Words: count, length, source_length, valid, swap_in, swap_out, factor

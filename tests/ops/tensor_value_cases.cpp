@@ -220,7 +220,7 @@ void check_activations(const Device& device) {
 void check_transforms(const Device& device) {
   for (const Type type : {Type::f32, Type::f64}) {
     const double bound = type == Type::f64 ? 1e-13 : 1e-5;
-    for (const std::int64_t n : {1, 2, 3, 5, 7, 9, 11, 15, 33, 34}) {
+    for (const std::int64_t n : {1, 2, 3, 5, 7, 9, 11, 15, 16, 33, 34, 60}) {
       const auto length = static_cast<std::size_t>(n), kept = length / 2 + 1;
       const Tensor x = sample({2, n}, 12, type).to(device);
       const Numbers values = held(x);
@@ -235,6 +235,15 @@ void check_transforms(const Device& device) {
       expect_near(
           irfft(tensor(numbers_of(want, length, kept), {2, n / 2 + 1, 2}, type).to(device), n),
           values, bound, "irfft" + what);
+    }
+    // Real numbers as half as many complex ones: by one pass, by several, by Bluestein's algorithm.
+    for (const int n : {1000, 4096, 20'000, 2 * 4099}) {
+      const Tensor x = sample({3, n}, 14, type).to(device);
+      const Numbers values = held(x);
+      Numbers whole(2 * values.size());
+      for (std::size_t k = 0; k < values.size(); ++k) whole[2 * k] = values[k];
+      const Tensor want = fft(tensor(whole, {3, n, 2}, type).to(device)).slice(-2, 0, n / 2 + 1);
+      expect_near(rfft(x), held(want), bound * std::sqrt(n), "rfft of " + std::to_string(n));
     }
     for (const auto& [rows, columns] : {std::pair{3, 5}, {7, 9}, {1, 11}, {13, 1}, {4, 6}}) {
       const Tensor image = sample({rows, columns, 2}, 13, type).to(device);
