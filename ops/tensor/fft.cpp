@@ -144,7 +144,9 @@ Tensor rfft(const Tensor& x) {
 
 Tensor irfft(const Tensor& y, std::int64_t n) {
   check_complex("irfft", y, 2);
-  if (n <= 0 || y.size(-2) != n / 2 + 1) {
+  if (n <= 0)
+    throw Error(ErrorCode::InvalidArgument, "irfft: expected n >= 1, got " + std::to_string(n));
+  if (y.size(-2) != n / 2 + 1) {
     throw Error(ErrorCode::Shape, "irfft: expected n/2 + 1 complex numbers for n = " +
                                       std::to_string(n) + ", got " + to_text(y.shape()));
   }

@@ -22,7 +22,7 @@ Tensor ifft2(const Tensor& y);
 
 /// Of real numbers (..., n): the first n/2 + 1 of n complex ones, which say all.
 Tensor rfft(const Tensor& x);
-/// Back to n real numbers. Throws Error{Shape} unless y has n/2 + 1 complex ones.
+/// Back to n >= 1 real numbers. Throws Error{Shape} unless y has n/2 + 1 complex ones.
 Tensor irfft(const Tensor& y, std::int64_t n);
 /// Of (..., m, n) real numbers: (..., m, n/2 + 1) complex ones.
 Tensor rfft2(const Tensor& x);

@@ -94,6 +94,7 @@ const Tensor& Tensor::begin_read() const {
 }
 
 std::vector<double> Tensor::values() const {
+  state_of("values", *this);
   if (type() == Type::f16) return to(Type::f32).values();
   const View data = detail::contiguous_data(*this);
   const auto n = static_cast<std::size_t>(count());
@@ -107,6 +108,12 @@ std::vector<double> Tensor::values() const {
 }
 
 std::vector<float> Tensor::floats() const {
+  if (state_of("floats", *this).type == Type::f32) {
+    const View data = detail::contiguous_data(*this);
+    if (count() == 0) return {};
+    const float* from = detail::host_read<float>(data);
+    return {from, from + count()};
+  }
   const std::vector<double> wide = values();
   std::vector<float> out(wide.size());
   std::ranges::transform(wide, out.begin(), [](double x) { return static_cast<float>(x); });

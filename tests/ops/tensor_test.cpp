@@ -228,6 +228,11 @@ TEST(Tensor, Errors) {
          irfft(ones({4, 2}), 9);
        },
        "irfft: expected n/2 + 1 complex numbers for n = 9, got (4, 2)"},
+      {[] {
+         irfft(ones({1, 2}), 0);
+       },
+       "irfft: expected n >= 1, got 0"},
+      {[] { Tensor().values(); }, "values: expected a tensor, got none"},
       {[&] {
          map([](std::span<const Value> v) { return v[8]; }, {a, a, a, a, a, a, a, a, a});
        },
