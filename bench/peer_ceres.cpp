@@ -34,6 +34,9 @@ std::string blas() {
   return path ? path.get() : info.dli_fname;
 }
 
+/// Of a history, whose first entry is the start; one that ends there may have none.
+int steps_of(std::size_t entries) { return entries == 0 ? 0 : static_cast<int>(entries) - 1; }
+
 /// Adds the residual blocks of one kind.
 void add_term(ceres::Problem& problem, const PeerTerm& term, std::vector<double>& x) {
   const std::size_t width = blocks_of(term.kind), count = term.blocks.size() / width;
@@ -135,7 +138,7 @@ void minimize(ceres::Problem& problem, const PeerInput& input, PeerReport& repor
   report.solve_s = microseconds_of([&] { ceres::Solve(options, &problem, &summary); }) * 1e-6;
   report.initial_cost = summary.initial_cost;
   report.final_cost = summary.final_cost;
-  report.iterations = static_cast<int>(summary.iterations.size()) - 1;  // the first is the start
+  report.iterations = steps_of(summary.iterations.size());
   report.linear_solver = ceres::LinearSolverTypeToString(summary.linear_solver_type_used);
   report.termination = ceres::TerminationTypeToString(summary.termination_type);
   report.message = summary.message;
@@ -185,7 +188,7 @@ void minimize_objective(const PeerInput& input, std::vector<double>& x, PeerRepo
       microseconds_of([&] { ceres::Solve(options, problem, x.data(), &summary); }) * 1e-6;
   report.initial_cost = summary.initial_cost;
   report.final_cost = summary.final_cost;
-  report.iterations = static_cast<int>(summary.iterations.size()) - 1;
+  report.iterations = steps_of(summary.iterations.size());
   report.linear_solver = "LBFGS";
   report.termination = ceres::TerminationTypeToString(summary.termination_type);
   report.message = summary.message;

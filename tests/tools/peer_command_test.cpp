@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
 
 namespace topograd::test {
@@ -55,6 +56,17 @@ TEST(PeerCommand, CeresHasTheSameStartAndMinimum) {
 }
 
 // On our residuals and Jacobians, from both starts.
+TEST(PeerCommand, AStartThatIsTheMinimumTakesNoSteps) {
+  const TemporaryDir folder;
+  const std::string mesh = folder.path() / "triangle.obj";
+  std::ofstream(mesh) << "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n";
+  for (const std::string name : {"multi", "smooth"}) {
+    const nlohmann::json report = solve(name + " --mesh '" + mesh + "'");
+    EXPECT_EQ(report["iterations"], 0) << name;
+    EXPECT_EQ(report["peers"][0]["iterations"], 0) << name;
+  }
+}
+
 TEST(PeerCommand, CeresFindsCertifiedAnswers) {
   const nlohmann::json report =
       solve("nist --data '" + (source_dir() / "tests/data/nist").string() + "'");
