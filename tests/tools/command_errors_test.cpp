@@ -75,6 +75,8 @@ const Row kRows[] = {
     {"odd count", nullptr, "solve mgh --count 10",
      "topograd: mgh: expected a --count for extended_rosenbrock that is a multiple of 4 in 4 .. "
      "100000000, got 10\n"},
+    {"too few points", nullptr, "solve bundle --cameras 2 --points 10 --observations 20",
+     "topograd: bundle: expected 18 points or more with 2 cameras, got 10\n"},
     {"too few observations", nullptr, "solve bundle --cameras 4 --points 20 --observations 40",
      "topograd: bundle: expected observations in 48 .. 80, got 40\n"},
     {"mesh of a set", nullptr, "solve mgh --out a.obj",

@@ -39,6 +39,11 @@ void check(const BundleOptions& o) {
   if (o.points < 4) refuse("4 points or more", o.points);
   const std::uint64_t cameras = o.cameras, points = o.points;
   const std::uint64_t least = std::max(2 * points, (kCamera * cameras + 3 * points) / 2);
+  if (least > cameras * points) {  // 2 C P rows are fewer than 9 C + 3 P unknowns
+    const std::uint64_t ceiled = (kCamera * cameras + 2 * cameras - 4) / (2 * cameras - 3);
+    refuse(std::to_string(ceiled) + " points or more with " + std::to_string(cameras) + " cameras",
+           points);
+  }
   if (o.observations < least || o.observations > cameras * points)
     refuse("observations in " + std::to_string(least) + " .. " + std::to_string(cameras * points),
            o.observations);
