@@ -115,14 +115,32 @@ T reduce_numbers(Reduction reduction, const Operands<T>& from, std::size_t count
   return static_cast<T>(reduce_blocks(count, W{1}, body, times));
 }
 
+/// Whether some element comes before `best`, NaN included: a loop that compilers make vectors of.
+template <class T>
+bool any_beats(T best, bool smallest, const T* x, std::size_t n) {
+  std::uint32_t found = 0;
+  if (smallest) {
+    for (std::size_t i = 0; i < n; ++i) found |= static_cast<std::uint32_t>(!(x[i] >= best));
+  } else {
+    for (std::size_t i = 0; i < n; ++i) found |= static_cast<std::uint32_t>(!(x[i] <= best));
+  }
+  return found != 0;
+}
+
 template <class T>
 Best<T> find_best(bool smallest, const Operands<T>& from, std::size_t count) {
   const Best<T> worst{limit<T>(smallest), ~std::uint32_t{0}};
   const auto combine = [&](const Best<T>& a, const Best<T>& b) { return better(a, b, smallest); };
   const auto body = [&](std::size_t first, std::size_t n) {
     Best<T> best = worst;
-    for (std::size_t i = first; i < first + n; ++i)
-      best = combine(best, {from[i], static_cast<std::uint32_t>(i)});
+    for (std::size_t piece = first; piece < first + n; piece += kSumBlock) {
+      if (is_nan(best.value)) break;  // the first one wins
+      const std::size_t end = std::min(piece + kSumBlock, first + n);
+      const bool plain = from.operand == Operand::element && piece > first;
+      if (plain && !any_beats(best.value, smallest, from.x + piece, end - piece)) continue;
+      for (std::size_t i = piece; i < end; ++i)
+        best = combine(best, {from[i], static_cast<std::uint32_t>(i)});
+    }
     return best;
   };
   return reduce_blocks(count, worst, body, combine);

@@ -134,6 +134,17 @@ void check_reduction_forms(const Device& device) {
   const Array<float> infinite = Array<float>({inf, inf, 1}).to(device);
   EXPECT_EQ(compensated_sum(infinite).item(), inf);
   EXPECT_EQ(argmin(Array<float>({inf, inf}).to(device)).item(), 0u);
+  // Pieces of the CPU's are 1,024 elements long: the best, an equal one and NaN in later ones.
+  std::vector<float> long_one(5000, 2.0f);
+  long_one[2000] = long_one[3000] = 1;
+  long_one[2100] = long_one[4999] = 3;
+  EXPECT_EQ(argmin(Array<float>(long_one).to(device)).item(), 2000u);
+  EXPECT_EQ(argmax(Array<float>(long_one).to(device)).item(), 2100u);
+  long_one[4000] = long_one[4500] = nan;
+  EXPECT_EQ(argmin(Array<float>(long_one).to(device)).item(), 4000u);
+  EXPECT_EQ(argmax(Array<float>(long_one).to(device)).item(), 4000u);
+  EXPECT_TRUE(std::isnan(max(Array<float>(long_one).to(device)).item()));
+  EXPECT_EQ(argmin(Array<float>::full(5000, inf).to(device)).item(), 0u);
   const Array<double> wide = Array<double>({1e100, 1, -1e100}).to(device);
   EXPECT_EQ(compensated_sum(wide).item(), 1.0);
   EXPECT_EQ(product(Array<float>({2, 3, 4}).to(device)).item(), 24.0f);
