@@ -60,6 +60,7 @@ struct Evaluator::Impl {
   void open(Session opened) {
     end_session();
     times.clear();
+    if (session.engine) earlier += session.engine->stats();
     session = std::move(opened);
     follow_branches(session, "evaluator", problem, model, options, counts,
                     losses == Losses::applied);
@@ -399,9 +400,10 @@ struct Evaluator::Impl {
   ProblemModel model;
   RetraceCounts counts;
   Session session;
-  EvaluationTimes times;    // of the session's engine
-  double busy_seconds = 0;  // of the session, without asynchronous calls
-  std::string reason;       // as last asked for
+  runtime::EngineStats earlier;  // of the sessions before it
+  EvaluationTimes times;         // of the session's engine
+  double busy_seconds = 0;       // of the session, without asynchronous calls
+  std::string reason;            // as last asked for
   Versions versions;
   std::vector<double> current;                   // scratch: one number a scalar
   std::vector<std::weak_ptr<AsyncState>> begun;  // perhaps not finished
@@ -465,7 +467,8 @@ Async<Vector> Evaluator::hvp_async(Numbers x, Numbers p) {
 }
 
 EvaluatorReport Evaluator::report() const {
-  const runtime::EngineStats stats = impl_->session.engine->stats();
+  runtime::EngineStats stats = impl_->session.engine->stats();
+  stats += impl_->earlier;
   EvaluatorReport report;
   static_cast<runtime::EngineCounts&>(report) = stats;
   static_cast<runtime::MakingTimes&>(report) = stats;

@@ -95,6 +95,17 @@ TEST(Evaluator, FollowsChanges) {
   EXPECT_EQ(e.residuals(), Eigen::Vector2d(3, 14));
 }
 
+TEST(Evaluator, CountsGoOnWhereTheProblemHasChanged) {
+  Products s;
+  Evaluator e(s.problem, kCpu);
+  e.cost();
+  const std::uint64_t before = e.report().kernels_on_cpu;
+  EXPECT_GT(before, 0u);
+  s.problem.add_residual(s.weight * s.p[1]);
+  e.cost();
+  EXPECT_GT(e.report().kernels_on_cpu, before);
+}
+
 TEST(Evaluator, ProductsAgreeWithTheJacobian) {
   const auto springs = problems::springs(12);
   Evaluator e(springs->problem, kCpu);
