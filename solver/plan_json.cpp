@@ -85,7 +85,11 @@ Json plan_value(const PlanRecord& plan) {
     for (const auto& figure : kernel.figures) figures[figure.name] = figure.value;
     value["kernels"].push_back({{"name", kernel.name},
                                 {"workgroup_size", kernel.workgroup_size},
-                                {"figures", std::move(figures)}});
+                                {"glsl_ms", kernel.glsl_ms},
+                                {"spirv_ms", kernel.spirv_ms},
+                                {"pipeline_ms", kernel.pipeline_ms},
+                                {"origin", kernel.origin}});
+    if (!figures.empty()) value["kernels"].back()["figures"] = std::move(figures);
   }
   return value;
 }

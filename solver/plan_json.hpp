@@ -10,8 +10,9 @@ namespace topograd {
 
 /// {"device", "precision", "workgroup_size", "product", "batches": [{"topology", "name", "pass",
 /// "instances", "accumulation", "chosen_by", "candidates": [{"accumulation", "estimate",
-/// "measured_us", "one_pass"}], "one_pass"}], "kernels": [{"name", "workgroup_size", "figures"}]
-/// where the driver gives figures}, indented.
+/// "measured_us", "one_pass"}], "one_pass"}], "kernels": [{"name", "workgroup_size", "glsl_ms",
+/// "spirv_ms", "pipeline_ms", "origin", "figures"}]}, indented; figures where the driver gives
+/// some.
 std::string to_json(const runtime::PlanRecord& plan);
 
 /// Reads what to_json() writes; what it does not know is skipped, candidates may be left out.

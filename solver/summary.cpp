@@ -1,8 +1,11 @@
 // Reports of a solve as text.
 #include <topograd/solver/summary.hpp>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <span>
+#include <vector>
 
 namespace topograd {
 namespace {
@@ -106,6 +109,23 @@ std::string plan_part(const Summary& s) {
   return out;
 }
 
+/// What the kernels that took longest took, in milliseconds.
+std::string kernel_part(const Summary& s) {
+  std::vector<runtime::KernelFigures> made = s.plan.kernels;
+  std::erase_if(made, [](const runtime::KernelFigures& k) { return k.making_ms() <= 0; });
+  if (made.empty()) return {};
+  const std::size_t shown = std::min(made.size(), kMostChoices);
+  const auto slower = [](const auto& a, const auto& b) { return a.making_ms() > b.making_ms(); };
+  std::ranges::partial_sort(made, made.begin() + static_cast<std::ptrdiff_t>(shown), slower);
+  std::string out = "\nKernels (ms):                      GLSL     SPIR-V   pipeline\n";
+  for (const runtime::KernelFigures& one : std::span(made).first(shown)) {
+    out += format("  %-28s %9.2f  %9.2f  %9.2f  %s\n", one.name.c_str(), one.glsl_ms, one.spirv_ms,
+                  one.pipeline_ms, one.origin.c_str());
+  }
+  if (made.size() > shown) out += format("  and %llu more\n", wide(made.size() - shown));
+  return out;
+}
+
 std::string time_part(const Summary& s) {
   const PhaseTimes& t = s.times;
   std::string out = "\nTime (in seconds):\n";
@@ -184,8 +204,8 @@ std::string cross_check_part(const CrossCheck& c) {
 
 std::string Summary::full_report() const {
   return "Topograd solver report\n\n" + problem_part(*this) + "\n" + backend_part(*this) +
-         cost_part(*this) + plan_part(*this) + time_part(*this) + counter_part(*this) +
-         cross_check_part(cross_check) +
+         cost_part(*this) + plan_part(*this) + time_part(*this) + kernel_part(*this) +
+         counter_part(*this) + cross_check_part(cross_check) +
          "\nTermination: " + format("%32s (%s)\n", name(termination).data(), message.c_str());
 }
 

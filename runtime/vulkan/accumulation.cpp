@@ -179,11 +179,15 @@ PlanRecord VulkanEngine::plan() const {
     }
     record.batches.push_back(std::move(choice));
   }
-  if (!context_.device->features().pipeline_executable_properties) return record;
   for (const auto& job : context_.loaded) {
     if (!job->ready()) continue;
     try {
-      record.kernels.push_back(job->get().kernel.figures());
+      const MadeKernel& made = job->get();
+      KernelFigures& kernel = record.kernels.emplace_back(made.kernel.figures());
+      kernel.glsl_ms = made.glsl_ms;
+      kernel.spirv_ms = made.spirv_ms;
+      kernel.pipeline_ms = made.pipeline_ms;
+      kernel.origin = made.origin;
     } catch (const Error&) {
       continue;  // whoever needs that kernel is told
     }

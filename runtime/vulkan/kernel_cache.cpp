@@ -72,10 +72,11 @@ class CompileAccount::Busy {
   CompileAccount& account_;
 };
 
-void CompileAccount::add(double CompileStats::*time, Clock::time_point start) {
+double CompileAccount::add(double CompileStats::*time, Clock::time_point start) {
   const double spent = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   const std::lock_guard lock(mutex_);
   stats_.*time += spent;
+  return spent;
 }
 
 void CompileAccount::count(std::uint64_t CompileStats::*counter) {
@@ -96,46 +97,49 @@ std::vector<std::uint32_t> compile_checked(const KernelSource& source) {
   return words;
 }
 
-std::vector<std::uint32_t> KernelCache::module(const KernelSource& source,
-                                               CompileAccount& account) {
-  const Hash128 key = source.hash;
+std::vector<std::uint32_t> KernelCache::module(MadeKernel& made, CompileAccount& account) {
+  const Hash128 key = made.source.hash;
   DiskCache& disk = device_->disk_cache();
   if (auto words = load_module(disk, key)) {
     account.count(&CompileStats::disk_hits);
+    made.origin = "disk";
     return *words;
   }
-  std::vector<std::uint32_t> words = compile_checked(source);
+  std::vector<std::uint32_t> words = compile_checked(made.source);
   account.count(&CompileStats::compiled);
+  made.origin = "compiled";
   store_module(disk, key, words);
   return words;
 }
 
 void set_compile_delay(std::chrono::milliseconds delay) { compile_delay = delay; }
 
-Kernel KernelCache::make(const KernelSource& source, CompileAccount& account) {
+void KernelCache::make(MadeKernel& made, CompileAccount& account) {
+  const KernelSource& source = made.source;
   require_features(source, device_->info());
   const Clock::time_point start = Clock::now();
   std::this_thread::sleep_for(compile_delay.load());
-  const std::vector<std::uint32_t> words = module(source, account);
-  account.add(&CompileStats::spirv_ms, start);
+  const std::vector<std::uint32_t> words = module(made, account);
+  made.spirv_ms = account.add(&CompileStats::spirv_ms, start);
   const Clock::time_point pipeline_start = Clock::now();
-  Kernel kernel = device_->kernel(
+  made.kernel = device_->kernel(
       {.spirv = words,
        .name = source.name,
        .storage_buffers = static_cast<std::uint32_t>(source.bindings.size()),
        .push_constant_bytes = static_cast<std::uint32_t>(4 * source.push_constants.size()),
        .constants = {},
        .local_size = {source.workgroup_size, 1, 1}});
-  account.add(&CompileStats::pipeline_ms, pipeline_start);
-  return kernel;
+  made.pipeline_ms = account.add(&CompileStats::pipeline_ms, pipeline_start);
 }
 
-Kernel KernelCache::kernel(const KernelSource& source, CompileAccount& account) {
+MadeKernel KernelCache::kernel(KernelSource source, CompileAccount& account) {
+  const Hash128 hash = source.hash;
+  MadeKernel made{.source = std::move(source), .kernel = {}};
   std::promise<Kernel> promise;
   std::shared_future<Kernel> there;
   {
     const std::lock_guard lock(mutex_);
-    const auto [it, fresh] = kernels_.try_emplace(source.hash);
+    const auto [it, fresh] = kernels_.try_emplace(hash);
     if (fresh) {
       it->second = promise.get_future().share();
     } else {
@@ -144,17 +148,18 @@ Kernel KernelCache::kernel(const KernelSource& source, CompileAccount& account) 
   }
   if (there.valid()) {
     account.count(&CompileStats::memory_hits);
-    return there.get();  // another thread may still be making it
+    made.kernel = there.get();  // another thread may still be making it
+    return made;
   }
   const CompileAccount::Busy busy(account);
   try {
-    Kernel made = make(source, account);
-    promise.set_value(made);
+    make(made, account);
+    promise.set_value(made.kernel);
     return made;
   } catch (...) {
     promise.set_exception(std::current_exception());
     const std::lock_guard lock(mutex_);
-    kernels_.erase(source.hash);
+    kernels_.erase(hash);
     throw;
   }
 }
@@ -165,9 +170,10 @@ std::shared_ptr<KernelJob> KernelCache::begin(std::function<KernelSource()> gene
       [self = shared_from_this(), generate = std::move(generate), account = std::move(account)] {
         const Clock::time_point start = Clock::now();
         KernelSource source = generate();
-        account->add(&CompileStats::glsl_ms, start);
-        Kernel kernel = self->kernel(source, *account);
-        return MadeKernel{std::move(source), std::move(kernel)};
+        const double glsl_ms = account->add(&CompileStats::glsl_ms, start);
+        MadeKernel made = self->kernel(std::move(source), *account);
+        made.glsl_ms = glsl_ms;
+        return made;
       });
   run_in_background(job);
   return job;

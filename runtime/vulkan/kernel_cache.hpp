@@ -36,8 +36,8 @@ class CompileAccount {
 
   CompileStats stats() const;
   void count(std::uint64_t CompileStats::*counter);
-  /// Adds to one of the times since `start`.
-  void add(double CompileStats::*time, Clock::time_point start);
+  /// Adds the milliseconds since `start` to one of the times, and returns them.
+  double add(double CompileStats::*time, Clock::time_point start);
 
  private:
   mutable std::mutex mutex_;  // guards what follows
@@ -51,11 +51,11 @@ class KernelCache : public std::enable_shared_from_this<KernelCache> {
  public:
   explicit KernelCache(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
-  /// The pipeline for `source`; what making it costs is counted in `account`.
+  /// The pipeline for `source`; what making it costs is counted in `account`, and told with it.
   ///
   /// Throws Error{ShaderCompile}, Error{LayoutMismatch} if the module read back disagrees with
   /// source.bindings, Error{Unsupported} if the device lacks what the source needs.
-  Kernel kernel(const codegen::KernelSource& source, CompileAccount& account);
+  MadeKernel kernel(codegen::KernelSource source, CompileAccount& account);
 
   /// Begins to make the kernel of the source that `generate` gives, on the pool; `generate` owns
   /// all that it reads. The job throws what kernel() throws. It keeps the cache and the device.
@@ -63,8 +63,9 @@ class KernelCache : public std::enable_shared_from_this<KernelCache> {
                                    std::shared_ptr<CompileAccount> account);
 
  private:
-  Kernel make(const codegen::KernelSource& source, CompileAccount& account);
-  std::vector<std::uint32_t> module(const codegen::KernelSource& source, CompileAccount& account);
+  /// Fills in everything but the source's time.
+  void make(MadeKernel& made, CompileAccount& account);
+  std::vector<std::uint32_t> module(MadeKernel& made, CompileAccount& account);
 
   std::shared_ptr<Device> device_;
   mutable std::mutex mutex_;  // guards what follows

@@ -11,10 +11,12 @@
 
 namespace topograd::runtime::vulkan {
 
-/// A kernel and the interface of its source.
+/// A kernel, the interface of its source, and what making it took.
 struct MadeKernel {
   codegen::KernelSource source;
   Kernel kernel;
+  double glsl_ms = 0, spirv_ms = 0, pipeline_ms = 0;  ///< as in KernelFigures
+  const char* origin = "memory";
 };
 
 /// The making of one kernel. Any thread may call.

@@ -85,7 +85,7 @@ void KernelRunner::run_projection(const codegen::KernelSource& source,
 
 void KernelRunner::dispatch(const codegen::KernelSource& source, std::span<const std::byte> push,
                             std::uint32_t groups) {
-  const Kernel kernel = cache_->kernel(source, compiled_);
+  const Kernel kernel = cache_->kernel(source, compiled_).kernel;
   std::vector<Binding> bindings;
   for (const codegen::BindingInfo& binding : source.bindings) {
     bindings.push_back({.buffer = buffers_.at(binding.role).get()});

@@ -102,6 +102,32 @@ TEST_F(VulkanCompile, KernelsOfManyTopologiesAreMadeAtTheSameTime) {
   EXPECT_LT(stats.compile_wall_ms, 0.75 * (stats.glsl_ms + stats.spirv_ms + stats.pipeline_ms));
 }
 
+TEST_F(VulkanCompile, PlansSayWhatEachKernelTook) {
+  TG_NEEDS(float64);
+  const OwnedModel m = products_model(3, 23);
+  const SlowCompiler slow(milliseconds(60));
+  std::unique_ptr<Engine> first;  // keeps its kernels in memory
+  for (const bool again : {false, true}) {
+    std::unique_ptr<Engine> engine = open(m);
+    std::vector<double> rows(m.model.rows);
+    engine->residuals(rows);
+    const EngineStats stats = engine->stats();
+    double glsl = 0, spirv = 0, pipeline = 0;
+    for (const runtime::KernelFigures& kernel : engine->plan().kernels) {
+      SCOPED_TRACE(kernel.name);
+      EXPECT_GT(kernel.glsl_ms, 0);
+      EXPECT_EQ(kernel.origin == "memory", again);
+      EXPECT_GE(kernel.spirv_ms, again ? 0 : 60);
+      glsl += kernel.glsl_ms, spirv += kernel.spirv_ms, pipeline += kernel.pipeline_ms;
+    }
+    EXPECT_GE(engine->plan().kernels.size(), 3u);
+    EXPECT_NEAR(glsl, stats.glsl_ms, 1e-9 * stats.glsl_ms);
+    EXPECT_NEAR(spirv, stats.spirv_ms, 1e-9 * stats.spirv_ms);
+    EXPECT_NEAR(pipeline, stats.pipeline_ms, 1e-9 * stats.pipeline_ms);
+    if (!again) first = std::move(engine);
+  }
+}
+
 TEST_F(VulkanCompile, PreparingDoesNotWait) {
   TG_NEEDS(float64);
   const OwnedModel m = products_model(3, 14);

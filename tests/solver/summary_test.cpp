@@ -29,6 +29,14 @@ Summary sample() {
   s.times.glsl_ms = 1;
   s.times.spirv_ms = 2;
   s.times.pipeline_ms = 4;
+  s.plan.batches = {{.topology = "0011", .name = "edge", .pass = "gradient", .candidates = {}}};
+  s.plan.kernels = {{.name = "in memory", .origin = "memory", .figures = {}},
+                    {.name = "edge gradient",
+                     .glsl_ms = 1.25,
+                     .spirv_ms = 20.5,
+                     .pipeline_ms = 3.75,
+                     .origin = "compiled",
+                     .figures = {}}};
   return s;
 }
 
@@ -42,9 +50,11 @@ TEST(Summary, FullReportNamesWhatRan) {
   const std::string report = sample().full_report();
   for (const char* part :
        {"made-up device", "why: asked for", "edge", "CONVERGENCE (function tolerance reached)",
-        "00112233445566778899aabbccddeeff", "Successful", "8.0000000000e+00"}) {
+        "00112233445566778899aabbccddeeff", "Successful", "8.0000000000e+00",
+        "edge gradient                     1.25      20.50       3.75  compiled"}) {
     EXPECT_NE(report.find(part), std::string::npos) << part << "\n" << report;
   }
+  EXPECT_EQ(report.find("in memory"), std::string::npos) << "it took no time";
 }
 
 TEST(Summary, JsonHoldsTheFigures) {
