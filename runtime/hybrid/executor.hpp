@@ -107,6 +107,7 @@ class Executor {
   struct Device {
     std::unique_ptr<DeviceBackend> backend;
     std::string name;
+    std::string driver;  ///< "" of what is not available
     std::atomic<bool> lost{false};
     std::mutex reopening;
   };

@@ -37,6 +37,8 @@ Executor::~Executor() {
 bool Executor::save_state() {
   if (!state_) return false;
   Knowledge knowledge = scheduler_.knowledge();
+  for (const Device* one : devices())
+    if (!one->driver.empty()) knowledge.drivers[one->name] = one->driver;
   // What others have learned meanwhile, another executor of this process among them, and devices
   // that are not here today.
   if (const std::optional<Knowledge> now = state_->load())
@@ -55,10 +57,17 @@ std::size_t Executor::add_device(std::unique_ptr<DeviceBackend> backend) {
     Device& device = devices_.emplace_back();
     device.backend = std::move(backend);
     device.name = c.name;
+    if (c.available) device.driver = c.driver;
     target = scheduler_.add_device({.name = c.name,
                                     .software = c.kind == "software",
                                     .available = c.available,
                                     .memory_bytes = c.memory_bytes});
+  }
+  const auto before = known_.drivers.find(c.name);
+  if (before != known_.drivers.end() && c.available && before->second != c.driver) {
+    log(LogLevel::info, "device " + c.name + ": driver " + c.driver + ", what was learned under " +
+                            before->second + " is forgotten");
+    forget(known_, c.name);
   }
   scheduler_.merge(known_);
   log(LogLevel::info, "device " + c.name + " (" + c.kind + ")" +

@@ -40,6 +40,8 @@ struct Knowledge {
   std::map<std::string, std::map<std::string, std::vector<History::Row>>> transfers;
   std::map<std::string, double> thresholds;  ///< items, by operation
   std::map<std::string, std::vector<TrainingRow>> training;
+  /// Of the targets that it was measured on; without one it fits any driver.
+  std::map<std::string, std::string> drivers;
 };
 
 /// Of one target, for telemetry.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <thread>
+#include <utility>
 
 namespace topograd::runtime::hybrid {
 namespace {
@@ -121,6 +122,8 @@ Knowledge knowledge_of(const Json& json) {
     out.thresholds[operation] = items.template get<double>();
   for (const auto& [target, rows] : json.at("training").items())
     for (const Json& row : rows) out.training[target].push_back(parse_training(row));
+  if (json.contains("drivers"))
+    out.drivers = json.at("drivers").get<std::map<std::string, std::string>>();
   return out;
 }
 
@@ -146,7 +149,8 @@ std::string to_json(const Knowledge& knowledge) {
               {"kernels", std::move(kernels)},
               {"transfers", std::move(transfers)},
               {"thresholds", knowledge.thresholds},
-              {"training", std::move(training)}}
+              {"training", std::move(training)},
+              {"drivers", knowledge.drivers}}
              .dump(1) +
          "\n";
 }
@@ -159,7 +163,19 @@ Knowledge parse_knowledge(std::string_view text) {
   }
 }
 
+void forget(Knowledge& knowledge, const std::string& target) {
+  for (Knowledge::Kernel& kernel : knowledge.kernels) kernel.targets.erase(target);
+  knowledge.transfers.erase(target);
+  knowledge.training.erase(target);
+  knowledge.drivers.erase(target);
+}
+
 void merge(Knowledge& into, const Knowledge& from, std::size_t max_kernels) {
+  const auto other_driver = [&](const std::string& target) {
+    const auto here = std::as_const(into.drivers).find(target), there = from.drivers.find(target);
+    return here != into.drivers.end() && there != from.drivers.end() &&
+           here->second != there->second;
+  };
   const auto add_rows = [](std::vector<History::Row>& rows, const std::vector<History::Row>& more) {
     for (const History::Row& row : more) {
       if (std::ranges::find(rows, row.size_class, &History::Row::size_class) == rows.end())
@@ -171,20 +187,28 @@ void merge(Knowledge& into, const Knowledge& from, std::size_t max_kernels) {
     const auto at =
         std::ranges::lower_bound(into.kernels, kernel.hash, {}, &Knowledge::Kernel::hash);
     if (at == into.kernels.end() || at->hash != kernel.hash) {
-      if (into.kernels.size() < max_kernels) into.kernels.insert(at, kernel);
+      if (into.kernels.size() >= max_kernels) continue;
+      Knowledge::Kernel fresh = kernel;
+      std::erase_if(fresh.targets, [&](const auto& one) { return other_driver(one.first); });
+      into.kernels.insert(at, std::move(fresh));
       continue;
     }
-    for (const auto& [target, rows] : kernel.targets) add_rows(at->targets[target], rows);
+    for (const auto& [target, rows] : kernel.targets)
+      if (!other_driver(target)) add_rows(at->targets[target], rows);
   }
-  for (const auto& [target, parts] : from.transfers)
+  for (const auto& [target, parts] : from.transfers) {
+    if (other_driver(target)) continue;
     for (const auto& [part, rows] : parts) add_rows(into.transfers[target][part], rows);
+  }
   into.thresholds.insert(from.thresholds.begin(), from.thresholds.end());
   for (const auto& [target, rows] : from.training) {
+    if (other_driver(target)) continue;
     auto& all = into.training[target];
     const std::size_t room = kMaxTrainingRows - std::min(kMaxTrainingRows, all.size());
     const auto first = rows.begin();
     all.insert(all.end(), first, first + static_cast<std::ptrdiff_t>(std::min(room, rows.size())));
   }
+  into.drivers.insert(from.drivers.begin(), from.drivers.end());
 }
 
 KnowledgeFile::KnowledgeFile(const std::string& folder)

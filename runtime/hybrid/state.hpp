@@ -17,9 +17,13 @@ std::string to_json(const Knowledge& knowledge);
 /// Throws Error{Parse} for text that is not JSON or not knowledge, naming what is wrong.
 Knowledge parse_knowledge(std::string_view json);
 
-/// `from` into `into`: kernels, sizes and operations that are in both stay as they are in `into`,
-/// and kernels and training rows beyond the bounds are left out.
+/// `from` into `into`: kernels, sizes and operations that are in both stay as they are in `into`;
+/// left out are kernels and training rows beyond the bounds, and targets measured under another
+/// driver.
 void merge(Knowledge& into, const Knowledge& from, std::size_t max_kernels = ~std::size_t{0});
+
+/// Drops what was measured on this target; thresholds, which belong to no target, stay.
+void forget(Knowledge& knowledge, const std::string& target);
 
 /// A folder that knowledge is kept in between runs: versioned, checksummed, replaced as a whole.
 /// Whatever is wrong there (damaged, of another version or machine, not ours, not writable) means a

@@ -29,11 +29,11 @@ class FakeDevice final : public runtime::hybrid::DeviceBackend {
     bool half_written = true;  ///< a failing run leaves rubbish behind in its own memory only
   };
 
-  FakeDevice(std::shared_ptr<State> state, std::string name = "fake")
-      : state_(std::move(state)), name_(std::move(name)) {}
+  FakeDevice(std::shared_ptr<State> state, std::string name = "fake", std::string driver = "test")
+      : state_(std::move(state)), name_(std::move(name)), driver_(std::move(driver)) {}
 
   runtime::hybrid::Capabilities capabilities() const override {
-    return {.name = name_, .kind = "discrete", .driver = "test", .memory_bytes = 1u << 30};
+    return {.name = name_, .kind = "discrete", .driver = driver_, .memory_bytes = 1u << 30};
   }
   runtime::hybrid::RunReport run(const runtime::hybrid::DeviceProgram& program) override {
     ++state_->runs;
@@ -69,7 +69,7 @@ class FakeDevice final : public runtime::hybrid::DeviceBackend {
   }
 
   std::shared_ptr<State> state_;
-  std::string name_;
+  std::string name_, driver_;
 };
 
 /// out = a + b, items apart from each other.

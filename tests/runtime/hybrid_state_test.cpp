@@ -99,6 +99,47 @@ TEST_F(StateTest, OtherDevicesLearnForThemselves) {
   EXPECT_EQ(reason(*make("fake")), Reason::faster) << "kept while it was away";
 }
 
+TEST_F(StateTest, AnotherDriverIsMeasuredAgain) {
+  learn();
+  const auto updated = [&] {
+    auto executor =
+        std::make_unique<Executor>(HybridOptions{.state = folder}, [this] { return now += 1e-6; });
+    executor->add_device(
+        std::make_unique<FakeDevice>(std::make_shared<FakeDevice::State>(), "fake", "test 2"));
+    return executor;
+  };
+  {
+    const auto executor = updated();
+    EXPECT_EQ(reason(*executor), Reason::unmeasured);
+    AddTask task(4096);
+    task.after_cpu = [this] { now += 1e-3; };
+    Task* const list[] = {&task};
+    executor->warm_up(list, 5);
+  }
+  EXPECT_EQ(KnowledgeFile(folder).load().value().drivers.at("fake"), "test 2");
+  EXPECT_EQ(reason(*updated()), Reason::faster);
+  EXPECT_EQ(reason(*make()), Reason::unmeasured);
+}
+
+TEST_F(StateTest, MergingLeavesOutWhatAnotherDriverMeasured) {
+  Knowledge a, b;
+  a.drivers["gpu"] = "1";
+  b.drivers["gpu"] = "2";
+  b.kernels = {{{1, 1}, "map", {{"gpu", {{3, 9, 7, 0, 4}}}, {"cpu", {{3, 9, 8, 0, 4}}}}}};
+  b.transfers["gpu"]["upload"] = {{20, 1.5e6, 120, 0, 9}};
+  b.training["gpu"] = {{.kernel = {3, 4}, .operation = "scan", .size = 7, .us = 5}};
+  merge(a, b);
+  EXPECT_EQ(a.drivers.at("gpu"), "1");
+  EXPECT_EQ(a.kernels.at(0).targets.count("gpu"), 0u);
+  EXPECT_EQ(a.kernels.at(0).targets.count("cpu"), 1u);
+  EXPECT_TRUE(a.transfers.empty());
+  EXPECT_TRUE(a.training.empty());
+  b.drivers.clear();  // a prior
+  merge(a, b);
+  EXPECT_EQ(a.kernels.at(0).targets.count("gpu"), 1u);
+  EXPECT_EQ(a.transfers.size(), 1u);
+}
+
 TEST_F(StateTest, JsonGoesRound) {
   Knowledge knowledge;
   knowledge.kernels.push_back({{1, 2}, "map", {{"cpu", {{3, 9.5, 17.25, 0.125, 4}}}}});
@@ -109,6 +150,7 @@ TEST_F(StateTest, JsonGoesRound) {
                                 .size = 77,
                                 .features = {.reuse = 2, .pattern = MemoryPattern::gather},
                                 .us = 5}};
+  knowledge.drivers["gpu"] = "made-up 1.2";
   const std::string text = to_json(knowledge);
   const Knowledge again = parse_knowledge(text);
   EXPECT_EQ(to_json(again), text);

@@ -65,7 +65,9 @@ void merge_models(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     const std::string text = read_text(path);
     try {
-      hybrid::merge(known, hybrid::parse_knowledge(text), hybrid::HybridOptions{}.max_kernels);
+      hybrid::Knowledge others = hybrid::parse_knowledge(text);
+      others.drivers.clear();  // a prior, also for devices with other drivers
+      hybrid::merge(known, others, hybrid::HybridOptions{}.max_kernels);
     } catch (const Error& error) {
       throw Error(error.code(), path + ": " + error.what());
     }
