@@ -8,6 +8,7 @@
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/text.hpp>
 #include <topograd/runtime/accumulation_rule.hpp>
+#include <topograd/runtime/remembered_plans.hpp>
 #include <topograd/runtime/requests.hpp>
 #include <topograd/solver/model.hpp>
 
@@ -144,6 +145,21 @@ std::string list_line(const runtime::Term& term, std::span<const runtime::Parame
   return line.data();
 }
 
+/// Choices that a device will take instead of the rule's, as they were measured on this machine.
+std::string measured(const runtime::Model& model) {
+  std::string text;
+  const runtime::DiskCache cache({});
+  for (const runtime::PlanRecord& plan : runtime::remembered_plans(cache)) {
+    const runtime::PlanChoice& made = plan.batches[0];
+    const bool here = std::ranges::any_of(model.terms, [&](const runtime::Term& term) {
+      return to_string(term.topology->hash) == made.topology &&
+             runtime::size_class(term.batch->size()) == runtime::size_class(made.instances);
+    });
+    if (here) text += plan.device + ", " + plan.precision + ": " + made.text() + "\n";
+  }
+  return text.empty() ? text : "measured:\n" + text;
+}
+
 }  // namespace
 
 std::string source(const Problem& problem, const SourceOptions& options) {
@@ -215,8 +231,8 @@ std::string topology_table(const Problem& problem) {
   return text +
          "residual, gradient, jacobian: operations of one instance; bytes: columns read and rows "
          "written by the residual kernel, f64, an instance; general: if every index and number "
-         "were "
-         "stored; sums: of the gradient, by rule\n";
+         "were stored; sums: of the gradient, by rule\n" +
+         measured(model);
 }
 
 }  // namespace topograd

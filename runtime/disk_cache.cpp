@@ -49,6 +49,7 @@ std::vector<std::byte> header(const DiskCacheOptions& options, std::string_view 
 
 // Magic, three 64-bit fields and four hashes, as header() writes them.
 constexpr std::size_t kHeaderBytes = kMagic.size() + 3 * 8 + 4 * 16;
+constexpr std::size_t kOfBlobBytes = 8 + 16;  // the last of them: its size and hash
 
 struct Entry {
   fs::path path;
@@ -152,11 +153,28 @@ void DiskCache::evict() {
   }
 }
 
-std::size_t DiskCache::count(std::string_view kind) const {
-  std::size_t found = 0;
+std::vector<std::string> DiskCache::files(std::string_view kind) const {
+  std::vector<std::string> found;
   const std::string prefix = std::string(kind) + "-";
-  for (const Entry& entry : disabled_.empty() ? entries(options_.folder) : std::vector<Entry>())
-    found += entry.path.filename().string().starts_with(prefix) ? 1 : 0;
+  for (const Entry& entry : disabled_.empty() ? entries(options_.folder) : std::vector<Entry>()) {
+    if (entry.path.filename().string().starts_with(prefix)) found.push_back(entry.path.string());
+  }
+  return found;
+}
+
+std::size_t DiskCache::count(std::string_view kind) const { return files(kind).size(); }
+
+std::vector<std::vector<std::byte>> DiskCache::all(std::string_view kind) const {
+  std::vector<std::vector<std::byte>> found;
+  for (const std::string& file : files(kind)) {
+    auto bytes = platform::read_file(file, kMaxBlobBytes);
+    if (!bytes || bytes->size() < kHeaderBytes) continue;
+    const auto blob = std::span(*bytes).subspan(kHeaderBytes);
+    const auto expected = header({}, kind, {}, blob);
+    const auto written = std::span(*bytes).subspan(kHeaderBytes - kOfBlobBytes, kOfBlobBytes);
+    if (std::ranges::equal(written, std::span(expected).last(kOfBlobBytes)))
+      found.emplace_back(blob.begin(), blob.end());
+  }
   return found;
 }
 

@@ -51,11 +51,14 @@ class DiskCache {
   DiskCacheCounters counters() const;
   /// Blobs of a kind in the folder, whoever wrote them. Cost: lists the folder.
   std::size_t count(std::string_view kind) const;
+  /// Their contents, of any generator and identity, as long as they are whole. Cost: reads them.
+  std::vector<std::vector<std::byte>> all(std::string_view kind) const;
   /// Path of a blob, for tests and messages.
   std::string path(std::string_view kind, Hash128 key) const;
 
  private:
   void evict();
+  std::vector<std::string> files(std::string_view kind) const;
 
   DiskCacheOptions options_;
   std::string disabled_;

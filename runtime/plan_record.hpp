@@ -46,6 +46,9 @@ struct PlanChoice {
   std::uint64_t entries = 0;     ///< instances that blocks sum, over all blocks
   std::uint64_t operations = 0;  ///< functions count as one
   std::uint64_t bytes = 0;       ///< of columns, and of stored terms written and read
+
+  /// "edge, gradient: gather_store (measured, gather_recompute 30.2 us, gather_store 24.0 us)".
+  std::string text() const;
 };
 
 /// One compiled kernel: what making it took, and what the driver says of it, in its own words

@@ -96,15 +96,7 @@ std::string plan_part(const Summary& s) {
       out += format("  and %llu more\n", wide(s.plan.batches.size() - kMostChoices));
       break;
     }
-    out += "  " + made.name + ", " + made.pass + ": " +
-           std::string(codegen::name(made.accumulation)) + " (" +
-           std::string(runtime::name(made.by));
-    for (const runtime::PlanCandidate& one : made.candidates) {
-      if (one.measured_us > 0)
-        out += ", " + std::string(codegen::name(one.accumulation)) +
-               format(" %.1f us", one.measured_us);
-    }
-    out += ")\n";
+    out += "  " + made.text() + "\n";
   }
   return out;
 }

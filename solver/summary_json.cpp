@@ -1,7 +1,7 @@
 // The summary of a solve as JSON.
 #include <topograd/solver/summary_json.hpp>
 
-#include <topograd/solver/plan_json_value.hpp>
+#include <topograd/runtime/plan_json_value.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -60,7 +60,7 @@ void add_place(Json& json, const Summary& s) {
   json["backend"] = s.backend;
   json["device"] = s.device;
   json["why"] = s.why;
-  if (!s.plan.empty()) json["plan"] = plan_value(s.plan);
+  if (!s.plan.empty()) json["plan"] = runtime::plan_value(s.plan);
   json["precision"] = codegen::name(s.precision);
   json["method"] = name(s.method);
   json["method_note"] = s.method_note;

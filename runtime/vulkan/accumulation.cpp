@@ -1,18 +1,16 @@
 // Which batches store their terms before they are summed: rule, plan record, memory, measurement.
 #include <topograd/runtime/accumulation_rule.hpp>
-#include <topograd/runtime/disk_cache.hpp>
+#include <topograd/runtime/remembered_plans.hpp>
 #include <topograd/runtime/vulkan/vulkan_engine.hpp>
 
 #include <topograd/ir/error.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 namespace topograd::runtime::vulkan {
 namespace {
 
-constexpr const char* kAccumulationTimes = "accumulation";
 constexpr int kWarmUps = 2, kSamples = 5;
 
 /// first: evaluated again, second: stored.
@@ -25,15 +23,6 @@ void take(PlanChoice& choice, const TimesOfTwo& times, ChosenBy by) {
 }
 
 }  // namespace
-
-std::optional<TimesOfTwo> recall_times(DiskCache& disk, const char* kind, Hash128 key) {
-  const auto blob = disk.load(kind, key);
-  TimesOfTwo found;
-  if (!blob || blob->size() != sizeof found) return std::nullopt;
-  std::memcpy(&found, blob->data(), sizeof found);
-  if (!(found.first_us > 0) || !(found.second_us > 0)) return std::nullopt;
-  return found;
-}
 
 const PlanChoice* find_choice(const PlanRecord* record, const PlanChoice& wanted) {
   if (record == nullptr) return nullptr;
@@ -80,9 +69,9 @@ Decision& VulkanEngine::decision(std::size_t k, Pass pass) {
              worth_measuring(estimate, term.instances())) {
     decision.key = tuning_key(k, pass);
     const auto remembered =
-        recall_times(context_.device->disk_cache(), kAccumulationTimes, decision.key);
+        recall_choice(context_.device->disk_cache(), kAccumulationPlans, decision.key);
     decision.open = !remembered;
-    if (remembered) take(choice, *remembered, ChosenBy::remembered);
+    if (remembered) take(choice, TimesOfTwo(*remembered), ChosenBy::remembered);
   }
   return decision;
 }
@@ -94,7 +83,7 @@ ir::Hash128 VulkanEngine::tuning_key(std::size_t k, Pass pass) {
     const ir::Hash128 hash = set->source_hash(pass);
     words.insert(words.end(), {hash.high, hash.low});
   }
-  return hash_bytes(std::as_bytes(std::span(words)), hash_text(kAccumulationTimes));
+  return hash_bytes(std::as_bytes(std::span(words)), hash_text(kAccumulationPlans));
 }
 
 bool VulkanEngine::stores_terms(std::size_t k, Pass pass) {
@@ -114,12 +103,21 @@ void VulkanEngine::measure(std::size_t k, Pass pass, Decision& made) {
     });
   };
   const bool there = static_cast<bool>(stored_[k]);
-  const TimesOfTwo times{.first_us = timed(false), .second_us = timed(true)};
+  const double recompute = timed(false);
+  const TimesOfTwo times(recompute, timed(true));
   if (!(times.first_us > 0) || !(times.second_us > 0)) return;  // a clock too coarse for it
   take(made.choice, times, ChosenBy::measured);
   if (!there && made.choice.accumulation == Accumulation::gather_recompute) stored_[k] = Buffer();
-  context_.device->disk_cache().store(kAccumulationTimes, made.key,
-                                      std::as_bytes(std::span(&times, 1)));
+  remember_decision(kAccumulationPlans, made);
+}
+
+void VulkanEngine::remember_decision(std::string_view kind, const Decision& made) {
+  PlanRecord plan{.device = device(),
+                  .precision = std::string(codegen::name(options_.precision)),
+                  .workgroup_size = context_.workgroup_size,
+                  .product = {},
+                  .batches = {made.choice}};
+  remember(context_.device->disk_cache(), kind, made.key, plan);
 }
 
 double VulkanEngine::time_choice(const std::function<void(CommandList&)>& record) {

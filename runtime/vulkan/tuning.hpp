@@ -1,19 +1,19 @@
-// Choices between two ways to record something: what a record says, what was measured before.
+// Choices between two ways to record something: what a record says, what was measured.
 #pragma once
 
-#include <topograd/runtime/content_hash.hpp>
-#include <topograd/runtime/disk_cache.hpp>
 #include <topograd/runtime/plan_record.hpp>
-
-#include <optional>
 
 namespace topograd::runtime::vulkan {
 
-/// What a measurement leaves on disk: the times of the two.
+/// What a measurement gives: the times of the two.
 struct TimesOfTwo {
   double first_us = 0, second_us = 0;
+
+  TimesOfTwo(double first, double second) : first_us(first), second_us(second) {}
+  /// Of a choice that was measured before.
+  explicit TimesOfTwo(const PlanChoice& choice)
+      : TimesOfTwo(choice.candidates.at(0).measured_us, choice.candidates.at(1).measured_us) {}
 };
-std::optional<TimesOfTwo> recall_times(DiskCache& disk, const char* kind, Hash128 key);
 
 /// The choice that a record has for the same topology, pass and size; null if there is none.
 const PlanChoice* find_choice(const PlanRecord* record, const PlanChoice& wanted);

@@ -1,17 +1,11 @@
 // Cost, gradient and rows by one sweep over the instances, batch by batch where that is not slower.
 #include <topograd/runtime/accumulation_rule.hpp>
-#include <topograd/runtime/disk_cache.hpp>
+#include <topograd/runtime/remembered_plans.hpp>
 #include <topograd/runtime/vulkan/vulkan_engine.hpp>
 
 #include <algorithm>
 
 namespace topograd::runtime::vulkan {
-namespace {
-
-constexpr const char* kOnePassTimes = "one_pass";
-
-}  // namespace
-
 void VulkanEngine::evaluate(const Values& wanted) {
   if (!wanted.several()) return Engine::evaluate(wanted);
   const bool rows = !wanted.residuals.empty();
@@ -110,10 +104,10 @@ void VulkanEngine::decide_values(std::size_t k, Pass pass, Decision& made) {
   const ir::Hash128 source = stores ? source_hash(context_, store_request(terms_[k]->shape(), pass))
                                     : terms_[k]->value_set(pass)->source_hash(pass);
   const std::uint64_t words[] = {size_class(choice.instances), source.high, source.low};
-  made.key = hash_bytes(std::as_bytes(std::span(words)), hash_text(kOnePassTimes));
-  const auto remembered = recall_times(context_.device->disk_cache(), kOnePassTimes, made.key);
+  made.key = hash_bytes(std::as_bytes(std::span(words)), hash_text(kOnePassPlans));
+  const auto remembered = recall_choice(context_.device->disk_cache(), kOnePassPlans, made.key);
   made.open = !remembered;
-  if (remembered) take_values(choice, *remembered, ChosenBy::remembered);
+  if (remembered) take_values(choice, TimesOfTwo(*remembered), ChosenBy::remembered);
 }
 
 void VulkanEngine::take_values(PlanChoice& choice, const TimesOfTwo& times, ChosenBy by) {
@@ -134,11 +128,12 @@ void VulkanEngine::measure_values(std::size_t k, Pass pass, Decision& made) {
       record_batch_sum(list, k, Pass::gradient, operands(x_), stores, &values);
     });
   };
-  const TimesOfTwo times{.first_us = timed(true), .second_us = timed(false)};
+  const double once = timed(true);
+  const TimesOfTwo times(once, timed(false));
   made.choice.one_pass = true;
   if (!(times.first_us > 0) || !(times.second_us > 0)) return;  // a clock too coarse for it
   take_values(made.choice, times, ChosenBy::measured);
-  context_.device->disk_cache().store(kOnePassTimes, made.key, std::as_bytes(std::span(&times, 1)));
+  remember_decision(kOnePassPlans, made);
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -178,6 +178,7 @@ class VulkanEngine final : public Engine,
   ir::Hash128 tuning_key(std::size_t k, Pass pass);
   bool stores_terms(std::size_t k, Pass pass);
   void measure(std::size_t k, Pass pass, Decision& made);
+  void remember_decision(std::string_view kind, const Decision& made);
   void record_batch_sum(CommandList& list, std::size_t k, Pass pass, const Operands& with,
                         bool store, ValuePass* values = nullptr);
   void record_terms(CommandList& list, std::size_t k, Pass pass, const Operands& with,

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -89,6 +90,25 @@ TEST_F(DiskCacheTest, KeepsBlobsBetweenProcesses) {
   struct stat status {};
   ASSERT_EQ(::stat(options().folder.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0700u);
+}
+
+TEST_F(DiskCacheTest, ListsWholeBlobsWhoeverWroteThem) {
+  DiskCacheOptions others = options();
+  others.identity = "device b";
+  others.generator = "v2";
+  DiskCache mine(options()), theirs(others);
+  mine.store("spirv", {1, 1}, blob(5));
+  theirs.store("spirv", {2, 2}, blob(6));
+  theirs.store("spirv", {3, 3}, blob(7));
+  theirs.store("other", {4, 4}, blob(8));
+  Bytes damaged = read(theirs.path("spirv", {3, 3}));
+  damaged.back() ^= std::byte{1};
+  write(theirs.path("spirv", {3, 3}), damaged);
+  write(theirs.path("spirv", {5, 5}), blob(9));
+  std::vector<Bytes> found = mine.all("spirv");
+  std::ranges::sort(found, {}, &Bytes::size);
+  EXPECT_EQ(found, (std::vector<Bytes>{blob(5), blob(6)}));
+  EXPECT_EQ(mine.count("spirv"), 4u);
 }
 
 TEST_F(DiskCacheTest, EveryTruncationIsAMiss) {

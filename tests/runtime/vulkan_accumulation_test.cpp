@@ -3,6 +3,7 @@
 #include "support/validation.hpp"
 
 #include <topograd/runtime/accumulation_rule.hpp>
+#include <topograd/runtime/remembered_plans.hpp>
 #include <topograd/runtime/vulkan/engine.hpp>
 
 #include <gtest/gtest.h>
@@ -147,6 +148,12 @@ TEST_F(VulkanAccumulation, MeasuredOnceRememberedGivenForced) {
   const PlanChoice remembered = check({}, ChosenBy::remembered);
   EXPECT_EQ(remembered.accumulation, measured.accumulation);
   EXPECT_EQ(remembered.candidates[0].measured_us, measured.candidates[0].measured_us);
+  const std::vector<PlanRecord> kept =
+      runtime::remembered_plans(runtime::DiskCache({.folder = folder_}));
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_FALSE(kept[0].device.empty());
+  EXPECT_EQ(kept[0].precision, "f64");
+  EXPECT_EQ(kept[0].batches[0].text(), measured.text());
 
   for (const Accumulation wanted : {Accumulation::gather_store, Accumulation::gather_recompute,
                                     Accumulation::atomic_float, Accumulation::atomic_cas}) {

@@ -255,6 +255,30 @@ TEST_F(CommandVulkan, PlanRecordsAreKeptAndGivenBack) {
   EXPECT_NE(missing.err.find("/nowhere/plan.json: cannot be read"), std::string::npos);
 }
 
+TEST_F(CommandVulkan, WhatWasMeasuredIsListed) {
+  TG_NEEDS(float64);
+  const TemporaryDir cache;
+  const std::string there = "TOPOGRAD_CACHE_DIR='" + cache.path().string() + "'";
+  const CommandResult run = topograd(
+      "bench springs --width 100 --backend vulkan --samples 1 --only cost_gradient --no-peers "
+      "--no-check --json -",
+      there);
+  ASSERT_EQ(run.status, 0) << run.err;
+  const CommandResult info = topograd("info --json -", there);
+  const nlohmann::json plans = nlohmann::json::parse(info.out)["cache"]["measured_plans"];
+  ASSERT_EQ(plans.size(), 1u) << info.out;
+  EXPECT_EQ(plans.begin().key(), device_->info().name);
+  const std::string choice = plans.begin()->begin()->get<std::string>();
+  EXPECT_NE(choice.find("cost_gradient: "), std::string::npos) << choice;
+  EXPECT_NE(choice.find("(measured, one sweep "), std::string::npos) << choice;
+  const CommandResult same = topograd("dump springs --width 101 --list", there);
+  EXPECT_NE(same.out.find("measured:\n" + device_->info().name + ", f64: " + choice + "\n"),
+            std::string::npos)
+      << same.out;
+  const CommandResult smaller = topograd("dump springs --width 10 --list", there);
+  EXPECT_EQ(smaller.out.find("measured:"), std::string::npos) << "of another size";
+}
+
 TEST_F(CommandVulkan, EachTopologyIsOneShader) {
   TG_NEEDS(float64);
   const TemporaryDir cache;

@@ -10,8 +10,8 @@
 #include <topograd/api/check/gradients.hpp>
 #include <topograd/ir/stopwatch.hpp>
 #include <topograd/runtime/content_hash.hpp>
+#include <topograd/runtime/plan_json.hpp>
 #include <topograd/solver/model.hpp>
-#include <topograd/solver/plan_json.hpp>
 #include <topograd/solver/session.hpp>
 
 #include <nlohmann/json.hpp>
@@ -190,9 +190,9 @@ ordered_json run_bench(const BenchArguments& arguments) {
   add_statistics(report, engine.stats(), named->build_seconds);
   times.write(report);
   report["why"] = session.why;
-  report["plan"] = ordered_json::parse(topograd::to_json(engine.plan()));
+  report["plan"] = ordered_json::parse(runtime::to_json(engine.plan()));
   if (!arguments.solver.plan_out.empty())
-    write_text(arguments.solver.plan_out, topograd::to_json(engine.plan()));
+    write_text(arguments.solver.plan_out, runtime::to_json(engine.plan()));
   report.update(memory);
   report["peers"] = arguments.peers ? run_peers(arguments, model.model) : ordered_json::array();
   return report;

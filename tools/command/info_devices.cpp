@@ -3,7 +3,7 @@
 
 #include <topograd/codegen/shader_compiler.hpp>
 #include <topograd/ir/error.hpp>
-#include <topograd/runtime/disk_cache.hpp>
+#include <topograd/runtime/remembered_plans.hpp>
 #include <topograd/runtime/vulkan/device.hpp>
 #include <topograd/runtime/vulkan/doctor.hpp>
 #include <topograd/runtime/vulkan/ladder.hpp>
@@ -86,6 +86,17 @@ ordered_json describe_device(const vk::DeviceInfo& info) {
   return json;
 }
 
+/// What was measured, by device: batches of the size class, and the choice.
+ordered_json describe_plans(const runtime::DiskCache& cache) {
+  ordered_json plans = ordered_json::object();
+  for (const runtime::PlanRecord& plan : runtime::remembered_plans(cache)) {
+    const runtime::PlanChoice& made = plan.batches[0];
+    const std::string size = "2^" + std::to_string(runtime::size_class(made.instances));
+    plans[plan.device][made.topology + " " + plan.precision + " " + size] = made.text();
+  }
+  return plans;
+}
+
 }  // namespace
 
 ordered_json describe_cache() {
@@ -94,8 +105,7 @@ ordered_json describe_cache() {
   return {{"folder", cache.folder()},
           {"shaders", cache.count("spirv")},
           {"pipeline_caches", cache.count("pipelines")},
-          {"measured_accumulations", cache.count("accumulation")},
-          {"measured_one_pass", cache.count("one_pass")}};
+          {"measured_plans", describe_plans(cache)}};
 }
 
 ordered_json describe_devices() {

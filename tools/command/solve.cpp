@@ -18,7 +18,7 @@
 #include <topograd/api/problem_file.hpp>
 #include <topograd/api/unread_blocks.hpp>
 #include <topograd/ir/error.hpp>
-#include <topograd/solver/plan_json.hpp>
+#include <topograd/runtime/plan_json.hpp>
 #include <topograd/solver/solve.hpp>
 #include <topograd/solver/summary_json.hpp>
 
@@ -173,7 +173,7 @@ void solve_problem(const SolveArguments& arguments) {
   for (const PeerReport& peer : peers)
     if (!arguments.silent()) std::cout << "Beside it: " << line_of(peer) << std::endl;
   if (!arguments.solver.plan_out.empty())
-    write_text(arguments.solver.plan_out, topograd::to_json(summary.plan));
+    write_text(arguments.solver.plan_out, runtime::to_json(summary.plan));
   const std::string png = picture(std::move(before), *named, summary);
   if (!arguments.out.empty()) {
     write_mesh(arguments.out, named->mesh());

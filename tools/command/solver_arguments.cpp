@@ -5,7 +5,7 @@
 #include "command/telemetry.hpp"
 
 #include <topograd/ir/error.hpp>
-#include <topograd/solver/plan_json.hpp>
+#include <topograd/runtime/plan_json.hpp>
 
 #include <charconv>
 #include <memory>
@@ -64,7 +64,8 @@ SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
   if (!a.accumulate.empty()) options.accumulation = codegen::parse_accumulation(a.accumulate);
   if (a.deterministic) options.deterministic = true;
   if (!a.plan.empty())
-    options.plan = std::make_shared<const runtime::PlanRecord>(parse_plan(read_text(a.plan)));
+    options.plan =
+        std::make_shared<const runtime::PlanRecord>(runtime::parse_plan(read_text(a.plan)));
   if (!a.domain.empty()) options.domain = parse_domain_policy(a.domain);
   if (!a.cross_check.empty()) options.cross_check = parse_cross_check(a.cross_check);
   if (!a.method.empty()) options.method = parse_method(a.method);

@@ -1,23 +1,22 @@
 // Plan records as JSON: out and back, and what is no plan record.
 #include <topograd/ir/error.hpp>
-#include <topograd/solver/plan_json.hpp>
+#include <topograd/runtime/plan_json.hpp>
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace topograd {
+namespace topograd::runtime {
 namespace {
 
 using codegen::Accumulation;
-using runtime::ChosenBy;
 
 TEST(PlanJson, ComesBackAsItWas) {
-  runtime::PlanRecord plan{.device = "made-up device",
-                           .precision = "f32",
-                           .workgroup_size = 128,
-                           .product = "recompute",
-                           .batches = {}};
+  PlanRecord plan{.device = "made-up device",
+                  .precision = "f32",
+                  .workgroup_size = 128,
+                  .product = "recompute",
+                  .batches = {}};
   plan.batches.push_back({.topology = "00112233445566778899aabbccddeeff",
                           .name = "edge",
                           .pass = "gradient",
@@ -32,7 +31,7 @@ TEST(PlanJson, ComesBackAsItWas) {
   plan.batches.push_back(plan.batches[0]);
   plan.batches[1].pass = "values";
   plan.batches[1].one_pass = plan.batches[1].candidates[0].one_pass = true;
-  const runtime::PlanRecord back = parse_plan(to_json(plan));
+  const PlanRecord back = parse_plan(to_json(plan));
   EXPECT_EQ(back.device, plan.device);
   EXPECT_EQ(back.precision, plan.precision);
   EXPECT_EQ(back.workgroup_size, 128u);
@@ -90,4 +89,4 @@ TEST(PlanJson, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace topograd
+}  // namespace topograd::runtime

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-namespace topograd {
+namespace topograd::runtime {
 
-nlohmann::ordered_json plan_value(const runtime::PlanRecord& plan);
+nlohmann::ordered_json plan_value(const PlanRecord& plan);
 
-}  // namespace topograd
+}  // namespace topograd::runtime

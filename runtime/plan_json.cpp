@@ -1,28 +1,23 @@
 // The plan record as JSON.
-#include <topograd/solver/plan_json.hpp>
+#include <topograd/runtime/plan_json.hpp>
 
 #include <topograd/ir/error.hpp>
 #include <topograd/runtime/json_values.hpp>
-#include <topograd/solver/plan_json_value.hpp>
+#include <topograd/runtime/plan_json_value.hpp>
 
 #include <optional>
 
-namespace topograd {
+namespace topograd::runtime {
 namespace {
-
-using Json = nlohmann::ordered_json;
-using runtime::PlanCandidate;
-using runtime::PlanChoice;
-using runtime::PlanRecord;
 
 /// The whole number under a key; what is left out is `otherwise`, or an error without one.
 template <class T>
 T whole(const Json& json, const char* key, std::optional<T> otherwise = std::nullopt) {
   if (otherwise && !json.contains(key)) return *otherwise;
-  const auto value = runtime::whole_number<T>(json.at(key));
+  const auto value = whole_number<T>(json.at(key));
   if (value) return *value;
   throw Error(ErrorCode::Parse, std::string("plan: expected a whole number from 0 as ") + key +
-                                    ", got " + runtime::shown(json.at(key)));
+                                    ", got " + shown(json.at(key)));
 }
 
 PlanCandidate candidate(const Json& json) {
@@ -39,7 +34,7 @@ PlanChoice choice(const Json& json) {
       .pass = json.at("pass").get<std::string>(),
       .instances = whole<std::uint64_t>(json, "instances"),
       .accumulation = codegen::parse_accumulation(json.at("accumulation").get<std::string>()),
-      .by = runtime::parse_chosen_by(json.value("chosen_by", std::string("given"))),
+      .by = parse_chosen_by(json.value("chosen_by", std::string("given"))),
       .candidates = {},
       .one_pass = json.value("one_pass", false),
       .entries = whole<std::uint64_t>(json, "entries", 0),
@@ -68,7 +63,7 @@ Json plan_value(const PlanRecord& plan) {
                        {"pass", made.pass},
                        {"instances", made.instances},
                        {"accumulation", codegen::name(made.accumulation)},
-                       {"chosen_by", runtime::name(made.by)},
+                       {"chosen_by", name(made.by)},
                        {"candidates", std::move(candidates)},
                        {"entries", made.entries},
                        {"operations", made.operations},
@@ -80,7 +75,7 @@ Json plan_value(const PlanRecord& plan) {
                 {"workgroup_size", plan.workgroup_size},
                 {"product", plan.product},
                 {"batches", std::move(batches)}};
-  for (const runtime::KernelFigures& kernel : plan.kernels) {
+  for (const KernelFigures& kernel : plan.kernels) {
     Json figures = Json::object();
     for (const auto& figure : kernel.figures) figures[figure.name] = figure.value;
     value["kernels"].push_back({{"name", kernel.name},
@@ -98,7 +93,7 @@ std::string to_json(const PlanRecord& plan) { return plan_value(plan).dump(2) + 
 
 PlanRecord parse_plan(std::string_view text) {
   try {
-    const Json json = runtime::parse_json(text);
+    const Json json = parse_json(text);
     PlanRecord plan{.device = json.value("device", std::string()),
                     .precision = json.value("precision", std::string()),
                     .workgroup_size = whole<std::uint32_t>(json, "workgroup_size", 0),
@@ -112,4 +107,4 @@ PlanRecord parse_plan(std::string_view text) {
   }
 }
 
-}  // namespace topograd
+}  // namespace topograd::runtime
