@@ -1,6 +1,7 @@
 // Ceres as a peer: a library of its own, which the command opens where it was built.
 #include "command/peer.hpp"
 #include "peer_functors.hpp"
+#include "peer_star.hpp"
 
 #include <ceres/ceres.h>
 
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -37,9 +39,28 @@ std::string blas() {
 /// Of a history, whose first entry is the start; one that ends there may have none.
 int steps_of(std::size_t entries) { return entries == 0 ? 0 : static_cast<int>(entries) - 1; }
 
+/// Makes a residual λ ≥ 0 an energy: ½ ρ(λ²) = λ.
+class Energy final : public ceres::LossFunction {
+ public:
+  void Evaluate(double square, double rho[3]) const override {
+    const double root = std::sqrt(std::max(square, 1e-200));
+    rho[0] = 2 * root;
+    rho[1] = 1 / root;
+    rho[2] = -0.5 / (root * root * root);
+  }
+};
+
+void add_star(ceres::Problem& problem, std::vector<double*> blocks, bool closed) {
+  using Function = ceres::DynamicAutoDiffCostFunction<Star, 6>;
+  auto function = std::make_unique<Function>(new Star{blocks.size() - 1, closed});
+  for (std::size_t k = 0; k < blocks.size(); ++k) function->AddParameterBlock(3);
+  function->SetNumResiduals(1);
+  problem.AddResidualBlock(function.release(), new Energy, std::move(blocks));
+}
+
 /// Adds the residual blocks of one kind.
 void add_term(ceres::Problem& problem, const PeerTerm& term, std::vector<double>& x) {
-  const std::size_t width = blocks_of(term.kind), count = term.blocks.size() / width;
+  const std::size_t width = term.width, count = term.blocks.size() / width;
   for (std::size_t k = 0; k < count; ++k) {
     const double* n = term.numbers.data() + k * numbers_of(term.kind);
     const auto block = [&](std::size_t i) { return &x[3 * term.blocks[k * width + i]]; };
@@ -68,6 +89,12 @@ void add_term(ceres::Problem& problem, const PeerTerm& term, std::vector<double>
             new AutoDiffCostFunction<Observation, 2, 9, 3>(new Observation{{n[0], n[1]}}), nullptr,
             block(0), block(1));
         break;
+      case PeerTerm::Kind::star: {
+        std::vector<double*> blocks;
+        for (std::size_t i = 0; i < width; ++i) blocks.push_back(block(i));
+        add_star(problem, std::move(blocks), n[0] != 0);
+        break;
+      }
     }
   }
 }

@@ -53,7 +53,7 @@ TEST(BenchCommand, EveryBenchmarkHasItsKeys) {
               {"springs --width 12 --shuffle 1", {"residual", "gradient", "jtjp", "step100"}, true},
               {"arap" + mesh, {"residual", "gradient", "jtjp"}, true},
               {"smooth" + mesh, {"residual", "gradient", "jtjp"}, true},
-              {"developable" + mesh, {"cost", "gradient", "hvp"}, false},
+              {"developable" + mesh, {"cost", "gradient", "hvp"}, true},
               {"topologies --count 2", {"trace", "residual"}, false},
               {"trace --count 2000", {}, true}};
   const bool ceres = std::filesystem::exists(program_dir() / "topograd_peer_ceres.so");
@@ -77,6 +77,8 @@ TEST(BenchCommand, EveryBenchmarkHasItsKeys) {
       EXPECT_GT(peer[time], 0) << row.arguments;
       if (!row.shares.empty()) {
         EXPECT_GT(peer["copy_gb_s"], 0.1) << row.arguments;
+        const double cost = report["initial_cost"];
+        EXPECT_NEAR(peer["initial_cost"], cost, 1e-12 * cost) << row.arguments;
         EXPECT_GT(peer["share_of_copy"]["residual"], 0) << row.arguments;
       }
     }
@@ -147,9 +149,12 @@ TEST(BenchCommand, CeresIsMeasuredBesideUs) {
                             "gradient_us", "jacobian_share_of_copy"})
       EXPECT_GT(peer[key].get<double>(), 0) << row.arguments << " " << key;
   }
-  const nlohmann::json energies =
-      bench("developable --icosphere 0 --perturb 1e-3 --backend cpu --samples 1 --only cost");
-  EXPECT_TRUE(energies["peers"].empty());
+  const std::string stars = "developable --icosphere 1 --backend cpu --samples 1 --only cost";
+  const nlohmann::json energies = bench(stars);
+  ASSERT_EQ(energies["peers"].size(), 1u);
+  EXPECT_NEAR(energies["peers"][0]["initial_cost"].get<double>(), 12.3190256964, 1e-10);
+  EXPECT_GT(energies["peers"][0]["gradient_us"].get<double>(), 0);
+  EXPECT_TRUE(bench(stars + " --energy hinge")["peers"].empty());
 }
 
 TEST(BenchCommand, OperationsOfArraysAndTensors) {

@@ -56,7 +56,7 @@ ordered_json run_peers(const BenchArguments& arguments, const runtime::Model& mo
   std::optional<PeerInput> input = peer_input(arguments.problem);
   if (!input) return peers;
   input->threads = peer_threads(arguments.solver);
-  input->step = model.rows <= kMostRowsOfSteps &&
+  input->step = model.rows <= kMostRowsOfSteps && arguments.problem.name != "developable" &&
                 (arguments.only.empty() ||
                  std::ranges::find(arguments.only, "step100") != arguments.only.end());
   PeerReport report;

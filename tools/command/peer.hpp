@@ -17,19 +17,24 @@ struct PeerTerm {
     arap_edge,  ///< p − q − R(r) u, three rows: blocks p, q, r; numbers u
     smoothing,  ///< √max(w, 10⁻⁴) (a − b), three rows, w = ½ (cot at l + cot at r): blocks a, b, l,
                 ///< r
-    observation  ///< a point in Snavely's camera (problems/bundle.hpp) less (u, v), two rows:
-                 ///< blocks c, the first of the camera's three, and the point; numbers u, v
+    observation,  ///< a point in Snavely's camera (problems/bundle.hpp) less (u, v), two rows:
+                  ///< blocks c, the first of the camera's three, and the point; numbers u, v
+    star  ///< an energy: Developability::covariance (problems/developable.hpp) of a fan, blocks its
+          ///< vertex and its ring; numbers 1 if it is closed, else 0
   };
   Kind kind = Kind::spring;
   std::vector<std::uint32_t> blocks;
   std::vector<double> numbers;
+  std::size_t width = blocks_of(kind);  ///< blocks of one
+
+  /// 0 where each term says it itself.
+  static constexpr std::size_t blocks_of(Kind kind) {
+    constexpr std::size_t kBlocks[] = {2, 1, 3, 4, 2, 0};
+    return kBlocks[static_cast<std::size_t>(kind)];
+  }
 };
-constexpr std::size_t blocks_of(PeerTerm::Kind kind) {
-  constexpr std::size_t kBlocks[] = {2, 1, 3, 4, 2};
-  return kBlocks[static_cast<std::size_t>(kind)];
-}
 constexpr std::size_t numbers_of(PeerTerm::Kind kind) {
-  constexpr std::size_t kNumbers[] = {1, 4, 3, 0, 2};
+  constexpr std::size_t kNumbers[] = {1, 4, 3, 0, 2, 1};
   return kNumbers[static_cast<std::size_t>(kind)];
 }
 

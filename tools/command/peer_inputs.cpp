@@ -3,11 +3,14 @@
 
 #include "problems/arap.hpp"
 #include "problems/bundle.hpp"
+#include "problems/developable.hpp"
 #include "problems/smooth.hpp"
 
 #include <topograd/ir/platform.hpp>
 
 #include <array>
+#include <cmath>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -45,6 +48,37 @@ PeerInput smooth_input(const problems::TriangleMesh& mesh) {
   return {std::move(x), {std::move(fit), std::move(edges)}};
 }
 
+/// Nothing for the hinge energy and for stars that are no fans.
+std::optional<PeerInput> developable_input(const problems::TriangleMesh& mesh,
+                                           const ProblemArguments& arguments) {
+  if (problems::parse_developability(arguments.energy) != problems::Developability::covariance)
+    return std::nullopt;
+  const std::vector<double>& u = mesh.positions;
+  std::map<std::pair<std::size_t, bool>, PeerTerm> stars;  // by width, and whether they are closed
+  for (const problems::VertexStar& star : problems::vertex_stars(mesh, problems::Stars::any)) {
+    if (!star.fan) return std::nullopt;
+    if (star.faces() < 3) continue;
+    const std::size_t width = 1 + star.ring.size();
+    PeerTerm& term =
+        stars.try_emplace({width, star.closed}, PeerTerm{PeerTerm::Kind::star, {}, {}, width})
+            .first->second;
+    term.blocks.push_back(star.vertex);
+    term.blocks.insert(term.blocks.end(), star.ring.begin(), star.ring.end());
+    term.numbers.push_back(star.closed ? 1 : 0);
+  }
+  PeerInput input{u, {}};
+  for (auto& [key, term] : stars) input.terms.push_back(std::move(term));
+  if (!arguments.edges) return input;
+  PeerTerm& edges = input.terms.emplace_back(PeerTerm{PeerTerm::Kind::spring, {}, {}});
+  for (const auto& [a, b] : problems::directed_edges(mesh)) {
+    if (a > b) continue;
+    edges.blocks.insert(edges.blocks.end(), {a, b});
+    edges.numbers.push_back(
+        std::hypot(u[3 * a] - u[3 * b], u[3 * a + 1] - u[3 * b + 1], u[3 * a + 2] - u[3 * b + 2]));
+  }
+  return input;
+}
+
 PeerInput bundle_input(const problems::BundleOptions& options) {
   const std::unique_ptr<problems::Bundle> bundle = problems::bundle(options);
   const auto points = static_cast<std::uint32_t>(bundle->cameras.size() / 3);  // their first block
@@ -78,6 +112,8 @@ std::optional<PeerInput> peer_input(const ProblemArguments& arguments) {
     return springs_input(problems::spring_grid(arguments.width, arguments.shuffle));
   if (arguments.name == "arap") return arap_input(read_problem_mesh(arguments));
   if (arguments.name == "smooth") return smooth_input(read_problem_mesh(arguments));
+  if (arguments.name == "developable")
+    return developable_input(read_problem_mesh(arguments), arguments);
   if (arguments.name == "bundle") return bundle_input(arguments.bundle);
   return std::nullopt;
 }

@@ -10,7 +10,8 @@
 
 namespace topograd::command {
 
-/// springs, arap, smooth and bundle as numbers, from the same start; nothing for other problems.
+/// springs, arap, smooth, developable (the covariance energy of manifolds) and bundle as numbers,
+/// from the same start; nothing for other problems.
 /// Throws what making the problem throws.
 std::optional<PeerInput> peer_input(const ProblemArguments& arguments);
 /// Springs and anchors of a grid.
