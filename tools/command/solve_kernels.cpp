@@ -29,7 +29,8 @@ std::vector<NamedSource> kernels_of(const Problem& problem, const Summary& summa
   }
   SourceOptions options{.precision = summary.precision};
   // The rung's name comes first, and then why it is that one.
-  const std::string rung = summary.accumulation.substr(0, summary.accumulation.find_first_of(" ,:"));
+  const std::string rung =
+      summary.accumulation.substr(0, summary.accumulation.find_first_of(" ,:"));
   if (!rung.empty()) options.accumulation = codegen::parse_accumulation(rung);
   std::vector<NamedSource> out;
   for (const std::string& pass : passes) {
