@@ -6,7 +6,7 @@
 namespace topograd::ops {
 
 /// query · target / (|query| |target|), in one kernel that reads the targets once a query; 0 where
-/// a length is 0, and so are its derivatives there.
+/// a length is 0, and so are its derivatives there. Devices may take denormal numbers for 0.
 ///
 ///   query    (d) or (q, d)    targets  (n, d)    result  (n) or (q, n)
 ///
