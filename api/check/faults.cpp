@@ -217,9 +217,7 @@ bool FaultReport::broken() const {
 }
 
 FaultReport check_faults(const FaultOptions& options) {
-  if (!(options.seconds >= 0))
-    throw Error(ErrorCode::InvalidArgument,
-                "check faults: seconds must be >= 0, got " + std::to_string(options.seconds));
+  options.validate();
   if (options.backend == Backend::cpu) return {.note = kNoDriver};
   // Threads and locks of drivers do not survive in a copy of the process.
   if (vulkan::has_opened_driver())

@@ -1,6 +1,7 @@
 // Self-test of failures: every driver call that can fail is made to fail while work is done.
 #pragma once
 
+#include <topograd/ir/error.hpp>
 #include <topograd/solver/options.hpp>
 
 #include <cstdint>
@@ -16,6 +17,13 @@ struct FaultOptions {
   bool full = false;               ///< every use of each call, not the first, middle and last one
   std::string device;              ///< index or name; empty as everywhere
   double seconds = 0;              ///< after which no further batch begins; 0: all of them
+
+  /// Throws Error{InvalidArgument} for a negative time.
+  void validate() const {
+    if (!(seconds >= 0))
+      throw Error(ErrorCode::InvalidArgument,
+                  "check faults: seconds must be >= 0, got " + std::to_string(seconds));
+  }
 };
 
 /// A solve of many steps whose device is lost in the middle.

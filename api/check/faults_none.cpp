@@ -8,6 +8,7 @@ namespace topograd::check {
 bool FaultReport::broken() const { return note.empty(); }
 
 FaultReport check_faults(const FaultOptions& options) {
+  options.validate();
   if (options.backend == Backend::cpu) return {.note = kNoDriver};
   throw Error(
       ErrorCode::Unsupported,
