@@ -1,34 +1,11 @@
 // Second derivatives at the current point, and the projection of Hessians of instances.
 #include <topograd/runtime/cpu/cpu_engine.hpp>
-
-#include <Eigen/Eigenvalues>
+#include <topograd/runtime/negative_part.hpp>
 
 #include <algorithm>
 
 namespace topograd::runtime::cpu {
 namespace {
-
-using Matrix = Eigen::MatrixXd;
-
-// Takes the part of negative eigenvalues out of a packed matrix; one without keeps its bits.
-void project(Eigen::Index n, double* packed, Eigen::SelfAdjointEigenSolver<Matrix>& solver) {
-  Matrix full(n, n);
-  double* entry = packed;
-  for (Eigen::Index i = 0; i < n; ++i) {
-    for (Eigen::Index j = i; j < n; ++j) full(j, i) = *entry++;
-  }
-  // The solver asks for finite matrices; others are left as they are.
-  if (!full.triangularView<Eigen::Lower>().toDenseMatrix().allFinite()) return;
-  solver.compute(full);
-  const Eigen::VectorXd negative = solver.eigenvalues().cwiseMin(0.0);
-  if (negative[0] == 0) return;
-  const Matrix& v = solver.eigenvectors();
-  const Matrix part = v * negative.asDiagonal() * v.transpose();
-  entry = packed;
-  for (Eigen::Index i = 0; i < n; ++i) {
-    for (Eigen::Index j = i; j < n; ++j) *entry++ -= part(i, j);
-  }
-}
 
 constexpr std::size_t kMatricesPerRange = 64;
 
@@ -61,9 +38,9 @@ void CpuEngine<T>::hessian(std::size_t k, bool project_blocks, std::span<double>
   ++stats_.kernels_on_cpu;
   if (!project_blocks) return;
   pool_.for_ranges(instances, kMatricesPerRange, [&](std::size_t begin, std::size_t end) {
-    Eigen::SelfAdjointEigenSolver<Matrix> solver(static_cast<Eigen::Index>(n));
+    Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(static_cast<Eigen::Index>(n));
     for (std::size_t i = begin; i < end; ++i)
-      project(static_cast<Eigen::Index>(n), &values[i * size], solver);
+      remove_negative_part(static_cast<Eigen::Index>(n), &values[i * size], solver);
   });
 }
 

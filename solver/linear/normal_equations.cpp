@@ -2,8 +2,7 @@
 #include <topograd/solver/linear/normal_equations.hpp>
 
 #include <topograd/ir/error.hpp>
-
-#include <Eigen/Eigenvalues>
+#include <topograd/runtime/negative_part.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -26,19 +25,6 @@ std::size_t pair_count(std::size_t slots) { return slots * (slots + 1) / 2; }
 /// Position of (s, t), s <= t, in a triangle packed by rows.
 std::size_t packed(std::size_t s, std::size_t t, std::size_t slots) {
   return s * slots - s * (s + 1) / 2 + t;
-}
-
-/// Takes the part of negative eigenvalues out of a matrix that is given by its lower triangle; one
-/// that is not finite stays as it is.
-void remove_negative_part(Eigen::MatrixXd& lower) {
-  for (Eigen::Index c = 0; c < lower.cols(); ++c) {
-    if (!lower.col(c).tail(lower.rows() - c).allFinite()) return;
-  }
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(lower);
-  const Eigen::VectorXd negative = solver.eigenvalues().cwiseMin(0.0);
-  if (negative[0] == 0) return;
-  const Eigen::MatrixXd& v = solver.eigenvectors();
-  lower -= v * negative.asDiagonal() * v.transpose();
 }
 
 /// Free index of each parameter slot of each instance of a term: [instance * slots + slot].
@@ -190,25 +176,25 @@ void NormalEquations::project_free_parts(runtime::Engine& engine, std::size_t t)
   const std::size_t size = pair_count(term.slots);
   std::vector<double> whole(term.values.size());
   engine.hessian(t, false, whole);
-  std::vector<std::size_t> free;
+  std::vector<std::size_t> places;  // of the packed free part in the instances' numbers
+  std::vector<double> part;
+  Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver;
   for (const std::uint32_t i : term.partly_free) {
-    free.clear();
-    for (std::size_t s = 0; s < term.slots; ++s) {
-      if (term.pairs[i * size + packed(s, s, term.slots)] != kNone) free.push_back(s);
-    }
-    const auto n = static_cast<Eigen::Index>(free.size());
-    const auto place = [&](Eigen::Index r, Eigen::Index c) {
-      return i * size + packed(free[static_cast<std::size_t>(c)], free[static_cast<std::size_t>(r)],
-                               term.slots);
+    const auto is_free = [&](std::size_t s) {
+      return term.pairs[i * size + packed(s, s, term.slots)] != kNone;
     };
-    Eigen::MatrixXd part(n, n);  // its lower triangle
-    for (Eigen::Index c = 0; c < n; ++c) {
-      for (Eigen::Index r = c; r < n; ++r) part(r, c) = whole[place(r, c)];
+    places.clear();
+    part.clear();
+    Eigen::Index rows = 0;
+    for (std::size_t s = 0; s < term.slots; ++s) {
+      if (!is_free(s)) continue;
+      ++rows;
+      for (std::size_t other = s; other < term.slots; ++other)
+        if (is_free(other)) places.push_back(i * size + packed(s, other, term.slots));
     }
-    remove_negative_part(part);
-    for (Eigen::Index c = 0; c < n; ++c) {
-      for (Eigen::Index r = c; r < n; ++r) term.values[place(r, c)] = part(r, c);
-    }
+    for (const std::size_t place : places) part.push_back(whole[place]);
+    runtime::remove_negative_part(rows, part.data(), solver);
+    for (std::size_t k = 0; k < places.size(); ++k) term.values[places[k]] = part[k];
   }
 }
 

@@ -1,0 +1,26 @@
+// Eigenvalues of packed matrices.
+#include <topograd/runtime/negative_part.hpp>
+
+namespace topograd::runtime {
+
+void remove_negative_part(Eigen::Index n, double* packed,
+                          Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>& solver) {
+  Eigen::MatrixXd full(n, n);
+  double* entry = packed;
+  for (Eigen::Index i = 0; i < n; ++i) {
+    for (Eigen::Index j = i; j < n; ++j) full(j, i) = *entry++;
+  }
+  // The solver asks for finite matrices.
+  if (!full.triangularView<Eigen::Lower>().toDenseMatrix().allFinite()) return;
+  solver.compute(full);
+  const Eigen::VectorXd negative = solver.eigenvalues().cwiseMin(0.0);
+  if (negative[0] == 0) return;
+  const Eigen::MatrixXd& v = solver.eigenvectors();
+  const Eigen::MatrixXd part = v * negative.asDiagonal() * v.transpose();
+  entry = packed;
+  for (Eigen::Index i = 0; i < n; ++i) {
+    for (Eigen::Index j = i; j < n; ++j) *entry++ -= part(i, j);
+  }
+}
+
+}  // namespace topograd::runtime
