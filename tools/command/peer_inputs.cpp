@@ -4,12 +4,12 @@
 #include "problems/arap.hpp"
 #include "problems/bundle.hpp"
 #include "problems/developable.hpp"
+#include "problems/edges.hpp"
 #include "problems/smooth.hpp"
 
 #include <topograd/ir/platform.hpp>
 
 #include <array>
-#include <cmath>
 #include <map>
 #include <thread>
 #include <utility>
@@ -53,7 +53,6 @@ std::optional<PeerInput> developable_input(const problems::TriangleMesh& mesh,
                                            const ProblemArguments& arguments) {
   if (problems::parse_developability(arguments.energy) != problems::Developability::covariance)
     return std::nullopt;
-  const std::vector<double>& u = mesh.positions;
   std::map<std::pair<std::size_t, bool>, PeerTerm> stars;  // by width, and whether they are closed
   for (const problems::VertexStar& star : problems::vertex_stars(mesh, problems::Stars::any)) {
     if (!star.fan) return std::nullopt;
@@ -66,15 +65,13 @@ std::optional<PeerInput> developable_input(const problems::TriangleMesh& mesh,
     term.blocks.insert(term.blocks.end(), star.ring.begin(), star.ring.end());
     term.numbers.push_back(star.closed ? 1 : 0);
   }
-  PeerInput input{u, {}};
+  PeerInput input{mesh.positions, {}};
   for (auto& [key, term] : stars) input.terms.push_back(std::move(term));
   if (!arguments.edges) return input;
   PeerTerm& edges = input.terms.emplace_back(PeerTerm{PeerTerm::Kind::spring, {}, {}});
-  for (const auto& [a, b] : problems::directed_edges(mesh)) {
-    if (a > b) continue;
-    edges.blocks.insert(edges.blocks.end(), {a, b});
-    edges.numbers.push_back(
-        std::hypot(u[3 * a] - u[3 * b], u[3 * a + 1] - u[3 * b + 1], u[3 * a + 2] - u[3 * b + 2]));
+  for (const problems::EdgeLength& e : problems::edge_lengths(mesh)) {
+    edges.blocks.insert(edges.blocks.end(), {e.a, e.b});
+    edges.numbers.push_back(e.length);
   }
   return input;
 }
