@@ -33,8 +33,6 @@ std::array<std::uint32_t, 4> philox(std::uint64_t counter, std::uint64_t seed) {
   return c;
 }
 
-constexpr std::uint64_t kAngles = 0x9e3779b97f4a7c15ull;  // between the seeds of both streams
-
 std::uint32_t low_word(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
 std::uint32_t high_word(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
 
@@ -63,7 +61,7 @@ struct RandomCall {
         kernel_for(key_of("random", static_cast<std::uint64_t>(kind), quads, local),
                    [&] { return random_kernel(kind, quads, local); });
     const std::uint64_t counter = (first + begin) / 4, items = (end - begin + 3) / 4;
-    const std::uint64_t angles = seed ^ kAngles;
+    const std::uint64_t angles = angle_seed(seed);
     Argument y = output.writes(backend, begin, end - begin, begin > 0);
     if (quads) y.element = 16;
     const std::uint32_t words[] = {low_word(quads ? items : end - begin),
@@ -114,7 +112,7 @@ struct RandomCall {
       for (std::size_t at = begin; at < begin + count; at += kTile) {
         const std::size_t n = std::min(kTile, begin + count - at);
         fill(seed, at, n, tiles.input(scratch, 2, 0));
-        fill(seed ^ kAngles, at, n, tiles.input(scratch, 2, 1));
+        fill(angle_seed(seed), at, n, tiles.input(scratch, 2, 1));
         tiles.run(scratch, n);
         for (std::size_t i = 0; i < n; ++i)
           to[at + i] = static_cast<float>(tiles.output(scratch, 0)[i]);

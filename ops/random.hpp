@@ -29,6 +29,9 @@ ExecutionStats random_uniform_into(const Slice& output, std::uint64_t seed, std:
 ExecutionStats random_normal_into(const Slice& output, std::uint64_t seed, std::uint64_t first,
                                   const OpOptions& options);
 
+/// Seed of the stream of angles of random_normal(), beside that of its radii.
+constexpr std::uint64_t angle_seed(std::uint64_t seed) { return seed ^ 0x9e3779b97f4a7c15ull; }
+
 /// A normal number of two words. Source: Box & Muller, A note on the generation of random normal
 /// deviates, 1958.
 Value box_muller(Value radius, Value angle);
@@ -63,8 +66,7 @@ requires std::is_floating_point_v<T> Array<T> random_normal(std::uint64_t count,
     return out;
   } else {
     const Array<std::uint32_t> radius = random_words(count, seed, first, options);
-    const Array<std::uint32_t> angle =
-        random_words(count, seed ^ 0x9e3779b97f4a7c15ull, first, options);
+    const Array<std::uint32_t> angle = random_words(count, angle_seed(seed), first, options);
     return map_to<T>(options, box_muller, radius, angle);
   }
 }
