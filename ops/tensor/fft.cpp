@@ -27,29 +27,37 @@ View pairs_of(const Tensor& tensor) {
 }
 
 /// Σ z_j e^(∓2πi jk/n), times `factor`.
+using OnCpu = void (*)(const FftRows&);
+using OnDevice = void (*)(Backend&, const FftRows&);
+
+/// Where `like` was placed, or where the executor says.
+void run_transform(const FftRows& fft, std::uint64_t kernel, const Tensor& like, OnCpu on_cpu,
+                   OnDevice on_device) {
+  const std::shared_ptr<Storage> inputs[] = {fft.source.storage};
+  const std::shared_ptr<Storage> outputs[] = {fft.target.storage};
+  detail::run_op({.op = Op::Fft,
+                  .kernel = {kernel, fft.length * 2 + (fft.type == Type::f64 ? 1u : 0u)},
+                  .size = fft.rows * fft.length,
+                  .inputs = inputs,
+                  .outputs = outputs,
+                  .on_cpu = [&] { on_cpu(fft); },
+                  .on_device = [&](Backend& backend) { on_device(backend, fft); }},
+                 like.placed(), fft.type);
+}
+
 Tensor transform(const char* call_name, const Tensor& z, bool inverse, double factor) {
   check_complex(call_name, z, 2);
   const Tensor wide = z.type() == Type::f16 ? z.to(Type::f32) : z;
   const Tensor out = detail::make_tensor(z.shape(), wide.type(), z.placed());
   if (z.count() > 0) {
-    const View source = pairs_of(wide);
-    FftRows fft{.source = source,
+    FftRows fft{.source = pairs_of(wide),
                 .target = out.state()->data,
                 .type = wide.type(),
                 .inverse = inverse,
                 .factor = factor};
     fft.length = static_cast<std::uint64_t>(z.size(-2));
     fft.rows = static_cast<std::uint64_t>(z.count()) / 2 / fft.length;
-    const std::vector<std::shared_ptr<Storage>> inputs = {source.storage};
-    const std::vector<std::shared_ptr<Storage>> outputs = {fft.target.storage};
-    OpCall call{.op = Op::Fft,
-                .kernel = {0x666674, fft.length * 2 + (fft.type == Type::f64 ? 1u : 0u)},
-                .size = fft.rows * fft.length};
-    call.inputs = inputs;
-    call.outputs = outputs;
-    call.on_cpu = [&] { detail::fft_on_cpu(fft); };
-    call.on_device = [&](Backend& backend) { detail::fft_on_device(backend, fft); };
-    detail::run_op(std::move(call), z.placed(), fft.type);
+    run_transform(fft, 0x666674, z, detail::fft_on_cpu, detail::fft_on_device);
   }
   detail::record(out, {&z, 1}, [inverse, factor](const Tensor& g) {
     return std::vector{transform("fft", g, !inverse, factor)};
@@ -88,16 +96,7 @@ Tensor half_transform(const Tensor& x) {
                       .type = x.type(),
                       .rows = static_cast<std::uint64_t>(x.count() / (2 * half)),
                       .length = static_cast<std::uint64_t>(half)};
-    const std::vector<std::shared_ptr<Storage>> inputs = {fft.source.storage};
-    const std::vector<std::shared_ptr<Storage>> outputs = {fft.target.storage};
-    OpCall call{.op = Op::Fft,
-                .kernel = {0x72666674, fft.length * 2 + (fft.type == Type::f64 ? 1u : 0u)},
-                .size = fft.rows * fft.length};
-    call.inputs = inputs;
-    call.outputs = outputs;
-    call.on_cpu = [&] { detail::rfft_on_cpu(fft); };
-    call.on_device = [&](Backend& backend) { detail::rfft_on_device(backend, fft); };
-    detail::run_op(std::move(call), x.placed(), fft.type);
+    run_transform(fft, 0x72666674, x, detail::rfft_on_cpu, detail::rfft_on_device);
   }
   detail::record(out, {&x, 1}, [shape = x.shape(), half](const Tensor& g) {
     Shape full = g.shape();

@@ -173,6 +173,12 @@ std::vector<FftPass> plan_of(const LaunchLimits& limits, std::uint64_t length, b
   }
 }
 
+/// Roots of m as fft_pass_kernel() reads them.
+Argument pass_roots(Backend& backend, std::uint64_t m, std::uint64_t radix, Type type) {
+  return complex_argument(backend, table(Table::pass, m, radix, type),
+                          radix + kFineRoots + m / kFineRoots + 1, type, Access::read);
+}
+
 void run_pass(Backend& backend, const FftRows& fft, const View& from, const View& to, FftPass pass,
               std::uint64_t span, double factor) {
   const bool wide = fft.type == Type::f64;
@@ -182,12 +188,10 @@ void run_pass(Backend& backend, const FftRows& fft, const View& from, const View
   const KernelText& kernel = stored_kernel(pass.key(), [&] { return fft_pass_kernel(pass); });
   const std::uint64_t numbers = fft.rows * fft.length, jobs = numbers / radix;
   const std::uint64_t rooted = (pass.real ? 2 : span) * radix;
-  const View roots = table(Table::pass, rooted, radix, fft.type);
-  const std::uint64_t root_count = radix + kFineRoots + rooted / kFineRoots + 1;
   const Argument arguments[] = {
       complex_argument(backend, from, numbers, fft.type, Access::read),
       complex_argument(backend, to, numbers + (pass.real ? fft.rows : 0), fft.type, Access::write),
-      complex_argument(backend, roots, root_count, fft.type, Access::read)};
+      pass_roots(backend, rooted, radix, fft.type)};
   const auto [low, high] = number_words(factor, wide);
   const std::uint32_t words[] = {
       word(jobs), word(fft.length), word(fft.length / radix), word(span), fft.inverse, low, high};
@@ -309,9 +313,7 @@ void rfft_on_device(Backend& backend, const FftRows& fft) {
   const Argument arguments[] = {
       complex_argument(backend, whole.target, numbers, fft.type, Access::read),
       complex_argument(backend, fft.target, numbers + fft.rows, fft.type, Access::write),
-      complex_argument(backend, table(Table::pass, 2 * fft.length, kRadix, fft.type),
-                       kRadix + kFineRoots + 2 * fft.length / kFineRoots + 1, fft.type,
-                       Access::read)};
+      pass_roots(backend, 2 * fft.length, kRadix, fft.type)};
   const std::uint32_t words[] = {word(count), word(fft.length)};
   backend.launch({.kernel = &kernel,
                   .arguments = arguments,
