@@ -146,30 +146,84 @@ uint row = g * {W};
       });
 }
 
-// One pivot of Gauss–Jordan elimination in place, from one matrix of out_stride rows to another.
-// A pivot that is not positive leaves its row and column out.
-// Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 14.4.
-void write_eliminate(VectorText& out) {
+// Rows of a panel of slot_a pivots from `first` on, their own block B taken out: partials = B⁻¹ A
+// of these rows, and B⁻¹ itself at the columns of the panel. B is inverted by every workgroup for
+// itself, pivot by pivot; a pivot that is not positive leaves its row and column out.
+void write_panel(VectorText& out) {
   use_sums(out, {BufferRole::coarse_in}, Access::read);
-  use_sums(out, {BufferRole::coarse_out}, Access::write);
+  use_sums(out, {BufferRole::partials}, Access::write);
+  out.shader().declare("panel_block", out.fill("shared {S} panel_block[2u * {W} * {W}];"));
   out.lines(R"(
 uint n = out_stride;
-{S} pivot = coarse_in[first * n + first];
-precise {S} inverse_pivot = pivot > {S}(0) ? {S}(1) / pivot : {S}(0);
+uint size = slot_a * slot_a;
+for (uint k = gl_LocalInvocationIndex; k < size; k += {G}) {
+  uint row = k / slot_a;
+  panel_block[k] = coarse_in[(first + row) * n + first + (k - row * slot_a)];
+}
+uint from = 0u;
+for (uint p = 0u; p < slot_a; ++p) {
+  barrier();
+  uint to = {W} * {W} - from;
+  {S} pivot = panel_block[from + p * slot_a + p];
+  precise {S} inverse_pivot = pivot > {S}(0) ? {S}(1) / pivot : {S}(0);
+  for (uint k = gl_LocalInvocationIndex; k < size; k += {G}) {
+    uint row = k / slot_a;
+    uint column = k - row * slot_a;
+    {S} left = panel_block[from + row * slot_a + p];
+    {S} above = panel_block[from + p * slot_a + column];
+    precise {S} value = panel_block[from + k] - left * (inverse_pivot * above);
+    if (row == p && column == p) {
+      value = inverse_pivot;
+    } else if (row == p) {
+      value = inverse_pivot * above;
+    } else if (column == p) {
+      value = -left * inverse_pivot;
+    }
+    panel_block[to + k] = value;
+  }
+  from = to;
+}
+barrier();
 )");
+  out.open_grid("j");
+  out.lines(R"(
+bool inside = j - first < slot_a;
+for (uint b = 0u; b < slot_a; ++b) {
+  uint row = from + b * slot_a;
+  precise {S} value = {S}(0);
+  if (inside) {
+    value = panel_block[row + j - first];
+  } else {
+    for (uint c = 0u; c < slot_a; ++c) {
+      value = value + panel_block[row + c] * coarse_in[(first + c) * n + j];
+    }
+  }
+  partials[b * n + j] = value;
+}
+)");
+  out.close();
+}
+
+// Gauss–Jordan elimination in place, panel by panel, from one matrix of out_stride rows to another:
+// write_panel() has made the rows of this one. Its columns count as 0 before.
+// Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 14.4.
+void write_eliminate(VectorText& out) {
+  use_sums(out, {BufferRole::coarse_in, BufferRole::partials}, Access::read);
+  use_sums(out, {BufferRole::coarse_out}, Access::write);
+  out.lines("uint n = out_stride;");
   out.open_grid("i");
   out.lines(R"(
 uint row = i / n;
 uint column = i - row * n;
-{S} left = coarse_in[row * n + first];
-{S} above = coarse_in[first * n + column];
-precise {S} value = coarse_in[i] - left * (inverse_pivot * above);
-if (row == first && column == first) {
-  value = inverse_pivot;
-} else if (row == first) {
-  value = inverse_pivot * above;
-} else if (column == first) {
-  value = -left * inverse_pivot;
+precise {S} value = {S}(0);
+if (row - first < slot_a) {
+  value = partials[(row - first) * n + column];
+} else {
+  if (column - first >= slot_a) value = coarse_in[i];
+  uint left = row * n + first;
+  for (uint b = 0u; b < slot_a; ++b) {
+    value = value - coarse_in[left + b] * partials[b * n + column];
+  }
 }
 coarse_out[i] = value;
 )");
@@ -205,6 +259,7 @@ bool write_coarse(VectorText& out) {
     case VectorOp::coarse_expand: write_expand(out); return true;
     case VectorOp::coarse_answer: write_answer(out); return true;
     case VectorOp::coarse_column: write_column(out); return true;
+    case VectorOp::coarse_panel: write_panel(out); return true;
     case VectorOp::coarse_eliminate: write_eliminate(out); return true;
     case VectorOp::coarse_restrict: write_restrict(out); return true;
     case VectorOp::coarse_multiply: write_multiply(out); return true;

@@ -114,6 +114,7 @@ std::string_view name(VectorOp op) {
     case VectorOp::coarse_expand: return "coarse_expand";
     case VectorOp::coarse_answer: return "coarse_answer";
     case VectorOp::coarse_column: return "coarse_column";
+    case VectorOp::coarse_panel: return "coarse_panel";
     case VectorOp::coarse_eliminate: return "coarse_eliminate";
     case VectorOp::coarse_restrict: return "coarse_restrict";
     case VectorOp::coarse_multiply: return "coarse_multiply";

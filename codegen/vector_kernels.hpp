@@ -161,7 +161,10 @@ enum class VectorOp {
                    ///< first_operand
   coarse_column,   ///< a workgroup an aggregate: vectors · (first_operand + damping direction) to
                    ///< column slot_a of that neighbour, outputs[first + g], of matrix coarse_out
-  coarse_eliminate,  ///< inverts a matrix of out_stride rows pivot by pivot: `first` is the pivot
+  coarse_panel,    ///< by column: partials = slot_a rows of coarse_in from `first` on, times the
+                   ///< inverse of their block; at most `width` rows
+  coarse_eliminate,  ///< inverts a matrix of out_stride rows panel by panel: these rows, by
+                     ///< partials
   coarse_restrict,   ///< a workgroup an aggregate: coarse_out = vectors · first_operand
   coarse_multiply,   ///< a workgroup a row: coarse_out = coarse_matrix coarse_in; partials: their
                      ///< products, and 0

@@ -11,8 +11,14 @@ using codegen::BufferRole;
 
 namespace {
 
-/// Pivots of one recorded list.
-constexpr std::uint32_t kPivotsOfList = 128;
+/// Pivots that are eliminated at a time, and panels of them in one recorded list.
+constexpr std::uint32_t kPivotsOfPanel = 16;
+constexpr std::uint32_t kPanelsOfList = 16;
+static_assert(kPivotsOfPanel <= codegen::kMaxBlockWidth);
+
+std::uint32_t panels_of(std::uint32_t unknowns) {
+  return (unknowns + kPivotsOfPanel - 1) / kPivotsOfPanel;
+}
 
 }  // namespace
 
@@ -50,6 +56,8 @@ void VulkanEngine::make_coarse_buffers() {
       vectors_->make_partials((2ull + plan.colours) * plan.functions * plan.unknowns());
   const std::uint64_t n = plan.unknowns();
   for (Buffer& matrix : coarse_.matrices) matrix = vectors_->make_partials(n * n);
+  coarse_.panel = vectors_->make_partials(kPivotsOfPanel * n);
+  coarse_.inverse = panels_of(plan.unknowns()) % 2;
   coarse_.in = vectors_->make_partials(n);
   coarse_.out = vectors_->make_partials(n);
   coarse_.version = coarse_.control.plan_version();
@@ -171,14 +179,20 @@ void VulkanEngine::record_coarse_matrix(CommandList& list) {
 void VulkanEngine::record_elimination(CommandList& list, std::uint32_t first, std::uint32_t count) {
   const std::uint32_t n = coarse_.control.plan().unknowns();
   BindingTable table;
-  for (std::uint32_t pivot = first; pivot < first + count; ++pivot) {
-    table.set(BufferRole::coarse_in, coarse_.matrices[pivot % 2]);
-    table.set(BufferRole::coarse_out, coarse_.matrices[(pivot + 1) % 2]);
+  table.set(BufferRole::partials, coarse_.panel);
+  for (std::uint32_t panel = first; panel < first + count; ++panel) {
+    const std::uint32_t pivot = panel * kPivotsOfPanel;
+    codegen::VectorConstants constants = {
+        .count = n, .first = pivot, .out_stride = n, .a = std::min(kPivotsOfPanel, n - pivot)};
+    table.set(BufferRole::coarse_in, coarse_.matrices[panel % 2]);
+    table.set(BufferRole::coarse_out, coarse_.matrices[(panel + 1) % 2]);
     list.barrier();
-    vectors_->record(list,
-                     {.op = VectorOp::coarse_eliminate,
-                      .constants = {.count = n * n, .first = pivot, .out_stride = n}},
-                     table);
+    vectors_->record(
+        list, {.op = VectorOp::coarse_panel, .width = kPivotsOfPanel, .constants = constants},
+        table);
+    list.barrier();
+    constants.count = n * n;
+    vectors_->record(list, {.op = VectorOp::coarse_eliminate, .constants = constants}, table);
   }
 }
 
@@ -196,7 +210,7 @@ void VulkanEngine::record_coarse_correction(CommandList& list, bool predicated) 
                     .constants = {.count = plan.entries()},
                     .groups = plan.aggregates},
                    table);
-  table.set(BufferRole::coarse_matrix, coarse_.matrices[n % 2]);
+  table.set(BufferRole::coarse_matrix, coarse_.matrices[coarse_.inverse]);
   table.set(BufferRole::coarse_in, coarse_.in);
   table.set(BufferRole::coarse_out, coarse_.out);
   list.barrier();
@@ -220,7 +234,6 @@ void VulkanEngine::record_coarse_correction(CommandList& list, bool predicated) 
 
 void VulkanEngine::prepare_coarse_lists() {
   if (coarse_.start.list) return;
-  const std::uint32_t n = coarse_.control.plan().unknowns();
   collect([&](CommandList& list) {
     record_coarse_vectors(list);
     record_coarse_matrix(list);
@@ -233,8 +246,9 @@ void VulkanEngine::prepare_coarse_lists() {
       make_list("coarse_vectors", [&](CommandList& l) { record_coarse_vectors(l); }));
   coarse_.build.push_back(
       make_list("coarse_matrix", [&](CommandList& l) { record_coarse_matrix(l); }));
-  for (std::uint32_t first = 0; first < n; first += kPivotsOfList) {
-    const std::uint32_t count = std::min(kPivotsOfList, n - first);
+  const std::uint32_t panels = panels_of(coarse_.control.plan().unknowns());
+  for (std::uint32_t first = 0; first < panels; first += kPanelsOfList) {
+    const std::uint32_t count = std::min(kPanelsOfList, panels - first);
     coarse_.build.push_back(
         make_list("coarse_inverse", [&](CommandList& l) { record_elimination(l, first, count); }));
   }

@@ -139,11 +139,12 @@ void complete(const Context& context, Request& request) {
   if (!chosen) request.workgroup_size = context.workgroup_size;
   if constexpr (std::is_same_v<Request, codegen::VectorKernelRequest>) {
     using Op = codegen::VectorOp;
-    // Few workgroups with much to sum.
+    // Few workgroups with much to sum; the software device sums with one subgroup.
     const bool coarse = request.op == Op::coarse_restrict || request.op == Op::coarse_multiply ||
                         request.op == Op::coarse_column;
-    if (coarse || sums_for_products(request.op))
-      request.workgroup_size = context.update_workgroup_size;
+    if (sums_for_products(request.op)) request.workgroup_size = context.update_workgroup_size;
+    if (coarse)
+      request.workgroup_size = context.item_workgroup_size(2ull * context.update_workgroup_size);
   }
   if constexpr (requires { request.scalars; }) request.scalars = context.scalar_precision();
   request.float_controls_f32 =

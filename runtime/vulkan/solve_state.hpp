@@ -21,7 +21,9 @@ struct CoarseState {
   Buffer from, scalars, homes, starts, follows;  // u32, see CoarsePlan
   Buffer sources;                                // u32, likewise
   Buffer weights;                                // spread, gather, and the probes
-  std::array<Buffer, 2> matrices;                // the inverse is in number unknowns % 2
+  std::array<Buffer, 2> matrices;                // take turns from panel to panel of pivots
+  Buffer panel;                                  // its rows
+  std::uint32_t inverse = 0;                     // which of the matrices the inverse ends in
   Buffer in, out;                                // coarse unknowns
   std::vector<Recorded> build;
   Recorded start, iterations;
