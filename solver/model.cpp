@@ -4,6 +4,7 @@
 #include <topograd/ir/error.hpp>
 #include <topograd/solver/charts.hpp>
 
+#include <algorithm>
 #include <limits>
 
 namespace topograd {
@@ -21,7 +22,7 @@ std::string term_name(const Problem& problem, std::size_t topology, std::string_
 void take_bounds(const Problem& problem, runtime::Model& model) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const std::span<const double> lower = problem.lower_bounds(), upper = problem.upper_bounds();
-  if (lower.empty() && upper.empty()) return;
+  if (!has_bounds(problem)) return;
   model.lower.assign(lower.begin(), lower.end());
   model.upper.assign(upper.begin(), upper.end());
   model.lower.resize(model.scalars, -kInfinity);
@@ -29,6 +30,14 @@ void take_bounds(const Problem& problem, runtime::Model& model) {
 }
 
 }  // namespace
+
+bool has_bounds(const Problem& problem) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto below = [](double bound) { return bound > -kInfinity; };
+  const auto above = [](double bound) { return bound < kInfinity; };
+  return std::ranges::any_of(problem.lower_bounds(), below) ||
+         std::ranges::any_of(problem.upper_bounds(), above);
+}
 
 std::uint64_t ProblemModel::instances() const {
   std::uint64_t sum = 0;

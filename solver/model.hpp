@@ -34,4 +34,7 @@ struct ProblemModel {
 /// Throws Error{EmptyProblem} if there is no residual or no parameter.
 ProblemModel make_model(const char* call, const Problem& problem, bool with_losses = true);
 
+/// Some scalar has a bound now; bounds that were opened again are none.
+bool has_bounds(const Problem& problem);
+
 }  // namespace topograd

@@ -9,6 +9,7 @@
 #include <topograd/solver/linear/choose.hpp>
 #include <topograd/solver/linear/ordering.hpp>
 #include <topograd/solver/linear/projected_step.hpp>
+#include <topograd/solver/model.hpp>
 #include <topograd/solver/nonfinite.hpp>
 #include <topograd/solver/retrace.hpp>
 #include <topograd/solver/session.hpp>
@@ -181,7 +182,7 @@ struct Solver::Impl {
 
   /// L-BFGS knows manifolds; no method for any cost knows bounds.
   void check_bounds_and_manifolds() const {
-    const bool bounds = !problem_.lower_bounds().empty() || !problem_.upper_bounds().empty();
+    const bool bounds = has_bounds(problem_);
     const bool manifolds = problem_.has_manifolds() && options_.method != Method::lbfgs;
     if (!bounds && !manifolds) return;
     throw Error(

@@ -2,6 +2,7 @@
 #include <topograd/solver/host/host_engine.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/solver/model.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -236,7 +237,7 @@ bool needs_host(const Problem& problem, std::string& why) {
   const auto add = [&](bool there, std::string_view what) {
     if (there) why += (why.empty() ? "" : ", ") + std::string(what);
   };
-  add(!problem.lower_bounds().empty() || !problem.upper_bounds().empty(), kOnlyBounds);
+  add(has_bounds(problem), kOnlyBounds);
   add(problem.has_manifolds(), kOnlyManifolds);
   add(!problem.host_blocks().empty(), "residuals on the host");
   return !why.empty();

@@ -2,6 +2,7 @@
 #include <topograd/solver/host/tangent_space.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/solver/model.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -26,9 +27,11 @@ bool is_constant(std::span<const std::uint8_t> mask, std::size_t scalar) {
 TangentSpace::TangentSpace(const Problem& problem)
     : at_(problem.parameter_count(), kNone),
       arrays_(problem.arrays().begin(), problem.arrays().end()),
-      lower_(problem.lower_bounds().begin(), problem.lower_bounds().end()),
-      upper_(problem.upper_bounds().begin(), problem.upper_bounds().end()),
       constant_(problem.constant_mask().begin(), problem.constant_mask().end()) {
+  if (has_bounds(problem)) {
+    lower_.assign(problem.lower_bounds().begin(), problem.lower_bounds().end());
+    upper_.assign(problem.upper_bounds().begin(), problem.upper_bounds().end());
+  }
   if (problem.has_manifolds()) in_block_.assign(at_.size(), kNone);
   for (std::size_t a = 0; a < arrays_.size(); ++a) {
     for (std::uint32_t b = 0; b < arrays_[a].blocks; ++b) {

@@ -301,5 +301,26 @@ TEST(Modelling, ErrorsNameTheCulprit) {
             "solve: lbfgs knows no bounds; use levenberg_marquardt, gauss_newton or dogleg");
 }
 
+TEST(Modelling, BoundsThatWereOpenedAgainAreNone) {
+  std::vector<double> values = {3, -2};
+  Problem problem;
+  const Parameters x = problem.add_parameters(values);
+  problem.add_residual({x[0] - 1.0, x[0] * x[1] + 1.0});
+  problem.set_bounds(x, 0, 0, 2, 4);
+  Solver solver(problem, exact());
+  const Summary bounded = solver.solve();
+  EXPECT_EQ(bounded.linear_solver_note, "steps on the host: bounds");
+  EXPECT_EQ(values[0], 2);
+  problem.set_bounds(x, 0, 0, -INFINITY, INFINITY);
+  EXPECT_EQ(solver.solve().linear_solver_note.find("bounds"), std::string::npos);
+  EXPECT_NEAR(values[0], 1, 1e-9);
+  values = {3, -2};
+  SolverOptions options = exact();
+  options.method = Method::lbfgs;
+  solve(problem, options);
+  EXPECT_NEAR(values[0], 1, 1e-5);
+  EXPECT_NEAR(values[1], -1, 1e-5);
+}
+
 }  // namespace
 }  // namespace topograd
