@@ -24,6 +24,17 @@ void each_row(const DeviceTerm& term, Visit visit) {
   }
 }
 
+/// What a set sums of the diagonal blocks: these, or where its owners are parts of blocks, or these
+/// are too wide, their diagonals.
+Pass blocks_pass(const GatherSet& set, const std::vector<BlockRange>& blocks) {
+  const bool whole = set.array() != kScalars && blocks[set.array()].width == set.owner_width();
+  return whole ? Pass::blocks : Pass::diagonal;
+}
+
+bool sums_diagonals(const GatherSet& set, const std::vector<BlockRange>& blocks) {
+  return set.owner_width() == 1 || blocks_pass(set, blocks) == Pass::diagonal;
+}
+
 }  // namespace
 
 std::uint64_t VulkanEngine::term_dispatches() const {
@@ -180,21 +191,39 @@ void VulkanEngine::record_jacobians(CommandList& list) {
 }
 
 void VulkanEngine::record_blocks(CommandList& list, const Operands& operands) {
+  const auto stored_terms = [&](std::size_t k) -> const Buffer& {
+    return context_.collecting ? result_ : stored_[k];
+  };
+  const auto record = [&](std::size_t k, GatherSet& set, bool stored) {
+    SumTarget target{.out = &packed_, .positions = &diagonal_positions_};
+    if (set.array() != kScalars)
+      target = {.out = &packed_, .first = array_blocks_[set.array()].blocks_first};
+    if (!stored) return void(set.record(list, blocks_pass(set, array_blocks_), operands, target));
+    set.record_stored(list, Pass::diagonal, stored_terms(k), terms_[k]->store_stride(), operands,
+                      target);
+  };
   record_zeros(list, packed_, std::max<std::uint64_t>(packed_blocks_, 1));
+  std::vector<bool> stored(terms_.size(), false);
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!takes_part(k, Pass::blocks) || by_atomics()) continue;
+    auto& sets = terms_[k]->gather_sets();
+    const auto diagonals = [&](auto& set) { return sums_diagonals(*set, array_blocks_); };
+    if (!std::ranges::all_of(sets, diagonals)) continue;
+    if (context_.collecting && decision(k, Pass::diagonal).open) {  // either may be chosen
+      for (auto& set : sets) record(k, *set, false);
+    } else if (!stores_terms(k, Pass::diagonal)) {
+      continue;
+    }
+    record_terms(list, k, Pass::diagonal, operands);
+    stored[k] = true;
+  }
   list.barrier();
   Hazards hazards(list);
-  for (auto& term : terms_) {
-    if (!term || !term->takes_part(Pass::blocks)) continue;
-    for (auto& set : term->gather_sets()) {
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!takes_part(k, Pass::blocks)) continue;
+    for (auto& set : terms_[k]->gather_sets()) {
       hazards.write(set->array());
-      if (set->array() == kScalars) {
-        set->record(list, Pass::diagonal, operands,
-                    {.out = &packed_, .positions = &diagonal_positions_});
-        continue;
-      }
-      const BlockRange& range = array_blocks_[set->array()];
-      const Pass pass = range.width == set->owner_width() ? Pass::blocks : Pass::diagonal;
-      set->record(list, pass, operands, {.out = &packed_, .first = range.blocks_first});
+      record(k, *set, stored[k]);
     }
   }
   list.barrier();

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -45,6 +46,35 @@ OwnedModel fours_model(std::uint32_t instances) {
   for (std::uint32_t k = 0; k < instances + 3; ++k) m.x.push_back(0.5 + 0.001 * (k % 700));
   m.add_term("four", kFour);
   for (std::uint32_t k = 0; k < instances; ++k) m.add_row(0, {k, k + 1, k + 2, k + 3}, {});
+  return m;
+}
+
+/// Σ (p_k p_{k+1})² over `slots` scalars of an array of single scalars, three apart.
+OwnedModel wide_model(std::uint32_t slots, std::uint32_t instances) {
+  OwnedModel m;
+  const std::uint32_t scalars = 3 * (slots + instances);
+  m.model.arrays = {{.offset = 0, .width = 1, .blocks = scalars}};
+  m.model.scalars = scalars;
+  for (std::uint32_t k = 0; k < scalars; ++k) m.x.push_back(0.5 + 0.001 * (k % 700));
+  std::string text =
+      "program parameters=" + std::to_string(slots) + " data=0 uniforms=0 seeds=0 {\n";
+  auto line = [&, next = 0](const std::string& op) mutable {
+    text += "  %" + std::to_string(next) + " = " + op + "\n";
+    return "%" + std::to_string(next++);
+  };
+  std::vector<std::string> p;
+  for (std::uint32_t k = 0; k < slots; ++k) p.push_back(line("parameter " + std::to_string(k)));
+  std::string sum = line("square " + line("mul " + p[0] + ", " + p[1]));
+  for (std::uint32_t k = 1; k + 1 < slots; ++k) {
+    const std::string term = line("square " + line("mul " + p[k] + ", " + p[k + 1]));
+    sum = line("add " + sum + ", " + term);
+  }
+  m.add_term("wide", (text + "  return " + sum + "\n}\n").c_str());
+  for (std::uint32_t i = 0; i < instances; ++i) {
+    std::vector<std::uint32_t> row;
+    for (std::uint32_t k = 0; k < slots; ++k) row.push_back(3 * k + 2 * i);
+    m.add_row(0, row, {});
+  }
   return m;
 }
 
@@ -187,6 +217,34 @@ TEST_F(VulkanAccumulation, StoredAndRecomputedTermsMayMeetInOnePass) {
   mixed->gradient(gradient);
   EXPECT_LE(relative_difference(gradient, want), 1e-13);
   EXPECT_EQ(mixed->accumulation(), "gather_recompute, gather_store for some batches");
+}
+
+// Else their kernel has the program as often as an instance has slots.
+TEST_F(VulkanAccumulation, DiagonalsOfManySlotsAreStoredToo) {
+  TG_NEEDS(float64);
+  const OwnedModel m = wide_model(8, 40);
+  std::vector<double> steps[2];
+  for (const bool forced : {false, true}) {
+    EngineOptions options;
+    if (forced) options.accumulation = Accumulation::gather_recompute;
+    const auto engine = runtime::vulkan::make_vulkan_engine(m.model, options);
+    engine->set_point(m.x);
+    engine->linearize();
+    engine->try_step({.lambda = 1, .linear_tolerance = 1e-12});
+    std::vector<double>& step = steps[forced ? 1 : 0];
+    step.resize(m.x.size());
+    engine->last_step(step);
+    const PlanRecord plan = engine->plan();
+    const auto made = std::ranges::find(plan.batches, "diagonal", &PlanChoice::pass);
+    ASSERT_NE(made, plan.batches.end());
+    EXPECT_EQ(made->by, forced ? ChosenBy::forced : ChosenBy::rule);
+    EXPECT_EQ(made->accumulation,
+              forced ? Accumulation::gather_recompute : Accumulation::gather_store);
+    const auto& kernels = plan.kernels;
+    EXPECT_EQ(std::ranges::count(kernels, "wide_blocks", &runtime::KernelFigures::name), forced);
+    EXPECT_EQ(std::ranges::count(kernels, "wide_diagonal", &runtime::KernelFigures::name), !forced);
+  }
+  EXPECT_LE(relative_difference(steps[0], steps[1]), 1e-11);
 }
 
 }  // namespace
