@@ -15,8 +15,13 @@ namespace {
 
 // An expression beyond these and kMostInputs is computed where it stands, and is an input of what
 // follows.
-constexpr std::size_t kMostNumbers = 8;
 constexpr std::size_t kMostNodes = 200;
+
+/// Numbers that a kernel of that arithmetic takes beside kMostInputs tensors, the one more of
+/// derivatives, a result and its own words: f64 ones are two words of its push constants.
+constexpr std::size_t most_numbers(Type type) { return type == Type::f64 ? 8 : 16; }
+static_assert(most_numbers(Type::f32) + 3 <= most_words(kMostInputs + 2));
+static_assert(2 * most_numbers(Type::f64) + 3 <= most_words(kMostInputs + 2));
 
 bool same_view(const View& a, const View& b) {
   return a.storage == b.storage && a.offset == b.offset && a.strides == b.strides;
@@ -25,7 +30,8 @@ bool same_view(const View& a, const View& b) {
 /// A graph whose leaves are inputs and numbers.
 class Composer {
  public:
-  Composer(const char* call, Shape shape) : call_(call), shape_(std::move(shape)) {}
+  Composer(const char* call, Shape shape, Type type)
+      : call_(call), shape_(std::move(shape)), most_numbers_(most_numbers(type)) {}
 
   std::uint32_t slot(PendingInput input) {
     for (std::uint32_t k = 0; k < inputs_.size(); ++k) {
@@ -81,7 +87,7 @@ class Composer {
 
   /// Whether it may be one expression with what its operands are made by.
   bool fits(std::size_t most_inputs, std::size_t outputs) const {
-    return inputs_.size() + outputs <= most_inputs + 1 && numbers_.size() <= kMostNumbers &&
+    return inputs_.size() + outputs <= most_inputs + 1 && numbers_.size() <= most_numbers_ &&
            graph_.size() <= kMostNodes;
   }
   std::size_t number_count() const { return numbers_.size(); }
@@ -95,6 +101,7 @@ class Composer {
  private:
   const char* call_;
   Shape shape_;
+  std::size_t most_numbers_;
   ir::Graph graph_;
   std::vector<PendingInput> inputs_;
   std::vector<double> numbers_;
@@ -221,7 +228,7 @@ Tensor compose(const char* call, const ir::Program& program, std::span<const Ten
   state->type = common_type(call, operands);
   state->device = common_device(call, operands);
   for (bool fused = true;; fused = false) {
-    Composer composer(call, state->shape);
+    Composer composer(call, state->shape, state->type);
     std::vector<ir::Id> ids;
     for (const Tensor& operand : operands) {
       if (!fused && !operand.state()->number) data_of(operand);
@@ -232,11 +239,12 @@ Tensor compose(const char* call, const ir::Program& program, std::span<const Ten
     // A derivative reads one tensor more, that of what was made of it.
     const std::size_t most = wants_grad(operands) ? kMostInputs - 1 : kMostInputs;
     if (fused && !composer.fits(most, 1)) continue;
-    if (composer.number_count() > kMostNumbers) {
-      throw Error(ErrorCode::Unsupported,
-                  std::string(call) + ": expected at most " + std::to_string(kMostNumbers) +
-                      " numbers beside tensors, got " + std::to_string(composer.number_count()) +
-                      "; make those that never change literal(c)");
+    if (composer.number_count() > most_numbers(state->type)) {
+      throw Error(ErrorCode::Unsupported, std::string(call) + ": expected at most " +
+                                              std::to_string(most_numbers(state->type)) +
+                                              " numbers beside tensors, got " +
+                                              std::to_string(composer.number_count()) +
+                                              "; make those that never change literal(c)");
     }
     Pending pending = composer.finish(outputs);
     drop_unused(pending);
@@ -276,7 +284,7 @@ void evaluate_together(std::span<const Tensor> tensors) {
     if (!state_of("evaluate", tensor).data.storage) open.push_back(tensor);
   if (open.empty()) return;
   const TensorState& first = *open[0].state();
-  Composer composer("evaluate", first.shape);
+  Composer composer("evaluate", first.shape, first.type);
   std::vector<ir::Id> ids;
   bool alike = true;
   for (const Tensor& tensor : open) {

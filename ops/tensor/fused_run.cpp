@@ -133,7 +133,8 @@ FusedLoop make_loop(const Shape& shape, Type type, const Pending& pending,
   for (LoopInput& input : loop.inputs) {
     const FusedForm form = form_of(loop);
     if (form.words(own_words) <= most_words(form.arguments())) break;
-    if (walk_of(loop.shape, input.view.strides) != Walk::strided) continue;
+    if (walk_of(loop.shape, input.view.strides) != Walk::strided && input.type != Type::f16)
+      continue;
     input = copied(loop.shape, input, device);
   }
   return loop;

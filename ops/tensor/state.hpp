@@ -103,7 +103,7 @@ inline constexpr std::size_t kMostInputs = 8;
 ///
 ///   operands  at most kMostInputs, and one more in derivatives
 ///
-/// Throws Error{Unsupported} for more than eight numbers.
+/// Throws Error{Unsupported} for more than sixteen numbers, eight where they are f64.
 Tensor compose(const char* call, const ir::Program& program, std::span<const Tensor> operands,
                std::span<const double> numbers);
 

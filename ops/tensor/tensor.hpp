@@ -141,8 +141,8 @@ void seed(std::uint64_t number);
 ///
 ///   Tensor y = map([](std::span<const Value> v) { return v[0] * exp(-v[1]); }, {a, b});
 ///
-/// Throws Error{Unsupported} for an `if` on a Value, for more than 8 tensors or 8 C++ numbers
-/// (make those that never change literal(c)).
+/// Throws Error{Unsupported} for an `if` on a Value, for more than 8 tensors or 16 C++ numbers
+/// (8 of f64; make those that never change literal(c)).
 Tensor map(const std::function<Value(std::span<const Value>)>& f,
            std::initializer_list<Tensor> tensors);
 /// The same for f(Value...) of as many Values as there are tensors.

@@ -65,6 +65,12 @@ TEST(Tensor, FusesChains) {
   const Tensor chain = relu(a * 2.0 + b) - exp(a);
   ASSERT_EQ(chain.state()->pending->inputs.size(), 2u);
   EXPECT_EQ(chain.state()->pending->numbers, (std::vector<double>{2.0}));
+  // Fifteen operations with ten numbers are one kernel.
+  const Tensor fifteen =
+      relu(((((a * 1.5 + 0.25) * 2.5 - 0.75) * 3.5 + tanh(a * 0.5)) / 4.5 + 6.5) * 7.5 - 8.5) * b;
+  ASSERT_EQ(fifteen.state()->pending->inputs.size(), 2u);
+  EXPECT_EQ(fifteen.state()->pending->inputs[0].view.storage, a.state()->data.storage);
+  EXPECT_EQ(fifteen.state()->pending->numbers.size(), 10u);
   Tensor longer = a;
   for (int k = 0; k < 1000; ++k) longer = longer * 0.5 + b;
   double want = a.values()[7];
@@ -245,7 +251,7 @@ TEST(Tensor, Errors) {
              },
              a);
        },
-       "map: expected at most 8 numbers beside tensors, got 18; make those that never change "
+       "map: expected at most 16 numbers beside tensors, got 18; make those that never change "
        "literal(c)"},
       {[&] { huber_loss(a, a, 0); }, "huber_loss: expected delta > 0, got 0.000000"},
       {[&] { nn::Sgd({a}); }, "optimizer: expected parameters that require_grad()"},
