@@ -49,13 +49,17 @@ struct Product {
                                     to_text(a.shape()) + " and " + to_text(b.shape()));
 }
 
+bool begins_within_word(const Operand& operand) {
+  return operand.type == Type::f16 && operand.view.offset % 2 != 0;
+}
+
 /// How a matrix lies, if its lines do.
 bool find_lines(const Shape& shape, Operand& operand) {
   const Strides& strides = operand.view.strides;
   const std::size_t n = shape.size();
   const std::int64_t rows = shape[n - 2], columns = shape[n - 1];
   const std::int64_t row_step = strides[n - 2], column_step = strides[n - 1];
-  if (operand.type == Type::f16 && operand.view.offset % 2 != 0) return false;
+  if (begins_within_word(operand)) return false;
   if ((column_step == 1 || columns == 1) && (row_step >= columns || rows == 1)) {
     operand.transposed = false;
     operand.step = rows == 1 ? columns : row_step;
@@ -78,8 +82,13 @@ Operand operand_of(const Tensor& tensor, const Shape& batch) {
   const Strides outer(out.view.strides.begin(), out.view.strides.end() - 2);
   const LoopNest nest = loop_nest(batch, {&outer, 1});
   if (nest.shape.size() > 1 || !find_lines(full, out)) {
-    const Tensor repeated = tensor.detach().broadcast_to(full);
+    Tensor repeated = tensor.detach().broadcast_to(full);
     out.view = detail::contiguous_data(repeated);
+    // What lies well but for the half of a word that it begins in.
+    if (begins_within_word(out)) {
+      repeated = repeated.to(Type::f32).to(Type::f16);
+      out.view = detail::contiguous_data(repeated);
+    }
     out.view.strides = contiguous_strides(full);
     find_lines(full, out);
     out.batch = full[full.size() - 2] * full[full.size() - 1];
@@ -212,7 +221,8 @@ Argument operand_argument(Backend& backend, const Operand& o, const View& view,
 
 void multiply_on_device(Backend& backend, const Product& p) {
   const Plan plan = plan_for(p, backend.limits(), backend.facts().name);
-  const std::int64_t most = backend.limits().groups;
+  // An even number of matrices of f16 begins and ends at words.
+  const std::int64_t most = backend.limits().groups / 2 * 2;
   for (std::int64_t first = 0; first < p.batches; first += most) {
     const std::int64_t batches = std::min(most, p.batches - first);
     View a = p.a.view, b = p.b.view, c = p.c;

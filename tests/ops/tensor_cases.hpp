@@ -31,6 +31,16 @@ void check_product_tiles(const Device& device);
 void check_nan(const Device& device);
 void check_random(const Device& device);
 
+// Operations by a table, at odd sizes and on views.
+void check_rows_and_losses_of_views(const Device& device);
+void check_axes_of_views(const Device& device);
+void check_products_of_views(const Device& device);
+void check_transforms_of_views(const Device& device);
+/// As many C++ numbers in an expression as it may have.
+void check_many_numbers(const Device& device);
+/// Products of more matrices, of an odd number of elements each, than one launch takes.
+void check_batches(const Device& device);
+
 /// Derivatives by backward() on the CPU against central differences.
 void check_gradients_against_differences();
 /// Those of the same cases on a device against the CPU's.
