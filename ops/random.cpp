@@ -19,9 +19,10 @@ namespace {
 constexpr std::uint32_t kMultiply0 = 0xD2511F53u, kMultiply1 = 0xCD9E8D57u;
 constexpr std::uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
 
-std::array<std::uint32_t, 4> philox(std::uint64_t counter, std::uint64_t seed) {
+std::array<std::uint32_t, 4> philox(std::uint64_t counter, std::uint32_t stream,
+                                    std::uint64_t seed) {
   std::array<std::uint32_t, 4> c = {static_cast<std::uint32_t>(counter),
-                                    static_cast<std::uint32_t>(counter >> 32), 0, 0};
+                                    static_cast<std::uint32_t>(counter >> 32), stream, 0};
   auto k0 = static_cast<std::uint32_t>(seed), k1 = static_cast<std::uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t a = std::uint64_t{kMultiply0} * c[0], b = std::uint64_t{kMultiply1} * c[2];
@@ -41,6 +42,7 @@ struct RandomCall {
   RandomKind kind;
   const Slice& output;
   std::uint64_t seed, first;
+  std::uint32_t stream = kRadii;  ///< of words and uniform numbers
 
   void on_device(Backend& backend) const {
     const std::uint64_t chunk =
@@ -61,7 +63,6 @@ struct RandomCall {
         kernel_for(key_of("random", static_cast<std::uint64_t>(kind), quads, local),
                    [&] { return random_kernel(kind, quads, local); });
     const std::uint64_t counter = (first + begin) / 4, items = (end - begin + 3) / 4;
-    const std::uint64_t angles = angle_seed(seed);
     Argument y = output.writes(backend, begin, end - begin, begin > 0);
     if (quads) y.element = 16;
     const std::uint32_t words[] = {low_word(quads ? items : end - begin),
@@ -69,8 +70,7 @@ struct RandomCall {
                                    high_word(counter),
                                    low_word(seed),
                                    high_word(seed),
-                                   low_word(angles),
-                                   high_word(angles)};
+                                   stream};
     backend.launch({.kernel = &kernel,
                     .arguments = {&y, 1},
                     .words = words,
@@ -79,15 +79,16 @@ struct RandomCall {
 
   /// use(place, words) for each block of four words of a part of the slice; the last may be cut.
   template <class Use>
-  void each_block(std::uint64_t of_seed, std::size_t begin, std::size_t n, const Use& use) const {
-    for (std::size_t i = begin; i < begin + n; i += 4) use(i, philox((first + i) / 4, of_seed));
+  void each_block(std::uint32_t of_stream, std::size_t begin, std::size_t n, const Use& use) const {
+    for (std::size_t i = begin; i < begin + n; i += 4)
+      use(i, philox((first + i) / 4, of_stream, seed));
   }
 
   template <class T, class F>
   void write_words(const F& number) const {
     T* to = output.write<T>();
     for_blocks(output.size, [&](std::size_t, std::size_t begin, std::size_t n) {
-      each_block(seed, begin, n, [&](std::size_t i, const std::array<std::uint32_t, 4>& words) {
+      each_block(stream, begin, n, [&](std::size_t i, const std::array<std::uint32_t, 4>& words) {
         for (std::size_t k = 0; k < std::min<std::size_t>(4, begin + n - i); ++k)
           to[i + k] = number(words[k]);
       });
@@ -100,19 +101,20 @@ struct RandomCall {
     const Expression expression = Expression::of<2>("random_normal", box_muller);
     const TileExpression<double> tiles(expression.program(), expression.numbers());
     tbb::enumerable_thread_specific<TileExpression<double>::Scratch> scratches;
-    const auto fill = [&](std::uint64_t of_seed, std::size_t begin, std::size_t n, double* tile) {
-      each_block(of_seed, begin, n, [&](std::size_t i, const std::array<std::uint32_t, 4>& words) {
-        for (std::size_t k = 0; k < std::min<std::size_t>(4, begin + n - i); ++k)
-          tile[i - begin + k] = words[k];
-      });
+    const auto fill = [&](std::uint32_t of_stream, std::size_t begin, std::size_t n, double* tile) {
+      each_block(of_stream, begin, n,
+                 [&](std::size_t i, const std::array<std::uint32_t, 4>& words) {
+                   for (std::size_t k = 0; k < std::min<std::size_t>(4, begin + n - i); ++k)
+                     tile[i - begin + k] = words[k];
+                 });
     };
     static_assert(kTile % 4 == 0 && kBlock % kTile == 0);
     for_blocks(output.size, [&](std::size_t, std::size_t begin, std::size_t count) {
       auto& scratch = scratches.local();
       for (std::size_t at = begin; at < begin + count; at += kTile) {
         const std::size_t n = std::min(kTile, begin + count - at);
-        fill(seed, at, n, tiles.input(scratch, 2, 0));
-        fill(angle_seed(seed), at, n, tiles.input(scratch, 2, 1));
+        fill(kRadii, at, n, tiles.input(scratch, 2, 0));
+        fill(kAngles, at, n, tiles.input(scratch, 2, 1));
         tiles.run(scratch, n);
         for (std::size_t i = 0; i < n; ++i)
           to[at + i] = static_cast<float>(tiles.output(scratch, 0)[i]);
@@ -158,8 +160,8 @@ Value box_muller(Value radius, Value angle) {
 }
 
 ExecutionStats random_words_into(const Slice& output, std::uint64_t seed, std::uint64_t first,
-                                 const OpOptions& options) {
-  return RandomCall{RandomKind::words, output, seed, first}.run("random_words", options);
+                                 const OpOptions& options, std::uint32_t stream) {
+  return RandomCall{RandomKind::words, output, seed, first, stream}.run("random_words", options);
 }
 ExecutionStats random_uniform_into(const Slice& output, std::uint64_t seed, std::uint64_t first,
                                    const OpOptions& options) {
@@ -171,9 +173,9 @@ ExecutionStats random_normal_into(const Slice& output, std::uint64_t seed, std::
 }
 
 Array<std::uint32_t> random_words(std::uint64_t count, std::uint64_t seed, std::uint64_t first,
-                                  const OpOptions& options) {
+                                  const OpOptions& options, std::uint32_t stream) {
   Array<std::uint32_t> out(count);
-  random_words_into(out.untyped(), seed, first, options);
+  random_words_into(out.untyped(), seed, first, options, stream);
   return out;
 }
 

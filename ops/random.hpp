@@ -10,17 +10,18 @@ namespace topograd::ops {
 /// Words of a counter-based generator, uniform over 32 bits: element i of the array is word i % 4
 /// of block first / 4 + i / 4.
 ///
-///   seed   key of the generator: other seeds are other streams
-///   first  place in the stream, a multiple of 4: an array of n words may be followed by one that
-///          begins n (rounded up to 4) later
+///   seed    key of the generator: other seeds are other numbers
+///   stream  upper half of the counter: numbers of one seed that have nothing in common
+///   first   place in the stream, a multiple of 4: an array of n words may be followed by one that
+///           begins n (rounded up to 4) later
 ///
 /// The same bits on every device. Throws Error{InvalidArgument} for `first`.
 /// Source: Salmon, Moraes, Dror, Shaw, Parallel random numbers: as easy as 1, 2, 3 (SC11), Philox
 /// 4x32-10.
 ExecutionStats random_words_into(const Slice& output, std::uint64_t seed, std::uint64_t first,
-                                 const OpOptions& options);
+                                 const OpOptions& options, std::uint32_t stream = 0);
 Array<std::uint32_t> random_words(std::uint64_t count, std::uint64_t seed, std::uint64_t first = 0,
-                                  const OpOptions& options = {});
+                                  const OpOptions& options = {}, std::uint32_t stream = 0);
 
 /// The numbers of random_uniform<float> and random_normal<float>, by one kernel: nothing is stored
 /// between.
@@ -29,8 +30,8 @@ ExecutionStats random_uniform_into(const Slice& output, std::uint64_t seed, std:
 ExecutionStats random_normal_into(const Slice& output, std::uint64_t seed, std::uint64_t first,
                                   const OpOptions& options);
 
-/// Seed of the stream of angles of random_normal(), beside that of its radii.
-constexpr std::uint64_t angle_seed(std::uint64_t seed) { return seed ^ 0x9e3779b97f4a7c15ull; }
+/// Streams of the words that random_normal() makes numbers of.
+inline constexpr std::uint32_t kRadii = 0, kAngles = 1;
 
 /// A normal number of two words. Source: Box & Muller, A note on the generation of random normal
 /// deviates, 1958.
@@ -65,8 +66,8 @@ requires std::is_floating_point_v<T> Array<T> random_normal(std::uint64_t count,
     random_normal_into(out.untyped(), seed, first, options);
     return out;
   } else {
-    const Array<std::uint32_t> radius = random_words(count, seed, first, options);
-    const Array<std::uint32_t> angle = random_words(count, angle_seed(seed), first, options);
+    const Array<std::uint32_t> radius = random_words(count, seed, first, options, kRadii);
+    const Array<std::uint32_t> angle = random_words(count, seed, first, options, kAngles);
     return map_to<T>(options, box_muller, radius, angle);
   }
 }

@@ -7,8 +7,8 @@
 namespace topograd::ops {
 namespace {
 
-constexpr std::string_view kPhilox = R"(uvec4 philox(uint c0, uint c1, uint k0, uint k1) {
-  uint c2 = 0u, c3 = 0u;
+constexpr std::string_view kPhilox = R"(uvec4 philox(uint c0, uint c1, uint c2, uint k0, uint k1) {
+  uint c3 = 0u;
   for (uint round = 0u; round < 10u; ++round) {
     uint a_high, a_low, b_high, b_low;
     umulExtended(0xD2511F53u, c0, a_high, a_low);
@@ -67,7 +67,7 @@ std::string_view numbers(RandomKind kind) {
     case RandomKind::words: return "uvec4 v = first;\n";
     case RandomKind::uniform: return "vec4 v = vec4(first >> 8u) * 5.9604644775390625e-8;\n";
     case RandomKind::normal:
-      return R"(uvec4 second = philox(low, high, angle_low, angle_high);
+      return R"(uvec4 second = philox(low, high, stream + 1u, seed_low, seed_high);
   vec4 v = vec4(radius(first.x) * turned(second.x), radius(first.y) * turned(second.y),
                 radius(first.z) * turned(second.z), radius(first.w) * turned(second.w));
 )";
@@ -86,15 +86,14 @@ KernelText random_kernel(RandomKind kind, bool quads, std::uint32_t local_size) 
   const char* vector = integer ? "uvec4" : "vec4";
   const char* element = integer ? "uint" : "float";
   parts.arguments = {{"y", quads ? vector : element, Access::write}};
-  parts.words = {"count",     "counter_low", "counter_high", "seed_low",
-                 "seed_high", "angle_low",   "angle_high"};
+  parts.words = {"count", "counter_low", "counter_high", "seed_low", "seed_high", "stream"};
   parts.functions = kPhilox;
   if (kind == RandomKind::normal) parts.functions += kNormal;
   parts.body = "  uint i = linear_item();\n";
   if (quads) parts.body += "  if (i >= count) return;\n";
   parts.body +=
       "  uint low = counter_low + i, high = counter_high + (low < i ? 1u : 0u);\n"
-      "  uvec4 first = philox(low, high, seed_low, seed_high);\n  ";
+      "  uvec4 first = philox(low, high, stream, seed_low, seed_high);\n  ";
   parts.body += numbers(kind);
   parts.body += quads ? "  y(i) = v;\n"
                       : "  for (uint k = 0u; k < 4u; ++k)\n"

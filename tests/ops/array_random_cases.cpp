@@ -30,7 +30,7 @@ void check_random(const Device& device) {
 
   constexpr std::uint64_t kFew = 1003;
   const auto first = random_words(kFew, 9, 8, there).to_vector();
-  const auto second = random_words(kFew, 9 ^ 0x9e3779b97f4a7c15ull, 8, there).to_vector();
+  const auto second = random_words(kFew, 9, 8, there, kAngles).to_vector();
   const auto narrow = random_uniform<float>(kFew, 9, 8, there).to_vector();
   const auto wide = random_uniform<double>(kFew, 9, 8, there).to_vector();
   const auto normal = random_normal<float>(kFew, 9, 8, there).to_vector();
@@ -41,6 +41,15 @@ void check_random(const Device& device) {
                         std::cos(second[i] * 0x1.921fb54442d18p-30);
     EXPECT_NEAR(normal[i], want, 1e-6 * std::abs(want)) << i;
   }
+
+  // No other seed has the same words, with radii and angles in either role.
+  const auto swapped = random_normal<float>(kFew, 9 ^ 0x9e3779b97f4a7c15ull, 8, there).to_vector();
+  const auto others = random_words(kFew, 9 ^ 0x9e3779b97f4a7c15ull, 8, there).to_vector();
+  EXPECT_NE(others, second);
+  std::size_t equal = 0;
+  for (std::size_t i = 0; i < kFew; ++i) equal += swapped[i] == normal[i] ? 1 : 0;
+  EXPECT_LE(equal, 1u);
+  EXPECT_EQ(random_words(kFew, 9, 8, {.device = Device::cpu()}, kAngles).to_vector(), second);
 
   // From a place that no vector begins at, and what does not fill one.
   Array<float> part(kFew + 8);
