@@ -240,6 +240,8 @@ ExecutionStats gather_into(const Slice& x, const Slice& index, const Slice& outp
   expect_size("gather", index.size, output.size);
   expect_type("gather", "indices", Type::u32, index.type);
   expect_type("gather", "results", x.type, output.type);
+  expect_apart("gather", "results", output, x);
+  expect_apart("gather", "results", output, index);
   check_indices("gather", index, x.size, check);
   const std::shared_ptr<Storage> in[] = {x.storage, index.storage}, out[] = {output.storage};
   const auto on_cpu = [&](auto element) {
@@ -270,6 +272,8 @@ ExecutionStats scatter_into(Combine combine, const Slice& x, const Slice& index,
   expect_size("scatter", index.size, x.size);
   expect_type("scatter", "indices", Type::u32, index.type);
   expect_type("scatter", "a target", x.type, target.type);
+  expect_apart("scatter", "a target", target, x);
+  expect_apart("scatter", "a target", target, index);
   check_indices("scatter", index, target.size, check);
   // The target is read as well: what no index reaches stays.
   const std::shared_ptr<Storage> in[] = {x.storage, index.storage, target.storage},

@@ -68,7 +68,7 @@ enum class IndexCheck : std::uint8_t {
 };
 
 /// output[i] = x[index[i]]. Throws Error{Shape}, Error{InvalidArgument} for sizes and types that do
-/// not fit: indices are u32, results of x's type.
+/// not fit (indices are u32, results of x's type), and for results that lie in x or its indices.
 ExecutionStats gather_into(const Slice& x, const Slice& index, const Slice& output,
                            IndexCheck check, const OpOptions& options);
 /// The same without a check on a device, for operations that are made of several kernels.

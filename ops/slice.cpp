@@ -71,4 +71,15 @@ void expect_type(const char* call, const char* what, Type expected, Type got) {
                                               std::string(name(got)));
 }
 
+bool overlap(const Slice& a, const Slice& b) {
+  return a.storage == b.storage && a.byte_offset() < b.byte_offset() + b.bytes() &&
+         b.byte_offset() < a.byte_offset() + a.bytes();
+}
+
+void expect_apart(const char* call, const char* what, const Slice& written, const Slice& read) {
+  if (!overlap(written, read)) return;
+  throw Error(ErrorCode::InvalidArgument, std::string(call) + ": expected " + what +
+                                              " apart from what is read, got the same memory");
+}
+
 }  // namespace topograd::ops

@@ -54,4 +54,11 @@ void expect_size(const char* call, std::uint64_t expected, std::uint64_t got);
 /// Throws Error{InvalidArgument} "call: expected what of type T, got U".
 void expect_type(const char* call, const char* what, Type expected, Type got);
 
+/// Whether some bytes belong to both.
+bool overlap(const Slice& a, const Slice& b);
+
+/// Throws Error{InvalidArgument} "call: expected what apart from what is read, got the same memory"
+/// if they overlap.
+void expect_apart(const char* call, const char* what, const Slice& written, const Slice& read);
+
 }  // namespace topograd::ops

@@ -124,7 +124,11 @@ ExecutionStats sort_into(const Slice& x, const Slice& output, const OpOptions& o
     if (x.type != Type::f64) return radix_sort(backend, {.keys = x, .to_keys = output});
     const Slice order = make_slice(Type::u32, x.size, "places");
     argsort_wide(backend, x, order);
-    gather_on(backend, x, order, output);
+    if (!overlap(x, output)) return gather_on(backend, x, order, output);
+    const Slice sorted = make_slice(x.type, x.size);
+    gather_on(backend, x, order, sorted);
+    const Argument from = sorted.reads(backend), to = output.writes(backend);
+    backend.copy(from.memory, from.offset, to.memory, to.offset, x.bytes());
   };
   return run(call, options);
 }

@@ -13,7 +13,8 @@ namespace topograd::ops {
 /// On a device: up to 2,048 elements (f64: 1,024) in one workgroup's shared memory, whatever the
 /// device has; more in four passes of eight bits (f64: eight), each of which counts digits by
 /// shares of workgroups, scans the counts and moves the elements, sorted in shared memory first.
-/// Needs subgroups, and arrays that the device binds at once. Throws Error{Shape},
+/// Needs subgroups, and arrays that the device binds at once. The results may take x's own place.
+/// Throws Error{Shape},
 /// Error{InvalidArgument} for results of another size or type.
 ExecutionStats sort_into(const Slice& x, const Slice& output, const OpOptions& options);
 /// The places of the elements in that order; equal elements (and NaNs) stay in theirs. u32.

@@ -29,6 +29,9 @@ void check_sort(const Device& device, std::uint64_t size) {
   std::ranges::sort(sorted);
   EXPECT_EQ(sort(x).to_vector(), sorted) << what;
   EXPECT_EQ(argsort(x).to_vector(), order) << what;
+  const Array<T> own = misaligned(a, 1, device);
+  sort_into(own.untyped(), own.untyped(), {});
+  EXPECT_EQ(own.to_vector(), sorted) << what << " in its own place";
   const std::vector<float> values = numbers<float>(size, 12);
   std::vector<float> carried;
   for (const std::uint32_t i : order) carried.push_back(values[i]);

@@ -98,7 +98,7 @@ TEST(Arrays, SaysWhatDoesNotFit) {
   }
 }
 
-TEST(Arrays, TypesThatDoNotFitWriteNothing) {
+TEST(Arrays, TypesAndMemoryThatDoNotFitWriteNothing) {
   const Array<float> x({3, 1, 2});
   const Array<double> wide({4, 5, 6});
   const Array<std::uint32_t> at({0, 1, 2});
@@ -135,6 +135,12 @@ TEST(Arrays, TypesThatDoNotFitWriteNothing) {
          reduce_into(Reduction::argmax, Operand::element, {&in, 1}, one, false, {});
        },
        "argmax: expected a result of type u32, got f32"},
+      {[&] { gather_into(in, index, in, IndexCheck::none, {}); },
+       "gather: expected results apart from what is read, got the same memory"},
+      {[&] { gather_into(index, index, index, IndexCheck::none, {}); },
+       "gather: expected results apart from what is read, got the same memory"},
+      {[&] { scatter_into(Combine::add, in, index, in, IndexCheck::none, {}); },
+       "scatter: expected a target apart from what is read, got the same memory"},
       {[&] { compact_slice(in, other, {}); }, "compact: expected flags of type u32, got f64"},
   };
   for (const auto& row : rows) {
@@ -182,6 +188,7 @@ TEST(Arrays, ErrorsWriteNothing) {
   }
   try {
     Array<double>(std::uint64_t{1} << 59).write();
+    ADD_FAILURE() << "written";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::OutOfHostMemory);
     EXPECT_STREQ(error.what(), "array: no memory for 4611686018427387904 bytes on the host");
