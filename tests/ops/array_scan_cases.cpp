@@ -82,7 +82,23 @@ void for_types(const F& f) {
 
 }  // namespace
 
+/// Where scans of large arrays go in one pass, on devices that allow it.
+void check_large_scan(const Device& device) {
+  std::vector<std::uint32_t> a = numbers<std::uint32_t>(5'000'003, 13);
+  const Array<std::uint32_t> x = Array<std::uint32_t>(a).to(device);
+  const std::vector<std::uint32_t> before = exclusive_scan(x).to_vector();
+  const std::vector<std::uint32_t> most = inclusive_scan(x, Reduction::max).to_vector();
+  std::uint32_t sum = 0, largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ASSERT_EQ(before[i], sum) << device.name() << " at " << i;
+    sum += a[i];
+    largest = std::max(largest, a[i]);
+    ASSERT_EQ(most[i], largest) << device.name() << " at " << i;
+  }
+}
+
 void check_scans(const Device& device) {
+  check_large_scan(device);
   for_types([&](auto element) {
     for (const std::uint64_t size : sizes()) check_scan<decltype(element)>(device, size);
   });
