@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -108,6 +109,18 @@ std::optional<std::string> environment(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr || *value == '\0') return std::nullopt;
   return std::string(value);
+}
+
+std::vector<std::string> environment_names(std::string_view prefix) {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (text.starts_with(prefix) && equals != text.npos && equals + 1 < text.size())
+      names.emplace_back(text.substr(0, equals));
+  }
+  std::ranges::sort(names);
+  return names;
 }
 
 void set_environment(const char* name, const std::string& value) {

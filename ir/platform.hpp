@@ -39,6 +39,8 @@ std::vector<std::string> vulkan_loader_names();
 
 /// An environment variable, or nothing if unset or empty.
 std::optional<std::string> environment(const char* name);
+/// Variables that are set, not empty, and begin with these letters; in the order of the alphabet.
+std::vector<std::string> environment_names(std::string_view prefix);
 /// Sets an environment variable of this process. Not safe beside threads that read it.
 void set_environment(const char* name, const std::string& value);
 

@@ -164,11 +164,22 @@ void set_json(HybridOptions& options, const Field& field, const Json& json) {
       field.member);
 }
 
+constexpr std::string_view kPrefix = "TOPOGRAD_HYBRID_";
+
 std::string variable(const Field& field) {
-  std::string name = "TOPOGRAD_HYBRID_";
+  std::string name(kPrefix);
   for (const char c : field.name)
     name += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   return name;
+}
+
+/// A name that is misspelt would set nothing.
+void check_variables() {
+  for (const std::string& name : platform::environment_names(kPrefix)) {
+    if (std::ranges::find(fields(), name, variable) == fields().end())
+      refuse(name, "a name from docs/hybrid.md after " + std::string(kPrefix),
+             '"' + name.substr(kPrefix.size()) + '"');
+  }
 }
 
 }  // namespace
@@ -233,6 +244,7 @@ HybridOptions environment_hybrid_options(HybridOptions base) {
       throw Error(error.code(), "TOPOGRAD_HYBRID: " + *path + ": " + error.what());
     }
   }
+  check_variables();
   for (const Field& field : fields()) {
     const std::string from = variable(field);
     if (const auto text = platform::environment(from.c_str())) set_text(base, field, *text, from);

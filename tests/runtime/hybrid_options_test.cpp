@@ -101,6 +101,22 @@ TEST(HybridOptions, NamesTheFileAndWhatIsNoNumber) {
             "hybrid options: margin: expected a value in [1.0, 1000000.0], got nan");
 }
 
+TEST(HybridOptions, MisspeltVariablesAreErrors) {
+  setenv("TOPOGRAD_HYBRID_MIN_BACH", "1", 1);
+  try {
+    environment_hybrid_options();
+    ADD_FAILURE() << "taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
+    EXPECT_STREQ(error.what(),
+                 "TOPOGRAD_HYBRID_MIN_BACH: expected a name from docs/hybrid.md after "
+                 "TOPOGRAD_HYBRID_, got \"MIN_BACH\"");
+  }
+  setenv("TOPOGRAD_HYBRID_MIN_BACH", "", 1);
+  environment_hybrid_options();
+  unsetenv("TOPOGRAD_HYBRID_MIN_BACH");
+}
+
 TEST(HybridOptions, EnvironmentSetsEachKind) {
   const Variable rows[] = {
       {"TOPOGRAD_HYBRID_MIN_BATCH", "128", [](auto& o) { return o.min_batch == 128; }},
