@@ -6,6 +6,8 @@
 
 #include <Eigen/Core>
 
+#include <tbb/enumerable_thread_specific.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,15 +20,11 @@ namespace {
 
 using runtime::cpu::Column;
 using runtime::cpu::kTile;
+using runtime::cpu::Pool;
 using runtime::cpu::TileKernel;
 using runtime::cpu::whole_lanes;
 
 constexpr std::size_t kGrain = 1 << 14;  // elements of one piece of work
-
-runtime::cpu::Pool& pool() {
-  static runtime::cpu::Pool all(0);
-  return all;
-}
 
 /// The program with its inputs as columns.
 ir::Program with_columns(const ir::Program& program) {
@@ -94,6 +92,12 @@ class Tiles {
   Tiles(const FusedLoop& loop, const TileKernel<T>& kernel)
       : loop_(loop), kernel_(kernel), buffer_((loop.inputs.size() + 1) * kTile) {
     std::fill_n(buffer_.data(), buffer_.size(), T{});
+    // Asking where elements are takes a lock: once, and not for each tile.
+    for (const LoopInput& input : loop.inputs) {
+      const bool half = input.type == Type::f16;
+      from_.push_back(half ? static_cast<const void*>(host_read<Eigen::half>(input.view))
+                           : host_read<T>(input.view));
+    }
     for (const double number : loop.numbers) numbers_.push_back(static_cast<T>(number));
     for (const runtime::cpu::LeafUse& use : kernel.program().columns)
       binding_.columns.push_back({buffer_.data() + use.slot * kTile, true});
@@ -105,20 +109,28 @@ class Tiles {
     for (std::size_t k = 0; k < loop_.inputs.size(); ++k) {
       const LoopInput& input = loop_.inputs[k];
       T* const tile = buffer_.data() + k * kTile;
+      const auto read = [&](const auto* from) {
+        read_tile(from, loop_.shape, input.view.strides, first, n, tile);
+      };
       if (input.type == Type::f16) {
-        read_tile(host_read<Eigen::half>(input.view), loop_.shape, input.view.strides, first, n,
-                  tile);
+        read(static_cast<const Eigen::half*>(from_[k]));
       } else {
-        read_tile(host_read<T>(input.view), loop_.shape, input.view.strides, first, n, tile);
+        read(static_cast<const T*>(from_[k]));
       }
     }
     worker_.run(kernel_, binding_, 0, n);
   }
   const T* output(std::size_t k) const { return worker_.output(k); }
 
+  using OfThreads = tbb::enumerable_thread_specific<Tiles>;
+  static OfThreads of_threads(const FusedLoop& loop, const TileKernel<T>& kernel) {
+    return OfThreads([&loop, &kernel] { return Tiles(loop, kernel); });
+  }
+
  private:
   const FusedLoop& loop_;
   const TileKernel<T>& kernel_;
+  std::vector<const void*> from_;
   Column<T> buffer_;
   std::vector<T> numbers_;
   runtime::cpu::Binding<T> binding_;
@@ -131,8 +143,9 @@ void map_typed(const FusedLoop& loop, std::span<const View> outputs, const Strid
   std::vector<T*> to;
   for (const View& out : outputs) to.push_back(host_write<T>(out, strides != nullptr));
   for (const LoopInput& input : loop.inputs) input.view.storage->read_host();
-  pool().for_ranges(loop.count(), kGrain, [&](std::size_t begin, std::size_t end) {
-    Tiles<T> tiles(loop, kernel);
+  auto of_threads = Tiles<T>::of_threads(loop, kernel);
+  Pool(0).for_ranges(loop.count(), kGrain, [&](std::size_t begin, std::size_t end) {
+    Tiles<T>& tiles = of_threads.local();
     for (std::size_t first = begin; first < end; first += kTile) {
       const std::size_t n = std::min(kTile, end - first);
       tiles.run(first, n);
@@ -204,11 +217,13 @@ void reduce_typed(const FusedLoop& loop, Reduction reduction, std::uint64_t outp
       for (std::size_t k = 0; k < n; ++k) use(first + k, tiles.output(0)[k]);
     }
   };
+  auto of_threads = Tiles<T>::of_threads(loop, kernel);
+  Pool pool(0);
   if (depth <= kGrain) {  // whole results
     const std::size_t grain =
         std::max<std::uint64_t>(1, kGrain / std::max<std::uint64_t>(depth, 1));
-    pool().for_ranges(outputs, grain, [&](std::size_t begin, std::size_t end) {
-      Tiles<T> tiles(loop, kernel);
+    pool.for_ranges(outputs, grain, [&](std::size_t begin, std::size_t end) {
+      Tiles<T>& tiles = of_threads.local();
       std::vector<Accumulator<T>> sums(end - begin, Accumulator<T>{reduction});
       combine(tiles, begin * depth, end * depth,
               [&](std::uint64_t i, T value) { sums[i / depth - begin].add(value, i % depth); });
@@ -218,8 +233,8 @@ void reduce_typed(const FusedLoop& loop, Reduction reduction, std::uint64_t outp
   }
   const std::size_t pieces = (depth + kGrain - 1) / kGrain;
   std::vector<Accumulator<T>> sums(outputs * pieces, Accumulator<T>{reduction});
-  pool().for_ranges(outputs * pieces, 1, [&](std::size_t piece, std::size_t) {
-    Tiles<T> tiles(loop, kernel);
+  pool.for_ranges(outputs * pieces, 1, [&](std::size_t piece, std::size_t) {
+    Tiles<T>& tiles = of_threads.local();
     const std::uint64_t start = piece / pieces * depth;
     const std::uint64_t begin = piece % pieces * kGrain;
     combine(tiles, start + begin, start + std::min<std::uint64_t>(depth, begin + kGrain),
