@@ -186,7 +186,7 @@ std::string set_text(const std::string& model, const std::string& parameters,
 
 TEST(Nist, FilesAreRead) {
   const problems::NistSet set = problems::parse_nist(
-      set_text("y = b1*x + b2 + e", "b1 = 1 2 3.5E0 0.1\r\nb2 = 4 5 6D-1 0.1\r\n", "Y  X",
+      set_text("y = b1*x + b2 + e", "b1 = 1 2 3.5E0 0.1\r\n  b2= 4\t5 6D-1\r\n", "Y  X",
                "  92.9E0 0.5E0\r\n\r\n 1 2\r\n"),
       "folder/Line.dat");
   EXPECT_EQ(set.name, "Line");
@@ -211,6 +211,8 @@ TEST(Nist, MalformedFilesAreRefusedWithTheirPlace) {
       {set_text(model, "", "y x", data),
        "set.dat:5: expected starting values \"b1 = ...\" below it"},
       {set_text(model, "b2 = 1 2 3 4\n", "y x", data), "set.dat:7: expected b1 = ..., got b2"},
+      {set_text(model, "b1 = 1 2\n", "y x", data),
+       "set.dat:7: expected two starts and a certified value after \"b1 =\", got 2 numbers"},
       {set_text(model, "b1 = 1 two 3 4\n", "y x", data),
        "set.dat:7: expected a number, got \"two\""},
       {set_text(model, b, "y", data), "set.dat:12: expected names of columns as in \"Data: y x\""},

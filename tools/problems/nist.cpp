@@ -37,6 +37,13 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
+/// The same of a line in which '=' is a word of its own, with or without spaces around it.
+std::vector<std::string> words_of_equation(std::string line) {
+  const std::size_t equals = line.find('=');
+  if (equals != line.npos) line.replace(equals, 1, " = ");
+  return words_of(line);
+}
+
 /// A whole word as a number, with Fortran's exponents (1.5D-3) too.
 std::optional<double> number(std::string word) {
   for (char& c : word) {
@@ -104,8 +111,8 @@ class Reader {
   /// follows a colon.
   void read_header_line(std::size_t k) {
     const std::string& line = lines_[k];
-    const std::vector<std::string> words = words_of(line);
-    if (words.size() >= 5 && words[0][0] == 'b' && words[1] == "=") return read_parameter(k, words);
+    const std::vector<std::string> words = words_of_equation(line);
+    if (words.size() >= 2 && words[0][0] == 'b' && words[1] == "=") return read_parameter(k, words);
     const auto after_colon = [&] { return number(words.back()); };
     if (line.starts_with("Residual Sum of Squares:")) {
       const std::optional<double> sum = after_colon();
@@ -120,6 +127,10 @@ class Reader {
   void read_parameter(std::size_t k, const std::vector<std::string>& words) {
     const std::string expected = "b" + std::to_string(set_.certified.size() + 1);
     if (words[0] != expected) fail(k, "expected " + expected + " = ..., got " + words[0]);
+    if (words.size() < 5) {
+      fail(k, "expected two starts and a certified value after \"" + expected + " =\", got " +
+                  std::to_string(words.size() - 2) + " numbers");
+    }
     for (const std::size_t column : {2u, 3u, 4u}) {
       const std::optional<double> value = number(words[column]);
       if (!value) fail(k, "expected a number, got \"" + words[column] + "\"");
@@ -165,8 +176,9 @@ NistSet parse_nist(std::string_view text, const std::string& name) {
 NistSet read_nist(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  if (!file || std::filesystem::is_directory(path) || !(text << file.rdbuf()))
-    throw Error(ErrorCode::File, path + ": cannot be read");
+  const bool readable = file && !std::filesystem::is_directory(path);
+  if (readable && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+  if (!readable || !text) throw Error(ErrorCode::File, path + ": cannot be read");
   return parse_nist(text.str(), path);
 }
 
