@@ -247,7 +247,7 @@ void check_fft(const Device& device) {
                   "back from " + std::to_string(n));
     }
   }
-  for (const std::int64_t n : {16384, 30000, 16807, 131072, 1'000'000, 1'000'003})
+  for (const std::int64_t n : {16384, 30000, 16807, 131072, 1'000'000})
     check_long_fft(device, n, Type::f32);
   check_long_fft(device, 30000, Type::f64);
   for (const std::int64_t n : {5, 8}) {
