@@ -58,6 +58,37 @@ TEST(HybridCommand, SolveLeavesMetricsAndATrace) {
   EXPECT_EQ(steps, 6) << "the start and five steps";
 }
 
+TEST(HybridCommand, FilesThatCannotBeWrittenAreSaidBeforeTheWork) {
+  const File json(".json");
+  const char* const commands[] = {
+      "solve springs --width 12 --metrics", "solve springs --width 12 --trace",
+      "solve springs --width 12 --training-data", "check corruption --backend cpu --json",
+      "bench springs --width 12 --json"};
+  for (const std::string command : commands) {
+    for (const std::string& at : {std::string("/nowhere/x"), std::string("/")}) {
+      const CommandResult result = topograd(command + " " + at);
+      EXPECT_EQ(result.status, 2) << command;
+      EXPECT_EQ(result.err, "topograd: " + at + ": cannot be written\n");
+      EXPECT_EQ(result.out, "") << command << ": nothing was done";
+    }
+  }
+  // What could be written is neither left behind nor touched.
+  const std::string both = "solve springs --width 12 --json " + json.path + " --metrics /nowhere/x";
+  EXPECT_EQ(topograd(both).status, 2);
+  EXPECT_FALSE(std::filesystem::exists(json.path));
+  std::ofstream(json.path) << "kept";
+  EXPECT_EQ(topograd(both).status, 2);
+  EXPECT_EQ(text_of(json.path), "kept");
+  EXPECT_EQ(topograd("solve springs --width 4 --quiet --metrics /dev/null").status, 0);
+}
+
+TEST(HybridCommand, MisspeltVariablesAreErrors) {
+  const CommandResult result =
+      topograd("solve springs --width 4 --quiet", "TOPOGRAD_HYBRID_MIN_BACH=1");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.err.find("topograd: TOPOGRAD_HYBRID_MIN_BACH: expected"), 0u) << result.err;
+}
+
 TEST(HybridCommand, MemoryLimitHoldsForSolves) {
 #ifndef TOPOGRAD_WITH_VULKAN
   GTEST_SKIP() << "built without Vulkan";

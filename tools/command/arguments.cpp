@@ -1,6 +1,8 @@
 // The command line through CLI11, whose headers take seconds to compile: no other file has them.
 #include "command/arguments.hpp"
 
+#include "command/output.hpp"
+
 #include <topograd/ir/error.hpp>
 
 #include <CLI/CLI.hpp>
@@ -63,6 +65,16 @@ Option Command::option(const std::string& name, OptionTarget target,
     return Option(*option);
   };
   return std::visit(add, target);
+}
+
+Option Command::output(const std::string& name, std::string* target,
+                       const std::string& description) {
+  CLI::Option* option = app_->add_option(name, *target, description);
+  option->check([](const std::string& path) {
+    check_writable(path);
+    return std::string();
+  });
+  return Option(*option);
 }
 
 void Command::flag(const std::string& name, bool& target, const std::string& description) {

@@ -48,6 +48,8 @@ class Command {
   ///
   ///   target  must live as long as the callback
   Option option(const std::string& name, OptionTarget target, const std::string& description);
+  /// An option for a file that is written at the end: Error{File} at once if it cannot be.
+  Option output(const std::string& name, std::string* target, const std::string& description);
   /// An option without a value, which sets `target`, or clears it if "!" precedes its name.
   void flag(const std::string& name, bool& target, const std::string& description);
   /// What the command does; what it throws leaves CommandLine::run().

@@ -83,7 +83,7 @@ void add_bench(Command app) {
   command.option("--steps", &arguments->steps,
                  "bench ops: only train a small network for so many steps, with its memory");
   command.option("--seed", &arguments->seed, "bench topologies: of the trees (1)");
-  command.option("--json", &arguments->json, "file for the report, - for standard output");
+  command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.callback([arguments] {
     const nlohmann::ordered_json report = run(*arguments);
     if (arguments->json != "-") print(report);

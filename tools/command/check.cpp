@@ -249,7 +249,7 @@ void add_corruption(Command check) {
                  "cpu: the executor's model; vulkan: the blob cache; otherwise both");
   command.option("--seconds", &arguments->options.seconds,
                  "repeated until then, with other bits and places (once)");
-  command.option("--json", &arguments->json, "file for the report, - for standard output");
+  command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.callback([arguments] { check_corruption(*arguments); });
 }
 
@@ -262,8 +262,8 @@ void add_routing(Command check) {
   command.option("--device", &arguments->options.device, "index or name of a Vulkan device");
   command.option("--seconds", &arguments->options.seconds, "for all of it (20)");
   command.option("--seed", &arguments->options.seed, "of the trace (1)");
-  command.option("--json", &arguments->json, "file for the report, - for standard output");
-  command.option("--training-data", &arguments->training,
+  command.output("--json", &arguments->json, "file for the report, - for standard output");
+  command.output("--training-data", &arguments->training,
                  "file for the runs behind first guesses: CSV, or JSON if it ends in .json");
   command.callback([arguments] { check_routing(*arguments); });
 }
@@ -280,7 +280,7 @@ void add_one(Command check, const char* name, const char* what,
                  "random points an op (2000), random programs (200)");
   command.option("--seed", &arguments->options.seed, "of what is random (1)");
   command.option("--mesh", &arguments->mesh, "gradients: OBJ file; otherwise an icosphere");
-  command.option("--json", &arguments->json, "file for the report, - for standard output");
+  command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.callback([arguments, run] { run(*arguments); });
 }
 

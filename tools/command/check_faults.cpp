@@ -144,7 +144,7 @@ void add_check_faults(Command check) {
   command.option("--device", &arguments->options.device, "index or name of a Vulkan device");
   command.option("--seconds", &arguments->options.seconds,
                  "as many as fit, in a random order (all of them)");
-  command.option("--json", &arguments->json, "file for the report, - for standard output");
+  command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.callback([arguments] { run(*arguments); });
 }
 
@@ -157,7 +157,7 @@ void add_check_soak(Command check) {
   command.option("--seconds", &arguments->options.seconds, "of solving (600)");
   command.option("--open-every", &arguments->options.open_every,
                  "rounds after which the device is opened anew (never)");
-  command.option("--json", &arguments->json, "file for the report, - for standard output");
+  command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.callback([arguments] { run(*arguments); });
 }
 

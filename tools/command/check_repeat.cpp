@@ -190,7 +190,7 @@ void add_check_repeat(Command check) {
       .option("--processes", &arguments->processes,
               "one after the other, with one thread and two (10)")
       .range(2, 1000);
-  command.option("--json", &arguments->json, "file for the report, - for standard output");
+  command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.callback([arguments] { run(*arguments); });
 }
 

@@ -204,7 +204,7 @@ void add_check_start(Command check) {
                  "vulkan: without a device that is an error; cpu: nothing is compiled");
   command.option("--device", &arguments->device, "index or name of a Vulkan device");
   command.option("--mesh", &arguments->mesh, "OBJ file for arap; otherwise an icosphere");
-  command.option("--json", &arguments->json, "file for the report, - for standard output");
+  command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.callback([arguments] { run(*arguments); });
 }
 

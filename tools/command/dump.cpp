@@ -85,7 +85,7 @@ void add_dump(Command app) {
                  "gather_store, gather_recompute, atomic_float or atomic_cas");
   command.option("--precision", &arguments->precision, "f32 or f64");
   command.option("--emit", &arguments->emit, "ir, dot, glsl, spirv, hlsl, msl, essl or c");
-  command.option("--out", &arguments->out, "file, - for standard output");
+  command.output("--out", &arguments->out, "file, - for standard output");
   command.flag("--list", arguments->list, "list topologies instead");
   command.flag("--values", arguments->values,
                "every node's value on the evaluator, the interpreter and the device");

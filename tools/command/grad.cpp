@@ -118,7 +118,7 @@ void add_grad(Command app) {
       .delimiter(',');
   command.flag("--as-computed", arguments->as_computed,
                "formulas of what kernels compute, not simplified for reading");
-  command.option("--json", &arguments->json, "file for the report, - for standard output");
+  command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.callback([arguments] { grad(*arguments); });
 }
 

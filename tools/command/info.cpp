@@ -57,7 +57,7 @@ void add_info(Command app) {
   auto json = std::make_shared<std::string>();
   auto ops = std::make_shared<bool>(false);
   Command command = app.subcommand("info", "Says what this build and this machine can do");
-  command.option("--json", json.get(), "file, - for standard output");
+  command.output("--json", json.get(), "file, - for standard output");
   command.flag("--ops", *ops,
                "where operations on arrays go to a device: guesses, and what was measured");
   command.callback([json, ops] {

@@ -83,9 +83,9 @@ void add_model(Command app) {
   model.require_subcommand();
   auto path = std::make_shared<std::string>();
   Command out = model.subcommand("export", "Writes this machine's as JSON");
-  out.option("FILE", path.get(), "- for standard output").required();
+  out.output("FILE", path.get(), "- for standard output").required();
   auto training = std::make_shared<std::string>();
-  out.option("--training-data", training.get(),
+  out.output("--training-data", training.get(),
              "file for the runs behind first guesses: CSV, or JSON if it ends in .json");
   out.callback([path, training] { export_model(*path, *training); });
   auto paths = std::make_shared<std::vector<std::string>>();

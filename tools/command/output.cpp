@@ -23,6 +23,18 @@ void write_text(const std::string& path, const std::string& text) {
   if (!file) throw Error(ErrorCode::File, path + ": cannot be written");
 }
 
+void check_writable(const std::string& path) {
+  if (path.empty() || path == "-") return;
+  std::error_code failed;
+  const std::filesystem::file_status status = std::filesystem::status(path, failed);
+  const bool there = std::filesystem::exists(status);
+  // Pipes and devices may take being opened and closed for the end.
+  if (there && !is_regular_file(status) && !is_directory(status)) return;
+  if (!std::ofstream(path, std::ios::binary | std::ios::app))
+    throw Error(ErrorCode::File, path + ": cannot be written");
+  if (!there) std::filesystem::remove(path, failed);
+}
+
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;

@@ -9,6 +9,9 @@ namespace topograd::command {
 
 /// Writes text to a file, or to standard output for "-". Throws Error{File}.
 void write_text(const std::string& path, const std::string& text);
+/// Before work whose results go there: throws Error{File} if they could not be written. Leaves the
+/// path as it is.
+void check_writable(const std::string& path);
 /// The text of a file. Throws Error{File}.
 std::string read_text(const std::string& path);
 /// Does nothing for an empty path.

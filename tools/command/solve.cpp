@@ -200,18 +200,18 @@ void add_solve(Command app) {
   add_generator_options(command, arguments->problem);
   add_place_options(command, arguments->solver);
   add_solve_options(command, arguments->solver);
-  command.option("--out", &arguments->out,
+  command.output("--out", &arguments->out,
                  "OBJ file for the mesh at the end; a picture goes beside it, as PNG");
-  command.option("--report", &arguments->report, "HTML file for a page about the solve");
+  command.output("--report", &arguments->report, "HTML file for a page about the solve");
   command.option("--peer", &arguments->peers,
                  "another solver to run on the same problem: ceres (all but problem files "
                  "and mgh --count)");
-  command.option("--json", &arguments->json, "file for the report, - for standard output");
-  command.option("--metrics", &arguments->metrics,
+  command.output("--json", &arguments->json, "file for the report, - for standard output");
+  command.output("--metrics", &arguments->metrics,
                  "file for what was counted: Prometheus text, or JSON if it ends in .json");
-  command.option("--trace", &arguments->trace,
+  command.output("--trace", &arguments->trace,
                  "file for a trace to open in Perfetto or chrome://tracing");
-  command.option("--training-data", &arguments->training,
+  command.output("--training-data", &arguments->training,
                  "file for the runs that first guesses are fitted on: CSV, or JSON if it ends "
                  "in .json");
   command.flag("--quiet", arguments->quiet, "print no summary");

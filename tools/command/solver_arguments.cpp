@@ -35,7 +35,7 @@ void add_place_options(Command app, SolverArguments& a) {
   app.flag("--deterministic", a.deterministic,
            "choices from rules alone, and one place from the start");
   app.option("--plan", &a.plan, "file with a plan record, whose choices are taken");
-  app.option("--plan-out", &a.plan_out, "file for the plan record, - for standard output");
+  app.output("--plan-out", &a.plan_out, "file for the plan record, - for standard output");
 }
 
 void add_solve_options(Command app, SolverArguments& a) {
