@@ -115,6 +115,13 @@ bool same(T a, T b) {
   return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
 }
 
+// An array of constants at every place of a call took lavapipe seconds to compile.
+TEST(MathLibrary, TablesAreChoices) {
+  const std::regex array(R"(const \w+ \w+\[)");
+  for (const Precision precision : kPrecisions)
+    EXPECT_FALSE(std::regex_search(math::library(math::functions(), precision), array));
+}
+
 // The scalar evaluator is the meaning: bit for bit, NaN and signed zeros included.
 TEST(MathLibrary, ExactFunctionsEqualTheEvaluator) {
   struct Row {

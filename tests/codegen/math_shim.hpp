@@ -29,6 +29,10 @@ struct uvec2 {
   uint x, y;
   constexpr uvec2(uint a, uint b) : x(a), y(b) {}
 };
+struct uvec4 {
+  uint x, y, z, w;
+  constexpr uvec4(uint a, uint b, uint c, uint d) : x(a), y(b), z(c), w(d) {}
+};
 
 inline uvec2 unpackDouble2x32(double v) {
   const auto bits = std::bit_cast<std::uint64_t>(v);

@@ -11,12 +11,14 @@ void tg_trig_window_f32(float x, out uint window[3]) {
   uint m = (bits & 0x007fffffu) | 0x00800000u;
 
   uint product[4];  // lowest word first
+  for (int k = 0; k < 4; ++k) product[k] = 0u;
   uint carry = 0u;
-  for (int i = 0; i < 4; ++i) {
+  for (int at = first + 3; at >= first; --at) {
     uint high, low;
-    umulExtended(m, tg_two_over_pi_f32[first + 3 - i], high, low);
-    product[i] = low + carry;
-    carry = high + (product[i] < low ? 1u : 0u);
+    umulExtended(m, tg_two_over_pi_f32(at), high, low);
+    for (int k = 0; k < 3; ++k) product[k] = product[k + 1];
+    product[3] = low + carry;
+    carry = high + (product[3] < low ? 1u : 0u);
   }
   for (int i = 0; i < 3; ++i) {
     uint above = product[3 - i];

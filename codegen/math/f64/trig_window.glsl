@@ -12,11 +12,12 @@ void tg_trig_window_f64(double x, out uint window[6]) {
   uint m_high = (bits.y & 0x000fffffu) | 0x00100000u;
 
   uint product[7];  // lowest word first
+  for (int k = 0; k < 7; ++k) product[k] = 0u;
   uint carry = 0u;
   uint carry_over = 0u;
   uint previous = 0u;
-  for (int i = 0; i < 7; ++i) {
-    uint word = tg_two_over_pi_f64[first + 6 - i];
+  for (int at = first + 6; at >= first; --at) {
+    uint word = tg_two_over_pi_f64(at);
     uint a_high, a_low, b_high, b_low;
     umulExtended(m_low, word, a_high, a_low);
     umulExtended(m_high, previous, b_high, b_low);
@@ -27,7 +28,8 @@ void tg_trig_window_f64(double x, out uint window[6]) {
     uint higher = high + b_high;
     carry = higher + over;
     carry_over = (high < a_high ? 1u : 0u) + (higher < b_high ? 1u : 0u) + (carry < over ? 1u : 0u);
-    product[i] = total;
+    for (int k = 0; k < 6; ++k) product[k] = product[k + 1];
+    product[6] = total;
     previous = word;
   }
   for (int i = 0; i < 6; ++i) {
