@@ -1,6 +1,6 @@
 // Scans in one pass against plain loops. The software device leaves loops after some turns, so that
 // it has one thread here, where workgroups end in the order in which they begin and nobody waits.
-#include "support/validation.hpp"
+#include "ops/guarded.hpp"
 
 #include <topograd/ops/arrays.hpp>
 #include <topograd/ops/scan_ahead.hpp>
@@ -19,18 +19,8 @@ namespace {
 
 const int kOneThread = setenv("LP_NUM_THREADS", "1", 1);
 
-/// Every buffer lies between zones that nobody may write.
-class ScanAhead : public topograd::test::VulkanTest {
+class ScanAhead : public test::GuardedVulkanTest {
  protected:
-  void SetUp() override {
-    VulkanTest::SetUp();
-    set_guard_zones(256);
-  }
-  void TearDown() override {
-    EXPECT_EQ(check_guard_zones(), std::vector<std::string>{});
-    set_guard_zones(0);
-    VulkanTest::TearDown();
-  }
   /// The device, or nothing where scans are not made so.
   std::optional<Device> device() const {
     if (!device_) return {};

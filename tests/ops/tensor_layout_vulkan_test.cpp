@@ -1,9 +1,8 @@
 // Every tensor operation at odd sizes and on views, on a device, between guard zones.
+#include "ops/guarded.hpp"
 #include "ops/masked.hpp"
 #include "ops/tensor_cases.hpp"
-#include "support/validation.hpp"
 
-#include <topograd/ops/storage.hpp>
 #include <topograd/ops/vulkan/backend.hpp>
 
 #include <string>
@@ -12,18 +11,7 @@
 namespace topograd::ops::test {
 namespace {
 
-class TensorLayoutVulkan : public topograd::test::VulkanTest {
- protected:
-  void SetUp() override {
-    VulkanTest::SetUp();
-    set_guard_zones(256);
-  }
-  void TearDown() override {
-    EXPECT_EQ(check_guard_zones(), std::vector<std::string>{});
-    set_guard_zones(0);
-    VulkanTest::TearDown();
-  }
-};
+class TensorLayoutVulkan : public GuardedVulkanTest {};
 
 TEST_F(TensorLayoutVulkan, RowsAndLosses) { run_masked(check_rows_and_losses_of_views); }
 TEST_F(TensorLayoutVulkan, Axes) { run_masked(check_axes_of_views); }

@@ -1,7 +1,7 @@
 // Tensors on a device: what they are on the CPU.
+#include "ops/guarded.hpp"
 #include "ops/masked.hpp"
 #include "ops/tensor_cases.hpp"
-#include "support/validation.hpp"
 
 #include <topograd/ops/storage.hpp>
 #include <topograd/ops/vulkan/backend.hpp>
@@ -12,19 +12,7 @@
 namespace topograd::ops::test {
 namespace {
 
-/// Every buffer lies between zones that nobody may write.
-class TensorVulkan : public topograd::test::VulkanTest {
- protected:
-  void SetUp() override {
-    VulkanTest::SetUp();
-    set_guard_zones(256);
-  }
-  void TearDown() override {
-    EXPECT_EQ(check_guard_zones(), std::vector<std::string>{});
-    set_guard_zones(0);
-    VulkanTest::TearDown();
-  }
-};
+class TensorVulkan : public GuardedVulkanTest {};
 
 TEST_F(TensorVulkan, Elementwise) { run_masked(check_elementwise); }
 TEST_F(TensorVulkan, Reductions) { run_masked(check_reductions); }
