@@ -26,7 +26,6 @@ View pairs_of(const Tensor& tensor) {
   return source.offset % 2 == 0 ? source : (tensor * 1.0).evaluate().state()->data;
 }
 
-/// Σ z_j e^(∓2πi jk/n), times `factor`.
 using OnCpu = void (*)(const FftRows&);
 using OnDevice = void (*)(Backend&, const FftRows&);
 
@@ -45,6 +44,7 @@ void run_transform(const FftRows& fft, std::uint64_t kernel, const Tensor& like,
                  like.placed(), fft.type);
 }
 
+/// Σ z_j e^(∓2πi jk/n), times `factor`.
 Tensor transform(const char* call_name, const Tensor& z, bool inverse, double factor) {
   check_complex(call_name, z, 2);
   const Tensor wide = z.type() == Type::f16 ? z.to(Type::f32) : z;

@@ -57,7 +57,6 @@ void VulkanEngine::make_coarse_buffers() {
   const std::uint64_t n = plan.unknowns();
   for (Buffer& matrix : coarse_.matrices) matrix = vectors_->make_partials(n * n);
   coarse_.panel = vectors_->make_partials(kPivotsOfPanel * n);
-  coarse_.inverse = panels_of(plan.unknowns()) % 2;
   coarse_.in = vectors_->make_partials(n);
   coarse_.out = vectors_->make_partials(n);
   coarse_.version = coarse_.control.plan_version();
@@ -210,7 +209,7 @@ void VulkanEngine::record_coarse_correction(CommandList& list, bool predicated) 
                     .constants = {.count = plan.entries()},
                     .groups = plan.aggregates},
                    table);
-  table.set(BufferRole::coarse_matrix, coarse_.matrices[coarse_.inverse]);
+  table.set(BufferRole::coarse_matrix, coarse_.matrices[panels_of(n) % 2]);
   table.set(BufferRole::coarse_in, coarse_.in);
   table.set(BufferRole::coarse_out, coarse_.out);
   list.barrier();

@@ -23,7 +23,6 @@ struct CoarseState {
   Buffer weights;                                // spread, gather, and the probes
   std::array<Buffer, 2> matrices;                // take turns from panel to panel of pivots
   Buffer panel;                                  // its rows
-  std::uint32_t inverse = 0;                     // which of the matrices the inverse ends in
   Buffer in, out;                                // coarse unknowns
   std::vector<Recorded> build;
   Recorded start, iterations;

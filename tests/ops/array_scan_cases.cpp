@@ -80,8 +80,6 @@ void for_types(const F& f) {
   f(std::uint32_t{});
 }
 
-}  // namespace
-
 /// Where scans of large arrays go in one pass, on devices that allow it.
 void check_large_scan(const Device& device) {
   std::vector<std::uint32_t> a = numbers<std::uint32_t>(5'000'003, 13);
@@ -96,6 +94,8 @@ void check_large_scan(const Device& device) {
     ASSERT_EQ(most[i], largest) << device.name() << " at " << i;
   }
 }
+
+}  // namespace
 
 void check_scans(const Device& device) {
   check_large_scan(device);

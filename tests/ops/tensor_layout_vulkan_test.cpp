@@ -5,9 +5,6 @@
 
 #include <topograd/ops/vulkan/backend.hpp>
 
-#include <string>
-#include <vector>
-
 namespace topograd::ops::test {
 namespace {
 
