@@ -133,15 +133,19 @@ std::string list_line(const runtime::Term& term, std::span<const runtime::Parame
   const runtime::TermShape shape = shape_of(term, arrays);
   const auto rows = static_cast<std::uint32_t>(8 * f.outputs.size());
   const std::uint32_t all = runtime::stored_bytes(codegen::general_layout(f.leaves), 8) + rows;
+  runtime::TermShape plain = shape;
+  plain.flexible = {};
+  lay_out(plain);
+  const std::uint32_t stored = runtime::stored_bytes(plain.layout, 8) + rows;
   const std::uint32_t bytes = runtime::stored_bytes(shape.layout, 8) + rows;
   std::array<char, 256> line{};
   const codegen::Accumulation sums =
       choose_accumulation(estimate_accumulation(shape, Pass::gradient, codegen::Precision::f64));
-  std::snprintf(line.data(), line.size(), "%s  %-16s %10zu %8zu %10u %9zu %9zu %9zu %7u %6u  %s\n",
-                to_string(term.topology->hash).c_str(), term.name.c_str(), term.batch->size(),
-                f.outputs.size(), f.leaves.parameters, operations(Pass::residual),
-                operations(Pass::gradient), operations(Pass::jacobian), all, bytes,
-                std::string(codegen::name(sums)).c_str());
+  std::snprintf(
+      line.data(), line.size(), "%s  %-16s %10zu %8zu %10u %9zu %9zu %9zu %7u %8u %6u  %s\n",
+      to_string(term.topology->hash).c_str(), term.name.c_str(), term.batch->size(),
+      f.outputs.size(), f.leaves.parameters, operations(Pass::residual), operations(Pass::gradient),
+      operations(Pass::jacobian), all, stored, bytes, std::string(codegen::name(sums)).c_str());
   return line.data();
 }
 
@@ -223,15 +227,17 @@ std::string source(const ir::Program& residual, const ExpressionNames& names,
 std::string topology_table(const Problem& problem) {
   const runtime::Model model = make_model("dump", problem).model;
   std::array<char, 256> head{};
-  std::snprintf(head.data(), head.size(), "%-32s  %-16s %10s %8s %10s %9s %9s %9s %7s %6s  %s\n",
-                "topology", "name", "instances", "outputs", "parameters", "residual", "gradient",
-                "jacobian", "general", "bytes", "sums");
+  std::snprintf(head.data(), head.size(),
+                "%-32s  %-16s %10s %8s %10s %9s %9s %9s %7s %8s %6s  %s\n", "topology", "name",
+                "instances", "outputs", "parameters", "residual", "gradient", "jacobian", "general",
+                "software", "bytes", "sums");
   std::string text = head.data();
   for (const runtime::Term& term : model.terms) text += list_line(term, model.arrays);
   return text +
          "residual, gradient, jacobian: operations of one instance; bytes: columns read and rows "
-         "written by the residual kernel, f64, an instance; general: if every index and number "
-         "were stored; sums: of the gradient, by rule\n" +
+         "written by the residual kernel, f64, an instance; software: on a software device, "
+         "where no column is left out; general: if every index were stored, too; sums: of the "
+         "gradient, by rule\n" +
          measured(model);
 }
 

@@ -46,8 +46,9 @@ std::string source(const ir::Program& residual, const ExpressionNames& names,
                    const SourceOptions& options = {});
 
 /// A table of the topologies: hash, name, instances, outputs, parameters, operations of residual,
-/// gradient and Jacobian of one instance, bytes that the f64 residual kernel moves for it, and how
-/// the rule would sum gradients on a device.
+/// gradient and Jacobian of one instance, bytes that the f64 residual kernel moves for it (with an
+/// index for each scalar, on a software device, on others), and how the rule would sum gradients on
+/// a device.
 std::string topology_table(const Problem& problem);
 
 }  // namespace topograd

@@ -88,7 +88,7 @@ std::string cost_part(const Summary& s) {
 }
 
 std::string plan_part(const Summary& s) {
-  if (s.plan.empty()) return {};
+  if (s.plan.empty() || s.backend == "cpu") return {};  // the interpreter chooses nothing
   std::string out = "\nPlan (workgroups of " + std::to_string(s.plan.workgroup_size) + "):\n";
   std::size_t shown = 0;
   for (const runtime::PlanChoice& made : s.plan.batches) {

@@ -48,7 +48,8 @@ EngineStats TieredEngine::stats() const {
 }
 
 runtime::PlanRecord TieredEngine::plan() const {
-  return device_ ? device_->plan() : runtime::PlanRecord{};
+  if (device_) return device_->plan();
+  return cpu_ ? cpu_->plan() : runtime::PlanRecord{};
 }
 
 /// True if the device serves `what`. Nothing waits.

@@ -26,6 +26,7 @@ class CpuEngine final : public Engine {
   std::string device() const override;
   EngineStats stats() const override { return stats_; }
   std::string accumulation() const override;
+  PlanRecord plan() const override;
   std::unique_ptr<RowRunner> row_runner() const override {
     return make_row_runner(sizeof(T) == sizeof(float) ? Precision::f32 : Precision::f64);
   }

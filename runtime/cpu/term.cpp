@@ -131,15 +131,17 @@ typename TermState<T>::Kernel TermState<T>::make_kernel(Part part) {
     const Kernel& linear = kernel(Part::Linear);
     const std::span<const OutputSource> jacobian = std::span(linear.sources).subspan(rows());
     const std::uint32_t columns = linear.tile.program().outputs;
-    return {TileKernel<T>(stored_jvp(jacobian, rows(), f.leaves, columns)), {}};
+    const ir::Program product = stored_jvp(jacobian, rows(), f.leaves, columns);
+    return {TileKernel<T>(product), {}, 0, ir::operation_count(product)};
   }
   const ir::Program program = program_of(part, term_);
-  if (!is_stored(part)) return {TileKernel<T>(program), {}};
+  if (!is_stored(part)) return {TileKernel<T>(program), {}, 0, ir::operation_count(program)};
   const bool values = part == Part::CostGradient || part == Part::Values;
   const std::size_t terms = values ? slots() : program.outputs.size();
   CompactProgram compacted = compact(program, terms);
   const std::size_t columns = compacted.program.outputs.size() - (program.outputs.size() - terms);
-  return {TileKernel<T>(compacted.program), std::move(compacted.sources), columns};
+  const std::uint64_t operations = ir::operation_count(compacted.program);
+  return {TileKernel<T>(compacted.program), std::move(compacted.sources), columns, operations};
 }
 
 // Data slots beyond the batch's are columns that linearize() wrote.

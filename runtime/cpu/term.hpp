@@ -4,6 +4,7 @@
 #include <topograd/runtime/cpu/compact.hpp>
 #include <topograd/runtime/cpu/interpreter.hpp>
 #include <topograd/runtime/cpu/owner_sum.hpp>
+#include <topograd/runtime/plan_record.hpp>
 
 #include <tbb/enumerable_thread_specific.h>
 
@@ -53,6 +54,7 @@ class TermState {
     TileKernel<T> tile;
     std::vector<OutputSource> sources;  // of outputs that are stored
     std::size_t columns = 0;            // that they take, before all other outputs
+    std::uint64_t operations = 0;       // of an instance; functions count as one
   };
   using Kernels = std::array<std::unique_ptr<const Kernel>, kParts>;
 
@@ -113,6 +115,9 @@ class TermState {
   };
   Bytes bytes() const;
 
+  /// What each kernel that was made for the topology takes for this batch, as a plan record has it.
+  std::vector<PlanChoice> kernels_made() const;
+
   bool has_guards() const { return !term_.topology->program.guards.empty(); }
   /// The instances that fail a guard at v.x, ascending.
   std::vector<std::uint32_t> failed(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
@@ -125,6 +130,7 @@ class TermState {
  private:
   const Kernel& kernel(Part part);
   Kernel make_kernel(Part part);
+  std::uint64_t bytes_of_instance(const Kernel& kernel) const;
   const Kernel& linear_kernel() const {
     return *(*kernels_)[static_cast<std::size_t>(Part::Linear)];
   }

@@ -25,7 +25,7 @@ void take(PlanChoice& choice, const TimesOfTwo& times, ChosenBy by) {
 }  // namespace
 
 const PlanChoice* find_choice(const PlanRecord* record, const PlanChoice& wanted) {
-  if (record == nullptr) return nullptr;
+  if (record == nullptr || record->device.starts_with("interpreter,")) return nullptr;
   const auto same = [&](const PlanChoice& choice) {
     return choice.topology == wanted.topology && choice.pass == wanted.pass &&
            choice.name == wanted.name &&

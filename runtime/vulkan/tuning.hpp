@@ -15,7 +15,8 @@ struct TimesOfTwo {
       : TimesOfTwo(choice.candidates.at(0).measured_us, choice.candidates.at(1).measured_us) {}
 };
 
-/// The choice that a record has for the same topology, pass and size; null if there is none.
+/// The choice that a record has for the same topology, pass and size; null if there is none,
+/// or if it is the interpreter's, which chooses nothing.
 const PlanChoice* find_choice(const PlanRecord* record, const PlanChoice& wanted);
 
 }  // namespace topograd::runtime::vulkan

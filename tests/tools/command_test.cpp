@@ -5,6 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iterator>
+#include <map>
+#include <sstream>
+#include <vector>
 
 namespace topograd::test {
 namespace {
@@ -144,6 +148,65 @@ TEST(Command, DumpListsTopologies) {
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_NE(result.out.find("261"), std::string::npos) << result.out;  // 2 * 90 + 81 edges
   EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 4) << result.out;
+}
+
+/// The bytes that `dump --list` says of a topology, by the names of its columns.
+std::map<std::string, int> listed_bytes(const std::string& table, const std::string& name) {
+  std::istringstream lines(table);
+  std::string line;
+  std::vector<std::string> columns, row;
+  const auto words = [&] {
+    std::istringstream in(line);
+    return std::vector<std::string>(std::istream_iterator<std::string>(in), {});
+  };
+  std::getline(lines, line);
+  columns = words();
+  while (std::getline(lines, line) && row.empty())
+    if (line.find("  " + name + " ") != std::string::npos) row = words();
+  std::map<std::string, int> bytes;
+  for (std::size_t k = 0; k < columns.size() && k < row.size(); ++k)
+    if (columns[k] == "general" || columns[k] == "software" || columns[k] == "bytes")
+      bytes[columns[k]] = std::stoi(row[k]);
+  return bytes;
+}
+
+TEST(Command, DumpListsBytesWithAndWithoutColumnsThatNeedNotBeStored) {
+  using Bytes = std::map<std::string, int>;
+  const CommandResult springs = topograd("dump springs --width 10 --list");
+  ASSERT_EQ(springs.status, 0) << springs.err;
+  // Indices of six scalars, a length and a row; indices of two blocks.
+  EXPECT_EQ(listed_bytes(springs.out, "spring"),
+            (Bytes{{"general", 40}, {"software", 24}, {"bytes", 24}}));
+  // An index, three numbers of which all anchors share one, three rows.
+  EXPECT_EQ(listed_bytes(springs.out, "anchor"),
+            (Bytes{{"general", 60}, {"software", 52}, {"bytes", 44}}));
+  EXPECT_NE(springs.out.find("software: on a software device"), std::string::npos) << springs.out;
+}
+
+TEST(Command, TheInterpretersPlanRecordSaysWhatItsKernelsTake) {
+  const CommandResult result = topograd(
+      "bench springs --width 10 --backend cpu --samples 1 --no-peers --only "
+      "residual,gradient,jtjp,values --json -");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json plan = nlohmann::json::parse(result.out)["plan"];
+  EXPECT_EQ(plan["device"].get<std::string>().rfind("interpreter, ", 0), 0u);
+  EXPECT_EQ(plan["precision"], "f64");
+  std::map<std::string, nlohmann::json> springs;
+  for (const nlohmann::json& made : plan["batches"])
+    if (made["name"] == "spring") springs[made["pass"]] = made;
+  for (const char* pass : {"residual", "gradient", "jtjp", "values"}) {
+    ASSERT_TRUE(springs.count(pass)) << pass << " of " << plan.dump(2);
+    const nlohmann::json& made = springs[pass];
+    EXPECT_EQ(made["instances"], 261) << pass;
+    EXPECT_EQ(made["accumulation"], "gather_store") << pass;
+    EXPECT_GT(made["bytes"], 0) << pass;
+    // Each spring touches two blocks.
+    EXPECT_EQ(made["entries"], std::string(pass) == "residual" ? 0 : 522) << pass;
+  }
+  EXPECT_EQ(springs["residual"]["operations"], 261 * 12);      // as `dump --list` counts them
+  EXPECT_EQ(springs["residual"]["bytes"], 261 * (8 + 2 * 4));  // a length, two blocks
+  EXPECT_GT(springs["gradient"]["operations"], springs["residual"]["operations"]);
+  EXPECT_GE(springs["values"]["operations"], springs["gradient"]["operations"]);
 }
 
 TEST(Command, DumpPrintsEveryFormat) {
