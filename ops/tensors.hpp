@@ -16,3 +16,4 @@
 #include <topograd/ops/tensor/search.hpp>
 #include <topograd/ops/tensor/softmax.hpp>
 #include <topograd/ops/tensor/tensor.hpp>
+#include <topograd/ops/tensor/with_options.hpp>

@@ -16,6 +16,8 @@
 
 namespace topograd::ops {
 
+struct OpOptions;
+
 namespace detail {
 struct TensorState;
 }
@@ -64,6 +66,8 @@ class Tensor {
   std::optional<Device> placed() const;
   /// Computes it now, on the device without waiting.
   const Tensor& evaluate() const;
+  /// The same by options: on their device, or it throws; and how it ran (with_options()).
+  const Tensor& evaluate(const OpOptions& options) const;
 
   // Views: no number is copied where the layout allows it.
 

@@ -30,6 +30,10 @@ void check_transforms(const Device& device);
 void check_product_tiles(const Device& device);
 void check_nan(const Device& device);
 void check_random(const Device& device);
+/// Every operation with options: the device that is forced, and what statistics say.
+void check_options(const Device& device);
+/// Operation, or operation and variant.
+std::vector<std::string> options_case_names();
 
 // Operations by a table, at odd sizes and on views.
 void check_rows_and_losses_of_views(const Device& device);

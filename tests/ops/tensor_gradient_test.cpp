@@ -22,13 +22,16 @@ TEST(TensorGradient, AgreesWithDifferences) { check_gradients_against_difference
 const std::set<std::string> kWithout = {"argmax", "argmin", "equal",  "less",  "tensor", "full",
                                         "zeros",  "ones",   "arange", "randn", "rand"};
 
-/// Names of the functions that the headers of tensors declare to give tensors.
-std::set<std::string> declared_operations() {
+/// Headers of operations that run when they are called.
+const std::vector<const char*> kEager = {"conv",   "fft",    "losses", "matmul",
+                                         "reduce", "search", "softmax"};
+
+/// Names of the functions that headers of tensors declare to give tensors.
+std::set<std::string> declared_operations(const std::vector<const char*>& headers) {
   std::set<std::string> out;
   const std::regex declaration(R"(\n(?:inline )?(?:Tensor|TopK) (\w+)\()");
   const std::filesystem::path folder = topograd::test::source_dir() / "ops/tensor";
-  for (const char* header :
-       {"tensor", "conv", "fft", "losses", "matmul", "reduce", "search", "softmax"}) {
+  for (const char* header : headers) {
     std::ifstream file(folder / (std::string(header) + ".hpp"));
     std::stringstream all;
     all << file.rdbuf();
@@ -44,12 +47,25 @@ TEST(TensorGradient, EveryOperationIsChecked) {
   std::set<std::string> checked;
   for (const std::string& name : gradient_case_names())
     checked.insert(name.substr(0, name.find(' ')));
-  const std::set<std::string> declared = declared_operations();
+  std::vector<const char*> headers = kEager;
+  headers.push_back("tensor");
+  const std::set<std::string> declared = declared_operations(headers);
   EXPECT_GE(declared.size(), 50u);
   for (const std::string& name : declared) {
     EXPECT_TRUE(checked.contains(name) != kWithout.contains(name))
         << name << ": expected either a case of derivatives or to be among those without";
   }
+}
+
+TEST(TensorOptions, EveryOperationTakesThem) {
+  std::set<std::string> checked;
+  for (const std::string& name : options_case_names())
+    checked.insert(name.substr(0, name.find(' ')));
+  const std::set<std::string> declared = declared_operations(kEager);
+  EXPECT_GE(declared.size(), 30u);
+  for (const std::string& name : declared)
+    EXPECT_TRUE(checked.contains(name))
+        << name << ": expected an overload with options, and a case";
 }
 
 TEST(TensorGradient, AddsUpUntilZeroed) {

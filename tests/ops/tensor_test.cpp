@@ -33,6 +33,7 @@ TEST(Tensor, Transforms) { check_transforms(Device::cpu()); }
 TEST(Tensor, ProductTiles) { check_product_tiles(Device::cpu()); }
 TEST(Tensor, NaN) { check_nan(Device::cpu()); }
 TEST(Tensor, Random) { check_random(Device::cpu()); }
+TEST(Tensor, Options) { check_options(Device::cpu()); }
 TEST(Tensor, SameNumbers) { check_same_numbers(Device::cpu()); }
 TEST(Tensor, Trains) { check_training(Device::cpu()); }
 

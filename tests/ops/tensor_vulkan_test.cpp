@@ -2,10 +2,14 @@
 #include "ops/guarded.hpp"
 #include "ops/masked.hpp"
 #include "ops/tensor_cases.hpp"
+#include "ops/tensor_checks.hpp"
 
+#include <topograd/ir/error.hpp>
 #include <topograd/ops/storage.hpp>
+#include <topograd/ops/tensors.hpp>
 #include <topograd/ops/vulkan/backend.hpp>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,6 +32,37 @@ TEST_F(TensorVulkan, Transforms) { run_masked(check_transforms); }
 TEST_F(TensorVulkan, ProductTiles) { run_masked(check_product_tiles); }
 TEST_F(TensorVulkan, NaN) { run_masked(check_nan); }
 TEST_F(TensorVulkan, Random) { run_masked(check_random); }
+TEST_F(TensorVulkan, Options) { run_masked(check_options); }
+TEST_F(TensorVulkan, DevicesThatCannotAreSaid) {
+  if (!device_) return;
+  const auto code_of = [](const auto& f) {
+    try {
+      f();
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::Internal;
+  };
+  const auto missing = [] {
+    matmul(ones({2, 2}), ones({2, 2}), {.device = Device::vulkan("no such device")});
+  };
+  EXPECT_EQ(code_of(missing), ErrorCode::NoDevice);
+  const Device narrow = open_vulkan({.mask = "float64"});
+  ExecutionStats stats;
+  const Tensor wide = ones({3, 3}, Type::f64);
+  const std::function<void()> calls[] = {
+      [&] { sum(wide, {0}, false, {.device = narrow, .stats = &stats}); },
+      [&] { matmul(wide, wide, {.device = narrow, .stats = &stats}); },
+      [&] { softmax(wide, -1, {.device = narrow, .stats = &stats}); },
+      [&] { mse_loss(wide, wide, {.device = narrow, .stats = &stats}); },
+      [&] { (wide + wide).evaluate({.device = narrow, .stats = &stats}); }};
+  for (const auto& call : calls) {
+    EXPECT_EQ(code_of(call), ErrorCode::Unsupported);
+    EXPECT_NE(message(call).find("expects a device with float64"), std::string::npos)
+        << message(call);
+  }
+  EXPECT_EQ(stats.device, "") << "nothing ran";
+}
 TEST_F(TensorVulkan, Derivatives) { run_masked(check_gradients_against_cpu); }
 TEST_F(TensorVulkan, Optimizers) { run_masked(check_optimizers); }
 TEST_F(TensorVulkan, SameNumbers) { run_masked(check_same_numbers); }
