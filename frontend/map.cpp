@@ -1,61 +1,15 @@
 // add_residuals: one trace for each shape of element and path through its branches, rows filled
 // from columns.
 #include <topograd/frontend/callables.hpp>
-#include <topograd/frontend/map_elements.hpp>
-#include <topograd/frontend/problem_state.hpp>
-
-#include <tbb/parallel_for.h>
+#include <topograd/frontend/classify.hpp>
+#include <topograd/frontend/map_parts.hpp>
 
 #include <algorithm>
-#include <map>
-#include <tuple>
 #include <utility>
 
 namespace topograd {
 namespace detail {
 namespace {
-
-constexpr std::uint32_t kNoColumn = ~std::uint32_t{0};
-
-/// What a slot reads, in each element: entry base + width * indices[column], or base if there is no
-/// column.
-struct SlotRead {
-  std::uint32_t column = kNoColumn;
-  std::uint32_t base = 0;
-  std::uint32_t width = 0;
-};
-
-/// What a data slot reads: an entry of the problem's data, the element's own number, or one number.
-struct DataRead {
-  enum class Kind { Entry, Own, Number } kind = Kind::Number;
-  SlotRead entry = {};
-  double number = 0;
-};
-
-/// Elements whose rows are instances of one topology.
-struct Part {
-  ir::Canonical canonical;
-  std::vector<SlotRead> indices;  ///< parameter slots, then uniform slots
-  std::vector<DataRead> data;
-  bool from_arrays = false;  ///< some data are entries
-};
-
-using Forms = std::span<const AddressForm>;
-
-SlotRead slot_read(const TapeNode& leaf, Forms forms) {
-  if ((leaf.head & kSymbolic) == 0) return {kNoColumn, leaf.a, 0};
-  const AddressForm& form = forms[leaf.a];
-  return {form.column, form.entry(0), form.width};
-}
-
-DataRead data_read(const TapeNode& leaf, Forms forms) {
-  const bool symbolic = (leaf.head & kSymbolic) != 0;
-  if (symbolic && forms[leaf.a].direct)
-    return {DataRead::Kind::Own, {forms[leaf.a].column, 0, 0}, 0};
-  if (symbolic || (leaf.head & kBound) != 0)
-    return {DataRead::Kind::Entry, slot_read(leaf, forms), 0};
-  return {DataRead::Kind::Number, {}, number_of(leaf)};
-}
 
 /// A test whether two reads of unknowns meet: indices[first] + shift == indices[second], or == 0 if
 /// there is no second column.
@@ -69,7 +23,8 @@ struct Meeting {
 ///
 /// Arrays are disjoint and forms of one array have its width, so two forms can meet only if their
 /// bases are equal, and do where their blocks are.
-std::vector<Meeting> possible_meetings(std::span<const TapeNode> leaves, Forms read) {
+std::vector<Meeting> possible_meetings(std::span<const TapeNode> leaves,
+                                       std::span<const AddressForm> read) {
   std::vector<AddressForm> forms;
   std::vector<std::uint32_t> fixed;
   for (const TapeNode& leaf : leaves) {
@@ -120,18 +75,10 @@ class Map {
   TracedPath run(const RowsOfElement& call, std::size_t element, const ElementShape& shape);
   std::vector<std::size_t> take_holding(const TracedPath& path, std::vector<std::size_t>& left);
   void divide(std::span<const std::size_t> elements, const TracedPath& path);
-  std::uint32_t add_part(std::size_t element, const TracedPath& path);
   bool meets(const Meeting& m, std::size_t element) const {
     const std::int64_t first = elements_.index(element, m.first) + m.shift;
     return first == (m.second == kNoColumn ? 0 : std::int64_t{elements_.index(element, m.second)});
   }
-  std::uint32_t entry(const SlotRead& read, std::size_t element) const {
-    if (read.column == kNoColumn) return read.base;
-    return read.base + read.width * elements_.index(element, read.column);
-  }
-  void fill(const Part& part, std::size_t element, Row& row) const;
-  void fill(const Part& part, std::size_t first_element, const ir::Batch::NewRows& rows) const;
-  bool append_at_once(std::uint32_t group, std::uint32_t label, std::uint32_t loss);
 
   ProblemState& state_;
   bool energy_;
@@ -186,12 +133,19 @@ TracedPath Map::run(const RowsOfElement& call, std::size_t element, const Elemen
 /// Takes out those in which the branches go the way that they did for the first.
 std::vector<std::size_t> Map::take_holding(const TracedPath& path, std::vector<std::size_t>& left) {
   if (path.branches.empty()) return std::exchange(left, {});
+  const PathConditions conditions(path, path.branches.size());
+  std::vector<std::uint8_t> same(left.size());
+  for_pieces(left.size(), kPieceOfElements, [&](std::size_t, std::size_t begin, std::size_t end) {
+    for (std::size_t k = begin; k < end; ++k) {
+      const ElementNumbers numbers{path.forms, elements_.indices(left[k]), elements_.data(left[k])};
+      same[k] = k == 0 || conditions.hold(state_, Point{}, &numbers) ? 1 : 0;
+    }
+  });
   std::vector<std::size_t> taken, rest;
-  for (const std::size_t e : left) {
-    const ElementNumbers numbers{path.forms, elements_.indices(e), elements_.data(e)};
-    const bool same = taken.empty() || holds(path, state_, Point{}, &numbers);
-    (same ? taken : rest).push_back(e);
-  }
+  const auto count = static_cast<std::size_t>(std::count(same.begin(), same.end(), 1));
+  taken.reserve(count);
+  rest.reserve(left.size() - count);
+  for (std::size_t k = 0; k < left.size(); ++k) (same[k] != 0 ? taken : rest).push_back(left[k]);
   left = std::move(rest);
   return taken;
 }
@@ -202,111 +156,30 @@ void Map::divide(std::span<const std::size_t> elements, const TracedPath& path) 
   for (const TapeNode& node : path.nodes)
     if (node.op() == ir::Op::Parameter && node.b == state_.serial) leaves.push_back(node);
   const std::vector<Meeting> meetings = possible_meetings(leaves, path.forms);
-  std::map<std::vector<bool>, std::uint32_t> part_of_pattern;
-  std::uint32_t usual = kNoColumn;  // part of the elements in which nothing meets
-  for (const std::size_t e : elements) {
-    if (std::ranges::none_of(meetings, [&](const Meeting& m) { return meets(m, e); })) {
-      if (usual == kNoColumn) usual = add_part(e, path);
-      part_of_[e] = usual;
-      continue;
-    }
-    std::vector<bool> pattern;
-    for (const Meeting& m : meetings) pattern.push_back(meets(m, e));
-    const auto known = part_of_pattern.find(pattern);
-    part_of_[e] = known != part_of_pattern.end() ? known->second : add_part(e, path);
-    part_of_pattern.emplace(std::move(pattern), part_of_[e]);
+  const auto before = static_cast<std::uint32_t>(parts_.size());
+  const std::vector<std::size_t> first = classify<std::vector<bool>>(
+      elements.size(),
+      [&](std::size_t k, std::vector<bool>& pattern) {
+        pattern.resize(meetings.size());
+        for (std::size_t m = 0; m < meetings.size(); ++m)
+          pattern[m] = meets(meetings[m], elements[k]);
+      },
+      [&](std::size_t k) -> std::uint32_t& { return part_of_[elements[k]]; });
+  for (const std::size_t k : first) {
+    parts_.push_back(make_part(elements_, elements[k], path, caller_));
+    ++state_.statistics.canonical_forms;
   }
-}
-
-std::uint32_t Map::add_part(std::size_t element, const TracedPath& path) {
-  const auto index_of = [&](const TapeNode& leaf) {
-    if ((leaf.head & kSymbolic) == 0) return leaf.a;
-    return elements_.entry(path.forms[leaf.a], element);
-  };
-  std::vector<RawGuard> guards;
-  for (const PathBranch& b : path.branches) guards.push_back({b.condition, b.taken});
-  const RawTape raw{path.nodes, path.rows, guards};
-  Extraction extraction = extract(raw, index_of, caller_);
-  ++state_.statistics.canonical_forms;
-  Part part{std::move(extraction.canonical), {}, {}, false};
-  for (const auto* slots : {&extraction.leaves.parameters, &extraction.leaves.uniforms})
-    for (const std::uint32_t node : *slots)
-      part.indices.push_back(slot_read(raw.nodes[node], path.forms));
-  for (const std::uint32_t node : extraction.leaves.data) {
-    part.data.push_back(data_read(raw.nodes[node], path.forms));
-    part.from_arrays = part.from_arrays || part.data.back().kind == DataRead::Kind::Entry;
-  }
-  parts_.push_back(std::move(part));
-  return static_cast<std::uint32_t>(parts_.size() - 1);
-}
-
-void Map::fill(const Part& part, std::size_t element, Row& row) const {
-  row.indices.clear();
-  row.data.clear();
-  row.sources.clear();
-  for (const SlotRead& read : part.indices) row.indices.push_back(entry(read, element));
-  for (const DataRead& read : part.data) {
-    std::uint32_t source = kNoSource;
-    switch (read.kind) {
-      case DataRead::Kind::Entry:
-        source = entry(read.entry, element);
-        row.data.push_back(state_.data.numbers()[source]);
-        break;
-      case DataRead::Kind::Own:
-        row.data.push_back(elements_.data(element, read.entry.column));
-        break;
-      case DataRead::Kind::Number: row.data.push_back(read.number); break;
-    }
-    if (part.from_arrays) row.sources.push_back(source);
-  }
-}
-
-/// The same for the rows of one block and the elements from `first` on, column by column.
-void Map::fill(const Part& part, std::size_t first, const ir::Batch::NewRows& rows) const {
-  for (std::size_t c = 0; c < part.indices.size(); ++c) {
-    std::uint32_t* column = rows.index + c * rows.stride;
-    for (std::size_t i = 0; i < rows.count; ++i) column[i] = entry(part.indices[c], first + i);
-  }
-  for (std::size_t c = 0; c < part.data.size(); ++c) {
-    const DataRead& read = part.data[c];
-    double* column = rows.data + c * rows.stride;
-    for (std::size_t i = 0; i < rows.count; ++i) {
-      column[i] = read.kind == DataRead::Kind::Own ? elements_.data(first + i, read.entry.column)
-                                                   : read.number;
-    }
-  }
-}
-
-/// Appends all elements, in parallel, where they are of one part and nothing else is kept of them.
-bool Map::append_at_once(std::uint32_t group, std::uint32_t label, std::uint32_t loss) {
-  const Part& part = parts_.front();
-  if (parts_.size() > 1 || has_branches_ || part.from_arrays || !state_.takes_many(group, loss))
-    return false;
-  const std::uint64_t first_row = state_.ledger(energy_).rows;
-  const std::uint32_t outputs = state_.groups[group].outputs();
-  const std::vector<ir::Batch::NewRows> blocks = state_.append_many(group, elements_.size(), label);
-  const std::size_t first = blocks.front().first;
-  tbb::parallel_for(std::size_t{0}, blocks.size(), [&](std::size_t k) {
-    const ir::Batch::NewRows& rows = blocks[k];
-    fill(part, rows.first - first, rows);
-    for (std::size_t i = 0; i < rows.count; ++i)
-      rows.row[i] = first_row + (rows.first - first + i) * outputs;
-  });
-  return true;
+  if (before == 0) return;
+  for_pieces(elements.size(), kPieceOfElements,
+             [&](std::size_t, std::size_t begin, std::size_t end) {
+               for (std::size_t k = begin; k < end; ++k) part_of_[elements[k]] += before;
+             });
 }
 
 void Map::append(std::uint32_t label, std::uint32_t loss) {
-  const std::uint32_t program = state_.losses[loss].program;
-  std::vector<std::uint32_t> groups;
-  for (const Part& part : parts_)
-    groups.push_back(state_.variant(state_.group_of(part.canonical, energy_, program), program));
   state_.statistics.map_blocks += elements_.size();
-  if (append_at_once(groups.front(), label, loss)) return;
-  for (std::size_t e = 0; e < elements_.size(); ++e) {
-    fill(parts_[part_of_[e]], e, state_.row);
-    const std::uint64_t id = state_.append(groups[part_of_[e]], state_.row, label, loss);
-    if (has_branches_) ids_.push_back(id);
-  }
+  append_elements(state_, elements_, parts_, part_of_, {energy_, label, loss},
+                  has_branches_ ? &ids_ : nullptr);
 }
 
 void Map::keep(RowsOfElement call) {
@@ -335,9 +208,12 @@ Residuals Problem::add_map(std::size_t count, const Callable& f, const MapOption
   map.trace([&](Element element, std::vector<Value>& rows) { f.call(f.object, element, rows); });
   if (map.has_branches() && f.keep == nullptr)
     detail::fail_uncopied(energy ? "add_energies" : "add_residuals");
+  // What may throw of the caller's comes before anything is appended.
+  detail::RowsOfElement kept;
+  if (map.has_branches()) kept = f.keep(f.object);
   map.append(state_->label_number(options.label),
              state_->loss_entry("add_residuals", options.loss));
-  if (map.has_branches()) map.keep(f.keep(f.object));
+  if (map.has_branches()) map.keep(std::move(kept));
   return {state_->serial, first, ledger.next_id, count};
 }
 

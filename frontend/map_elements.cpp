@@ -1,8 +1,9 @@
 // Dividing a map's arrays among its elements.
+#include <topograd/frontend/classify.hpp>
 #include <topograd/frontend/map_elements.hpp>
 
 #include <algorithm>
-#include <map>
+#include <atomic>
 #include <numeric>
 #include <string>
 #include <tuple>
@@ -46,13 +47,19 @@ std::vector<ElementShape> MapElements::shapes() const {
     std::iota(shapes[0].elements.begin(), shapes[0].elements.end(), std::size_t{0});
     return shapes;
   }
-  std::map<std::pair<std::size_t, std::size_t>, std::size_t> number_of;
-  for (std::size_t e = 0; e < count_; ++e) {
-    const auto [at, is_new] =
-        number_of.try_emplace({indices_[e].size, data_[e].size}, shapes.size());
-    if (is_new) add_shape(e);
-    shapes[at->second].elements.push_back(e);
-  }
+  using Sizes = std::pair<std::size_t, std::size_t>;
+  std::vector<std::uint32_t> shape_of(count_);
+  const std::vector<std::size_t> first = classify<Sizes>(
+      count_,
+      [&](std::size_t e, Sizes& sizes) {
+        sizes = {indices_[e].size, data_[e].size};
+      },
+      [&](std::size_t e) -> std::uint32_t& { return shape_of[e]; });
+  for (const std::size_t e : first) add_shape(e);
+  std::vector<std::size_t> counts(shapes.size());
+  for (const std::uint32_t shape : shape_of) ++counts[shape];
+  for (std::size_t k = 0; k < shapes.size(); ++k) shapes[k].elements.reserve(counts[k]);
+  for (std::size_t e = 0; e < count_; ++e) shapes[shape_of[e]].elements.push_back(e);
   return shapes;
 }
 
@@ -64,18 +71,30 @@ void MapElements::check_ranges(std::span<const AddressForm> read,
     const bool known = std::ranges::any_of(forms, [&](const auto& g) { return key(g) == key(f); });
     if (!f.direct && !known) forms.push_back(f);
   }
-  for (const std::size_t e : elements) {
-    for (const AddressForm& f : forms) {
-      const std::int64_t block = f.block(index(e, f.column));
-      if (block >= 0 && block < std::int64_t{f.blocks}) continue;
-      Caller where = caller;
-      where.number += e;
-      where.fail(ErrorCode::InvalidArgument,
-                 "index " + std::to_string(f.column) + " of element " + std::to_string(e) +
-                     " selects block " + std::to_string(block) + ", out of range (the array has " +
-                     std::to_string(f.blocks) + ")");
+  const auto is_out = [&](std::size_t e, const AddressForm& f) {
+    const std::int64_t block = f.block(index(e, f.column));
+    return block < 0 || block >= std::int64_t{f.blocks};
+  };
+  const auto any_out = [&](std::size_t e) {
+    return std::ranges::any_of(forms, [&](const AddressForm& f) { return is_out(e, f); });
+  };
+  std::atomic<std::size_t> bad = elements.size();  // the first position
+  for_pieces(elements.size(), kPieceOfElements, [&](std::size_t, std::size_t k, std::size_t end) {
+    while (k < end && !any_out(elements[k])) ++k;
+    std::size_t known = bad;
+    while (k < end && k < known && !bad.compare_exchange_weak(known, k)) {
     }
-  }
+  });
+  if (bad == elements.size()) return;
+  const std::size_t e = elements[bad];
+  const AddressForm f =
+      *std::ranges::find_if(forms, [&](const AddressForm& form) { return is_out(e, form); });
+  Caller where = caller;
+  where.number += e;
+  where.fail(ErrorCode::InvalidArgument,
+             "index " + std::to_string(f.column) + " of element " + std::to_string(e) +
+                 " selects block " + std::to_string(f.block(index(e, f.column))) +
+                 ", out of range (the array has " + std::to_string(f.blocks) + ")");
 }
 
 }  // namespace topograd::detail

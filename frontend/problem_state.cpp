@@ -130,23 +130,25 @@ std::uint64_t ProblemState::append(std::uint32_t number, const Row& values, std:
   return id;
 }
 
-bool ProblemState::takes_many(std::uint32_t number, std::uint32_t loss) const {
-  const Group& group = groups[number];
-  return loss == kTrivialLoss && group.sources.empty() && !ledger(group.energy).removed_any;
-}
-
-std::vector<ir::Batch::NewRows> ProblemState::append_many(std::uint32_t number, std::size_t count,
-                                                          std::uint32_t label) {
+std::vector<ir::Batch::NewRows> ProblemState::append_many(std::uint32_t number, const Many& many,
+                                                          std::uint32_t label, std::uint32_t loss) {
   Group& group = groups[number];
   Ledger& kind = ledger(group.energy);
   const bool plain = group.runs.empty() && label == 0;
   if (!plain && (group.runs.empty() || group.runs.back().label != label))
-    group.runs.push_back({kind.next_id, label});
-  std::vector<ir::Batch::NewRows> added = group.batch.append_rows(count);
-  kind.next_id += count * group.outputs();
-  kind.rows += count * group.outputs();
-  kind.blocks += count;
-  versions.structure += count;
+    group.runs.push_back({many.first_id, label});
+  std::vector<ir::Batch::NewRows> added = group.batch.append_rows(many.count);
+  if (many.sources)
+    group.sources.resize(group.batch.size() * group.batch.data_columns(), kNoSource);
+  if (loss != kTrivialLoss) losses[loss].users += many.count;
+  kind.next_id += many.count * group.outputs();
+  kind.rows += many.count * group.outputs();
+  kind.blocks += many.count;
+  versions.structure += many.count;
+  if (kind.removed_any) {
+    group.ids.resize(group.batch.size());
+    kind.locations.resize(kind.next_id);
+  }
   return added;
 }
 

@@ -159,12 +159,15 @@ struct ProblemState {
   std::uint64_t append(std::uint32_t group, const Row& values, std::uint32_t label,
                        std::uint32_t loss);
   std::uint64_t append(HostBlock block);
-  /// True if append_many() takes instances of a group with that loss.
-  bool takes_many(std::uint32_t group, std::uint32_t loss) const;
-  /// Appends instances of one group whose columns the caller writes at once; their rows are
-  /// numbered.
-  std::vector<ir::Batch::NewRows> append_many(std::uint32_t group, std::size_t count,
-                                              std::uint32_t label);
+  struct Many {
+    std::size_t count = 0;
+    std::uint64_t first_id = 0;  ///< no id of the instances is less
+    bool sources = false;        ///< Group::sources gets entries, too, of kNoSource
+  };
+  /// Appends instances of one group whose rows, columns (those of the loss, too), sources, ids and
+  /// locations the caller writes at once.
+  std::vector<ir::Batch::NewRows> append_many(std::uint32_t group, const Many& many,
+                                              std::uint32_t label, std::uint32_t loss);
 
   void remove(std::uint64_t id, bool energy);
   /// The instance that an id stands for, and what its row holds but for the loss's uniforms.

@@ -33,17 +33,34 @@ TracedPath trace_path(const RowsOf& call, const Caller& caller) {
 
 namespace {
 
-/// Whether the first `count` branches go the way they did.
-bool first_hold(const TracedPath& path, std::size_t count, const ProblemState& state,
-                const Point& point, const ElementNumbers* element) {
-  std::uint32_t needed = 0;
-  for (std::size_t k = 0; k < count; ++k) needed = std::max(needed, path.branches[k].condition + 1);
+/// The nodes that the conditions of the first `count` branches need, ascending.
+std::vector<std::uint32_t> nodes_of_conditions(const TracedPath& path, std::size_t count) {
+  std::vector<char> needed(path.nodes.size(), 0);
+  for (std::size_t k = 0; k < count; ++k) needed[path.branches[k].condition] = 1;
+  for (std::size_t k = path.nodes.size(); k-- > 0;) {
+    const TapeNode& node = path.nodes[k];
+    const std::uint32_t back[3] = {node.a, node.b, node.c};
+    for (int j = 0; needed[k] != 0 && j < ir::arity(node.op()); ++j) needed[k - back[j]] = 1;
+  }
+  std::vector<std::uint32_t> nodes;
+  for (std::uint32_t k = 0; k < needed.size(); ++k)
+    if (needed[k] != 0) nodes.push_back(k);
+  return nodes;
+}
+
+}  // namespace
+
+PathConditions::PathConditions(const TracedPath& path, std::size_t count)
+    : path_(path), count_(count), nodes_(nodes_of_conditions(path, count)) {}
+
+bool PathConditions::hold(const ProblemState& state, const Point& point,
+                          const ElementNumbers* element) const {
   thread_local std::vector<double> numbers;
   thread_local std::vector<char> known;
-  numbers.resize(needed);
-  known.assign(needed, 1);
-  for (std::uint32_t k = 0; k < needed; ++k) {
-    const TapeNode& node = path.nodes[k];
+  numbers.resize(std::max(numbers.size(), path_.nodes.size()));
+  known.resize(std::max(known.size(), path_.nodes.size()));
+  for (const std::uint32_t k : nodes_) {
+    const TapeNode& node = path_.nodes[k];
     const int arity = ir::arity(node.op());
     if (arity == 0) {
       const std::optional<double> number = leaf_number(node, state, point, element);
@@ -53,28 +70,27 @@ bool first_hold(const TracedPath& path, std::size_t count, const ProblemState& s
     }
     const std::uint32_t back[3] = {node.a, node.b, node.c};
     double operands[3] = {0, 0, 0};
+    known[k] = 1;
     for (int j = 0; j < arity; ++j) {
       operands[j] = numbers[k - back[j]];
       known[k] = known[k] && known[k - back[j]];
     }
     numbers[k] = apply_op(node.op(), operands, point.narrow);
   }
-  return std::all_of(path.branches.begin(), path.branches.begin() + static_cast<long>(count),
+  return std::all_of(path_.branches.begin(), path_.branches.begin() + static_cast<long>(count_),
                      [&](const PathBranch& b) {
                        return known[b.condition] && (numbers[b.condition] != 0) == b.taken;
                      });
 }
 
-}  // namespace
-
 bool holds(const TracedPath& path, const ProblemState& state, const Point& point,
            const ElementNumbers* element) {
-  return first_hold(path, path.branches.size(), state, point, element);
+  return PathConditions(path, path.branches.size()).hold(state, point, element);
 }
 
 bool outer_holds(const TracedPath& path, const ProblemState& state, const Point& point,
                  const ElementNumbers* element) {
-  return first_hold(path, path.outer, state, point, element);
+  return PathConditions(path, path.outer).hold(state, point, element);
 }
 
 bool same_branches(const TracedPath& a, const TracedPath& b) {

@@ -41,6 +41,22 @@ using RowsOf = std::function<void(std::vector<Value>&)>;
 /// Error{StaleValue} as add_residual.
 TracedPath trace_path(const RowsOf& call, const Caller& caller);
 
+/// The conditions of a path's first branches, to be asked of many elements. Any thread may ask.
+class PathConditions {
+ public:
+  /// The path outlives this.
+  PathConditions(const TracedPath& path, std::size_t count);
+
+  /// Whether all go the way they did, with these numbers; false if one of them has no number.
+  /// Cost: linear in the nodes that the conditions need.
+  bool hold(const ProblemState& state, const Point& point, const ElementNumbers* element) const;
+
+ private:
+  const TracedPath& path_;
+  std::size_t count_;
+  std::vector<std::uint32_t> nodes_;
+};
+
 /// Whether all branches of a path go the way they did, with these numbers; false if one of them has
 /// no number.
 bool holds(const TracedPath& path, const ProblemState& state, const Point& point,

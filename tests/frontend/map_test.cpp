@@ -1,9 +1,11 @@
 // The map front door: the same topologies and rows as plain values, valence groups, meeting
 // indices.
 #include <gtest/gtest.h>
+#include <tbb/global_control.h>
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "frontend/reference.hpp"
 
@@ -292,6 +294,181 @@ TEST(Map, PathsThroughTheCallableHaveAsManyRows) {
   x[2] = 3;
   problem.add_residuals(3, uneven, {.indices = indices});
   EXPECT_EQ(problem.residual_count(), 4u);
+}
+
+/// A map of many elements on some threads beside the same residuals one by one.
+struct ManyShapes {
+  std::size_t count;
+  int shapes;       // ways through the callable, by a number of the element
+  bool at_the_end;  // all but the first one only among the last elements
+  bool by_valence;  // by the number of indices instead
+  bool from_array;  // numbers are entries of a Data array
+};
+
+/// Which way element e goes.
+int way_of(const ManyShapes& m, std::size_t e) {
+  if (!m.at_the_end) return static_cast<int>(e * 7 / 3 % static_cast<std::size_t>(m.shapes));
+  return std::max(0, m.shapes - static_cast<int>(m.count - e));
+}
+
+/// Residuals whose topology, number of nodes and rows depend on the way.
+template <class Read>
+Value row_of(const ManyShapes& m, int way, const Value& number, const Read& read) {
+  Value sum = read(0) - 2.0 * read(1);
+  if (m.by_valence) {
+    for (int k = 0; k < way; ++k) sum = sum * sum + read(2 + k);
+    return sum + number;
+  }
+  for (int k = 1; k < m.shapes; ++k)
+    if (number > k - 0.5) sum = square(sum) + sin(read(1)) * k;
+  return sum + number;
+}
+
+void add_shapes(const ManyShapes& m, Problem& problem, std::vector<double>& x, bool map) {
+  const Parameters p = problem.add_parameters(x);
+  std::vector<std::uint32_t> indices, offsets = {0};
+  std::vector<double> numbers;
+  for (std::size_t e = 0; e < m.count; ++e) {
+    const int way = way_of(m, e);
+    for (std::size_t k = 0; k < std::size_t{2} + (m.by_valence ? way : 0); ++k)
+      indices.push_back(static_cast<std::uint32_t>((e * 5 + k * (k + 11)) % x.size()));
+    offsets.push_back(static_cast<std::uint32_t>(indices.size()));
+    numbers.push_back(way);
+  }
+  const Data array = problem.add_data(numbers);
+  if (map) {
+    std::vector<std::uint32_t> own;
+    if (m.from_array) {  // the number's place is an index of the element, too
+      std::vector<std::uint32_t> with, ends = {0};
+      for (std::size_t e = 0; e < m.count; ++e) {
+        with.push_back(static_cast<std::uint32_t>(e));
+        with.insert(with.end(), indices.begin() + offsets[e], indices.begin() + offsets[e + 1]);
+        ends.push_back(static_cast<std::uint32_t>(with.size()));
+      }
+      indices = with;
+      offsets = ends;
+    }
+    const int skip = m.from_array ? 1 : 0;
+    problem.add_residuals(m.count,
+                          [=](Element e) {
+                            const auto read = [&](int k) { return e.scalar(p, k + skip); };
+                            const Value number = m.from_array ? array[e.index(0)] : e.data(0);
+                            return row_of(m, e.valence() - 2 - skip, number, read);
+                          },
+                          {.indices = indices,
+                           .data = m.from_array ? std::span<const double>() : numbers,
+                           .offsets = offsets,
+                           .label = "many"});
+    return;
+  }
+  for (std::size_t e = 0; e < m.count; ++e) {
+    const auto read = [&](int k) {
+      return p[static_cast<int>(indices[offsets[e] + static_cast<std::size_t>(k)])];
+    };
+    problem.add_residual(
+        [&, e] {
+          const Value number = m.from_array ? array[static_cast<int>(e)] : Value(numbers[e]);
+          return row_of(m, way_of(m, e), number, read);
+        },
+        {.label = "many"});
+  }
+}
+
+TEST(Map, SeveralShapesAreTheSameBlocksOnAnyNumberOfThreads) {
+  for (const ManyShapes& m :
+       {ManyShapes{40000, 1, false, false, false}, ManyShapes{40000, 2, false, false, false},
+        ManyShapes{50000, 5, false, false, false}, ManyShapes{40000, 5, true, false, false},
+        ManyShapes{40000, 2, true, true, false}, ManyShapes{40000, 5, false, true, false},
+        ManyShapes{40000, 5, false, false, true}, ManyShapes{16384, 2, true, true, true},
+        ManyShapes{16385, 2, true, false, false}, ManyShapes{3, 2, true, false, false}}) {
+    SCOPED_TRACE(testing::Message()
+                 << m.count << " elements, " << m.shapes << " shapes, at the end " << m.at_the_end
+                 << ", by valence " << m.by_valence << ", from an array " << m.from_array);
+    std::vector<double> x(997, 0.5), y = x;
+    Problem plain;
+    add_shapes(m, plain, y, false);
+    for (const std::size_t threads : {1, 2, 5}) {
+      const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
+      Problem map;
+      add_shapes(m, map, x, true);
+      EXPECT_GE(map.topology_count(), static_cast<std::size_t>(m.shapes));
+      expect_same(plain, map);
+      for (const std::size_t block : {std::size_t{0}, m.count - 1})
+        EXPECT_EQ(map.locate(block).label, "many");
+    }
+  }
+}
+
+TEST(Map, SeveralShapesFollowRemovalsAndHaveLosses) {
+  std::vector<double> x(101, 0.25), y = x;
+  Problem plain, map;
+  for (Problem* problem : {&plain, &map}) {
+    std::vector<double>& values = problem == &plain ? y : x;
+    const Parameters p = problem->add_parameters(values);
+    const Residual gone = problem->add_residual(p[0] - 1.0);
+    problem->remove(gone);  // from here on blocks are found by their ids
+    const auto loss = [&](Element e) { return e.scalar(p, 0) * e.scalar(p, 1); };
+    std::vector<std::uint32_t> indices;
+    for (std::uint32_t e = 0; e < 20000; ++e) {
+      indices.push_back(e % 101);
+      indices.push_back(e % 10 == 0 ? e % 101 : (e + 1) % 101);  // which meet
+    }
+    Residuals added;
+    if (problem == &map) {
+      added = problem->add_residuals(20000, loss, {.indices = indices, .loss = Loss::huber(0.5)});
+    } else {
+      for (std::size_t e = 0; e < 20000; ++e)
+        problem->add_residual(
+            p[static_cast<int>(indices[2 * e])] * p[static_cast<int>(indices[2 * e + 1])],
+            {.loss = Loss::huber(0.5)});
+    }
+    problem->add_residual(p[3] - 2.0);
+  }
+  EXPECT_EQ(map.topology_count(), 3u);
+  expect_same(plain, map);
+  EXPECT_EQ(residuals(map), residuals(plain));
+}
+
+TEST(Map, NothingIsAddedWhereTheCallableThrows) {
+  std::vector<double> x(10, 1.0);
+  std::vector<std::uint32_t> indices(40000);
+  std::vector<double> data(40000, 1.0);
+  for (std::uint32_t e = 0; e < indices.size(); ++e) indices[e] = e % 10;
+  data.back() = -1;  // goes another way, which ends there
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  const auto picky = [p](Element e) -> Value {
+    if (e.data(0) < 0.0) throw std::runtime_error("no such element");
+    return e.scalar(p, 0);
+  };
+  EXPECT_THROW(problem.add_residuals(indices.size(), picky, {.indices = indices, .data = data}),
+               std::runtime_error);
+  EXPECT_EQ(problem.residual_count(), 0u);
+  EXPECT_EQ(problem.topology_count(), 0u);
+  // Nor where copying it to be called again does.
+  struct Uncopied {
+    Parameters p;
+    explicit Uncopied(const Parameters& q) : p(q) {}
+    Uncopied(const Uncopied& other) : p(other.p) { throw std::runtime_error("no copies"); }
+    Value operator()(Element e) const {
+      if (e.data(0) < 0.0) return square(e.scalar(p, 0));
+      return e.scalar(p, 0);
+    }
+  };
+  const Uncopied uncopied(p);
+  EXPECT_THROW(problem.add_residuals(indices.size(), uncopied, {.indices = indices, .data = data}),
+               std::runtime_error);
+  EXPECT_EQ(problem.residual_count(), 0u);
+  data.back() = 1;
+  problem.add_residuals(indices.size(), picky, {.indices = indices, .data = data});
+  EXPECT_EQ(problem.residual_count(), indices.size());
+  // The first element out of range is named, whichever thread meets it.
+  indices[20000] = indices[39999] = 10;
+  EXPECT_NE(error_of([&] {
+              problem.add_residuals(indices.size(), picky, {.indices = indices, .data = data});
+            }).find("element 20000 "),
+            std::string::npos);
+  EXPECT_EQ(problem.residual_count(), indices.size());
 }
 
 TEST(Map, NoElementsAreNoResiduals) {
