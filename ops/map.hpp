@@ -57,11 +57,11 @@ template <class T>
 struct IsArray<Array<T>> : std::true_type {};
 
 template <class Out, std::size_t Results, class F, class... T>
-auto map(const OpOptions& options, const F& f, const Array<T>&... arrays) {
-  const Expression expression = Expression::of<sizeof...(T)>("map", f);
+auto map(const char* call, const OpOptions& options, const F& f, const Array<T>&... arrays) {
+  const Expression expression = Expression::of<sizeof...(T)>(call, f);
   const Slice inputs[] = {arrays.untyped()...};
   const std::vector<Type> types(expression.outputs(), type_of<Out>());
-  std::vector<Slice> outputs = map_slices("map", expression, inputs, types, options);
+  std::vector<Slice> outputs = map_slices(call, expression, inputs, types, options);
   if constexpr (Results == 1) {
     return Array<Out>(std::move(outputs[0]));
   } else {
@@ -84,28 +84,29 @@ auto map(const OpOptions& options, const F& f, const Array<T>&... arrays) {
 /// Throws Error{Shape} if sizes do not fit, Error{Unsupported} for an `if` on a Value.
 template <class F, class T, class... Rest>
 auto map(const F& f, const Array<T>& first, const Array<Rest>&... rest) {
-  return detail::map<T, Expression::results<1 + sizeof...(Rest), F>()>(OpOptions{}, f, first,
+  return detail::map<T, Expression::results<1 + sizeof...(Rest), F>()>("map", OpOptions{}, f, first,
                                                                        rest...);
 }
 template <class F, class T, class... Rest>
 auto map(const OpOptions& options, const F& f, const Array<T>& first, const Array<Rest>&... rest) {
-  return detail::map<T, Expression::results<1 + sizeof...(Rest), F>()>(options, f, first, rest...);
+  return detail::map<T, Expression::results<1 + sizeof...(Rest), F>()>("map", options, f, first,
+                                                                       rest...);
 }
 template <class Out, class F, class... T>
 requires kIsElement<Out>
 auto map_to(const F& f, const Array<T>&... arrays) {
-  return detail::map<Out, Expression::results<sizeof...(T), F>()>(OpOptions{}, f, arrays...);
+  return detail::map<Out, Expression::results<sizeof...(T), F>()>("map", OpOptions{}, f, arrays...);
 }
 template <class Out, class F, class... T>
 requires kIsElement<Out>
 auto map_to(const OpOptions& options, const F& f, const Array<T>&... arrays) {
-  return detail::map<Out, Expression::results<sizeof...(T), F>()>(options, f, arrays...);
+  return detail::map<Out, Expression::results<sizeof...(T), F>()>("map", options, f, arrays...);
 }
 
 /// map() of two arrays.
 template <class F, class T, class U>
 auto zip(const F& f, const Array<T>& a, const Array<U>& b, const OpOptions& options = {}) {
-  return map(options, f, a, b);
+  return detail::map<T, Expression::results<2, F>()>("zip", options, f, a, b);
 }
 
 }  // namespace topograd::ops

@@ -48,7 +48,13 @@ ReductionItem plain_item(Operand operand, Type type) {
           .statements = text("  precise ", glsl_name(type), " v = ", value, ";\n")};
 }
 
-void check_sizes(const char* call, std::span<const Slice> inputs, const Slice& output) {
+void check_sizes(const char* call, std::size_t arrays, std::span<const Slice> inputs,
+                 const Slice& output) {
+  if (inputs.size() != arrays) {
+    throw Error(ErrorCode::InvalidArgument, std::string(call) + ": expected " +
+                                                std::to_string(arrays) + " arrays, got " +
+                                                std::to_string(inputs.size()));
+  }
   for (const Slice& input : inputs) expect_size(call, inputs[0].size, input.size);
   expect_size(call, 1, output.size);
 }
@@ -114,7 +120,7 @@ ExecutionStats reduce_into(Reduction reduction, Operand operand, std::span<const
   std::string call(name(reduction));
   if (operand == Operand::product) call = "dot";
   if (root) call = "norm";
-  check_sizes(call.c_str(), inputs, output);
+  check_sizes(call.c_str(), operand == Operand::product ? 2 : 1, inputs, output);
   const Type type = inputs[0].type;
   for (const Slice& input : inputs) expect_type(call.c_str(), "elements", type, input.type);
   expect_type(call.c_str(), "a result", finds_place(reduction) ? Type::u32 : type, output.type);
@@ -149,7 +155,7 @@ ExecutionStats reduce_into(Reduction reduction, Operand operand, std::span<const
 ExecutionStats map_reduce_into(const MapReduction& what, std::span<const Slice> inputs,
                                const Slice& output, const OpOptions& options) {
   const char* const call = what.element ? "map_reduce" : "reduce";
-  check_sizes(call, inputs, output);
+  check_sizes(call, what.element ? what.element->inputs() : 1, inputs, output);
   if (!what.fold && finds_place(what.reduction))
     throw Error(ErrorCode::InvalidArgument,
                 "map_reduce: expected sum, compensated_sum, product, min or max, got " +

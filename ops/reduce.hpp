@@ -119,13 +119,18 @@ Array<T> reduce(const F& f, double identity, const Array<T>& x, const OpOptions&
 
 /// reduction of f's results, in one pass over the arrays: map and reduce without what is between.
 template <class F, class T, class... Rest>
-Array<T> map_reduce(Reduction reduction, const F& f, const Array<T>& first,
-                    const Array<Rest>&... rest) {
+Array<T> map_reduce(const OpOptions& options, Reduction reduction, const F& f,
+                    const Array<T>& first, const Array<Rest>&... rest) {
   const Expression element = Expression::of<1 + sizeof...(Rest)>("map_reduce", f);
   const Slice inputs[] = {first.untyped(), rest.untyped()...};
   Array<T> out(1);
-  map_reduce_into({.element = &element, .reduction = reduction}, inputs, out.untyped(), {});
+  map_reduce_into({.element = &element, .reduction = reduction}, inputs, out.untyped(), options);
   return out;
+}
+template <class F, class T, class... Rest>
+Array<T> map_reduce(Reduction reduction, const F& f, const Array<T>& first,
+                    const Array<Rest>&... rest) {
+  return map_reduce(OpOptions{}, reduction, f, first, rest...);
 }
 
 }  // namespace topograd::ops

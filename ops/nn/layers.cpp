@@ -1,10 +1,12 @@
 // Layers of networks, and their composition.
 #include <topograd/ops/nn/layers.hpp>
 
+#include <topograd/ir/error.hpp>
 #include <topograd/ops/tensor/matmul.hpp>
 #include <topograd/ops/tensor/state.hpp>
 
 #include <cmath>
+#include <string>
 
 namespace topograd::ops::nn {
 namespace {
@@ -13,6 +15,11 @@ thread_local std::uint64_t next_seed = 1;
 
 std::vector<Tensor> dense_parameters(std::int64_t inputs, std::int64_t outputs, std::uint64_t seed,
                                      Type type) {
+  if (inputs < 1 || outputs < 1) {
+    throw Error(ErrorCode::InvalidArgument, "dense: expected inputs >= 1 and outputs >= 1, got " +
+                                                std::to_string(inputs) + " and " +
+                                                std::to_string(outputs));
+  }
   const double bound = std::sqrt(6.0 / static_cast<double>(inputs));
   Tensor weights = rand({inputs, outputs}, seed, type) * (2 * bound) - bound;
   Tensor bias = zeros({outputs}, type);
@@ -40,8 +47,18 @@ const Layer& Layer::to(const Device& device) const {
 }
 
 Dense::Dense(std::vector<Tensor> p)
-    : Layer([weights = p[0], bias = p[1]](const Tensor& x) { return matmul(x, weights) + bias; },
-            p) {}
+    : Layer(
+          [weights = p[0], bias = p[1]](const Tensor& x) {
+            const Shape& shape = detail::state_of("dense", x).shape;
+            if (shape.empty() || shape.back() != weights.size(0)) {
+              throw Error(ErrorCode::Shape, "dense: expected inputs (..., " +
+                                                std::to_string(weights.size(0)) + "), got " +
+                                                to_text(shape));
+            }
+            if (shape.size() > 1) return matmul(x, weights) + bias;
+            return matmul(x.reshape({1, -1}), weights).reshape({-1}) + bias;
+          },
+          p) {}
 
 Dense::Dense(std::int64_t inputs, std::int64_t outputs, std::uint64_t seed, Type type)
     : Dense(dense_parameters(inputs, outputs, seed, type)) {}

@@ -63,7 +63,9 @@ class Layer {
 ///
 ///   x  (..., inputs)    W  (inputs, outputs)    b  (outputs)
 ///
-/// W is uniform in ±√(6 / inputs) (He et al. 2015, eq. 14 for the uniform law), b is 0.
+/// W is uniform in ±√(6 / inputs) (He et al. 2015, eq. 14 for the uniform law), b is 0. Throws
+/// Error{InvalidArgument} for sizes < 1; where it is called, Error{Shape} "dense: expected inputs
+/// (..., 3), got (2, 4)".
 class Dense : public Layer {
  public:
   Dense(std::int64_t inputs, std::int64_t outputs, std::uint64_t seed, Type type = Type::f32);

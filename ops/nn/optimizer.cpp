@@ -2,13 +2,16 @@
 #include <topograd/ops/nn/optimizer.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/text.hpp>
 #include <topograd/ops/tensor/autograd.hpp>
 #include <topograd/ops/tensor/state.hpp>
 #include <topograd/ops/tensor/traced.hpp>
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <span>
+#include <string>
 #include <utility>
 
 namespace topograd::ops::nn {
@@ -16,6 +19,37 @@ namespace {
 
 using Values = std::span<const Value>;
 using Results = std::vector<Value>;
+
+/// Throws unless 0 <= number < end.
+void check_range(const char* call, const char* what, double number,
+                 double end = std::numeric_limits<double>::infinity()) {
+  if (number >= 0 && number < end) return;
+  const bool open = end == std::numeric_limits<double>::infinity();
+  throw Error(ErrorCode::InvalidArgument,
+              std::string(call) + ": expected " +
+                  (open ? "a finite " + std::string(what) + " >= 0"
+                        : "0 <= " + std::string(what) + " < " + ir::print_number(end)) +
+                  ", got " + ir::print_number(number));
+}
+
+void check_adam(const char* call, const AdamOptions& o) {
+  check_range(call, "rate", o.rate);
+  check_range(call, "beta1", o.beta1, 1);
+  check_range(call, "beta2", o.beta2, 1);
+  check_range(call, "epsilon", o.epsilon);
+  check_range(call, "weight_decay", o.weight_decay);
+}
+
+AdamOptions checked(const AdamWOptions& o) {
+  const AdamOptions options{.rate = o.rate,
+                            .beta1 = o.beta1,
+                            .beta2 = o.beta2,
+                            .epsilon = o.epsilon,
+                            .weight_decay = o.weight_decay,
+                            .decoupled = true};
+  check_adam("adamw", options);
+  return options;
+}
 
 }  // namespace
 
@@ -29,6 +63,7 @@ Optimizer::Optimizer(std::vector<Tensor> parameters)
 }
 
 void Optimizer::step() {
+  check();
   const NoGrad guard;
   ++steps_;
   const Rule step = rule();
@@ -51,7 +86,15 @@ void Optimizer::zero_grad() const {
 }
 
 Sgd::Sgd(std::vector<Tensor> parameters, SgdOptions sgd_options)
-    : Optimizer(std::move(parameters)), options(sgd_options) {}
+    : Optimizer(std::move(parameters)), options(sgd_options) {
+  Sgd::check();
+}
+
+void Sgd::check() const {
+  check_range("sgd", "rate", options.rate);
+  check_range("sgd", "momentum", options.momentum);
+  check_range("sgd", "weight_decay", options.weight_decay);
+}
 
 Optimizer::Rule Sgd::rule() const {
   static const ir::Program plain = detail::program_of(2, 2, [](Values v) -> Results {
@@ -69,7 +112,11 @@ Optimizer::Rule Sgd::rule() const {
 }
 
 Adam::Adam(std::vector<Tensor> parameters, AdamOptions adam_options)
-    : Optimizer(std::move(parameters)), options(adam_options) {}
+    : Optimizer(std::move(parameters)), options(adam_options) {
+  Adam::check();
+}
+
+void Adam::check() const { check_adam("adam", options); }
 
 Optimizer::Rule Adam::rule() const {
   // x, g, mean and mean square; then beta1, 1 - beta1, beta2, 1 - beta2, rate, root, epsilon.
@@ -102,11 +149,8 @@ Optimizer::Rule Adam::rule() const {
 }
 
 AdamW::AdamW(std::vector<Tensor> parameters, const AdamWOptions& o)
-    : Adam(std::move(parameters), {.rate = o.rate,
-                                   .beta1 = o.beta1,
-                                   .beta2 = o.beta2,
-                                   .epsilon = o.epsilon,
-                                   .weight_decay = o.weight_decay,
-                                   .decoupled = true}) {}
+    : Adam(std::move(parameters), checked(o)) {}
+
+void AdamW::check() const { check_adam("adamw", options); }
 
 }  // namespace topograd::ops::nn

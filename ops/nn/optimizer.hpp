@@ -30,6 +30,8 @@ class Optimizer {
     std::vector<double> numbers;  ///< by uniform slot
   };
   virtual Rule rule() const = 0;
+  /// Throws Error{InvalidArgument} for options out of range, before a step changes anything.
+  virtual void check() const {}
   std::uint64_t steps() const { return steps_; }
 
  private:
@@ -38,10 +40,13 @@ class Optimizer {
   std::uint64_t steps_ = 0;                  // the present one included
 };
 
+// Options may change between steps; constructors and steps throw Error{InvalidArgument} "adam:
+// expected 0 <= beta1 < 1, got 1.5" for those out of range. All are finite.
+
 struct SgdOptions {
-  double rate = 0.01;
-  double momentum = 0;
-  double weight_decay = 0;  ///< times the parameter, added to its derivative
+  double rate = 0.01;       ///< >= 0
+  double momentum = 0;      ///< >= 0
+  double weight_decay = 0;  ///< >= 0; times the parameter, added to its derivative
 };
 
 /// x -= rate v, v = momentum v + g.
@@ -52,13 +57,14 @@ class Sgd final : public Optimizer {
 
  private:
   Rule rule() const override;
+  void check() const override;
 };
 
 struct AdamOptions {
-  double rate = 0.001;
-  double beta1 = 0.9, beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 0;
+  double rate = 0.001;                ///< >= 0
+  double beta1 = 0.9, beta2 = 0.999;  ///< in [0, 1)
+  double epsilon = 1e-8;              ///< >= 0
+  double weight_decay = 0;            ///< >= 0
   bool decoupled = false;  ///< the decay acts on the parameter, not through its derivative
 };
 
@@ -70,19 +76,23 @@ class Adam : public Optimizer {
 
  private:
   Rule rule() const override;
+  void check() const override;
 };
 
 struct AdamWOptions {
-  double rate = 0.001;
-  double beta1 = 0.9, beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 0.01;  ///< acts on the parameter, not through its derivative
+  double rate = 0.001;                ///< >= 0
+  double beta1 = 0.9, beta2 = 0.999;  ///< in [0, 1)
+  double epsilon = 1e-8;              ///< >= 0
+  double weight_decay = 0.01;         ///< >= 0; acts on the parameter, not through its derivative
 };
 
 /// Adam with decoupled weight decay.
 class AdamW final : public Adam {
  public:
   explicit AdamW(std::vector<Tensor> parameters, const AdamWOptions& options = {});
+
+ private:
+  void check() const override;
 };
 
 }  // namespace topograd::ops::nn

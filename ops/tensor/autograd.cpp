@@ -111,6 +111,7 @@ Tensor& Tensor::requires_grad() {
 bool Tensor::has_grad() const { return state_of("has_grad", *this).node != nullptr; }
 
 void Tensor::backward() const {
+  state_of("backward", *this);
   if (count() != 1) {
     throw Error(ErrorCode::Shape, "backward: expected one number, got " + to_text(shape()));
   }
@@ -119,6 +120,7 @@ void Tensor::backward() const {
 
 void Tensor::backward(const Tensor& seed) const {
   const detail::TensorState& own = state_of("backward", *this);
+  const detail::TensorState& given = state_of("backward", seed);
   if (own.node == nullptr) {
     throw Error(ErrorCode::NoParameters,
                 "backward: expected a tensor that depends on one that requires_grad()");
@@ -127,9 +129,16 @@ void Tensor::backward(const Tensor& seed) const {
     throw Error(ErrorCode::Shape, "backward: expected a seed of " + to_text(shape()) + ", got " +
                                       to_text(seed.shape()));
   }
+  const Type type = own.node->type;
+  if (given.type != type && !given.number && !(given.type == Type::f16 && type == Type::f32)) {
+    throw Error(ErrorCode::InvalidArgument, "backward: expected a seed of " +
+                                                std::string(ops::name(type)) + ", got " +
+                                                std::string(ops::name(given.type)));
+  }
   const NoGrad guard;
   detail::Adjoints open;
-  Tensor placed = own.device ? seed.to(*own.device) : seed;
+  Tensor placed = given.type == type ? seed : seed.to(type);
+  if (own.device) placed = placed.to(*own.device);
   // The caller may write what it shares memory with; derivatives are not to follow.
   if (placed.state()->data.storage) placed = placed + 0.0;
   detail::add(open, own.node, placed);
@@ -160,6 +169,7 @@ void Tensor::zero_grad() const {
 }
 
 Tensor Tensor::detach() const {
+  state_of("detach", *this);
   detail::data_of(*this);
   auto state = std::make_shared<detail::TensorState>(*state_);
   state->node = nullptr;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 namespace topograd::ops {
@@ -14,7 +15,16 @@ namespace {
 
 using detail::Convolution;
 
+// No image is larger; sums of it and sizes stay within 64 bits.
+constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max() / 2;
+
 void check_options(const ConvOptions& o) {
+  if (std::max({o.stride, o.padding, o.dilation}) > kMost) {
+    throw Error(ErrorCode::InvalidArgument,
+                "conv2d: expected stride, padding and dilation <= " + std::to_string(kMost) +
+                    ", got " + std::to_string(o.stride) + ", " + std::to_string(o.padding) +
+                    " and " + std::to_string(o.dilation));
+  }
   if (o.stride < 1 || o.padding < 0 || o.dilation < 1) {
     throw Error(ErrorCode::InvalidArgument,
                 "conv2d: expected stride >= 1, padding >= 0 and dilation >= 1, got " +
@@ -103,6 +113,7 @@ Tensor conv2d(const Tensor& a, const Tensor& weights, ConvOptions options) {
                 "channels, rows, columns) that fit them, got " +
                     to_text(a.shape()) + " and " + to_text(weights.shape()));
   }
+  check_shape("conv2d", {c.images, c.outputs, c.out_size[0], c.out_size[1]});
   const Tensor x = a.detach().to(type), w = weights.detach().to(type);
   const Tensor out = finish(c, x, w, device);
   c.in = c.weights = c.out = {};
@@ -190,6 +201,7 @@ Tensor spread_once(const Tensor& g, const Filter& f) {
 
 Tensor filter2d(const Tensor& images, std::span<const double> kernel, std::int64_t rows,
                 std::int64_t columns, bool* separated) {
+  detail::state_of("filter2d", images);
   if (images.rank() < 2) {
     throw Error(ErrorCode::Shape,
                 "filter2d: expected images (..., height, width), got " + to_text(images.shape()));

@@ -35,6 +35,8 @@ Tensor binary(const char* call, ir::Op op, const Tensor& a, const Tensor& b) {
 
 Tensor map(const std::function<Value(std::span<const Value>)>& f,
            std::initializer_list<Tensor> tensors) {
+  if (tensors.size() == 0)
+    throw Error(ErrorCode::InvalidArgument, "map: expected a tensor at least, got none");
   if (tensors.size() > detail::kMostInputs) {
     throw Error(ErrorCode::Unsupported, "map: expected at most " +
                                             std::to_string(detail::kMostInputs) + " tensors, got " +

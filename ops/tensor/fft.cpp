@@ -13,6 +13,7 @@ using detail::FftRows;
 using detail::View;
 
 void check_complex(const char* call, const Tensor& z, std::size_t rank) {
+  detail::state_of(call, z);
   if (z.rank() < rank || z.size(-1) != 2) {
     throw Error(ErrorCode::Shape, std::string(call) + ": expected complex numbers (..., " +
                                       (rank == 3 ? "m, n" : "n") + ", 2), got " +
@@ -135,20 +136,32 @@ Tensor ifft2(const Tensor& y) {
 }
 
 Tensor rfft(const Tensor& x) {
+  detail::state_of("rfft", x);
   if (x.rank() == 0) checked_axis("rfft", x.shape(), -1);
   const Tensor wide = x.type() == Type::f16 ? x.to(Type::f32) : x;
   if (x.size(-1) > 0 && x.size(-1) % 2 == 0) return half_transform(wide);
   return fft(complex(wide)).slice(-2, 0, x.size(-1) == 0 ? 0 : x.size(-1) / 2 + 1);
 }
 
-Tensor irfft(const Tensor& y, std::int64_t n) {
-  check_complex("irfft", y, 2);
+namespace {
+
+/// n real numbers of n/2 + 1 complex ones.
+void check_half(const char* call, const Tensor& y, std::int64_t n) {
   if (n <= 0)
-    throw Error(ErrorCode::InvalidArgument, "irfft: expected n >= 1, got " + std::to_string(n));
+    throw Error(ErrorCode::InvalidArgument,
+                std::string(call) + ": expected n >= 1, got " + std::to_string(n));
   if (y.size(-2) != n / 2 + 1) {
-    throw Error(ErrorCode::Shape, "irfft: expected n/2 + 1 complex numbers for n = " +
+    throw Error(ErrorCode::Shape, std::string(call) +
+                                      ": expected n/2 + 1 complex numbers for n = " +
                                       std::to_string(n) + ", got " + to_text(y.shape()));
   }
+}
+
+}  // namespace
+
+Tensor irfft(const Tensor& y, std::int64_t n) {
+  check_complex("irfft", y, 2);
+  check_half("irfft", y, n);
   // The other half repeats this one, conjugated: twice the real part of what has a partner.
   std::vector<double> weights(static_cast<std::size_t>(y.size(-2)), 2);
   weights[0] = 1;
@@ -163,6 +176,7 @@ Tensor irfft(const Tensor& y, std::int64_t n) {
 }
 
 Tensor rfft2(const Tensor& x) {
+  detail::state_of("rfft2", x);
   if (x.rank() < 2) {
     throw Error(ErrorCode::Shape,
                 "rfft2: expected real numbers (..., m, n), got " + to_text(x.shape()));
@@ -172,6 +186,7 @@ Tensor rfft2(const Tensor& x) {
 
 Tensor irfft2(const Tensor& y, std::int64_t n) {
   check_complex("irfft2", y, 3);
+  check_half("irfft2", y, n);
   return irfft(across("irfft2", y, true, inverse_size(y, -3)), n);
 }
 

@@ -22,6 +22,14 @@ void check_positive(const char* call, const char* what, double number) {
   }
 }
 
+/// Errors name the loss, not what it is made of.
+void check_pair(const char* call, const Tensor& a, const Tensor& b) {
+  const Tensor both[] = {a, b};
+  detail::common_type(call, both);
+  detail::common_device(call, both);
+  broadcast(call, a.shape(), b.shape());
+}
+
 using Values = std::span<const Value>;
 
 Tensor mean_of(const char* call, const ir::Program& program, const Tensor& a, const Tensor& b,
@@ -54,8 +62,14 @@ Tensor class_numbers(const Tensor& logs) {
 
 }  // namespace
 
-Tensor mse_loss(const Tensor& a, const Tensor& b) { return mean(square(a - b)); }
-Tensor mae_loss(const Tensor& a, const Tensor& b) { return mean(abs(a - b)); }
+Tensor mse_loss(const Tensor& a, const Tensor& b) {
+  check_pair("mse_loss", a, b);
+  return mean(square(a - b));
+}
+Tensor mae_loss(const Tensor& a, const Tensor& b) {
+  check_pair("mae_loss", a, b);
+  return mean(abs(a - b));
+}
 
 Tensor huber_loss(const Tensor& a, const Tensor& b, double delta) {
   check_positive("huber_loss", "delta", delta);
@@ -89,6 +103,9 @@ Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets) {
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
+  const Tensor both[] = {logits, targets};
+  detail::common_type("cross_entropy", both);
+  detail::common_device("cross_entropy", both);
   if (logits.rank() != 2 ||
       (targets.shape() != logits.shape() && targets.shape() != Shape{logits.size(0)})) {
     throw Error(ErrorCode::Shape,

@@ -269,6 +269,17 @@ void run_product(const Product& p, const std::optional<Device>& device) {
   detail::run_op(std::move(call), device, p.type);
 }
 
+/// The axes before the last two.
+Shape broadcast_batches(const Tensor& a, const Tensor& b) {
+  const auto batch = [](const Shape& shape) { return Shape(shape.begin(), shape.end() - 2); };
+  const Shape first = batch(a.shape()), second = batch(b.shape());
+  for (std::size_t k = 1; k <= std::min(first.size(), second.size()); ++k) {
+    const std::int64_t m = first[first.size() - k], n = second[second.size() - k];
+    if (m != n && m != 1 && n != 1) refuse("axes before the last two that broadcast", a, b);
+  }
+  return broadcast("matmul", first, second);
+}
+
 }  // namespace
 
 void detail::force_matmul_tiles(MatmulTiles tiles) { forced_tiles = tiles; }
@@ -285,8 +296,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   if (a.type() != b.type() || (on_cpu && a.type() == Type::f16))
     return matmul(a.to(type), b.to(type));
 
-  const Shape batch = broadcast("matmul", {a.shape().begin(), a.shape().end() - 2},
-                                {b.shape().begin(), b.shape().end() - 2});
+  const Shape batch = broadcast_batches(a, b);
   Product p{.batches = element_count(batch),
             .rows = a.size(-2),
             .columns = b.size(-1),

@@ -4,6 +4,7 @@
 #include <topograd/ops/tensor/reduce.hpp>
 #include <topograd/ops/tensor/state.hpp>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -43,6 +44,7 @@ Tensor padded(const Tensor& images, std::int64_t padding, double fill) {
 /// (..., rows, size, columns, size): windows that begin `stride` apart.
 Tensor windows(const char* call, const Tensor& from, std::int64_t size, PoolOptions o,
                double fill) {
+  detail::state_of(call, from);
   if (o.stride == 0) o.stride = size;
   if (size < 1 || o.stride < 1 || o.padding < 0 || o.padding > size / 2) {
     throw Error(ErrorCode::InvalidArgument,
@@ -57,6 +59,8 @@ Tensor windows(const char* call, const Tensor& from, std::int64_t size, PoolOpti
                                       std::to_string(size) + " pixels at least, got " +
                                       to_text(from.shape()));
   }
+  // A longer stride finds as many windows: one.
+  o.stride = std::min(o.stride, std::max(from.size(-2), from.size(-1)) + 2 * o.padding);
   const Tensor images =
       padded(from.type() == Type::f16 ? from.to(Type::f32) : from, o.padding, fill);
   const detail::View& data = detail::data_of(images);

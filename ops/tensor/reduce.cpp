@@ -106,11 +106,20 @@ Tensor sum(const Tensor& a, const Axes& axes, bool keep) {
   return out;
 }
 
-Tensor mean(const Tensor& a, const Axes& axes, bool keep) {
+namespace {
+
+Tensor mean_named(const char* call, const Tensor& a, const Axes& axes, bool keep) {
+  reduced_axes(call, state_of(call, a).shape, axes);  // errors name it
   const Tensor total = sum(a, axes, keep);
   const double entries = static_cast<double>(a.count()) /
                          static_cast<double>(std::max<std::int64_t>(total.count(), 1));
   return total * (1 / entries);
+}
+
+}  // namespace
+
+Tensor mean(const Tensor& a, const Axes& axes, bool keep) {
+  return mean_named("mean", a, axes, keep);
 }
 
 Tensor max(const Tensor& a, const Axes& axes, bool keep) {
@@ -121,7 +130,7 @@ Tensor min(const Tensor& a, const Axes& axes, bool keep) {
 }
 
 Tensor variance(const Tensor& a, const Axes& axes, bool keep) {
-  return mean(square(a - mean(a, axes, true)), axes, keep);
+  return mean(square(a - mean_named("variance", a, axes, true)), axes, keep);
 }
 
 Tensor argmax(const Tensor& a, std::int64_t axis) {

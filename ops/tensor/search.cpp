@@ -294,6 +294,7 @@ Tensor put_back(const Tensor& from, const Tensor& places, const Shape& shape) {
 }  // namespace
 
 TopK top_k(const Tensor& a, std::int64_t k) {
+  checked_axis("top_k", detail::state_of("top_k", a).shape, -1);
   const Tensor wide = a.type() == Type::f16 ? a.to(Type::f32) : a;
   const std::int64_t depth = a.size(-1);
   if (k <= 0 || k > depth) {

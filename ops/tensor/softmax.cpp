@@ -2,6 +2,7 @@
 #include <topograd/ops/tensor/softmax.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/text.hpp>
 #include <topograd/ops/tensor/kernel_store.hpp>
 #include <topograd/ops/tensor/reduce.hpp>
 #include <topograd/ops/tensor/softmax_text.hpp>
@@ -115,6 +116,12 @@ void run_on_device(Backend& backend, const Rows& r) {
 /// One kernel over the rows of the last axis.
 Tensor run_rows(const char* call_name, RowOp op, const Tensor& a, const Tensor& scale,
                 const Tensor& shift, double epsilon) {
+  detail::state_of(call_name, a);
+  if (!(epsilon >= 0) || std::isinf(epsilon)) {
+    throw Error(ErrorCode::InvalidArgument, std::string(call_name) +
+                                                ": expected a finite epsilon >= 0, got " +
+                                                ir::print_number(epsilon));
+  }
   if (a.rank() == 0) checked_axis(call_name, a.shape(), -1);
   const Tensor wide = a.type() == Type::f16 ? a.to(Type::f32) : a;
   const Tensor out = detail::make_tensor(a.shape(), wide.type(), a.placed());
@@ -150,6 +157,7 @@ Tensor run_rows(const char* call_name, RowOp op, const Tensor& a, const Tensor& 
 }
 
 Tensor along_last(const char* call, const Tensor& a, std::int64_t axis, RowOp op) {
+  detail::state_of(call, a);
   const auto at = static_cast<std::int64_t>(checked_axis(call, a.shape(), axis));
   const auto last = static_cast<std::int64_t>(a.rank()) - 1;
   if (at != last) return along_last(call, a.transpose(at, last), -1, op).transpose(at, last);

@@ -84,11 +84,13 @@ Type Tensor::type() const { return state_of("type", *this).type; }
 std::optional<Device> Tensor::placed() const { return state_of("placed", *this).device; }
 
 const Tensor& Tensor::evaluate() const {
+  state_of("evaluate", *this);
   detail::data_of(*this);
   return *this;
 }
 
 const Tensor& Tensor::begin_read() const {
+  state_of("begin_read", *this);
   detail::data_of(*this).storage->begin_read();
   return *this;
 }
@@ -121,6 +123,7 @@ std::vector<float> Tensor::floats() const {
 }
 
 double Tensor::item() const {
+  state_of("item", *this);
   if (count() != 1) {
     throw Error(ErrorCode::Shape, "item: expected one number, got " + to_text(shape()));
   }
@@ -148,9 +151,15 @@ Tensor Tensor::to(const Device& device) const {
 Tensor Tensor::to(Type type) const { return detail::cast(*this, type); }
 
 Tensor Tensor::reshape(Shape to) const {
+  state_of("reshape", *this);
+  if (std::ranges::count(to, -1) > 1) {
+    throw Error(ErrorCode::InvalidArgument,
+                "reshape: expected at most one size of -1, got " + to_text(to));
+  }
   const auto open = std::ranges::find(to, -1);
   if (open != to.end()) {
     *open = 1;
+    check_shape("reshape", to);
     const std::int64_t rest = element_count(to);
     *open = rest > 0 ? count() / rest : 0;
   }
@@ -171,6 +180,7 @@ Tensor Tensor::reshape(Shape to) const {
 }
 
 Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
+  state_of("transpose", *this);
   std::vector<std::int64_t> axes(rank());
   std::iota(axes.begin(), axes.end(), 0);
   std::swap(axes[checked_axis("transpose", shape(), a)],
@@ -179,6 +189,7 @@ Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
 }
 
 Tensor Tensor::permute(const std::vector<std::int64_t>& axes) const {
+  state_of("permute", *this);
   const View& data = detail::data_of(*this);
   Shape to(rank());
   View view{data.storage, data.offset, Strides(rank())};
@@ -202,6 +213,7 @@ Tensor Tensor::permute(const std::vector<std::int64_t>& axes) const {
 
 Tensor Tensor::slice(std::int64_t axis, std::int64_t begin, std::int64_t end,
                      std::int64_t step) const {
+  state_of("slice", *this);
   const std::size_t at = checked_axis("slice", shape(), axis);
   if (begin < 0 || end < begin || end > shape()[at] || step <= 0) {
     throw Error(ErrorCode::InvalidArgument,
@@ -209,6 +221,7 @@ Tensor Tensor::slice(std::int64_t axis, std::int64_t begin, std::int64_t end,
                     " and step > 0, got " + std::to_string(begin) + ", " + std::to_string(end) +
                     " and " + std::to_string(step));
   }
+  step = std::min(step, std::max<std::int64_t>(1, end - begin));  // a longer one is the same
   const View& data = detail::data_of(*this);
   Shape to = shape();
   to[at] = (end - begin + step - 1) / step;
@@ -222,6 +235,7 @@ Tensor Tensor::slice(std::int64_t axis, std::int64_t begin, std::int64_t end,
 }
 
 Tensor Tensor::broadcast_to(const Shape& to) const {
+  state_of("broadcast_to", *this);
   check_shape("broadcast_to", to);
   if (auto number = detail::reshaped_number(*this, to)) {
     broadcast_strides("broadcast_to", shape(), contiguous_strides(shape()), to);  // refuses

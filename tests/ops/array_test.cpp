@@ -32,6 +32,8 @@ TEST(Arrays, SaysWhatDoesNotFit) {
   } rows[] = {
       {[&] { map([](Value a, Value b) { return a + b; }, two, three); }, ErrorCode::Shape,
        "map: expected 2 elements, got 3"},
+      {[&] { zip([](Value a, Value b) { return a + b; }, two, three); }, ErrorCode::Shape,
+       "zip: expected 2 elements, got 3"},
       {[&] { dot(two, three); }, ErrorCode::Shape, "dot: expected 2 elements, got 3"},
       {[&] { ops::min(none); }, ErrorCode::Shape, "min: expected at least one element, got none"},
       {[&] { argmax(none); }, ErrorCode::Shape, "argmax: expected at least one element, got none"},
@@ -129,6 +131,12 @@ TEST(Arrays, TypesAndMemoryThatDoNotFitWriteNothing) {
        "histogram: expected results of type u32, got f64"},
       {[&] { random_words_into(other, 1, 0, {}); },
        "random_words: expected results of type u32, got f64"},
+      {[&] {
+         reduce_into(Reduction::sum, Operand::product, {&in, 1}, one, false, {});
+       },
+       "dot: expected 2 arrays, got 1"},
+      {[&] { reduce_into(Reduction::sum, Operand::element, {}, one, false, {}); },
+       "sum: expected 1 arrays, got 0"},
       {[&] { reduce_into(Reduction::sum, Operand::product, two, one, false, {}); },
        "dot: expected elements of type f32, got f64"},
       {[&] {

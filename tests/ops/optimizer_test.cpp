@@ -1,4 +1,6 @@
 // Steps of optimisers against their published algorithms, written out for one number.
+#include "ops/tensor_checks.hpp"
+
 #include <topograd/ops/nn/optimizer.hpp>
 #include <topograd/ops/tensor/reduce.hpp>
 
@@ -6,6 +8,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -77,6 +80,47 @@ TEST(Optimizer, TakesTheStepsOfItsAlgorithm) {
        make(decoupled, nn::AdamWOptions{.rate = 0.2, .weight_decay = 0.5}), adam(0.2, 0.5, true)},
   };
   for (const auto& row : rows) EXPECT_NEAR(stepped(row.make), row.x, 1e-12) << row.name;
+}
+
+TEST(Optimizer, RefusesOptionsOutOfRange) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  Tensor x = tensor({-1.5}, {1});
+  x.requires_grad();
+  const struct {
+    std::function<void()> call;
+    std::string message;
+  } rows[] = {
+      {[&] { nn::Sgd({x}, {.rate = -1}); }, "sgd: expected a finite rate >= 0, got -1"},
+      {[&] { nn::Sgd({x}, {.rate = kNaN}); }, "sgd: expected a finite rate >= 0, got nan"},
+      {[&] { nn::Sgd({x}, {.rate = HUGE_VAL}); }, "sgd: expected a finite rate >= 0, got inf"},
+      {[&] { nn::Sgd({x}, {.momentum = -0.5}); }, "sgd: expected a finite momentum >= 0, got -0.5"},
+      {[&] { nn::Sgd({x}, {.weight_decay = -2}); },
+       "sgd: expected a finite weight_decay >= 0, got -2"},
+      {[&] { nn::Adam({x}, {.rate = -0.25}); }, "adam: expected a finite rate >= 0, got -0.25"},
+      {[&] { nn::Adam({x}, {.beta1 = 1}); }, "adam: expected 0 <= beta1 < 1, got 1"},
+      {[&] { nn::Adam({x}, {.beta1 = -0.5}); }, "adam: expected 0 <= beta1 < 1, got -0.5"},
+      {[&] { nn::Adam({x}, {.beta2 = 1.5}); }, "adam: expected 0 <= beta2 < 1, got 1.5"},
+      {[&] { nn::Adam({x}, {.beta2 = kNaN}); }, "adam: expected 0 <= beta2 < 1, got nan"},
+      {[&] { nn::Adam({x}, {.epsilon = -1}); }, "adam: expected a finite epsilon >= 0, got -1"},
+      {[&] { nn::Adam({x}, {.weight_decay = -1}); },
+       "adam: expected a finite weight_decay >= 0, got -1"},
+      {[&] { nn::AdamW({x}, {.rate = -3}); }, "adamw: expected a finite rate >= 0, got -3"},
+      {[&] { nn::AdamW({x}, {.weight_decay = kNaN}); },
+       "adamw: expected a finite weight_decay >= 0, got nan"},
+  };
+  for (const auto& row : rows) EXPECT_EQ(message(row.call), row.message);
+  nn::Sgd({x}, {.rate = 0});  // as schedules begin
+  nn::Adam({x}, {.beta1 = 0, .beta2 = 0, .epsilon = 0});
+
+  // Options that were changed: refused before anything is written.
+  nn::Adam adam({x});
+  sum(square(x)).backward();
+  adam.options.rate = kNaN;
+  EXPECT_EQ(message([&] { adam.step(); }), "adam: expected a finite rate >= 0, got nan");
+  EXPECT_EQ(x.item(), -1.5);
+  adam.options.rate = 0.1;
+  adam.step();
+  EXPECT_NEAR(x.item(), -1.4, 1e-6) << "the first step";
 }
 
 }  // namespace
