@@ -40,6 +40,8 @@ void check_rows_and_losses_of_views(const Device& device);
 void check_axes_of_views(const Device& device);
 void check_products_of_views(const Device& device);
 void check_transforms_of_views(const Device& device);
+/// And their derivatives.
+void check_activations_of_views(const Device& device);
 /// As many C++ numbers in an expression as it may have.
 void check_many_numbers(const Device& device);
 /// Products of more matrices, of an odd number of elements each, than one launch takes.

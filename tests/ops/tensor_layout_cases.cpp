@@ -1,12 +1,10 @@
 // Every tensor operation at odd sizes, on views that begin anywhere or are turned, against plain
 // loops, on one device.
 #include "ops/tensor_cases.hpp"
-#include "ops/tensor_checks.hpp"
+#include "ops/tensor_layout_rows.hpp"
 #include "ops/tensor_references.hpp"
 
-#include <topograd/ops/storage.hpp>
 #include <topograd/ops/tensor/conv.hpp>
-#include <topograd/ops/tensor/fft.hpp>
 #include <topograd/ops/tensor/losses.hpp>
 #include <topograd/ops/tensor/matmul.hpp>
 #include <topograd/ops/tensor/reduce.hpp>
@@ -18,50 +16,13 @@
 namespace topograd::ops::test {
 namespace {
 
-using Numbers = std::vector<double>;
-using Tensors = std::vector<Tensor>;
-using Inputs = std::vector<Numbers>;
-
-constexpr std::int64_t kSizes[] = {0, 1, 2, 31, 32, 33, 255, 256, 257, 1'000'003};
-
-enum class Layout {
-  offset,   ///< from the fourth element of memory that others have a part in
-  turned,   ///< the last two axes lie in the other order
-  stepped,  ///< every second entry of the last axis, from the second one on
-};
-constexpr const char* kLayouts[] = {"offset", "turned", "stepped"};
-
-/// A tensor of numbers that lie so.
-Tensor laid_out(const Shape& shape, int seed, Type type, Layout layout, const Device& device) {
-  const std::int64_t count = element_count(shape);
-  if (layout == Layout::offset)
-    return sample({count + 5}, seed, type).to(device).slice(0, 3, count + 3).reshape(shape);
-  Shape whole = shape;
-  if (layout == Layout::stepped) {
-    whole.back() = 2 * shape.back() + 1;
-    return sample(whole, seed, type).to(device).slice(-1, 1, whole.back(), 2);
-  }
-  std::swap(whole[whole.size() - 2], whole[whole.size() - 1]);
-  return sample(whole, seed, type).to(device).transpose();
-}
-
-struct Row {
-  const char* name;
-  std::function<std::vector<Shape>(std::int64_t n)> shapes;
-  std::function<Tensor(const Tensors&)> run;
-  std::function<Numbers(const Inputs&, std::int64_t n)> want;
-  double f32 = 2e-6, f64 = 1e-13;  ///< times |want| and the root mean square of all that is wanted
-  std::int64_t least = 1, most = 1'000'003;
-  bool half = false;  ///< f16, too
-};
-
 std::size_t at(std::int64_t k) { return static_cast<std::size_t>(k); }
 
-const std::vector<Row>& rows_and_losses() {
+const std::vector<LayoutRow>& rows_and_losses() {
   const auto rows = [](std::int64_t n) { return std::vector<Shape>{{n > 1000 ? 1 : 3, n}}; };
   const auto columns = [](std::int64_t n) { return std::vector<Shape>{{n, 3}}; };
   const auto pair = [](std::int64_t n) { return std::vector<Shape>{{1, n}, {1, n}}; };
-  static const std::vector<Row> all = {
+  static const std::vector<LayoutRow> all = {
       {"softmax", rows, [](const Tensors& x) { return softmax(x[0]); },
        [](const Inputs& x, std::int64_t n) { return reference::softmax(x[0], n, 1); }, 3e-6, 1e-13,
        0, 1'000'003, true},
@@ -127,8 +88,8 @@ const std::vector<Row>& rows_and_losses() {
   return all;
 }
 
-const std::vector<Row>& axes() {
-  static const std::vector<Row> all = [] {
+const std::vector<LayoutRow>& axes() {
+  static const std::vector<LayoutRow> all = [] {
     struct Along {
       const char* name;
       Tensor (*run)(const Tensor&, const Axes&, bool);
@@ -140,7 +101,7 @@ const std::vector<Row>& axes() {
                            {"variance", variance, reference::Fold::variance, 1e-5},
                            {"max", max, reference::Fold::max, 0},
                            {"min", min, reference::Fold::min, 0}};
-    std::vector<Row> out;
+    std::vector<LayoutRow> out;
     for (const Along& a : folds) {
       const bool exact = a.bound == 0;
       for (const int axis : {0, 1, 2}) {
@@ -179,8 +140,8 @@ const std::vector<Row>& axes() {
 /// Rows that the software device takes long for.
 std::int64_t fewer(std::int64_t n) { return n > 1000 ? n / 33 : n; }
 
-const std::vector<Row>& products() {
-  static const std::vector<Row> all = {
+const std::vector<LayoutRow>& products() {
+  static const std::vector<LayoutRow> all = {
       {"matmul of many rows",
        [](std::int64_t n) {
          return std::vector<Shape>{{fewer(n), 3}, {3, 2}};
@@ -266,84 +227,13 @@ const std::vector<Row>& products() {
   return all;
 }
 
-const std::vector<Row>& transforms() {
-  static const std::vector<Row> all = {
-      {"fft",
-       [](std::int64_t n) {
-         return std::vector<Shape>{{2, n, 2}};
-       },
-       [](const Tensors& x) { return fft(x[0]); },
-       [](const Inputs& x, std::int64_t n) { return reference::dft(x[0], n, -1); }, 5e-6, 1e-13, 1,
-       257},
-      {"ifft",
-       [](std::int64_t n) {
-         return std::vector<Shape>{{2, n, 2}};
-       },
-       [](const Tensors& x) { return ifft(x[0]); },
-       [](const Inputs& x, std::int64_t n) { return reference::dft(x[0], n, 1); }, 5e-6, 1e-13, 1,
-       257},
-      {"rfft",
-       [](std::int64_t n) {
-         return std::vector<Shape>{{2, n}};
-       },
-       [](const Tensors& x) { return rfft(x[0]); },
-       [](const Inputs& x, std::int64_t n) { return reference::rdft(x[0], n); }, 5e-6, 1e-13, 1,
-       257},
-  };
-  return all;
-}
-
-/// |got - want| <= bound * (|want| + root mean square of want).
-void expect_close(const Tensor& got, const Numbers& want, double bound, const std::string& what) {
-  const Numbers values = got.values();
-  ASSERT_EQ(values.size(), want.size()) << what;
-  double squares = 0;
-  for (const double v : want) squares += v * v;
-  const double size =
-      std::sqrt(squares / static_cast<double>(std::max<std::size_t>(1, want.size())));
-  for (std::size_t k = 0; k < want.size(); ++k)
-    ASSERT_NEAR(values[k], want[k], bound * (std::abs(want[k]) + size)) << what << " [" << k << "]";
-}
-
-void check_row(const Row& row, const Device& device, Type type, Layout layout, std::int64_t n) {
-  const std::vector<Shape> shapes = row.shapes(n);
-  Tensors x;
-  Inputs numbers;
-  for (std::size_t k = 0; k < shapes.size(); ++k) {
-    x.push_back(laid_out(shapes[k], static_cast<int>(k) + 1, type, layout, device));
-    numbers.push_back(x.back().to_cpu().values());
-  }
-  const Tensor got = row.run(x);
-  expect_close(got, row.want(numbers, n), type == Type::f64 ? row.f64 : row.f32,
-               row.name + (" of " + std::string(name(type))) + " " + to_text(shapes[0]) + ", " +
-                   kLayouts[static_cast<int>(layout)]);
-}
-
-/// Sizes beyond 1,000 of f32 alone where that is all that takes a while.
-void check_rows_of(const std::vector<Row>& rows, const Device& device, bool large_f32 = false) {
-  for (const Row& row : rows) {
-    for (const Type type : {Type::f32, Type::f64, Type::f16}) {
-      if (type == Type::f16 && !row.half) continue;
-      for (const std::int64_t n : kSizes) {
-        if (n < row.least || n > row.most) continue;
-        if (n > 1000 && large_f32 && type != Type::f32) continue;
-        check_row(row, device, type, Layout::offset, n);
-      }
-      for (const Layout layout : {Layout::turned, Layout::stepped})
-        check_row(row, device, type, layout, 33);
-      EXPECT_EQ(check_guard_zones(), std::vector<std::string>{}) << row.name;
-    }
-  }
-}
-
 }  // namespace
 
 void check_rows_and_losses_of_views(const Device& device) {
-  check_rows_of(rows_and_losses(), device);
+  check_layout_rows(rows_and_losses(), device);
 }
-void check_axes_of_views(const Device& device) { check_rows_of(axes(), device); }
-void check_products_of_views(const Device& device) { check_rows_of(products(), device, true); }
-void check_transforms_of_views(const Device& device) { check_rows_of(transforms(), device); }
+void check_axes_of_views(const Device& device) { check_layout_rows(axes(), device); }
+void check_products_of_views(const Device& device) { check_layout_rows(products(), device, true); }
 
 void check_many_numbers(const Device& device) {
   // As many numbers as a kernel takes, beside as many tensors, of every form of memory.

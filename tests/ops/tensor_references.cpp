@@ -212,4 +212,51 @@ Numbers rdft(const Numbers& x, std::int64_t n) {
   return out;
 }
 
+namespace {
+
+/// Of (..., m, n) pairs, along the axis before the last.
+Numbers down(const Numbers& z, std::int64_t m, std::int64_t n, int sign) {
+  const std::size_t rows = at(m), columns = at(n);
+  Numbers out(z.size()), line(2 * rows);
+  for (std::size_t first = 0; first < z.size(); first += 2 * rows * columns) {
+    for (std::size_t j = 0; j < columns; ++j) {
+      const auto place = [&](std::size_t k) { return first + 2 * ((k / 2) * columns + j) + k % 2; };
+      for (std::size_t k = 0; k < 2 * rows; ++k) line[k] = z[place(k)];
+      const Numbers turned = dft(line, m, sign);
+      for (std::size_t k = 0; k < 2 * rows; ++k) out[place(k)] = turned[k];
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Numbers dft2(const Numbers& z, std::int64_t m, std::int64_t n, int sign) {
+  return down(dft(z, n, sign), m, n, sign);
+}
+
+Numbers irdft(const Numbers& y, std::int64_t n) {
+  const std::size_t half = at(n / 2 + 1), length = at(n);
+  Numbers whole;
+  for (std::size_t row = 0; row < y.size(); row += 2 * half) {
+    for (std::size_t k = 0; k < length; ++k) {
+      const bool mirrored = k >= half, alone = k == 0 || 2 * k == length;
+      const std::size_t from = row + 2 * (mirrored ? length - k : k);
+      whole.push_back(y[from]);
+      whole.push_back(alone ? 0 : mirrored ? -y[from + 1] : y[from + 1]);
+    }
+  }
+  const Numbers pairs = dft(whole, n, 1);
+  Numbers out;
+  for (std::size_t k = 0; k < pairs.size(); k += 2) out.push_back(pairs[k]);
+  return out;
+}
+
+Numbers rdft2(const Numbers& x, std::int64_t m, std::int64_t n) {
+  return down(rdft(x, n), m, n / 2 + 1, -1);
+}
+Numbers irdft2(const Numbers& y, std::int64_t m, std::int64_t n) {
+  return irdft(down(y, m, n / 2 + 1, 1), n);
+}
+
 }  // namespace topograd::ops::test::reference

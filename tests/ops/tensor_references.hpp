@@ -39,7 +39,14 @@ Numbers pool(const Numbers& image, bool largest);
 
 /// Of rows of n pairs; divided by n for a positive sign.
 Numbers dft(const Numbers& z, std::int64_t n, int sign);
+/// Of (..., m, n) pairs, along both.
+Numbers dft2(const Numbers& z, std::int64_t m, std::int64_t n, int sign);
 /// The first n / 2 + 1 pairs of rows of n real numbers.
 Numbers rdft(const Numbers& x, std::int64_t n);
+/// n real numbers of rows of n / 2 + 1 pairs; imaginary parts that none of these have are left out.
+Numbers irdft(const Numbers& y, std::int64_t n);
+/// Of (..., m, n) real numbers: (..., m, n / 2 + 1) pairs; and back.
+Numbers rdft2(const Numbers& x, std::int64_t m, std::int64_t n);
+Numbers irdft2(const Numbers& y, std::int64_t m, std::int64_t n);
 
 }  // namespace topograd::ops::test::reference
