@@ -146,10 +146,35 @@ void multiply_on_cpu(const Product& p) {
 
 thread_local detail::MatmulTiles forced_tiles = detail::MatmulTiles::chosen;
 
+/// Whether tiles would be mostly empty: few rows or columns, and few terms each, whose lines stay
+/// in a cache. Software has nothing of tiles that begin to be empty, nor of neighbours that read
+/// what lies side by side.
+bool is_thin(const Product& p, const LaunchLimits& limits) {
+  if (forced_tiles != detail::MatmulTiles::chosen) return false;
+  const std::int64_t thin = std::min(p.rows, p.columns);
+  return limits.software ? thin <= 8 : thin <= 4 && p.depth <= 16;
+}
+
+/// Workgroups of a thin product, and the turns of their loops.
+struct ThinLoop {
+  std::uint64_t groups, turns;
+};
+
+ThinLoop thin_loop(const Product& p, const LaunchLimits& limits) {
+  const auto count = static_cast<std::uint64_t>(p.rows * p.columns);
+  const std::uint64_t all = (count + MatmulKernel::kThinGroup - 1) / MatmulKernel::kThinGroup;
+  const std::uint64_t groups = std::min<std::uint64_t>(all, std::min(limits.groups, 1u << 16));
+  return {groups, (all + groups - 1) / groups * (static_cast<std::uint64_t>(p.depth) + 2)};
+}
+
 MatmulKernel kernel_for(const Product& p, const LaunchLimits& limits) {
   MatmulKernel kernel{.a_transposed = p.a.transposed, .b_transposed = p.b.transposed};
   if (p.type == Type::f64) kernel.storage = MatmulStorage::f64;
   if (p.a.type == Type::f16) kernel.storage = MatmulStorage::f16;
+  if (is_thin(p, limits) && thin_loop(p, limits).turns <= limits.loop_iterations) {
+    kernel.thin = true;
+    return kernel;
+  }
   // Large tiles where they are enough to keep a device busy.
   const std::int64_t tiles = ((p.rows + 127) / 128) * ((p.columns + 127) / 128) * p.batches;
   MatmulKernel large = kernel;
@@ -189,6 +214,7 @@ struct Plan {
   const KernelText* text = nullptr;
   std::int64_t rows = 0, columns = 0;  ///< of C that a workgroup makes
   std::int64_t vector = 1;             ///< numbers of an element of A and B
+  std::uint64_t groups = 0;            ///< in x, where it is not by tiles
 };
 
 Plan plan_for(const Product& p, const LaunchLimits& limits, const std::string& device) {
@@ -200,16 +226,18 @@ Plan plan_for(const Product& p, const LaunchLimits& limits, const std::string& d
             .vector = 8};
   }
   const MatmulKernel kernel = kernel_for(p, limits);
+  const auto text = [&] {
+    return &detail::stored_kernel(kernel.name(), [&] { return detail::matmul_kernel(kernel); });
+  };
+  if (kernel.thin && limits.local_size >= MatmulKernel::kThinGroup)
+    return {.text = text(), .groups = thin_loop(p, limits).groups};
   if (static_cast<std::uint64_t>(p.depth) + 64 > limits.loop_iterations ||
       kernel.shared_bytes() > limits.shared_bytes || limits.local_size < 256) {
     throw Error(ErrorCode::Unsupported,
                 "matmul: expected a smaller depth or larger workgroups on " + device +
                     ", got a depth of " + std::to_string(p.depth));
   }
-  return {
-      .text = &detail::stored_kernel(kernel.name(), [&] { return detail::matmul_kernel(kernel); }),
-      .rows = kernel.tile(),
-      .columns = kernel.tile()};
+  return {.text = text(), .rows = kernel.tile(), .columns = kernel.tile()};
 }
 
 Argument operand_argument(Backend& backend, const Operand& o, const View& view,
@@ -242,11 +270,11 @@ void multiply_on_device(Backend& backend, const Product& p) {
     const auto tiles = [&](std::int64_t size, std::int64_t tile) {
       return word((size + tile - 1) / tile);
     };
-    backend.launch(
-        {.kernel = plan.text,
-         .arguments = arguments,
-         .words = words,
-         .groups = {tiles(p.columns, plan.columns), tiles(p.rows, plan.rows), word(batches)}});
+    const Groups groups =
+        plan.groups > 0
+            ? Groups{static_cast<std::uint32_t>(plan.groups), 1, word(batches)}
+            : Groups{tiles(p.columns, plan.columns), tiles(p.rows, plan.rows), word(batches)};
+    backend.launch({.kernel = plan.text, .arguments = arguments, .words = words, .groups = groups});
   }
 }
 
@@ -255,8 +283,9 @@ void run_product(const Product& p, const std::optional<Device>& device) {
   const std::vector<std::shared_ptr<Storage>> outputs = {p.c.storage};
   const double work = static_cast<double>(p.batches) * static_cast<double>(p.rows) *
                       static_cast<double>(p.columns) * static_cast<double>(p.depth);
-  const std::uint64_t kind = static_cast<std::uint64_t>(p.a.type) * 4 + (p.a.transposed ? 2u : 0u) +
-                             (p.b.transposed ? 1u : 0u);
+  const bool thin = std::min(p.rows, p.columns) <= 8;
+  const std::uint64_t kind = static_cast<std::uint64_t>(p.a.type) * 8 + (thin ? 4u : 0u) +
+                             (p.a.transposed ? 2u : 0u) + (p.b.transposed ? 1u : 0u);
   OpCall call{.op = Op::Matmul,
               .kernel = {0x6d61746d756c, kind},
               .size = static_cast<std::uint64_t>(std::cbrt(work))};

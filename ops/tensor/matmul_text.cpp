@@ -1,4 +1,5 @@
-// The shader of matrix products: tiles in shared memory, four by four numbers a register tile.
+// The shaders of matrix products: tiles in shared memory, four by four numbers a register tile; and
+// a number of C an invocation, for products so thin that tiles would be mostly empty.
 #include <topograd/ops/tensor/matmul_text.hpp>
 
 #include <topograd/codegen/glsl_text.hpp>
@@ -177,14 +178,60 @@ class MatmulWriter {
   Lines out_;
 };
 
+constexpr std::string_view kHalfOf = R"(
+float half_of(uint word, uint element) {
+  vec2 pair = unpackHalf2x16(word);
+  return (element & 1u) == 0u ? pair.x : pair.y;
+}
+)";
+
+constexpr std::string_view kThin = R"(
+  uint a0 = gl_WorkGroupID.z * a_batch, b0 = gl_WorkGroupID.z * b_batch;
+  uint count = rows * columns, stride = gl_NumWorkGroups.x * 256u;
+  for (uint e = gl_WorkGroupID.x * 256u + gl_LocalInvocationID.x; e < count; e += stride) {
+    uint row = e / columns, column = e % columns;
+    uint at_a = a0 + {a_first}, at_b = b0 + {b_first};
+    {T} total = {T}(0.0);
+    for (uint k = 0u; k < depth; ++k) {
+      total = fma({a}, {b}, total);
+      at_a += {a_next};
+      at_b += {b_next};
+    }
+    c(gl_WorkGroupID.z * c_batch + e) = total;
+  }
+)";
+
+KernelText thin_kernel(const MatmulKernel& kernel) {
+  const bool half = kernel.storage == MatmulStorage::f16;
+  const std::string scalar = kernel.storage == MatmulStorage::f64 ? "double" : "float";
+  const std::string stored = half ? "uint" : scalar;
+  KernelParts parts{.name = kernel.name()};
+  parts.arguments = {
+      {"a", stored, Access::read}, {"b", stored, Access::read}, {"c", scalar, Access::write}};
+  parts.words = {"rows", "columns", "depth", "a_step", "a_batch", "b_step", "b_batch", "c_batch"};
+  if (half) parts.functions = std::string(kHalfOf.substr(1));
+  const bool at = kernel.a_transposed, bt = kernel.b_transposed;
+  parts.body = codegen::substitute(kThin.substr(1),
+                                   {{"T", scalar},
+                                    {"a_first", at ? "row" : "row * a_step"},
+                                    {"b_first", bt ? "column * b_step" : "column"},
+                                    {"a_next", at ? "a_step" : "1u"},
+                                    {"b_next", bt ? "1u" : "b_step"},
+                                    {"a", half ? "half_of(a(at_a >> 1u), at_a)" : "a(at_a)"},
+                                    {"b", half ? "half_of(b(at_b >> 1u), at_b)" : "b(at_b)"}});
+  return make_kernel(parts);
+}
+
 }  // namespace
 
 std::string MatmulKernel::name() const {
   static constexpr std::string_view kStored[] = {"f16", "f32", "f64"};
   return text("matmul_", kStored[static_cast<std::size_t>(storage)], a_transposed ? "_t" : "_n",
-              b_transposed ? "t_" : "n_", tile());
+              b_transposed ? "t_" : "n_", thin ? std::string("thin") : std::to_string(tile()));
 }
 
-KernelText matmul_kernel(const MatmulKernel& kernel) { return MatmulWriter(kernel).write(); }
+KernelText matmul_kernel(const MatmulKernel& kernel) {
+  return kernel.thin ? thin_kernel(kernel) : MatmulWriter(kernel).write();
+}
 
 }  // namespace topograd::ops::detail

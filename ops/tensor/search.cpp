@@ -16,6 +16,7 @@
 #include <cmath>
 #include <numeric>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace topograd::ops {
@@ -76,14 +77,20 @@ void compare_on_cpu(const Similarity& s) {
 
 void compare_on_device(Backend& backend, const Similarity& s) {
   const Precision precision = precision_of(s.type);
+  // A row of no more than a subgroup's worth takes an invocation; on software, which pays for
+  // barriers and has nothing of neighbours that read what lies side by side, longer ones, too.
+  const bool by_invocation = s.depth <= (backend.limits().software ? 1024 : 32);
   const KernelText& kernel =
-      detail::stored_kernel(s.type == Type::f64 ? "cosine f64" : "cosine f32",
-                            [&] { return detail::cosine_kernel(precision); });
+      detail::stored_kernel(std::string("cosine ") + (s.type == Type::f64 ? "f64" : "f32") +
+                                (by_invocation ? " short" : ""),
+                            [&] { return detail::cosine_kernel(precision, by_invocation); });
+  const std::uint64_t rows = by_invocation ? 256 : 8,
+                      turns = by_invocation ? s.depth : s.depth / 32;
   const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);
-  const std::uint64_t across = std::min((s.rows + 7) / 8, most);
-  const std::uint64_t rounds = ((s.rows + 7) / 8 + across - 1) / across;
+  const std::uint64_t across = std::min((s.rows + rows - 1) / rows, most);
+  const std::uint64_t rounds = ((s.rows + rows - 1) / rows + across - 1) / across;
   if (s.queries > backend.limits().groups ||
-      2 * rounds * (s.depth / 32 + 10) > backend.limits().loop_iterations) {
+      2 * rounds * (turns + 10) > backend.limits().loop_iterations) {
     throw Error(ErrorCode::Unsupported,
                 "cosine_similarity: expected fewer queries or numbers for this device, got " +
                     std::to_string(s.queries) + " of " + std::to_string(s.depth));

@@ -60,6 +60,30 @@ constexpr std::string_view kCosine = R"(
   }
 )";
 
+// An invocation a row.
+constexpr std::string_view kShortCosine = R"(
+  uint at_query = gl_WorkGroupID.y * depth, stride = gl_NumWorkGroups.x * 256u;
+  for (uint row = gl_WorkGroupID.x * 256u + gl_LocalInvocationID.x; row < rows; row += stride) {
+    {T} query_scale = {T}(1.0), target_scale = {T}(1.0), similarity = {T}(0.0);
+    for (uint attempt = 0u; attempt < 2u; ++attempt) {
+      {T} dot_product = {T}(0.0), squares = {T}(0.0), query_squares = {T}(0.0);
+      for (uint i = 0u; i < depth; ++i) {
+        {T} q = query_scale * query(at_query + i);
+        {T} t = target_scale * targets(row * depth + i);
+        dot_product = fma(q, t, dot_product);
+        squares = fma(t, t, squares);
+        query_squares = fma(q, q, query_squares);
+      }
+      {T} scale = sqrt(squares) * sqrt(query_squares);
+      similarity = scale == {T}(0.0) ? {T}(0.0) : dot_product / scale;
+      query_scale = scale_for(query_squares);
+      target_scale = scale_for(squares);
+      if (query_scale == {T}(1.0) && target_scale == {T}(1.0)) break;
+    }
+    result(gl_WorkGroupID.y * rows + row) = similarity;
+  }
+)";
+
 // The order in which entries come: NaN, then larger numbers, then smaller places.
 constexpr std::string_view kBefore = R"(
 bool before({T} a, uint i, {T} b, uint j) {
@@ -139,16 +163,19 @@ std::string filled(std::string_view pattern, codegen::Precision precision) {
 
 }  // namespace
 
-KernelText cosine_kernel(codegen::Precision precision) {
+KernelText cosine_kernel(codegen::Precision precision, bool by_invocation) {
   const std::string type(codegen::scalar_type(precision));
-  KernelParts parts{.name = "cosine_similarity"};
+  KernelParts parts{.name = by_invocation ? "cosine_similarity_short" : "cosine_similarity"};
   parts.arguments = {{"query", type, Access::read},
                      {"targets", type, Access::read},
                      {"result", type, Access::write}};
   parts.words = {"rows", "depth"};
-  parts.functions = "shared " + type + " products[256], lengths[256], query_lengths[256];\n" +
-                    "shared uint again;\n" + filled(kScaleFor, precision);
-  parts.body = filled(kCosine, precision);
+  parts.functions = filled(kScaleFor, precision);
+  if (!by_invocation) {
+    parts.functions = "shared " + type + " products[256], lengths[256], query_lengths[256];\n" +
+                      "shared uint again;\n" + parts.functions;
+  }
+  parts.body = filled(by_invocation ? kShortCosine : kCosine, precision);
   return make_kernel(parts);
 }
 

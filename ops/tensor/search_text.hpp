@@ -6,9 +6,9 @@
 
 namespace topograd::ops::detail {
 
-/// Arguments query, targets, result; words rows, depth. Thirty-two invocations a row of targets.
-/// Workgroups: eight rows (in a loop), queries.
-KernelText cosine_kernel(codegen::Precision precision);
+/// Arguments query, targets, result; words rows, depth. Thirty-two invocations a row of targets,
+/// for short rows one. Workgroups: eight rows, of short ones 256 (in a loop), queries.
+KernelText cosine_kernel(codegen::Precision precision, bool by_invocation);
 
 /// The k largest of pieces of rows. Arguments source, places, values, indices; words rows, depth,
 /// segment, pieces, k, carried. With `carried`, entry i of a row is of place places(i), or none

@@ -271,6 +271,11 @@ void check_product_tiles(const Device& device) {
     }
   }
   detail::force_matmul_tiles(detail::MatmulTiles::chosen);
+  // So thin that there are no tiles.
+  for (const Shape& size : {Shape{300, 3, 2}, Shape{4, 16, 513}, Shape{1, 1, 1}, Shape{70, 90, 8}})
+    for (const int turned : {0, 1, 2, 3})
+      for (const Type type : {Type::f32, Type::f16})
+        check_product(device, size, turned % 2 != 0, turned / 2 != 0, type);
   // Through cooperative matrices where the device has them: whole tiles, and edges.
   for (const Shape& size : {Shape{128, 64, 256}, Shape{72, 24, 264}})
     for (const int turned : {0, 1, 2, 3})
