@@ -21,7 +21,7 @@ struct Branches::Moved {
 };
 
 bool Branches::any() const {
-  return std::ranges::any_of(problem_.state_->groups, [](const detail::Group& group) {
+  return std::ranges::any_of(whole(problem_.state_).groups, [](const detail::Group& group) {
     return group.batch.size() > 0 && !group.topology.program.guards.empty();
   });
 }
@@ -29,7 +29,7 @@ bool Branches::any() const {
 void Branches::retake(std::span<const BranchFailure> failures, std::span<const double> x,
                       bool narrow,
                       const std::function<std::string(const BranchFailure&)>& describe) {
-  ProblemState& state = *problem_.state_;
+  ProblemState& state = whole(problem_.state_);
   const detail::Point point{x, narrow};
   // Moves renumber instances: ids do not change.
   struct Failed {
@@ -80,7 +80,7 @@ std::size_t Branches::undo() {
   const std::size_t count = moved_.size();
   for (std::size_t k = moved_.size(); k-- > 0;) {
     const Moved& moved = *moved_[k];
-    problem_.state_->move(moved.id, moved.group, moved.row);
+    whole(problem_.state_).move(moved.id, moved.group, moved.row);
     moved.map->state_of(moved.element).form = moved.form;
   }
   moved_.clear();

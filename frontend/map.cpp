@@ -201,25 +201,25 @@ void Map::keep(RowsOfElement call) {
 
 Residuals Problem::add_map(std::size_t count, const Callable& f, const MapOptions& options,
                            bool energy) {
-  const detail::Ledger& ledger = state_->ledger(energy);
+  const detail::Ledger& ledger = whole(state_).ledger(energy);
   const std::uint64_t first = ledger.next_id;
-  if (count == 0) return {state_->serial, first, first, 0};
-  detail::Map map(*state_, count, options, energy);
+  if (count == 0) return {whole(state_).serial, first, first, 0};
+  detail::Map map(whole(state_), count, options, energy);
   map.trace([&](Element element, std::vector<Value>& rows) { f.call(f.object, element, rows); });
   if (map.has_branches() && f.keep == nullptr)
     detail::fail_uncopied(energy ? "add_energies" : "add_residuals");
   // What may throw of the caller's comes before anything is appended.
   detail::RowsOfElement kept;
   if (map.has_branches()) kept = f.keep(f.object);
-  map.append(state_->label_number(options.label),
-             state_->loss_entry("add_residuals", options.loss));
+  map.append(whole(state_).label_number(options.label),
+             whole(state_).loss_entry("add_residuals", options.loss));
   if (map.has_branches()) map.keep(std::move(kept));
-  return {state_->serial, first, ledger.next_id, count};
+  return {whole(state_).serial, first, ledger.next_id, count};
 }
 
 std::uint64_t Problem::add_callable(const RowsCallable& f, const ResidualOptions& options,
                                     bool energy) {
-  detail::ProblemState& state = *state_;
+  detail::ProblemState& state = whole(state_);
   const detail::Point start;
   const detail::FinishResidual finish;
   detail::begin_segment();

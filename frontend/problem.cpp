@@ -45,61 +45,61 @@ Problem::Problem(Problem&&) noexcept = default;
 Problem& Problem::operator=(Problem&&) noexcept = default;
 
 Parameters Problem::add_parameters(std::span<double> values, int width) {
-  check_array("add_parameters", values.size(), width, state_->scalars);
+  check_array("add_parameters", values.size(), width, whole(state_).scalars);
   const auto w = static_cast<std::uint32_t>(width);
-  const std::uint32_t offset = state_->add_array(values, w);
-  ++state_->versions.structure;
-  return {state_->serial, offset, narrow(values.size()) / w, w};
+  const std::uint32_t offset = whole(state_).add_array(values, w);
+  ++whole(state_).versions.structure;
+  return {whole(state_).serial, offset, narrow(values.size()) / w, w};
 }
 
 Data Problem::add_data(std::span<const double> values, int width) {
-  check_array("add_data", values.size(), width, state_->data.size());
-  const std::uint32_t offset = narrow(state_->data.size());
+  check_array("add_data", values.size(), width, whole(state_).data.size());
+  const std::uint32_t offset = narrow(whole(state_).data.size());
   const std::uint32_t w = static_cast<std::uint32_t>(width);
-  state_->data.append(values);
-  return {state_->serial, offset, narrow(values.size()) / w, w};
+  whole(state_).data.append(values);
+  return {whole(state_).serial, offset, narrow(values.size()) / w, w};
 }
 
 Uniform Problem::add_uniform(double value) {
-  state_->uniforms.push_back(value);
-  ++state_->versions.uniforms;
-  return {state_->serial, narrow(state_->uniforms.size() - 1)};
+  whole(state_).uniforms.push_back(value);
+  ++whole(state_).versions.uniforms;
+  return {whole(state_).serial, narrow(whole(state_).uniforms.size() - 1)};
 }
 
 void Problem::set(const Data& data, std::span<const double> values) {
-  detail::check_owner("set", "data array", data.problem_, state_->serial);
+  detail::check_owner("set", "data array", data.problem_, whole(state_).serial);
   check_numbers(data, values.size());
-  state_->set_data(data.offset_, values);
+  whole(state_).set_data(data.offset_, values);
 }
 
 void Problem::set(const Data& data, std::shared_ptr<const ir::RemoteNumbers> values) {
-  detail::check_owner("set", "data array", data.problem_, state_->serial);
+  detail::check_owner("set", "data array", data.problem_, whole(state_).serial);
   if (!values) fail(ErrorCode::InvalidArgument, "set: expected numbers, got none");
   check_numbers(data, values->size());
-  state_->set_data(data.offset_, std::move(values));
+  whole(state_).set_data(data.offset_, std::move(values));
 }
 
 void Problem::set(const Uniform& uniform, double value) {
-  detail::check_owner("set", "uniform", uniform.problem_, state_->serial);
-  state_->uniforms[uniform.index_] = value;
-  ++state_->versions.uniforms;
+  detail::check_owner("set", "uniform", uniform.problem_, whole(state_).serial);
+  whole(state_).uniforms[uniform.index_] = value;
+  ++whole(state_).versions.uniforms;
 }
 
 double Problem::value(const Uniform& uniform) const {
-  detail::check_owner("value", "uniform", uniform.problem_, state_->serial);
-  return state_->uniforms[uniform.index_];
+  detail::check_owner("value", "uniform", uniform.problem_, whole(state_).serial);
+  return whole(state_).uniforms[uniform.index_];
 }
 
 Residual Problem::add_rows(std::span<const Value> rows, const ResidualOptions& options) {
-  return {state_->serial, detail::trace_block(*state_, rows, options, false)};
+  return {whole(state_).serial, detail::trace_block(whole(state_), rows, options, false)};
 }
 
 Term Problem::add_energy(const Value& energy, const ResidualOptions& options) {
-  detail::check_energy(1, options.loss, state_->caller("add_energy", options.label, true));
-  return {state_->serial, detail::trace_block(*state_, {&energy, 1}, options, true)};
+  detail::check_energy(1, options.loss, whole(state_).caller("add_energy", options.label, true));
+  return {whole(state_).serial, detail::trace_block(whole(state_), {&energy, 1}, options, true)};
 }
 
-Residual Problem::handle(std::uint64_t id) const { return {state_->serial, id}; }
+Residual Problem::handle(std::uint64_t id) const { return {whole(state_).serial, id}; }
 
 Residual Problem::add_residual(const Vec2& v, const ResidualOptions& options) {
   return add_residual({v.x, v.y}, options);
@@ -112,13 +112,13 @@ Residual Problem::add_residual(const Vec4& v, const ResidualOptions& options) {
 }
 
 void Problem::remove(const Residual& residual) {
-  detail::check_owner("remove", "residual", residual.problem, state_->serial);
-  state_->remove(residual.id, false);
+  detail::check_owner("remove", "residual", residual.problem, whole(state_).serial);
+  whole(state_).remove(residual.id, false);
 }
 
 void Problem::remove(const Term& energy) {
-  detail::check_owner("remove", "energy", energy.problem, state_->serial);
-  state_->remove(energy.id, true);
+  detail::check_owner("remove", "energy", energy.problem, whole(state_).serial);
+  whole(state_).remove(energy.id, true);
 }
 
 namespace {
@@ -142,17 +142,17 @@ void Problem::mark_constant(const char* call, const Parameters& x, std::size_t b
                             std::uint32_t coordinates, bool constant) {
   check_present(call, x);
   if (block >= x.blocks_) detail::bad_block(call, block, x.blocks_);
-  std::vector<std::uint8_t>& flags = state_->constants;
+  std::vector<std::uint8_t>& flags = whole(state_).constants;
   if (flags.empty()) {
     if (!constant) return;
-    flags.assign(state_->scalars, 0);
+    flags.assign(whole(state_).scalars, 0);
   }
   const std::size_t first = x.offset_ + block * x.width_;
-  state_->constant_count = static_cast<std::size_t>(
-      static_cast<std::ptrdiff_t>(state_->constant_count) +
+  whole(state_).constant_count = static_cast<std::size_t>(
+      static_cast<std::ptrdiff_t>(whole(state_).constant_count) +
       mark(std::span(flags).subspan(first, x.width_), coordinates, constant ? 1 : 0));
-  if (state_->constant_count == 0) flags.clear();
-  ++state_->versions.constants;
+  if (whole(state_).constant_count == 0) flags.clear();
+  ++whole(state_).versions.constants;
 }
 
 void Problem::set_constant(const Parameters& x, std::size_t block, std::uint32_t coordinates) {

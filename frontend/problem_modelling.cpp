@@ -27,13 +27,13 @@ void set_bound(std::vector<double>& bounds, std::size_t scalars, std::size_t sca
 }  // namespace
 
 void Problem::set_loss(const Residual& residual, const Loss& loss) {
-  detail::check_owner("set_loss", "residual", residual.problem, state_->serial);
-  state_->set_loss(residual.id, residual.id + 1, loss);
+  detail::check_owner("set_loss", "residual", residual.problem, whole(state_).serial);
+  whole(state_).set_loss(residual.id, residual.id + 1, loss);
 }
 
 void Problem::set_loss(const Residuals& residuals, const Loss& loss) {
-  detail::check_owner("set_loss", "residual", residuals.problem, state_->serial);
-  if (residuals.count > 0) state_->set_loss(residuals.first, residuals.last, loss);
+  detail::check_owner("set_loss", "residual", residuals.problem, whole(state_).serial);
+  if (residuals.count > 0) whole(state_).set_loss(residuals.first, residuals.last, loss);
 }
 
 std::size_t Problem::scalar_of(const char* call, const Parameters& x, std::size_t block,
@@ -61,16 +61,16 @@ void Problem::set_lower_bound(const Parameters& x, std::size_t block, int coordi
                               double lower) {
   const std::size_t scalar = scalar_of("set_lower_bound", x, block, coordinate);
   if (std::isnan(lower)) fail(ErrorCode::InvalidArgument, "set_lower_bound", "the bound is nan");
-  set_bound(state_->lower, state_->scalars, scalar, lower, -kInfinity);
-  ++state_->versions.constants;
+  set_bound(whole(state_).lower, whole(state_).scalars, scalar, lower, -kInfinity);
+  ++whole(state_).versions.constants;
 }
 
 void Problem::set_upper_bound(const Parameters& x, std::size_t block, int coordinate,
                               double upper) {
   const std::size_t scalar = scalar_of("set_upper_bound", x, block, coordinate);
   if (std::isnan(upper)) fail(ErrorCode::InvalidArgument, "set_upper_bound", "the bound is nan");
-  set_bound(state_->upper, state_->scalars, scalar, upper, kInfinity);
-  ++state_->versions.constants;
+  set_bound(whole(state_).upper, whole(state_).scalars, scalar, upper, kInfinity);
+  ++whole(state_).versions.constants;
 }
 
 void Problem::put_manifold(const Parameters& x, std::size_t first, std::size_t count,
@@ -82,20 +82,20 @@ void Problem::put_manifold(const Parameters& x, std::size_t first, std::size_t c
          manifold.name() + " is a manifold of blocks of " +
              std::to_string(manifold.ambient_size()) + ", the array's have " +
              std::to_string(x.width()));
-  const std::size_t array = state_->array_number(x.offset_);
-  state_->manifold_numbers.resize(state_->arrays.size());
-  std::vector<std::uint32_t>& numbers = state_->manifold_numbers[array];
+  const std::size_t array = whole(state_).array_number(x.offset_);
+  whole(state_).manifold_numbers.resize(whole(state_).arrays.size());
+  std::vector<std::uint32_t>& numbers = whole(state_).manifold_numbers[array];
   numbers.resize(x.blocks_, 0);
   std::uint32_t number = 0;
   if (manifold.model()) {
-    std::deque<Manifold>& known = state_->manifolds;
+    std::deque<Manifold>& known = whole(state_).manifolds;
     const auto at = std::ranges::find_if(
         known, [&](const Manifold& m) { return m.model() == manifold.model(); });
     number = static_cast<std::uint32_t>(at - known.begin()) + 1;
     if (at == known.end()) known.push_back(std::move(manifold));
   }
   std::fill_n(numbers.begin() + static_cast<std::ptrdiff_t>(first), count, number);
-  ++state_->versions.constants;
+  ++whole(state_).versions.constants;
 }
 
 void Problem::set_manifold(const Parameters& x, std::size_t block, Manifold manifold) {
@@ -126,8 +126,8 @@ Residual Problem::add_residual(std::shared_ptr<const HostResidual> f,
     added.offsets.push_back(offset);
     added.widths.push_back(static_cast<std::uint32_t>(block.array.width()));
   }
-  added.label = state_->label_number(options.label);
-  return {state_->serial, state_->append(std::move(added))};
+  added.label = whole(state_).label_number(options.label);
+  return {whole(state_).serial, whole(state_).append(std::move(added))};
 }
 
 }  // namespace topograd

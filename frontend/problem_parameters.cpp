@@ -228,11 +228,11 @@ void ProblemState::remove_array(std::size_t number) {
 }  // namespace detail
 
 void Problem::check_present(const char* call, const Parameters& x) const {
-  detail::check_owner(call, "parameter array", x.problem_, state_->serial);
-  const bool inside = x.offset_ < state_->scalars;
-  const std::size_t number = inside ? state_->array_number(x.offset_) : 0;
+  detail::check_owner(call, "parameter array", x.problem_, whole(state_).serial);
+  const bool inside = x.offset_ < whole(state_).scalars;
+  const std::size_t number = inside ? whole(state_).array_number(x.offset_) : 0;
   if (inside) {
-    const ParameterArray& at = state_->arrays[number];
+    const ParameterArray& at = whole(state_).arrays[number];
     if (at.values != nullptr && at.offset == x.offset_ && at.blocks == x.blocks_ &&
         at.width == x.width_)
       return;
@@ -243,7 +243,7 @@ void Problem::check_present(const char* call, const Parameters& x) const {
 
 void Problem::remove(const Parameters& x) {
   check_present("remove", x);
-  state_->remove_array(state_->array_number(x.offset_));
+  whole(state_).remove_array(whole(state_).array_number(x.offset_));
 }
 
 }  // namespace topograd

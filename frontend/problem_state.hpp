@@ -5,6 +5,7 @@
 #include <topograd/frontend/problem.hpp>
 #include <topograd/frontend/raw_shape.hpp>
 #include <topograd/ir/hash.hpp>
+#include <topograd/ir/whole.hpp>
 
 #include <cstdint>
 #include <deque>
@@ -202,6 +203,11 @@ struct ProblemState {
   void move_block(std::uint64_t id, std::uint32_t group, const Row& values, std::uint32_t loss);
   void take_out(Ledger& kind, std::uint64_t id);
 };
+
+/// A problem's state. Throws Error{InvalidArgument} if the problem was moved from.
+inline ProblemState& whole(const std::unique_ptr<ProblemState>& state) {
+  return topograd::whole(state, "problem");
+}
 
 /// Nodes of this thread's tape that the rows are. Throws Error{Shape} and Error{StaleValue}.
 std::vector<std::uint64_t> row_nodes(std::span<const Value> rows, const Caller& caller);

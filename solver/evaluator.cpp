@@ -3,6 +3,7 @@
 
 #include <topograd/autodiff/derivatives.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/whole.hpp>
 #include <topograd/runtime/passes.hpp>
 #include <topograd/solver/asynchronous_state.hpp>
 #include <topograd/solver/evaluation_times.hpp>
@@ -54,6 +55,7 @@ struct Evaluator::Impl {
   }
 
   ~Impl() { end_session(); }
+  static Impl& of(const std::unique_ptr<Impl>& impl) { return whole(impl, "evaluator"); }
 
   ProblemModel make() const { return make_model("evaluator", problem, losses == Losses::applied); }
   runtime::Engine& engine() { return *session.engine; }
@@ -418,80 +420,79 @@ Evaluator::~Evaluator() = default;
 Evaluator::Evaluator(Evaluator&&) noexcept = default;
 Evaluator& Evaluator::operator=(Evaluator&&) noexcept = default;
 
-double Evaluator::cost() { return impl_->cost({}); }
-double Evaluator::cost(Numbers x) { return impl_->cost(x); }
-Vector Evaluator::residuals() { return impl_->residuals({}); }
-Vector Evaluator::residuals(Numbers x) { return impl_->residuals(x); }
-Vector Evaluator::gradient() { return impl_->gradient({}); }
-Vector Evaluator::gradient(Numbers x) { return impl_->gradient(x); }
-Evaluation Evaluator::evaluate(const Wanted& wanted) { return impl_->evaluate({}, wanted); }
+double Evaluator::cost() { return Impl::of(impl_).cost({}); }
+double Evaluator::cost(Numbers x) { return Impl::of(impl_).cost(x); }
+Vector Evaluator::residuals() { return Impl::of(impl_).residuals({}); }
+Vector Evaluator::residuals(Numbers x) { return Impl::of(impl_).residuals(x); }
+Vector Evaluator::gradient() { return Impl::of(impl_).gradient({}); }
+Vector Evaluator::gradient(Numbers x) { return Impl::of(impl_).gradient(x); }
+Evaluation Evaluator::evaluate(const Wanted& w) { return Impl::of(impl_).evaluate({}, w); }
 Evaluation Evaluator::evaluate(Numbers x, const Wanted& wanted) {
-  return impl_->evaluate(x, wanted);
+  return Impl::of(impl_).evaluate(x, wanted);
 }
-Evaluator::SparseMatrix Evaluator::jacobian() { return impl_->jacobian({}); }
-Evaluator::SparseMatrix Evaluator::jacobian(Numbers x) { return impl_->jacobian(x); }
-Evaluator::SparseMatrix Evaluator::jtj() { return impl_->jtj({}); }
-Evaluator::SparseMatrix Evaluator::jtj(Numbers x) { return impl_->jtj(x); }
+Evaluator::SparseMatrix Evaluator::jacobian() { return Impl::of(impl_).jacobian({}); }
+Evaluator::SparseMatrix Evaluator::jacobian(Numbers x) { return Impl::of(impl_).jacobian(x); }
+Evaluator::SparseMatrix Evaluator::jtj() { return Impl::of(impl_).jtj({}); }
+Evaluator::SparseMatrix Evaluator::jtj(Numbers x) { return Impl::of(impl_).jtj(x); }
 Evaluator::SparseMatrix Evaluator::hessian(const HessianOptions& options) {
-  return impl_->hessian({}, options);
+  return Impl::of(impl_).hessian({}, options);
 }
 Evaluator::SparseMatrix Evaluator::hessian(Numbers x, const HessianOptions& options) {
-  return impl_->hessian(x, options);
+  return Impl::of(impl_).hessian(x, options);
 }
-Vector Evaluator::hvp(Numbers p) { return impl_->hvp({}, p); }
-Vector Evaluator::hvp(Numbers x, Numbers p) { return impl_->hvp(x, p); }
-Vector Evaluator::jvp(Numbers p) { return impl_->jvp({}, p); }
-Vector Evaluator::jvp(Numbers x, Numbers p) { return impl_->jvp(x, p); }
-Vector Evaluator::vjp(Numbers seeds) { return impl_->vjp({}, seeds); }
-Vector Evaluator::vjp(Numbers x, Numbers seeds) { return impl_->vjp(x, seeds); }
-Vector Evaluator::jtjp(Numbers p) { return impl_->jtjp({}, p); }
-Vector Evaluator::jtjp(Numbers x, Numbers p) { return impl_->jtjp(x, p); }
+Vector Evaluator::hvp(Numbers p) { return Impl::of(impl_).hvp({}, p); }
+Vector Evaluator::hvp(Numbers x, Numbers p) { return Impl::of(impl_).hvp(x, p); }
+Vector Evaluator::jvp(Numbers p) { return Impl::of(impl_).jvp({}, p); }
+Vector Evaluator::jvp(Numbers x, Numbers p) { return Impl::of(impl_).jvp(x, p); }
+Vector Evaluator::vjp(Numbers seeds) { return Impl::of(impl_).vjp({}, seeds); }
+Vector Evaluator::vjp(Numbers x, Numbers seeds) { return Impl::of(impl_).vjp(x, seeds); }
+Vector Evaluator::jtjp(Numbers p) { return Impl::of(impl_).jtjp({}, p); }
+Vector Evaluator::jtjp(Numbers x, Numbers p) { return Impl::of(impl_).jtjp(x, p); }
 
 Async<double> Evaluator::cost_async(Numbers x) {
-  return Async<double>(impl_->begin(runtime::KernelKind::cost, x, x));
+  return Async<double>(Impl::of(impl_).begin(runtime::KernelKind::cost, x, x));
 }
 Async<Vector> Evaluator::residuals_async(Numbers x) {
-  return Async<Vector>(impl_->begin(runtime::KernelKind::residual, x, x));
+  return Async<Vector>(Impl::of(impl_).begin(runtime::KernelKind::residual, x, x));
 }
 Async<Vector> Evaluator::gradient_async(Numbers x) {
-  return Async<Vector>(impl_->begin(runtime::KernelKind::gradient, x, x));
+  return Async<Vector>(Impl::of(impl_).begin(runtime::KernelKind::gradient, x, x));
 }
 Async<Vector> Evaluator::jvp_async(Numbers x, Numbers p) {
-  return Async<Vector>(impl_->begin(runtime::KernelKind::jvp, x, p));
+  return Async<Vector>(Impl::of(impl_).begin(runtime::KernelKind::jvp, x, p));
 }
 Async<Vector> Evaluator::jtjp_async(Numbers x, Numbers p) {
-  return Async<Vector>(impl_->begin(runtime::KernelKind::jtjp, x, p));
+  return Async<Vector>(Impl::of(impl_).begin(runtime::KernelKind::jtjp, x, p));
 }
 Async<Vector> Evaluator::hvp_async(Numbers x, Numbers p) {
-  return Async<Vector>(impl_->begin(runtime::KernelKind::hvp, x, p));
+  return Async<Vector>(Impl::of(impl_).begin(runtime::KernelKind::hvp, x, p));
 }
 
 EvaluatorReport Evaluator::report() const {
-  runtime::EngineStats stats = impl_->session.engine->stats();
-  stats += impl_->earlier;
+  runtime::EngineStats stats = Impl::of(impl_).session.engine->stats();
+  stats += Impl::of(impl_).earlier;
   EvaluatorReport report;
   static_cast<runtime::EngineCounts&>(report) = stats;
   static_cast<runtime::MakingTimes&>(report) = stats;
   report.backend = backend();
   report.device = device();
   report.why = why();
-  report.asynchronous = *impl_->figures;
-  report.plan = impl_->session.engine->plan();
+  report.asynchronous = *Impl::of(impl_).figures;
+  report.plan = Impl::of(impl_).session.engine->plan();
   return report;
 }
 
 std::vector<KernelInfo> Evaluator::kernels() const {
   std::vector<KernelInfo> out;
-  for (const runtime::Term& term : impl_->model.model.terms) {
+  for (const runtime::Term& term : Impl::of(impl_).model.model.terms)
     out.push_back(describe(term, backend()));
-  }
   return out;
 }
-std::string Evaluator::backend() const { return impl_->session.engine->backend(); }
-std::string Evaluator::device() const { return impl_->session.engine->device(); }
+std::string Evaluator::backend() const { return Impl::of(impl_).session.engine->backend(); }
+std::string Evaluator::device() const { return Impl::of(impl_).session.engine->device(); }
 const std::string& Evaluator::why() const {
-  impl_->reason = impl_->session.reason();
-  return impl_->reason;
+  Impl& impl = Impl::of(impl_);
+  return impl.reason = impl.session.reason();
 }
 
 }  // namespace topograd

@@ -3,6 +3,7 @@
 
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/stopwatch.hpp>
+#include <topograd/ir/whole.hpp>
 #include <topograd/solver/first_order/minimize.hpp>
 #include <topograd/solver/host/host_step.hpp>
 #include <topograd/solver/levenberg_marquardt.hpp>
@@ -403,7 +404,7 @@ Solver::Solver(Solver&&) noexcept = default;
 Solver& Solver::operator=(Solver&&) noexcept = default;
 Solver::~Solver() = default;
 
-Summary Solver::solve() { return impl_->solve(); }
+Summary Solver::solve() { return whole(impl_, "solver").solve(); }
 
 Summary solve(Problem& problem, const SolverOptions& options) {
   return Solver(problem, options).solve();

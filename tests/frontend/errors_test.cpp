@@ -251,6 +251,35 @@ TEST(Errors, EachMistakeHasItsTextAndChangesNothing) {
   }
 }
 
+TEST(Errors, AProblemThatWasMovedFromSaysSo) {
+  Setting t;
+  Problem moved = std::move(t.problem);
+  const std::string expected =
+      "invalid_argument: problem: it was moved from; expected the one that it was moved to";
+  std::vector<double> more = {1, 2};
+  const std::vector<std::uint32_t> index = {1};
+  Problem& gone = t.problem;
+  const auto map = [&](Element e) { return e.scalar(t.s, 0); };
+  const std::function<void()> calls[] = {
+      [&] { gone.add_parameters(more); },
+      [&] { gone.add_data(more); },
+      [&] { gone.add_uniform(1.0); },
+      [&] { gone.add_residual(t.s[0]); },
+      [&] { gone.add_energy(t.s[0]); },
+      [&] { gone.add_residuals(1, map, {.indices = index}); },
+      [&] { gone.set_constant(t.s, 0); },
+      [&] { gone.set_lower_bound(t.s, 0, 0, -1.0); },
+      [&] { (void)gone.parameter_count(); },
+      [&] { (void)gone.residual_count(); },
+      [&] { (void)gone.topology_count(); },
+      [&] { gone.read_x(more); },
+  };
+  for (std::size_t k = 0; k < std::size(calls); ++k) EXPECT_EQ(error_of(calls[k]), expected) << k;
+  EXPECT_EQ(moved.residual_block_count(), 1u);
+  gone = Problem();  // is one again
+  EXPECT_EQ(gone.residual_count(), 0u);
+}
+
 TEST(Errors, NonFiniteNumbersInDataAreAllowed) {
   Setting t;
   t.problem.add_residual(t.s[0] * std::numeric_limits<double>::quiet_NaN());

@@ -4,8 +4,11 @@
 #include <topograd/frontend/math.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/solver/evaluator.hpp>
+#include <topograd/solver/solve.hpp>
 
 #include <cmath>
+#include <functional>
+#include <string>
 
 #include "problems/springs.hpp"
 
@@ -25,6 +28,42 @@ struct Products {
     problem.add_residual(p[0] * p[1] - 1.0);
   }
 };
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Evaluator, OneThatWasMovedFromSaysSo) {
+  Products s;
+  Evaluator first(s.problem, kCpu);
+  Evaluator second = std::move(first);
+  const std::string evaluator =
+      "evaluator: it was moved from; expected the one that it was moved to";
+  const std::vector<double> p = {1, 1};
+  for (const std::function<void()>& call : std::initializer_list<std::function<void()>>{
+           [&] { first.cost(); }, [&] { first.gradient(s.x); }, [&] { first.jacobian(); },
+           [&] { first.jtjp(p); }, [&] { first.evaluate({.cost = true}); },
+           [&] { first.cost_async(s.x); }, [&] { (void)first.report(); },
+           [&] { (void)first.kernels(); }, [&] { (void)first.backend(); },
+           [&] { (void)first.why(); }})
+    EXPECT_EQ(message_of(call), evaluator);
+  EXPECT_GT(second.cost(), 0);
+  Solver solver(s.problem, kCpu);
+  Solver other = std::move(solver);
+  EXPECT_EQ(message_of([&] { solver.solve(); }),
+            "solver: it was moved from; expected the one that it was moved to");
+  // A problem that is moved leaves those who work on it behind.
+  const Problem moved = std::move(s.problem);
+  const std::string problem = "problem: it was moved from; expected the one that it was moved to";
+  EXPECT_EQ(message_of([&] { second.cost(); }), problem);
+  EXPECT_EQ(message_of([&] { other.solve(); }), problem);
+  EXPECT_EQ(message_of([&] { solve(s.problem, kCpu); }), problem);
+}
 
 TEST(Evaluator, ValuesByHand) {
   Products s;
