@@ -76,7 +76,7 @@ PreconditionerUse CoarseControl::use() const {
     out.why = "fewer iterations than the " + std::to_string(plan_.products()) +
               " products that a coarse space takes";
   } else {
-    out.why = asked_ == Preconditioner::automatic ? "few iterations" : "";
+    out.why = asked.empty() ? "few iterations" : asked;
   }
   return out;
 }

@@ -1,6 +1,8 @@
 // Reports of a solve as text.
 #include <topograd/solver/summary.hpp>
 
+#include <topograd/solver/first_order/minimize.hpp>
+
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -56,9 +58,9 @@ std::string backend_part(const Summary& s) {
   if (!s.method_note.empty()) out += format("  why: %s\n", s.method_note.c_str());
   out += row("Linear solver", std::string(name(s.linear_solver)));
   if (!s.linear_solver_note.empty()) out += format("  why: %s\n", s.linear_solver_note.c_str());
-  if (s.linear_solver == LinearSolver::pcg && !s.preconditioner_note.empty()) {
-    out += row("Preconditioner", std::string(name(s.preconditioner))) +
-           format("  why: %s\n", s.preconditioner_note.c_str());
+  if (s.linear_solver == LinearSolver::pcg && !takes_energies(s.method)) {
+    out += row("Preconditioner", std::string(name(s.preconditioner)));
+    if (!s.preconditioner_note.empty()) out += format("  why: %s\n", s.preconditioner_note.c_str());
   }
   if (!s.accumulation.empty()) out += row("Accumulation", s.accumulation);
   return out;

@@ -2,6 +2,7 @@
 #include <topograd/solver/summary_json.hpp>
 
 #include <topograd/runtime/plan_json_value.hpp>
+#include <topograd/solver/first_order/minimize.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -66,7 +67,7 @@ void add_place(Json& json, const Summary& s) {
   json["method_note"] = s.method_note;
   json["linear_solver"] = name(s.linear_solver);
   json["linear_solver_note"] = s.linear_solver_note;
-  if (s.linear_solver == LinearSolver::pcg && !s.preconditioner_note.empty()) {
+  if (s.linear_solver == LinearSolver::pcg && !takes_energies(s.method)) {
     json["preconditioner"] = name(s.preconditioner);
     json["preconditioner_note"] = s.preconditioner_note;
   }

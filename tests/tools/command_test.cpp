@@ -183,6 +183,31 @@ TEST(Command, DumpListsBytesWithAndWithoutColumnsThatNeedNotBeStored) {
   EXPECT_NE(springs.out.find("software: on a software device"), std::string::npos) << springs.out;
 }
 
+TEST(Command, SolveSaysWhichPreconditionerServed) {
+  for (const char* asked : {"automatic", "block_jacobi", "two_level"}) {
+    const CommandResult result = topograd(
+        std::string("solve arap --icosphere 1 --backend cpu --linear pcg --max-iterations 2 "
+                    "--json - --preconditioner ") +
+        asked);
+    ASSERT_EQ(result.status, 0) << result.err;
+    const nlohmann::json report = nlohmann::json::parse(result.out);
+    ASSERT_TRUE(report.contains("preconditioner")) << asked;
+    const std::string used = report["preconditioner"], note = report["preconditioner_note"];
+    EXPECT_TRUE(used == "block_jacobi" || used == "two_level") << used;
+    if (std::string(asked) == "block_jacobi") {
+      EXPECT_EQ(used, asked);
+      EXPECT_EQ(note, "asked for");
+    }
+    EXPECT_NE(note, "") << asked;
+  }
+  const CommandResult dense = topograd(
+      "solve arap --icosphere 1 --backend cpu --linear cholesky --max-iterations 2 --json -");
+  EXPECT_FALSE(nlohmann::json::parse(dense.out).contains("preconditioner"));
+  const CommandResult gradients = topograd(
+      "solve developable --icosphere 1 --backend cpu --method lbfgs --max-iterations 2 --json -");
+  EXPECT_FALSE(nlohmann::json::parse(gradients.out).contains("preconditioner"));
+}
+
 TEST(Command, TheInterpretersPlanRecordSaysWhatItsKernelsTake) {
   const CommandResult result = topograd(
       "bench springs --width 10 --backend cpu --samples 1 --no-peers --only "
