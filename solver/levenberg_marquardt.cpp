@@ -187,10 +187,18 @@ void Minimizer::refuse(const StepReport& report, IterationSummary& iteration) {
   ++summary_.num_unsuccessful_steps;
   summary_.num_nonfinite_steps += iteration.step_is_nonfinite ? 1 : 0;
   const double resolution = options_.function_tolerance * point_.cost;
-  if (first_trial_ && std::abs(report.model_decrease) <= resolution &&
-      std::abs(iteration.cost_change) <= resolution && forcing_.trusts_last()) {
-    control_.converge("function tolerance reached: |predicted cost change|",
-                      std::abs(report.model_decrease), resolution);
+  const double step_bound =
+      options_.parameter_tolerance * (point_.x_norm + options_.parameter_tolerance);
+  if (first_trial_) {
+    expected_ = std::abs(report.model_decrease);
+    nothing_to_gain_ = expected_ <= resolution && forcing_.trusts_last();
+  }
+  // Tiny steps of a small region say nothing unless the first one promised nothing, either.
+  const bool moves_nothing = first_trial_
+                                 ? std::abs(iteration.cost_change) <= resolution
+                                 : iteration.step_is_valid && iteration.step_norm <= step_bound;
+  if (nothing_to_gain_ && moves_nothing) {
+    control_.converge("function tolerance reached: |predicted cost change|", expected_, resolution);
   }
   if (iteration.step_is_valid) {
     invalid_in_a_row_ = 0;

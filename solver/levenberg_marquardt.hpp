@@ -68,8 +68,10 @@ class Minimizer {
   Gain gain_;
   std::vector<double> best_;  // the point of least cost, while steps may raise it
   runtime::PointReport point_;
-  bool undamped_ = false;    // the next trial is a pure Gauss–Newton step
-  bool first_trial_ = true;  // no step was refused at this point yet
+  bool undamped_ = false;         // the next trial is a pure Gauss–Newton step
+  bool first_trial_ = true;       // no step was refused at this point yet
+  double expected_ = 0;           // by the first step that was refused at this point
+  bool nothing_to_gain_ = false;  // it promised less than the function tolerance
   int invalid_in_a_row_ = 0;
 };
 

@@ -150,6 +150,24 @@ TEST(Minimizer, EndsByTheRules) {
        0,
        1,
        1},
+      {"the first step promises nothing, and its cost is noise; a later one moves nothing",
+       {point(1)},
+       {trial(1e-20, 1 + 1e-5, 1e-5), trial(1e-21, 1 + 1e-5, 1e-6), trial(1e-30, 1, 0)},
+       {},
+       Termination::CONVERGENCE,
+       "function tolerance reached: |predicted cost change|: 1.000000e-20 <= 1.000000e-06",
+       0,
+       3,
+       1},
+      {"the same, by the length of the step",
+       {point(1)},
+       {trial(1e-20, 1 + 1e-5, 1e-5), trial(1e-21, 1 + 1e-5, 1e-9)},
+       {},
+       Termination::CONVERGENCE,
+       "function tolerance reached: |predicted cost change|: 1.000000e-20 <= 1.000000e-06",
+       0,
+       2,
+       1},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.name);
@@ -188,6 +206,14 @@ TEST(Minimizer, RejectedTinyStepDoesNotEndTheSolve) {
   const Summary summary = minimize(engine, {});
   EXPECT_EQ(summary.num_unsuccessful_steps, 3);
   EXPECT_EQ(summary.num_successful_steps, 1);
+  EXPECT_EQ(summary.final_cost, 0.5);
+}
+
+TEST(Minimizer, AStepThatPromisesNothingDoesNotEndTheSolveAlone) {
+  ScriptedEngine engine({point(1), point(0.5, 0)}, {trial(1e-20, 1 + 1e-5, 1e-5),
+                                                    trial(1e-20, 1 + 1e-5, 1e-5), trial(0.5, 0.5)});
+  const Summary summary = minimize(engine, {});
+  EXPECT_EQ(summary.num_unsuccessful_steps, 2);
   EXPECT_EQ(summary.final_cost, 0.5);
 }
 

@@ -48,6 +48,15 @@ TEST(SetsCommand, NistFromBothStarts) {
   EXPECT_NE(out.find("4 of 4 runs solved"), std::string::npos) << out;
 }
 
+TEST(SetsCommand, NistEndsAtTheFloorOfTheArithmetic) {
+  // From Misra1a's first start the last steps of a dense factor promise nothing and are refused.
+  const nlohmann::json report = report_of("solve nist --backend cpu --linear dense" + data());
+  for (const nlohmann::json& run : report["runs"]) {
+    EXPECT_EQ(run["termination"], "CONVERGENCE") << run["name"] << ": " << run["message"];
+    EXPECT_GE(run["digits"], 6) << run["name"];
+  }
+}
+
 TEST(SetsCommand, RunsThatFallShortAreNamed) {
   const nlohmann::json report =
       report_of("solve nist --backend cpu --set Thurber --max-iterations 2" + data());
