@@ -75,6 +75,9 @@ TEST(PeerCommand, CeresFindsCertifiedAnswers) {
     const nlohmann::json& ceres = run["peers"][0];
     EXPECT_EQ(ceres["linear_solver"], "DENSE_QR");
     EXPECT_TRUE(ceres["solved"]) << run.dump(1);
+    for (const char* key : {"name", "version", "libraries", "time_s", "iterations", "termination"})
+      EXPECT_TRUE(ceres.contains(key)) << key;
+    EXPECT_GT(ceres["time_s"], 0);
     EXPECT_GE(ceres["digits"], 6) << run.dump(1);
     EXPECT_NEAR(ceres["cost"].get<double>(), run["cost"].get<double>(),
                 1e-9 * run["cost"].get<double>());

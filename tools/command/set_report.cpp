@@ -47,15 +47,14 @@ void print_row(const Run& run, const Summary& summary) {
 
 nlohmann::ordered_json to_json(const PeerRun& run) {
   const PeerReport& peer = run.report;
-  nlohmann::ordered_json row = {{"name", peer.name},
-                                {"version", peer.version},
-                                {"linear_solver", peer.linear_solver},
-                                {"solved", run.solved},
-                                {"cost", finite_or_null(peer.final_cost)}};
+  nlohmann::ordered_json row = {
+      {"name", peer.name},           {"version", peer.version},
+      {"libraries", peer.libraries}, {"linear_solver", peer.linear_solver},
+      {"solved", run.solved},        {"cost", finite_or_null(peer.final_cost)}};
   row["digits"] = run.digits;
   row["iterations"] = peer.iterations;
   row["termination"] = peer.termination;
-  row["solve_s"] = peer.solve_s;
+  row["time_s"] = row["solve_s"] = peer.solve_s;  // as of other problems, and as of the run
   return row;
 }
 
