@@ -76,7 +76,7 @@ void Optimizer::step() {
     }
     std::vector<Tensor> made =
         detail::compute_together("step", *step.program, operands, step.numbers);
-    x.assign(made[0]);
+    x.assign(made[0].to(x.type()));  // f16 is rounded
     memory_[k].assign(made.begin() + 1, made.end());
   }
 }

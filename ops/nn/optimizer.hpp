@@ -9,7 +9,8 @@
 
 namespace topograd::ops::nn {
 
-/// Takes steps of tensors that require_grad().
+/// Takes steps of tensors that require_grad(). Those of f16 are computed, and what is remembered of
+/// them is kept, in f32.
 class Optimizer {
  public:
   explicit Optimizer(std::vector<Tensor> parameters);

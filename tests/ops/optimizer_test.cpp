@@ -82,6 +82,20 @@ TEST(Optimizer, TakesTheStepsOfItsAlgorithm) {
   for (const auto& row : rows) EXPECT_NEAR(stepped(row.make), row.x, 1e-12) << row.name;
 }
 
+TEST(Optimizer, RoundsParametersOfHalfPrecision) {
+  Tensor half = tensor({-1.5, 2, 0.25}, {3}, Type::f16), single = half.to(Type::f32);
+  half.requires_grad();
+  single.requires_grad();
+  nn::Adam a({half}, {.rate = 0.1}), b({single}, {.rate = 0.1});
+  sum(square(half)).backward();
+  sum(square(single)).backward();
+  a.step();
+  b.step();
+  EXPECT_EQ(half.type(), Type::f16);
+  EXPECT_EQ(half.values(), single.to(Type::f16).values());
+  EXPECT_NEAR(half.values()[0], -1.4, 1e-3);
+}
+
 TEST(Optimizer, RefusesOptionsOutOfRange) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   Tensor x = tensor({-1.5}, {1});
