@@ -17,12 +17,13 @@
 namespace topograd::test {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // springs(W) of the benchmark as a file: positions, edges and anchored corners.
-Json springs(unsigned w) {
-  Json positions = Json::array(), tail = Json::array(), head = Json::array(), rest = Json::array(),
-       corner = Json::array(), target = Json::array();
+OrderedJson springs(unsigned w) {
+  OrderedJson positions = OrderedJson::array(), tail = OrderedJson::array(),
+              head = OrderedJson::array(), rest = OrderedJson::array(),
+              corner = OrderedJson::array(), target = OrderedJson::array();
   const auto edge = [&](unsigned a, unsigned b, double length) {
     tail.push_back(a), head.push_back(b), rest.push_back(length);
   };
@@ -73,7 +74,8 @@ TEST(ProblemFile, SpringsHaveThePublishedCost) {
 // The same numbers through the C++ front door.
 TEST(ProblemFile, TheExampleFitsItsCurve) {
   const auto file = read_problem_file(source_dir() / "samples/data/curve_fit.json");
-  const Json json = Json::parse(read_file(source_dir() / "samples/data/curve_fit.json"));
+  const OrderedJson json =
+      OrderedJson::parse(read_file(source_dir() / "samples/data/curve_fit.json"));
   const std::vector<double> x = json["data"][0]["values"], y = json["data"][1]["values"];
   std::vector<double> m = {0}, c = {0};
   Problem problem;

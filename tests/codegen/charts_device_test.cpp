@@ -73,7 +73,7 @@ class ChartKernels : public VectorKernels {
   }
 };
 
-double tolerance(Precision precision) { return precision == Precision::f32 ? 3e-5 : 1e-13; }
+double chart_tolerance(Precision precision) { return precision == Precision::f32 ? 3e-5 : 1e-13; }
 
 TEST_F(ChartKernels, VectorsInBothDirections) {
   for (const auto& [vectors, scalars] : pairs()) {
@@ -90,8 +90,8 @@ TEST_F(ChartKernels, VectorsInBothDirections) {
       const auto back =
           run(VectorOp::contract, on, vectors, scalars, BufferRole::result, on.vector);
       for (std::size_t k = 0; k < forth.size(); ++k) {
-        EXPECT_NEAR(forth[k], expanded[k], tolerance(vectors)) << width << " " << k;
-        EXPECT_NEAR(back[k], contracted[k], tolerance(vectors)) << width << " " << k;
+        EXPECT_NEAR(forth[k], expanded[k], chart_tolerance(vectors)) << width << " " << k;
+        EXPECT_NEAR(back[k], contracted[k], chart_tolerance(vectors)) << width << " " << k;
       }
     }
   }
@@ -114,7 +114,8 @@ TEST_F(ChartKernels, PackedBlocksOfTangents) {
         at = std::size_t{b} * packed;
         for (std::uint32_t i = 0; i < width; ++i)
           for (std::uint32_t j = i; j < width; ++j)
-            EXPECT_NEAR(got[at++], expected(i, j), 20 * tolerance(vectors)) << width << " " << b;
+            EXPECT_NEAR(got[at++], expected(i, j), 20 * chart_tolerance(vectors))
+                << width << " " << b;
       }
     }
   }

@@ -24,13 +24,13 @@ using codegen::Precision;
 using ir::Op;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
 // Operands of one op, `arity` columns: special values against each other and random ones in the
 // domain.
 std::vector<std::vector<double>> operands(const ir::OpInfo& info, bool specials) {
   std::vector<double> values = {1, -1, 0.5, -0.5, 2, -2, 3, 0.1, -0.7, 100.25, 1e-3, 0.999};
-  if (specials) values.insert(values.end(), {0.0, -0.0, kInf, -kInf, kNan, 1e30, -1e-30});
+  if (specials) values.insert(values.end(), {0.0, -0.0, kInf, -kInf, kNotANumber, 1e30, -1e-30});
   std::vector<std::vector<double>> columns(3);
   const auto append = [&](double a, double b, double c) {
     columns[0].push_back(a);
@@ -130,7 +130,7 @@ TEST_F(KernelOps, LiteralsKeepTheirBits) {
         1,    -1,     1.0 / 3, 0.1,  1e22,      1e23,    16777217, 0.30000001192092896,
         1e-7, 3.4e38, 2.5e-38, 1e10, 123456789, -7.25e-5};
     if (keeps_specials(precision)) {
-      values.insert(values.end(), {-0.0, 0.0, kInf, -kInf, kNan, single ? 1e-45 : 5e-324,
+      values.insert(values.end(), {-0.0, 0.0, kInf, -kInf, kNotANumber, single ? 1e-45 : 5e-324,
                                    single ? 1e-40 : 1e-310});
     }
     std::mt19937_64 random(11);

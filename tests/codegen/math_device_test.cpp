@@ -104,11 +104,6 @@ TYPED_TEST(MathDevice, StaysWithinItsBound) {
   }
 }
 
-template <class T>
-bool subnormal(T x) {
-  return x != 0 && std::fabs(x) < std::numeric_limits<T>::min();
-}
-
 // An op whose result is exact or rounds once, and the ulp that a device may be off in f32.
 struct ExactOp {
   ir::Op op;

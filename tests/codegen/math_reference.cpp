@@ -64,11 +64,6 @@ bool special_agrees(mpfr_srcptr exact, T got) {
 }
 
 template <class T>
-bool subnormal(T x) {
-  return x != 0 && std::fabs(x) < std::numeric_limits<T>::min();
-}
-
-template <class T>
 std::string describe(const MathFunction& f, Arguments<T> a, T got) {
   char text[160];
   if (f.unary) {

@@ -3,6 +3,8 @@
 
 #include <mpfr.h>
 
+#include <cmath>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -73,5 +75,11 @@ Worst<T> compare(const MathFunction& function, std::span<const Arguments<T>> arg
 /// One line: name, points, largest error, where.
 template <class T>
 std::string row(const MathFunction& function, const Worst<T>& worst, std::size_t points);
+
+/// Between 0 and the smallest normal number, which devices may flush to 0.
+template <class T>
+bool subnormal(T x) {
+  return x != 0 && std::fabs(x) < std::numeric_limits<T>::min();
+}
 
 }  // namespace topograd::codegen::test

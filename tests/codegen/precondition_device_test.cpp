@@ -30,13 +30,13 @@ std::vector<double> pack(const Matrix& matrix) {
   return out;
 }
 
-struct Blocks {
+struct InvertedBlocks {
   std::uint32_t width, count = 37;
   std::vector<Matrix> matrices;
   std::vector<double> packed;
   std::vector<std::uint32_t> fixed;
 
-  Blocks(std::uint32_t w, Precision precision) : width(w) {
+  InvertedBlocks(std::uint32_t w, Precision precision) : width(w) {
     std::mt19937 random(w);
     std::uniform_real_distribution<double> number(-1, 1);
     for (std::uint32_t b = 0; b < count; ++b) {
@@ -87,7 +87,7 @@ TEST_F(Preconditioner, InvertsDampedBlocks) {
     for (const std::uint32_t width : {1u, 2u, 3u, 6u, 9u}) {
       if (width > 3 && vectors != scalars) continue;  // compilers take their time over wide blocks
       const bool masked = width % 2 == 1;
-      const Blocks blocks(width, vectors);
+      const InvertedBlocks blocks(width, vectors);
       const std::uint32_t n = width * blocks.count;
       const auto x = numbers(n, vectors, 9);
       KernelRunner runner(device_);

@@ -30,13 +30,13 @@ Manifold traced_circle() {
       "circle");
 }
 
-struct Row {
+struct ManifoldRow {
   const char* name;
   Manifold manifold;
   std::vector<double> x;
 };
 
-std::vector<Row> rows() {
+std::vector<ManifoldRow> manifold_rows() {
   const double h = std::sqrt(0.5);
   return {{"quaternion", Manifold::quaternion(), {0.5, -0.5, 0.1, std::sqrt(0.49)}},
           {"eigen_quaternion", Manifold::eigen_quaternion(), {0.6, 0, -0.48, 0.64}},
@@ -60,7 +60,7 @@ Vector plus(const Manifold& m, const std::vector<double>& x, const Vector& delta
 }
 
 TEST(Manifold, JacobiansAreThoseOfDifferences) {
-  for (const Row& row : rows()) {
+  for (const ManifoldRow& row : manifold_rows()) {
     SCOPED_TRACE(row.name);
     const Manifold& m = row.manifold;
     const int n = m.ambient_size(), t = m.tangent_size();
@@ -78,13 +78,13 @@ TEST(Manifold, JacobiansAreThoseOfDifferences) {
 }
 
 TEST(Manifold, ExpressionsAreTheNumbers) {
-  std::vector<Row> all = rows();
+  std::vector<ManifoldRow> all = manifold_rows();
   all.push_back({"so3_axis_angle at 0", Manifold::so3_axis_angle(), {0, 0, 0}});
   all.push_back({"product of products",
                  Manifold::product(Manifold::product(Manifold::sphere(2), traced_circle()),
                                    Manifold::subset(2, {0})),
                  {1, 2, 0.6, 0.8, 5, 6}});
-  for (const Row& row : all) {
+  for (const ManifoldRow& row : all) {
     SCOPED_TRACE(row.name);
     const Manifold& m = row.manifold;
     const int n = m.ambient_size(), t = m.tangent_size();
@@ -145,7 +145,7 @@ TEST(Manifold, OpaqueOnesHaveNoExpression) {
 }
 
 TEST(Manifold, MinusUndoesPlus) {
-  for (const Row& row : rows()) {
+  for (const ManifoldRow& row : manifold_rows()) {
     if (row.manifold.name() == "circle") continue;
     SCOPED_TRACE(row.name);
     const Manifold& m = row.manifold;

@@ -13,14 +13,6 @@
 namespace topograd::ops::test {
 namespace {
 
-template <class F>
-void for_types(const F& f) {
-  f(float{});
-  f(double{});
-  f(std::int32_t{});
-  f(std::uint32_t{});
-}
-
 template <class T>
 void check_map(const Device& device, std::uint64_t size) {
   const std::vector<T> a = numbers<T>(size, 1), b = numbers<T>(size, 2);

@@ -18,6 +18,15 @@ inline const std::vector<std::uint64_t>& sizes() {
   return all;
 }
 
+/// f(T{}) for each type of element.
+template <class F>
+void for_types(const F& f) {
+  f(float{});
+  f(double{});
+  f(std::int32_t{});
+  f(std::uint32_t{});
+}
+
 /// Numbers of a type: small integers, or between -4 and 4.
 template <class T>
 std::vector<T> numbers(std::uint64_t count, std::uint32_t seed = 1) {

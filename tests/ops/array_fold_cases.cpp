@@ -144,14 +144,6 @@ void check_bins(const Device& device, std::uint64_t size, const Bins& bins) {
       << describe(device, name(type_of<T>()), size);
 }
 
-template <class F>
-void for_types(const F& f) {
-  f(float{});
-  f(double{});
-  f(std::int32_t{});
-  f(std::uint32_t{});
-}
-
 }  // namespace
 
 void check_folds(const Device& device) {

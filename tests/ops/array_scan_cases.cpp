@@ -72,14 +72,6 @@ void check_by_index(const Device& device, std::uint64_t size) {
   expect_same(reversed, target.to_vector(), "scatter store " + what);
 }
 
-template <class F>
-void for_types(const F& f) {
-  f(float{});
-  f(double{});
-  f(std::int32_t{});
-  f(std::uint32_t{});
-}
-
 /// Where scans of large arrays go in one pass, on devices that allow it.
 void check_large_scan(const Device& device) {
   std::vector<std::uint32_t> a = numbers<std::uint32_t>(5'000'003, 13);

@@ -23,9 +23,6 @@ constexpr std::int64_t kSizes[] = {0, 1, 2, 31, 32, 33, 255, 256, 257, 1'000'003
 
 double bound(Type type) { return type == Type::f64 ? kF64 : kF32; }
 
-/// Numbers as the tensor holds them.
-std::vector<double> held(const Tensor& t) { return t.to_cpu().values(); }
-
 }  // namespace
 
 void check_elementwise(const Device& device) {

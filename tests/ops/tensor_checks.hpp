@@ -29,6 +29,9 @@ inline Tensor sample(const Shape& shape, int seed = 1, Type type = Type::f32) {
   return tensor(numbers(element_count(shape), seed), shape, type);
 }
 
+/// Numbers as the tensor holds them.
+inline std::vector<double> held(const Tensor& t) { return t.to_cpu().values(); }
+
 /// |got - want| <= bound * max(1, |want|); NaN where NaN is wanted.
 inline void expect_near(const Tensor& got, const std::vector<double>& want, double bound,
                         const std::string& what) {

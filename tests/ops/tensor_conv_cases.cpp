@@ -15,9 +15,6 @@
 namespace topograd::ops::test {
 namespace {
 
-/// Numbers as the tensor holds them.
-std::vector<double> held(const Tensor& t) { return t.to_cpu().values(); }
-
 void check_pooling(const Device& device) {
   struct Case {
     std::int64_t height, width, size;

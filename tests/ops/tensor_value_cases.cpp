@@ -18,9 +18,6 @@ namespace {
 using Numbers = std::vector<double>;
 using Complex = std::complex<long double>;
 
-/// Numbers as the tensor holds them.
-Numbers held(const Tensor& t) { return t.to_cpu().values(); }
-
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
 double mean_of(const Numbers& a, const Numbers& b, const std::function<double(double, double)>& f) {

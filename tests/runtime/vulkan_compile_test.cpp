@@ -1,5 +1,6 @@
 // Making kernels: in parallel, once, from disk at the second start; and lists that are replayed.
 #include "runtime/engine_models.hpp"
+#include "runtime/slow_compiler.hpp"
 #include "support/validation.hpp"
 
 #include <topograd/ir/error.hpp>
@@ -47,12 +48,6 @@ OwnedModel products_model(std::size_t topologies, std::size_t first) {
   }
   return m;
 }
-
-class SlowCompiler {
- public:
-  explicit SlowCompiler(milliseconds delay) { runtime::vulkan::set_compile_delay(delay); }
-  ~SlowCompiler() { runtime::vulkan::set_compile_delay(milliseconds(0)); }
-};
 
 class VulkanCompile : public VulkanTest {
  protected:

@@ -1,5 +1,6 @@
 // Constant blocks in bulk: less work, the same results, and nobody waits for a compiler.
 #include "runtime/engine_models.hpp"
+#include "runtime/slow_compiler.hpp"
 #include "support/validation.hpp"
 
 #include <topograd/autodiff/derivatives.hpp>
@@ -25,12 +26,6 @@ using runtime::Engine;
 using runtime::EngineOptions;
 using runtime::PlanChoice;
 using std::chrono::milliseconds;
-
-class SlowCompiler {
- public:
-  explicit SlowCompiler(milliseconds delay) { runtime::vulkan::set_compile_delay(delay); }
-  ~SlowCompiler() { runtime::vulkan::set_compile_delay(milliseconds(0)); }
-};
 
 /// sin(c0) p0 + c1 p1 - d of blocks of two and two scalars.
 constexpr const char* kView = R"(program parameters=4 data=1 uniforms=0 seeds=0 {

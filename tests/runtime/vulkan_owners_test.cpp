@@ -51,7 +51,7 @@ OwnedModel fit_model(std::uint32_t instances) {
 }
 
 /// a p0 + b p1 p2 - d² of a camera's two scalars, a point's one and a block that all share.
-constexpr const char* kView = R"(program parameters=4 data=1 uniforms=0 seeds=0 {
+constexpr const char* kSharedView = R"(program parameters=4 data=1 uniforms=0 seeds=0 {
   %0 = parameter 0
   %1 = parameter 1
   %2 = parameter 2
@@ -75,7 +75,7 @@ OwnedModel degrees_model() {
                     {.offset = 2 * kCameras + kPoints, .width = 1, .blocks = 1}};
   m.model.scalars = 2 * kCameras + kPoints + 1;
   for (std::uint32_t k = 0; k < m.model.scalars; ++k) m.x.push_back(0.5 + 0.001 * (k % 700));
-  m.add_term("view", kView);
+  m.add_term("view", kSharedView);
   for (std::uint32_t k = 0; k < kCameras * kViews; ++k) {
     const std::uint32_t camera = 2 * (k / kViews), point = 2 * kCameras + k * 7 % kPoints;
     m.add_row(0, {camera, camera + 1, point, 2 * kCameras + kPoints}, {0.25 * (k % 13)});

@@ -28,8 +28,8 @@ using runtime::EngineOptions;
 using runtime::PlanChoice;
 using runtime::PlanRecord;
 
-constexpr Accumulation kRungs[] = {Accumulation::gather_recompute, Accumulation::gather_store,
-                                   Accumulation::atomic_float, Accumulation::atomic_cas};
+constexpr Accumulation kValueRungs[] = {Accumulation::gather_recompute, Accumulation::gather_store,
+                                        Accumulation::atomic_float, Accumulation::atomic_cas};
 
 class VulkanValues : public VulkanTest {
  protected:
@@ -55,7 +55,7 @@ TEST_F(VulkanValues, AreThoseOfOneAfterTheOther) {
     for (const auto& c : std::span(cases).first(wide ? std::size(cases) : 1)) {
       OwnedModel m = c.make();
       if (!wide) round_to_float(m);
-      for (const Accumulation rung : kRungs) {
+      for (const Accumulation rung : kValueRungs) {
         SCOPED_TRACE(std::string(c.name) + ", " + std::string(name(precision)) + ", " +
                      std::string(name(rung)));
         const auto engine = open(m, {.precision = precision, .accumulation = rung});
@@ -75,7 +75,7 @@ TEST_F(VulkanValues, GathersGiveTheSameBits) {
 TEST_F(VulkanValues, InPieces) {
   TG_NEEDS(float64);
   const OwnedModel m = springs_model(3000, 9000);
-  for (const Accumulation rung : kRungs) {
+  for (const Accumulation rung : kValueRungs) {
     for (EngineOptions options :
          {EngineOptions{.max_storage_buffer_range = m.x.size() * sizeof(double)},
           EngineOptions{.max_instances_per_dispatch = 1000},

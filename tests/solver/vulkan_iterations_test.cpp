@@ -31,14 +31,14 @@ Run solving(const Make& make) {
   };
 }
 
-struct Row {
+struct IterationRow {
   const char* what;
   Run run;
   Preconditioner preconditioner;
   double linear_tolerance = 1e-5;  // in f32 the last digits of soft modes take iterations
 };
 
-std::vector<Row> rows() {
+std::vector<IterationRow> rows() {
   const Run arap = solving([] { return problems::arap(problems::icosphere(2)); });
   const Run springs = solving([] { return problems::springs(10); });
   const Run bundle = solving([] {
@@ -52,7 +52,7 @@ std::vector<Row> rows() {
           {"bundle, blocks", bundle, Preconditioner::block_jacobi, 1e-3}};
 }
 
-SolverOptions options_of(const Row& row) {
+SolverOptions options_of(const IterationRow& row) {
   return {.linear_solver = LinearSolver::pcg,
           .max_iterations = 6,
           .function_tolerance = 1e-9,
@@ -83,7 +83,7 @@ void expect_same_iterations(const Summary& device, const Summary& cpu) {
 
 TEST_F(VulkanIterations, OfEveryStepAreTheInterpreters) {
   TG_NEEDS(float64);
-  for (const Row& row : rows()) {
+  for (const IterationRow& row : rows()) {
     SolverOptions options = options_of(row);
     options.backend = Backend::cpu;
     const Summary cpu = row.run(options);

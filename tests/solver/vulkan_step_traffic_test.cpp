@@ -26,7 +26,7 @@ struct Case {
 };
 
 template <class Make>
-std::function<Summary(const SolverOptions&)> solving(const Make& make) {
+std::function<Summary(const SolverOptions&)> solve_of(const Make& make) {
   return [make](const SolverOptions& options) {
     const auto made = make();
     return solve(made->problem, options);
@@ -54,14 +54,14 @@ std::vector<Case> cases() {
   constexpr Preconditioner blocks = Preconditioner::block_jacobi,
                            levels = Preconditioner::two_level;
   std::vector<Case> rows = {
-      {"plain", solving(kArap), one_list(pcg, blocks), 5},
-      {"f32", solving(kArap), one_list(pcg, blocks), 5},
-      {"springs", solving(kSprings), one_list(pcg, blocks), 5},
-      {"two levels", solving(kArap), one_list(pcg, levels), 6},
-      {"Schur complement", solving(kBundle), one_list(schur, blocks), 5},
-      {"mixed", solving(kArap), one_list(pcg, blocks), 5},
-      {"mixed, two levels", solving(kArap), one_list(pcg, levels), 6},
-      {"mixed, Schur complement", solving(kBundle), one_list(schur, blocks), 5},
+      {"plain", solve_of(kArap), one_list(pcg, blocks), 5},
+      {"f32", solve_of(kArap), one_list(pcg, blocks), 5},
+      {"springs", solve_of(kSprings), one_list(pcg, blocks), 5},
+      {"two levels", solve_of(kArap), one_list(pcg, levels), 6},
+      {"Schur complement", solve_of(kBundle), one_list(schur, blocks), 5},
+      {"mixed", solve_of(kArap), one_list(pcg, blocks), 5},
+      {"mixed, two levels", solve_of(kArap), one_list(pcg, levels), 6},
+      {"mixed, Schur complement", solve_of(kBundle), one_list(schur, blocks), 5},
   };
   rows[1].options.precision = Precision::f32;
   for (Case& row : rows) {
