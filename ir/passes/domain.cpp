@@ -23,8 +23,8 @@ Id inside(Graph& g, Id a, const Domain& domain, double epsilon) {
 /// b, or epsilon with b's sign where |b| is smaller.
 Id away_from_zero(Graph& g, Id b, double epsilon) {
   const Id zero = g.literal(0), small = g.add(Op::Lt, g.add(Op::Abs, b), g.literal(epsilon));
-  const Id least =
-      g.add(Op::Select, g.add(Op::Lt, b, zero), g.literal(-epsilon), g.literal(epsilon));
+  const Id above = g.literal(epsilon), below = g.literal(-epsilon);
+  const Id least = g.add(Op::Select, g.add(Op::Lt, b, zero), below, above);
   return g.add(Op::Select, small, least, b);
 }
 
@@ -83,7 +83,8 @@ std::optional<Id> outside(Graph& g, const Node& node) {
   if (node.op == Op::Pow) {
     // Negative to a power that is no whole number.
     const Id whole = g.add(Op::Eq, node.args[1], g.add(Op::Floor, node.args[1]));
-    return g.add(Op::And, g.add(Op::Lt, a, g.literal(0)), g.add(Op::Not, whole));
+    const Id broken = g.add(Op::Not, whole);
+    return g.add(Op::And, g.add(Op::Lt, a, g.literal(0)), broken);
   }
   const Domain& domain = info(node.op).domain;
   std::optional<Id> found;

@@ -1,4 +1,5 @@
-// Composite ops written with primitive ones, step by step as the evaluator computes them.
+// Composite ops written with primitive ones, step by step as the evaluator computes them. Nodes are
+// made one after the other, not as several operands of one call, whose order is the compiler's.
 #include <topograd/ir/passes/passes.hpp>
 #include <topograd/ir/passes/rewrite.hpp>
 
@@ -47,14 +48,18 @@ Id expanded<Op::Clamp>(Graph& g, Operands x) {
 
 template <>
 Id expanded<Op::Step>(Graph& g, Operands x) {
-  return g.add(Op::Select, g.add(Op::Lt, x.b, x.a), g.literal(0), g.literal(1));
+  const Id one = g.literal(1), zero = g.literal(0);
+  return g.add(Op::Select, g.add(Op::Lt, x.b, x.a), zero, one);
 }
 
 template <>
 Id expanded<Op::Smoothstep>(Graph& g, Operands x) {
-  const Id ratio = g.add(Op::Div, g.add(Op::Sub, x.c, x.a), g.add(Op::Sub, x.b, x.a));
-  const Id t = clamp(g, ratio, g.literal(0), g.literal(1));
-  const Id falling = g.add(Op::Sub, g.literal(3), g.add(Op::Mul, g.literal(2), t));
+  const Id range = g.add(Op::Sub, x.b, x.a);
+  const Id ratio = g.add(Op::Div, g.add(Op::Sub, x.c, x.a), range);
+  const Id one = g.literal(1), zero = g.literal(0);
+  const Id t = clamp(g, ratio, zero, one);
+  const Id twice = g.add(Op::Mul, g.literal(2), t);
+  const Id falling = g.add(Op::Sub, g.literal(3), twice);
   return g.add(Op::Mul, t, g.add(Op::Mul, t, falling));
 }
 
@@ -87,7 +92,8 @@ Id expanded<Op::Gelu>(Graph& g, Operands x) {
 template <>
 Id expanded<Op::Softplus>(Graph& g, Operands x) {
   const Id tail = g.add(Op::Exp, g.add(Op::Neg, magnitude(g, x.a)));
-  return g.add(Op::Add, g.add(Op::Max, x.a, g.literal(0)), g.add(Op::Log1p, tail));
+  const Id rest = g.add(Op::Log1p, tail);
+  return g.add(Op::Add, g.add(Op::Max, x.a, g.literal(0)), rest);
 }
 
 template <>

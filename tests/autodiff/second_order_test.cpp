@@ -217,7 +217,7 @@ TEST(SecondOrder, ProductIsTheMatrixTimesTheVectorInRandomPrograms) {
     }
     ++checked;
   }
-  EXPECT_GE(checked, 60 / static_cast<int>(kStride));
+  EXPECT_GE(checked, 36 / static_cast<int>(kStride));
 }
 
 TEST(SecondOrder, SlotsChooseRowsAndColumns) {
