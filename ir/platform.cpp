@@ -7,6 +7,7 @@
 #include <malloc.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -125,6 +126,12 @@ std::vector<std::string> environment_names(std::string_view prefix) {
 
 void set_environment(const char* name, const std::string& value) {
   ::setenv(name, value.c_str(), 1);
+}
+
+bool limit_file_size(std::uint64_t bytes) {
+  std::signal(SIGXFSZ, SIG_IGN);  // else it ends the process
+  const rlimit limit{bytes, bytes};
+  return ::setrlimit(RLIMIT_FSIZE, &limit) == 0;
 }
 
 std::string executable_folder() {

@@ -72,6 +72,11 @@ struct ChildEnd {
 ChildEnd run_child(const std::function<void(const std::function<void(const std::string&)>&)>& work,
                    const std::function<void(const std::string&)>& hear, double silent_seconds);
 
+/// From now on no file of this process grows beyond `bytes`: writing fails, as on a disk that is
+/// full. It is not taken back, and so is for child processes (run_child()). False if the system
+/// does not do it.
+bool limit_file_size(std::uint64_t bytes);
+
 /// The folder that the running program's file is in; empty if the system does not say.
 std::string executable_folder();
 

@@ -117,6 +117,8 @@ class CorruptionCheck {
       two_writers((folder.path() / "two").string());
     }
     useless_folders(folder.path());
+    if (model_) full_disk(model_subject((folder.path() / "full-m").string()));
+    if (cache_) full_disk(cache_subject((folder.path() / "full-c").string()));
   }
 
   void fail(std::uint64_t& count, const std::string& what) {
@@ -217,6 +219,47 @@ class CorruptionCheck {
         return std::nullopt;
       });
     }
+  }
+
+  /// The first file of a folder is not there afterwards; one that was there stays as it was.
+  void full_disk(const Subject& subject) {
+    for (const std::uint64_t room : {0, 1, 16, 90, 200}) {
+      const std::string what = subject.name + ", full after " + std::to_string(room) + " bytes";
+      std::string found = write_within(subject, room);
+      ++report_.injections;
+      if (found == "cold")
+        ++report_.cold_starts;
+      else
+        fail(report_.wrong, what + ": " + found);
+
+      subject.write();
+      found = write_within(subject, room);
+      ++report_.writes_on_full_disk;
+      if (found != "whole") fail(report_.wrong, what + ", over another: " + found);
+      std::error_code ignored;
+      fs::remove_all(fs::path(subject.path).parent_path(), ignored);
+    }
+  }
+
+  /// What a start finds after a process that could not write more than `room` bytes to a file.
+  static std::string write_within(const Subject& subject, std::uint64_t room) {
+    std::string found = "the process said nothing";
+    const auto work = [&](const std::function<void(const std::string&)>& say) {
+      if (!platform::limit_file_size(room)) return say("the system sets no such limit");
+      subject.write();
+      std::uint64_t rejected = 0;
+      const bool there = subject.read(rejected).has_value();
+      say(rejected > 0 ? "a part of it" : there ? "whole" : "cold");
+    };
+    const auto hear = [&](const std::string& line) { found = line; };
+    const platform::ChildEnd end = platform::run_child(work, hear, 60);
+    if (!end.well()) return "the process failed";
+    const fs::path folder = fs::path(subject.path).parent_path();
+    std::error_code ignored;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder, ignored))
+      if (entry.is_regular_file() && entry.path() != subject.path)
+        return "left " + entry.path().filename().string();
+    return found;
   }
 
   /// Each with its own blobs, through objects that share nothing but the folder.

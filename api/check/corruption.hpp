@@ -25,6 +25,7 @@ struct CorruptionReport {
   std::uint64_t uncounted = 0;    ///< noticed, but no counter moved
   std::uint64_t errors = 0;       ///< exceptions
   std::uint64_t reads_beside_writers = 0;  ///< of two writers' files; each was whole, else `wrong`
+  std::uint64_t writes_on_full_disk = 0;   ///< over a file, which stayed whole, else `wrong`
   std::vector<std::string> failures;       ///< what was done, of the first of them
 
   bool broken() const { return wrong + uncounted + errors > 0; }
@@ -33,7 +34,8 @@ struct CorruptionReport {
 /// Damages a file of the blob cache and one of the hybrid executor's model, in a folder of its own
 /// that is removed afterwards: each byte of the header and bytes throughout the contents flipped,
 /// cut off everywhere there, longer, of another version, device or kind, in folders that are no
-/// folder or that everybody may write; then two writers at once, read meanwhile.
+/// folder or that everybody may write, or on a disk that is full; then two writers at once, read
+/// meanwhile.
 ///
 /// Throws Error{File} if there is no folder for temporary files, Error{InvalidArgument}.
 CorruptionReport check_corruption(const CorruptionOptions& options = {});

@@ -179,6 +179,7 @@ TEST(HybridCommand, DamagedFilesAreColdStarts) {
   EXPECT_GT(report["injections"], 500);
   EXPECT_EQ(report["cold_starts"], report["injections"]) << report["failures"];
   EXPECT_GT(report["reads_beside_writers"], 0);
+  EXPECT_EQ(report["writes_on_full_disk"], 10);
   EXPECT_EQ(report["rounds"], 1);
 
   // Each backend's files alone, and more of them in more time.

@@ -230,6 +230,7 @@ void check_corruption(const CorruptionArguments& arguments) {
                                {"uncounted", found.uncounted},
                                {"errors", found.errors},
                                {"reads_beside_writers", found.reads_beside_writers},
+                               {"writes_on_full_disk", found.writes_on_full_disk},
                                {"failures", found.failures}};
   std::string text = std::to_string(found.injections) + " injections, " +
                      std::to_string(found.cold_starts) + " cold starts, " +
