@@ -49,6 +49,9 @@ class DeviceBackend {
   virtual RunReport run(const DeviceProgram& program) = 0;
   /// Compiles and allocates what run() will need. Throws as run().
   virtual void prepare(const DeviceProgram& program) = 0;
+  /// Inputs with a key stay, up to this many bytes in all, the least recently used leaving first
+  /// (HybridOptions::resident_limit, by Executor::add_device()).
+  virtual void limit_resident(std::uint64_t /*bytes*/) {}
   /// Bytes of the program's inputs that are there.
   virtual std::uint64_t resident(const DeviceProgram& /*program*/) const { return 0; }
   /// Pools and caches, for telemetry.

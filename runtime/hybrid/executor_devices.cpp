@@ -51,6 +51,7 @@ bool Executor::save_state() {
 
 std::size_t Executor::add_device(std::unique_ptr<DeviceBackend> backend) {
   const Capabilities c = backend->capabilities();
+  backend->limit_resident(options_.resident_limit);
   std::size_t target = 0;
   {
     const std::lock_guard lock(devices_mutex_);

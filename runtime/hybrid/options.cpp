@@ -38,6 +38,7 @@ std::span<const Field> fields() {
       {"min_batch_of", &O::min_batch_of},
       {"admit_software", &O::admit_software},
       {"memory_limit", &O::memory_limit},
+      {"resident_limit", &O::resident_limit},
       {"min_success_rate", &O::min_success_rate, 0, 1},
       {"success_window", &O::success_window, 1, 1e6},
       {"success_samples", &O::success_samples, 1, 1e6},

@@ -26,9 +26,10 @@ struct HybridOptions {
   Force force = Force::none;
   std::uint64_t min_batch = 64;  ///< instances below which a task stays on the CPU
   std::map<std::string, std::uint64_t, std::less<>> min_batch_of;  ///< the same, by operation
-  bool admit_software = false;         ///< devices that are the CPU in disguise take tasks, too
-  std::uint64_t memory_limit = 0;      ///< bytes of one task on a device; 0 = the device's own
-  double min_success_rate = 0.95;      ///< of a device, in [0, 1]
+  bool admit_software = false;     ///< devices that are the CPU in disguise take tasks, too
+  std::uint64_t memory_limit = 0;  ///< bytes of one task on a device; 0 = the device's own
+  std::uint64_t resident_limit = std::uint64_t{1} << 30;  ///< bytes of inputs kept on a device
+  double min_success_rate = 0.95;                         ///< of a device, in [0, 1]
   std::uint64_t success_window = 100;  ///< last tasks of a device that the rate is taken over
   std::uint64_t success_samples = 20;  ///< of them before the rate counts
   double speed_up_unsure = 1.5;        ///< that a device must show while confidence is low

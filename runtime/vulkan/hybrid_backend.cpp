@@ -42,19 +42,17 @@ struct Compiled {
 
 class VulkanBackend final : public hybrid::DeviceBackend {
  public:
-  VulkanBackend(const DeviceOptions& options, std::uint64_t resident_bytes)
-      : options_(options),
-        device_(open(options)),
-        info_(device_->info()),
-        residents_(resident_bytes) {}
-  VulkanBackend(const DeviceOptions& options, std::uint64_t resident_bytes, DeviceInfo info)
-      : options_(options), info_(std::move(info)), residents_(resident_bytes) {}
+  explicit VulkanBackend(const DeviceOptions& options)
+      : options_(options), device_(open(options)), info_(device_->info()) {}
+  VulkanBackend(const DeviceOptions& options, DeviceInfo info)
+      : options_(options), info_(std::move(info)) {}
 
   hybrid::Capabilities capabilities() const override { return describe(info_); }
   static hybrid::Capabilities describe(const DeviceInfo& info);
 
   RunReport run(const DeviceProgram& program) override;
   void prepare(const DeviceProgram& program) override;
+  void limit_resident(std::uint64_t bytes) override;
   std::uint64_t resident(const DeviceProgram& program) const override;
   std::vector<hybrid::Figure> figures() const override;
   void reopen() override;
@@ -281,6 +279,11 @@ void VulkanBackend::prepare(const DeviceProgram& program) {
   buffers(*device, program, uploads, report);
 }
 
+void VulkanBackend::limit_resident(std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  residents_.limit(bytes);
+}
+
 std::uint64_t VulkanBackend::resident(const DeviceProgram& program) const {
   const std::lock_guard lock(mutex_);
   std::uint64_t sum = 0;
@@ -344,14 +347,13 @@ void VulkanBackend::reopen() {
 
 }  // namespace
 
-std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& options,
-                                                           std::uint64_t resident_bytes) {
-  return std::make_unique<VulkanBackend>(options, resident_bytes);
+std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& options) {
+  return std::make_unique<VulkanBackend>(options);
 }
 
 std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& options,
                                                            const DeviceInfo& info) {
-  return std::make_unique<VulkanBackend>(options, kResidentBytes, info);
+  return std::make_unique<VulkanBackend>(options, info);
 }
 
 namespace {

@@ -8,15 +8,10 @@
 
 namespace topograd::runtime::vulkan {
 
-/// Of inputs that stay on a device, unless another bound is given.
-inline constexpr std::uint64_t kResidentBytes = std::uint64_t{1} << 30;
-
-/// A device that runs programs (hybrid::DeviceProgram). Inputs with a key stay there, up to
-/// `resident_bytes` in all, the least recently used leaving first.
+/// A device that runs programs (hybrid::DeviceProgram).
 ///
 /// Throws as open().
-std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(
-    const DeviceOptions& options = {}, std::uint64_t resident_bytes = kResidentBytes);
+std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& options = {});
 
 /// The same, opened when the first task comes.
 ///

@@ -14,9 +14,11 @@ namespace topograd::runtime::vulkan {
 /// Buffers by key and version, least recently used first. Not safe for several threads.
 class ResidentArrays {
  public:
-  /// Keeps at most `bound` bytes.
-  explicit ResidentArrays(std::uint64_t bound) : bound_(bound) {}
-
+  /// Keeps at most this many bytes from now on; what is beyond them leaves.
+  void limit(std::uint64_t bytes) {
+    bound_ = bytes;
+    trim();
+  }
   /// The buffer under this key, if it holds this version of this many bytes.
   std::shared_ptr<Buffer> find(std::uint64_t key, std::uint64_t version, std::uint64_t bytes) {
     const auto found = std::ranges::find(entries_, key, &Entry::key);
@@ -28,9 +30,7 @@ class ResidentArrays {
   void put(std::uint64_t key, std::uint64_t version, std::shared_ptr<Buffer> buffer) {
     std::erase_if(entries_, [&](const Entry& entry) { return entry.key == key; });
     entries_.push_back({key, version, std::move(buffer)});
-    std::uint64_t sum = 0;
-    for (const Entry& entry : entries_) sum += entry.buffer->size();
-    for (; sum > bound_; entries_.pop_front()) sum -= entries_.front().buffer->size();
+    trim();
   }
   void clear() { entries_.clear(); }
   bool empty() const { return entries_.empty(); }
@@ -40,7 +40,12 @@ class ResidentArrays {
     std::uint64_t key, version;
     std::shared_ptr<Buffer> buffer;
   };
-  std::uint64_t bound_;
+  void trim() {
+    std::uint64_t sum = 0;
+    for (const Entry& entry : entries_) sum += entry.buffer->size();
+    for (; sum > bound_; entries_.pop_front()) sum -= entries_.front().buffer->size();
+  }
+  std::uint64_t bound_ = 0;
   std::list<Entry> entries_;
 };
 

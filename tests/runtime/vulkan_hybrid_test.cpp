@@ -144,6 +144,27 @@ TEST_F(VulkanHybrid, ArraysThatStayLeaveWhereMemoryRunsOut) {
   EXPECT_TRUE(small.right());
 }
 
+TEST_F(VulkanHybrid, ArraysThatStayKeepToTheirLimit) {
+  Executor two(HybridOptions{.admit_software = true, .resident_limit = 2 * 16384});
+  two.add_device(vk::make_hybrid_backend(device_->options()));
+  Saxpy tasks[] = {Saxpy(4096), Saxpy(4096), Saxpy(4096)};
+  const auto bytes = [&](std::size_t k) {
+    tasks[k].where = Override::device;
+    tasks[k].key = 30 + k;
+    return two.execute(tasks[k]).bytes_up;
+  };
+  EXPECT_EQ(bytes(0), 32768u);
+  EXPECT_EQ(bytes(1), 32768u);
+  EXPECT_EQ(bytes(0), 16384u) << "both stay";
+  EXPECT_EQ(bytes(2), 32768u) << "and takes the place of the one that was not used for longest";
+  EXPECT_EQ(bytes(0), 16384u);
+  EXPECT_EQ(bytes(1), 32768u);
+
+  Executor none(HybridOptions{.admit_software = true, .resident_limit = 0});
+  none.add_device(vk::make_hybrid_backend(device_->options()));
+  for (int k = 0; k < 2; ++k) EXPECT_EQ(none.execute(tasks[0]).bytes_up, 32768u);
+}
+
 TEST_F(VulkanHybrid, SteadyStateAllocatesNothing) {
   Saxpy task(50000);
   task.where = Override::device;
