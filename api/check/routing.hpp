@@ -47,8 +47,9 @@ struct RoutingReport {
 };
 
 /// Measures five kernels of 2 to 2,048 operations an item at sizes 10¹ to 10⁷ (as far as a run
-/// takes 1/500 of the time) on both sides; warms a fresh executor up at the powers of ten; then
-/// lets it decide over a random trace of the other sizes.
+/// takes 1/500 of the time) on both sides, in a random order, by medians of 5 to 101 runs; warms a
+/// fresh executor up at the powers of ten; then lets it decide over a random trace of the other
+/// sizes.
 ///
 /// Throws Error{NoDevice, ...} for backend vulkan without a device.
 RoutingReport check_routing(const RoutingOptions& options);
