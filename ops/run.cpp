@@ -3,6 +3,7 @@
 
 #include <topograd/ir/error.hpp>
 #include <topograd/ops/device_list.hpp>
+#include <topograd/ops/lessons.hpp>
 #include <topograd/ops/scope.hpp>
 #include <topograd/runtime/hybrid/executor_arena.hpp>
 #include <topograd/runtime/hybrid/process_options.hpp>
@@ -13,6 +14,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace topograd::ops {
 namespace {
@@ -262,6 +264,7 @@ class Runner {
     if (!recorded) return;
     hybrid::Outcome outcome;
     outcome.times = stats_.times;
+    outcome.cold = WithoutLessons::any();
     if (!decided_) {
       if (is_worth_a_lesson()) routing().executor.scheduler().record(shape_, hybrid::kCpu, outcome);
     } else {
@@ -305,7 +308,7 @@ class Runner {
 
   /// Smaller ones teach what a call costs; the unit of products grows with the cube root of work.
   bool is_worth_a_lesson() const {
-    return call_.size >= std::min(row(call_.op).minimum / 8, kLeastToAsk);
+    return !WithoutLessons::any() && call_.size >= std::min(row(call_.op).minimum / 8, kLeastToAsk);
   }
 
   /// A placed run that the executor still learns from: those of a kernel and a size are enough
@@ -373,6 +376,7 @@ OpMeasurement measured(Op op) {
   const hybrid::Knowledge knowledge = executor().scheduler().knowledge();
   OpMeasurement out{.threshold = executor().scheduler().threshold(name(op))};
   int largest = -1;
+  std::vector<double> factors;  // of kernels measured at that size
   for (const auto& kernel : knowledge.kernels) {
     const auto cpu = kernel.targets.find("cpu");
     if (kernel.operation != name(op) || cpu == kernel.targets.end()) continue;
@@ -384,14 +388,18 @@ OpMeasurement measured(Op op) {
           if (here.size_class != there.size_class || there.us <= 0) continue;
           both = true;
           if (here.size_class < largest) continue;
-          if (here.size_class > largest) out.factor = 0;
+          if (here.size_class > largest) factors.clear();
           largest = here.size_class;
-          out.factor = std::max(out.factor, here.us / there.us);
+          factors.push_back(here.us / there.us);
         }
       }
     }
     out.measured += both;
   }
+  if (factors.empty()) return out;
+  const auto middle = factors.begin() + static_cast<std::ptrdiff_t>(factors.size() / 2);
+  std::ranges::nth_element(factors, middle);
+  out.factor = *middle;
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include <topograd/ir/error.hpp>
 #include <topograd/ops/arrays.hpp>
+#include <topograd/ops/lessons.hpp>
 #include <topograd/ops/run.hpp>
 #include <topograd/ops/scope.hpp>
 #include <topograd/ops/tensors.hpp>
@@ -141,6 +142,27 @@ TEST_F(OpsRouting, PlacedRunsTeachTheExecutor) {
   const OpMeasurement after = measured(Op::Scan);
   EXPECT_EQ(after.measured, before.measured + 1);
   EXPECT_GT(after.factor, 0);
+}
+
+TEST_F(OpsRouting, RunsUnlikeLaterOnesTeachNothing) {
+  Odd odd{.x = ramp(), .kernel = {0x0dd, 71}};
+  odd.on_device = [](Backend&) {};
+  const auto lessons = [&] {
+    const OpOptions cpu{.device = Device::cpu()};
+    for (int k = 0; k < 8; ++k) odd.run(cpu);
+    std::uint64_t count = 0;
+    for (const auto& kernel : executor().scheduler().knowledge().kernels) {
+      const auto found = kernel.targets.find("cpu");
+      if (kernel.hash != odd.kernel || found == kernel.targets.end()) continue;
+      for (const auto& row : found->second) count += row.count;
+    }
+    return count;
+  };
+  {
+    const WithoutLessons scope;
+    EXPECT_EQ(lessons(), 0u);
+  }
+  EXPECT_GT(lessons(), 0u);
 }
 
 TEST_F(OpsRouting, AScopeNamesTheDevice) {

@@ -7,6 +7,7 @@
 #include "command/bench_ops_times.hpp"
 
 #include <topograd/ir/error.hpp>
+#include <topograd/ops/lessons.hpp>
 #include <topograd/ops/map.hpp>
 #include <topograd/ops/reduce.hpp>
 #include <topograd/solver/options.hpp>
@@ -97,6 +98,7 @@ ordered_json row_for(const OpCase& one, const Device& device, const OpInputs& ho
     const OpWork work = one.prepare(host);
     row["cpu_us"] = time_on(Device::cpu(), fewer, [&] { work(); }).wall;
     if (count <= 10'000'000 && arithmetic <= kMostArithmeticOfOne) {
+      const ops::WithoutLessons alone;
       const tbb::global_control single(tbb::global_control::max_allowed_parallelism, 1);
       row["cpu_one_us"] = time_on(Device::cpu(), std::min(samples, 3), [&] { work(); }).wall;
     }

@@ -8,6 +8,7 @@
 #include <topograd/ir/platform.hpp>
 #include <topograd/ops/arrays.hpp>
 #include <topograd/ops/backend.hpp>
+#include <topograd/ops/lessons.hpp>
 #include <topograd/ops/tensors.hpp>
 
 #include <tbb/global_control.h>
@@ -149,6 +150,7 @@ ordered_json row_for(const Claim& claim, const Device& device, int samples) {
   const double all = time_on(cpu, samples_for(first, samples), [&] { on_cpu(); }).wall;
   double one = 0;
   {
+    const ops::WithoutLessons alone;
     const tbb::global_control single(tbb::global_control::max_allowed_parallelism, 1);
     const double once = wall_us([&] { on_cpu(); });
     one = once > kSlowMicroseconds ? once : time_on(cpu, samples, [&] { on_cpu(); }).wall;
