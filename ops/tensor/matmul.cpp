@@ -247,10 +247,19 @@ Argument operand_argument(Backend& backend, const Operand& o, const View& view,
   return out;
 }
 
-void multiply_on_device(Backend& backend, const Product& p) {
-  const Plan plan = plan_for(p, backend.limits(), backend.facts().name);
-  // An even number of matrices of f16 begins and ends at words.
-  const std::int64_t most = backend.limits().groups / 2 * 2;
+thread_local std::int64_t forced_groups = 0;
+
+/// As many workgroups as a launch takes along an axis, and an even number: matrices and bands of
+/// f16 begin and end at words then.
+std::int64_t most_groups(const Backend& backend) {
+  return (forced_groups > 0 ? forced_groups : backend.limits().groups) / 2 * 2;
+}
+
+/// All rows at once.
+///
+///   keep  C has been written in part
+void launch(Backend& backend, const Plan& plan, const Product& p, bool keep) {
+  const std::int64_t most = most_groups(backend);
   for (std::int64_t first = 0; first < p.batches; first += most) {
     const std::int64_t batches = std::min(most, p.batches - first);
     View a = p.a.view, b = p.b.view, c = p.c;
@@ -261,7 +270,7 @@ void multiply_on_device(Backend& backend, const Product& p) {
         operand_argument(backend, p.a, a, p.a.extent(p.rows, p.depth, batches), plan.vector),
         operand_argument(backend, p.b, b, p.b.extent(p.depth, p.columns, batches), plan.vector),
         detail::argument(backend, c, static_cast<std::uint64_t>(batches * p.rows * p.columns),
-                         p.type, Access::write, first > 0)};
+                         p.type, Access::write, keep || first > 0)};
     const auto word = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
     const auto vectors = [&](std::int64_t value) { return word(value / plan.vector); };
     const std::uint32_t words[] = {word(p.rows),       word(p.columns),         word(p.depth),
@@ -275,6 +284,24 @@ void multiply_on_device(Backend& backend, const Product& p) {
             ? Groups{static_cast<std::uint32_t>(plan.groups), 1, word(batches)}
             : Groups{tiles(p.columns, plan.columns), tiles(p.rows, plan.rows), word(batches)};
     backend.launch({.kernel = plan.text, .arguments = arguments, .words = words, .groups = groups});
+  }
+}
+
+void multiply_on_device(Backend& backend, const Product& p) {
+  const Plan plan = plan_for(p, backend.limits(), backend.facts().name);
+  const std::int64_t most = most_groups(backend) * plan.rows;
+  if (plan.groups > 0 || p.rows <= most) return launch(backend, plan, p, false);
+  Product band = p;
+  band.batches = 1;
+  for (std::int64_t batch = 0; batch < p.batches; ++batch) {
+    for (std::int64_t row = 0; row < p.rows; row += most) {
+      band.rows = std::min(most, p.rows - row);
+      band.a.view.offset =
+          p.a.view.offset + batch * p.a.batch + row * (p.a.transposed ? 1 : p.a.step);
+      band.b.view.offset = p.b.view.offset + batch * p.b.batch;
+      band.c.offset = p.c.offset + (batch * p.rows + row) * p.columns;
+      launch(backend, plan, band, batch + row > 0);
+    }
   }
 }
 
@@ -311,7 +338,10 @@ Shape broadcast_batches(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-void detail::force_matmul_tiles(MatmulTiles tiles) { forced_tiles = tiles; }
+void detail::force_matmul_tiles(MatmulTiles tiles, std::int64_t most_groups) {
+  forced_tiles = tiles;
+  forced_groups = most_groups;
+}
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
   const Tensor both[] = {a, b};

@@ -33,7 +33,8 @@ struct MatmulKernel {
 /// Tiles of the shader: small, or large where these are enough to keep a device busy. What a test
 /// forces holds for products of its thread; a device's limits hold all the same.
 enum class MatmulTiles : std::uint8_t { chosen, small, large };
-void force_matmul_tiles(MatmulTiles tiles);
+///   most_groups  along an axis of a launch, at least 2; 0: the device's
+void force_matmul_tiles(MatmulTiles tiles, std::int64_t most_groups = 0);
 
 /// Arguments a, b, c; words: rows, columns, depth (of C, and what is summed over), a_step, a_batch
 /// (elements from line to line, between batches; f16: even), b_step, b_batch, c_batch. Workgroups:

@@ -89,21 +89,26 @@ void compare_on_device(Backend& backend, const Similarity& s) {
   const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);
   const std::uint64_t across = std::min((s.rows + rows - 1) / rows, most);
   const std::uint64_t rounds = ((s.rows + rows - 1) / rows + across - 1) / across;
-  if (s.queries > backend.limits().groups ||
-      2 * rounds * (turns + 10) > backend.limits().loop_iterations) {
+  if (2 * rounds * (turns + 10) > backend.limits().loop_iterations) {
     throw Error(ErrorCode::Unsupported,
-                "cosine_similarity: expected fewer queries or numbers for this device, got " +
-                    std::to_string(s.queries) + " of " + std::to_string(s.depth));
+                "cosine_similarity: expected fewer numbers for this device, got rows of " +
+                    std::to_string(s.depth));
   }
-  const Argument arguments[] = {
-      detail::argument(backend, s.query, s.queries * s.depth, s.type, Access::read),
-      detail::argument(backend, s.targets, s.rows * s.depth, s.type, Access::read),
-      detail::argument(backend, s.result, s.queries * s.rows, s.type, Access::write)};
   const std::uint32_t words[] = {word(s.rows), word(s.depth)};
-  backend.launch({.kernel = &kernel,
-                  .arguments = arguments,
-                  .words = words,
-                  .groups = {word(across), word(s.queries)}});
+  for (std::uint64_t first = 0; first < s.queries; first += most) {
+    const std::uint64_t queries = std::min(most, s.queries - first);
+    View query = s.query, result = s.result;
+    query.offset += static_cast<std::int64_t>(first * s.depth);
+    result.offset += static_cast<std::int64_t>(first * s.rows);
+    const Argument arguments[] = {
+        detail::argument(backend, query, queries * s.depth, s.type, Access::read),
+        detail::argument(backend, s.targets, s.rows * s.depth, s.type, Access::read),
+        detail::argument(backend, result, queries * s.rows, s.type, Access::write, first > 0)};
+    backend.launch({.kernel = &kernel,
+                    .arguments = arguments,
+                    .words = words,
+                    .groups = {word(across), word(queries)}});
+  }
 }
 
 /// 1 over the lengths of rows, 0 for rows of zeros, so that these and their derivatives are 0.

@@ -281,6 +281,15 @@ void check_search(const Device& device) {
   expect_near(apart, std::vector<double>(33, 0), 0, "of nothing, with derivatives");
   sum(apart).backward();
   expect_near(nothing.grad(), std::vector<double>(31, 0), 0, "derivative at nothing");
+  // More queries than a launch has workgroups.
+  const Tensor many = sample({65'549, 2}, 17).to(device), axes = tensor({1, 0, 0, 1}, {2, 2});
+  std::vector<double> sides = held(many);
+  for (std::size_t k = 0; k < sides.size(); k += 2) {
+    const double length = std::hypot(sides[k], sides[k + 1]);
+    sides[k] /= length;
+    sides[k + 1] /= length;
+  }
+  expect_near(cosine_similarity(many, axes.to(device)), sides, 1e-6, "many queries");
   // Smaller numbers are denormal, which a device may take for 0.
   for (const double size : {1e-37, 1e-25, 1e25, 3e37}) {
     const Tensor far = tensor({3 * size, 4 * size}, {2}).to(device);

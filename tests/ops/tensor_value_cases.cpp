@@ -267,6 +267,16 @@ void check_product_tiles(const Device& device) {
         check_product(device, size, turned, turned, Type::f16);
     }
   }
+  // More tiles of rows and more batches than a launch takes.
+  detail::force_matmul_tiles(detail::MatmulTiles::small, 2);
+  for (const Shape& size : sizes) {
+    for (const int turned : {0, 1, 2, 3})
+      for (const Type type : {Type::f32, Type::f16})
+        check_product(device, size, turned % 2 != 0, turned / 2 != 0, type);
+  }
+  const Tensor a = sample({5, 130, 7}, 3), b = sample({5, 7, 9}, 4);
+  const Numbers want = held(matmul(a, b));
+  expect_near(matmul(a.to(device), b.to(device)), want, 1e-5, "bands of batches");
   detail::force_matmul_tiles(detail::MatmulTiles::chosen);
   // So thin that there are no tiles.
   for (const Shape& size : {Shape{300, 3, 2}, Shape{4, 16, 513}, Shape{1, 1, 1}, Shape{70, 90, 8}})
