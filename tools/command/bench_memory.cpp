@@ -1,7 +1,9 @@
 // Adding up what the problem and the engine say they hold.
 #include "command/bench_memory.hpp"
 
+#include <topograd/ir/error.hpp>
 #include <topograd/ir/platform.hpp>
+#include <topograd/solver/device_engine.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -37,7 +39,15 @@ std::vector<runtime::MemoryUse> uses_of(NamedProblem& named, const runtime::Mode
 
 }  // namespace
 
-MemoryMeter::MemoryMeter() : before_(platform::heap_bytes()) {}
+MemoryMeter::MemoryMeter(const SolverOptions& options) : before_(platform::heap_bytes()) {
+  if (options.backend != Backend::vulkan) return;
+  try {
+    opened_ = make_device_rows({.device = options.device});
+  } catch (const Error&) {
+    return;  // the engine says why
+  }
+  driver_ = platform::heap_bytes() - before_;
+}
 
 nlohmann::ordered_json MemoryMeter::report(NamedProblem& named, const runtime::Model& model,
                                            const runtime::Engine& engine) const {
@@ -45,7 +55,9 @@ nlohmann::ordered_json MemoryMeter::report(NamedProblem& named, const runtime::M
   const std::uint64_t now = platform::heap_bytes();
   nlohmann::ordered_json memory = nlohmann::ordered_json::array();
   std::uint64_t host = 0, device = 0;
-  for (const runtime::MemoryUse& use : uses_of(named, model, engine)) {
+  std::vector<runtime::MemoryUse> uses = uses_of(named, model, engine);
+  if (driver_ > 0) uses.push_back({"the driver, as it is opened", driver_, 0});
+  for (const runtime::MemoryUse& use : uses) {
     memory.push_back({{"use", use.use}, {"host", use.host}, {"device", use.device}});
     host += use.host;
     device += use.device;

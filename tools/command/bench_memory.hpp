@@ -4,17 +4,22 @@
 #include "command/named_problem.hpp"
 
 #include <topograd/runtime/engine.hpp>
+#include <topograd/runtime/rows.hpp>
+#include <topograd/solver/options.hpp>
 
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
+#include <memory>
 
 namespace topograd::command {
 
 /// Counts what this process takes from its allocator from now on.
 class MemoryMeter {
  public:
-  MemoryMeter();
+  /// With the backend vulkan the device is opened first, if it can be, and what that takes is said
+  /// to be the driver's.
+  explicit MemoryMeter(const SolverOptions& options);
   /// host_bytes, taken since then; device_bytes, taken from the driver for the engine's device;
   /// memory, a list of {use, host, device}; host_bytes_explained and device_bytes_explained, its
   /// sums.
@@ -22,7 +27,8 @@ class MemoryMeter {
                                 const runtime::Engine& engine) const;
 
  private:
-  std::uint64_t before_ = 0;
+  std::uint64_t before_ = 0, driver_ = 0;
+  std::unique_ptr<runtime::RowRunner> opened_;
 };
 
 }  // namespace topograd::command

@@ -167,7 +167,7 @@ void add_bench_options(Command app, BenchArguments& arguments) {
 ordered_json run_bench(const BenchArguments& arguments) {
   const SolverOptions options = resolved(to_options(arguments.solver));
   ordered_json report;
-  const MemoryMeter meter;
+  const MemoryMeter meter(options);
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
   const ProblemModel model = make_model("bench", named->problem());
   const Session session = open_session(model, options, false);
