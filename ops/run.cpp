@@ -2,6 +2,7 @@
 #include <topograd/ops/run.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/median.hpp>
 #include <topograd/ops/device_list.hpp>
 #include <topograd/ops/lessons.hpp>
 #include <topograd/ops/scope.hpp>
@@ -292,7 +293,7 @@ class Runner {
     stats_.bytes_up = used.bytes_up;
     stats_.times.upload = std::chrono::duration<double, std::micro>(brought - start).count();
     if (clocked) {
-      settle(device, backend, decision, used.compiled > 0);
+      settle(device, backend, decision, used.compiled > 0 || WithoutLessons::any());
     } else if (decided) {
       // Somebody times what this is a part of: it ran, and teaches nothing.
       routing().executor.record(shape_, decision, {.cold = true});
@@ -396,10 +397,7 @@ OpMeasurement measured(Op op) {
     }
     out.measured += both;
   }
-  if (factors.empty()) return out;
-  const auto middle = factors.begin() + static_cast<std::ptrdiff_t>(factors.size() / 2);
-  std::ranges::nth_element(factors, middle);
-  out.factor = *middle;
+  out.factor = median(std::move(factors));
   return out;
 }
 

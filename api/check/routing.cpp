@@ -3,6 +3,7 @@
 
 #include <topograd/api/check/routing_task.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/median.hpp>
 #include <topograd/ir/stopwatch.hpp>
 #include <topograd/runtime/hybrid/executor.hpp>
 #include <topograd/solver/device_engine.hpp>
@@ -99,13 +100,6 @@ class RoutingCheck {
     if (report_.device.empty()) return;
     runs.device.push_back(timed(runs.task, hybrid::Override::device));
     runs.us += runs.device.back();
-  }
-
-  static double median(std::vector<double> us) {
-    if (us.empty()) return 0;
-    const auto middle = us.begin() + static_cast<std::ptrdiff_t>(us.size() / 2);
-    std::ranges::nth_element(us, middle);
-    return *middle;
   }
 
   /// Sizes 10, 32, 100, ... up to 10⁷ or what there is time for. Times are taken in the order in

@@ -22,11 +22,16 @@ void check_positive(const char* call, const char* what, double number) {
   }
 }
 
-/// Errors name the loss, not what it is made of.
-void check_pair(const char* call, const Tensor& a, const Tensor& b) {
+// Errors name the loss, not what it is made of.
+
+void check_alike(const char* call, const Tensor& a, const Tensor& b) {
   const Tensor both[] = {a, b};
   detail::common_type(call, both);
   detail::common_device(call, both);
+}
+
+void check_pair(const char* call, const Tensor& a, const Tensor& b) {
+  check_alike(call, a, b);
   broadcast(call, a.shape(), b.shape());
 }
 
@@ -103,9 +108,7 @@ Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets) {
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
-  const Tensor both[] = {logits, targets};
-  detail::common_type("cross_entropy", both);
-  detail::common_device("cross_entropy", both);
+  check_alike("cross_entropy", logits, targets);
   if (logits.rank() != 2 ||
       (targets.shape() != logits.shape() && targets.shape() != Shape{logits.size(0)})) {
     throw Error(ErrorCode::Shape,

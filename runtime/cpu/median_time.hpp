@@ -1,10 +1,12 @@
 // Median wall time of a piece of work.
 #pragma once
 
+#include <topograd/ir/median.hpp>
 #include <topograd/runtime/engine.hpp>
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 #include <vector>
 
 namespace topograd::runtime::cpu {
@@ -20,9 +22,8 @@ Timing median_time(int warm_ups, int samples, const F& work) {
     const std::chrono::duration<double, std::micro> t = std::chrono::steady_clock::now() - start;
     us.push_back(t.count());
   }
-  const auto middle = us.begin() + static_cast<std::ptrdiff_t>(us.size() / 2);
-  std::nth_element(us.begin(), middle, us.end());
-  return {.device_us = *middle, .wall_us = *middle};
+  const double middle = median(std::move(us));
+  return {.device_us = middle, .wall_us = middle};
 }
 
 }  // namespace topograd::runtime::cpu

@@ -1,21 +1,14 @@
 // Timing of single evaluations and of whole steps with x resident.
 #include <topograd/runtime/vulkan/vulkan_engine.hpp>
 
+#include <topograd/ir/median.hpp>
 #include <topograd/ir/stopwatch.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
 namespace topograd::runtime::vulkan {
 namespace {
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// Devices that have idled for some seconds work at less than half of their rate for so long.
 constexpr double kWarmUpSeconds = 0.7;

@@ -1,5 +1,6 @@
 // The Vulkan engine against the scalar evaluator: every rung, precision, mask and chunk size.
 #include "runtime/engine_models.hpp"
+#include "runtime/rungs.hpp"
 #include "runtime/second_order_checks.hpp"
 #include "runtime/step_checks.hpp"
 #include "support/environment.hpp"
@@ -62,8 +63,6 @@ const Case kCases[] = {{"springs of one workgroup", springs, 12},
                        {"a block that all share", shared_model, 2000},
                        {"one shared instance", shared_model, 1},
                        {"coordinates that change", chain_model, 1024}};
-constexpr Accumulation kRungs[] = {Accumulation::gather_recompute, Accumulation::gather_store,
-                                   Accumulation::atomic_float, Accumulation::atomic_cas};
 
 class VulkanEngineTest : public VulkanTest {
  protected:

@@ -1,4 +1,5 @@
 // Cost, gradient and residuals by one sweep on the device: rungs, precisions, pieces, choices.
+#include "runtime/rungs.hpp"
 #include "runtime/value_checks.hpp"
 #include "support/environment.hpp"
 #include "support/validation.hpp"
@@ -28,9 +29,6 @@ using runtime::EngineOptions;
 using runtime::PlanChoice;
 using runtime::PlanRecord;
 
-constexpr Accumulation kValueRungs[] = {Accumulation::gather_recompute, Accumulation::gather_store,
-                                        Accumulation::atomic_float, Accumulation::atomic_cas};
-
 class VulkanValues : public VulkanTest {
  protected:
   static std::unique_ptr<Engine> open(const OwnedModel& m, const EngineOptions& options) {
@@ -55,7 +53,7 @@ TEST_F(VulkanValues, AreThoseOfOneAfterTheOther) {
     for (const auto& c : std::span(cases).first(wide ? std::size(cases) : 1)) {
       OwnedModel m = c.make();
       if (!wide) round_to_float(m);
-      for (const Accumulation rung : kValueRungs) {
+      for (const Accumulation rung : kRungs) {
         SCOPED_TRACE(std::string(c.name) + ", " + std::string(name(precision)) + ", " +
                      std::string(name(rung)));
         const auto engine = open(m, {.precision = precision, .accumulation = rung});
@@ -75,7 +73,7 @@ TEST_F(VulkanValues, GathersGiveTheSameBits) {
 TEST_F(VulkanValues, InPieces) {
   TG_NEEDS(float64);
   const OwnedModel m = springs_model(3000, 9000);
-  for (const Accumulation rung : kValueRungs) {
+  for (const Accumulation rung : kRungs) {
     for (EngineOptions options :
          {EngineOptions{.max_storage_buffer_range = m.x.size() * sizeof(double)},
           EngineOptions{.max_instances_per_dispatch = 1000},

@@ -27,13 +27,6 @@ void check_names(const std::vector<std::string>& only) {
 
 }  // namespace
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 nlohmann::ordered_json share_of_copy(double bytes, double microseconds, double bytes_per_second) {
   if (microseconds <= 0 || bytes_per_second <= 0) return nullptr;
   return bytes / (microseconds * 1e-6) / bytes_per_second;

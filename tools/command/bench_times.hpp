@@ -1,6 +1,7 @@
 // Times of a bench report, each beside what it is measured against.
 #pragma once
 
+#include <topograd/ir/median.hpp>
 #include <topograd/runtime/traffic.hpp>
 
 #include <nlohmann/json.hpp>
@@ -43,9 +44,6 @@ class BenchTimes {
 
 /// bytes / time / rate, the share of the copy bandwidth; null if one of them is not known.
 nlohmann::ordered_json share_of_copy(double bytes, double microseconds, double bytes_per_second);
-
-/// The middle of some numbers; 0 if there are none.
-double median(std::vector<double> values);
 
 template <class F>
 runtime::Timing BenchTimes::wall(int samples, const F& work) const {
