@@ -3,6 +3,7 @@
 
 #include <topograd/ops/array.hpp>
 #include <topograd/ops/device.hpp>
+#include <topograd/ops/gather.hpp>
 #include <topograd/ops/histogram.hpp>
 #include <topograd/ops/map.hpp>
 #include <topograd/ops/random.hpp>

@@ -1,9 +1,10 @@
 // Elements by index: gather, and scatter with the ladder of atomics.
+#include <topograd/ops/gather.hpp>
+
 #include <topograd/codegen/glsl_text.hpp>
 #include <topograd/ops/blocks.hpp>
 #include <topograd/ops/by_index.hpp>
 #include <topograd/ops/kernel_store.hpp>
-#include <topograd/ops/scan.hpp>
 
 #include <algorithm>
 #include <string>

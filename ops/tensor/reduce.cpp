@@ -10,7 +10,6 @@
 namespace topograd::ops {
 namespace {
 
-using detail::Reduction;
 using detail::state_of;
 
 /// Which axes are reduced.
@@ -46,18 +45,19 @@ std::vector<T> kept_first(const std::vector<T>& from, const std::vector<bool>& r
   return out;
 }
 
-Tensor reduce(const char* call, const Tensor& a, Reduction reduction, const Axes& axes, bool keep) {
+Tensor reduce(const char* call, const Tensor& a, detail::Reduction reduction, const Axes& axes,
+              bool keep) {
   const detail::TensorState& own = state_of(call, a);
   const std::vector<bool> reduced = reduced_axes(call, own.shape, axes);
   std::int64_t depth = 1;
   for (std::size_t k = 0; k < own.shape.size(); ++k)
     if (reduced[k]) depth *= own.shape[k];
-  if (depth == 0 && reduction != Reduction::sum) {
+  if (depth == 0 && reduction != detail::Reduction::sum) {
     throw Error(ErrorCode::InvalidArgument,
                 std::string(call) + ": expected at least one entry, got " + to_text(own.shape));
   }
   const Type type = own.type == Type::f16 ? Type::f32 : own.type;
-  if (reduction == Reduction::argmax || reduction == Reduction::argmin)
+  if (reduction == detail::Reduction::argmax || reduction == detail::Reduction::argmin)
     detail::check_places(call, type, depth);
   const Tensor out = detail::make_tensor(without(own.shape, reduced, keep), type, own.device);
   const auto outputs = static_cast<std::uint64_t>(out.count());
@@ -80,7 +80,7 @@ Tensor reduce(const char* call, const Tensor& a, Reduction reduction, const Axes
 }
 
 /// The derivative of an extreme: to the entries that are equal to it.
-Tensor extreme(const char* call, const Tensor& a, Reduction reduction, const Axes& axes,
+Tensor extreme(const char* call, const Tensor& a, detail::Reduction reduction, const Axes& axes,
                bool keep) {
   const Tensor kept = reduce(call, a, reduction, axes, true);
   const std::vector<bool> reduced = reduced_axes(call, a.shape(), axes);
@@ -98,7 +98,7 @@ Tensor extreme(const char* call, const Tensor& a, Reduction reduction, const Axe
 }  // namespace
 
 Tensor sum(const Tensor& a, const Axes& axes, bool keep) {
-  const Tensor out = reduce("sum", a, Reduction::sum, axes, keep);
+  const Tensor out = reduce("sum", a, detail::Reduction::sum, axes, keep);
   const Shape kept = without(a.shape(), reduced_axes("sum", a.shape(), axes), true);
   detail::record(out, {&a, 1}, [shape = a.shape(), kept](const Tensor& g) {
     return std::vector{g.reshape(kept).broadcast_to(shape)};
@@ -123,10 +123,10 @@ Tensor mean(const Tensor& a, const Axes& axes, bool keep) {
 }
 
 Tensor max(const Tensor& a, const Axes& axes, bool keep) {
-  return extreme("max", a, Reduction::max, axes, keep);
+  return extreme("max", a, detail::Reduction::max, axes, keep);
 }
 Tensor min(const Tensor& a, const Axes& axes, bool keep) {
-  return extreme("min", a, Reduction::min, axes, keep);
+  return extreme("min", a, detail::Reduction::min, axes, keep);
 }
 
 Tensor variance(const Tensor& a, const Axes& axes, bool keep) {
@@ -134,10 +134,10 @@ Tensor variance(const Tensor& a, const Axes& axes, bool keep) {
 }
 
 Tensor argmax(const Tensor& a, std::int64_t axis) {
-  return reduce("argmax", a, Reduction::argmax, {axis}, false);
+  return reduce("argmax", a, detail::Reduction::argmax, {axis}, false);
 }
 Tensor argmin(const Tensor& a, std::int64_t axis) {
-  return reduce("argmin", a, Reduction::argmin, {axis}, false);
+  return reduce("argmin", a, detail::Reduction::argmin, {axis}, false);
 }
 
 }  // namespace topograd::ops

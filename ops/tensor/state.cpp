@@ -164,11 +164,11 @@ Argument argument(Backend& backend, const View& view, std::uint64_t count, Type 
 }
 
 void check_places(const char* call, Type type, std::int64_t entries) {
-  constexpr std::int64_t kExactInFloat = 1 << 24;
-  if (type == Type::f64 || entries <= kExactInFloat) return;
-  throw Error(ErrorCode::InvalidArgument, std::string(call) + ": expected at most " +
-                                              std::to_string(kExactInFloat) +
-                                              " entries of f32, got " + std::to_string(entries));
+  const std::int64_t exact = type == Type::f16 ? 1 << 11 : 1 << 24;
+  if (type == Type::f64 || entries <= exact) return;
+  throw Error(ErrorCode::InvalidArgument,
+              std::string(call) + ": expected at most " + std::to_string(exact) + " entries of " +
+                  std::string(name(type)) + ", got " + std::to_string(entries));
 }
 
 std::optional<Device> runs_on(const std::optional<Device>& placed) {

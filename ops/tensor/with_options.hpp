@@ -6,6 +6,7 @@
 #include <topograd/ops/tensor/fft.hpp>
 #include <topograd/ops/tensor/losses.hpp>
 #include <topograd/ops/tensor/matmul.hpp>
+#include <topograd/ops/tensor/parts.hpp>
 #include <topograd/ops/tensor/reduce.hpp>
 #include <topograd/ops/tensor/search.hpp>
 #include <topograd/ops/tensor/softmax.hpp>
@@ -14,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 namespace topograd::ops {
 
@@ -95,6 +97,23 @@ inline Tensor argmin(const Tensor& a, std::int64_t axis, const OpOptions& option
 
 inline Tensor matmul(const Tensor& a, const Tensor& b, const OpOptions& options) {
   return with_options(options, [&] { return matmul(a, b); });
+}
+
+inline Tensor concat(const std::vector<Tensor>& tensors, std::int64_t axis,
+                     const OpOptions& options) {
+  return with_options(options, [&] { return concat(tensors, axis); });
+}
+inline Tensor stack(const std::vector<Tensor>& tensors, std::int64_t axis,
+                    const OpOptions& options) {
+  return with_options(options, [&] { return stack(tensors, axis); });
+}
+inline Tensor take(const Tensor& a, const Tensor& indices, std::int64_t axis, IndexCheck check,
+                   const OpOptions& options) {
+  return with_options(options, [&] { return take(a, indices, axis, check); });
+}
+inline Tensor embedding(const Tensor& table, const Tensor& indices, IndexCheck check,
+                        const OpOptions& options) {
+  return with_options(options, [&] { return embedding(table, indices, check); });
 }
 
 inline Tensor softmax(const Tensor& a, std::int64_t axis, const OpOptions& options) {

@@ -15,6 +15,7 @@ void check_rows(const Device& device);
 void check_fft(const Device& device);
 void check_conv(const Device& device);
 void check_search(const Device& device);
+void check_parts(const Device& device);
 void check_half(const Device& device);
 void check_optimizers(const Device& device);
 /// Tensors of one number, which need no memory before they are read.

@@ -64,6 +64,41 @@ TEST(Tensor, Errors) {
          argmin(ones({1}).broadcast_to({2, 16777217}).to(Type::f16));
        },
        "argmin: expected at most 16777216 entries of f32, got 16777217"},
+      {[&] { concat({}); }, "concat: expected a tensor at least, got none"},
+      {[&] {
+         concat({a, b}, 0);
+       },
+       "concat: expected shapes that agree but for axis 0, got (3, 4) and (3, 1)"},
+      {[&] {
+         concat({a, ones({3})}, 1);
+       },
+       "concat: expected shapes that agree but for axis 1, got (3, 4) and (3)"},
+      {[&] {
+         concat({a, d});
+       },
+       "concat: expected tensors of one type, got f32 and f64"},
+      {[&] { concat({a}, 2); }, "concat: expected an axis of (3, 4), got 2"},
+      {[&] {
+         stack({a, b});
+       },
+       "stack: expected tensors of one shape, got (3, 4) and (3, 1)"},
+      {[&] {
+         split(a, {1, 2}, 1);
+       },
+       "split: expected sizes >= 0 that sum to 4, got (1, 2)"},
+      {[&] {
+         split(a, {5, -1}, 1);
+       },
+       "split: expected sizes >= 0 that sum to 4, got (5, -1)"},
+      {[&] {
+         take(a, tensor({0, 3}, {2}), 0, IndexCheck::throws);
+       },
+       "take: index 1 is 3, expected a whole number in [0, 3)"},
+      {[&] { embedding(a, tensor({0.5}, {1}), IndexCheck::throws); },
+       "embedding: index 0 is 0.5, expected a whole number in [0, 3)"},
+      {[&] { take(ones({3000}), ones({1}, Type::f16)); },
+       "take: expected at most 2048 entries of f16, got 3000"},
+      {[&] { embedding(ones({5}), b); }, "embedding: expected a table (n, d), got (5)"},
       {[&] { a.item(); }, "item: expected one number, got (3, 4)"},
       {[&] { Tensor() + a; }, "add: expected a tensor, got none"},
       {[&] { a.backward(); }, "backward: expected one number, got (3, 4)"},
@@ -247,6 +282,17 @@ TEST(Tensor, NoTensorIsSaidByEveryCall) {
       {"irfft2", [&] { irfft2(none, 3); }},
       {"cosine_similarity", [&] { cosine_similarity(a, none); }},
       {"top_k", [&] { top_k(none, 1); }},
+      {"concat",
+       [&] {
+         concat({a, none});
+       }},
+      {"stack",
+       [&] {
+         stack({none, a});
+       }},
+      {"split", [&] { split(none, {1}); }},
+      {"take", [&] { take(a, none); }},
+      {"embedding", [&] { embedding(none, a); }},
       {"mse_loss", [&] { mse_loss(a, none); }},
       {"mae_loss", [&] { mae_loss(none, a); }},
       {"cross_entropy", [&] { cross_entropy(none, a); }},

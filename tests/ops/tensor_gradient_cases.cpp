@@ -8,6 +8,7 @@
 #include <topograd/ops/tensor/fft.hpp>
 #include <topograd/ops/tensor/losses.hpp>
 #include <topograd/ops/tensor/matmul.hpp>
+#include <topograd/ops/tensor/parts.hpp>
 #include <topograd/ops/tensor/reduce.hpp>
 #include <topograd/ops/tensor/search.hpp>
 #include <topograd/ops/tensor/softmax.hpp>
@@ -135,6 +136,32 @@ const std::vector<Case>& cases() {
          return exp(x[0].permute({2, 0, 1}));
        }},
       {"slice", {{5, 4}}, [](X x) { return square(x[0].slice(0, 1, 5, 2).slice(1, 1, 3)); }},
+      {"concat",
+       {{2, 3}, {2, 1}},
+       [](X x) {
+         return square(concat({x[0], x[1], x[0]}, 1));
+       }},
+      {"stack",
+       {{2, 3}, {2, 3}},
+       [](X x) {
+         return square(stack({x[0], x[1]}, -1));
+       }},
+      {"split",
+       {{2, 5}},
+       [](X x) {
+         const std::vector<Tensor> parts = split(x[0], {2, 1, 2}, 1);
+         return square(parts[0]) * parts[2] + parts[1];
+       }},
+      {"take",
+       {{2, 4, 3}},
+       [](X x) {
+         return square(take(x[0], tensor({3, 0, 3, 9, 1, 3}, {2, 3}, Type::f64), 1));
+       }},
+      {"embedding",
+       {{4, 3}},
+       [](X x) {
+         return square(embedding(x[0], tensor({2, 2, 0}, {3})));
+       }},
       {"broadcast_to",
        {{3, 1}},
        [](X x) {

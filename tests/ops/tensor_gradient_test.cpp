@@ -23,8 +23,8 @@ const std::set<std::string> kWithout = {"argmax", "argmin", "equal",  "less",  "
                                         "zeros",  "ones",   "arange", "randn", "rand"};
 
 /// Headers of operations that run when they are called.
-const std::vector<const char*> kEager = {"conv",   "fft",    "losses", "matmul",
-                                         "reduce", "search", "softmax"};
+const std::vector<const char*> kEager = {"conv",  "fft",    "losses", "matmul",
+                                         "parts", "reduce", "search", "softmax"};
 
 /// Names of the functions that headers of tensors declare to give tensors.
 std::set<std::string> declared_operations(const std::vector<const char*>& headers) {

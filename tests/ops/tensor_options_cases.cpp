@@ -34,6 +34,20 @@ const std::vector<OptionsCase>& options_cases() {
       {"argmax", {{5, 7}}, [](X x, O o) { return argmax(x[0], 0, o); }},
       {"argmin", {{5, 7}}, [](X x, O o) { return argmin(x[0], -1, o); }},
       {"matmul", {{5, 7}, {7, 3}}, [](X x, O o) { return matmul(x[0], x[1], o); }},
+      {"concat",
+       {{5, 7}, {2, 7}},
+       [](X x, O o) {
+         return concat({x[0], x[1]}, 0, o);
+       }},
+      {"stack",
+       {{5, 7}, {5, 7}},
+       [](X x, O o) {
+         return stack({x[0], x[1]}, 1, o);
+       }},
+      {"take", {{5, 7}, {3}}, [](X x, O o) { return take(x[0], x[1], 1, IndexCheck::none, o); }},
+      {"embedding",
+       {{5, 7}, {3}},
+       [](X x, O o) { return embedding(x[0], x[1], IndexCheck::none, o); }},
       {"softmax", {{5, 7}}, [](X x, O o) { return softmax(x[0], 0, o); }},
       {"log_softmax", {{5, 7}}, [](X x, O o) { return log_softmax(x[0], -1, o); }},
       {"layer_norm", {{5, 7}}, [](X x, O o) { return layer_norm(x[0], 1e-4, o); }},

@@ -26,6 +26,7 @@ TEST(Tensor, Rows) { check_rows(Device::cpu()); }
 TEST(Tensor, Fft) { check_fft(Device::cpu()); }
 TEST(Tensor, Conv) { check_conv(Device::cpu()); }
 TEST(Tensor, Search) { check_search(Device::cpu()); }
+TEST(Tensor, Parts) { check_parts(Device::cpu()); }
 TEST(Tensor, Half) { check_half(Device::cpu()); }
 TEST(Tensor, Losses) { check_losses(Device::cpu()); }
 TEST(Tensor, Activations) { check_activations(Device::cpu()); }

@@ -25,6 +25,7 @@ TEST_F(TensorVulkan, Rows) { run_masked(check_rows); }
 TEST_F(TensorVulkan, Fft) { run_masked(check_fft); }
 TEST_F(TensorVulkan, Conv) { run_masked(check_conv); }
 TEST_F(TensorVulkan, Search) { run_masked(check_search); }
+TEST_F(TensorVulkan, Parts) { run_masked(check_parts); }
 TEST_F(TensorVulkan, Half) { run_masked(check_half); }
 TEST_F(TensorVulkan, Losses) { run_masked(check_losses); }
 TEST_F(TensorVulkan, Activations) { run_masked(check_activations); }
