@@ -5,7 +5,7 @@
 // Exit status that ctest reads as "skipped": nothing could run here, and nothing failed.
 constexpr int kAllSkipped = 77;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef TOPOGRAD_SANITIZED
 // Suppressions are by library and only work while it is mapped (leaks are checked at exit, and the
 // thread sanitizer stops when a suppressed library goes), so drivers stay loaded.
 extern "C" int dlclose(void*) { return 0; }
