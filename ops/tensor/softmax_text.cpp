@@ -122,12 +122,16 @@ class RowWriter {
       return;
     }
     for (std::uint32_t k = 0; k < kernel_.kept; ++k) {
-      out_.open("if (self + ", 256 * k, "u < depth)");
+      if (kernel_.whole) {
+        out_.line("{");
+      } else {
+        out_.open("if (self + ", 256 * k, "u < depth)");
+      }
       out_.line("uint i = self + ", 256 * k, "u;");
       out_.line(scalar(), " x = kept_", k, ";");
       for (const std::string& statement : statements)
         out_.line(codegen::substitute(statement, {{"k", std::to_string(k)}}));
-      out_.close();
+      kernel_.whole ? out_.line("}") : out_.close();
     }
   }
 
@@ -146,8 +150,10 @@ class RowWriter {
     }
     out_.line("uint base = row * depth;");
     for (std::uint32_t k = 0; k < kernel_.kept; ++k) {
-      out_.line(scalar(), " kept_", k, " = self + ", 256 * k, "u < depth ? source(base + self + ",
-                256 * k, "u) : ", zero, ";");
+      const std::string read = text("source(base + self + ", 256 * k, "u)");
+      out_.line(scalar(), " kept_", k, " = ",
+                kernel_.whole ? read : text("self + ", 256 * k, "u < depth ? ", read, " : ", zero),
+                ";");
     }
     norm() ? layer_norm(zero) : softmax(zero);
     out_.close();
@@ -196,7 +202,7 @@ class RowWriter {
 
 std::string RowKernel::key() const {
   return text("rows ", unsigned(op), " ", unsigned(precision), " ", unsigned(by_workgroup), " ",
-              subgroups, " ", kept);
+              subgroups, " ", kept, whole ? " whole" : "");
 }
 
 RowKernel row_kernel_for(const LaunchLimits& limits, RowOp op, codegen::Precision precision,
@@ -206,6 +212,7 @@ RowKernel row_kernel_for(const LaunchLimits& limits, RowOp op, codegen::Precisio
     kernel.subgroups = 256 / limits.subgroup_size;
   if (kernel.by_workgroup && depth <= 256 * 16)
     kernel.kept = std::bit_ceil(static_cast<std::uint32_t>((depth + 255) / 256));
+  kernel.whole = kernel.kept > 0 && depth == 256 * kernel.kept;
   return kernel;
 }
 

@@ -20,6 +20,7 @@ struct RowKernel {
   bool by_workgroup = true;
   std::uint32_t subgroups = 0;  ///< of a workgroup, to reduce by; 0: by shared memory alone
   std::uint32_t kept = 0;
+  bool whole = false;  ///< rows have 256 * kept numbers
 
   std::string key() const;
 };
