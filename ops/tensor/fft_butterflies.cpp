@@ -85,6 +85,37 @@ void fft16(inout {V} v0, inout {V} v1, inout {V} v2, inout {V} v3, inout {V} v4,
 }
 )";
 
+/// Transforms of four across, twiddles, and of eight along.
+std::string fft32_text(bool wide) {
+  const std::string v = wide ? "dvec2" : "vec2";
+  const char* suffix = wide ? "lf" : "";
+  const auto number = [&](double x) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%.17f", x);
+    return std::string(digits) + suffix;
+  };
+  std::string out = "void fft32(";
+  for (std::uint32_t k = 0; k < 32; ++k) out += text(k > 0 ? ", " : "", "inout ", v, " v", k);
+  out += ") {\n";
+  for (std::uint32_t k = 0; k < 8; ++k)
+    out += text("  fft4(v", k, ", v", k + 8, ", v", k + 16, ", v", k + 24, ");\n");
+  for (std::uint32_t row = 1; row < 4; ++row) {
+    for (std::uint32_t k = 1; k < 8; ++k) {
+      const double angle = -2 * std::numbers::pi * row * k / 32;
+      out += text("  v", 8 * row + k, " = times(v", 8 * row + k, ", ", v, "(",
+                  number(std::cos(angle)), ", ", number(std::sin(angle)), "));\n");
+    }
+  }
+  for (std::uint32_t row = 0; row < 4; ++row) {
+    out += "  fft8(";
+    for (std::uint32_t k = 0; k < 8; ++k) out += text(k > 0 ? ", v" : "v", 8 * row + k);
+    out += ");\n";
+  }
+  for (std::uint32_t k = 0; k < 32; ++k) out += text("  ", v, " x", k, " = v", k, ";\n");
+  for (std::uint32_t k = 0; k < 32; ++k) out += text("  v", k, " = x", 8 * (k % 4) + k / 4, ";\n");
+  return out + "}\n";
+}
+
 /// Butterfly of an odd prime size p, in place: pairs of inputs k and p - k meet as sum and
 /// difference.
 std::string odd_butterfly(std::uint32_t p, bool wide) {
@@ -136,6 +167,7 @@ std::string butterflies(std::span<const std::uint32_t> sizes, bool wide) {
     return std::ranges::find(sizes, size) != sizes.end();
   };
   std::string out = fft_filled(kComplex, wide) + fft_filled(kPowers, wide);
+  if (has(32)) out += fft32_text(wide);
   if (has(16)) out += fft_filled(kSixteen, wide);
   for (const std::uint32_t p : {3u, 5u, 7u}) {
     if (has(p)) out += odd_butterfly(p, wide);

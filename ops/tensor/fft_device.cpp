@@ -25,6 +25,10 @@ constexpr std::uint64_t kFineRoots = 1024;  // as fft_pass_kernel() reads them
 // and how many of those lie side by side (of the longest ones).
 constexpr std::uint64_t kLongestRow = 4096;
 constexpr std::uint32_t kLongestPass = 256, kNeighbours = 16, kFewNeighbours = 8;
+// With 32 numbers of an invocation, where there are so many numbers that large workgroups fill a
+// device.
+constexpr std::uint32_t kLongestWidePass = 1024;
+constexpr std::uint64_t kManyNumbers = std::uint64_t{1} << 25;
 
 /// e^(-2πi k/n), from the octant where the functions are most exact.
 std::complex<double> root(std::uint64_t k, std::uint64_t n) {
@@ -150,12 +154,32 @@ FftPass fitted(FftPass pass, const LaunchLimits& limits, std::uint32_t most) {
   return pass;
 }
 
-std::vector<FftPass> plan_of(const LaunchLimits& limits, std::uint64_t length, bool wide) {
+/// Two passes of powers of two, for many numbers. Empty if they do not fit.
+std::vector<FftPass> wide_passes(const LaunchLimits& limits, std::uint64_t length) {
+  std::vector<FftPass> passes;
+  for (const std::uint32_t radix : equal_parts(length, 2, kLongestWidePass)) {
+    const FftPass pass{.radix = radix, .halves = true, .widest = 32};
+    const std::uint32_t neighbours = radix > 512 ? kFewNeighbours : kNeighbours;
+    passes.push_back(fitted(pass, limits, neighbours));
+    if (!fits(passes.back(), limits) || passes.back().jobs < neighbours) return {};
+  }
+  return passes;
+}
+
+std::vector<FftPass> plan_of(const LaunchLimits& limits, const FftRows& fft) {
+  const std::uint64_t length = fft.length;
+  const bool wide = fft.type == Type::f64;
   FftPass pass{.wide = wide};
   if (length <= kLongestRow) {
     pass.radix = word(length);
     // Rows need no neighbours, and small workgroups hide each other's waits.
     if (fits(pass, limits)) return {fitted(pass, limits, std::max(1u, 1024 / pass.radix))};
+  }
+  const std::uint64_t many = limits.occupied_by_few ? 0 : kManyNumbers;
+  const bool two = length > kLongestPass * kLongestPass && fft.rows * length > many;
+  if (two && !wide && std::has_single_bit(length)) {
+    std::vector<FftPass> passes = wide_passes(limits, length);
+    if (!passes.empty()) return passes;
   }
   // As few passes as there may be with neighbours enough, so that memory is read in long pieces.
   pass.halves = true;
@@ -185,6 +209,10 @@ void run_pass(Backend& backend, const FftRows& fft, const View& from, const View
   const std::uint64_t radix = pass.radix;
   pass.near_load = radix < fft.length;
   pass.near_store = span > 1;
+  if (pass.near_load) {
+    pass.length = fft.length;
+    pass.span = span;
+  }
   const KernelText& kernel = stored_kernel(pass.key(), [&] { return fft_pass_kernel(pass); });
   const std::uint64_t numbers = fft.rows * fft.length, jobs = numbers / radix;
   const std::uint64_t rooted = (pass.real ? 2 : span) * radix;
@@ -193,8 +221,9 @@ void run_pass(Backend& backend, const FftRows& fft, const View& from, const View
       complex_argument(backend, to, numbers + (pass.real ? fft.rows : 0), fft.type, Access::write),
       pass_roots(backend, rooted, radix, fft.type)};
   const auto [low, high] = number_words(factor, wide);
-  const std::uint32_t words[] = {
-      word(jobs), word(fft.length), word(fft.length / radix), word(span), fft.inverse, low, high};
+  std::vector<std::uint32_t> words = {word(jobs), fft.inverse, low, high};
+  if (pass.length == 0)
+    words.insert(words.begin() + 1, {word(fft.length), word(fft.length / radix), word(span)});
   const std::uint64_t groups = (jobs + pass.jobs - 1) / pass.jobs;
   const std::uint64_t across =
       std::min<std::uint64_t>(groups, std::min(backend.limits().groups, 32768u));
@@ -209,7 +238,7 @@ View scratch(const FftRows& fft) {
 }
 
 void by_passes(Backend& backend, const FftRows& fft) {
-  const std::vector<FftPass> passes = plan_of(backend.limits(), fft.length, fft.type == Type::f64);
+  const std::vector<FftPass> passes = plan_of(backend.limits(), fft);
   View from = fft.source;
   std::uint64_t span = 1;
   for (std::size_t k = 0; k < passes.size(); ++k) {
@@ -297,7 +326,7 @@ void short_dft(Backend& backend, const FftRows& fft) {
 void rfft_on_device(Backend& backend, const FftRows& fft) {
   const bool wide = fft.type == Type::f64;
   if (smooth(fft.length) && fft.length >= 8) {
-    std::vector<FftPass> passes = plan_of(backend.limits(), fft.length, wide);
+    std::vector<FftPass> passes = plan_of(backend.limits(), fft);
     if (passes.size() == 1) {
       passes[0].real = true;
       return run_pass(backend, fft, fft.source, fft.target, passes[0], 1, 1);

@@ -9,16 +9,12 @@
 #include <array>
 #include <bit>
 #include <functional>
-#include <utility>
 
 namespace topograd::ops::detail {
 namespace {
 
 using codegen::Lines;
 using codegen::text;
-
-// Numbers that lie eight apart are in different banks.
-constexpr std::string_view kPadded = "uint padded(uint e) { return e + (e >> 3u); }\n";
 
 std::string vector(bool wide) { return wide ? "dvec2" : "vec2"; }
 
@@ -34,10 +30,20 @@ class PassWriter {
     parts.arguments = {{"source", type, Access::read},
                        {"target", type, Access::write},
                        {"roots", type, Access::read}};
-    parts.words = {"jobs", "row_length", "stride", "span", "swapped", "factor_low", "factor_high"};
-    parts.functions = butterflies(stages_, pass_.wide);
+    parts.words = {"jobs", "swapped", "factor_low", "factor_high"};
+    if (pass_.length > 0) {
+      parts.functions =
+          text("const uint row_length = ", pass_.length, "u, stride = ", pass_.length / pass_.radix,
+               "u, span = ", pass_.span, "u;\n");
+    } else {
+      parts.words.insert(parts.words.begin() + 1, {"row_length", "stride", "span"});
+    }
+    parts.functions += butterflies(stages_, pass_.wide);
     const std::string_view held = pass_.halves ? scalar() : std::string_view(type);
-    parts.functions += text("shared ", held, " tile[", pass_.jobs * pass_.line(), "];\n", kPadded);
+    parts.functions += text("shared ", held, " tile[", pass_.jobs * pass_.line(), "];\n");
+    // Numbers of a butterfly are in different banks.
+    parts.functions +=
+        text("uint padded(uint e) { return e + (e >> ", pass_.pad_shift(), "u); }\n");
     load();
     std::uint32_t done = 1;
     for (std::size_t k = 0; k < stages_.size(); ++k) {
@@ -79,26 +85,12 @@ class PassWriter {
 
   /// w1 to the powers that stand beside numbers 1, 2, ... of a butterfly.
   void turn(std::uint32_t count, std::uint32_t first, std::string_view w) {
-    static constexpr std::array<std::pair<int, int>, 16> kParts = {{{0, 0},
-                                                                    {0, 0},
-                                                                    {1, 1},
-                                                                    {2, 1},
-                                                                    {2, 2},
-                                                                    {4, 1},
-                                                                    {3, 3},
-                                                                    {4, 3},
-                                                                    {4, 4},
-                                                                    {8, 1},
-                                                                    {5, 5},
-                                                                    {8, 3},
-                                                                    {6, 6},
-                                                                    {8, 5},
-                                                                    {7, 7},
-                                                                    {8, 7}}};
+    // Factors of the powers, so that none is a product of many.
+    static constexpr std::array<std::uint32_t, 16> kFactor = {0, 0, 1, 2, 2, 4, 3, 4,
+                                                              4, 8, 5, 8, 6, 8, 7, 8};
     for (std::uint32_t q = 1; q < count; ++q) {
-      if (q > 1)
-        out_.line(vector(), " ", w, q, " = times(", w, unsigned(kParts[q].first), ", ", w,
-                  unsigned(kParts[q].second), ");");
+      const std::uint32_t factor = q < 16 ? kFactor[q] : q == 16 ? 8 : 16;
+      if (q > 1) out_.line(vector(), " ", w, q, " = times(", w, factor, ", ", w, q - factor, ");");
       out_.line(v(first + q), " = times(", v(first + q), ", ", w, q, ");");
     }
   }
@@ -142,8 +134,8 @@ class PassWriter {
     for (std::uint32_t k = 2; k < radix; k *= 2) {
       const std::string half = text("s", k / 2);
       out_.line(vector(), " s", k, " = ",
-                k == 4 ? long_root(text("(", word(4 * apart), " * inner)"))
-                       : text("times(", half, ", ", half, ")"),
+                k == 4 || k == 16 ? long_root(text("(", word(k * apart), " * inner)"))
+                                  : text("times(", half, ", ", half, ")"),
                 ";");
     }
     for (std::uint32_t u = 0; u < turns(radix); ++u) {
@@ -340,8 +332,8 @@ std::vector<std::uint32_t> FftPass::stages() const {
   const int twos = std::countr_zero(radix);
   std::uint32_t left = radix >> twos;
   // As few stages of powers of two as there may be, about equal ones; 16 numbers of an invocation
-  // where that spares a stage and registers are enough.
-  const int most = !wide && left == 1 && twos >= 7 ? 4 : 3;
+  // where that spares a stage and registers are enough, 32 of wide passes.
+  const int most = widest == 32 ? 5 : !wide && left == 1 && twos >= 7 ? 4 : 3;
   for (int done = 0, count = (twos + most - 1) / most; count > 0; --count) {
     const int bits = (twos - done + count - 1) / count;
     out.push_back(1u << bits);
@@ -354,6 +346,13 @@ std::vector<std::uint32_t> FftPass::stages() const {
   return out;
 }
 
+std::uint32_t FftPass::pad_shift() const { return stages().front() == 32 ? 5 : 3; }
+
+std::uint32_t FftPass::line() const {
+  if (pad_shift() == 3) return (radix + radix / 8 + 2) / 4 * 4 + 2;
+  return (radix + radix / 32 + 31) / 32 * 32 + 32 / std::min(jobs, 32u);
+}
+
 std::uint32_t FftPass::lanes() const {
   const std::vector<std::uint32_t> sizes = stages();
   return radix / *std::ranges::max_element(sizes);
@@ -361,7 +360,8 @@ std::uint32_t FftPass::lanes() const {
 
 std::string FftPass::key() const {
   return text("fft ", radix, " ", jobs, wide ? " f64" : " f32", near_load ? " near" : "",
-              near_store ? " near" : " far", halves ? " halves" : "", real ? " real" : "");
+              near_store ? " near" : " far", halves ? " halves" : "", real ? " real" : "", " ",
+              length, " ", span, " ", widest);
 }
 
 KernelText unpack_kernel(bool wide) {

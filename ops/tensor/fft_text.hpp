@@ -25,24 +25,28 @@ struct FftPass {
   /// The source is of 2 radix real numbers a row; the target takes the first radix + 1 complex ones
   /// of their transform. Of single passes, whose roots are then of m = 2 radix.
   bool real = false;
+  std::uint32_t widest = 16;  ///< numbers of an invocation, at most: 16 or 32
+  /// Of long transforms: of a row, and the product of the radices before, as constants. 0: words.
+  std::uint64_t length = 0, span = 0;
 
   /// Sizes of the butterflies, one after the other.
   std::vector<std::uint32_t> stages() const;
   std::uint32_t lanes() const;  ///< invocations of a transform
   std::uint32_t invocations() const { return lanes() * jobs; }
   /// Numbers of a transform in shared memory, with what keeps its neighbours in different banks.
-  /// Twice an odd number: neighbouring lines begin two banks apart, neighbouring numbers lie one
-  /// apart.
-  std::uint32_t line() const { return (radix + radix / 8 + 2) / 4 * 4 + 2; }
+  /// Neighbouring lines begin so many banks apart that what lanes and jobs reach at a time differs:
+  /// two (twice an odd number), or by the number of jobs.
+  std::uint32_t line() const;
+  std::uint32_t pad_shift() const;  ///< a place is left after so many numbers, as a power of two
   std::uint32_t shared_bytes() const {
     return jobs * line() * (wide ? 16u : 8u) / (halves ? 2 : 1);
   }
   std::string key() const;
 };
 
-/// Arguments source, target, roots; words: jobs in all, length of a row, stride (length / radix),
-/// span (product of the radices before); swapped, factor (two words). Workgroups: jobs /
-/// FftPass::jobs, in x and y.
+/// Arguments source, target, roots; words: jobs in all; without FftPass::length the length of a
+/// row, stride (length / radix), span (product of the radices before); swapped, factor (two words).
+/// Workgroups: jobs / FftPass::jobs, in x and y.
 ///
 /// roots: e^(-2πi k/radix) for k < radix; then e^(-2πi k/m) for k < 1024 and e^(-2πi 1024 k/m) for
 /// k <= m/1024, m = span * radix.

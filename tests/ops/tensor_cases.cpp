@@ -192,7 +192,8 @@ std::vector<double> dft(const std::vector<double>& z) {
   return out;
 }
 
-/// Two passes and three: some bins in long double, and Parseval's theorem for the others.
+/// Two passes, large and small ones, and three: some bins in long double, and Parseval's theorem
+/// for the others.
 void check_long_fft(const Device& device, std::int64_t n, Type type) {
   const Tensor longer = sample({n, 2}, 10, type).to(device);
   const auto spectrum = held(fft(longer)), v = held(longer);
@@ -244,7 +245,7 @@ void check_fft(const Device& device) {
                   "back from " + std::to_string(n));
     }
   }
-  for (const std::int64_t n : {16384, 30000, 16807, 131072, 1'000'000})
+  for (const std::int64_t n : {16384, 30000, 16807, 131072, 1 << 18, 1 << 19, 1'000'000, 1 << 20})
     check_long_fft(device, n, Type::f32);
   check_long_fft(device, 30000, Type::f64);
   for (const std::int64_t n : {5, 8}) {

@@ -34,6 +34,20 @@ TEST_F(TensorVulkan, ProductTiles) { run_masked(check_product_tiles); }
 TEST_F(TensorVulkan, NaN) { run_masked(check_nan); }
 TEST_F(TensorVulkan, Random) { run_masked(check_random); }
 TEST_F(TensorVulkan, Options) { run_masked(check_options); }
+// So many numbers go through other kernels than one row does, on devices that are no software.
+TEST_F(TensorVulkan, FftOfManyLongRows) {
+  if (!device_) return;
+  const Device device = open_vulkan({});
+  const LaunchLimits& limits = device.backend().limits();
+  if (limits.software || limits.binding_bytes < std::uint64_t{1} << 30) return;
+  const Tensor z = randn({40, 1 << 20, 2}, 3, Type::f32, device), all = fft(z), back = ifft(all);
+  for (const std::int64_t row : {0, 17, 39}) {
+    const Tensor one = z.slice(0, row, row + 1), want = fft(one);
+    const double error = sum(square(all.slice(0, row, row + 1) - want)).item();
+    EXPECT_LT(error, 1e-12 * sum(square(want)).item()) << row;
+    EXPECT_LT(sum(square(back.slice(0, row, row + 1) - one)).item(), 1e-12 * 2 * (1 << 20)) << row;
+  }
+}
 TEST_F(TensorVulkan, DevicesThatCannotAreSaid) {
   if (!device_) return;
   const auto code_of = [](const auto& f) {

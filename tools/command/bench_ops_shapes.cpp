@@ -52,6 +52,7 @@ std::vector<ShapeCase> shape_cases() {
       {"fft, 16384 of 1024", {16'384, 1024, 2}, 1, 2, 0, transform},
       {"fft, 256 of 65536", {256, 65'536, 2}, 1, 2, 0, transform},
       {"fft, 16 of 2^20", {16, 1 << 20, 2}, 1, 2, 0, transform},
+      {"fft, 47 of 2^20", {47, 1 << 20, 2}, 1, 2, 0, transform},
       {"fft, 16 of 10^6", {16, 1'000'000, 2}, 1, 2, 0, transform},
   };
 }
