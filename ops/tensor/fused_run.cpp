@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace topograd::ops::detail {
 namespace {
@@ -140,43 +141,95 @@ FusedLoop make_loop(const Shape& shape, Type type, const Pending& pending,
   return loop;
 }
 
+namespace {
+
+/// Elements of a loop that a device binds at once, a multiple of vectors; all that there are where
+/// the loop cannot be cut.
+std::uint64_t bound_at_once(const Backend& backend, const FusedForm& form, const FusedLoop& loop) {
+  const std::uint64_t most = backend.limits().binding_bytes / size_of(loop.type) / 4 * 4;
+  const bool whole =
+      form.strided() || most == 0 || std::ranges::any_of(form.inputs, &FusedInput::half);
+  return whole ? loop.count() : most;
+}
+
+/// Elements [begin, begin + count) of a loop that nothing walks through by strides.
+FusedLoop part_of(const FusedLoop& loop, std::uint64_t begin, std::uint64_t count) {
+  FusedLoop part = loop;
+  part.shape = {static_cast<std::int64_t>(count)};
+  for (LoopInput& input : part.inputs) {
+    const bool still = walk_of(loop.shape, input.view.strides) == Walk::scalar;
+    if (!still) input.view.offset += static_cast<std::int64_t>(begin);
+    input.view.strides = {still ? 0 : 1};
+  }
+  return part;
+}
+
+View beyond(View view, std::uint64_t begin) {
+  view.offset += static_cast<std::int64_t>(begin);
+  return view;
+}
+
+/// A map as it is written, and the beginning of its kernel's key.
+struct MapText {
+  FusedForm form;
+  std::string key;
+};
+
+void launch_map(Backend& backend, const MapText& map, const FusedLoop& loop,
+                std::span<const View> outputs, const Strides* strides, bool keep) {
+  FusedForm form = map.form;
+  form.together = together_for(form, loop, outputs[0]);
+  const bool vectors = form.together == Together::vectors;
+  const std::string stored = map.key + std::to_string(static_cast<int>(form.together));
+  const KernelText& kernel = stored_kernel(stored, [&] { return map_kernel(form); });
+  std::vector<Argument> arguments = arguments_of(backend, loop);
+  const std::uint64_t extent_of_out =
+      strides == nullptr ? loop.count() : extent(loop.shape, *strides);
+  for (const View& out : outputs)
+    arguments.push_back(argument(backend, out, extent_of_out, loop.type, Access::write, keep));
+  for (std::size_t k = 0; vectors && k < arguments.size(); ++k) {
+    if (k >= form.inputs.size() || form.inputs[k].walk == Walk::linear) arguments[k].element = 16;
+  }
+  const std::uint64_t count = loop.count() / (vectors ? 4 : 1);
+  const std::uint64_t block = vectors ? 512 : form.together == Together::four ? 1024 : 256;
+  const auto groups = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+      (count + block - 1) / block, std::min(backend.limits().groups, 1u << 14)));
+  backend.launch({.kernel = &kernel,
+                  .arguments = arguments,
+                  .words = words_of(form, loop, {count}, strides),
+                  .groups = {groups}});
+}
+
+void map_on_device(Backend& backend, const MapText& map, const FusedLoop& loop,
+                   std::span<const View> outputs, const Strides* strides) {
+  const std::uint64_t most = bound_at_once(backend, map.form, loop);
+  if (loop.count() <= most)
+    return launch_map(backend, map, loop, outputs, strides, strides != nullptr);
+  for (std::uint64_t begin = 0; begin < loop.count(); begin += most) {
+    std::vector<View> parts;
+    for (const View& out : outputs) parts.push_back(beyond(out, begin));
+    launch_map(backend, map, part_of(loop, begin, std::min(most, loop.count() - begin)), parts,
+               nullptr, begin > 0);
+  }
+}
+
+}  // namespace
+
 void run_map(const FusedLoop& loop, std::span<const View> outputs, const Strides* strides) {
   if (loop.count() == 0) return;
-  const FusedForm form = form_of(loop, strides);
+  FusedForm form = form_of(loop, strides);
   if (form.words(1) > most_words(form.arguments())) {
     throw Error(ErrorCode::Unsupported, "map: expected a view of fewer axes, got " +
                                             to_text(loop.shape) + "; make it contiguous by parts");
   }
-  const std::string key = "map" + form.key();
+  std::string key = "map" + form.key();
+  const MapText map{std::move(form), std::move(key)};
   const auto inputs = storages(loop), results = storages(outputs);
-  OpCall call{.op = Op::Map, .kernel = hash_of(key), .size = loop.count()};
+  OpCall call{.op = Op::Map, .kernel = hash_of(map.key), .size = loop.count()};
   call.inputs = inputs;
   call.outputs = results;
   call.on_cpu = [&] { map_on_cpu(loop, outputs, strides); };
-  call.on_device = [&](Backend& backend) {
-    FusedForm shape = form;
-    shape.together = together_for(form, loop, outputs[0]);
-    const bool vectors = shape.together == Together::vectors;
-    const std::string stored = key + std::to_string(static_cast<int>(shape.together));
-    const KernelText& kernel = stored_kernel(stored, [&] { return map_kernel(shape); });
-    std::vector<Argument> arguments = arguments_of(backend, loop);
-    const std::uint64_t extent_of_out =
-        strides == nullptr ? loop.count() : extent(loop.shape, *strides);
-    for (const View& out : outputs)
-      arguments.push_back(
-          argument(backend, out, extent_of_out, loop.type, Access::write, strides != nullptr));
-    for (std::size_t k = 0; vectors && k < arguments.size(); ++k) {
-      if (k >= form.inputs.size() || form.inputs[k].walk == Walk::linear) arguments[k].element = 16;
-    }
-    const std::uint64_t count = loop.count() / (vectors ? 4 : 1);
-    const std::uint64_t block = vectors ? 512 : shape.together == Together::four ? 1024 : 256;
-    const auto groups = static_cast<std::uint32_t>(std::min<std::uint64_t>(
-        (count + block - 1) / block, std::min(backend.limits().groups, 1u << 14)));
-    backend.launch({.kernel = &kernel,
-                    .arguments = arguments,
-                    .words = words_of(form, loop, {count}, strides),
-                    .groups = {groups}});
-  };
+  call.on_device = [&](Backend& backend) { map_on_device(backend, map, loop, outputs, strides); };
   run_op(std::move(call), loop.device, loop.type);
 }
 
@@ -249,6 +302,37 @@ void launch_reduce(Backend& backend, const FusedLoop& loop, Reduction reduction,
   launch_reduce(backend, rest, reduction, outputs, c.pieces, results);
 }
 
+/// What is bound at once: some results, or (of one that is no place) some of its elements.
+void reduce_on_device(Backend& backend, const FusedLoop& loop, Reduction reduction,
+                      std::uint64_t outputs, std::uint64_t depth, const View& results) {
+  if (loop.count() * size_of(loop.type) <= backend.limits().binding_bytes)
+    return launch_reduce(backend, loop, reduction, outputs, depth, results);
+  const std::uint64_t most = bound_at_once(backend, form_of(loop), loop);
+  const bool places = reduction == Reduction::argmax || reduction == Reduction::argmin;
+  const std::uint64_t step = depth <= most ? most / std::max<std::uint64_t>(depth, 1) : 0;
+  if (loop.count() <= most || (step == 0 && (outputs > 1 || places)))
+    return launch_reduce(backend, loop, reduction, outputs, depth, results);
+  for (std::uint64_t first = 0; step > 0 && first < outputs; first += step) {
+    const std::uint64_t some = std::min(step, outputs - first);
+    launch_reduce(backend, part_of(loop, first * depth, some * depth), reduction, some, depth,
+                  beyond(results, first));
+  }
+  if (step > 0) return;
+  const std::uint64_t parts = (depth + most - 1) / most;
+  const View partial{std::make_shared<Storage>(parts * size_of(loop.type), "partials"), 0, {1}};
+  for (std::uint64_t k = 0; k < parts; ++k) {
+    const std::uint64_t some = std::min(most, depth - k * most);
+    launch_reduce(backend, part_of(loop, k * most, some), reduction, 1, some, beyond(partial, k));
+  }
+  const FusedLoop rest{.shape = {static_cast<std::int64_t>(parts)},
+                       .type = loop.type,
+                       .program = &identity_program(),
+                       .inputs = {{partial, loop.type}},
+                       .numbers = {},
+                       .device = loop.device};
+  launch_reduce(backend, rest, reduction, 1, parts, results);
+}
+
 }  // namespace
 
 void run_reduce(const FusedLoop& loop, Reduction reduction, std::uint64_t outputs,
@@ -262,7 +346,7 @@ void run_reduce(const FusedLoop& loop, Reduction reduction, std::uint64_t output
   call.outputs = out;
   call.on_cpu = [&] { reduce_on_cpu(loop, reduction, outputs, depth, results); };
   call.on_device = [&](Backend& backend) {
-    launch_reduce(backend, loop, reduction, outputs, depth, results);
+    reduce_on_device(backend, loop, reduction, outputs, depth, results);
   };
   run_op(std::move(call), loop.device, loop.type);
 }

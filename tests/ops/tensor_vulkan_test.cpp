@@ -48,6 +48,36 @@ TEST_F(TensorVulkan, FftOfManyLongRows) {
     EXPECT_LT(sum(square(back.slice(0, row, row + 1) - one)).item(), 1e-12 * 2 * (1 << 20)) << row;
   }
 }
+// Maps and reductions of what lies in a line run in pieces; what they cannot cut is refused.
+TEST_F(TensorVulkan, MoreThanIsBoundAtOnce) {
+  if (!device_) return;
+  const Device device = open_vulkan({.limits = {.max_storage_buffer_range = 1 << 14}});
+  const Tensor x = sample({300, 137}, 1), y = sample({300, 137}, 2), scale = sample({1, 1}, 3);
+  const auto check =
+      [&](const char* what,
+          const std::function<Tensor(const Tensor& a, const Tensor& b, const Tensor& c)>& f) {
+        const Tensor got = f(x.to(device), y.to(device), scale.to(device));
+        expect_near(got, f(x, y, scale).values(), 1e-5, what);
+        EXPECT_EQ(got.placed(), device);
+      };
+  using T = const Tensor&;
+  check("map", [](T a, T b, T c) { return relu(a * 1.5 + b) * c; });
+  check("odd", [](T a, T b, T c) {
+    return a.reshape({-1}).slice(0, 1, 41'000) * c.reshape({1}) -
+           b.reshape({-1}).slice(0, 3, 41'002);
+  });
+  check("sum", [](T a, T b, T c) { return sum(a * b + c); });
+  check("max", [](T a, T b, T) { return max(a - b); });
+  check("rows", [](T a, T b, T c) { return sum(a * b + c, {1}); });
+  check("places", [](T a, T, T) { return argmax(a, 1); });
+  check("extremes of rows", [](T a, T b, T) { return min(a * b, {-1}, true); });
+  check("one row", [](T a, T, T) { return sum(a.reshape({1, -1}), {1}); });
+  EXPECT_NE(
+      message([&] { argmax(x.to(device).reshape({-1})).evaluate(); }).find("expected at most"),
+      std::string::npos);
+  EXPECT_NE(message([&] { (x.to(device).transpose() + 1.0).evaluate(); }).find("expected at most"),
+            std::string::npos);
+}
 TEST_F(TensorVulkan, DevicesThatCannotAreSaid) {
   if (!device_) return;
   const auto code_of = [](const auto& f) {
