@@ -345,6 +345,10 @@ constexpr Option kOptions[] = {
      [](SolverOptions& o, const Item& v) {
        o.preconditioner = parse_preconditioner(v.string("a text"));
      }},
+    {"normal_matrix",
+     [](SolverOptions& o, const Item& v) {
+       o.normal_matrix = parse_normal_matrix(v.string("a text"));
+     }},
     {"max_iterations", [](SolverOptions& o, const Item& v) { o.max_iterations = v.count(); }},
     {"max_linear_iterations",
      [](SolverOptions& o, const Item& v) { o.max_linear_iterations = v.count(); }},

@@ -128,6 +128,10 @@ std::string_view name(VectorOp op) {
     case VectorOp::schur_product: return "schur_product";
     case VectorOp::schur_back: return "schur_back";
     case VectorOp::schur_scatter: return "schur_scatter";
+    case VectorOp::matrix_blocks: return "matrix_blocks";
+    case VectorOp::matrix_diagonal: return "matrix_diagonal";
+    case VectorOp::matrix_multiply: return "matrix_multiply";
+    case VectorOp::matrix_product: return "matrix_product";
   }
   return "";
 }
@@ -189,7 +193,7 @@ KernelSource generate(const VectorKernelRequest& request) {
   VectorText body(request, shader);
   const bool known = write_plain(body) || write_steps(body) || write_box(body) ||
                      write_charts(body) || write_first_order(body) || write_coarse(body) ||
-                     write_schur(body) || write_precondition(body) ||
+                     write_schur(body) || write_matrix(body) || write_precondition(body) ||
                      write_conjugate_gradients(body);
   if (!known) {
     refuse(request, "expected an op of the table");

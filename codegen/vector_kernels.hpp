@@ -187,9 +187,16 @@ enum class VectorOp {
                    ///< cg_curvature in one
   schur_back,  ///< step = −C⁻¹ gradient − (E C⁻¹)ᵀ first_operand, E C⁻¹ being second_operand
   schur_scatter,  ///< step and residual at `owners` = first_operand and second_operand
+  // JᵀJ by rows of blocks (runtime/normal_plan.hpp), whose words are in `outputs` and `entries`
+  matrix_blocks,    ///< as schur_meetings, to both triangles of result; nothing is fixed
+  matrix_diagonal,  ///< diagonal blocks of result = blocks
+  // by rows of blocks of width `width` from row `first` on, which lie at blocks_first of vectors;
+  // slot_a invocations, a power of two, share one
+  matrix_multiply,  ///< product = first_operand direction
+  matrix_product,   ///< the same with damping: cg_curvature in one with it
 };
 inline constexpr std::uint32_t kVectorOpCount =
-    static_cast<std::uint32_t>(VectorOp::schur_scatter) + 1;
+    static_cast<std::uint32_t>(VectorOp::matrix_product) + 1;
 std::string_view name(VectorOp op);
 
 /// Widest block of the block kernels; wider arrays are preconditioned as blocks of width 1.

@@ -6,26 +6,6 @@
 namespace topograd::codegen {
 namespace {
 
-constexpr std::string_view kPacked = R"(
-// Place of (i, j) in the packed upper triangle of a block.
-uint packed(uint width, uint i, uint j) {
-  uint row = min(i, j);
-  return row * (2u * width - row + 1u) / 2u + max(i, j) - row;
-}
-)";
-
-void use_packed(VectorText& out) { out.shader().declare("packed", kPacked.substr(1)); }
-
-/// An invocation an entry: row a and column b of the block `name`, which has slot_a x slot_b of
-/// them.
-void open_entries(VectorText& out, const std::string& name) {
-  out.open_grid("i");
-  out.lines("uint area = slot_a * slot_b;");
-  out.lines("uint " + name + " = first + i / area;");
-  out.lines("uint a = i % area / slot_b;");
-  out.lines("uint b = i % slot_b;");
-}
-
 void write_damping(VectorText& out) {
   out.read({BufferRole::blocks, BufferRole::scale});
   out.write({BufferRole::damping});
@@ -45,7 +25,6 @@ precise {S} added = scalars[LAMBDA] * clamped / squared;
 }
 
 // One invocation an entry of a meeting of two blocks: Σ over what they share of J_rowsᵀ J_columns.
-// first_operand is a Jacobian of blocks_first rows and out_first columns, out_stride instances.
 void write_meetings(VectorText& out) {
   out.read({BufferRole::first_operand});
   out.update({BufferRole::result});
@@ -55,22 +34,7 @@ void write_meetings(VectorText& out) {
   }
   out.read_u32(BufferRole::fixed);
   open_entries(out, "m");
-  out.lines(R"(
-uint end = starts[m + 1u];
-precise {S} sum = {S}(0);
-for (uint e = starts[m]; e < end; ++e) {
-  uint instance = entries[2u * e];
-  uint groups = entries[2u * e + 1u];
-  uint u = owners[(groups & 0xffffu) * 16u + a];
-  uint v = owners[(groups >> 16u) * 16u + b];
-  if (u == 0xffffffffu || v == 0xffffffffu) continue;
-  for (uint row = 0u; row < blocks_first; ++row) {
-    {T} left = first_operand[(row * out_first + u) * out_stride + instance];
-    {T} right = first_operand[(row * out_first + v) * out_stride + instance];
-    sum += {S}(left) * {S}(right);
-  }
-}
-)");
+  add_jacobian_products(out);
   out.lines(R"(
 bool fixed_row = masked != 0u && fixed_scalars[outputs[3u * m + 1u] + a] != 0u;
 bool fixed_column = masked != 0u && fixed_scalars[outputs[3u * m + 2u] + b] != 0u;

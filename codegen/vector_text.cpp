@@ -82,6 +82,44 @@ void VectorText::total_of_partials(std::string_view total, std::string_view from
                       ";");
 }
 
+void use_packed(VectorText& out) {
+  constexpr std::string_view kPacked = R"(
+// Place of (i, j) in the packed upper triangle of a block.
+uint packed(uint width, uint i, uint j) {
+  uint row = min(i, j);
+  return row * (2u * width - row + 1u) / 2u + max(i, j) - row;
+}
+)";
+  out.shader().declare("packed", kPacked.substr(1));
+}
+
+void open_entries(VectorText& out, const std::string& name) {
+  out.open_grid("i");
+  out.lines("uint area = slot_a * slot_b;");
+  out.lines("uint " + name + " = first + i / area;");
+  out.lines("uint a = i % area / slot_b;");
+  out.lines("uint b = i % slot_b;");
+}
+
+void add_jacobian_products(VectorText& out) {
+  out.lines(R"(
+uint end = starts[m + 1u];
+precise {S} sum = {S}(0);
+for (uint e = starts[m]; e < end; ++e) {
+  uint instance = entries[2u * e];
+  uint groups = entries[2u * e + 1u];
+  uint u = owners[(groups & 0xffffu) * 16u + a];
+  uint v = owners[(groups >> 16u) * 16u + b];
+  if (u == 0xffffffffu || v == 0xffffffffu) continue;
+  for (uint row = 0u; row < blocks_first; ++row) {
+    {T} left = first_operand[(row * out_first + u) * out_stride + instance];
+    {T} right = first_operand[(row * out_first + v) * out_stride + instance];
+    sum += {S}(left) * {S}(right);
+  }
+}
+)");
+}
+
 std::string VectorText::not_finite(std::string_view expression) {
   return text(shader_.math_function("is_nan", request_.scalars), "(", expression, ") || ",
               shader_.math_function("is_inf", request_.scalars), "(", expression, ")");

@@ -79,6 +79,8 @@ bool write_box(VectorText& out);
 bool write_coarse(VectorText& out);
 /// Writes the body of an op of the Schur complement; false if the op is not one of these.
 bool write_schur(VectorText& out);
+/// Writes the body of an op of JᵀJ by rows of blocks; false if the op is not one of these.
+bool write_matrix(VectorText& out);
 /// Writes the body of an op of blocks on manifolds; false if the op is not one of these.
 bool write_charts(VectorText& out);
 /// Writes the body of a step along gradients; false if the op is not one of these.
@@ -87,6 +89,16 @@ bool write_first_order(VectorText& out);
 /// these.
 bool write_precondition(VectorText& out);
 bool write_conjugate_gradients(VectorText& out);
+
+/// Declares packed(width, i, j): the place of an entry in the packed upper triangle of a block.
+void use_packed(VectorText& out);
+/// An invocation an entry: row a and column b of the block `name`, which has slot_a x slot_b of
+/// them.
+void open_entries(VectorText& out, const std::string& name);
+/// sum = Σ over the entries of block m of a product of two columns of a Jacobian, first_operand, of
+/// blocks_first rows and out_first columns, out_stride instances; `owners` names columns by group
+/// of slots and coordinate.
+void add_jacobian_products(VectorText& out);
 
 /// z_j = Σ inverse_jk r_k of block `b`, from r_0, r_1, ... in the shader.
 void write_apply_inverse(VectorText& out);

@@ -5,6 +5,7 @@
 #include <topograd/codegen/kernel.hpp>
 #include <topograd/runtime/engine_stats.hpp>
 #include <topograd/runtime/model.hpp>
+#include <topograd/runtime/normal_matrix.hpp>
 #include <topograd/runtime/plan_record.hpp>
 #include <topograd/runtime/preconditioner.hpp>
 
@@ -35,6 +36,7 @@ struct EngineOptions {
   bool validation = false;                      ///< Vulkan: with the validation layer
   bool deterministic = false;  ///< every choice from rules alone, none from measurement
   Preconditioner preconditioner = Preconditioner::block_jacobi;  ///< of try_step()
+  NormalMatrix normal_matrix = NormalMatrix::automatic;          ///< likewise
   /// Vulkan: choices of an earlier run, taken where their topology, pass and size are the same.
   std::shared_ptr<const PlanRecord> plan;
 };
@@ -247,6 +249,8 @@ class Engine {
   virtual StepReport try_step(const StepRequest& request) = 0;
   /// What these were preconditioned with since begin_solve().
   virtual PreconditionerUse preconditioner() const { return {}; }
+  /// How these multiply by JᵀJ.
+  virtual NormalMatrixUse normal_matrix() const { return {}; }
   /// Takes δ from the host (direct solvers); model_decrease is not set.
   virtual StepReport try_step(std::span<const double> delta) = 0;
   /// The point that the last try_step() moved to. Throws Error{Unsupported} by default.

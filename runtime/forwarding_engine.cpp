@@ -8,6 +8,7 @@ std::string ForwardingEngine::device() const { return target().device(); }
 EngineStats ForwardingEngine::stats() const { return target().stats(); }
 std::string ForwardingEngine::accumulation() const { return target().accumulation(); }
 PreconditionerUse ForwardingEngine::preconditioner() const { return target().preconditioner(); }
+NormalMatrixUse ForwardingEngine::normal_matrix() const { return target().normal_matrix(); }
 PlanRecord ForwardingEngine::plan() const { return target().plan(); }
 bool ForwardingEngine::prepare(KernelKind kind) { return target().prepare(kind); }
 bool ForwardingEngine::prepare_step() { return target().prepare_step(); }

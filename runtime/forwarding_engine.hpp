@@ -53,6 +53,7 @@ class ForwardingEngine : public Engine {
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
   PreconditionerUse preconditioner() const override;
+  NormalMatrixUse normal_matrix() const override;
   void trial_point(std::span<double> x) override;
   void set_gradient(std::span<const double> g) override;
   void hold(std::span<const std::uint8_t> held) override;

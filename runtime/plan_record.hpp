@@ -74,7 +74,7 @@ struct PlanRecord {
   std::string device;
   std::string precision;             ///< "f32" or "f64"
   std::uint32_t workgroup_size = 0;  ///< of kernels over instances and owners
-  std::string product;               ///< of JᵀJ and a vector: "recompute" or "stored_jacobian"
+  std::string product;  ///< of JᵀJ and a vector: "recompute", "stored_jacobian", "assembled"
   std::vector<PlanChoice> batches;
   /// Of the first kernels that were made; what the driver says of them where it offers
   /// VK_KHR_pipeline_executable_properties. No choice: it is not read back.

@@ -46,6 +46,7 @@ class MixedEngine final : public runtime::ForwardingEngine,
     return runtime::eliminate(*narrow_, scalars);
   }
   runtime::PreconditionerUse preconditioner() const override { return narrow_->preconditioner(); }
+  runtime::NormalMatrixUse normal_matrix() const override { return narrow_->normal_matrix(); }
   void set_gradient(std::span<const double> g) override;
   void accept() override;
 

@@ -51,6 +51,11 @@ constexpr std::array kPreconditioners = {
     Name<Preconditioner>{"block_jacobi", Preconditioner::block_jacobi},
     Name<Preconditioner>{"two_level", Preconditioner::two_level},
 };
+constexpr std::array kNormalMatrices = {
+    Name<NormalMatrix>{"automatic", NormalMatrix::automatic},
+    Name<NormalMatrix>{"matrix_free", NormalMatrix::matrix_free},
+    Name<NormalMatrix>{"assembled", NormalMatrix::assembled},
+};
 constexpr std::array kForcingSequences = {
     Name<ForcingSequence>{"automatic", ForcingSequence::automatic},
     Name<ForcingSequence>{"constant", ForcingSequence::constant},
@@ -204,6 +209,10 @@ std::string_view name(Preconditioner preconditioner) {
 }
 Preconditioner parse_preconditioner(std::string_view text) {
   return parse_in(kPreconditioners, "preconditioner", text);
+}
+std::string_view name(NormalMatrix matrix) { return name_in(kNormalMatrices, matrix); }
+NormalMatrix parse_normal_matrix(std::string_view text) {
+  return parse_in(kNormalMatrices, "normal matrix", text);
 }
 std::string_view name(DoglegType type) { return name_in(kDoglegTypes, type); }
 DoglegType parse_dogleg_type(std::string_view text) {

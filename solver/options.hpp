@@ -3,6 +3,7 @@
 
 #include <topograd/codegen/kernel.hpp>
 #include <topograd/frontend/parameters.hpp>
+#include <topograd/runtime/normal_matrix.hpp>
 #include <topograd/runtime/plan_record.hpp>
 #include <topograd/runtime/preconditioner.hpp>
 
@@ -83,6 +84,13 @@ using runtime::Preconditioner;
 std::string_view name(Preconditioner preconditioner);
 /// Throws Error{InvalidArgument} that lists the names.
 Preconditioner parse_preconditioner(std::string_view text);
+
+/// How conjugate gradients of pcg multiply by JᵀJ on a device (runtime/normal_matrix.hpp); the
+/// interpreter has a stored Jacobian.
+using runtime::NormalMatrix;
+std::string_view name(NormalMatrix matrix);
+/// Throws Error{InvalidArgument} that lists the names.
+NormalMatrix parse_normal_matrix(std::string_view text);
 
 /// What becomes of operands outside of the domains of their ops (sqrt, log, acos, ... by the op
 /// table, divisors of 0).
@@ -185,6 +193,7 @@ struct SolverOptions {
   int max_linear_iterations = 500;  ///< of CG in one step, >= 1
   ForcingSequence forcing_sequence = ForcingSequence::automatic;
   Preconditioner preconditioner = Preconditioner::automatic;  ///< of pcg
+  NormalMatrix normal_matrix = NormalMatrix::automatic;       ///< of pcg on a device
 
   /// What `schur` eliminates, where the groups are two or more: the blocks of the lowest, of which
   /// no two may meet in a residual; that is an error which names two that do. Blocks that are named

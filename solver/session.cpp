@@ -27,6 +27,7 @@ runtime::EngineOptions engine_options(const SolverOptions& options) {
   out.deterministic = options.deterministic;
   out.plan = options.plan;
   out.preconditioner = options.preconditioner;
+  out.normal_matrix = options.normal_matrix;
   return out;
 }
 

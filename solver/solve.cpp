@@ -243,6 +243,9 @@ struct Solver::Impl {
     const runtime::PreconditionerUse use = session_.engine->preconditioner();
     summary_.preconditioner = use.kind;
     summary_.preconditioner_note = use.why;
+    const runtime::NormalMatrixUse matrix = session_.engine->normal_matrix();
+    summary_.normal_matrix = matrix.assembled ? NormalMatrix::assembled : NormalMatrix::matrix_free;
+    summary_.normal_matrix_note = matrix.why;
   }
 
   void choose_steps(const std::string& backend) {

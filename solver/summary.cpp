@@ -61,6 +61,8 @@ std::string backend_part(const Summary& s) {
   if (s.linear_solver == LinearSolver::pcg && !takes_energies(s.method)) {
     out += row("Preconditioner", std::string(name(s.preconditioner)));
     if (!s.preconditioner_note.empty()) out += format("  why: %s\n", s.preconditioner_note.c_str());
+    out += row("Normal matrix", std::string(name(s.normal_matrix)));
+    if (!s.normal_matrix_note.empty()) out += format("  why: %s\n", s.normal_matrix_note.c_str());
   }
   if (!s.accumulation.empty()) out += row("Accumulation", s.accumulation);
   return out;

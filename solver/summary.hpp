@@ -94,6 +94,8 @@ struct Summary : runtime::EngineCounts {
   std::string linear_solver_note;  ///< why it, and what it took; empty: the default from the device
   Preconditioner preconditioner = Preconditioner::block_jacobi;  ///< of pcg: the last one in use
   std::string preconditioner_note;                               ///< why it, and what it took
+  NormalMatrix normal_matrix = NormalMatrix::matrix_free;        ///< of pcg
+  std::string normal_matrix_note;                                ///< its size, or why not
   std::string accumulation;  ///< rung of the ladder for gradients
   runtime::PlanRecord plan;  ///< how batches are summed, and why
 

@@ -70,6 +70,8 @@ void add_place(Json& json, const Summary& s) {
   if (s.linear_solver == LinearSolver::pcg && !takes_energies(s.method)) {
     json["preconditioner"] = name(s.preconditioner);
     json["preconditioner_note"] = s.preconditioner_note;
+    json["normal_matrix"] = name(s.normal_matrix);
+    json["normal_matrix_note"] = s.normal_matrix_note;
   }
   json["accumulation"] = s.accumulation;
   json["unknowns"] = s.unknowns;

@@ -1,6 +1,7 @@
 // The engine behind make_cpu_engine().
 #pragma once
 
+#include <topograd/runtime/coarse_control.hpp>
 #include <topograd/runtime/cpu/block_jacobi.hpp>
 #include <topograd/runtime/cpu/conjugate_gradients.hpp>
 #include <topograd/runtime/cpu/copy_rate.hpp>
@@ -59,6 +60,7 @@ class CpuEngine final : public Engine {
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
   PreconditionerUse preconditioner() const override { return coarse_.use(); }
+  NormalMatrixUse normal_matrix() const override { return {.why = "from a stored Jacobian"}; }
   void set_gradient(std::span<const double> g) override;
   void hold(std::span<const std::uint8_t> held) override;
   void last_step(std::span<double> delta) override;

@@ -163,7 +163,9 @@ PlanRecord VulkanEngine::plan() const {
   PlanRecord record{.device = device(),
                     .precision = std::string(codegen::name(options_.precision)),
                     .workgroup_size = context_.workgroup_size,
-                    .product = use_stored_jacobian() ? "stored_jacobian" : "recompute"};
+                    .product = matrix_                 ? "assembled"
+                               : use_stored_jacobian() ? "stored_jacobian"
+                                                       : "recompute"};
   for (const auto& [key, made] : decisions_) {
     PlanChoice choice = made.choice;
     const bool store = choice.accumulation == Accumulation::gather_store;

@@ -66,7 +66,8 @@ std::uint32_t VulkanEngine::record_by_blocks(CommandList& list, VectorOps::Run r
 /// direction up to date as it reads it.
 bool VulkanEngine::can_fuse() {
   if (can_fuse_) return *can_fuse_;
-  bool possible = !charted() && context_.rung.accumulation == Accumulation::gather_recompute &&
+  bool possible = !charted() && !matrix_ &&
+                  context_.rung.accumulation == Accumulation::gather_recompute &&
                   !use_stored_jacobian() && options_.max_instances_per_dispatch == 0;
   std::size_t covered = 0;
   for (const GatherUse& use : possible ? gather_order(Pass::jtjp) : std::vector<GatherUse>()) {
@@ -178,6 +179,7 @@ std::uint32_t VulkanEngine::record_direction_and_product(CommandList& list,
                     .constants = {.count = n, .sums_count = sums, .sums_stride = sums}},
                    table);
   list.barrier();
+  if (matrix_) return matrix_->record_product(list, *vectors_, table);
   Operands predicated = operands(x_, &record_expanded(list, direction_));
   predicated.scalars = &decision_;
   record_product(list, predicated, product_);
@@ -228,6 +230,10 @@ int VulkanEngine::iterate(int most, bool takes, VulkanEngine& stepping,
                           std::vector<const Recorded*> lists) {
   const SolveLists solve = solve_lists();
   lists.push_back(solve.start);
+  const struct Settles {
+    CoarseControl& control;
+    ~Settles() { control.settle(); }
+  } settles{coarse_.control};
   int queued = 0, before = 0;
   int want = std::min(most, expected_iterations_ + expected_iterations_ / 8 + 1);
   for (;;) {
@@ -255,6 +261,7 @@ int VulkanEngine::iterate(int most, bool takes, VulkanEngine& stepping,
       return done;
     }
     want = std::min(most, 2 * queued);
+    if (!schur_.device) coarse_.control.expect(model_, done);
   }
 }
 

@@ -12,8 +12,6 @@ using codegen::VectorConstants;
 
 namespace {
 
-/// Places for the slots of a group.
-constexpr std::uint32_t kSlotsOfGroup = codegen::kMaxBlockWidth;
 /// Entries of a row that an invocation adds up, about.
 constexpr std::uint64_t kEntriesOfLane = 8;
 
@@ -102,17 +100,7 @@ DeviceSchur::DeviceSchur(Context& context, VectorOps& vectors, SchurPlan plan, T
 }
 
 void DeviceSchur::add_products(const SchurPlan::Products& products, const DeviceTerm& term) {
-  const std::vector<std::uint32_t> stored = slots_of(term.shape(), Pass::stored_jacobian);
-  std::vector<std::uint32_t> slots;  // columns of the Jacobian by group and coordinate
-  for (const SlotGroup& group : term.shape().groups) {
-    slots.resize(slots.size() + kSlotsOfGroup, SchurPlan::kNone);
-    for (std::size_t k = 0; k < group.slots.size(); ++k) {
-      const auto at = std::ranges::find(stored, group.slots[k]);
-      if (at == stored.end()) continue;
-      slots[slots.size() - kSlotsOfGroup + group.coordinates[k]] =
-          static_cast<std::uint32_t>(at - stored.begin());
-    }
-  }
+  const DeviceTerm::JacobianColumns columns = term.jacobian_columns();
   const auto words = [&](const std::vector<std::uint32_t>& list) {
     return make_buffer(context_, list, "schur_words");
   };
@@ -121,10 +109,10 @@ void DeviceSchur::add_products(const SchurPlan::Products& products, const Device
                        .meetings = words(products.meetings),
                        .starts = words(products.starts),
                        .entries = words(products.entries),
-                       .slots = words(slots),
+                       .slots = words(columns.by_group),
                        .jacobian = make_numbers(context_, term.stored_size(Pass::stored_jacobian),
                                                 "schur_jacobian"),
-                       .columns = static_cast<std::uint32_t>(stored.size())});
+                       .columns = columns.count});
 }
 
 std::uint32_t DeviceSchur::block_groups() const {

@@ -320,6 +320,21 @@ std::uint64_t DeviceTerm::most_costs() {
   return most;
 }
 
+DeviceTerm::JacobianColumns DeviceTerm::jacobian_columns() const {
+  const std::vector<std::uint32_t> stored = slots_of(shape(), Pass::stored_jacobian);
+  JacobianColumns out{.count = static_cast<std::uint32_t>(stored.size())};
+  for (const SlotGroup& group : shape().groups) {
+    out.by_group.resize(out.by_group.size() + codegen::kMaxBlockWidth, JacobianColumns::kNone);
+    std::uint32_t* const columns = &out.by_group.back() + 1 - codegen::kMaxBlockWidth;
+    for (std::size_t k = 0; k < group.slots.size(); ++k) {
+      const auto at = std::ranges::find(stored, group.slots[k]);
+      if (at != stored.end())
+        columns[group.coordinates[k]] = static_cast<std::uint32_t>(at - stored.begin());
+    }
+  }
+  return out;
+}
+
 bool DeviceTerm::terms_fit() const {
   return chunks_.size() == 1 &&
          batch_->size() * slots_ * context_.element_bytes() <= context_.max_range();

@@ -100,6 +100,15 @@ class DeviceTerm {
   void record_stored_jtjp(CommandList& list, const Buffer& jacobian, const Operands& operands,
                           const Buffer& out);
 
+  /// Columns of Pass::stored_jacobian: how many there are, and which one is coordinate c of group g
+  /// of slots, at g * kMaxBlockWidth + c; kNone where nothing is differentiated by it.
+  struct JacobianColumns {
+    static constexpr std::uint32_t kNone = ~0u;
+    std::uint32_t count = 0;
+    std::vector<std::uint32_t> by_group;
+  };
+  JacobianColumns jacobian_columns() const;
+
   /// The kernel of the cost, begun before anything is recorded.
   LoadedKernel& cost_kernel();
 

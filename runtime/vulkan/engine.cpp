@@ -92,6 +92,8 @@ void VulkanEngine::build() {
   remote_.clear();
   stored_.clear();
   jacobians_.clear();
+  matrix_.reset();
+  matrix_use_ = {};
   decisions_.clear();
   preparations_.clear();
   step_begun_ = false;

@@ -75,11 +75,11 @@ void VulkanEngine::find_mask() {
     term->set_mask(std::move(held.slots), model_.constant);
   }
   if (left_out < kLeastLeftOut || left_out * kShareLeftOut < entries) return;
-  mask_.stage = Mask::Stage::wanted;
+  mask_.stage = MaskState::Stage::wanted;
   drop_code();  // one change of kernels is enough
   // Which of the two serves depends on the clock, and their steps may differ in the last bits.
   if (options_.deterministic || (options_.plan && !options_.plan->empty())) {
-    mask_.stage = Mask::Stage::serving;
+    mask_.stage = MaskState::Stage::serving;
     use_mask(true);
     clear_sums();
   }
@@ -106,10 +106,11 @@ void VulkanEngine::swap_sums(Sums& sums) {
   std::swap(fused_order_, sums.fused_order);
   std::swap(jacobians_, sums.jacobians);
   std::swap(stored_, sums.stored);
+  std::swap(matrix_, sums.matrix);
 }
 
 void VulkanEngine::follow_mask() {
-  using Stage = Mask::Stage;
+  using Stage = MaskState::Stage;
   const bool used = !used_sums_.empty() || step_begun_;
   if (mask_.stage == Stage::wanted && used) begin_mask();
   if (mask_.stage != Stage::compiling) return;
@@ -120,7 +121,7 @@ void VulkanEngine::follow_mask() {
 /// Plans and begins to make the kernels of all that was asked for so far.
 void VulkanEngine::begin_mask() {
   finish_kernels();
-  mask_.stage = Mask::Stage::compiling;
+  mask_.stage = MaskState::Stage::compiling;
   mask_.sums.stored.resize(terms_.size());
   swap_sums(mask_.sums);
   use_mask(true);
@@ -143,7 +144,7 @@ void VulkanEngine::serve_mask() {
   }
   finish_begun();
   mask_.jobs.clear();
-  mask_.stage = Mask::Stage::serving;
+  mask_.stage = MaskState::Stage::serving;
   swap_sums(mask_.sums);
   mask_.sums = {};
   use_mask(true);

@@ -1,8 +1,7 @@
 // What solves for steps have on the device.
 #pragma once
 
-#include <topograd/runtime/coarse_plan.hpp>
-#include <topograd/runtime/preconditioner.hpp>
+#include <topograd/runtime/coarse_control.hpp>
 #include <topograd/runtime/vulkan/device_schur.hpp>
 #include <topograd/runtime/vulkan/recorded.hpp>
 

@@ -14,10 +14,6 @@ namespace {
 
 using codegen::BufferRole;
 
-/// Evaluating JᵀJ·p again costs more than reading a stored Jacobian from about so many operations
-/// on.
-constexpr std::uint64_t kRecomputeLimit = 200;
-
 /// Conjugate gradients take iterations in proportion to the logarithm of the tolerance; how many
 /// are expected is kept for a tolerance of e⁻¹⁰.
 double times_expected(double tolerance) {
@@ -37,6 +33,9 @@ void VulkanEngine::record_linearization(CommandList& list) {
 void VulkanEngine::record_matrix(CommandList& list) {
   record_blocks(list, operands(x_));
   if (use_stored_jacobian()) record_jacobians(list);
+  if (!matrix_) return;
+  list.barrier();
+  matrix_->record_values(list, *vectors_, jacobians_, packed_);
 }
 
 void VulkanEngine::record_linearize(CommandList& list) {
@@ -59,26 +58,6 @@ void VulkanEngine::record_rescaled(CommandList& list) {
   vectors_->record_read(list);
 }
 
-void VulkanEngine::choose_product() {
-  const bool free_choice = !options_.accumulation;
-  std::uint64_t operations = 0;
-  bool fits = true;
-  for (auto& term : terms_) {
-    if (!term || !term->takes_part(Pass::jtjp)) continue;
-    operations = std::max(operations, term->cost_of(Pass::jtjp));
-    fits = fits && term->terms_fit();
-  }
-  jacobians_.clear();
-  if (free_choice && fits && operations > kRecomputeLimit) {
-    for (std::size_t k = 0; k < terms_.size(); ++k) {
-      const auto* term = takes_part(k, Pass::stored_jacobian) ? terms_[k].get() : nullptr;
-      jacobians_.push_back(
-          make_numbers(context_, term ? term->stored_size(Pass::stored_jacobian) : 1, "jacobian"));
-      if (term) stored_[k] = make_numbers(context_, term->stored_size(Pass::jtjp), "terms");
-    }
-  }
-}
-
 void VulkanEngine::begin_step() {
   if (step_begun_) return;
   step_begun_ = true;
@@ -88,8 +67,10 @@ void VulkanEngine::begin_step() {
 
 void VulkanEngine::make_curvature() {
   const std::size_t products = can_fuse() ? fused_order_.size() : 1;
-  curvature_ = vectors_->make_partials(
-      products * std::max(context_.grid(model_.scalars), context_.product_grid(model_.scalars)));
+  const std::uint64_t most =
+      products * std::max(context_.grid(model_.scalars), context_.product_grid(model_.scalars));
+  curvature_ =
+      vectors_->make_partials(std::max<std::uint64_t>(most, matrix_ ? matrix_->groups() : 0));
 }
 
 void VulkanEngine::prepare_lists() {

@@ -179,6 +179,7 @@ void VulkanEngine::record_stored_jtjp(CommandList& list, const Operands& operand
 }
 
 void VulkanEngine::record_product(CommandList& list, const Operands& operands, const Buffer& out) {
+  if (matrix_) return matrix_->record_multiply(list, *vectors_, *operands.direction, out);
   if (use_stored_jacobian()) return record_stored_jtjp(list, operands, out);
   record_sum(list, Pass::jtjp, operands, out);
 }

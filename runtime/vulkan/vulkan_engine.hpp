@@ -8,14 +8,12 @@
 #include <topograd/runtime/step_gradient.hpp>
 #include <topograd/runtime/vulkan/block_range.hpp>
 #include <topograd/runtime/vulkan/device_charts.hpp>
-#include <topograd/runtime/vulkan/device_term.hpp>
+#include <topograd/runtime/vulkan/mask_state.hpp>
 #include <topograd/runtime/vulkan/pace.hpp>
-#include <topograd/runtime/vulkan/passes.hpp>
 #include <topograd/runtime/vulkan/recorded.hpp>
 #include <topograd/runtime/vulkan/rows.hpp>
 #include <topograd/runtime/vulkan/solve_state.hpp>
 #include <topograd/runtime/vulkan/staged_points.hpp>
-#include <topograd/runtime/vulkan/tuning.hpp>
 #include <topograd/runtime/vulkan/vector_ops.hpp>
 
 #include <array>
@@ -81,6 +79,7 @@ class VulkanEngine final : public Engine,
   StepReport try_step(std::span<const double> delta) override;
   EliminationUse eliminate(std::span<const std::uint8_t> scalars) override;
   PreconditionerUse preconditioner() const override { return coarse_.control.use(); }
+  NormalMatrixUse normal_matrix() const override { return matrix_use_; }
   void trial_point(std::span<double> x) override { read_point(trial_, x); }
   void set_gradient(std::span<const double> g) override { write_vector(gradient_, g); }
   void step_gradient(std::span<double> g) override { read_vector(gradient_, g); }
@@ -199,19 +198,6 @@ class VulkanEngine final : public Engine,
   void measure_values(std::size_t k, Pass pass, Decision& made);
 
   // masks.cpp: constant blocks in bulk
-  /// What the sums of all terms are made with.
-  struct Sums {
-    std::map<std::pair<std::size_t, Pass>, Decision> decisions;
-    std::optional<bool> can_fuse;
-    std::vector<FusedProduct> fused_order;
-    std::vector<Buffer> jacobians, stored;
-  };
-  /// General kernels serve until those of the mask are there.
-  struct Mask {
-    enum class Stage { none, wanted, compiling, serving } stage = Stage::none;
-    std::vector<std::shared_ptr<KernelJob>> jobs;
-    Sums sums;
-  };
   /// Looks whether it is worth its while to leave out what is constant.
   void find_mask();
   /// Begins to make the kernels of a mask, and changes to them once they are there; where no
@@ -415,8 +401,11 @@ class VulkanEngine final : public Engine,
   /// A point in host memory, in the caller's order.
   void read_staged(const Buffer& staged, std::span<double> x) const;
   void record_scale(CommandList& list, bool jacobi);
-  /// How products with JᵀJ are made, and buffers for it.
+  // product.cpp: how products with JᵀJ are made
+  /// Chooses, and makes buffers for it.
   void choose_product();
+  std::unique_ptr<DeviceMatrix> make_matrix(std::uint64_t most_bytes);
+  void make_jacobians(bool products);
   /// Buffers of a step; its kernels are not yet needed.
   void begin_step();
   void record_step(CommandList& list);
@@ -453,9 +442,11 @@ class VulkanEngine final : public Engine,
   std::unique_ptr<DeviceCharts> charts_;
   Buffer ambient_;                 // a direction, under charts
   Buffer chart_held_;              // u32 by scalar: fixed, or behind a block's tangent coordinates
-  std::vector<Buffer> jacobians_;  // by term, where J·p is computed from a stored Jacobian
+  std::vector<Buffer> jacobians_;  // by term, where products are made from a stored Jacobian
+  std::unique_ptr<DeviceMatrix> matrix_;  // where they are made from JᵀJ itself
+  NormalMatrixUse matrix_use_;
   std::map<std::pair<std::size_t, Pass>, Decision> decisions_;
-  Mask mask_;
+  MaskState mask_;
   CodeStage code_stage_ = CodeStage::none;
   std::vector<std::shared_ptr<KernelJob>> code_jobs_;
   bool masked_ = false;                              // its kernels serve

@@ -1,6 +1,7 @@
 // The two-level preconditioner: its plan against brute force, its matrix against dense algebra.
 #include <gtest/gtest.h>
 
+#include <topograd/runtime/coarse_control.hpp>
 #include <topograd/runtime/coarse_plan.hpp>
 #include <topograd/runtime/cpu/engine.hpp>
 #include <topograd/runtime/cpu/two_level.hpp>
@@ -86,6 +87,34 @@ TEST(CoarsePlan, SaysWhyThereIsNone) {
   bounded.model.lower.assign(bounded.x.size(), -1e9);
   bounded.model.upper.assign(bounded.x.size(), 1e9);
   EXPECT_EQ(plan_coarse_space(bounded.model, bounded.x).aggregates, 0u);
+}
+
+TEST(CoarseControl, PlansDuringASolveWhatItWouldPlanAfterIt) {
+  const OwnedModel m = sheet_model(24);
+  const CoarsePlan expected = plan_coarse_space(m.model, m.x);
+  const auto here = [&] { return m.x; };
+  for (const bool ahead : {false, true}) {
+    runtime::CoarseControl control(Preconditioner::automatic);
+    if (ahead) control.expect(m.model, 2000);
+    control.settle();
+    control.solved(2000);
+    ASSERT_TRUE(control.due(m.model, here)) << control.use().why;
+    EXPECT_EQ(control.plan().scalars, expected.scalars);
+    EXPECT_EQ(control.plan().sources, expected.sources);
+    EXPECT_EQ(control.plan().from, expected.from);
+    EXPECT_EQ(control.plan().offsets, expected.offsets);
+    EXPECT_EQ(control.plan().spread, expected.spread);
+    EXPECT_EQ(control.plan().gather, expected.gather);
+    EXPECT_EQ(control.plan().why, expected.why);
+  }
+  // What began before the model changed is not what comes of it.
+  runtime::CoarseControl control(Preconditioner::automatic);
+  const OwnedModel other = sheet_model(20);
+  control.expect(other.model, 2000);
+  control.model_changed();
+  control.solved(2000);
+  ASSERT_TRUE(control.due(m.model, here));
+  EXPECT_EQ(control.plan().scalars, expected.scalars);
 }
 
 TEST(TwoLevel, EqualsTheDensePreconditionerAndKeepsRigidMotions) {

@@ -171,5 +171,45 @@ TEST_F(VulkanIterations, OnASchurComplementAreTheTextbooks) {
   }
 }
 
+/// Thirty waves of two numbers; each pair of neighbours is seen by 150 residuals.
+Summary fit_waves(SolverOptions options, NormalMatrix matrix) {
+  constexpr std::size_t kWaves = 30, kSamples = 150;
+  std::vector<double> numbers(2 * kWaves);
+  for (std::size_t k = 0; k < numbers.size(); ++k) numbers[k] = 0.4 + 0.3 * std::sin(1.0 * k);
+  Problem problem;
+  const Parameters waves = problem.add_parameters(numbers, 2);
+  for (std::size_t w = 0; w + 1 < kWaves; ++w) {
+    for (std::size_t i = 0; i < kSamples; ++i) {
+      const double t = 0.02 * static_cast<double>(i);
+      const auto wave = [&](std::size_t k) {
+        return sin(waves[2 * k] + t * waves[2 * k + 1]) * exp(-0.1 * t * waves[2 * k + 1]) +
+               cos(t * waves[2 * k]) * sqrt(1 + waves[2 * k + 1] * waves[2 * k + 1]);
+      };
+      problem.add_residual(wave(w) * wave(w + 1) - std::sin(t + 0.1 * static_cast<double>(w)));
+    }
+  }
+  options.linear_solver = LinearSolver::pcg;
+  options.normal_matrix = matrix;
+  return solve(problem, options);
+}
+
+TEST_F(VulkanIterations, BlocksServeWhereManyResidualsShareThem) {
+  TG_NEEDS(float64);
+  const SolverOptions options = {.backend = Backend::vulkan,
+                                 .max_iterations = 12,
+                                 .linear_tolerance = 1e-10,
+                                 .preconditioner = Preconditioner::block_jacobi};
+  const Summary free = fit_waves(options, NormalMatrix::matrix_free);
+  const Summary chosen = fit_waves(options, NormalMatrix::automatic);
+  EXPECT_EQ(free.normal_matrix, NormalMatrix::matrix_free);
+  EXPECT_EQ(chosen.normal_matrix, NormalMatrix::assembled) << chosen.normal_matrix_note;
+  EXPECT_EQ(chosen.normal_matrix_note.find("88 blocks"), 0u) << chosen.normal_matrix_note;
+  EXPECT_NE(chosen.full_report().find("Normal matrix"), std::string::npos);
+  EXPECT_EQ(chosen.plan.product, "assembled");
+  EXPECT_NEAR(chosen.final_cost, free.final_cost, 1e-6 * free.final_cost);
+  EXPECT_NEAR(chosen.num_linear_iterations, free.num_linear_iterations,
+              0.1 * free.num_linear_iterations);
+}
+
 }  // namespace
 }  // namespace topograd

@@ -54,6 +54,8 @@ void add_solve_options(Command app, SolverArguments& a) {
              "adam, adamw or sgd");
   app.option("--linear", &a.linear, "automatic, pcg, cholesky, schur or dense");
   app.option("--preconditioner", &a.preconditioner, "of pcg: automatic, block_jacobi or two_level");
+  app.option("--normal-matrix", &a.normal_matrix,
+             "of pcg on a device: automatic, matrix_free or assembled");
 }
 
 SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
@@ -71,6 +73,7 @@ SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
   if (!a.method.empty()) options.method = parse_method(a.method);
   if (!a.linear.empty()) options.linear_solver = parse_linear_solver(a.linear);
   if (!a.preconditioner.empty()) options.preconditioner = parse_preconditioner(a.preconditioner);
+  if (!a.normal_matrix.empty()) options.normal_matrix = parse_normal_matrix(a.normal_matrix);
   if (a.max_iterations) options.max_iterations = *a.max_iterations;
   if (a.max_linear_iterations) options.max_linear_iterations = *a.max_linear_iterations;
   if (!a.forcing.empty()) options.forcing_sequence = parse_forcing_sequence(a.forcing);

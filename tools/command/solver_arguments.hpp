@@ -13,7 +13,8 @@ namespace topograd::command {
 /// Text of the options as given; to_options() reads it.
 struct SolverArguments {
   std::string domain, cross_check;
-  std::string backend, precision, method, linear, preconditioner, forcing, accumulate, device;
+  std::string backend, precision, method, linear, preconditioner, normal_matrix, forcing,
+      accumulate, device;
   std::string plan, plan_out;
   bool deterministic = false;
   std::optional<int> max_iterations, max_linear_iterations, threads;

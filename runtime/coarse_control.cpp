@@ -1,5 +1,5 @@
 // When a coarse space is made.
-#include <topograd/runtime/preconditioner.hpp>
+#include <topograd/runtime/coarse_control.hpp>
 
 #include <utility>
 
@@ -20,6 +20,7 @@ void CoarseControl::begin_solve() {
 }
 
 void CoarseControl::model_changed() {
+  planning_ = {};
   planned_ = in_use_ = false;
   fresh_ = true;
   plan_ = {};
@@ -32,16 +33,32 @@ bool CoarseControl::due(const Model& model, const std::function<std::vector<doub
   if (!planned_) {
     // Within bounds and on manifolds there is none, and the point need not be read.
     const bool possible = model.lower.empty() && !model.charts;
-    plan_ = plan_coarse_space(model, possible ? x() : std::vector<double>());
+    centred_ = !planning_.valid();
+    plan_ = centred_ ? plan_coarse_space(model, possible ? x() : std::vector<double>())
+                     : planning_.get();
     planned_ = true;
     ++plans_;
     ++centres_;
-  } else if (known() && !centred_) {
+  }
+  if (known() && !centred_) {
     centre_coarse_space(model, x(), plan_);  // as the first solve would have had them
     ++centres_;
   }
   centred_ = true;
   return known() && (at_once || iterations_ >= plan_.products());
+}
+
+void CoarseControl::expect(const Model& model, int iterations) {
+  if (asked_ == Preconditioner::block_jacobi || planned_ || planning_.valid()) return;
+  if (iterations_ + static_cast<std::uint64_t>(iterations) < kLeastIterations) return;
+  // Centres are not known yet.
+  planning_ = std::async(std::launch::async, [&model] {
+    return plan_coarse_space(model, std::vector<double>(model.scalars));
+  });
+}
+
+void CoarseControl::settle() {
+  if (planning_.valid()) planning_.wait();
 }
 
 void CoarseControl::built() {

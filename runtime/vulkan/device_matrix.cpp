@@ -1,0 +1,168 @@
+// Recording JᵀJ by rows of blocks.
+#include <topograd/runtime/vulkan/device_matrix.hpp>
+
+#include <algorithm>
+#include <bit>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+using codegen::BufferRole;
+using codegen::VectorOp;
+
+/// Numbers of a scalar row that an invocation adds up, about.
+constexpr std::uint64_t kNumbersOfLane = 6;
+
+}  // namespace
+
+std::uint64_t DeviceMatrix::bytes(const Context& context, const NormalPlan& plan) {
+  return plan.values * context.element_bytes() + 4 * (plan.columns.size() + plan.rows.size());
+}
+
+std::string DeviceMatrix::obstacle(const Context& context, const NormalPlan& plan, Terms terms) {
+  std::uint64_t words = std::max<std::uint64_t>(plan.columns.size(), plan.rows.size());
+  for (const NormalPlan::Products& products : plan.products) {
+    const DeviceTerm& term = *terms[products.term];
+    if (!term.terms_fit() ||
+        term.stored_size(Pass::stored_jacobian) * context.element_bytes() > context.max_range())
+      return "a Jacobian does not fit the range of a storage buffer";
+    words = std::max<std::uint64_t>({words, products.places.size(), products.entries.size()});
+  }
+  if (plan.values * context.element_bytes() > context.max_range() ||
+      words * 4 > context.max_range())
+    return "it does not fit the range of a storage buffer";
+  return {};
+}
+
+DeviceMatrix::DeviceMatrix(Context& context, NormalPlan plan, Terms terms,
+                           std::span<const BlockRange> ranges)
+    : context_(context) {
+  std::uint32_t block = 0;
+  for (const BlockRange& range : ranges) {
+    if (range.count == 0) continue;
+    ranges_.push_back(range);
+    first_rows_.push_back(block);
+    block += range.count;
+  }
+  const std::uint64_t per_row = plan.columns.size() / std::max<std::uint64_t>(block, 1);
+  if (!context.device->info().software()) {
+    lanes_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+        std::bit_ceil(per_row / kNumbersOfLane + 1), context.workgroup_size));
+  }
+  const auto words = [&](std::span<const std::uint32_t> list) {
+    return make_buffer(context, list, "matrix_words");
+  };
+  rows_ = words(plan.rows);
+  columns_ = words(plan.columns);
+  values_ = make_numbers(context, plan.values, "matrix_values");
+  for (const NormalPlan::Products& products : plan.products) {
+    const DeviceTerm& term = *terms[products.term];
+    const DeviceTerm::JacobianColumns columns = term.jacobian_columns();
+    products_.push_back({.term = products.term,
+                         .shapes = products.shapes,
+                         .places = words(products.places),
+                         .starts = words(products.starts),
+                         .entries = words(products.entries),
+                         .slots = words(columns.by_group),
+                         .columns = columns.count,
+                         .rows = term.outputs(),
+                         .instances = static_cast<std::uint32_t>(term.instances())});
+  }
+  use_ = {.assembled = true, .blocks = plan.blocks, .bytes = bytes(context, plan)};
+}
+
+void DeviceMatrix::record_values(CommandList& list, VectorOps& vectors,
+                                 std::span<const Buffer> jacobians, const Buffer& packed) {
+  const bool several = products_.size() > 1;
+  if (several) {
+    list.fill(values_, 0, values_.size(), 0);
+    list.barrier();
+  }
+  for (const Products& products : products_) {
+    if (several && &products != &products_.front()) list.barrier();
+    BindingTable table;
+    table.set(BufferRole::first_operand, jacobians[products.term]);
+    table.set(BufferRole::result, values_);
+    table.set(BufferRole::starts, products.starts);
+    table.set(BufferRole::entries, products.entries);
+    table.set(BufferRole::outputs, products.places);
+    table.set(BufferRole::owners, products.slots);
+    for (const NormalPlan::Shape& shape : products.shapes) {
+      vectors.record(list,
+                     {.op = VectorOp::matrix_blocks,
+                      .constants = {.count = shape.count * shape.rows * shape.columns,
+                                    .first = shape.first,
+                                    .out_first = products.columns,
+                                    .out_stride = products.instances,
+                                    .blocks_first = products.rows,
+                                    .a = shape.rows,
+                                    .b = shape.columns,
+                                    .overwrite = several ? 0u : 1u}},
+                     table);
+    }
+  }
+  if (several) list.barrier();
+  BindingTable table;
+  table.set(BufferRole::result, values_);
+  table.set(BufferRole::outputs, rows_);
+  for (std::size_t k = 0; k < ranges_.size(); ++k) {
+    const BlockRange& range = ranges_[k];
+    const std::uint64_t number = context_.element_bytes();
+    table.set(BufferRole::blocks, packed, range.blocks_first * number,
+              number * range.count * range.width * (range.width + 1) / 2);
+    vectors.record(list,
+                   {.op = VectorOp::matrix_diagonal,
+                    .width = range.width,
+                    .constants = {.count = range.count * range.width * range.width,
+                                  .first = first_rows_[k],
+                                  .blocks_first = 0}},
+                   table);
+  }
+}
+
+std::uint32_t DeviceMatrix::groups_of(const BlockRange& range) const {
+  return context_.product_grid(std::uint64_t{range.count} * lanes_);
+}
+
+std::uint32_t DeviceMatrix::groups() const {
+  std::uint32_t sum = 0;
+  for (const BlockRange& range : ranges_) sum += groups_of(range);
+  return sum;
+}
+
+std::uint32_t DeviceMatrix::record_rows(CommandList& list, VectorOps& vectors, VectorOp op,
+                                        BindingTable table) {
+  table.set(BufferRole::first_operand, values_);
+  table.set(BufferRole::outputs, rows_);
+  table.set(BufferRole::entries, columns_);
+  std::uint32_t groups = 0;
+  for (std::size_t k = 0; k < ranges_.size(); ++k) {
+    const BlockRange& range = ranges_[k];
+    groups += vectors.record(list,
+                             {.op = op,
+                              .width = range.width,
+                              .constants = {.count = range.count,
+                                            .first = first_rows_[k],
+                                            .out_first = groups,
+                                            .blocks_first = range.x_first,
+                                            .a = lanes_},
+                              .groups = groups_of(range)},
+                             table);
+  }
+  return groups;
+}
+
+void DeviceMatrix::record_multiply(CommandList& list, VectorOps& vectors, const Buffer& direction,
+                                   const Buffer& product) {
+  BindingTable table;
+  table.set(BufferRole::direction, direction);
+  table.set(BufferRole::product, product);
+  record_rows(list, vectors, VectorOp::matrix_multiply, table);
+}
+
+std::uint32_t DeviceMatrix::record_product(CommandList& list, VectorOps& vectors,
+                                           const BindingTable& table) {
+  return record_rows(list, vectors, VectorOp::matrix_product, table);
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,34 @@
+// What sums are made with, and the mask that may take their place.
+#pragma once
+
+#include <topograd/runtime/vulkan/device_matrix.hpp>
+#include <topograd/runtime/vulkan/device_term.hpp>
+#include <topograd/runtime/vulkan/passes.hpp>
+#include <topograd/runtime/vulkan/tuning.hpp>
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+/// What the sums of all terms are made with.
+struct Sums {
+  std::map<std::pair<std::size_t, Pass>, Decision> decisions;
+  std::optional<bool> can_fuse;
+  std::vector<FusedProduct> fused_order;
+  std::vector<Buffer> jacobians, stored;
+  std::unique_ptr<DeviceMatrix> matrix;
+};
+
+/// General kernels serve until those of the mask are there.
+struct MaskState {
+  enum class Stage { none, wanted, compiling, serving } stage = Stage::none;
+  std::vector<std::shared_ptr<KernelJob>> jobs;
+  Sums sums;
+};
+
+}  // namespace topograd::runtime::vulkan
