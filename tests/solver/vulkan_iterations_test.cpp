@@ -182,8 +182,8 @@ Summary fit_waves(SolverOptions options, NormalMatrix matrix) {
     for (std::size_t i = 0; i < kSamples; ++i) {
       const double t = 0.02 * static_cast<double>(i);
       const auto wave = [&](std::size_t k) {
-        return sin(waves[2 * k] + t * waves[2 * k + 1]) * exp(-0.1 * t * waves[2 * k + 1]) +
-               cos(t * waves[2 * k]) * sqrt(1 + waves[2 * k + 1] * waves[2 * k + 1]);
+        const Vec2 a = waves.vec2(k);
+        return sin(a.x + t * a.y) * exp(-0.1 * t * a.y) + cos(t * a.x) * sqrt(1 + a.y * a.y);
       };
       problem.add_residual(wave(w) * wave(w + 1) - std::sin(t + 0.1 * static_cast<double>(w)));
     }
