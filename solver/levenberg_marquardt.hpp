@@ -13,6 +13,7 @@
 #include <topograd/solver/trust_region.hpp>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace topograd {
@@ -38,6 +39,8 @@ class Minimizer {
   /// Throws Error{NonFinite} that names the residual if cost or gradient are not finite at the
   /// start, and what the engine throws.
   void run(runtime::Engine& engine, StepSolver& solver);
+  /// The accepted point of least cost where steps have raised it since; else empty.
+  const std::vector<double>& best() const { return best_; }
 
  private:
   void start(runtime::Engine& engine, StepSolver& solver);
@@ -53,6 +56,7 @@ class Minimizer {
   /// Without one, steps are judged here: by what the engine does not know of.
   std::optional<runtime::StepRule> rule(const runtime::Engine& engine,
                                         const StepSolver& solver) const;
+  double least_gain() const;
   void check_bounds();
   void check_accepted(const IterationSummary& iteration, double x_norm);
   void finish(Termination termination, std::string message);
@@ -66,7 +70,8 @@ class Minimizer {
   TrustRegion region_;
   Forcing forcing_;
   Gain gain_;
-  std::vector<double> best_;  // the point of least cost, while steps may raise it
+  std::vector<double> best_;     // the point of least cost, while steps may raise it
+  std::string first_nonfinite_;  // what was not finite at the first trial that was not
   runtime::PointReport point_;
   bool undamped_ = false;         // the next trial is a pure Gauss–Newton step
   bool first_trial_ = true;       // no step was refused at this point yet

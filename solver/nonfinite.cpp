@@ -153,7 +153,44 @@ std::optional<std::string> describe_energy(const Inside& inside) {
   return std::nullopt;
 }
 
+/// The first residual that is not finite.
+std::optional<std::string> describe_residual(const Inside& inside) {
+  constexpr std::size_t kAtOnce = std::size_t{1} << 16;
+  for (std::size_t t = 0; t < inside.model.model.terms.size(); ++t) {
+    const runtime::Term& term = inside.term(t);
+    if (term.energy) continue;
+    for (std::size_t first = 0; first < term.batch->size(); first += kAtOnce) {
+      const runtime::Rows rows =
+          inside.rows(t, first, std::min(kAtOnce, term.batch->size() - first));
+      const runtime::Columns values = inside.runner.run(inside.program(Pass::residual, t), rows);
+      for (std::size_t i = 0; i < rows.count; ++i) {
+        for (const std::vector<double>& column : values) {
+          if (!std::isfinite(column[i])) return describe_value(inside, {t, first + i}, column[i]);
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::string describe_nonfinite_trial(runtime::Engine& engine, const ProblemModel& model) {
+  try {
+    std::vector<double> x(model.model.scalars);
+    engine.trial_point(x);
+    if (model.problem != nullptr && !model.problem->host_blocks().empty()) {
+      HostTerms host(*model.problem, model.with_losses);
+      if (const std::optional<std::string> text = host.describe_nonfinite(x)) return *text;
+    }
+    const std::unique_ptr<runtime::RowRunner> runner = engine.row_runner();
+    if (!runner) return "";
+    return describe_residual({*runner, model, x}).value_or("");
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::Unsupported) throw;
+    return "";
+  }
+}
 
 std::string describe_nonfinite(runtime::Engine& engine, const ProblemModel& model) {
   if (model.problem != nullptr && !model.problem->host_blocks().empty()) {

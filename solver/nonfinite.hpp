@@ -17,6 +17,10 @@ namespace topograd {
 /// read-back of each, and one shader.
 std::string describe_nonfinite(runtime::Engine& engine, const ProblemModel& model);
 
+/// Says which residual is not finite at the engine's last trial point, likewise; empty where the
+/// engine does not tell the point or every residual is finite there. Cost: an evaluation.
+std::string describe_nonfinite_trial(runtime::Engine& engine, const ProblemModel& model);
+
 /// A number for a message, with all of its digits.
 std::string number_text(double value);
 

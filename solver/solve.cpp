@@ -60,6 +60,7 @@ struct Solver::Impl {
       minimize();
     } catch (...) {
       keep_best();
+      prefer_best();
       write_back();
       session_ = {};  // in the middle of something
       throw;
@@ -118,6 +119,7 @@ struct Solver::Impl {
     const Clock::time_point begin = Clock::now();
     if (options_.update_state_every_iteration) {
       keep_best();
+      prefer_best();
       write_back();
     }
     const CallbackReturn answer = asked.callback(iteration);
@@ -334,6 +336,14 @@ struct Solver::Impl {
       if (model_.model.constant.empty() || !model_.model.constant[k]) x_[k] = best[k];
     }
     return lost;
+  }
+
+  /// x_ = the best accepted point, where nonmonotonic steps have left it.
+  void prefer_best() noexcept {
+    if (!minimizer_ || minimizer_->best().empty()) return;
+    for (std::size_t k = 0; k < x_.size(); ++k) {
+      if (model_.model.constant.empty() || !model_.model.constant[k]) x_[k] = minimizer_->best()[k];
+    }
   }
 
   void write_back() noexcept {

@@ -78,10 +78,14 @@ void expect_exceptions_leave_the_best_point(const SolverOptions& base) {
     Method method;
     LinearSolver linear;
     bool bounded = false;
+    bool nonmonotonic = false;
   } rows[] = {{Method::levenberg_marquardt, LinearSolver::cholesky},
               {Method::levenberg_marquardt, LinearSolver::pcg},
               {Method::levenberg_marquardt, LinearSolver::pcg, true},
               {Method::levenberg_marquardt, LinearSolver::dense},
+              {Method::levenberg_marquardt, LinearSolver::cholesky, false, true},
+              {Method::levenberg_marquardt, LinearSolver::pcg, false, true},
+              {Method::dogleg, LinearSolver::automatic, false, true},
               {Method::gauss_newton, LinearSolver::automatic},
               {Method::dogleg, LinearSolver::automatic},
               {Method::lbfgs, LinearSolver::automatic},
@@ -99,6 +103,7 @@ void expect_exceptions_leave_the_best_point(const SolverOptions& base) {
       SolverOptions options = base;
       options.method = row.method;
       options.linear_solver = row.linear;
+      options.use_nonmonotonic_steps = row.nonmonotonic;
       options.max_iterations = 12;
       options.first_order.learning_rate = 1e-3;
       options.callback = [&](const IterationSummary& i) {
