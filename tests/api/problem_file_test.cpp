@@ -336,8 +336,9 @@ TEST(ProblemFile, SaysWhichOptionIsWrong) {
        "vulkan, auto, gpu"},
       {R"({"iterations": 1})",
        "f.json:5:25: /solver/iterations: expected one of the keys backend, precision, method, "
-       "linear_solver, preconditioner, max_iterations, max_linear_iterations, time_limit_seconds, "
-       "function_tolerance, gradient_tolerance, parameter_tolerance, linear_tolerance, "
+       "linear_solver, preconditioner, normal_matrix, max_iterations, max_linear_iterations, "
+       "time_limit_seconds, function_tolerance, gradient_tolerance, parameter_tolerance, "
+       "linear_tolerance, "
        "forcing_sequence, initial_trust_region_radius, dogleg_type, use_nonmonotonic_steps, "
        "max_consecutive_nonmonotonic_steps, threads, got \"iterations\""},
   };
