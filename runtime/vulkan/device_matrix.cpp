@@ -22,9 +22,7 @@ std::uint64_t DeviceMatrix::bytes(const Context& context, const NormalPlan& plan
 std::string DeviceMatrix::obstacle(const Context& context, const NormalPlan& plan, Terms terms) {
   std::uint64_t words = std::max<std::uint64_t>(plan.columns.size(), plan.rows.size());
   for (const NormalPlan::Products& products : plan.products) {
-    const DeviceTerm& term = *terms[products.term];
-    if (!term.terms_fit() ||
-        term.stored_size(Pass::stored_jacobian) * context.element_bytes() > context.max_range())
+    if (!terms[products.term]->jacobian_fits())
       return "a Jacobian does not fit the range of a storage buffer";
     words = std::max<std::uint64_t>({words, products.places.size(), products.entries.size()});
   }

@@ -26,9 +26,7 @@ std::uint32_t lanes(const Context& context, std::uint64_t entries, std::uint64_t
 
 std::string DeviceSchur::obstacle(const Context& context, const SchurPlan& plan, Terms terms) {
   for (const SchurPlan::Products& products : plan.products) {
-    const DeviceTerm& term = *terms[products.term];
-    if (!term.terms_fit() ||
-        term.stored_size(Pass::stored_jacobian) * context.element_bytes() > context.max_range())
+    if (!terms[products.term]->jacobian_fits())
       return "a Jacobian does not fit the range of a storage buffer";
   }
   const std::uint64_t numbers = std::max({plan.meeting_values, plan.piece_values, plan.values});

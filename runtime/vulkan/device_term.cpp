@@ -335,6 +335,11 @@ DeviceTerm::JacobianColumns DeviceTerm::jacobian_columns() const {
   return out;
 }
 
+bool DeviceTerm::jacobian_fits() const {
+  return terms_fit() &&
+         stored_size(Pass::stored_jacobian) * context_.element_bytes() <= context_.max_range();
+}
+
 bool DeviceTerm::terms_fit() const {
   return chunks_.size() == 1 &&
          batch_->size() * slots_ * context_.element_bytes() <= context_.max_range();

@@ -108,6 +108,8 @@ class DeviceTerm {
     std::vector<std::uint32_t> by_group;
   };
   JacobianColumns jacobian_columns() const;
+  /// True if it can be stored in one range, instances in one piece.
+  bool jacobian_fits() const;
 
   /// The kernel of the cost, begun before anything is recorded.
   LoadedKernel& cost_kernel();

@@ -57,23 +57,27 @@ void VulkanEngine::make_jacobians(bool products) {
   }
 }
 
-/// Null: matrix_use_ says why not.
-std::unique_ptr<DeviceMatrix> VulkanEngine::make_matrix(std::uint64_t most_bytes) {
-  const auto start = std::chrono::steady_clock::now();
+std::vector<std::vector<SlotGroup>> VulkanEngine::slot_groups() const {
   std::vector<std::vector<SlotGroup>> groups(terms_.size());
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (terms_[k]) groups[k] = terms_[k]->shape().groups;
   }
+  return groups;
+}
+
+/// Null: matrix_use_ says why not.
+std::unique_ptr<DeviceMatrix> VulkanEngine::make_matrix(std::uint64_t most_bytes) {
+  const auto start = std::chrono::steady_clock::now();
   NormalPlan plan;
   if (charted()) {
     plan.why = "blocks on manifolds go without";
   } else {
-    plan = plan_normal_matrix(model_, groups);
+    plan = plan_normal_matrix(model_, slot_groups());
   }
   if (plan.possible()) plan.why = DeviceMatrix::obstacle(context_, plan, terms_);
   const std::uint64_t bytes = DeviceMatrix::bytes(context_, plan);
   if (plan.possible() && bytes > most_bytes)
-    plan.why = std::to_string(bytes) + " bytes, a product from stored Jacobians takes " +
+    plan.why = "its blocks take " + std::to_string(bytes) + " bytes, which pays up to " +
                std::to_string(most_bytes);
   matrix_use_ = {.why = plan.why};
   if (!plan.possible()) return nullptr;

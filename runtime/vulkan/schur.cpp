@@ -24,12 +24,8 @@ std::string VulkanEngine::make_schur() {
   if (!order_.identity()) {
     for (std::size_t k = 0; k < ordered.size(); ++k) ordered[order_.position[k]] = eliminated_[k];
   }
-  std::vector<std::vector<SlotGroup>> groups(terms_.size());
-  for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (terms_[k]) groups[k] = terms_[k]->shape().groups;
-  }
   const auto start = std::chrono::steady_clock::now();
-  SchurPlan plan = plan_schur(model_, ordered, groups);
+  SchurPlan plan = plan_schur(model_, ordered, slot_groups());
   if (plan.possible()) plan.why = DeviceSchur::obstacle(context_, plan, terms_);
   if (!plan.possible()) return plan.why;
   std::string text = std::to_string(plan.eliminated.size()) + " blocks eliminated, " +

@@ -405,6 +405,7 @@ class VulkanEngine final : public Engine,
   /// Chooses, and makes buffers for it.
   void choose_product();
   std::unique_ptr<DeviceMatrix> make_matrix(std::uint64_t most_bytes);
+  std::vector<std::vector<SlotGroup>> slot_groups() const;  ///< by term
   void make_jacobians(bool products);
   /// Buffers of a step; its kernels are not yet needed.
   void begin_step();
