@@ -27,6 +27,8 @@ class Forcing {
   bool trusts_last();
   /// ‖residual of the normal equations‖ / ‖gradient‖ at which to stop.
   double tolerance() const { return tolerance_; }
+  /// Systems are solved as exactly as the gradient falls.
+  bool is_loose() const { return sequence_ == ForcingSequence::eisenstat_walker; }
 
  private:
   ForcingSequence sequence_;

@@ -81,7 +81,8 @@ std::optional<runtime::StepRule> Minimizer::rule(const runtime::Engine& engine,
                                                  const StepSolver& solver) const {
   if (options_.use_nonmonotonic_steps || inspector_.looks_at_trials()) return std::nullopt;
   return runtime::StepRule{.min_gain = options_.min_relative_decrease,
-                           .rescales = options_.rescale_steps && solver.can_rescale(engine)};
+                           .rescales = options_.rescale_steps && solver.can_rescale(engine),
+                           .least_gain = least_gain()};
 }
 
 runtime::StepRequest Minimizer::request(const runtime::Engine& engine,
@@ -132,13 +133,21 @@ void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
   record(iteration);
 }
 
+/// Gains above which another length is tried. Steps of loosely solved systems are shortened, too,
+/// as inexact Newton methods do. Of exact ones those of poor gain would zigzag along the valley
+/// where more damping turns them: springs that fold, and the sets of NIST, take half as many steps
+/// again and more.
+double Minimizer::least_gain() const {
+  return forcing_.is_loose() ? runtime::StepRule{}.least_gain : 1.0;
+}
+
 /// Replaces a step by a better one of another length. With g·δ ≈ −2 × the model's decrease, as
 /// where the damping is small, the parabola's minimum lies at 1 / (2 − gain).
 void Minimizer::rescale(runtime::Engine& engine, StepSolver& solver, StepReport& report) {
   if (!options_.rescale_steps || options_.use_nonmonotonic_steps || !solver.can_rescale(engine)) {
     return;
   }
-  const runtime::StepRule rule;
+  const runtime::StepRule rule{.least_gain = least_gain()};
   const double gain = (point_.cost - report.trial_cost) / report.model_decrease;
   if (!(report.model_decrease > 0) || !(gain > rule.least_gain)) return;
   const double lowest =

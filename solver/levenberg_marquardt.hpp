@@ -56,6 +56,7 @@ class Minimizer {
   /// Without one, steps are judged here: by what the engine does not know of.
   std::optional<runtime::StepRule> rule(const runtime::Engine& engine,
                                         const StepSolver& solver) const;
+  double least_gain() const;
   void check_bounds();
   void check_accepted(const IterationSummary& iteration, double x_norm);
   void finish(Termination termination, std::string message);

@@ -175,10 +175,10 @@ struct SolverOptions {
   double min_lm_diagonal = 1e-6;  ///< clamps of diag(JᵀJ) in the damping, in the scaled space
   double max_lm_diagonal = 1e32;
   bool jacobi_scaling = true;  ///< columns scaled by 1 / (1 + ‖column‖ at the start)
-  /// A step whose gain is far from what the model promised is tried once more at the length where
-  /// the parabola through model and trial has its minimum, and the better of the two is kept: one
-  /// more evaluation of the cost, no other linear solve. Curved valleys (rotations) take half the
-  /// steps. Ceres has no such thing; false walks its path.
+  /// A step that gains more than the model promised (of loosely solved systems: less, too) is tried
+  /// once more at the length where the parabola through model and trial has its minimum, and the
+  /// better one is kept: one more evaluation of the cost, no other linear solve. Curved valleys
+  /// (rotations) take fewer steps. Ceres has no such thing; false walks its path.
   bool rescale_steps = true;
   DoglegType dogleg_type = DoglegType::traditional;
   /// Steps may raise the cost for a while, measured against the highest of the last ones, as Ceres

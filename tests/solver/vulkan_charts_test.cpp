@@ -98,19 +98,45 @@ std::unique_ptr<OwnedProblem> mixture() {
     const double t = static_cast<double>(k);
     v.insert(v.end(), {0.5 * std::sin(t), 0.4 * std::cos(t), 0.3 + 0.01 * t, 0.6, 0, -0.8, 0, t});
   }
+  // What is observed: other points of the same manifolds, and noise.
+  std::vector<double> truth = v;
+  const auto turn = [&](std::size_t first, double angle) {
+    const double a = truth[first], b = truth[first + 1];
+    truth[first] = std::cos(angle) * a - std::sin(angle) * b;
+    truth[first + 1] = std::sin(angle) * a + std::cos(angle) * b;
+  };
+  for (std::size_t k = 0; k < kCount; ++k) {
+    turn(3 * k, 0.4);
+    turn(3 * kCount + 2 * k, 0.3);
+    turn(5 * kCount + 8 * k, 0.2);
+    turn(5 * kCount + 8 * k + 3, 0.3);
+    truth[5 * kCount + 8 * k + 7] = 1;
+  }
+  const auto observed = [](const auto& s, const auto& c, const auto& m, std::size_t k) {
+    const std::size_t n = (k + 1) % kCount;
+    return std::array{s(k, 0) - s(n, 0), s(k, 1) - s(n, 1),       s(k, 2) - s(n, 2),
+                      c(k, 0) - c(n, 0), c(k, 1) + c(n, 1),       m(k, 0) - m(n, 0) + 0.1 * c(k, 0),
+                      m(k, 1) * 1.0,     m(k, 2) * 1.0,           m(k, 3) - m(n, 4),
+                      m(k, 5) * 1.0,     m(k, 6) + 0.4 * s(k, 2), m(k, 7) - 2.0 * m(k, 3)};
+  };
+  const auto block = [&](std::size_t first, std::size_t width) {
+    return [&truth, first, width](std::size_t k, std::size_t j) {
+      return truth[first + width * k + j];
+    };
+  };
   Problem& problem = out->problem;
   const Parameters s = problem.add_parameters(std::span(v).first(3 * kCount), 3);
   const Parameters c = problem.add_parameters(std::span(v).subspan(3 * kCount, 2 * kCount), 2);
   const Parameters m = problem.add_parameters(std::span(v).subspan(5 * kCount), 8);
   for (std::size_t k = 0; k < kCount; ++k) {
-    const std::size_t n = (k + 1) % kCount;
-    const double t = static_cast<double>(k);
-    const Vec3 gap = s.vec3(k) - s.vec3(n);
-    problem.add_residual({gap.x - 0.5, gap.y + 0.2, gap.z - 0.1 * std::sin(t)});
-    problem.add_residual({c(k, 0) - c(n, 0) - 0.1, c(k, 1) + c(n, 1) - 0.3 * std::cos(t)});
-    problem.add_residual({m(k, 0) - m(n, 0) + 0.1 * c(k, 0), m(k, 1) - 0.2, m(k, 2) - 0.1 * t / 30,
-                          m(k, 3) - m(n, 4), m(k, 5) - 0.3, m(k, 6) + 0.4 * s(k, 2),
-                          m(k, 7) - 2.0 * m(k, 3)});
+    const auto r = observed(s, c, m, k);
+    const auto at = observed(block(0, 3), block(3 * kCount, 2), block(5 * kCount, 8), k);
+    const auto term = [&](std::size_t i) {
+      return r[i] - (at[i] + 0.05 * std::sin(static_cast<double>(3 * k + i)));
+    };
+    problem.add_residual({term(0), term(1), term(2)});
+    problem.add_residual({term(3), term(4)});
+    problem.add_residual({term(5), term(6), term(7), term(8), term(9), term(10), term(11)});
   }
   for (std::size_t k = 0; k < kCount; ++k) {
     if (k % 4 != 3) problem.set_manifold(s, k, Manifold::sphere(3));

@@ -106,10 +106,11 @@ TEST_F(VulkanStepTraffic, TheDeviceStepsAsTheHostWouldHave) {
   for (Case& row : cases()) {
     SCOPED_TRACE(row.what);
     row.options.deterministic = true;
+    row.options.forcing_sequence = ForcingSequence::eisenstat_walker;  // steps shrink and grow
     const Summary taken = row.run(row.options);
     row.options.domain = DomainPolicy::strict;
     const Summary judged = row.run(row.options);
-    EXPECT_GT(judged.submissions, taken.submissions + taken.iterations.size());
+    EXPECT_GE(judged.submissions, taken.submissions + taken.iterations.size() - 1);
     EXPECT_EQ(taken.message, judged.message);
     ASSERT_EQ(taken.iterations.size(), judged.iterations.size());
     for (std::size_t k = 0; k < taken.iterations.size(); ++k) {
