@@ -1,8 +1,10 @@
 // A sphere follows a handle: its north pole is pulled around, the south stays, and each frame is a
 // few steps from the last one. Prints frame times and writes a film.
 //
-//   handle [OUT.png] [SUBDIVISIONS] [FRAMES]
+//   handle [OUT.png] [SUBDIVISIONS] [FRAMES] [rigid | developable]
 //
+// The surface is as rigid as it can be, by Levenberg-Marquardt, or folds into pieces that can be
+// unrolled while its edges keep their lengths, by L-BFGS.
 // Runs where TOPOGRAD_BACKEND says, or where it is fastest. The film is an animated PNG.
 #include <topograd/topograd.hpp>
 
@@ -18,14 +20,14 @@
 #include <filesystem>
 #include <fstream>
 #include <numbers>
+#include <string>
 #include <vector>
 
 namespace tg = topograd;
 
 namespace {
 
-/// The surface as it is, each edge rigid up to a turn of its vertex (as in samples/arap.cpp), over
-/// an array of targets for the vertices that are held.
+/// A surface with an array of targets for the vertices that are held.
 struct Sphere {
   tg::problems::TriangleMesh mesh;
   std::vector<double> rest, positions, rotations, targets;
@@ -33,20 +35,18 @@ struct Sphere {
   tg::Problem problem;
   tg::Data held;
 
-  explicit Sphere(std::uint32_t subdivisions)
+  Sphere(std::uint32_t subdivisions, bool developable)
       : mesh(tg::problems::icosphere(subdivisions)),
         rest(mesh.positions),
         positions(rest),
         rotations(rest.size(), 0.0) {
     const tg::Parameters p = problem.add_parameters(positions, 3);
-    const tg::Parameters a = problem.add_parameters(rotations, 3);
-    for (const auto& [i, j] : tg::problems::directed_edges(mesh)) {
-      const double* u = rest.data();
-      const tg::Vec3 edge = {u[3 * i] - u[3 * j], u[3 * i + 1] - u[3 * j + 1],
-                             u[3 * i + 2] - u[3 * j + 2]};
-      problem.add_residual(p.vec3(i) - p.vec3(j) - rotate(a.vec3(i), edge), {.label = "edge"});
+    if (developable) {
+      unroll(p);
+    } else {
+      stay_rigid(p);
     }
-    hold(p);
+    hold(p, developable ? 30 : 10);
   }
 
   /// Where the handle is at a time in [0, 1]: pulled out, once around, and back.
@@ -71,7 +71,43 @@ struct Sphere {
   }
 
  private:
-  void hold(const tg::Parameters& p) {
+  tg::Vec3 rest_edge(std::uint32_t i, std::uint32_t j) const {
+    const double* u = rest.data();
+    return {u[3 * i] - u[3 * j], u[3 * i + 1] - u[3 * j + 1], u[3 * i + 2] - u[3 * j + 2]};
+  }
+
+  /// Each edge is as it was up to a turn of its vertex (as in samples/arap.cpp).
+  void stay_rigid(const tg::Parameters& p) {
+    const tg::Parameters a = problem.add_parameters(rotations, 3);
+    for (const auto& [i, j] : tg::problems::directed_edges(mesh))
+      problem.add_residual(p.vec3(i) - p.vec3(j) - rotate(a.vec3(i), rest_edge(i, j)),
+                           {.label = "edge"});
+  }
+
+  /// The normals around each vertex lie in a plane (as in samples/developable.cpp), edges keep
+  /// their lengths.
+  void unroll(const tg::Parameters& p) {
+    for (const tg::problems::VertexStar& star : tg::problems::vertex_stars(mesh)) {
+      const tg::Vec3 center = p.vec3(star.vertex);
+      tg::Mat3 covariance = tg::diagonal(tg::Vec3{0.0, 0.0, 0.0});
+      for (std::size_t k = 0; k < star.ring.size(); ++k) {
+        const tg::Vec3 one = p.vec3(star.ring[k]);
+        const tg::Vec3 next = p.vec3(star.ring[(k + 1) % star.ring.size()]);
+        const tg::Vec3 normal = tg::triangle_normal(center, one, next);
+        covariance += outer(normal, normal) * tg::interior_angle(center, one, next);
+      }
+      problem.add_energy(tg::smallest_eigenvalue(covariance), {.label = "star"});
+    }
+    for (const auto& [i, j] : tg::problems::directed_edges(mesh)) {
+      if (i > j) continue;
+      const double* u = rest.data();
+      const double length =
+          std::hypot(u[3 * i] - u[3 * j], u[3 * i + 1] - u[3 * j + 1], u[3 * i + 2] - u[3 * j + 2]);
+      problem.add_residual((norm(p.vec3(i) - p.vec3(j)) / length - 1.0) * 3.0, {.label = "edge"});
+    }
+  }
+
+  void hold(const tg::Parameters& p, double weight) {
     for (std::size_t v = 0; v < mesh.vertex_count(); ++v) {
       const double y = rest[3 * v + 1];
       if (std::abs(y) < 0.85) continue;
@@ -81,7 +117,7 @@ struct Sphere {
     }
     held = problem.add_data(targets, 3);
     for (std::size_t row = 0; row < vertex_of.size(); ++row)
-      problem.add_residual((p.vec3(vertex_of[row]) - held.vec3(row)) * 10.0, {.label = "held"});
+      problem.add_residual((p.vec3(vertex_of[row]) - held.vec3(row)) * weight, {.label = "held"});
   }
 
   std::vector<std::size_t> vertex_of;
@@ -99,9 +135,11 @@ int main(int argc, char** argv) {
   const std::filesystem::path film = argc > 1 ? argv[1] : "handle.png";
   const int subdivisions = argc > 2 ? std::atoi(argv[2]) : 3;
   const int frames = argc > 3 ? std::atoi(argv[3]) : 48;
-  Sphere sphere(static_cast<std::uint32_t>(subdivisions));
-  const tg::SolverOptions options = {.max_iterations = 4, .function_tolerance = 1e-4};
-  tg::Solver solver(sphere.problem, options);
+  const bool developable = argc > 4 && std::string(argv[4]) == "developable";
+  Sphere sphere(static_cast<std::uint32_t>(subdivisions), developable);
+  const tg::SolverOptions rigid = {.max_iterations = 4, .function_tolerance = 1e-4},
+                          unrolled = {.method = tg::Method::lbfgs, .max_iterations = 50};
+  tg::Solver solver(sphere.problem, developable ? unrolled : rigid);
   sphere.move_handle(0.5);
   const tg::Summary first = solver.solve();  // what is made once, is made here
 
