@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,8 @@ namespace topograd::runtime::hybrid {
 enum class BatchMode { sequential, parallel };
 
 struct BatchOptions {
-  std::string operation = "batch";  ///< name for thresholds and statistics
+  std::string operation = "batch";  ///< name for thresholds and statistics; histories are kept
+                                    ///< apart by the types of values and callable, too
   BatchMode mode = BatchMode::parallel;
   std::uint64_t threads = 0;  ///< of `parallel`; 0 = the executor's
   Override where = Override::none;
@@ -83,7 +85,8 @@ class Batch {
 
     TaskShape shape() const override {
       const BatchOptions& o = batch_.options_;
-      return {.kernel = hash_text(o.operation),
+      const Hash128 name_and_value = hash_text(typeid(T).name(), hash_text(o.operation));
+      return {.kernel = hash_text(typeid(F).name(), name_and_value),
               .operation = o.operation,
               .size = batch_.size(),
               .bytes_in = o.bytes_in,

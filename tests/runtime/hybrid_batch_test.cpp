@@ -72,6 +72,24 @@ TEST(Batch, RunsOnADeviceWhereItHasAnImplementation) {
   EXPECT_EQ(calls, 2) << "ten are below the minimum";
 }
 
+TEST(Batch, CallablesOfOneNameHaveHistoriesOfTheirOwn) {
+  Executor executor(HybridOptions{});
+  Batch<int> numbers({.operation = "same"});
+  for (std::uint64_t id = 0; id < 100; ++id) numbers.add(id, static_cast<int>(id));
+  const auto twice = [](int v) { return 2 * v; };
+  const auto thrice = [](int v) { return 3 * v; };
+  const auto one_more = [](const std::string& text) { return text.size() + 1; };
+  const auto kernels = [&] { return executor.scheduler().knowledge().kernels.size(); };
+  numbers.run(executor, twice);
+  numbers.run(executor, twice);
+  EXPECT_EQ(kernels(), 1u);
+  numbers.run(executor, thrice);
+  EXPECT_EQ(kernels(), 2u);
+  words({.operation = "same"}).run(executor, one_more);
+  EXPECT_EQ(kernels(), 3u);
+  EXPECT_EQ(executor.statistics("same", "cpu").tasks, 4u) << "one operation";
+}
+
 TEST(Batch, EmptyAndThrowing) {
   Executor executor(HybridOptions{});
   EXPECT_TRUE(words({}, 0).run(executor, length).empty());
