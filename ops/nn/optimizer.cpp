@@ -6,6 +6,7 @@
 #include <topograd/ops/tensor/autograd.hpp>
 #include <topograd/ops/tensor/state.hpp>
 #include <topograd/ops/tensor/traced.hpp>
+#include <topograd/ops/tensor/with_options.hpp>
 
 #include <array>
 #include <cmath>
@@ -79,6 +80,10 @@ void Optimizer::step() {
     x.assign(made[0].to(x.type()));  // f16 is rounded
     memory_[k].assign(made.begin() + 1, made.end());
   }
+}
+
+void Optimizer::step(const OpOptions& options) {
+  with_options(options, [this] { step(); });
 }
 
 void Optimizer::zero_grad() const {

@@ -18,6 +18,8 @@ class Optimizer {
 
   /// A step along what backward() has added up. Nothing is waited for.
   void step();
+  /// The same by options: on their device, or it throws; and how all of it ran (with_options()).
+  void step(const OpOptions& options);
   /// Sets the derivatives of all parameters to 0.
   void zero_grad() const;
   const std::vector<Tensor>& parameters() const { return parameters_; }

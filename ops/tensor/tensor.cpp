@@ -165,6 +165,7 @@ Tensor Tensor::reshape(Shape to) const {
   }
   check_shape("reshape", to);
   if (element_count(to) != count()) {
+    if (open != to.end()) *open = -1;
     throw Error(ErrorCode::Shape, "reshape: expected a shape of " + std::to_string(count()) +
                                       " elements for " + to_text(shape()) + ", got " + to_text(to));
   }

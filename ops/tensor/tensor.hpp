@@ -99,6 +99,9 @@ class Tensor {
   void backward() const;
   /// The same, of the sum of this times `seed`, which has its shape.
   void backward(const Tensor& seed) const;
+  /// The same by options: on their device, or it throws; and how all of it ran (with_options()).
+  void backward(const OpOptions& options) const;
+  void backward(const Tensor& seed, const OpOptions& options) const;
   /// What backward() has added up since zero_grad(); zeros before.
   Tensor grad() const;
   void zero_grad() const;

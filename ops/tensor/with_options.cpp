@@ -72,4 +72,12 @@ const Tensor& Tensor::evaluate(const OpOptions& options) const {
   return *this;
 }
 
+void Tensor::backward(const OpOptions& options) const {
+  with_options(options, [this] { backward(); });
+}
+
+void Tensor::backward(const Tensor& seed, const OpOptions& options) const {
+  with_options(options, [&] { backward(seed); });
+}
+
 }  // namespace topograd::ops

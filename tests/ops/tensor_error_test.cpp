@@ -38,7 +38,7 @@ TEST(Tensor, Errors) {
       {[&] {
          a.reshape({5, -1});
        },
-       "reshape: expected a shape of 12 elements for (3, 4), got (5, 2)"},
+       "reshape: expected a shape of 12 elements for (3, 4), got (5, -1)"},
       {[&] { a.slice(1, 2, 5); },
        "slice: expected 0 <= begin <= end <= 4 and step > 0, got 2, 5 and 1"},
       {[&] {

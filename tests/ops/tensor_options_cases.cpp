@@ -140,6 +140,27 @@ void check_options(const Device& device) {
   Tensor v = sample({4, 3}).requires_grad();
   sum(square(matmul(sample({2, 4}), v))).backward();
   expect_near(w.grad(), v.grad().values(), 1e-5, "derivatives");
+  // So do derivatives themselves, and the steps along them.
+  const auto check_forced = [&](const char* what) {
+    EXPECT_EQ(stats.device, device.name()) << what;
+    EXPECT_EQ(stats.decision.reason, Reason::forced) << what;
+    EXPECT_GT(stats.times.kernel, 0) << what;
+  };
+  const OpOptions there{.device = device, .stats = &stats};
+  w.zero_grad(), v.zero_grad();
+  const Tensor u = sample({2, 4}), seed = sample({2, 3}, 3);
+  matmul(u, w).backward(seed, there);
+  check_forced("backward with a seed");
+  sum(square(matmul(u, w))).backward(there);
+  check_forced("backward");
+  matmul(u, v).backward(seed);
+  sum(square(matmul(u, v))).backward();
+  expect_near(w.grad(), v.grad().values(), 1e-5, "derivatives by options");
+  nn::Adam by_options({w}, {.rate = 0.1}), plain({v}, {.rate = 0.1});
+  by_options.step(there);
+  check_forced("step");
+  plain.step();
+  expect_near(w, v.values(), 1e-5, "a step by options");
 }
 
 }  // namespace topograd::ops::test
