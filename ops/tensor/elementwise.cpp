@@ -2,6 +2,7 @@
 #include <topograd/frontend/traced_function.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/graph.hpp>
+#include <topograd/ir/text.hpp>
 #include <topograd/ops/tensor/state.hpp>
 
 #include <array>
@@ -98,6 +99,24 @@ Tensor elu(const Tensor& a, double scale) {
 }
 Tensor minimum(const Tensor& a, const Tensor& b) { return binary("minimum", ir::Op::Min, a, b); }
 Tensor maximum(const Tensor& a, const Tensor& b) { return binary("maximum", ir::Op::Max, a, b); }
+Tensor pow(const Tensor& a, const Tensor& b) { return binary("pow", ir::Op::Pow, a, b); }
+Tensor pow(const Tensor& a, double exponent) {
+  detail::state_of("pow", a);
+  return map([exponent](Value v) { return topograd::pow(v, exponent); }, a);
+}
+Tensor clamp(const Tensor& a, double low, double high) {
+  if (!(low <= high)) {
+    throw Error(ErrorCode::InvalidArgument, "clamp: expected low <= high, got " +
+                                                ir::print_number(low) + " and " +
+                                                ir::print_number(high));
+  }
+  const double limits[] = {low, high};
+  return apply("clamp", ir::Op::Clamp, {&a, 1}, limits);
+}
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  const Tensor all[] = {condition, a, b};
+  return apply("where", ir::Op::Select, all);
+}
 Tensor equal(const Tensor& a, const Tensor& b) { return binary("equal", ir::Op::Eq, a, b); }
 Tensor less(const Tensor& a, const Tensor& b) { return binary("less", ir::Op::Lt, a, b); }
 

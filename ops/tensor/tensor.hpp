@@ -190,6 +190,17 @@ Tensor elu(const Tensor& a, double scale);
 Tensor elu(const Tensor& a);  ///< of scale 1
 Tensor minimum(const Tensor& a, const Tensor& b);
 Tensor maximum(const Tensor& a, const Tensor& b);
+/// a^b; NaN for negative a, unless b is a whole number.
+Tensor pow(const Tensor& a, const Tensor& b);
+/// The same of a number: small whole and half exponents are products, roots and reciprocals.
+Tensor pow(const Tensor& a, double exponent);
+/// max(low, min(a, high)). Throws Error{InvalidArgument} "clamp: expected low <= high, got 1 and
+/// 0".
+Tensor clamp(const Tensor& a, double low, double high);
+/// a where the condition is not 0, else b; derivatives go to what was taken alone.
+///
+///   where(less(x, 0.0), 0.0, sqrt(x))
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 /// 1 where it holds, else 0.
 Tensor equal(const Tensor& a, const Tensor& b);
 Tensor less(const Tensor& a, const Tensor& b);

@@ -54,6 +54,17 @@ void check_elementwise(const Device& device) {
   for (std::size_t j = 0; j < 31; j += 2)
     for (std::size_t i = 1; i < 33; i += 3) want.push_back(x[i * 31 + j]);
   expect_near(every + 0.0, want, 0, "steps");
+  // Powers of negative numbers, limits, and choices that broadcast; what is not taken is not seen.
+  const double nan = std::nan("");
+  const Tensor c = tensor({-2, -0.5, 0, 3}, {4}).to(device);
+  expect_near(pow(c, 2), {4, 0.25, 0, 9}, kF32, "squares");
+  expect_near(pow(c, 3.0), {-8, -0.125, 0, 27}, kF32, "cubes");
+  expect_near(pow(2.0, c), {0.25, std::sqrt(0.5), 1, 8}, kF32, "powers of two");
+  EXPECT_TRUE(std::isnan(pow(c, 0.5).values()[0]));
+  expect_near(clamp(c, -1, 2), {-1, -0.5, 0, 2}, 0, "clamp");
+  EXPECT_TRUE(std::isnan(clamp(tensor({nan}, {1}).to(device), -1, 2).item()));
+  expect_near(where(less(c, 0.0), -1.0, sqrt(c)), {-1, -1, 0, std::sqrt(3.0)}, kF32, "where");
+  EXPECT_EQ(where(tensor({1, 0}, {2, 1}).to(device), c, nan).shape(), (Shape{2, 4}));
 }
 
 void check_reductions(const Device& device) {

@@ -163,6 +163,7 @@ TEST(Tensor, Errors) {
        },
        "map: expected at most 16 numbers beside tensors, got 18; make those that never change "
        "literal(c)"},
+      {[&] { clamp(a, 1, 0.5); }, "clamp: expected low <= high, got 1 and 0.5"},
       {[&] { huber_loss(a, a, 0); }, "huber_loss: expected delta > 0, got 0.000000"},
       {[&] { nn::Sgd({a}); }, "optimizer: expected parameters that require_grad()"},
   };
@@ -293,6 +294,9 @@ TEST(Tensor, NoTensorIsSaidByEveryCall) {
       {"split", [&] { split(none, {1}); }},
       {"take", [&] { take(a, none); }},
       {"embedding", [&] { embedding(none, a); }},
+      {"pow", [&] { pow(none, 2); }},
+      {"clamp", [&] { clamp(none, 0, 1); }},
+      {"where", [&] { where(a, none, a); }},
       {"mse_loss", [&] { mse_loss(a, none); }},
       {"mae_loss", [&] { mae_loss(none, a); }},
       {"cross_entropy", [&] { cross_entropy(none, a); }},

@@ -89,6 +89,10 @@ const std::vector<Case>& cases() {
       {"elu", {{5}}, [](X x) { return elu(x[0], 1.5); }},
       {"minimum", {{5}, {5}}, [](X x) { return minimum(x[0], x[1]); }},
       {"maximum", {{5}, {5}}, [](X x) { return maximum(x[0], x[1]); }},
+      {"pow", {{5}, {5}}, [](X x) { return pow(square(x[0]) + 0.5, x[1]); }},
+      {"pow of numbers", {{5}}, [](X x) { return pow(x[0], 3) + pow(square(x[0]) + 0.5, -1.5); }},
+      {"clamp", {{9}}, [](X x) { return clamp(x[0], -0.3, 0.4) * x[0]; }},
+      {"where", {{5}, {5}}, [](X x) { return where(less(x[0], x[1]), x[0] * x[1], exp(x[1])); }},
       {"broadcast", {{3, 1}, {4}}, [](X x) { return x[0] * x[1] + x[1] / (square(x[0]) + 1.0); }},
       {"map of as many tensors as there may be", std::vector<Shape>(8, {3}),
        [](X x) {
