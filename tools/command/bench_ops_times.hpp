@@ -20,7 +20,8 @@ double wall_us(const F& f) {
 struct Times {
   double clock = 0, wall = 0;
 };
-/// Medians after a warm-up; the device's clock where it has one, else the wall's.
+/// Medians after a warm-up; the device's clock where it has one, else the wall's. No sample begins
+/// after 5 s of them, 1 s on a software device.
 Times time_on(const ops::Device& device, int samples, const std::function<void()>& work);
 /// Median wall time of what uploads, computes and reads back; `make` makes the work with its
 /// numbers on the host, untimed.
