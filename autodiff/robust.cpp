@@ -25,6 +25,7 @@ class Correction {
     s_ = expr(dot(rows_, rows_));
   }
 
+  Expr squared_norm() const { return s_; }
   Expr value() { return derivative(0); }
   Expr slope() { return derivative(1); }
 
@@ -143,6 +144,13 @@ ir::Program cost(const Robust& block) {
   Builder builder(ir::optimize(block.residual));
   const Id half = (0.5 * Correction(builder, builder.outputs(), block).value()).id;
   return builder.extract(std::span(&half, 1), builder.leaves());
+}
+
+ir::Program loss_slope(const Robust& block) {
+  Builder builder(ir::optimize(block.residual));
+  Correction correction(builder, builder.outputs(), block);
+  const std::array<Id, 2> outputs = {correction.squared_norm().id, correction.slope().id};
+  return builder.extract(outputs, builder.leaves());
 }
 
 ir::Program jacobian(const Robust& block, Slots slots) { return corrected(block, slots, false); }

@@ -27,6 +27,8 @@ struct Robust {
 
 ir::Program residual(const Robust& block);
 ir::Program cost(const Robust& block);
+/// s and ρ′(s).
+ir::Program loss_slope(const Robust& block);
 ir::Program jacobian(const Robust& block, std::span<const std::uint32_t> slots);
 ir::Program residual_and_jacobian(const Robust& block, std::span<const std::uint32_t> slots);
 ir::Program gradient(const Robust& block, std::span<const std::uint32_t> slots);

@@ -206,10 +206,10 @@ std::string number(double value) {
   return text;
 }
 
-void check(bool ok, const char* loss, const char* field, const char* range, double value) {
+void check(bool ok, const std::string& loss, const char* field, const char* range, double value) {
   if (ok) return;
-  throw Error(ErrorCode::InvalidArgument, std::string(loss) + " loss: " + field + " must be " +
-                                              range + ", got " + number(value));
+  throw Error(ErrorCode::InvalidArgument,
+              loss + " loss: " + field + " must be " + range + ", got " + number(value));
 }
 
 double checked_scale(const char* loss, double a) {
@@ -300,8 +300,8 @@ Loss Loss::tolerant(double a, double b) {
 }
 
 Loss Loss::scaled(const Loss& loss, double scale) {
-  detail::check(std::isfinite(scale) && scale >= 0, "scaled", "scale", "a finite number >= 0",
-                scale);
+  detail::check(std::isfinite(scale) && scale >= 0, "scaled " + loss.describe(), "scale",
+                "a finite number >= 0", scale);
   if (loss.is_host()) {
     detail::LossChain chain = *LossForm::chain(loss);
     chain.host_scale *= scale;

@@ -2,6 +2,7 @@
 #include <topograd/solver/levenberg_marquardt.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/solver/decreasing_loss.hpp>
 #include <topograd/solver/first_order/line_search.hpp>
 #include <topograd/solver/nonfinite.hpp>
 
@@ -45,6 +46,10 @@ void Minimizer::run(runtime::Engine& engine, StepSolver& solver) {
     step(engine, solver);
     check_bounds();
   }
+  // Where no step was tried from the last point, nothing has shown it.
+  if (first_trial_ && (summary_.termination == Termination::CONVERGENCE ||
+                       summary_.termination == Termination::NO_CONVERGENCE))
+    refuse_decreasing_loss(engine);
   return_to_best(engine);
   if (!first_nonfinite_.empty())
     summary_.message += "; at " + std::to_string(summary_.num_nonfinite_steps) +
@@ -123,6 +128,7 @@ void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
                                       ? gain_.ratio(report.trial_cost, report.model_decrease)
                                       : iteration.cost_change / report.model_decrease;
   }
+  if (!iteration.step_is_valid && invalid_in_a_row_ == 0 && refuse_decreasing_loss(engine)) return;
   // An engine's verdict stands: it rounds in its own way.
   if (report.accepted.value_or(iteration.relative_decrease > options_.min_relative_decrease)) {
     take(engine, solver, report, iteration);
@@ -180,9 +186,19 @@ void Minimizer::take(runtime::Engine& engine, StepSolver& solver, const StepRepo
   linearize(engine, solver);
   if (!finite(point_)) {
     point_.cost = report.trial_cost;
-    finish(Termination::FAILURE, "derivatives are not finite at an accepted point: " +
-                                     describe_nonfinite(engine, model_));
+    refuse_derivatives(describe_nonfinite(engine, model_));
   }
+}
+
+bool Minimizer::refuse_decreasing_loss(runtime::Engine& engine) {
+  const std::optional<std::string> text = describe_decreasing_loss(engine, model_);
+  if (text) refuse_derivatives(*text);
+  return text.has_value();
+}
+
+void Minimizer::refuse_derivatives(const std::string& why) {
+  if (summary_.num_successful_steps == 0) throw Error(ErrorCode::NonFinite, "solve: " + why);
+  finish(Termination::FAILURE, "derivatives are not finite at an accepted point: " + why);
 }
 
 /// Remembers the current point if it is the best one and the next is not better.

@@ -36,8 +36,8 @@ class Minimizer {
   /// After an Error of an engine it may be called again with another engine that holds the same
   /// point; radius and history go on.
   ///
-  /// Throws Error{NonFinite} that names the residual if cost or gradient are not finite at the
-  /// start, and what the engine throws.
+  /// Throws Error{NonFinite} that names the residual if cost or gradient are not finite or a loss
+  /// decreases at the start, and what the engine throws.
   void run(runtime::Engine& engine, StepSolver& solver);
   /// The accepted point of least cost where steps have raised it since; else empty.
   const std::vector<double>& best() const { return best_; }
@@ -57,6 +57,10 @@ class Minimizer {
   std::optional<runtime::StepRule> rule(const runtime::Engine& engine,
                                         const StepSolver& solver) const;
   double least_gain() const;
+  /// A loss that decreases at the engine's point ends the solve: gradients do not show it. False
+  /// if none does.
+  bool refuse_decreasing_loss(runtime::Engine& engine);
+  void refuse_derivatives(const std::string& why);
   void check_bounds();
   void check_accepted(const IterationSummary& iteration, double x_norm);
   void finish(Termination termination, std::string message);

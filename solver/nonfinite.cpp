@@ -6,6 +6,7 @@
 #include <topograd/ir/passes/passes.hpp>
 #include <topograd/runtime/passes.hpp>
 #include <topograd/runtime/term_rows.hpp>
+#include <topograd/solver/decreasing_loss.hpp>
 #include <topograd/solver/host/host_terms.hpp>
 
 #include <algorithm>
@@ -193,14 +194,13 @@ std::string describe_nonfinite_trial(runtime::Engine& engine, const ProblemModel
 }
 
 std::string describe_nonfinite(runtime::Engine& engine, const ProblemModel& model) {
+  std::vector<double> x(model.model.scalars);
+  engine.point(x);
+  if (const std::optional<std::string> text = describe_decreasing_loss(engine, model)) return *text;
   if (model.problem != nullptr && !model.problem->host_blocks().empty()) {
-    std::vector<double> x(model.model.scalars);
-    engine.point(x);
     HostTerms host(*model.problem, model.with_losses);
     if (const std::optional<std::string> text = host.describe_nonfinite(x)) return *text;
   }
-  std::vector<double> x(model.model.scalars);
-  engine.point(x);
   const std::unique_ptr<runtime::RowRunner> runner = engine.row_runner();
   const Inside inside{*runner, model, x};
   std::vector<double> residuals(model.model.rows);

@@ -51,9 +51,11 @@ void ScaledLoss::Evaluate(double sq_norm, double out[3]) const {
 }
 
 std::optional<topograd::Loss> ScaledLoss::Lowered() const {
+  static const auto users = topograd::Loss::host([](double, double*) {}, "LossFunction");
   const auto rho = rho_.Lowered();
   // A negative scale is no loss that a minimum exists of; Evaluate takes it as Ceres does.
-  if (!rho || !(a_ >= 0)) return std::nullopt;
+  if (!(a_ >= 0)) return topograd::Loss::scaled(rho ? *rho : users, a_);  // throws
+  if (!rho) return std::nullopt;
   return topograd::Loss::scaled(*rho, a_);
 }
 

@@ -16,8 +16,8 @@ class LossFunction {
   virtual ~LossFunction();
   /// out = rho(s), rho'(s), rho''(s).
   virtual void Evaluate(double sq_norm, double out[3]) const = 0;
-  /// The same loss as any backend runs it; nothing where only Evaluate is known. An addition to
-  /// Ceres' interface.
+  /// The same loss as any backend runs it; nothing where only Evaluate is known. Throws
+  /// topograd::Error{InvalidArgument} for what is no loss. An addition to Ceres' interface.
   virtual std::optional<topograd::Loss> Lowered() const { return std::nullopt; }
 };
 
@@ -99,7 +99,7 @@ class ComposedLoss final : public LossFunction {
   internal::HeldLoss f_, g_;
 };
 
-/// a rho(s); a rho that is nullptr is the plain square.
+/// a rho(s); a rho that is nullptr is the plain square. Solve() refuses an a that is negative.
 class ScaledLoss final : public LossFunction {
  public:
   ScaledLoss(const LossFunction* rho, double a, Ownership ownership)

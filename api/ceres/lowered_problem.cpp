@@ -184,14 +184,21 @@ void LoweredProblem::Write(std::span<const double> x) const {
   }
 }
 
-const std::optional<topograd::Loss>& LoweredProblem::LossOf(const LossFunction* loss) {
+const std::optional<topograd::Loss>& LoweredProblem::LossOf(const ResidualBlock& residual) {
+  const LossFunction* loss = residual.loss;
   const auto [at, is_new] = losses_.try_emplace(loss);
-  if (is_new) at->second = loss == nullptr ? topograd::Loss() : loss->Lowered();
+  if (!is_new) return at->second;
+  try {
+    at->second = loss == nullptr ? topograd::Loss() : loss->Lowered();
+  } catch (const Error& error) {
+    throw Error(error.code(), "Solve: " + std::string(error.what()) + ", in residual block #" +
+                                  std::to_string(residual.position));
+  }
   return at->second;
 }
 
 void LoweredProblem::Add(const ResidualBlock& residual) {
-  const std::optional<topograd::Loss>& loss = LossOf(residual.loss);
+  const std::optional<topograd::Loss>& loss = LossOf(residual);
   std::string reason;
   if (residual.traceable == nullptr) {
     reason = "the cost function is not one with automatic derivatives";
@@ -247,9 +254,15 @@ void LoweredProblem::AddHost(const ResidualBlock& residual,
     blocks.push_back({at.array->handle, at.block});
   }
   topograd::ResidualOptions options;
-  options.loss = loss ? *loss : topograd::Loss::host([rho = residual.loss](double s, double* out) {
-    rho->Evaluate(s, out);
-  });
+  std::string label;
+  if (loss) {
+    options.loss = *loss;
+  } else {
+    const auto rho = [loss = residual.loss](double s, double* out) { loss->Evaluate(s, out); };
+    options.loss = topograd::Loss::host(rho, "LossFunction");
+    // Only a point can show that the loss decreases: by this name then.
+    options.label = label = "residual block " + std::to_string(residual.position);
+  }
   problem_.add_residual(std::make_shared<HostCost>(*residual.cost, preparation_.get()),
                         std::span<const topograd::ParameterBlock>(blocks), options);
 }

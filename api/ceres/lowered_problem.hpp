@@ -73,7 +73,7 @@ class LoweredProblem {
   void Trace(const ResidualBlock& residual, const topograd::Loss& loss);
   std::vector<topograd::Value> Rows(const ResidualBlock& residual);
   void AddHost(const ResidualBlock& residual, const std::optional<topograd::Loss>& loss);
-  const std::optional<topograd::Loss>& LossOf(const LossFunction* loss);
+  const std::optional<topograd::Loss>& LossOf(const ResidualBlock& residual);
 
   topograd::Problem problem_;
   std::map<int, BlockArray> arrays_;  ///< by size of block

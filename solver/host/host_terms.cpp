@@ -1,6 +1,8 @@
 // The blocks of opaque code.
 #include <topograd/solver/host/host_terms.hpp>
 
+#include <topograd/solver/decreasing_loss.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,6 +20,12 @@ std::size_t width_of(const HostBlock& block) {
 }
 
 }  // namespace
+
+std::string host_name(const Problem& problem, std::size_t block) {
+  const std::string_view label = problem.host_label(block);
+  return "host residual \"" + (label.empty() ? "host" : std::string(label)) + "\" #" +
+         std::to_string(block);
+}
 
 HostTerms::HostTerms(const Problem& problem, bool with_losses)
     : problem_(problem),
@@ -112,13 +120,25 @@ double HostTerms::linearize(std::span<const double> x, std::span<double> residua
   return sum;
 }
 
+std::optional<std::string> HostTerms::describe_decreasing_loss(std::span<const double> x) {
+  prepare(x, false);
+  for (std::size_t k = 0; k < blocks_.size(); ++k) {
+    const HostBlock& block = blocks_[k];
+    if (!with_losses_ || block.loss.is_trivial()) continue;
+    if (!evaluate(block, x, rows_.data(), nullptr)) continue;
+    const double s = square_of(std::span(rows_).first(block.rows));
+    if (!std::isfinite(s)) continue;
+    const double slope = block.loss.evaluate(s)[1];
+    if (!(slope >= 0)) return decreasing_loss_text(block.loss, host_name(problem_, k), s, slope);
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> HostTerms::describe_nonfinite(std::span<const double> x) {
   prepare(x, true);
   const auto finite = [](double v) { return std::isfinite(v); };
   for (std::size_t k = 0; k < blocks_.size(); ++k) {
-    const std::string_view label = problem_.host_label(k);
-    const std::string name = "host residual \"" + (label.empty() ? "host" : std::string(label)) +
-                             "\" #" + std::to_string(k);
+    const std::string name = host_name(problem_, k);
     double* jacobian = jacobian_.data() + first_entry_[k];
     if (!evaluate(blocks_[k], x, rows_.data(), jacobian))
       return name + " has no value: its evaluate() returned false";

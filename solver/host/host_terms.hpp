@@ -15,6 +15,9 @@ namespace topograd {
 /// What stands for a value that does not exist.
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
+/// What messages call a host block: its label and number.
+std::string host_name(const Problem& problem, std::size_t block);
+
 /// Evaluates a problem's host blocks one after the other on the calling thread.
 ///
 /// The problem outlives it and keeps its host blocks meanwhile.
@@ -52,6 +55,9 @@ class HostTerms {
 
   /// Says which block has no value, or one that is not finite, at x; nothing if all are well.
   std::optional<std::string> describe_nonfinite(std::span<const double> x);
+  /// Says which block's loss has a slope that is negative, or not a number, at x; nothing if none
+  /// has.
+  std::optional<std::string> describe_decreasing_loss(std::span<const double> x);
 
  private:
   void prepare(std::span<const double> x, bool derivatives) const;

@@ -167,7 +167,7 @@ TEST(Loss, ErrorsNameFieldRangeAndValue) {
   EXPECT_EQ(error_of([] { tolerant(1, 0); }),
             "tolerant loss: b must be a finite number > 0, got 0");
   EXPECT_EQ(error_of([] { scaled(cauchy(1), -2); }),
-            "scaled loss: scale must be a finite number >= 0, got -2");
+            "scaled cauchy(1) loss: scale must be a finite number >= 0, got -2");
   std::vector<double> values = {1};
   Problem problem;
   const Parameters x = problem.add_parameters(values);

@@ -154,6 +154,62 @@ TEST(CeresHost, ResidualsWithoutDerivativesStillCost) {
       << summary.FullReport();
 }
 
+struct Falling : ceres::LossFunction {
+  void Evaluate(double s, double rho[3]) const override {
+    rho[0] = -2 * s;
+    rho[1] = -2;
+    rho[2] = 0;
+  }
+};
+
+struct Row : ceres::SizedCostFunction<1, 1> {
+  bool Evaluate(double const* const* x, double* r, double** jacobians) const override {
+    r[0] = x[0][0] - 1;
+    if (jacobians != nullptr && jacobians[0] != nullptr) jacobians[0][0] = 1;
+    return true;
+  }
+};
+
+TEST(CeresHost, LossesThatDecreaseAreNamed) {
+  const auto scaled = [](ceres::LossFunction* rho, double a) {
+    return new ceres::ScaledLoss(rho, a, ceres::TAKE_OWNERSHIP);
+  };
+  const struct {
+    ceres::LossFunction* loss;
+    double x;
+    const char* says;
+  } rows[] = {
+      {scaled(new ceres::HuberLoss(0.5), -2), 3,
+       "Solve: scaled huber(0.5) loss: scale must be a finite number >= 0, got -2, in residual "
+       "block #1"},
+      {scaled(nullptr, -2), 1,
+       "Solve: scaled trivial loss: scale must be a finite number >= 0, got -2, in residual block "
+       "#1"},
+      {scaled(new Falling, -1), 1,
+       "Solve: scaled LossFunction loss: scale must be a finite number >= 0, got -1, in residual "
+       "block #1"},
+      {new Falling, 3,
+       "solve: the loss \"LossFunction\" of host residual \"residual block 1\" #1 has slope -2 at "
+       "a "
+       "squared norm of 4; expected a slope >= 0"},
+      {new Falling, 1,  // at no residual no cost is seen to be negative
+       "solve: the loss \"LossFunction\" of host residual \"residual block 1\" #1 has slope -2 at "
+       "a "
+       "squared norm of 0; expected a slope >= 0"},
+  };
+  for (const auto& row : rows) {
+    double x = row.x;
+    ceres::Problem problem;
+    problem.AddResidualBlock(new Row, nullptr, &x);
+    problem.AddResidualBlock(new Row, row.loss, &x);
+    ceres::Solver::Summary summary;
+    ceres::Solve(ceres::Solver::Options(), &problem, &summary);
+    EXPECT_EQ(summary.termination_type, ceres::FAILURE);
+    EXPECT_EQ(summary.message, row.says);
+    EXPECT_EQ(x, row.x);
+  }
+}
+
 /// Undefined beyond 3: `return false` there.
 class Bounded : public ceres::SizedCostFunction<1, 1> {
  public:
