@@ -151,8 +151,8 @@ class Problem {
   ///
   /// Keeps the pointer: the memory must outlive the Problem and stay where it is; a solve reads it
   /// at its start and writes it once, at its end. Throws Error{InvalidArgument} if `values` is
-  /// empty or x would have 2^32 - 1 scalars or more, Error{Shape} if width < 1 or does not divide
-  /// the size.
+  /// empty or shares memory with another array that is there, or x would have 2^32 - 1 scalars or
+  /// more, Error{Shape} if width < 1 or does not divide the size.
   Parameters add_parameters(std::span<double> values, int width = 1);
   Parameters add_parameters(std::vector<double>& values, int width = 1) {
     return add_parameters(std::span<double>(values), width);

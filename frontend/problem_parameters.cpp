@@ -5,6 +5,7 @@
 #include <topograd/ir/error.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
@@ -101,6 +102,18 @@ void refuse_readers(const ProblemState& state, const ParameterArray& array) {
   }
 }
 
+/// Names the blocks of a new array at `values` and of the array at `other` that share memory first.
+[[noreturn]] void refuse_shared_memory(const ProblemState& state, const double* values,
+                                       std::uint32_t width, const double* other) {
+  const auto array = std::ranges::find(state.arrays, other, &ParameterArray::values);
+  const double* shared = std::max(values, other, std::less<>());
+  throw Error(ErrorCode::InvalidArgument,
+              "add_parameters: block " + std::to_string((shared - values) / width) +
+                  " of the new array shares memory with block " +
+                  std::to_string((shared - other) / array->width) + " of parameter array " +
+                  std::to_string(array - state.arrays.begin()));
+}
+
 /// Flags, bounds and manifolds of the scalars of arrays[number] as those of new ones, or of a gap.
 void reset_place(ProblemState& state, std::size_t number) {
   const ParameterArray& array = state.arrays[number];
@@ -194,6 +207,8 @@ void ProblemState::check_present(std::uint32_t group, const Caller& caller) cons
 }
 
 std::uint32_t ProblemState::add_array(std::span<double> values, std::uint32_t width) {
+  if (const double* other = memory.add(values.data(), values.size()))
+    refuse_shared_memory(*this, values.data(), width, other);
   const auto count = static_cast<std::uint32_t>(values.size());
   for (std::size_t k = 0; gaps > 0 && k < arrays.size(); ++k) {
     if (!is_gap(arrays[k]) || arrays[k].width != width || scalars_of(arrays[k]) < count) continue;
@@ -216,6 +231,7 @@ std::uint32_t ProblemState::add_array(std::span<double> values, std::uint32_t wi
 
 void ProblemState::remove_array(std::size_t number) {
   refuse_readers(*this, arrays[number]);
+  memory.remove(arrays[number].values);
   arrays[number].values = nullptr;
   removed_arrays = true;
   ++gaps;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/frontend/data_arrays.hpp>
+#include <topograd/frontend/memory_ranges.hpp>
 #include <topograd/frontend/problem.hpp>
 #include <topograd/frontend/raw_shape.hpp>
 #include <topograd/ir/hash.hpp>
@@ -86,6 +87,7 @@ struct ProblemState {
   std::uint32_t serial = 0;
   EndOfValues end_of_values{serial};  ///< runs after what follows, which may hold Values
   std::vector<ParameterArray> arrays;
+  MemoryRanges memory;          ///< of the arrays
   std::uint32_t scalars = 0;    ///< in x
   std::size_t gaps = 0;         ///< of the arrays: places of removed ones, which have no values
   bool removed_arrays = false;  ///< then residuals are asked whether they read one
@@ -128,6 +130,7 @@ struct ProblemState {
   std::unique_ptr<Callables> callables[2];
 
   /// Adds an array, in a gap that is large enough for it or at the end of x; returns its offset.
+  /// Throws Error{InvalidArgument} if it shares memory with another.
   std::uint32_t add_array(std::span<double> values, std::uint32_t width);
   /// Makes a gap of an array. Throws Error{InvalidArgument} if something reads it.
   void remove_array(std::size_t number);

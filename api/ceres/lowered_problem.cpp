@@ -4,6 +4,7 @@
 #include <topograd/api/ceres/cost_function.hpp>
 #include <topograd/api/ceres/loss_function.hpp>
 #include <topograd/frontend/functor.hpp>
+#include <topograd/frontend/memory_ranges.hpp>
 #include <topograd/frontend/refused.hpp>
 #include <topograd/frontend/tape.hpp>
 #include <topograd/ir/error.hpp>
@@ -40,15 +41,17 @@ class HostCost final : public topograd::HostResidual {
 
 /// Parameter blocks that share memory would move against each other.
 void CheckOverlaps(const ProblemImpl& problem) {
-  std::vector<const ParameterBlock*> order;
+  std::vector<const ParameterBlock*> order;  // by address, which costs the least
   for (const auto& block : problem.parameters()) order.push_back(block.get());
-  std::sort(order.begin(), order.end(),
-            [](const auto* a, const auto* b) { return a->values < b->values; });
-  for (std::size_t k = 1; k < order.size(); ++k) {
-    if (order[k - 1]->values + order[k - 1]->size <= order[k]->values) continue;
-    throw Error(ErrorCode::InvalidArgument,
-                "Solve: parameter blocks #" + std::to_string(order[k - 1]->position) + " and #" +
-                    std::to_string(order[k]->position) + " share memory");
+  std::ranges::sort(order, {}, &ParameterBlock::values);
+  topograd::detail::MemoryRanges memory;
+  for (const ParameterBlock* block : order) {
+    const double* begin = memory.add(block->values, static_cast<std::size_t>(block->size));
+    if (begin == nullptr) continue;
+    const auto [first, second] = std::minmax(problem.Find(begin)->position, block->position);
+    throw Error(ErrorCode::InvalidArgument, "Solve: parameter blocks #" + std::to_string(first) +
+                                                " and #" + std::to_string(second) +
+                                                " share memory");
   }
 }
 

@@ -49,7 +49,8 @@ TEST(Parameters, ARemovedArrayLeavesTheOthersWhereTheyAre) {
 }
 
 TEST(Parameters, PlacesAreTakenAgain) {
-  Numbers a = {1, 2, 3, 4, 5, 6}, b = {7, 8}, c = {9}, d = {10, 11, 12}, e = {13, 14, 15, 16};
+  Numbers a = {1, 2, 3, 4, 5, 6}, b = {7, 8}, c = {9}, d = {10, 11, 12}, e = {13, 14, 15, 16},
+          f = e;
   Problem problem;
   const Parameters x = problem.add_parameters(a, 2), y = problem.add_parameters(b, 2);
   const Parameters last = problem.add_parameters(c);
@@ -65,7 +66,7 @@ TEST(Parameters, PlacesAreTakenAgain) {
   const Parameters first = problem.add_parameters(e, 2);
   EXPECT_EQ(first.offset(), 0u);
   EXPECT_EQ(problem.add_parameters(a, 2).offset(), 12u);  // six do not fit where four are left
-  EXPECT_EQ(problem.add_parameters(e, 2).offset(), 4u);
+  EXPECT_EQ(problem.add_parameters(f, 2).offset(), 4u);
   EXPECT_EQ(mask_of(problem), std::vector<int>());
   EXPECT_EQ(problem.lower_bounds()[2], -std::numeric_limits<double>::infinity());
   for (std::size_t k = 0; k + 1 < problem.arrays().size(); ++k) {
@@ -76,6 +77,39 @@ TEST(Parameters, PlacesAreTakenAgain) {
   }
   EXPECT_EQ(x_of(problem),
             (Numbers{13, 14, 15, 16, 13, 14, 15, 16, 9, 10, 11, 12, 1, 2, 3, 4, 5, 6}));
+}
+
+TEST(Parameters, ArraysOfOneMemoryAreRefused) {
+  Numbers a(12), b(4);
+  Problem problem;
+  const Parameters x = problem.add_parameters(std::span(a).subspan(3, 6), 3);
+  problem.add_parameters(b, 2);
+  const auto add = [&](std::size_t first, std::size_t count, int width) {
+    return error_of([&] { problem.add_parameters(a.data() + first, count, width); });
+  };
+  const std::string text = "invalid_argument: add_parameters: block ";
+  EXPECT_EQ(add(3, 6, 3),
+            text + "0 of the new array shares memory with block 0 of parameter array 0");
+  EXPECT_EQ(add(0, 4, 2),
+            text + "1 of the new array shares memory with block 0 of parameter array 0");
+  EXPECT_EQ(add(8, 4, 1),
+            text + "0 of the new array shares memory with block 1 of parameter array 0");
+  EXPECT_EQ(add(5, 1, 1),
+            text + "0 of the new array shares memory with block 0 of parameter array 0");
+  EXPECT_EQ(add(0, 12, 1),
+            text + "3 of the new array shares memory with block 0 of parameter array 0");
+  EXPECT_EQ(error_of([&] { problem.add_parameters(b); }),
+            text + "0 of the new array shares memory with block 0 of parameter array 1");
+  EXPECT_EQ(problem.arrays().size(), 2u);
+  EXPECT_EQ(problem.parameter_count(), 10u);
+  EXPECT_EQ(add(0, 3, 3), "no error");
+  EXPECT_EQ(add(9, 3, 3), "no error");
+  problem.remove(x);
+  EXPECT_EQ(add(4, 2, 1), "no error");
+  EXPECT_EQ(add(5, 2, 1),
+            text + "0 of the new array shares memory with block 1 of parameter array 4");
+  Problem other;  // may look at the same numbers
+  other.add_parameters(a, 3);
 }
 
 TEST(Parameters, XEndsWhereTheLastArrayDoes) {

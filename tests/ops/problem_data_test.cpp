@@ -47,7 +47,7 @@ struct Springs {
 
   Problem problem;
   Data weights;
-  std::vector<double> x;
+  std::vector<double> x, more;
 };
 
 std::vector<float> numbers(std::size_t count, double shift) {
@@ -180,7 +180,8 @@ TEST_F(ProblemData, ComesToTheHostWhereItIsNeeded) {
       {"none", [](Springs&) {}},
       {"another residual with a weight",
        [](Springs& s) {
-         Parameters y = s.problem.add_parameters(s.x);  // of another array
+         s.more = s.x;
+         Parameters y = s.problem.add_parameters(s.more);  // of another array
          s.problem.add_residual(y.scalar(2) * s.weights[5]);
        }},
       {"the host's numbers",

@@ -122,9 +122,9 @@ TEST(Mesh, EdgesOfTwoTrianglesDoNotAskForTheirOrientation) {
     Problem problem;
     std::vector<double> x = mesh.positions;
     for (std::size_t k = 0; k < x.size(); ++k) x[k] += 0.1 * std::sin(static_cast<double>(k));
-    problems::add_cotangent_smoothing(problem, problem.add_parameters(x, 3), mesh);
-    problems::add_developability(problem, problem.add_parameters(x, 3), mesh,
-                                 problems::Developability::covariance);
+    const Parameters p = problem.add_parameters(x, 3);
+    problems::add_cotangent_smoothing(problem, p, mesh);
+    problems::add_developability(problem, p, mesh, problems::Developability::covariance);
     return Evaluator(problem, kCpu).cost();
   };
   const TriangleMesh mesh = roof({});
