@@ -14,6 +14,7 @@
 #include <topograd/frontend/parameters.hpp>
 #include <topograd/frontend/problem.hpp>
 #include <topograd/frontend/reduce.hpp>
+#include <topograd/frontend/unread_blocks.hpp>
 #include <topograd/frontend/value.hpp>
 #include <topograd/frontend/vec.hpp>
 #include <topograd/ir/error.hpp>

@@ -42,6 +42,14 @@ void refuse_energies(const Problem& problem, Method method) {
   }
 }
 
+/// Newton's method asks for what opaque code does not tell.
+void refuse_host_blocks(const Problem& problem, Method method) {
+  if (method != Method::newton || problem.host_blocks().empty()) return;
+  throw Error(ErrorCode::Unsupported,
+              "solve: newton takes second derivatives, " + host_name(problem, 0) +
+                  " has none; use levenberg_marquardt, lbfgs, adam, adamw or sgd");
+}
+
 }  // namespace
 
 struct Solver::Impl {
@@ -81,6 +89,7 @@ struct Solver::Impl {
     options_ = resolved(asked);
     if (options_.method == Method::automatic) options_.method = chosen_method(problem_);
     refuse_energies(problem_, options_.method);
+    refuse_host_blocks(problem_, options_.method);
     options_.callback = [this](const IterationSummary& iteration) {
       note(iteration);
       return asked.callback ? call_back(iteration) : CallbackReturn::SOLVER_CONTINUE;
@@ -254,7 +263,7 @@ struct Solver::Impl {
     if (takes_energies(options_.method)) {
       const bool products = options_.linear_solver == LinearSolver::pcg;
       linear_kind_ = products ? LinearSolver::pcg : LinearSolver::cholesky;
-      linear_note_ = options_.method != Method::newton ? "not used: steps come from gradients"
+      linear_note_ = options_.method != Method::newton ? "steps come from gradients"
                      : products                        ? "on products with the Hessian"
                                                        : "of projected Hessians, on the host";
       return;
@@ -366,6 +375,9 @@ struct Solver::Impl {
       if (term.energy) summary_.energies += term.batch->size();
     }
     describe_topologies();
+    if (unread_of_ != problem_.versions().structure) unread_ = unread_blocks(problem_);
+    unread_of_ = problem_.versions().structure;
+    summary_.unread_blocks = unread_;
   }
 
   /// As the solve left them: branches may have brought new ones.
@@ -392,6 +404,8 @@ struct Solver::Impl {
   SolverOptions options_;  // as settled for the present solve
   Versions versions_;      // that model and session are of
   ProblemModel model_;
+  std::vector<UnreadBlock> unread_;  // of the problem with this structure:
+  std::uint64_t unread_of_ = ~std::uint64_t{0};
   std::vector<double> x_;  // the start, later the best accepted point known to the host
   Summary summary_;
   RetraceCounts counts_;

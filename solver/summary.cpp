@@ -26,6 +26,7 @@ namespace {
 }
 
 constexpr std::size_t kMostChoices = 12;  // of a plan record, in the report
+constexpr std::size_t kMostUnread = 4;
 
 unsigned long long wide(std::uint64_t value) { return value; }
 
@@ -37,6 +38,17 @@ std::string row(const char* label, std::uint64_t value) {
 }
 std::string seconds(const char* label, double value) { return row(label, format("%.6f", value)); }
 
+std::string unread_part(const Summary& s) {
+  if (s.unread_blocks.empty()) return {};
+  std::string out = row("Blocks that nothing reads", s.unread_blocks.size());
+  const std::size_t shown = std::min(s.unread_blocks.size(), kMostUnread);
+  for (const UnreadBlock& one : std::span(s.unread_blocks).first(shown))
+    out += format("  parameter array %llu, block %llu\n", wide(one.array), wide(one.block));
+  if (s.unread_blocks.size() > shown)
+    out += format("  and %llu more\n", wide(s.unread_blocks.size() - shown));
+  return out;
+}
+
 std::string problem_part(const Summary& s) {
   std::string out =
       row("Parameters", s.parameters) + row("Unknowns", s.unknowns) + row("Residuals", s.residuals);
@@ -47,7 +59,7 @@ std::string problem_part(const Summary& s) {
     out += format("  %s  %-20s %12llu x %u\n", t.hash.c_str(), t.name.c_str(), wide(t.instances),
                   t.outputs);
   }
-  return out;
+  return out + unread_part(s);
 }
 
 std::string backend_part(const Summary& s) {
@@ -56,7 +68,7 @@ std::string backend_part(const Summary& s) {
                     row("Precision", std::string(codegen::name(s.precision))) +
                     row("Method", std::string(name(s.method)));
   if (!s.method_note.empty()) out += format("  why: %s\n", s.method_note.c_str());
-  out += row("Linear solver", std::string(name(s.linear_solver)));
+  out += row("Linear solver", std::string(linear_solver_name(s)));
   if (!s.linear_solver_note.empty()) out += format("  why: %s\n", s.linear_solver_note.c_str());
   if (s.linear_solver == LinearSolver::pcg && !takes_energies(s.method)) {
     out += row("Preconditioner", std::string(name(s.preconditioner)));
@@ -203,6 +215,11 @@ std::string Summary::full_report() const {
          cost_part(*this) + plan_part(*this) + time_part(*this) + kernel_part(*this) +
          counter_part(*this) + cross_check_part(cross_check) +
          "\nTermination: " + format("%32s (%s)\n", name(termination).data(), message.c_str());
+}
+
+std::string_view linear_solver_name(const Summary& summary) {
+  const bool by_gradients = takes_energies(summary.method) && summary.method != Method::newton;
+  return by_gradients ? "none" : name(summary.linear_solver);
 }
 
 std::string history_table(const Summary& summary) {

@@ -1,6 +1,7 @@
 // What a solve did: result, history, where it ran and why, and where the time went.
 #pragma once
 
+#include <topograd/frontend/unread_blocks.hpp>
 #include <topograd/runtime/engine_stats.hpp>
 #include <topograd/solver/options.hpp>
 
@@ -105,6 +106,7 @@ struct Summary : runtime::EngineCounts {
   std::uint64_t host_residuals = 0;  ///< blocks of opaque code, which ran on the host
   std::uint64_t energies = 0;
   std::vector<TopologySummary> topologies;
+  std::vector<UnreadBlock> unread_blocks;  ///< no residual and no energy reads them: unchanged
 
   CrossCheck cross_check;
 
@@ -123,6 +125,9 @@ struct Summary : runtime::EngineCounts {
   /// Some thirty lines: sizes, backend and reason, costs, steps, times, counters.
   std::string full_report() const;
 };
+
+/// What solved for steps: the name of `linear_solver`, or "none" where they come from gradients.
+std::string_view linear_solver_name(const Summary& summary);
 
 /// The history as a table, one line an iteration.
 std::string history_table(const Summary& summary);

@@ -65,7 +65,7 @@ void add_place(Json& json, const Summary& s) {
   json["precision"] = codegen::name(s.precision);
   json["method"] = name(s.method);
   json["method_note"] = s.method_note;
-  json["linear_solver"] = name(s.linear_solver);
+  json["linear_solver"] = linear_solver_name(s);
   json["linear_solver_note"] = s.linear_solver_note;
   if (s.linear_solver == LinearSolver::pcg && !takes_energies(s.method)) {
     json["preconditioner"] = name(s.preconditioner);
@@ -80,6 +80,7 @@ void add_place(Json& json, const Summary& s) {
   json["host_residuals"] = s.host_residuals;
   json["energies"] = s.energies;
   json["topologies"] = topologies(s);
+  json["unread_blocks"] = s.unread_blocks.size();
 }
 
 void add_times(Json& json, const PhaseTimes& t) {

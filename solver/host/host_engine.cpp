@@ -134,19 +134,20 @@ std::unique_ptr<runtime::Pending> HostEngine::begin(runtime::KernelKind kind,
   return Engine::begin(kind, x, p, out);
 }
 
-void HostEngine::refuse_second_order() const {
+void HostEngine::refuse_second_order(const char* call) const {
   if (host_->empty()) return;
-  throw Error(ErrorCode::Unsupported, "residuals on the host have no second derivatives");
+  throw Error(ErrorCode::Unsupported,
+              std::string(call) + ": " + host_name(problem_, 0) + " has no second derivatives");
 }
 
 void HostEngine::hvp(std::span<const double> p, std::span<double> out) {
-  refuse_second_order();
+  refuse_second_order("hvp");
   move_inner(x_, false);
   inner_->hvp(p, out);
 }
 
 void HostEngine::hessian(std::size_t term, bool project, std::span<double> values) {
-  refuse_second_order();
+  refuse_second_order("hessian");
   move_inner(x_, false);
   inner_->hessian(term, project, values);
 }

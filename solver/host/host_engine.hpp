@@ -86,7 +86,7 @@ class HostEngine final : public runtime::ForwardingEngine {
 
  private:
   runtime::Engine& target() const override { return *inner_; }
-  void refuse_second_order() const;
+  void refuse_second_order(const char* call) const;
   void move_inner(const std::vector<double>& x, bool trial);
   void add_host_products(std::span<const double> p, std::span<double> rows) const;
   void add_host_transposed(std::span<const double> rows, std::span<double> out) const;

@@ -11,8 +11,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd::test {
@@ -128,12 +130,31 @@ void expect_refusals_name_the_culprit(const SolverOptions& base) {
   std::vector<double> x = {1, 2, 3};
   Problem problem;
   const Parameters p = problem.add_parameters(x);
+  struct Zero final : HostResidual {
+    int rows() const override { return 1; }
+    bool evaluate(const double* const*, double* r, double**) const override {
+      r[0] = 0;
+      return true;
+    }
+  };
   const struct {
     std::function<void()> call;
     const char* says;
   } rows[] = {
+      {[&] { problem.add_parameters(x.data() + 1, 1); },
+       "add_parameters: block 0 of the new array shares memory with block 1 of parameter array 0"},
+      {[&] {
+         Problem opaque;
+         const Parameters q = opaque.add_parameters(x);
+         opaque.add_residual(std::make_shared<Zero>(), {{q, 0}}, {.loss = {}, .label = "camera"});
+         SolverOptions options = base;
+         options.method = Method::newton;
+         solve(opaque, options);
+       },
+       "solve: newton takes second derivatives, host residual \"camera\" #0 has none; use"},
       {[&] { problem.add_residual(p[0], {.loss = huber(-1), .label = {}}); }, "-1"},
-      {[&] { problem.add_residual(p[0], {.loss = scaled(huber(1), -2), .label = {}}); }, "-2"},
+      {[&] { problem.add_residual(p[0], {.loss = scaled(huber(1), -2), .label = {}}); },
+       "scaled huber(1) loss: scale must be a finite number >= 0, got -2"},
       {[&] {
          problem.add_residual(p[0] - 1.0);
          problem.set_bounds(p, 1, 0, 3, 2);
@@ -149,6 +170,79 @@ void expect_refusals_name_the_culprit(const SolverOptions& base) {
       EXPECT_NE(std::string(error.what()).find(row.says), std::string::npos) << error.what();
     }
     EXPECT_EQ(x, (std::vector<double>{1, 2, 3}));
+  }
+}
+
+void expect_unread_blocks_are_reported(const SolverOptions& base) {
+  std::vector<double> x = {1, 2, 3}, y = {4, 5};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x), q = problem.add_parameters(y, 2);
+  problem.add_residual(p[0] - 3.0);
+  problem.add_residual(p[2] - 5.0);
+  Solver solver(problem, base);
+  const std::string report = solver.solve().full_report();
+  EXPECT_NE(report.find("Blocks that nothing reads                         2\n"
+                        "  parameter array 0, block 1\n"
+                        "  parameter array 1, block 0\n"),
+            std::string::npos)
+      << report;
+  EXPECT_EQ(y, (std::vector<double>{4, 5}));
+  problem.add_residual(p[1] - q(0, 1));
+  EXPECT_TRUE(solver.solve().unread_blocks.empty());
+}
+
+void expect_decreasing_losses_are_named(const SolverOptions& base) {
+  const auto line = [](double slope) {
+    return Loss::custom([slope](const Value& s) { return slope * s; }, "line");
+  };
+  const auto hump = [](double bend) {
+    return Loss::custom([bend](const Value& s) { return s - bend * square(s); }, "hump");
+  };
+  const struct {
+    Loss loss, good;
+    double start;  // of the block's row, which another row pulls to 5 unless it is 0
+    const char* says;
+  } rows[] = {
+      {line(-1), line(1), 2, ") has slope -1 at a squared norm of 4; expected a slope >= 0"},
+      {line(-1), line(1), 0, ") has slope -1 at a squared norm of 0; expected a slope >= 0"},
+      {hump(0.125), hump(0), 4, ") has slope -3 at a squared norm of 16; expected a slope >= 0"},
+      {hump(0.125), hump(0), 0.5, ") has slope -"},  // after a step
+  };
+  const std::pair<Method, LinearSolver> solvers[] = {
+      {Method::levenberg_marquardt, LinearSolver::automatic},
+      {Method::levenberg_marquardt, LinearSolver::pcg},
+      {Method::gauss_newton, LinearSolver::cholesky},
+      {Method::dogleg, LinearSolver::automatic}};
+  for (const auto& row : rows) {
+    for (const auto& [method, linear] : solvers) {
+      SCOPED_TRACE(row.says + std::string(name(method)) + " " + std::string(name(linear)));
+      std::vector<double> x = {row.start};
+      Problem problem;
+      const Parameters p = problem.add_parameters(x);
+      if (row.start != 0) problem.add_residual(10.0 * (p[0] - 5.0), {.loss = huber(1000)});
+      problem.add_residual(p[0] * 1.0, {.loss = row.good, .label = "good"});
+      problem.add_residual(p[0] * 1.0, {.loss = row.loss, .label = "bad"});
+      SolverOptions options = base;
+      options.method = method;
+      options.linear_solver = linear;
+      std::string text;
+      try {
+        const Summary summary = solve(problem, options);
+        text = summary.message;
+        EXPECT_EQ(summary.termination, Termination::FAILURE);
+        EXPECT_GT(summary.num_successful_steps, 0);
+        EXPECT_NE(x[0], row.start);
+      } catch (const Error& error) {
+        text = error.what();
+        EXPECT_EQ(error.code(), ErrorCode::NonFinite);
+        EXPECT_NE(row.start, 0.5);
+        EXPECT_EQ(x[0], row.start);
+      }
+      const std::string culprit =
+          "the loss \"" + row.loss.describe() + "\" of residual \"bad\" #1 (";
+      EXPECT_NE(text.find(culprit), std::string::npos) << text;
+      EXPECT_NE(text.find(row.says), std::string::npos) << text;
+    }
   }
 }
 

@@ -18,7 +18,11 @@ TEST(BadInput, StepsToWhereNothingIsFiniteAreNotTaken) {
 TEST(BadInput, AnExceptionInACallbackLeavesTheBestPointOfEveryMethod) {
   test::expect_exceptions_leave_the_best_point(kBase);
 }
+TEST(BadInput, BlocksThatNothingReadsAreReported) {
+  test::expect_unread_blocks_are_reported(kBase);
+}
 TEST(BadInput, RefusalsNameTheCulprit) { test::expect_refusals_name_the_culprit(kBase); }
+TEST(BadInput, LossesThatDecreaseAreNamed) { test::expect_decreasing_losses_are_named(kBase); }
 TEST(BadInput, AFactorThatFailsBecomesQr) { test::expect_failed_factors_become_qr(kBase); }
 
 }  // namespace

@@ -57,6 +57,41 @@ TEST(Summary, FullReportNamesWhatRan) {
   EXPECT_EQ(report.find("in memory"), std::string::npos) << "it took no time";
 }
 
+TEST(Summary, BlocksThatNothingReadsAreNamed) {
+  Summary s = sample();
+  EXPECT_EQ(s.full_report().find("nothing reads"), std::string::npos);
+  for (std::size_t k = 0; k < 6; ++k) s.unread_blocks.push_back({k / 3, 10 * k});
+  const std::string report = s.full_report();
+  EXPECT_NE(report.find("Blocks that nothing reads                         6\n"
+                        "  parameter array 0, block 0\n"
+                        "  parameter array 0, block 10\n"
+                        "  parameter array 0, block 20\n"
+                        "  parameter array 1, block 30\n"
+                        "  and 2 more\n"),
+            std::string::npos)
+      << report;
+  EXPECT_EQ(nlohmann::json::parse(to_json(s))["unread_blocks"], 6);
+}
+
+TEST(Summary, StepsFromGradientsNeedNoLinearSolver) {
+  Summary s = sample();
+  s.linear_solver = LinearSolver::cholesky;
+  const struct {
+    Method method;
+    const char* solver;
+  } rows[] = {{Method::levenberg_marquardt, "cholesky"},
+              {Method::newton, "cholesky"},
+              {Method::lbfgs, "none"},
+              {Method::adam, "none"},
+              {Method::sgd, "none"}};
+  for (const auto& row : rows) {
+    s.method = row.method;
+    EXPECT_EQ(linear_solver_name(s), row.solver);
+    EXPECT_EQ(nlohmann::json::parse(to_json(s))["linear_solver"], row.solver);
+    EXPECT_NE(s.full_report().find(std::string(row.solver) + "\n"), std::string::npos);
+  }
+}
+
 TEST(Summary, JsonHoldsTheFigures) {
   const auto json = nlohmann::json::parse(to_json(sample()));
   EXPECT_EQ(json["initial_cost"], 8.0);

@@ -27,9 +27,17 @@ TEST_F(VulkanBadInput, AnExceptionInACallbackLeavesTheBestPointOfEveryMethod) {
   TG_NEEDS(float64);
   test::expect_exceptions_leave_the_best_point(kBase);
 }
+TEST_F(VulkanBadInput, BlocksThatNothingReadsAreReported) {
+  TG_NEEDS(float64);
+  test::expect_unread_blocks_are_reported(kBase);
+}
 TEST_F(VulkanBadInput, RefusalsNameTheCulprit) {
   TG_NEEDS(float64);
   test::expect_refusals_name_the_culprit(kBase);
+}
+TEST_F(VulkanBadInput, LossesThatDecreaseAreNamed) {
+  TG_NEEDS(float64);
+  test::expect_decreasing_losses_are_named(kBase);
 }
 TEST_F(VulkanBadInput, AFactorThatFailsBecomesQr) {
   TG_NEEDS(float64);

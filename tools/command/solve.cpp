@@ -16,7 +16,7 @@
 #include "draw/scene.hpp"
 
 #include <topograd/api/problem_file.hpp>
-#include <topograd/api/unread_blocks.hpp>
+#include <topograd/frontend/unread_blocks.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/runtime/plan_json.hpp>
 #include <topograd/solver/solve.hpp>
@@ -103,7 +103,7 @@ std::vector<PageContent::Row> peer_rows(const Summary& s, const std::vector<Peer
   if (peers.empty()) return {};
   std::vector<PageContent::Row> rows = {{"Topograd", s.times.total_seconds, s.final_cost,
                                          s.num_iterations(),
-                                         std::string(name(s.linear_solver)) + ", " + s.device}};
+                                         std::string(linear_solver_name(s)) + ", " + s.device}};
   for (const PeerReport& p : peers) {
     rows.push_back({p.name + " " + p.version, p.solve_s, p.final_cost, p.iterations,
                     p.linear_solver + ", " + p.libraries});
@@ -124,13 +124,11 @@ void write_page(const SolveArguments& arguments, NamedProblem& named, const Summ
   write_text(arguments.report, html_report(summary, content));
 }
 
-/// A line about blocks that nothing reads; empty if there are none.
+/// A line about blocks that nothing reads, by the names of a file; empty if there are none.
 std::string describe(const std::vector<UnreadBlock>& unread, const NamedProblem& named) {
-  if (unread.empty()) return "";
+  if (unread.empty() || named.file() == nullptr) return "";
   const UnreadBlock& first = unread.front();
-  const std::string array = named.file() != nullptr
-                                ? "\"" + named.file()->parameters[first.array].name + "\""
-                                : "parameter array " + std::to_string(first.array);
+  const std::string array = "\"" + named.file()->parameters[first.array].name + "\"";
   const std::size_t more = unread.size() - 1;
   return "Nothing reads " + array + ", block " + std::to_string(first.block) +
          (more == 0 ? "" : " and " + std::to_string(more) + " more") + ": unchanged\n";
@@ -165,9 +163,8 @@ void solve_problem(const SolveArguments& arguments) {
   draw::Mesh before;
   if (arguments.wants_picture()) before = mesh_to_draw(*named);
   const Summary summary = solve_shown(*named, options, arguments.silent());
-  const std::vector<UnreadBlock> unread = unread_blocks(named->problem());
   if (!arguments.silent())
-    std::cout << summary.full_report() << describe(unread, *named) << std::flush;
+    std::cout << summary.full_report() << describe(summary.unread_blocks, *named) << std::flush;
   const std::vector<PeerReport> peers =
       minimize_with_peers(arguments.peers, arguments.problem, arguments.solver, options);
   for (const PeerReport& peer : peers)
@@ -185,7 +182,6 @@ void solve_problem(const SolveArguments& arguments) {
   write_training_data(arguments.training);
   if (arguments.json.empty()) return;
   nlohmann::ordered_json json = json_of(summary, *named);
-  json["unread_blocks"] = unread.size();
   if (!peers.empty()) json["peers"] = to_json(peers, peer_threads(arguments.solver));
   write_json(arguments.json, json);
 }

@@ -1,5 +1,5 @@
 // Unknowns that nothing reads.
-#include <topograd/api/unread_blocks.hpp>
+#include <topograd/frontend/unread_blocks.hpp>
 
 #include <algorithm>
 #include <array>
