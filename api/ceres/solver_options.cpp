@@ -10,11 +10,15 @@ namespace ceres {
 namespace internal {
 namespace {
 
+bool Eliminates(LinearSolverType type) {
+  return type == DENSE_SCHUR || type == SPARSE_SCHUR || type == ITERATIVE_SCHUR;
+}
+
 topograd::LinearSolver Lower(LinearSolverType type, double entries) {
   // Beyond so many entries of a dense Jacobian its QR is for nobody; normal equations are.
   constexpr double kMostDense = 1e6;
-  if (type == CGNR || type == ITERATIVE_SCHUR) return topograd::LinearSolver::pcg;
-  if (type == DENSE_SCHUR || type == SPARSE_SCHUR) return topograd::LinearSolver::schur;
+  if (type == CGNR) return topograd::LinearSolver::pcg;
+  if (Eliminates(type)) return topograd::LinearSolver::schur;
   if (type == DENSE_QR && entries <= kMostDense) return topograd::LinearSolver::dense;
   return topograd::LinearSolver::cholesky;
 }
@@ -28,8 +32,7 @@ topograd::Method LowerMethod(const Solver::Options& options) {
 }  // namespace
 
 bool TakesOrdering(const Solver::Options& options) {
-  const LinearSolverType type = options.linear_solver_type;
-  return options.minimizer_type == TRUST_REGION && (type == DENSE_SCHUR || type == SPARSE_SCHUR);
+  return options.minimizer_type == TRUST_REGION && Eliminates(options.linear_solver_type);
 }
 
 topograd::SolverOptions Lower(const Solver::Options& options, double entries) {
@@ -41,6 +44,8 @@ topograd::SolverOptions Lower(const Solver::Options& options, double entries) {
   out.max_consecutive_nonmonotonic_steps = options.max_consecutive_nonmonotonic_steps;
   out.update_state_every_iteration = options.update_state_every_iteration;
   out.linear_solver = Lower(options.linear_solver_type, entries);
+  if (options.linear_solver_type == ITERATIVE_SCHUR)
+    out.preconditioner = topograd::Preconditioner::block_jacobi;
   out.max_iterations = options.max_num_iterations;
   out.time_limit_seconds = options.max_solver_time_in_seconds;
   out.function_tolerance = options.function_tolerance;
@@ -66,7 +71,8 @@ std::vector<std::string> OptionsWithoutEffect(const Solver::Options& options) {
   std::vector<std::string> names;
 #define TG_WITHOUT_EFFECT(field) \
   if (options.field != defaults.field) names.push_back(#field)
-  TG_WITHOUT_EFFECT(preconditioner_type);
+  if (options.preconditioner_type != SCHUR_JACOBI || options.linear_solver_type != ITERATIVE_SCHUR)
+    TG_WITHOUT_EFFECT(preconditioner_type);
   TG_WITHOUT_EFFECT(visibility_clustering_type);
   TG_WITHOUT_EFFECT(residual_blocks_for_subset_preconditioner);
   TG_WITHOUT_EFFECT(dense_linear_algebra_library_type);
@@ -115,7 +121,7 @@ LinearSolverType UsedLinearSolver(LinearSolverType given, topograd::LinearSolver
   switch (used) {
     case topograd::LinearSolver::pcg: return CGNR;
     case topograd::LinearSolver::dense: return DENSE_QR;
-    case topograd::LinearSolver::schur: return given == DENSE_SCHUR ? given : SPARSE_SCHUR;
+    case topograd::LinearSolver::schur: return Eliminates(given) ? given : SPARSE_SCHUR;
     default: return given == DENSE_NORMAL_CHOLESKY ? given : SPARSE_NORMAL_CHOLESKY;
   }
 }

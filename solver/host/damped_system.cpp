@@ -17,18 +17,21 @@ using Vector = Eigen::VectorXd;
 }  // namespace
 
 struct DampedSystem::Impl {
-  Impl(LinearSolver which, EliminationHint first)
+  Impl(LinearSolver which, EliminationHint first, const std::optional<SchurIteration>& bounds)
       : kind(which != LinearSolver::automatic ? which
              : first.empty()                  ? LinearSolver::cholesky
                                               : LinearSolver::schur),
         may_eliminate(which == LinearSolver::automatic && first.empty()),
-        hint(std::move(first)) {}
+        hint(std::move(first)),
+        limits(bounds) {}
 
   std::optional<Vector> cholesky(const Vector& damping) {
     if (!factor) analyse();
     add_damping(damping);
     if (!factor->factor(damped)) return std::nullopt;
-    return factor->solve(right);
+    Vector y = factor->solve(right);
+    iterations = factor->iterations();
+    return y;
   }
 
   void analyse() {
@@ -37,8 +40,9 @@ struct DampedSystem::Impl {
       elimination = find_elimination(scaled, block_of, hint);
     if (may_eliminate && elimination.pays()) kind = LinearSolver::schur;
     may_eliminate = false;
-    factor = kind == LinearSolver::schur ? make_schur_factorization(scaled, elimination, 0)
-                                         : make_sparse_factorization(scaled);
+    factor = kind != LinearSolver::schur ? make_sparse_factorization(scaled)
+             : limits                    ? make_iterative_schur(scaled, elimination, *limits, 0)
+                                         : make_schur_factorization(scaled, elimination, 0);
   }
 
   std::optional<Vector> conjugate_gradients(const Vector& damping, const DampedRequest& request) {
@@ -69,6 +73,7 @@ struct DampedSystem::Impl {
   LinearSolver kind;
   bool may_eliminate = false;  // automatic, until the pattern is known
   EliminationHint hint;
+  std::optional<SchurIteration> limits;
   int iterations = 0;
   SparseMatrix scaled, damped;  // lower triangles of S JᵀJ S, and of the same with damping
   Eigen::MatrixXd J;            // dense: J S
@@ -77,8 +82,9 @@ struct DampedSystem::Impl {
   std::unique_ptr<Factorization> factor;
 };
 
-DampedSystem::DampedSystem(LinearSolver kind, EliminationHint hint)
-    : impl_(std::make_unique<Impl>(kind, std::move(hint))) {}
+DampedSystem::DampedSystem(LinearSolver kind, EliminationHint hint,
+                           const std::optional<SchurIteration>& limits)
+    : impl_(std::make_unique<Impl>(kind, std::move(hint), limits)) {}
 DampedSystem::~DampedSystem() = default;
 DampedSystem& DampedSystem::operator=(DampedSystem&&) noexcept = default;
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <topograd/solver/host/tangent_jacobian.hpp>
-#include <topograd/solver/linear/elimination.hpp>
+#include <topograd/solver/linear/factorization.hpp>
 #include <topograd/solver/options.hpp>
 
 #include <Eigen/Core>
@@ -23,8 +23,10 @@ class DampedSystem {
  public:
   ///   kind  cholesky, schur, dense, pcg, or automatic: schur where elimination pays, else
   ///         cholesky
-  ///   hint  what schur eliminates; automatic is schur then
-  explicit DampedSystem(LinearSolver kind, EliminationHint hint = {});
+  ///   hint    what schur eliminates; automatic is schur then
+  ///   limits  of schur by conjugate gradients; else it is by a factor
+  explicit DampedSystem(LinearSolver kind, EliminationHint hint = {},
+                        const std::optional<SchurIteration>& limits = {});
   ~DampedSystem();
   DampedSystem& operator=(DampedSystem&&) noexcept;
 

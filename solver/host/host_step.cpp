@@ -2,6 +2,7 @@
 #include <topograd/solver/host/host_step.hpp>
 
 #include <topograd/solver/host/dogleg.hpp>
+#include <topograd/solver/linear/choose.hpp>
 #include <topograd/solver/linear/projected_step.hpp>
 
 #include <algorithm>
@@ -28,14 +29,14 @@ HostStep::HostStep(const runtime::Model& model, const SolverOptions& options, El
     : model_(model),
       options_(options),
       hint_(std::move(hint)),
-      system_(options.linear_solver, hint_) {}
+      system_(options.linear_solver, hint_, schur_iteration(options)) {}
 HostStep::~HostStep() = default;
 
 void HostStep::linearized(runtime::Engine& engine, const runtime::PointReport& point) {
   auto& host = dynamic_cast<HostEngine&>(engine);
   if (!jacobian_ || revision_ != model_.revision) {  // branches may have changed the terms
     jacobian_ = std::make_unique<TangentJacobian>(model_, host.space(), host.host());
-    system_ = DampedSystem(options_.linear_solver, hint_);
+    system_ = DampedSystem(options_.linear_solver, hint_, schur_iteration(options_));
     revision_ = model_.revision;
   }
   host.evaluate_host();

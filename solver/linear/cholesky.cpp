@@ -28,13 +28,17 @@ Elimination elimination_for(LinearSolver kind, const runtime::Model& model,
 }  // namespace
 
 struct CholeskyStep::Impl {
-  /// Asked for `kind`, with the elimination that was found for it; none for cholesky.
-  Impl(const runtime::Model& of, LinearSolver kind, Elimination found, int threads_of,
-       EliminationHint hint_of)
+  struct Asked {
+    LinearSolver kind = LinearSolver::cholesky;
+    int threads = 0;
+    EliminationHint hint;                  // that eliminations of schur are found by
+    std::optional<SchurIteration> limits;  // of schur by conjugate gradients
+  };
+
+  /// `found`: the elimination for what is asked; none for cholesky.
+  Impl(const runtime::Model& of, Asked what, Elimination found)
       : model(of),
-        asked(kind),
-        hint(std::move(hint_of)),
-        threads(threads_of),
+        asked(std::move(what)),
         revision(of.revision),
         normal(of),
         gradient(of.scalars),
@@ -42,9 +46,11 @@ struct CholeskyStep::Impl {
         reduced(static_cast<Eigen::Index>(normal.size())),
         damped(view()),
         elimination(std::move(found)) {
-    by_blocks = kind == LinearSolver::schur || elimination.pays();
-    factor = by_blocks ? make_schur_factorization(damped, elimination, threads)
-                       : make_sparse_factorization(damped);
+    by_blocks = asked.kind == LinearSolver::schur || elimination.pays();
+    factor = !by_blocks ? make_sparse_factorization(damped)
+             : asked.limits
+                 ? make_iterative_schur(damped, elimination, *asked.limits, asked.threads)
+                 : make_schur_factorization(damped, elimination, asked.threads);
   }
 
   /// The lower triangle of JᵀJ as Eigen sees it.
@@ -123,9 +129,7 @@ struct CholeskyStep::Impl {
   }
 
   const runtime::Model& model;
-  LinearSolver asked;
-  EliminationHint hint;  // that eliminations of schur are found by
-  int threads;
+  Asked asked;
   std::uint64_t revision;  // of the model that `normal` describes
   NormalEquations normal;
   std::vector<double> gradient, delta;  // all scalars
@@ -141,12 +145,13 @@ struct CholeskyStep::Impl {
 };
 
 CholeskyStep::CholeskyStep(const runtime::Model& model, LinearSolver kind, int threads,
-                           const EliminationHint& hint)
-    : impl_(
-          std::make_unique<Impl>(model, kind, elimination_for(kind, model, hint), threads, hint)) {}
+                           const EliminationHint& hint, const std::optional<SchurIteration>& limits)
+    : impl_(std::make_unique<Impl>(model, Impl::Asked{kind, threads, hint, limits},
+                                   elimination_for(kind, model, hint))) {}
 CholeskyStep::CholeskyStep(const runtime::Model& model, Elimination elimination, int threads)
-    : impl_(std::make_unique<Impl>(model, LinearSolver::automatic, std::move(elimination), threads,
-                                   EliminationHint())) {}
+    : impl_(std::make_unique<Impl>(model,
+                                   Impl::Asked{LinearSolver::automatic, threads, {}, std::nullopt},
+                                   std::move(elimination))) {}
 CholeskyStep::~CholeskyStep() = default;
 
 void CholeskyStep::begin_solve() {
@@ -169,7 +174,8 @@ LinearSolver CholeskyStep::kind() const {
 std::string CholeskyStep::elimination() const {
   if (!impl_->by_blocks) return {};
   return std::to_string(impl_->elimination.blocks.size()) + " blocks eliminated, " +
-         std::to_string(impl_->elimination.kept) + " unknowns remain";
+         std::to_string(impl_->elimination.kept) + " unknowns remain" +
+         (impl_->asked.limits ? ": conjugate gradients on products with their complement" : "");
 }
 
 double CholeskyStep::factor_entries() const { return impl_->factor->entries(); }
@@ -180,9 +186,8 @@ void CholeskyStep::linearized(runtime::Engine& engine, const runtime::PointRepor
     std::vector<double> scale = std::move(impl_->scale);
     const bool by_rows = impl_->by_rows;
     const int steps = impl_->steps, failed = impl_->failed;
-    impl_ = std::make_unique<Impl>(impl_->model, impl_->asked,
-                                   elimination_for(impl_->asked, impl_->model, impl_->hint),
-                                   impl_->threads, std::move(impl_->hint));
+    Elimination found = elimination_for(impl_->asked.kind, impl_->model, impl_->asked.hint);
+    impl_ = std::make_unique<Impl>(impl_->model, std::move(impl_->asked), std::move(found));
     impl_->scale = std::move(scale);
     impl_->by_rows = by_rows;
     impl_->steps = steps;
@@ -209,6 +214,7 @@ runtime::StepReport CholeskyStep::try_step(runtime::Engine& engine,
   runtime::StepReport report;
   if (solved) report = engine.try_step(std::span<const double>(impl_->delta));
   report.model_decrease = decrease;
+  report.linear_iterations = impl_->by_rows ? 0 : impl_->factor->iterations();
   report.linear_seconds = seconds;
   return report;
 }

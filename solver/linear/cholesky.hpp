@@ -3,9 +3,11 @@
 
 #include <topograd/runtime/model.hpp>
 #include <topograd/solver/linear/elimination.hpp>
+#include <topograd/solver/linear/factorization.hpp>
 #include <topograd/solver/linear/step_solver.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace topograd {
@@ -22,10 +24,12 @@ class CholeskyStep final : public StepSolver {
   ///   kind     cholesky, schur, or automatic: schur where elimination pays
   ///   threads  of the elimination, 0 = all
   ///   hint     what schur eliminates
+  ///   limits   of schur by conjugate gradients; else it is by a factor
   ///
   /// Throws Error{Unsupported} as NormalEquations does, and what find_elimination() throws.
   explicit CholeskyStep(const runtime::Model& model, LinearSolver kind = LinearSolver::cholesky,
-                        int threads = 0, const EliminationHint& hint = {});
+                        int threads = 0, const EliminationHint& hint = {},
+                        const std::optional<SchurIteration>& limits = {});
   /// By the Schur complement of an elimination that pays, as find_elimination() gave it.
   CholeskyStep(const runtime::Model& model, Elimination elimination, int threads);
   ~CholeskyStep() override;

@@ -102,6 +102,13 @@ LinearChoice choose_on_device(const runtime::Model& model, const SolverOptions& 
 
 }  // namespace
 
+std::optional<SchurIteration> schur_iteration(const SolverOptions& options) {
+  if (options.linear_solver != LinearSolver::schur ||
+      options.preconditioner != Preconditioner::block_jacobi)
+    return std::nullopt;
+  return SchurIteration{options.linear_tolerance, options.max_linear_iterations};
+}
+
 LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptions& options,
                                   std::string_view backend, runtime::Engine& engine,
                                   const EliminationHint& hint) {
@@ -128,7 +135,8 @@ LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptio
     elimination = " (not on the device: " + elimination + ")";
   }
   if (solver != LinearSolver::automatic) {
-    auto asked = std::make_unique<CholeskyStep>(model, solver, options.threads, hint);
+    auto asked = std::make_unique<CholeskyStep>(model, solver, options.threads, hint,
+                                                schur_iteration(options));
     const bool by_blocks = asked->kind() == LinearSolver::schur;
     std::string why = "asked for" + (by_blocks ? order : std::string());
     if (on_device) why += "; Jacobian and gradient are read back at each accepted point";

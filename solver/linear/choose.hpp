@@ -3,9 +3,11 @@
 
 #include <topograd/runtime/model.hpp>
 #include <topograd/solver/linear/elimination.hpp>
+#include <topograd/solver/linear/factorization.hpp>
 #include <topograd/solver/linear/step_solver.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -39,6 +41,9 @@ inline constexpr std::uint64_t kLargestJacobian = 1'000'000;  ///< rows × unkno
 inline constexpr std::uint64_t kMostSlotsSearched = 8'000'000;
 /// Unknowns from which on it does: fewer are few iterations either way.
 inline constexpr std::uint64_t kLeastEliminated = 1000;
+
+/// Of schur on the CPU: set where conjugate gradients are asked for by their preconditioner.
+std::optional<SchurIteration> schur_iteration(const SolverOptions& options);
 
 /// `automatic`: on a device, because nothing has to leave it, schur where at least as many unknowns
 /// are eliminated as remain and what remains is no mesh (Elimination::remains_wide), else pcg, but

@@ -240,7 +240,7 @@ Elimination find_elimination(const Graph& graph, const EliminationHint& hint,
   Elimination out;
   for (std::uint32_t b = 0; b < graph.blocks.size(); ++b) {
     const bool taken = marks[b] == Mark::taken;
-    if (taken) out.blocks.push_back(graph.blocks[b]);
+    (taken ? out.blocks : out.remaining).push_back(graph.blocks[b]);
     (taken ? out.eliminated : out.kept) += graph.blocks[b].width;
   }
   out.kept_blocks = graph.blocks.size() - out.blocks.size();

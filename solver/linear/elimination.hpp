@@ -19,9 +19,10 @@ struct Elimination {
   struct Block {
     std::uint32_t first = 0, width = 0;  ///< columns
   };
-  std::vector<Block> blocks;   ///< ascending
-  std::size_t eliminated = 0;  ///< columns in them
-  std::size_t kept = 0;        ///< the other columns
+  std::vector<Block> blocks;     ///< ascending
+  std::vector<Block> remaining;  ///< the others, likewise
+  std::size_t eliminated = 0;    ///< columns in them
+  std::size_t kept = 0;          ///< the other columns
   std::size_t kept_blocks = 0;
   /// Steps from one kept block to another that lies far from it, where blocks are neighbours that
   /// meet by themselves or in an eliminated block: at least half the diameter of the Schur

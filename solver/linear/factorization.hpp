@@ -20,6 +20,9 @@ class Factorization {
   virtual bool factor(const SparseMatrix& lower) = 0;
   virtual Eigen::VectorXd solve(const Eigen::VectorXd& right) const = 0;
 
+  /// Of conjugate gradients in the last solve().
+  virtual int iterations() const { return 0; }
+
   /// Entries of the factor and operations of a factorisation; 0 where the library does not say.
   virtual double entries() const { return 0; }
   virtual double flops() const { return 0; }
@@ -43,5 +46,20 @@ std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pat
 std::unique_ptr<Factorization> make_schur_factorization(const SparseMatrix& pattern,
                                                         const Elimination& elimination,
                                                         int threads);
+
+/// Where conjugate gradients end.
+struct SchurIteration {
+  double tolerance = 1e-5;  ///< ‖residual‖ / ‖right side‖ of the kept unknowns
+  int max_iterations = 500;
+};
+
+/// Eliminates blocks likewise, and solves for the others by conjugate gradients on products with
+/// the Schur complement, which is not formed, preconditioned by the inverses of its own diagonal
+/// blocks. Results do not depend on the number of threads.
+///
+/// Source: Agarwal, Snavely, Seitz, Szeliski, Bundle Adjustment in the Large (2010), section 3.3.
+std::unique_ptr<Factorization> make_iterative_schur(const SparseMatrix& pattern,
+                                                    const Elimination& elimination,
+                                                    const SchurIteration& limits, int threads);
 
 }  // namespace topograd

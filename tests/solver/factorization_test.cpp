@@ -106,7 +106,28 @@ TEST(Factorization, SolvesAsTheDenseOneDoes) {
     };
     check(*make_sparse_factorization(p.lower));
     check(*make_schur_factorization(p.lower, elimination, 0));
+    check(*make_iterative_schur(p.lower, elimination, {1e-15, 10'000}, 0));
   }
+}
+
+TEST(Factorization, IterationsEndAtTheirLimits) {
+  const Problem p = ring(200);
+  const Vector b = right_of(p.dense.rows());
+  const Elimination elimination = find_elimination(p.lower, p.block_of);
+  const auto error_of = [&](const SchurIteration& limits, int& iterations) {
+    const auto iterative = make_iterative_schur(p.lower, elimination, limits, 0);
+    EXPECT_TRUE(iterative->factor(p.lower));
+    const Vector rest = p.dense * iterative->solve(b) - b;
+    iterations = iterative->iterations();
+    return rest.norm() / b.norm();
+  };
+  int loose = 0, tight = 0, few = 0;
+  EXPECT_LE(error_of({1e-2, 1000}, loose), 2e-2);
+  EXPECT_LE(error_of({1e-10, 1000}, tight), 2e-10);
+  EXPECT_GT(error_of({1e-10, 3}, few), 1e-10);
+  EXPECT_LT(loose, tight);
+  EXPECT_EQ(few, 3);
+  EXPECT_EQ(make_schur_factorization(p.lower, elimination, 0)->iterations(), 0);
 }
 
 TEST(Factorization, BitsDoNotDependOnThreads) {
@@ -117,6 +138,10 @@ TEST(Factorization, BitsDoNotDependOnThreads) {
   const auto two = make_schur_factorization(p.lower, elimination, 2);
   ASSERT_TRUE(one->factor(p.lower) && two->factor(p.lower));
   EXPECT_EQ(one->solve(b), two->solve(b));
+  const auto first = make_iterative_schur(p.lower, elimination, {}, 1);
+  const auto second = make_iterative_schur(p.lower, elimination, {}, 2);
+  ASSERT_TRUE(first->factor(p.lower) && second->factor(p.lower));
+  EXPECT_EQ(first->solve(b), second->solve(b));
 }
 
 TEST(Factorization, SaysWhereAMatrixIsNotDefinite) {
@@ -128,6 +153,7 @@ TEST(Factorization, SaysWhereAMatrixIsNotDefinite) {
     SparseMatrix broken = p.lower;
     broken.coeffRef(bad, bad) = -1;
     EXPECT_FALSE(make_schur_factorization(p.lower, elimination, 0)->factor(broken));
+    EXPECT_FALSE(make_iterative_schur(p.lower, elimination, {}, 0)->factor(broken));
     EXPECT_FALSE(make_sparse_factorization(p.lower)->factor(broken));
   }
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");

@@ -97,6 +97,30 @@ TEST(CeresSolver, OrderingsTakeEffect) {
             std::vector<std::string>{"linear_solver_ordering"});
 }
 
+TEST(CeresSolver, IterativeSchurIterates) {
+  Springs direct(40), iterative(40);
+  ceres::Solver::Options options;
+  options.topograd.backend = topograd::Backend::cpu;
+  options.topograd.linear_tolerance = 1e-12;
+  ceres::Solver::Summary summary;
+  options.linear_solver_type = ceres::SPARSE_SCHUR;
+  ceres::Solve(options, &direct.problem, &summary);
+  EXPECT_EQ(summary.topograd.num_linear_iterations, 0);
+  const double expected = summary.final_cost;
+  options.linear_solver_type = ceres::ITERATIVE_SCHUR;
+  options.preconditioner_type = ceres::SCHUR_JACOBI;
+  ceres::Solve(options, &iterative.problem, &summary);
+  EXPECT_GT(summary.topograd.num_linear_iterations, 0);
+  EXPECT_NEAR(summary.final_cost, expected, 1e-9 * summary.initial_cost);
+  EXPECT_EQ(summary.linear_solver_type_used, ceres::ITERATIVE_SCHUR);
+  EXPECT_TRUE(summary.options_without_effect.empty());
+  const std::string report = summary.FullReport();
+  for (const char* line :
+       {"\nLinear solver                 ITERATIVE_SCHUR          ITERATIVE_SCHUR\n",
+        "\nPreconditioner                   SCHUR_JACOBI             SCHUR_JACOBI\n"})
+    EXPECT_NE(report.find(line), report.npos) << line << report;
+}
+
 TEST(CeresSolver, ReportsInCeresLayout) {
   Springs springs(10);
   ceres::Solver::Options options;

@@ -1,0 +1,173 @@
+// The parts of a matrix by which blocks are eliminated: where they lie, and what elimination makes.
+#include <topograd/solver/linear/schur_parts.hpp>
+
+#include <Eigen/Cholesky>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+namespace topograd {
+namespace {
+
+using Matrix = Eigen::MatrixXd;
+using Vector = Eigen::VectorXd;
+
+constexpr std::uint32_t kNoEntry = ~std::uint32_t{0};
+constexpr std::size_t kEliminatedPerRange = 64;
+
+}  // namespace
+
+SchurLayout::SchurLayout(const SparseMatrix& lower, const Elimination& elimination)
+    : blocks(elimination.blocks),
+      block_of(static_cast<std::size_t>(lower.cols()), kNoEntry),
+      place(block_of.size()) {
+  for (std::uint32_t b = 0; b < blocks.size(); ++b) {
+    for (std::uint32_t k = 0; k < blocks[b].width; ++k) {
+      block_of[blocks[b].first + k] = b;
+      place[blocks[b].first + k] = k;
+    }
+  }
+  for (std::uint32_t c = 0; c < block_of.size(); ++c) {
+    if (block_of[c] != kNoEntry) continue;
+    place[c] = static_cast<std::uint32_t>(column.size());
+    column.push_back(c);
+  }
+  find_neighbours(lower);
+  find_uses();
+  place_entries(lower);
+}
+
+void SchurLayout::find_neighbours(const SparseMatrix& lower) {
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;  // block, kept column
+  for (std::uint32_t c = 0; c < block_of.size(); ++c) {
+    for (SparseMatrix::InnerIterator it(lower, c); it; ++it) {
+      const auto r = static_cast<std::uint32_t>(it.row());
+      if ((block_of[c] == kNoEntry) == (block_of[r] == kNoEntry)) continue;
+      if (block_of[c] != kNoEntry) pairs.emplace_back(block_of[c], place[r]);
+      if (block_of[r] != kNoEntry) pairs.emplace_back(block_of[r], place[c]);
+    }
+  }
+  std::sort(pairs.begin(), pairs.end());
+  pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
+  auto next = pairs.begin();
+  for (std::uint32_t b = 0; b < blocks.size(); ++b) {
+    for (; next != pairs.end() && next->first == b; ++next)
+      neighbours.items.push_back(next->second);
+    neighbours.close();
+  }
+}
+
+void SchurLayout::find_uses() {
+  std::vector<std::vector<Use>> by_column(column.size());
+  for (std::uint32_t b = 0; b < blocks.size(); ++b)
+    for (std::uint32_t k = 0; k < neighbours.size(b); ++k)
+      by_column[neighbours[b][k]].push_back({b, k});
+  for (const std::vector<Use>& of : by_column) {
+    uses.items.insert(uses.items.end(), of.begin(), of.end());
+    uses.close();
+  }
+}
+
+void SchurLayout::place_entries(const SparseMatrix& lower) {
+  std::size_t e = 0, c = 0;
+  for (std::uint32_t b = 0; b < blocks.size(); ++b) {
+    E.push_back(e);
+    C.push_back(c);
+    e += blocks[b].width * neighbours.size(b);
+    c += std::size_t{blocks[b].width} * blocks[b].width;
+  }
+  E_position.assign(e, kNoEntry);
+  C_position.assign(c, kNoEntry);
+  const auto set_E = [&](std::uint32_t in_block, std::uint32_t kept, std::uint32_t position) {
+    const std::uint32_t b = block_of[in_block];
+    const auto list = neighbours[b];
+    const auto at = std::lower_bound(list.begin(), list.end(), place[kept]) - list.begin();
+    E_position[E[b] + static_cast<std::size_t>(at) * blocks[b].width + place[in_block]] = position;
+  };
+  for (std::uint32_t k = 0; k < block_of.size(); ++k) {
+    for (auto p = static_cast<std::uint32_t>(lower.outerIndexPtr()[k]);
+         p < static_cast<std::uint32_t>(lower.outerIndexPtr()[k + 1]); ++p) {
+      const auto r = static_cast<std::uint32_t>(lower.innerIndexPtr()[p]);
+      const std::uint32_t b = block_of[k];
+      if (b == kNoEntry && block_of[r] == kNoEntry) {
+        B.items.push_back({place[r], p});
+      } else if (b == kNoEntry) {
+        set_E(r, k, p);
+      } else if (block_of[r] == kNoEntry) {
+        set_E(k, r, p);
+      } else {
+        C_position[C[b] + std::size_t{place[k]} * blocks[b].width + place[r]] = p;
+      }
+    }
+    if (block_of[k] == kNoEntry) B.close();
+  }
+}
+
+SchurParts::SchurParts(const SparseMatrix& lower, const Elimination& elimination, int threads)
+    : layout_(lower, elimination),
+      pool_(threads),
+      E_(layout_.E_position.size()),
+      W_(E_.size()),
+      inverse_(layout_.C_position.size()) {}
+
+bool SchurParts::eliminate(const double* values) {
+  std::atomic<bool> definite = true;
+  pool_.for_ranges(
+      layout_.blocks.size(), kEliminatedPerRange, [&](std::size_t begin, std::size_t end) {
+        const auto value = [&](std::uint32_t position) {
+          return position == kNoEntry ? 0.0 : values[position];
+        };
+        for (auto b = static_cast<std::uint32_t>(begin); b < end; ++b) {
+          const Eigen::Index w = layout_.blocks[b].width;
+          const auto f = static_cast<Eigen::Index>(layout_.neighbours.size(b));
+          Eigen::Map<Matrix> E(E_.data() + layout_.E[b], w, f), W(W_.data() + layout_.E[b], w, f);
+          Eigen::Map<Matrix> C(inverse_.data() + layout_.C[b], w, w);
+          for (Eigen::Index k = 0; k < w * f; ++k)
+            E.data()[k] = value(layout_.E_position[layout_.E[b] + static_cast<std::size_t>(k)]);
+          for (Eigen::Index k = 0; k < w * w; ++k)
+            C.data()[k] = value(layout_.C_position[layout_.C[b] + static_cast<std::size_t>(k)]);
+          const Eigen::LLT<Matrix, Eigen::Lower> factor(C);
+          if (factor.info() != Eigen::Success) definite = false;
+          C = factor.solve(Matrix::Identity(w, w));
+          W.noalias() = C * E;
+        }
+      });
+  return definite;
+}
+
+Vector SchurParts::reduce(const Vector& right) const {
+  Vector out(static_cast<Eigen::Index>(kept()));
+  pool_.for_ranges(kept(), kEliminatedPerRange, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t c = begin; c < end; ++c) {
+      double sum = right[layout_.column[c]];
+      for (const SchurLayout::Use& use : layout_.uses[c]) {
+        const Elimination::Block& block = layout_.blocks[use.block];
+        sum -= W(use.block).col(use.at).dot(right.segment(block.first, block.width));
+      }
+      out[static_cast<Eigen::Index>(c)] = sum;
+    }
+  });
+  return out;
+}
+
+Vector SchurParts::expand(const Vector& kept, const Vector& right) const {
+  Vector out(right.size());
+  for (std::size_t c = 0; c < layout_.column.size(); ++c)
+    out[layout_.column[c]] = kept[static_cast<Eigen::Index>(c)];
+  const std::size_t blocks = layout_.blocks.size();
+  pool_.for_ranges(blocks, kEliminatedPerRange, [&](std::size_t begin, std::size_t end) {
+    for (auto b = static_cast<std::uint32_t>(begin); b < end; ++b) {
+      const auto [first, width] = layout_.blocks[b];
+      Vector x = inverse(b) * right.segment(first, width);
+      const std::span<const std::uint32_t> columns = layout_.neighbours[b];
+      const Block of = W(b);
+      for (std::size_t k = 0; k < columns.size(); ++k)
+        x -= of.col(static_cast<Eigen::Index>(k)) * kept[columns[k]];
+      out.segment(first, width) = x;
+    }
+  });
+  return out;
+}
+
+}  // namespace topograd

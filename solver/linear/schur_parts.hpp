@@ -1,0 +1,94 @@
+// The parts of a matrix by which blocks are eliminated: where they lie, and what elimination makes.
+#pragma once
+
+#include <topograd/runtime/cpu/pool.hpp>
+#include <topograd/solver/linear/elimination.hpp>
+
+#include <Eigen/Core>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace topograd {
+
+/// Lists of various lengths, one after the other.
+template <class T>
+struct Lists {
+  std::vector<std::size_t> starts{0};
+  std::vector<T> items;
+
+  void close() { starts.push_back(items.size()); }
+  std::size_t size(std::size_t k) const { return starts[k + 1] - starts[k]; }
+  const T* begin(std::size_t k) const { return items.data() + starts[k]; }
+  std::span<const T> operator[](std::size_t k) const { return {begin(k), size(k)}; }
+};
+
+/// Where the parts of the matrix lie in its values: C of the blocks, E beside them, B of the rest.
+struct SchurLayout {
+  SchurLayout(const SparseMatrix& lower, const Elimination& elimination);
+
+  std::vector<Elimination::Block> blocks;
+  std::vector<std::uint32_t> column;      // of the matrix, by kept column
+  Lists<std::uint32_t> neighbours;        // kept columns that a block meets, ascending
+  std::vector<std::size_t> E;             // of a block's (width, neighbours) positions, by columns
+  std::vector<std::uint32_t> E_position;  // kNone where there is no entry
+  std::vector<std::size_t> C;             // of a block's (width, width) positions: lower triangle
+  std::vector<std::uint32_t> C_position;
+  struct Entry {
+    std::uint32_t row, position;
+  };
+  Lists<Entry> B;  // by kept column: rows from the diagonal on
+  struct Use {
+    std::uint32_t block, at;  // the column is neighbours[block][at]
+  };
+  Lists<Use> uses;  // by kept column
+
+ private:
+  void find_neighbours(const SparseMatrix& lower);
+  void find_uses();
+  void place_entries(const SparseMatrix& lower);
+
+  std::vector<std::uint32_t> block_of, place;  // by column: its block or kNone; its place there
+};
+
+/// Eliminates blocks each by itself and in parallel: C of the blocks, E beside them, B of the rest,
+/// S = B − Eᵀ C⁻¹ E what is left of it. Results do not depend on the number of threads.
+class SchurParts {
+ public:
+  using Block = Eigen::Map<const Eigen::MatrixXd>;
+
+  ///   threads  0 = all
+  SchurParts(const SparseMatrix& lower, const Elimination& elimination, int threads);
+
+  const SchurLayout& layout() const { return layout_; }
+  runtime::cpu::Pool& pool() const { return pool_; }
+  std::size_t kept() const { return layout_.column.size(); }
+  std::size_t entries() const { return E_.size(); }  ///< of E
+  Block E(std::uint32_t b) const { return part(E_, b); }
+  Block W(std::uint32_t b) const { return part(W_, b); }  ///< C⁻¹ E
+
+  /// Takes values of the lower triangle. False if a block is not positive definite.
+  bool eliminate(const double* values);
+  /// Right side of the kept columns.
+  Eigen::VectorXd reduce(const Eigen::VectorXd& right) const;
+  /// All columns, from the solution of the kept ones.
+  Eigen::VectorXd expand(const Eigen::VectorXd& kept, const Eigen::VectorXd& right) const;
+
+ private:
+  Block part(const std::vector<double>& values, std::uint32_t b) const {
+    return {values.data() + layout_.E[b], layout_.blocks[b].width,
+            static_cast<Eigen::Index>(layout_.neighbours.size(b))};
+  }
+  Block inverse(std::uint32_t b) const {
+    return {inverse_.data() + layout_.C[b], layout_.blocks[b].width, layout_.blocks[b].width};
+  }
+
+  SchurLayout layout_;
+  mutable runtime::cpu::Pool pool_;
+  std::vector<double> E_, W_;    // of each block: E, and C⁻¹ E
+  std::vector<double> inverse_;  // C⁻¹
+};
+
+}  // namespace topograd
