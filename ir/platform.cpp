@@ -104,6 +104,8 @@ void keep_loaded_libraries() {
     ::dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
+void* loaded_symbol(const char* name) { return ::dlsym(RTLD_DEFAULT, name); }
+
 std::vector<std::string> vulkan_loader_names() { return {"libvulkan.so.1"}; }
 
 std::optional<std::string> environment(const char* name) {

@@ -37,6 +37,9 @@ void keep_loaded_libraries();
 /// File names under which the system's Vulkan loader is looked for, in order.
 std::vector<std::string> vulkan_loader_names();
 
+/// A function of a library that the program has loaded for all to use, or null.
+void* loaded_symbol(const char* name);
+
 /// An environment variable, or nothing if unset or empty.
 std::optional<std::string> environment(const char* name);
 /// Variables that are set, not empty, and begin with these letters; in the order of the alphabet.

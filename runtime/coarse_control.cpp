@@ -45,7 +45,12 @@ bool CoarseControl::due(const Model& model, const std::function<std::vector<doub
     ++centres_;
   }
   centred_ = true;
-  return known() && (at_once || iterations_ >= plan_.products());
+  return known() && (at_once || iterations_ >= cost());
+}
+
+std::uint64_t CoarseControl::cost() const {
+  const std::uint64_t n = plan_.unknowns();
+  return plan_.products() + (slow_inverse_ > 0 ? n * n * n / slow_inverse_ : 0);
 }
 
 void CoarseControl::expect(const Model& model, int iterations) {
@@ -90,8 +95,9 @@ PreconditionerUse CoarseControl::use() const {
   } else if (planned_ && !known()) {
     out.why = "no coarse space: " + plan_.why;
   } else if (planned_) {
-    out.why = "fewer iterations than the " + std::to_string(plan_.products()) +
-              " products that a coarse space takes";
+    out.why = "fewer iterations than the " + std::to_string(cost()) +
+              " products that a coarse space takes" +
+              (cost() > plan_.products() ? ", its inverse counted as such" : "");
   } else {
     out.why = asked.empty() ? "few iterations" : asked;
   }

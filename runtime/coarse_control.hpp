@@ -15,12 +15,17 @@ namespace topograd::runtime {
 /// Decides when a coarse space is made, and plans it once for a model, with centres of each solve.
 ///
 /// It is made again once as many iterations were taken since as it took products to make, so that
-/// at most half of all products are spent on it. Depends on counts alone.
+/// at most half of all products are spent on it; where inverting its matrix takes long, that
+/// counts as products, too. Depends on counts alone.
 /// Source for `automatic`: the break-even rule for renting and buying (Karlin et al., Competitive
 /// snoopy caching, Algorithmica 3, 1988).
 class CoarseControl {
  public:
-  explicit CoarseControl(Preconditioner asked = Preconditioner::block_jacobi) : asked_(asked) {
+  ///   slow_inverse  multiply-adds of the inversion that take as long as a product with JᵀJ; 0: it
+  ///                 takes no time to speak of
+  explicit CoarseControl(Preconditioner asked = Preconditioner::block_jacobi,
+                         std::uint64_t slow_inverse = 0)
+      : asked_(asked), slow_inverse_(slow_inverse) {
     begin_solve();
   }
 
@@ -53,8 +58,11 @@ class CoarseControl {
 
  private:
   bool known() const { return planned_ && plan_.aggregates > 0; }
+  /// What making it costs, in products.
+  std::uint64_t cost() const;
 
   Preconditioner asked_;
+  std::uint64_t slow_inverse_;
   CoarsePlan plan_;
   std::future<CoarsePlan> planning_;
   std::string failure_;

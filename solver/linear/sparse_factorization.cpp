@@ -1,4 +1,5 @@
 // Sparse Cholesky factorisation by CHOLMOD or by Eigen.
+#include <topograd/solver/linear/blas_threads.hpp>
 #include <topograd/solver/linear/factorization.hpp>
 
 #ifdef TOPOGRAD_CHOLMOD
@@ -6,6 +7,9 @@
 #else
 #include <Eigen/SparseCholesky>
 #endif
+
+#include <algorithm>
+#include <thread>
 
 namespace topograd {
 namespace {
@@ -28,10 +32,12 @@ class Sparse final : public Factorization {
   }
 
   bool factor(const SparseMatrix& lower) override {
+    [[maybe_unused]] const auto limit = limit_blas();
     factor_.factorize(lower);
     return factor_.info() == Eigen::Success;
   }
   Eigen::VectorXd solve(const Eigen::VectorXd& right) const override {
+    [[maybe_unused]] const auto limit = limit_blas();
     return factor_.solve(right);
   }
 #ifdef TOPOGRAD_CHOLMOD
@@ -39,11 +45,18 @@ class Sparse final : public Factorization {
   double flops() const override { return common().fl; }
 
  private:
+  BlasThreadLimit limit_blas() const {
+    const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+    return BlasThreadLimit(blas_threads(flops(), std::max(cores, 1)));
+  }
   // Eigen gives no constant access to it.
   cholmod_common& common() const { return const_cast<Factor&>(factor_).cholmod(); }
-#endif
+#else
 
  private:
+  bool limit_blas() const { return true; }  // Eigen calls none
+#endif
+
   Factor factor_;
 };
 

@@ -117,6 +117,24 @@ TEST(CoarseControl, PlansDuringASolveWhatItWouldPlanAfterIt) {
   EXPECT_EQ(control.plan().scalars, expected.scalars);
 }
 
+TEST(CoarseControl, ASlowInverseIsWorthMoreIterations) {
+  const OwnedModel m = sheet_model(24);
+  const auto here = [&] { return m.x; };
+  const CoarsePlan plan = plan_coarse_space(m.model, m.x);
+  const std::uint64_t n = plan.unknowns(), cost = plan.products() + 50;
+  runtime::CoarseControl control(Preconditioner::automatic, n * n * n / 50);
+  control.solved(static_cast<int>(cost) - 1);
+  EXPECT_FALSE(control.due(m.model, here));
+  EXPECT_EQ(control.use().why,
+            "fewer iterations than the " + std::to_string(cost) +
+                " products that a coarse space takes, its inverse counted as such");
+  control.solved(1);
+  EXPECT_TRUE(control.due(m.model, here));
+  // Who asks for it has it at once.
+  runtime::CoarseControl asked(Preconditioner::two_level, 1);
+  EXPECT_TRUE(asked.due(m.model, here));
+}
+
 TEST(TwoLevel, EqualsTheDensePreconditionerAndKeepsRigidMotions) {
   for (const bool masked : {false, true}) {
     OwnedModel m = sheet_model(12);

@@ -1,6 +1,7 @@
 // Factorisations beside Eigen's dense one, and which blocks are eliminated.
 #include <gtest/gtest.h>
 
+#include <topograd/solver/linear/blas_threads.hpp>
 #include <topograd/solver/linear/factorization.hpp>
 
 #include <Eigen/Cholesky>
@@ -179,6 +180,41 @@ TEST(Elimination, TakesBlocksThatDoNotMeet) {
       }
     }
   }
+}
+
+TEST(BlasThreads, SmallFactorsTakeOneAndLargeOnesNotEveryCore) {
+  for (const int cores : {1, 2, 4, 8, 16, 128}) EXPECT_EQ(blas_threads(1e8, cores), 1);
+  EXPECT_EQ(blas_threads(0, 16), 1);
+  EXPECT_EQ(blas_threads(1e10, 1), 1);
+  EXPECT_EQ(blas_threads(1e10, 2), 2);
+  EXPECT_EQ(blas_threads(1e10, 8), 4);
+  EXPECT_EQ(blas_threads(1e10, 16), 8);
+  EXPECT_EQ(blas_threads(1e10, 128), 8);
+}
+
+TEST(BlasThreads, LimitsNestAndEnd) {
+  const int before = openblas_threads();
+  if (before == 0) GTEST_SKIP() << "OpenBLAS is not loaded";
+  {
+    const BlasThreadLimit many(before + 3);
+    EXPECT_EQ(openblas_threads(), before);
+    auto one = std::make_unique<BlasThreadLimit>(1);
+    EXPECT_EQ(openblas_threads(), 1);
+    const BlasThreadLimit two(2);
+    EXPECT_EQ(openblas_threads(), 1);
+    one.reset();
+    EXPECT_EQ(openblas_threads(), 1);
+  }
+  EXPECT_EQ(openblas_threads(), before);
+}
+
+TEST(BlasThreads, FactorsLeaveThemAsTheyWere) {
+  const int before = openblas_threads();
+  const Problem problem = make({3, 3, 3}, {{0, 1}, {1, 2}});
+  const auto factor = make_sparse_factorization(problem.lower);
+  ASSERT_TRUE(factor->factor(problem.lower));
+  factor->solve(Vector::Ones(9));
+  EXPECT_EQ(openblas_threads(), before);
 }
 
 }  // namespace

@@ -7,6 +7,10 @@
 #include "command/solve_sets.hpp"
 
 #include <topograd/ir/error.hpp>
+#include <topograd/solver/linear/blas_threads.hpp>
+
+#include <algorithm>
+#include <limits>
 
 namespace topograd::command {
 namespace {
@@ -52,6 +56,14 @@ PeerInput functions_input(Problem& problem, int threads) {
   return input;
 }
 
+/// With as many threads of BLAS as serve it best: at all of the machine's its factors would take
+/// many times as long.
+void run_ceres(const PeerInput& input, PeerReport& report) {
+  const BlasThreadLimit limit(
+      blas_threads(std::numeric_limits<double>::infinity(), std::max(input.threads, 1)));
+  open_ceres()(input, report);
+}
+
 }  // namespace
 
 void check_peers(const std::vector<std::string>& peers, const ProblemArguments& problem) {
@@ -89,7 +101,7 @@ std::vector<PeerReport> minimize_with_peers(const std::vector<std::string>& peer
   input.solve =
       solve_of(options, linear_of(arguments, problem.name == "bundle" ? PeerSolve::Linear::schur
                                                                       : PeerSolve::Linear::sparse));
-  open_ceres()(input, reports.emplace_back());
+  run_ceres(input, reports.emplace_back());
   return reports;
 }
 
@@ -101,7 +113,7 @@ std::vector<PeerReport> minimize_with_peers(const std::vector<std::string>& peer
   PeerInput input = functions_input(problem, 1);
   input.minimize = true;
   input.solve = solve_of(options, linear_of(arguments, PeerSolve::Linear::dense));
-  open_ceres()(input, reports.emplace_back());
+  run_ceres(input, reports.emplace_back());
   return reports;
 }
 

@@ -1,0 +1,55 @@
+// OpenBLAS is found among the loaded libraries: no header of it is needed, another BLAS will do.
+#include <topograd/solver/linear/blas_threads.hpp>
+
+#include <topograd/ir/platform.hpp>
+
+#include <algorithm>
+#include <mutex>
+
+namespace topograd {
+namespace {
+
+constexpr double kWorthThreads = 1e9;  // operations of a factorisation
+constexpr int kMostThreads = 8;        // more are slower on fronts of this size
+constexpr int kFewCores = 4;           // all of them are taken
+
+struct OpenBlas {
+  int (*get)() = reinterpret_cast<int (*)()>(platform::loaded_symbol("openblas_get_num_threads"));
+  void (*set)(int) =
+      reinterpret_cast<void (*)(int)>(platform::loaded_symbol("openblas_set_num_threads"));
+  bool ok() const { return get != nullptr && set != nullptr; }
+};
+
+const OpenBlas& open_blas() {
+  static const OpenBlas library;
+  return library;
+}
+
+std::mutex limits_mutex;
+int limits = 0;  // that live
+int threads_before = 0;
+
+}  // namespace
+
+int blas_threads(double flops, int cores) {
+  if (flops < kWorthThreads) return 1;
+  return cores <= kFewCores ? cores : std::min(cores / 2, kMostThreads);
+}
+
+BlasThreadLimit::BlasThreadLimit(int threads) {
+  if (!open_blas().ok()) return;
+  const std::lock_guard lock(limits_mutex);
+  const int now = open_blas().get();
+  if (limits++ == 0) threads_before = now;
+  if (threads < now) open_blas().set(std::max(threads, 1));
+}
+
+BlasThreadLimit::~BlasThreadLimit() {
+  if (!open_blas().ok()) return;
+  const std::lock_guard lock(limits_mutex);
+  if (--limits == 0) open_blas().set(threads_before);
+}
+
+int openblas_threads() { return open_blas().ok() ? open_blas().get() : 0; }
+
+}  // namespace topograd
