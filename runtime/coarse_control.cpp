@@ -50,7 +50,8 @@ bool CoarseControl::due(const Model& model, const std::function<std::vector<doub
 
 std::uint64_t CoarseControl::cost() const {
   const std::uint64_t n = plan_.unknowns();
-  return plan_.products() + (slow_inverse_ > 0 ? n * n * n / slow_inverse_ : 0);
+  const bool counts = asked_ == Preconditioner::automatic && slow_inverse_ > 0;
+  return plan_.products() + (counts ? n * n * n / slow_inverse_ : 0);
 }
 
 void CoarseControl::expect(const Model& model, int iterations) {

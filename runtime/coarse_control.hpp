@@ -15,8 +15,8 @@ namespace topograd::runtime {
 /// Decides when a coarse space is made, and plans it once for a model, with centres of each solve.
 ///
 /// It is made again once as many iterations were taken since as it took products to make, so that
-/// at most half of all products are spent on it; where inverting its matrix takes long, that
-/// counts as products, too. Depends on counts alone.
+/// at most half of all products are spent on it; where inverting its matrix takes long and nobody
+/// asked for it, that counts as products, too. Depends on counts alone.
 /// Source for `automatic`: the break-even rule for renting and buying (Karlin et al., Competitive
 /// snoopy caching, Algorithmica 3, 1988).
 class CoarseControl {

@@ -130,8 +130,13 @@ TEST(CoarseControl, ASlowInverseIsWorthMoreIterations) {
                 " products that a coarse space takes, its inverse counted as such");
   control.solved(1);
   EXPECT_TRUE(control.due(m.model, here));
-  // Who asks for it has it at once.
+  // Who asks for it has it at once, and again as often as elsewhere.
   runtime::CoarseControl asked(Preconditioner::two_level, 1);
+  EXPECT_TRUE(asked.due(m.model, here));
+  asked.built();
+  asked.solved(static_cast<int>(plan.products()) - 1);
+  EXPECT_FALSE(asked.due(m.model, here));
+  asked.solved(1);
   EXPECT_TRUE(asked.due(m.model, here));
 }
 
