@@ -1,16 +1,22 @@
-// Folds a sphere into pieces that can be unrolled: an energy for each vertex star, of two kinds, by
-// L-BFGS. The sphere pulls to no side; the solver leaves such points.
+// Folds a sphere, or the mesh of a file, into pieces that can be unrolled: an energy for each
+// vertex star, of two kinds, by L-BFGS. The sphere pulls to no side; the solver leaves such points.
 //
-//   developable [SUBDIVISIONS]
+//   developable [SUBDIVISIONS | MESH.obj]
 //
 // Runs where TOPOGRAD_BACKEND says, or where it is fastest.
 #include <topograd/topograd.hpp>
 
 #include "problems/mesh.hpp"
 
+#include <OpenMesh/Core/IO/MeshIO.hh>
+#include <OpenMesh/Core/Mesh/TriMesh_ArrayKernelT.hh>
+
+#include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <iostream>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace tg = topograd;
@@ -56,6 +62,7 @@ using Energy = tg::Value (*)(const tg::Vec3& center, const std::vector<tg::Vec3>
 bool unroll(const tg::problems::TriangleMesh& mesh, Energy energy_of) {
   std::vector<std::uint32_t> indices, offsets = {0};
   for (const tg::problems::VertexStar& star : tg::problems::vertex_stars(mesh)) {
+    if (!star.closed) continue;  // at a boundary
     indices.push_back(star.vertex);
     indices.insert(indices.end(), star.ring.begin(), star.ring.end());
     offsets.push_back(static_cast<std::uint32_t>(indices.size()));
@@ -77,10 +84,31 @@ bool unroll(const tg::problems::TriangleMesh& mesh, Energy energy_of) {
   return summary.is_solution_usable() && summary.final_cost < summary.initial_cost / 2;
 }
 
+tg::problems::TriangleMesh read(const std::string& path) {
+  OpenMesh::TriMesh_ArrayKernelT<> file;
+  tg::problems::TriangleMesh mesh;
+  if (!OpenMesh::IO::read_mesh(file, path)) return mesh;
+  for (const auto v : file.vertices())
+    for (std::size_t k = 0; k < 3; ++k) mesh.positions.push_back(file.point(v)[k]);
+  for (const auto f : file.faces()) {
+    std::array<std::uint32_t, 3> corners;
+    std::size_t k = 0;
+    for (const auto v : f.vertices()) corners[k++] = static_cast<std::uint32_t>(v.idx());
+    mesh.triangles.push_back(corners);
+  }
+  return mesh;
+}
+
 int main(int argc, char** argv) {
-  const int subdivisions = argc > 1 ? std::atoi(argv[1]) : 1;
+  const std::string what = argc > 1 ? argv[1] : "1";
   const tg::problems::TriangleMesh mesh =
-      tg::problems::icosphere(static_cast<std::uint32_t>(subdivisions));
+      what.ends_with(".obj")
+          ? read(what)
+          : tg::problems::icosphere(static_cast<std::uint32_t>(std::atoi(what.c_str())));
+  if (mesh.triangles.empty()) {
+    std::cerr << "usage: developable [SUBDIVISIONS | MESH.obj]\n";
+    return 2;
+  }
   bool good = true;
   for (const Energy energy : {flatness, fold}) good = unroll(mesh, energy) && good;
   return good ? 0 : 1;
