@@ -40,9 +40,8 @@ struct DampedSystem::Impl {
       elimination = find_elimination(scaled, block_of, hint);
     if (may_eliminate && elimination.pays()) kind = LinearSolver::schur;
     may_eliminate = false;
-    factor = kind != LinearSolver::schur ? make_sparse_factorization(scaled)
-             : limits                    ? make_iterative_schur(scaled, elimination, *limits, 0)
-                                         : make_schur_factorization(scaled, elimination, 0);
+    factor = kind == LinearSolver::schur ? make_schur_factorization(scaled, elimination, 0, limits)
+                                         : make_sparse_factorization(scaled);
   }
 
   std::optional<Vector> conjugate_gradients(const Vector& damping, const DampedRequest& request) {

@@ -47,10 +47,8 @@ struct CholeskyStep::Impl {
         damped(view()),
         elimination(std::move(found)) {
     by_blocks = asked.kind == LinearSolver::schur || elimination.pays();
-    factor = !by_blocks ? make_sparse_factorization(damped)
-             : asked.limits
-                 ? make_iterative_schur(damped, elimination, *asked.limits, asked.threads)
-                 : make_schur_factorization(damped, elimination, asked.threads);
+    factor = by_blocks ? make_schur_factorization(damped, elimination, asked.threads, asked.limits)
+                       : make_sparse_factorization(damped);
   }
 
   /// The lower triangle of JᵀJ as Eigen sees it.

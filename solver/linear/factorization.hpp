@@ -7,6 +7,7 @@
 #include <Eigen/SparseCore>
 
 #include <memory>
+#include <optional>
 
 namespace topograd {
 
@@ -35,23 +36,24 @@ bool factor_cost_is_known();
 /// was built in, else Eigen's with approximate minimum degree.
 std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pattern);
 
-/// Eliminates the blocks first, each by itself and in parallel, and factors what remains, the Schur
-/// complement B − Eᵀ C⁻¹ E: densely where it is small or full, else as above. Results do not depend
-/// on the number of threads.
-///
-///   threads  of the elimination, 0 = all
-///
-/// Source: Triggs, McLauchlan, Hartley, Fitzgibbon, Bundle Adjustment: A Modern Synthesis (2000),
-/// section 6.1.
-std::unique_ptr<Factorization> make_schur_factorization(const SparseMatrix& pattern,
-                                                        const Elimination& elimination,
-                                                        int threads);
-
 /// Where conjugate gradients end.
 struct SchurIteration {
   double tolerance = 1e-5;  ///< ‖residual‖ / ‖right side‖ of the kept unknowns
   int max_iterations = 500;
 };
+
+/// Eliminates the blocks first, each by itself and in parallel, and factors what remains, the Schur
+/// complement B − Eᵀ C⁻¹ E: densely where it is small or full, else as above. Results do not depend
+/// on the number of threads.
+///
+///   threads  of the elimination, 0 = all
+///   limits   solves for what remains by make_iterative_schur() instead
+///
+/// Source: Triggs, McLauchlan, Hartley, Fitzgibbon, Bundle Adjustment: A Modern Synthesis (2000),
+/// section 6.1.
+std::unique_ptr<Factorization> make_schur_factorization(
+    const SparseMatrix& pattern, const Elimination& elimination, int threads,
+    const std::optional<SchurIteration>& limits = {});
 
 /// Eliminates blocks likewise, and solves for the others by conjugate gradients on products with
 /// the Schur complement, which is not formed, preconditioned by the inverses of its own diagonal

@@ -126,9 +126,10 @@ void Schur::sum_complement(const double* values) {
 
 }  // namespace
 
-std::unique_ptr<Factorization> make_schur_factorization(const SparseMatrix& pattern,
-                                                        const Elimination& elimination,
-                                                        int threads) {
+std::unique_ptr<Factorization> make_schur_factorization(
+    const SparseMatrix& pattern, const Elimination& elimination, int threads,
+    const std::optional<SchurIteration>& limits) {
+  if (limits) return make_iterative_schur(pattern, elimination, *limits, threads);
   return std::make_unique<Schur>(pattern, elimination, threads);
 }
 
