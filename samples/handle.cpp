@@ -10,6 +10,8 @@
 
 #include "draw/canvas.hpp"
 #include "draw/scene.hpp"
+#include "problems/developable.hpp"
+#include "problems/edges.hpp"
 #include "problems/mesh.hpp"
 
 #include <algorithm>
@@ -71,40 +73,23 @@ struct Sphere {
   }
 
  private:
-  tg::Vec3 rest_edge(std::uint32_t i, std::uint32_t j) const {
-    const double* u = rest.data();
-    return {u[3 * i] - u[3 * j], u[3 * i + 1] - u[3 * j + 1], u[3 * i + 2] - u[3 * j + 2]};
-  }
-
   /// Each edge is as it was up to a turn of its vertex (as in samples/arap.cpp).
   void stay_rigid(const tg::Parameters& p) {
     const tg::Parameters a = problem.add_parameters(rotations, 3);
-    for (const auto& [i, j] : tg::problems::directed_edges(mesh))
-      problem.add_residual(p.vec3(i) - p.vec3(j) - rotate(a.vec3(i), rest_edge(i, j)),
-                           {.label = "edge"});
+    for (const auto& [i, j] : tg::problems::directed_edges(mesh)) {
+      const double* u = rest.data();
+      const tg::Vec3 edge = {u[3 * i] - u[3 * j], u[3 * i + 1] - u[3 * j + 1],
+                             u[3 * i + 2] - u[3 * j + 2]};
+      problem.add_residual(p.vec3(i) - p.vec3(j) - rotate(a.vec3(i), edge), {.label = "edge"});
+    }
   }
 
   /// The normals around each vertex lie in a plane (as in samples/developable.cpp), edges keep
   /// their lengths.
   void unroll(const tg::Parameters& p) {
-    for (const tg::problems::VertexStar& star : tg::problems::vertex_stars(mesh)) {
-      const tg::Vec3 center = p.vec3(star.vertex);
-      tg::Mat3 covariance = tg::diagonal(tg::Vec3{0.0, 0.0, 0.0});
-      for (std::size_t k = 0; k < star.ring.size(); ++k) {
-        const tg::Vec3 one = p.vec3(star.ring[k]);
-        const tg::Vec3 next = p.vec3(star.ring[(k + 1) % star.ring.size()]);
-        const tg::Vec3 normal = tg::triangle_normal(center, one, next);
-        covariance += outer(normal, normal) * tg::interior_angle(center, one, next);
-      }
-      problem.add_energy(tg::smallest_eigenvalue(covariance), {.label = "star"});
-    }
-    for (const auto& [i, j] : tg::problems::directed_edges(mesh)) {
-      if (i > j) continue;
-      const double* u = rest.data();
-      const double length =
-          std::hypot(u[3 * i] - u[3 * j], u[3 * i + 1] - u[3 * j + 1], u[3 * i + 2] - u[3 * j + 2]);
+    tg::problems::add_developability(problem, p, mesh, tg::problems::Developability::covariance);
+    for (const auto& [i, j, length] : tg::problems::edge_lengths(mesh))
       problem.add_residual((norm(p.vec3(i) - p.vec3(j)) / length - 1.0) * 3.0, {.label = "edge"});
-    }
   }
 
   void hold(const tg::Parameters& p, double weight) {

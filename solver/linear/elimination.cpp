@@ -130,7 +130,7 @@ Graph block_graph(const runtime::Model& model) {
 }  // namespace
 
 bool Elimination::remains_wide() const {
-  return reach >= kWide && kCentres * kept_blocks > blocks.size();
+  return reach >= kWide && kCentres * remaining.size() > blocks.size();
 }
 
 bool Elimination::pays() const {
@@ -243,7 +243,6 @@ Elimination find_elimination(const Graph& graph, const EliminationHint& hint,
     (taken ? out.blocks : out.remaining).push_back(graph.blocks[b]);
     (taken ? out.eliminated : out.kept) += graph.blocks[b].width;
   }
-  out.kept_blocks = graph.blocks.size() - out.blocks.size();
   out.reach = reach_of(graph, marks);
   return out;
 }

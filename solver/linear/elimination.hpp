@@ -23,7 +23,6 @@ struct Elimination {
   std::vector<Block> remaining;  ///< the others, likewise
   std::size_t eliminated = 0;    ///< columns in them
   std::size_t kept = 0;          ///< the other columns
-  std::size_t kept_blocks = 0;
   /// Steps from one kept block to another that lies far from it, where blocks are neighbours that
   /// meet by themselves or in an eliminated block: at least half the diameter of the Schur
   /// complement's graph, of the component whose block has the most neighbours.

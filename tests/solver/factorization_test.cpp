@@ -6,9 +6,12 @@
 
 #include <Eigen/Cholesky>
 
+#include <atomic>
+#include <chrono>
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace topograd {
@@ -215,6 +218,22 @@ TEST(BlasThreads, FactorsLeaveThemAsTheyWere) {
   ASSERT_TRUE(factor->factor(problem.lower));
   factor->solve(Vector::Ones(9));
   EXPECT_EQ(openblas_threads(), before);
+}
+
+TEST(BlasThreads, FactorsAreMadeUnderALimit) {
+  if (!factor_cost_is_known()) GTEST_SKIP() << "factors are Eigen's and call no BLAS";
+  if (openblas_threads() < 2) GTEST_SKIP() << "OpenBLAS has one thread anyhow, or is not loaded";
+  const Problem problem = ring(200);
+  const auto factor = make_sparse_factorization(problem.lower);
+  std::atomic<bool> seen = false;
+  std::thread factors([&] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!seen && std::chrono::steady_clock::now() < end) factor->factor(problem.lower);
+  });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!seen && std::chrono::steady_clock::now() < end) seen = openblas_threads() == 1;
+  factors.join();
+  EXPECT_TRUE(seen);
 }
 
 }  // namespace

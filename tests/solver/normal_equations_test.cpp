@@ -168,13 +168,13 @@ TEST(Elimination, TellsMeshesFromCentres) {
   for (std::size_t k = 0; k + 1 < x.size(); ++k) chain.add_residual(p(k, 0) * p(k + 1, 0) - 2.0);
   const Elimination line = find_elimination(make_model("test", chain).model);
   EXPECT_EQ(line.blocks.size(), 21u);
-  EXPECT_EQ(line.kept_blocks, 20u);
+  EXPECT_EQ(line.remaining.size(), 20u);
   EXPECT_EQ(line.reach, 19u);
   EXPECT_TRUE(line.remains_wide());
   // Cameras all see one another's points.
   const auto bundle = problems::bundle({.cameras = 5, .points = 40, .observations = 160});
   const Elimination points = find_elimination(make_model("test", bundle->problem).model);
-  EXPECT_EQ(points.kept_blocks, 5u);
+  EXPECT_EQ(points.remaining.size(), 5u);
   EXPECT_LE(points.reach, 2u);
   EXPECT_FALSE(points.remains_wide());
   // Cameras in a row, of which each pair of neighbours sees ten points: far apart, and few.
