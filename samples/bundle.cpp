@@ -1,8 +1,11 @@
 // Bundle adjustment: cameras and points from what the cameras saw, where some of it is wrong.
+//
+//   bundle [OUT.csv]     true, first and last position of each point
 #include <topograd/topograd.hpp>
 
 #include <cmath>
 #include <cstdio>
+#include <fstream>
 #include <random>
 #include <vector>
 
@@ -38,7 +41,7 @@ Scene make_scene(std::mt19937& random) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   std::mt19937 random(7);
   std::normal_distribution<double> normal;
   const Scene truth = make_scene(random);
@@ -46,6 +49,8 @@ int main() {
   for (double& p : x.points) p += 0.05 * normal(random);
   for (std::size_t k = 6; k < x.turns.size(); ++k) x.turns[k] += 0.02 * normal(random);
   for (std::size_t k = 6; k < x.shifts.size(); ++k) x.shifts[k] += 0.05 * normal(random);
+
+  const std::vector<double> first = x.points;
 
   // What the cameras see is the same expression, evaluated on numbers.
   std::vector<double> all = truth.turns;
@@ -83,5 +88,13 @@ int main() {
     sum += std::pow(x.points[k] - truth.points[k], 2);
   const double error = std::sqrt(sum / kPoints);
   std::printf("distance of a point to where it was: %.4f (at the start 0.087)\n", error);
+  if (argc > 1) {
+    std::ofstream file(argv[1]);
+    file << "true_x,true_y,start_x,start_y,end_x,end_y\n";
+    for (std::size_t k = 0; k < x.points.size(); k += 3) {
+      file << truth.points[k] << ',' << truth.points[k + 1] << ',' << first[k] << ','
+           << first[k + 1] << ',' << x.points[k] << ',' << x.points[k + 1] << '\n';
+    }
+  }
   return summary.is_solution_usable() && error < 0.01 ? 0 : 1;
 }
