@@ -6,7 +6,7 @@ namespace topograd {
 /// Threads that pay for a sparse factorisation. Its dense blocks are small: OpenBLAS hands each of
 /// their products to all its threads, and where those are as many as the machine's cores one that
 /// waits for its core holds up the rest. On 16 cores a factorisation of 9 × 10⁷ operations takes
-/// 23 ms on one thread, 14 on 4, 20 on 8 and 410 on 16 (docs/performance.md).
+/// 23 ms on one thread, 14 on 4, 20 on 8 and 410 on 16 (docs/notes/linear-solvers.md).
 ///
 ///   flops  operations of the factorisation; 0 if unknown, and one thread is taken
 ///   cores  of the machine, at least 1
