@@ -98,5 +98,35 @@ TEST(Documents, SnippetCheckCanFail) {
             1u);
 }
 
+/// Relative links of one page to files that do not exist. The site's build checks the anchors.
+template <class Exists>
+std::vector<std::string> dead_links(std::string_view text, const Exists& exists) {
+  std::vector<std::string> found;
+  for (std::size_t at = text.find("]("); at != text.npos; at = text.find("](", at + 2)) {
+    const std::size_t begin = at + 2, end = text.find_first_of(")#\n", begin);
+    if (end == text.npos || text[end] == '\n' || end == begin) continue;
+    const std::string target(text.substr(begin, end - begin));
+    if (target.find("://") == target.npos && !exists(target)) found.push_back(target);
+  }
+  return found;
+}
+
+TEST(Documents, LinksLeadToFiles) {
+  for (const SourceFile& page : documents()) {
+    const std::filesystem::path folder = (source_dir() / page.path).parent_path();
+    const auto exists = [&](const std::string& target) {
+      return std::filesystem::exists(folder / target);
+    };
+    for (const std::string& target : dead_links(page.text, exists))
+      ADD_FAILURE() << page.path << ": no file " << target;
+  }
+}
+
+TEST(Documents, LinkCheckCanFail) {
+  const auto exists = [](const std::string& target) { return target == "a.md"; };
+  EXPECT_TRUE(dead_links("[a](a.md), [b](a.md#b), [c](#c), [d](https://d.org)", exists).empty());
+  EXPECT_EQ(dead_links("[a](a.md) ![b](b.png)", exists), std::vector<std::string>{"b.png"});
+}
+
 }  // namespace
 }  // namespace topograd::test
