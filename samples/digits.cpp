@@ -1,6 +1,7 @@
 // Learns to read handwritten digits: a network of two layers on images of 8 x 8.
 #include <topograd/ops/tensors.hpp>
 
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -41,11 +42,24 @@ static double share_right(const nn::Layer& net, const ops::Tensor& x, const ops:
   return ops::mean(ops::equal(ops::argmax(net(x)), y)).item();
 }
 
-// digits FILE [best|cpu|vulkan] [steps]
+// Layers of these widths between the 64 pixels and the 10 digits.
+static nn::Sequential network_of(const std::vector<std::int64_t>& widths) {
+  nn::Sequential net;
+  std::int64_t inputs = 64;
+  for (const std::int64_t width : widths) {
+    net.add(nn::Dense(inputs, width)).add(ops::relu);
+    inputs = width;
+  }
+  return net.add(nn::Dense(inputs, 10));
+}
+
+// digits FILE [best|cpu|vulkan] [steps] [widths of layers...]
 int main(int argc, char** argv) {
   const std::string path = argc > 1 ? argv[1] : "samples/data/digits.csv";
   const std::string where = argc > 2 ? argv[2] : "best";
   const int steps = argc > 3 ? std::atoi(argv[3]) : 200;
+  std::vector<std::int64_t> widths;
+  for (int k = 4; k < argc; ++k) widths.push_back(std::atoll(argv[k]));
   Digits train, held_out;
   if (!read_digits(path, train, held_out)) {
     std::cerr << "digits: no rows in " << path << "\n";
@@ -57,6 +71,7 @@ int main(int argc, char** argv) {
 
   const ops::Tensor x = train.pixels().to(device), y = train.classes().to(device);
   nn::Sequential net{nn::Dense(64, 128), ops::relu, nn::Dense(128, 10)};
+  if (!widths.empty()) net = network_of(widths);
   net.to(device);
   nn::Adam adam(net.parameters(), {.rate = 0.01});
   for (int step = 0; step < steps; ++step) {

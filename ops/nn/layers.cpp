@@ -6,7 +6,9 @@
 #include <topograd/ops/tensor/state.hpp>
 
 #include <cmath>
+#include <memory>
 #include <string>
+#include <utility>
 
 namespace topograd::ops::nn {
 namespace {
@@ -26,7 +28,7 @@ std::vector<Tensor> dense_parameters(std::int64_t inputs, std::int64_t outputs, 
   return {weights.requires_grad(), bias.requires_grad()};
 }
 
-std::vector<Tensor> all_parameters(std::initializer_list<Layer> layers) {
+std::vector<Tensor> all_parameters(const std::vector<Layer>& layers) {
   std::vector<Tensor> out;
   for (const Layer& layer : layers)
     out.insert(out.end(), layer.parameters().begin(), layer.parameters().end());
@@ -65,13 +67,28 @@ Dense::Dense(std::int64_t inputs, std::int64_t outputs, std::uint64_t seed, Type
 
 Dense::Dense(std::int64_t inputs, std::int64_t outputs) : Dense(inputs, outputs, next_seed++) {}
 
-Sequential::Sequential(std::initializer_list<Layer> layers)
+Sequential::Sequential(std::shared_ptr<const std::vector<Layer>> layers)
     : Layer(
-          [steps = std::vector<Layer>(layers)](const Tensor& x) {
+          [layers](const Tensor& x) {
             Tensor y = x;
-            for (const Layer& step : steps) y = step(y);
+            for (const Layer& layer : *layers) y = layer(y);
             return y;
           },
-          all_parameters(layers)) {}
+          all_parameters(*layers)),
+      layers_(std::move(layers)) {}
+
+Sequential::Sequential(std::vector<Layer> layers)
+    : Sequential(std::make_shared<const std::vector<Layer>>(std::move(layers))) {}
+
+Sequential::Sequential() : Sequential(std::vector<Layer>()) {}
+
+Sequential::Sequential(std::initializer_list<Layer> layers)
+    : Sequential(std::vector<Layer>(layers)) {}
+
+Sequential& Sequential::add(Layer layer) {
+  std::vector<Layer> layers = *layers_;
+  layers.push_back(std::move(layer));
+  return *this = Sequential(std::move(layers));
+}
 
 }  // namespace topograd::ops::nn

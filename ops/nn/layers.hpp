@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -78,10 +80,25 @@ class Dense : public Layer {
   explicit Dense(std::vector<Tensor> parameters);
 };
 
-/// Layers one after the other.
+/// Layers one after the other; none gives what it is given.
+///
+/// Copies share the parameters, but not the list: a layer that is appended belongs to this network
+/// alone, and is not part of one that this was put into before.
 class Sequential : public Layer {
  public:
+  Sequential();
   Sequential(std::initializer_list<Layer> layers);
+  explicit Sequential(std::vector<Layer> layers);
+
+  /// Appends a layer, whose parameters come last in parameters(); optimisers that were made before
+  /// do not know them. Returns this. Cost: copies the list.
+  Sequential& add(Layer layer);
+  const std::vector<Layer>& layers() const { return *layers_; }
+
+ private:
+  explicit Sequential(std::shared_ptr<const std::vector<Layer>> layers);
+
+  std::shared_ptr<const std::vector<Layer>> layers_;
 };
 
 }  // namespace topograd::ops::nn

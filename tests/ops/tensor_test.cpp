@@ -16,6 +16,8 @@
 #include <topograd/ops/tensor/softmax.hpp>
 #include <topograd/ops/tensor/state.hpp>
 
+#include <vector>
+
 namespace topograd::ops::test {
 namespace {
 
@@ -37,6 +39,30 @@ TEST(Tensor, Random) { check_random(Device::cpu()); }
 TEST(Tensor, Options) { check_options(Device::cpu()); }
 TEST(Tensor, SameNumbers) { check_same_numbers(Device::cpu()); }
 TEST(Tensor, Trains) { check_training(Device::cpu()); }
+TEST(Tensor, TrainsNetworksOfRunTime) { check_networks_of_run_time(Device::cpu()); }
+
+TEST(Tensor, NetworksGrowApart) {
+  const Tensor x = tensor({1, -2, 3}, {1, 3});
+  nn::Sequential net;
+  EXPECT_EQ(net(x).values(), x.values());
+  EXPECT_TRUE(net.parameters().empty());
+  net.add(nn::Dense(3, 2, 1));
+  const nn::Sequential within{net, relu};  // as it is now
+  const nn::Sequential copy = net;
+  net.add(relu).add(nn::Dense(2, 4, 2)).add([](const Tensor& y) { return y * 2.0; });
+  EXPECT_EQ(net.layers().size(), 4u);
+  EXPECT_EQ(net.parameters().size(), 4u);
+  EXPECT_EQ(net(x).shape(), (Shape{1, 4}));
+  EXPECT_EQ(copy(x).shape(), (Shape{1, 2}));
+  EXPECT_EQ(within.parameters().size(), 2u);
+  EXPECT_EQ(within(x).shape(), (Shape{1, 2}));
+  net.add(net);  // what it was before
+  EXPECT_EQ(net.layers().size(), 5u);
+  EXPECT_EQ(nn::Sequential(std::vector<nn::Layer>(net.layers())).parameters().size(), 8u);
+  // Parameters are shared.
+  copy.parameters()[1].assign(tensor({5, 6}, {2}));
+  EXPECT_EQ(within.parameters()[1].values(), (std::vector<double>{5, 6}));
+}
 
 TEST(Tensor, ReshapesWithoutACopyWhereItCan) {
   const Tensor a = sample({4, 6, 5});

@@ -1,6 +1,7 @@
 // Training: numbers that tensors begin with, optimisers, and a network that learns.
 #include "ops/tensor_cases.hpp"
 #include "ops/tensor_checks.hpp"
+#include "support/paths.hpp"
 
 #include <topograd/ops/backend.hpp>
 #include <topograd/ops/nn/layers.hpp>
@@ -11,9 +12,13 @@
 #include <topograd/ops/tensor/reduce.hpp>
 
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace topograd::ops::test {
 namespace {
@@ -133,6 +138,82 @@ void check_training(const Device& device) {
   }
   EXPECT_GT(first, 0.5);
   EXPECT_LT(last, 0.2);
+}
+
+namespace {
+
+struct Digits {
+  Vector pixels, classes;
+
+  std::int64_t count() const { return static_cast<std::int64_t>(classes.size()); }
+  Tensor x(const Device& device) const { return (tensor(pixels, {count(), 64}) / 16.0).to(device); }
+  Tensor y(const Device& device) const { return tensor(classes, {count()}).to(device); }
+};
+
+/// Rows of 64 pixels and the digit; every fourth row is held out.
+void read_digits(int rows, Digits& train, Digits& held_out) {
+  std::istringstream file(
+      topograd::test::read_file(topograd::test::source_dir() / "samples/data/digits.csv"));
+  std::string line, field;
+  for (int row = 0; row < rows && std::getline(file, line); ++row) {
+    Digits& set = row % 4 == 0 ? held_out : train;
+    std::istringstream fields(line);
+    for (int k = 0; std::getline(fields, field, ','); ++k)
+      (k < 64 ? set.pixels : set.classes).push_back(std::stod(field));
+  }
+}
+
+/// The loss after some steps of training.
+double trained(const nn::Sequential& net, nn::Optimizer&& optimizer, const Tensor& x,
+               const Tensor& y, int steps) {
+  double last = 0;
+  for (int step = 0; step < steps; ++step) {
+    const Tensor loss = cross_entropy(net(x), y);
+    optimizer.zero_grad();
+    loss.backward();
+    optimizer.step();
+    if (step + 1 == steps) last = loss.item();
+  }
+  return last;
+}
+
+/// Dense layers of these widths, each with its number as seed.
+nn::Sequential network_of(const std::vector<std::int64_t>& widths) {
+  nn::Sequential net;
+  for (std::size_t k = 0; k + 1 < widths.size(); ++k) {
+    if (k > 0) net.add(relu);
+    net.add(nn::Dense(widths[k], widths[k + 1], k + 1));
+  }
+  return net;
+}
+
+}  // namespace
+
+void check_networks_of_run_time(const Device& device) {
+  Digits train, held_out;
+  read_digits(600, train, held_out);
+  const Tensor x = train.x(device), y = train.y(device);
+  // The same network as one that is written down, bit for bit, by each optimiser.
+  for (const Make& make : optimizers()) {
+    if (!device.is_cpu()) break;  // tells nothing more there
+    const nn::Sequential built = network_of({64, 12, 10});
+    const nn::Sequential written{nn::Dense(64, 12, 1), relu, nn::Dense(12, 10, 2)};
+    built.to(device), written.to(device);
+    EXPECT_EQ(built(x).values(), written(x).values());
+    const std::unique_ptr<nn::Optimizer> for_built = make(built.parameters());
+    const std::unique_ptr<nn::Optimizer> for_written = make(written.parameters());
+    EXPECT_EQ(trained(built, std::move(*for_built), x, y, 3),
+              trained(written, std::move(*for_written), x, y, 3));
+  }
+  // One that learns.
+  const nn::Sequential net = network_of({64, 48, 24, 10});
+  ASSERT_EQ(net.layers().size(), 5u);
+  ASSERT_EQ(net.parameters().size(), 6u);
+  net.to(device);
+  EXPECT_LT(trained(net, nn::Adam(net.parameters(), {.rate = 0.01}), x, y, 50), 0.15);
+  const NoGrad guard;
+  const Tensor right = equal(argmax(net(held_out.x(device))), held_out.y(device));
+  EXPECT_GE(mean(right).item(), 0.9) << "of " << held_out.count();
 }
 
 void check_step_costs(const Device& device) {

@@ -116,6 +116,7 @@ TEST_F(TensorVulkan, StepsStayOnTheDevice) {
 }
 TEST_F(TensorVulkan, Trains) {
   set_guard_zones(0);  // zones keep what is freed, and this watches the memory
+TEST_F(TensorVulkan, TrainsNetworksOfRunTime) { run_masked(check_networks_of_run_time); }
   run_masked(check_training);
 }
 
