@@ -43,11 +43,9 @@ class MapCall {
       if (steps_.back() == Step::strided) {
         strided_words_ += static_cast<std::uint32_t>(shape_.sizes.size());
       }
-      item_bytes_ += steps_.back() == Step::shared ? 0 : size_of(input.slice.type);
     }
     for (const Slice& output : outputs_) {
       types_.push_back(output.type);
-      item_bytes_ += size_of(output.type);
     }
     if (strided_words_ > 0) strided_words_ += static_cast<std::uint32_t>(shape_.sizes.size());
     precision_ = precision_for(types_);
@@ -61,8 +59,7 @@ class MapCall {
                 .kernel = key_of("map", expression_.hash().high, expression_.hash().low,
                                  static_cast<int>(precision_)),
                 .size = count_,
-                .features = {.operations = expression_.operations(),
-                             .bytes = static_cast<double>(item_bytes_)},
+                .work = work(),
                 .inputs = in,
                 .outputs = out,
                 .on_cpu = [this] { run_on_cpu(); }};
@@ -77,6 +74,24 @@ class MapCall {
   }
 
  private:
+  Work work() const {
+    Work work{.operations = expression_.operations() * static_cast<double>(count_),
+              .bytes_read = 0,
+              .bytes_written = 0};
+    for (const MapInput& input : inputs_) {
+      // Steps of 0 meet an element again.
+      std::uint64_t elements = input.strides.empty() ? input.slice.size : 1;
+      for (std::size_t d = 0; d < input.strides.size(); ++d)
+        elements *= input.strides[d] == 0 ? 1 : shape_.sizes[d];
+      const std::uint64_t bytes = size_of(input.slice.type);
+      work.bytes_read.value += static_cast<double>(elements * bytes);
+      work.reads += static_cast<double>(count_ * bytes);
+    }
+    for (const Slice& output : outputs_)
+      work.bytes_written.value += static_cast<double>(output.bytes());
+    return work;
+  }
+
   void check() const {
     if (inputs_.size() != expression_.inputs())
       expect_size("map: inputs", expression_.inputs(), inputs_.size());
@@ -298,7 +313,6 @@ class MapCall {
   std::vector<Type> types_;  // of inputs, then outputs
   std::vector<Step> steps_;  // of inputs
   std::uint32_t strided_words_ = 0;
-  std::uint64_t item_bytes_ = 0;
   Precision precision_ = Precision::f32;
 };
 

@@ -44,6 +44,17 @@ struct RandomCall {
   std::uint64_t seed, first;
   std::uint32_t stream = kRadii;  ///< of words and uniform numbers
 
+  /// Of one number: ten rounds of eight give four words; a normal number is a function of two.
+  double operations() const {
+    constexpr double kWord = 20;
+    switch (kind) {
+      case RandomKind::words: return kWord;
+      case RandomKind::uniform: return kWord + 2;
+      case RandomKind::normal: return 2 * kWord + 9;
+    }
+    return kWord;
+  }
+
   void on_device(Backend& backend) const {
     const std::uint64_t chunk =
         std::min<std::uint64_t>(backend.limits().binding_bytes / 4, 1u << 30) / 1024 * 1024;
@@ -140,15 +151,16 @@ struct RandomCall {
     }
     expect_type(call, "results", kind == RandomKind::words ? Type::u32 : Type::f32, output.type);
     const std::shared_ptr<Storage> out[] = {output.storage};
-    return ops::run(
-        {.op = Op::Random,
-         .kernel = key_of("philox", static_cast<std::uint64_t>(kind)),
-         .size = output.size,
-         .features = {.operations = kind == RandomKind::normal ? 80.0 : 20.0, .bytes = 4},
-         .outputs = out,
-         .on_cpu = [&] { on_cpu(); },
-         .on_device = [&](Backend& backend) { on_device(backend); }},
-        options);
+    return ops::run({.op = Op::Random,
+                     .kernel = key_of("philox", static_cast<std::uint64_t>(kind)),
+                     .size = output.size,
+                     .work = {.operations = operations() * static_cast<double>(output.size),
+                              .bytes_read = 0,
+                              .bytes_written = output.bytes()},
+                     .outputs = out,
+                     .on_cpu = [&] { on_cpu(); },
+                     .on_device = [&](Backend& backend) { on_device(backend); }},
+                    options);
   }
 };
 

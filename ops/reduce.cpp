@@ -113,6 +113,18 @@ void map_reduce_on_device(Backend& backend, const MapReduction& what, std::span<
                    store_text(output.type, precision, "{0}"));
 }
 
+/// A tree over all elements, with so many operations for each.
+Work work_of(std::span<const Slice> inputs, const Slice& output, double operations) {
+  const auto count = static_cast<double>(inputs[0].size);
+  Work work{.operations = operations * count,
+            .bytes_read = 0,
+            .bytes_written = output.bytes(),
+            .steps = runtime::hybrid::tree_steps(count),
+            .pattern = runtime::hybrid::MemoryPattern::reduction};
+  for (const Slice& input : inputs) work.bytes_read.value += static_cast<double>(input.bytes());
+  return work;
+}
+
 }  // namespace
 
 ExecutionStats reduce_into(Reduction reduction, Operand operand, std::span<const Slice> inputs,
@@ -132,8 +144,7 @@ ExecutionStats reduce_into(Reduction reduction, Operand operand, std::span<const
                   .kernel = key_of("reduce", static_cast<int>(reduction), static_cast<int>(operand),
                                    static_cast<int>(type)),
                   .size = inputs[0].size,
-                  .features = {.bytes = static_cast<double>(size_of(type) * inputs.size()),
-                               .pattern = runtime::hybrid::MemoryPattern::reduction},
+                  .work = work_of(inputs, output, operand == Operand::product ? 2 : 1),
                   .inputs = in,
                   .outputs = out,
                   .on_cpu =
@@ -167,7 +178,7 @@ ExecutionStats map_reduce_into(const MapReduction& what, std::span<const Slice> 
   const Precision precision = precision_for(types);
   const auto in = storages(inputs), out = storages({&output, 1});
   ir::Hash128 key = key_of("map_reduce", static_cast<int>(what.reduction));
-  double operations = 1;
+  double operations = what.fold == nullptr ? 1 : 0;
   for (const Expression* e : {what.element, what.fold}) {
     if (e == nullptr) continue;
     key.add(e->hash().high);
@@ -178,9 +189,7 @@ ExecutionStats map_reduce_into(const MapReduction& what, std::span<const Slice> 
       .op = Op::Reduce,
       .kernel = key,
       .size = inputs[0].size,
-      .features = {.operations = operations,
-                   .bytes = 4.0 * static_cast<double>(inputs.size()),
-                   .pattern = runtime::hybrid::MemoryPattern::reduction},
+      .work = work_of(inputs, output, operations),
       .inputs = in,
       .outputs = out,
       .on_cpu =

@@ -138,7 +138,7 @@ class Runner {
     shape_.bytes_in = sum_bytes(call.inputs);
     shape_.bytes_out = 0;  // stays there until somebody reads it
     shape_.bytes_held = shape_.bytes_in + sum_bytes(call.outputs);
-    shape_.features = call.features;
+    shape_.features = call.work.per_item(call.size);
   }
 
   ExecutionStats run() {
@@ -364,7 +364,7 @@ ExecutionStats run(const OpCall& call, const OpOptions& options) {
   RecordOperations* const record = recording();
   if (record != nullptr && own.stats == nullptr) own.stats = &recorded;
   last = Runner(call, own).run();
-  if (record != nullptr) record->add({call.op, call.size, last});
+  if (record != nullptr) record->add({call.op, call.size, last, call.work.per_item(call.size)});
   if (options.stats != nullptr) *options.stats = last;
   return last;
 }

@@ -4,6 +4,7 @@
 #include <topograd/ops/op_table.hpp>
 #include <topograd/ops/storage.hpp>
 #include <topograd/runtime/hybrid/executor.hpp>
+#include <topograd/runtime/hybrid/work.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -16,6 +17,7 @@
 namespace topograd::ops {
 
 using runtime::hybrid::ExecutionStats;
+using runtime::hybrid::Work;
 
 /// Taken last by every operation.
 struct OpOptions {
@@ -31,8 +33,7 @@ struct OpCall {
   Op op = Op::Map;
   ir::Hash128 kernel;      ///< of what runs: another kernel, another history
   std::uint64_t size = 0;  ///< in the unit of the operation's row
-  /// Arithmetic and bytes of one item, for guesses.
-  runtime::hybrid::Features features = {};
+  Work work;               ///< for guesses; the same size may be more or less work
   std::span<const std::shared_ptr<Storage>> inputs = {};
   std::span<const std::shared_ptr<Storage>> outputs = {};
   std::function<void()> on_cpu = {};

@@ -208,11 +208,19 @@ struct ScanCall {
   bool exclusive;
   FoldForm form;
 
+  /// Two trees, up and down, with so many operations for each element.
+  static Work work(const Slice& x, const Slice& output, double operations) {
+    const auto count = static_cast<double>(x.size);
+    return {.operations = operations * count,
+            .bytes_read = x.bytes(),
+            .bytes_written = output.bytes(),
+            .steps = 2 * runtime::hybrid::tree_steps(count)};
+  }
+
   ExecutionStats run(OpCall call, const OpOptions& options) const {
     const std::shared_ptr<Storage> in[] = {x.storage}, out[] = {output.storage};
     call.op = Op::Scan;
     call.size = x.size;
-    call.features.bytes = 2.0 * static_cast<double>(size_of(x.type));
     call.inputs = in;
     call.outputs = out;
     call.on_device = [this](Backend& backend) {
@@ -244,6 +252,7 @@ ExecutionStats scan_into(Reduction reduction, const Slice& x, const Slice& outpu
   };
   return ScanCall{x, output, exclusive, form_of(reduction, x.type)}.run(
       {.kernel = key_of("scan", static_cast<int>(reduction), static_cast<int>(x.type)),
+       .work = ScanCall::work(x, output, 1),
        .on_cpu = on_cpu,
        .needs_float64 = x.type == Type::f64},
       options);
@@ -263,7 +272,7 @@ ExecutionStats fold_scan_into(const Expression& fold, double identity, const Sli
   };
   return ScanCall{x, output, exclusive, form_of(fold, identity, x.type, most_words(3) - 4)}.run(
       {.kernel = key_of("fold_scan", fold.hash().high, fold.hash().low, static_cast<int>(x.type)),
-       .features = {.operations = fold.operations()},
+       .work = ScanCall::work(x, output, fold.operations()),
        .on_cpu = on_cpu,
        .needs_float64 = wide},
       options);

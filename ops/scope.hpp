@@ -31,6 +31,7 @@ struct RanOperation {
   Op op = Op::Map;
   std::uint64_t size = 0;
   ExecutionStats stats;
+  runtime::hybrid::Features features;  ///< of an item, as guesses see it
 };
 
 /// Records each operation that this thread runs while it lives, those of tensors among them, which

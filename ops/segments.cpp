@@ -171,8 +171,14 @@ ExecutionStats segmented_reduce_into(const SegmentReduction& what, const Slice& 
       .kernel =
           key_of("segments", form.monoid.key.high, form.monoid.key.low, static_cast<int>(x.type)),
       .size = x.size,
-      .features = {.bytes = static_cast<double>(size_of(x.type)),
-                   .pattern = runtime::hybrid::MemoryPattern::reduction},
+      .work = {.operations = (what.fold != nullptr ? what.fold->operations() : 1) *
+                             static_cast<double>(x.size),
+               .bytes_read = x.bytes() + starts.bytes(),
+               .bytes_written = output.bytes(),
+               .steps = runtime::hybrid::tree_steps(
+                   static_cast<double>(x.size) /
+                   static_cast<double>(std::max<std::uint64_t>(output.size, 1))),
+               .pattern = runtime::hybrid::MemoryPattern::reduction},
       .inputs = in,
       .outputs = out,
       .on_cpu = on_cpu,

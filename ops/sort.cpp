@@ -95,14 +95,20 @@ void argsort_on_device(Backend& backend, const Slice& x, const Slice& output) {
   radix_sort(backend, {.keys = x, .to_values = output});
 }
 
-OpCall call_for(const char* what, const Slice& x, std::span<const std::shared_ptr<Storage>> in,
+OpCall call_for(const char* what, const Slice& x, const Slice& output,
+                std::span<const std::shared_ptr<Storage>> in,
                 std::span<const std::shared_ptr<Storage>> out) {
+  // Comparisons, and how often an element takes part in one.
+  const double rounds = std::max(1.0, std::log2(static_cast<double>(x.size)));
   return {.op = Op::Sort,
           .kernel = key_of(what, static_cast<int>(x.type)),
           .size = x.size,
-          .features = {.operations = 32,
-                       .bytes = 48,
-                       .pattern = runtime::hybrid::MemoryPattern::scatter},
+          .work = {.operations = rounds * static_cast<double>(x.size),
+                   .bytes_read = x.bytes(),
+                   .bytes_written = output.bytes(),
+                   .reads = rounds * static_cast<double>(x.bytes()),
+                   .steps = rounds,
+                   .pattern = runtime::hybrid::MemoryPattern::scatter},
           .inputs = in,
           .outputs = out};
 }
@@ -113,7 +119,7 @@ ExecutionStats sort_into(const Slice& x, const Slice& output, const OpOptions& o
   expect_size("sort", x.size, output.size);
   expect_type("sort", "results", x.type, output.type);
   const std::shared_ptr<Storage> in[] = {x.storage}, out[] = {output.storage};
-  OpCall call = call_for("sort", x, in, out);
+  OpCall call = call_for("sort", x, output, in, out);
   call.on_cpu = [&] {
     with_type(x.type, [&](auto element) { sort_on_cpu<decltype(element)>(x, output); });
   };
@@ -137,7 +143,7 @@ ExecutionStats argsort_into(const Slice& x, const Slice& output, const OpOptions
   expect_size("argsort", x.size, output.size);
   expect_type("argsort", "results", Type::u32, output.type);
   const std::shared_ptr<Storage> in[] = {x.storage}, out[] = {output.storage};
-  OpCall call = call_for("argsort", x, in, out);
+  OpCall call = call_for("argsort", x, output, in, out);
   call.on_cpu = [&] {
     with_type(x.type, [&](auto element) { argsort_on_cpu<decltype(element)>(x, output); });
   };

@@ -3,6 +3,7 @@
 
 #include <topograd/ir/program.hpp>
 #include <topograd/runtime/hybrid/process_options.hpp>
+#include <topograd/runtime/hybrid/work.hpp>
 #include <topograd/solver/device_engine.hpp>
 
 #include <algorithm>
@@ -29,22 +30,24 @@ ir::Hash128 kernel_of(const ProblemModel& model, const SolverOptions& options) {
   return hash;
 }
 
-/// Of one instance of what the residuals alone need: derivatives take more of the same.
-hybrid::Features features_of(const ProblemModel& model) {
-  double operations = 0, bytes = 0, instances = 0;
+/// What the residuals alone need: derivatives take more of the same.
+hybrid::Work work_of(const ProblemModel& model) {
+  const std::uint64_t parameters = 8 * model.model.scalars;
+  hybrid::Work work{.operations = 0,
+                    .bytes_read = parameters,
+                    .bytes_written = 0,
+                    .pattern = hybrid::MemoryPattern::gather};
   for (const runtime::Term& term : model.model.terms) {
+    const ir::Program& program = term.topology->program;
     const auto count = static_cast<double>(term.batch->size());
-    instances += count;
-    operations += count * static_cast<double>(ir::operation_count(term.topology->program));
-    bytes += count *
-             static_cast<double>(4 * term.batch->index_columns() + 8 * term.batch->data_columns() +
-                                 8 * term.topology->program.outputs.size());
+    const double columns = count * static_cast<double>(4 * term.batch->index_columns() +
+                                                       8 * term.batch->data_columns());
+    work.operations.value += count * static_cast<double>(ir::operation_count(program));
+    work.bytes_read.value += columns;
+    work.reads += columns + count * static_cast<double>(8 * program.leaves.parameters);
+    work.bytes_written.value += count * static_cast<double>(8 * program.outputs.size());
   }
-  hybrid::Features features{.pattern = hybrid::MemoryPattern::gather};
-  if (instances == 0) return features;
-  features.operations = operations / instances;
-  features.bytes = bytes / instances;
-  return features;
+  return work;
 }
 
 /// What a device holds for a solve, as far as the model tells: stored columns, their inversion for
@@ -101,7 +104,7 @@ Route::Route(const ProblemModel& model, const SolverOptions& options, const char
       kernel_(kernel_of(model, options)),
       instances_(model.instances()),
       bytes_(held_bytes(model, options.precision)),
-      features_(features_of(model)) {}
+      features_(work_of(model).per_item(instances_)) {}
 
 hybrid::TaskShape Route::shape() const {
   return {.kernel = kernel_,

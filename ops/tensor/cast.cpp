@@ -87,7 +87,10 @@ Tensor cast(const Tensor& from, Type type) {
   OpCall call{.op = Op::Map,
               .kernel = {0x63617374, static_cast<std::uint64_t>(own.type) * 16 +
                                          static_cast<std::uint64_t>(type)},
-              .size = count};
+              .size = count,
+              .work = {.operations = count,
+                       .bytes_read = count * size_of(own.type),
+                       .bytes_written = count * size_of(type)}};
   call.inputs = inputs;
   call.outputs = outputs;
   call.on_cpu = [&] { cast_on_cpu(data, own.type, to, type, count); };

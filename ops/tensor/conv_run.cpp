@@ -173,6 +173,18 @@ void convolve_on_device(Backend& backend, const Convolution& c) {
                   .groups = {static_cast<std::uint32_t>(groups)}});
 }
 
+Work work_of(const Convolution& c) {
+  const std::uint64_t number = size_of(c.type);
+  const auto count = static_cast<std::uint64_t>(c.count());
+  const auto terms = static_cast<std::uint64_t>(c.channels * c.kernel[0] * c.kernel[1]);
+  const auto image = static_cast<std::uint64_t>(c.images * c.channels * c.size[0] * c.size[1]);
+  return {.operations = 2 * count * terms,
+          .bytes_read = (image + static_cast<std::uint64_t>(c.outputs) * terms) * number,
+          .bytes_written = count * number,
+          .reads = static_cast<double>(2 * count * terms * number),
+          .steps = runtime::hybrid::tree_steps(static_cast<double>(terms))};
+}
+
 }  // namespace
 
 void convolve_on_cpu(const Convolution& c) {
@@ -186,7 +198,8 @@ void convolve(const Convolution& c, const std::optional<Device>& device) {
               .kernel = {0x636f6e76,
                          static_cast<std::uint64_t>(c.channels * c.kernel[0] * c.kernel[1]) * 2 +
                              (c.type == Type::f64 ? 1u : 0u)},
-              .size = static_cast<std::uint64_t>(c.count())};
+              .size = static_cast<std::uint64_t>(c.count()),
+              .work = work_of(c)};
   call.inputs = inputs;
   call.outputs = outputs;
   call.on_cpu = [&] { convolve_on_cpu(c); };

@@ -5,6 +5,7 @@
 #include <topograd/ops/tensor/fft_run.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace topograd::ops {
 namespace {
@@ -30,6 +31,18 @@ View pairs_of(const Tensor& tensor) {
 using OnCpu = void (*)(const FftRows&);
 using OnDevice = void (*)(Backend&, const FftRows&);
 
+/// Butterflies of complex numbers: ten operations for each pair, in log2(n) rounds.
+Work work_of(const FftRows& fft) {
+  const auto count = static_cast<double>(fft.rows * fft.length);
+  const double rounds = std::max(1.0, std::log2(static_cast<double>(fft.length)));
+  const double bytes = 2 * count * static_cast<double>(size_of(fft.type));
+  return {.operations = 5 * rounds * count,
+          .bytes_read = bytes,
+          .bytes_written = bytes,
+          .reads = rounds * bytes,
+          .steps = rounds};
+}
+
 /// Where `like` was placed, or where the executor says.
 void run_transform(const FftRows& fft, std::uint64_t kernel, const Tensor& like, OnCpu on_cpu,
                    OnDevice on_device) {
@@ -38,6 +51,7 @@ void run_transform(const FftRows& fft, std::uint64_t kernel, const Tensor& like,
   detail::run_op({.op = Op::Fft,
                   .kernel = {kernel, fft.length * 2 + (fft.type == Type::f64 ? 1u : 0u)},
                   .size = fft.rows * fft.length,
+                  .work = work_of(fft),
                   .inputs = inputs,
                   .outputs = outputs,
                   .on_cpu = [&] { on_cpu(fft); },

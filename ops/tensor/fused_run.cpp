@@ -215,6 +215,27 @@ void map_on_device(Backend& backend, const MapText& map, const FusedLoop& loop,
 
 }  // namespace
 
+namespace {
+
+/// Of the program alone, for each element.
+Work work_of(const FusedLoop& loop, std::uint64_t written) {
+  Work work{.operations = ir::operation_count(*loop.program) * loop.count(),
+            .bytes_read = 0,
+            .bytes_written = written * size_of(loop.type)};
+  for (const LoopInput& input : loop.inputs) {
+    // Steps of 0 meet an element again.
+    std::uint64_t elements = 1;
+    for (std::size_t axis = 0; axis < loop.shape.size(); ++axis)
+      elements *= input.view.strides[axis] == 0 ? 1 : static_cast<std::uint64_t>(loop.shape[axis]);
+    const std::uint64_t number = size_of(input.type);
+    work.bytes_read.value += static_cast<double>(elements * number);
+    work.reads += static_cast<double>(loop.count() * number);
+  }
+  return work;
+}
+
+}  // namespace
+
 void run_map(const FusedLoop& loop, std::span<const View> outputs, const Strides* strides) {
   if (loop.count() == 0) return;
   FusedForm form = form_of(loop, strides);
@@ -225,7 +246,10 @@ void run_map(const FusedLoop& loop, std::span<const View> outputs, const Strides
   std::string key = "map" + form.key();
   const MapText map{std::move(form), std::move(key)};
   const auto inputs = storages(loop), results = storages(outputs);
-  OpCall call{.op = Op::Map, .kernel = hash_of(map.key), .size = loop.count()};
+  OpCall call{.op = Op::Map,
+              .kernel = hash_of(map.key),
+              .size = loop.count(),
+              .work = work_of(loop, outputs.size() * loop.count())};
   call.inputs = inputs;
   call.outputs = results;
   call.on_cpu = [&] { map_on_cpu(loop, outputs, strides); };
@@ -341,7 +365,12 @@ void run_reduce(const FusedLoop& loop, Reduction reduction, std::uint64_t output
   const FusedForm form = form_of(loop);
   const std::string key = "reduce" + std::to_string(static_cast<int>(reduction)) + form.key();
   const auto inputs = storages(loop), out = storages({&results, 1});
-  OpCall call{.op = Op::Reduce, .kernel = hash_of(key), .size = loop.count()};
+  Work work = work_of(loop, outputs);
+  work.operations.value += static_cast<double>(loop.count());
+  work.steps = runtime::hybrid::tree_steps(static_cast<double>(depth));
+  work.pattern = runtime::hybrid::MemoryPattern::reduction;
+  OpCall call{
+      .op = Op::Reduce, .kernel = hash_of(key), .size = loop.count(), .work = std::move(work)};
   call.inputs = inputs;
   call.outputs = out;
   call.on_cpu = [&] { reduce_on_cpu(loop, reduction, outputs, depth, results); };

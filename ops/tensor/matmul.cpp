@@ -305,17 +305,35 @@ void multiply_on_device(Backend& backend, const Product& p) {
   }
 }
 
+double products_of(const Product& p) {
+  return static_cast<double>(p.batches) * static_cast<double>(p.rows) *
+         static_cast<double>(p.columns) * static_cast<double>(p.depth);
+}
+
+Work work_of(const Product& p) {
+  const auto bytes = [&](const Operand& operand, std::int64_t rows, std::int64_t columns) {
+    const std::int64_t matrices = operand.batch == 0 ? 1 : p.batches;
+    return static_cast<double>(matrices * rows * columns) *
+           static_cast<double>(size_of(operand.type));
+  };
+  const double result = static_cast<double>(p.batches * p.rows * p.columns);
+  return {.operations = 2 * products_of(p),
+          .bytes_read = bytes(p.a, p.rows, p.depth) + bytes(p.b, p.depth, p.columns),
+          .bytes_written = result * static_cast<double>(size_of(p.type)),
+          .reads = products_of(p) * static_cast<double>(size_of(p.a.type) + size_of(p.b.type)),
+          .steps = runtime::hybrid::tree_steps(static_cast<double>(p.depth))};
+}
+
 void run_product(const Product& p, const std::optional<Device>& device) {
   const std::vector<std::shared_ptr<Storage>> inputs = {p.a.view.storage, p.b.view.storage};
   const std::vector<std::shared_ptr<Storage>> outputs = {p.c.storage};
-  const double work = static_cast<double>(p.batches) * static_cast<double>(p.rows) *
-                      static_cast<double>(p.columns) * static_cast<double>(p.depth);
   const bool thin = std::min(p.rows, p.columns) <= 8;
   const std::uint64_t kind = static_cast<std::uint64_t>(p.a.type) * 8 + (thin ? 4u : 0u) +
                              (p.a.transposed ? 2u : 0u) + (p.b.transposed ? 1u : 0u);
   OpCall call{.op = Op::Matmul,
               .kernel = {0x6d61746d756c, kind},
-              .size = static_cast<std::uint64_t>(std::cbrt(work))};
+              .size = static_cast<std::uint64_t>(std::cbrt(products_of(p))),
+              .work = work_of(p)};
   call.inputs = inputs;
   call.outputs = outputs;
   call.on_cpu = [&] {

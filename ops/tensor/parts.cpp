@@ -109,7 +109,11 @@ void run_joining(const Joining& j, const std::optional<Device>& device) {
   std::vector<std::shared_ptr<Storage>> inputs;
   for (const Piece& piece : j.pieces) inputs.push_back(piece.source.storage);
   const std::vector<std::shared_ptr<Storage>> outputs = {j.target.storage};
-  OpCall call{.op = Op::Map, .kernel = {0x6a6f696e, size_of(j.type)}, .size = j.rows * j.row};
+  const std::uint64_t count = j.rows * j.row, bytes = count * size_of(j.type);
+  OpCall call{.op = Op::Map,
+              .kernel = {0x6a6f696e, size_of(j.type)},
+              .size = count,
+              .work = {.operations = 0, .bytes_read = bytes, .bytes_written = bytes}};
   call.inputs = inputs;
   call.outputs = outputs;
   call.on_cpu = [&] { join_on_cpu(j); };

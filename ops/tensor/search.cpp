@@ -75,6 +75,17 @@ void compare_on_cpu(const Similarity& s) {
   });
 }
 
+/// Three sums of products for each pair of rows.
+Work work_of(const Similarity& s) {
+  const std::uint64_t pairs = s.queries * s.rows, number = size_of(s.type);
+  return {.operations = 6 * pairs * s.depth,
+          .bytes_read = (s.queries + s.rows) * s.depth * number,
+          .bytes_written = pairs * number,
+          .reads = static_cast<double>(2 * pairs * s.depth * number),
+          .steps = runtime::hybrid::tree_steps(static_cast<double>(s.depth)),
+          .pattern = runtime::hybrid::MemoryPattern::reduction};
+}
+
 void compare_on_device(Backend& backend, const Similarity& s) {
   const Precision precision = precision_of(s.type);
   // A row of no more than a subgroup's worth takes an invocation; on software, which pays for
@@ -156,7 +167,8 @@ Tensor cosine_similarity(const Tensor& query, const Tensor& targets) {
   const std::vector<std::shared_ptr<Storage>> outputs = {s.result.storage};
   OpCall call{.op = Op::Reduce,
               .kernel = {0x636f73, type == Type::f64 ? 1u : 0u},
-              .size = s.queries * s.rows * s.depth};
+              .size = s.queries * s.rows * s.depth,
+              .work = work_of(s)};
   call.inputs = inputs;
   call.outputs = outputs;
   call.on_cpu = [&] { type == Type::f64 ? compare_on_cpu<double>(s) : compare_on_cpu<float>(s); };
@@ -172,6 +184,18 @@ struct Selection {
   Type type;
   std::uint64_t rows, depth, k;
 };
+
+/// A comparison with the least of the chosen for each number, and places among them for some: of
+/// numbers in random order, k (1 + ln(depth / k)) of a row.
+Work work_of(const Selection& s) {
+  const auto depth = static_cast<double>(s.depth), k = static_cast<double>(s.k);
+  const double chosen = k * (1 + std::log(depth / k));
+  return {.operations = static_cast<double>(s.rows) * (depth + chosen * std::log2(k + 1)),
+          .bytes_read = s.rows * s.depth * size_of(s.type),
+          .bytes_written = 2 * s.rows * s.k * size_of(s.type),
+          .steps = runtime::hybrid::tree_steps(depth),
+          .pattern = runtime::hybrid::MemoryPattern::reduction};
+}
 
 template <class T>
 void select_on_cpu(const Selection& s) {
@@ -268,8 +292,13 @@ Tensor put_back(const Tensor& from, const Tensor& places, const Shape& shape) {
   const auto depth = static_cast<std::uint64_t>(shape.back());
   const std::vector<std::shared_ptr<Storage>> inputs = {numbers.storage, at.storage};
   const std::vector<std::shared_ptr<Storage>> outputs = {to.storage};
-  OpCall call{
-      .op = Op::Scatter, .kernel = {0x746f706c, type == Type::f64 ? 1u : 0u}, .size = count};
+  OpCall call{.op = Op::Scatter,
+              .kernel = {0x746f706c, type == Type::f64 ? 1u : 0u},
+              .size = count,
+              .work = {.operations = 0,
+                       .bytes_read = 2 * count * size_of(type),
+                       .bytes_written = static_cast<std::uint64_t>(out.count()) * size_of(type),
+                       .pattern = runtime::hybrid::MemoryPattern::scatter}};
   call.inputs = inputs;
   call.outputs = outputs;
   const auto on_cpu = [&](auto element) {
@@ -341,7 +370,8 @@ TopK top_k(const Tensor& a, std::int64_t k) {
   const std::vector<std::shared_ptr<Storage>> outputs = {s.values.storage, s.indices.storage};
   OpCall call{.op = Op::Sort,
               .kernel = {0x746f706b, s.type == Type::f64 ? 1u : 0u},
-              .size = s.rows * s.depth};
+              .size = s.rows * s.depth,
+              .work = work_of(s)};
   call.inputs = inputs;
   call.outputs = outputs;
   call.on_cpu = [&] { s.type == Type::f64 ? select_on_cpu<double>(s) : select_on_cpu<float>(s); };

@@ -113,6 +113,23 @@ void run_on_device(Backend& backend, const Rows& r) {
                   .groups = {static_cast<std::uint32_t>(std::min(groups, most))}});
 }
 
+/// Three passes over each row: two that combine its numbers, one that writes.
+Work work_of(const Rows& r) {
+  const std::uint64_t count = r.rows * r.depth, number = size_of(r.type);
+  // Largest, difference, exponential, sum; difference or quotient of the result. Or sum,
+  // difference, square, sum; difference and product of the result, and its scale and shift.
+  const bool scaled = r.op == RowOp::scaled_layer_norm;
+  const bool softmax = r.op == RowOp::softmax || r.op == RowOp::log_softmax;
+  const std::uint64_t operations = softmax ? (r.op == RowOp::softmax ? 7 : 6) : (scaled ? 8 : 6);
+  const std::uint64_t own = (scaled ? 2 * r.depth : 0) * number;
+  return {.operations = operations * count,
+          .bytes_read = count * number + own,
+          .bytes_written = count * number,
+          .reads = static_cast<double>((3 * count + (scaled ? 2 * count : 0)) * number),
+          .steps = 1 + 2 * runtime::hybrid::tree_steps(static_cast<double>(r.depth)),
+          .pattern = runtime::hybrid::MemoryPattern::reduction};
+}
+
 /// One kernel over the rows of the last axis.
 Tensor run_rows(const char* call_name, RowOp op, const Tensor& a, const Tensor& scale,
                 const Tensor& shift, double epsilon) {
@@ -147,7 +164,8 @@ Tensor run_rows(const char* call_name, RowOp op, const Tensor& a, const Tensor& 
   OpCall call{
       .op = Op::Map,
       .kernel = {0x726f7773, static_cast<std::uint64_t>(op) * 2 + (r.type == Type::f64 ? 1u : 0u)},
-      .size = static_cast<std::uint64_t>(a.count())};
+      .size = static_cast<std::uint64_t>(a.count()),
+      .work = work_of(r)};
   call.inputs = inputs;
   call.outputs = outputs;
   call.on_cpu = [&] { r.type == Type::f64 ? run_on_cpu<double>(r) : run_on_cpu<float>(r); };

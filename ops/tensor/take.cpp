@@ -7,6 +7,7 @@
 #include <topograd/ops/tensor/parts_text.hpp>
 #include <topograd/ops/tensor/state.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -105,7 +106,13 @@ Slice places_of(const Taking& t, const std::optional<Device>& device) {
   const Slice places = make_slice(Type::u32, t.count(), "places");
   const std::vector<std::shared_ptr<Storage>> inputs = {t.indices.storage},
                                               outputs = {places.storage};
-  OpCall call{.op = Op::Map, .kernel = {0x74616b65, 1}, .size = t.count()};
+  OpCall call{.op = Op::Map,
+              .kernel = {0x74616b65, 1},
+              .size = t.count(),
+              .work = {.operations = t.count(),
+                       .bytes_read = t.taken * size_of(t.indices_type),
+                       .bytes_written = places.bytes(),
+                       .reads = static_cast<double>(t.count() * size_of(t.indices_type))}};
   call.inputs = inputs;
   call.outputs = outputs;
   call.on_cpu = [&] {
@@ -159,7 +166,16 @@ void run_taking(const Taking& t, const detail::View& source, const Tensor& out) 
   const bool wide = t.indices_type == Type::f64;
   const std::vector<std::shared_ptr<Storage>> inputs = {source.storage, t.indices.storage},
                                               outputs = {target.storage};
-  OpCall call{.op = Op::Gather, .kernel = {0x74616b65, size_of(type)}, .size = t.count()};
+  const std::uint64_t rows = t.parts * std::min(t.taken, t.entries) * t.inner * size_of(type);
+  const std::uint64_t written = t.count() * size_of(type);
+  OpCall call{.op = Op::Gather,
+              .kernel = {0x74616b65, size_of(type)},
+              .size = t.count(),
+              .work = {.operations = 0,
+                       .bytes_read = t.taken * size_of(t.indices_type) + rows,
+                       .bytes_written = written,
+                       .reads = static_cast<double>(t.taken * size_of(t.indices_type) + written),
+                       .pattern = runtime::hybrid::MemoryPattern::gather}};
   call.inputs = inputs;
   call.outputs = outputs;
   call.on_cpu = [&] { take_on_cpu(t, source, target, type); };

@@ -20,12 +20,15 @@ enum class MemoryPattern { streaming, gather, scatter, reduction };
 /// As in the enum.
 std::string_view name(MemoryPattern pattern);
 
-/// What one item of a task is like: the first guess for kernels that have never run.
+/// What one item of a task is like: the first guess for kernels that have never run. Work
+/// (runtime/hybrid/work.hpp) makes them from what a task does as a whole.
 struct Features {
-  double operations = 1;   ///< arithmetic, an item
-  double bytes = 8;        ///< read and written, an item
-  double parallelism = 1;  ///< share of the items that are independent of each other, in (0, 1]
-  double reuse = 1;        ///< times that what is read is read again, >= 1
+  double operations = 1;  ///< arithmetic, an item
+  double bytes = 8;       ///< of different elements that are read and written, an item
+  /// 1 over the operations of an item that wait for each other, in (0, 1]: 1 for a map, 1 over
+  /// log2(n) for the tree of a sum.
+  double parallelism = 1;
+  double reuse = 1;  ///< times that an element is read, >= 1
   MemoryPattern pattern = MemoryPattern::streaming;
 };
 

@@ -189,6 +189,7 @@ TEST_F(OpsBackend, RoutesByPlacementAndMeasures) {
   const OpCall call{.op = Op::Map,
                     .kernel = scale().hash,
                     .size = 4096,
+                    .work = {4096, 4 * 4096, 4 * 4096},
                     .inputs = in,
                     .outputs = out,
                     .on_cpu = [&] { cpu = true; },

@@ -51,7 +51,12 @@ struct Odd {
 
   ExecutionStats run(const OpOptions& options = {}) {
     const std::shared_ptr<Storage> in[] = {x.untyped().storage}, out[] = {y.untyped().storage};
-    OpCall call{.op = Op::Map, .kernel = kernel, .size = kCount, .inputs = in, .outputs = out};
+    OpCall call{.op = Op::Map,
+                .kernel = kernel,
+                .size = kCount,
+                .work = {kCount, 4 * kCount, 4 * kCount},
+                .inputs = in,
+                .outputs = out};
     call.on_cpu = [this] {
       ++cpu_runs;
       std::ranges::copy(x.read(), y.write().begin());
@@ -220,7 +225,11 @@ TEST_F(OpsRouting, WhatThrowsOnTheCpuLeavesNoLoad) {
   Odd odd{.x = ramp(), .kernel = {0x6f6464, 3}};  // no device can do it
   for (int k = 0; k < 4; ++k) odd.run();
   const std::shared_ptr<Storage> in[] = {odd.x.untyped().storage};
-  OpCall call{.op = Op::Map, .kernel = odd.kernel, .size = kCount, .inputs = in};
+  OpCall call{.op = Op::Map,
+              .kernel = odd.kernel,
+              .size = kCount,
+              .work = {kCount, 4 * kCount, 0},
+              .inputs = in};
   call.on_cpu = [] { throw std::bad_alloc(); };
   EXPECT_THROW(ops::run(call, {}), std::bad_alloc);
   EXPECT_EQ(executor().scheduler().targets()[runtime::hybrid::kCpu].queued_us, 0);

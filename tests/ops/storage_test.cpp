@@ -53,7 +53,7 @@ TEST(Storage, GuardZonesSeeWhatIsWrittenBesideOnTheHost) {
 }
 
 TEST(Run, RefusesADeviceWithoutAnImplementation) {
-  const OpCall call{.op = Op::Sort, .size = 10, .on_cpu = [] {}};
+  const OpCall call{.op = Op::Sort, .size = 10, .work = {1, 8, 8}, .on_cpu = [] {}};
   ExecutionStats stats;
   EXPECT_EQ(run(call, {.stats = &stats}).device, "cpu");
   EXPECT_EQ(stats.decision.reason, runtime::hybrid::Reason::below_minimum);
