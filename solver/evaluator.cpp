@@ -312,7 +312,7 @@ struct Evaluator::Impl {
   void end_session() {
     settle_begun();
     if (session.route && busy_seconds > 0)
-      session.route->ended(engine().backend() != "cpu", busy_seconds);
+      session.route->ended(engine().backend() != "cpu", busy_seconds, engine().stats());
     busy_seconds = 0;
   }
   /// An engine that does not run asynchronously is used by one thread at a time.

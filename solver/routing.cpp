@@ -2,12 +2,11 @@
 #include <topograd/solver/routing.hpp>
 
 #include <topograd/ir/program.hpp>
-#include <topograd/runtime/hybrid/process_options.hpp>
+#include <topograd/runtime/hybrid/process_executor.hpp>
 #include <topograd/runtime/hybrid/work.hpp>
 #include <topograd/solver/device_engine.hpp>
 
 #include <algorithm>
-#include <mutex>
 
 namespace topograd {
 namespace {
@@ -87,18 +86,12 @@ std::string reason_text(const hybrid::Decision& decision, const std::string& dev
   }
 }
 
-/// Of the process; each Route holds it, too.
-const std::shared_ptr<hybrid::Executor>& shared_executor() {
-  static const auto executor = std::make_shared<hybrid::Executor>(hybrid::process_hybrid_options());
-  return executor;
-}
-
 }  // namespace
 
-hybrid::Executor& hybrid_executor() { return *shared_executor(); }
+hybrid::Executor& hybrid_executor() { return *hybrid::process_executor(); }
 
 Route::Route(const ProblemModel& model, const SolverOptions& options, const char* operation)
-    : executor_(shared_executor()),
+    : executor_(hybrid::process_executor()),
       options_(options),
       operation_(operation),
       kernel_(kernel_of(model, options)),
@@ -141,10 +134,7 @@ hybrid::TaskShape Route::decisive_shape() const {
 
 /// Adds the device where nobody has met it before.
 std::size_t Route::target_of(const DeviceFacts& facts) const {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  const std::size_t known = executor_->find_device(facts.name);
-  return known != hybrid::kCpu ? known : executor_->add_device(make_device_backend(options_));
+  return executor_->target_of(facts.name, [&] { return make_device_backend(options_); });
 }
 
 /// What stands in metrics for a choice that the scheduler was not asked for.
@@ -219,13 +209,18 @@ void Route::learn(const hybrid::TaskShape& task, std::size_t target,
   }
 }
 
-void Route::ended(bool on_device, double seconds) {
+void Route::ended(bool on_device, double seconds, const runtime::EngineCounts& counts) {
   const std::size_t target = on_device ? device_ : hybrid::kCpu;
   // Too short to teach times, but the place has done its work.
   if (!judged_) learn(shape(), target, {.cold = true});
   judged_ = false;
   drop_decision();
-  executor_->ran(shape(), target, {.times = {.kernel = 1e6 * seconds}}, made_);
+  executor_->ran(shape(), target,
+                 {.times = {.kernel = 1e6 * seconds},
+                  .bytes_up = counts.bytes_up,
+                  .bytes_down = counts.bytes_down,
+                  .cache_hits = counts.shader_cache_hits},
+                 made_);
 }
 
 /// It ran elsewhere or not at all.

@@ -1,6 +1,7 @@
 // What Backend::automatic asks, and learns from: the executor of this process.
 #pragma once
 
+#include <topograd/runtime/engine_stats.hpp>
 #include <topograd/runtime/hybrid/executor.hpp>
 #include <topograd/solver/model.hpp>
 #include <topograd/solver/placement.hpp>
@@ -46,7 +47,8 @@ class Route {
   ///
   ///   on_device  where it really ran, or ended
   ///   seconds    on the clock
-  void ended(bool on_device, double seconds);
+  ///   counts     of all of it: traffic and kernels that were there already
+  void ended(bool on_device, double seconds, const runtime::EngineCounts& counts);
 
  private:
   runtime::hybrid::TaskShape shape() const;

@@ -77,7 +77,7 @@ struct Solver::Impl {
     describe_branches();
     versions_ = problem_.versions();  // branches may have brought topologies
     summary_.times.total_seconds = seconds_since(begin);
-    if (session_.route) session_.route->ended(on_device(), summary_.times.total_seconds);
+    if (session_.route) session_.route->ended(on_device(), summary_.times.total_seconds, summary_);
     return std::move(summary_);
   }
 

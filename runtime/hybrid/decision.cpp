@@ -51,6 +51,7 @@ std::string_view name(Reason reason) {
     case Reason::unmeasured: return "unmeasured";
     case Reason::guessed: return "guessed";
     case Reason::explored: return "explored";
+    case Reason::together: return "together";
   }
   return "?";
 }

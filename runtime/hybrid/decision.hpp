@@ -51,7 +51,16 @@ struct TaskShape {
   std::uint64_t bytes_held = 0;          ///< of memory on the device; 0 = bytes_in + bytes_out
   /// Of bytes_in, what is there already, by target; targets beyond its end hold nothing.
   std::span<const std::uint64_t> resident;
+  /// Of bytes_in, what the CPU would have to read back first, and from where.
+  std::uint64_t bytes_away = 0;
+  std::size_t away_on = kCpu;
   std::uint64_t targets = kEveryTarget;  ///< that can run it at all, one bit each
+  /// Work that is queued behind other work and waited for when something is read, as operations of
+  /// arrays are: what it costs to go there and back is an account of its own.
+  bool queued = false;
+  /// Items from which a device is expected to pay, until this operation has been measured.
+  std::uint64_t first_threshold = 0;
+  double most_cpu_us = 0;  ///< about what the CPU takes at most; 0 = not known
   Features features;
   Override where = Override::none;
   bool admit_software = false;  ///< for this task
@@ -74,10 +83,11 @@ enum class Reason {
   unmeasured,       ///< never measured on both sides
   guessed,          ///< from other kernels with like features
   explored,         ///< the other side, to keep knowing it
+  together,         ///< with the operations before and after it, which were placed as one
 };
 /// As in the enum.
 std::string_view name(Reason reason);
-inline constexpr int kReasons = static_cast<int>(Reason::explored) + 1;
+inline constexpr int kReasons = static_cast<int>(Reason::together) + 1;
 
 /// Parts of a task's time on one target, in µs.
 struct Terms {
@@ -117,7 +127,9 @@ struct Outcome {
   ErrorCode error = ErrorCode::Internal;  ///< unless success
   Terms times;  ///< measured; what a backend cannot tell apart is in `kernel`
   std::uint64_t bytes_up = 0, bytes_down = 0;  ///< moved for it
+  std::uint64_t cache_hits = 0;                ///< kernels and arrays that were there already
   bool cold = false;     ///< something was compiled, opened or allocated: teaches nothing
+  bool untimed = false;  ///< queued and not waited for: its time is not known
   bool settled = false;  ///< medians of repeated runs: the first sample counts like others
 };
 

@@ -78,7 +78,7 @@ ExecutionStats Executor::run_on_cpu(Task& task, const TaskShape& shape, Items it
   } catch (...) {
     if (decision) scheduler_.cancel(*decision);
     if (options_.telemetry)
-      telemetry_.ran(shape.operation, "cpu", {.success = false}, items.count(), 0);
+      telemetry_.ran(shape.operation, "cpu", {.success = false}, items.count());
     throw;
   }
   Outcome outcome;
@@ -88,7 +88,7 @@ ExecutionStats Executor::run_on_cpu(Task& task, const TaskShape& shape, Items it
   } else {
     scheduler_.record(shape, kCpu, outcome);
   }
-  if (options_.telemetry) telemetry_.ran(shape.operation, "cpu", outcome, items.count(), 0);
+  if (options_.telemetry) telemetry_.ran(shape.operation, "cpu", outcome, items.count());
   trace_task(shape.operation, "cpu", scheduler_.now(), outcome.times, items.count());
   ExecutionStats stats{.device = "cpu", .times = outcome.times};
   if (decision) stats.decision = *decision;
@@ -129,13 +129,13 @@ std::optional<Error> Executor::try_device(const TaskShape& shape, const Decision
     outcome.times = report.times;
     outcome.bytes_up = report.bytes_up;
     outcome.bytes_down = report.bytes_down;
+    outcome.cache_hits = report.cache_hits;
     outcome.cold = report.cold;
   }
   scheduler_.record(shape, decision, outcome);
   if (!failure)
     trace_task(shape.operation, device.name, scheduler_.now(), report.times, shape.size);
-  if (options_.telemetry)
-    telemetry_.ran(shape.operation, device.name, outcome, shape.size, report.cache_hits);
+  if (options_.telemetry) telemetry_.ran(shape.operation, device.name, outcome, shape.size);
   stats = {.device = device.name,
            .decision = decision,
            .times = report.times,

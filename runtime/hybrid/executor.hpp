@@ -41,6 +41,9 @@ class Executor {
 
   /// Returns its target for the scheduler.
   std::size_t add_device(std::unique_ptr<DeviceBackend> device);
+  /// The target of the device with this name; adds what `make` gives where there is none.
+  std::size_t target_of(std::string_view name,
+                        const std::function<std::unique_ptr<DeviceBackend>()>& make);
   /// From `least` on: info when a device is added, a warning for each fallback, a line for each
   /// decision.
   void set_log(Log log, LogLevel least = LogLevel::info);
@@ -65,6 +68,8 @@ class Executor {
   // For work that others run: decisions by the same rules, histories and counters.
   /// Follow with record() or scheduler().cancel().
   Decision decide(const TaskShape& task);
+  /// The same for one of several tasks that were placed as one (Scheduler::place()).
+  Decision follow(const TaskShape& task, std::size_t target);
   /// It ran where it was sent, or failed there.
   void record(const TaskShape& task, const Decision& decision, const Outcome& outcome);
   /// Counts a choice that was made elsewhere: decide() counts its own.
@@ -76,6 +81,10 @@ class Executor {
   ///   decision  that it began with, for the observer
   void ran(const TaskShape& task, std::size_t target, const Outcome& outcome,
            const Decision& decision);
+  /// The host has read results of an operation that was queued, in so much time beside the
+  /// kernels', if that is known.
+  void read_back(std::string_view operation, std::size_t target, std::uint64_t bytes,
+                 std::optional<double> us);
   /// The CPU took over from the decision's device, whose failure was recorded.
   void record_fallback(const TaskShape& task, const Decision& decision, const Error& error);
   /// The same for devices that could not be looked for, or opened, and so have no target: `device`
@@ -146,6 +155,7 @@ class Executor {
   std::unique_ptr<KnowledgeFile> state_;
   Knowledge known_;  // what was read, for devices that come later
   CpuThreads threads_;
+  std::mutex adding_;
   mutable std::mutex devices_mutex_;
   mutable std::deque<Device> devices_;  // target k is devices_[k - 1]
   Log log_;

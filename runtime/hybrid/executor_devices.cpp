@@ -59,10 +59,11 @@ std::size_t Executor::add_device(std::unique_ptr<DeviceBackend> backend) {
     device.backend = std::move(backend);
     device.name = c.name;
     if (c.available) device.driver = c.driver;
-    target = scheduler_.add_device({.name = c.name,
-                                    .software = c.kind == "software",
-                                    .available = c.available,
-                                    .memory_bytes = c.memory_bytes});
+    target = scheduler_.add_device(
+        {.name = c.name,
+         .software = c.kind == "software",
+         .available = c.available,
+         .memory_bytes = c.memory_bytes});
   }
   const auto before = known_.drivers.find(c.name);
   if (before != known_.drivers.end() && c.available && before->second != c.driver) {
@@ -74,6 +75,13 @@ std::size_t Executor::add_device(std::unique_ptr<DeviceBackend> backend) {
   log(LogLevel::info, "device " + c.name + " (" + c.kind + ")" +
                           (c.available ? std::string() : ": not available: " + c.problem));
   return target;
+}
+
+std::size_t Executor::target_of(std::string_view name,
+                                const std::function<std::unique_ptr<DeviceBackend>()>& make) {
+  const std::lock_guard lock(adding_);
+  const std::size_t known = find_device(name);
+  return known != kCpu ? known : add_device(make());
 }
 
 void Executor::set_observer(Observer observer) { observer_ = std::move(observer); }
@@ -140,6 +148,12 @@ Decision Executor::decide(const TaskShape& task) {
   return decision;
 }
 
+Decision Executor::follow(const TaskShape& task, std::size_t target) {
+  const Decision decision = scheduler_.follow(task, target);
+  note(task.operation, decision);
+  return decision;
+}
+
 void Executor::record(const TaskShape& task, const Decision& decision, const Outcome& outcome) {
   scheduler_.record(task, decision, outcome);
   ran(task, decision.target, outcome, decision);
@@ -148,16 +162,23 @@ void Executor::record(const TaskShape& task, const Decision& decision, const Out
 void Executor::ran(const TaskShape& task, std::size_t target, const Outcome& outcome,
                    const Decision& decision) {
   const std::string& where = name_of(target);
-  if (outcome.success)
+  if (outcome.success && !outcome.untimed)
     trace_task(task.operation, where, scheduler_.now(), outcome.times, task.size);
-  if (options_.telemetry) telemetry_.ran(task.operation, where, outcome, task.size, 0);
+  if (options_.telemetry) telemetry_.ran(task.operation, where, outcome, task.size);
   if (!observer_ || !outcome.success) return;
   tell(task.operation, task.size,
        {.device = where,
         .decision = decision,
         .times = outcome.times,
         .bytes_up = outcome.bytes_up,
-        .bytes_down = outcome.bytes_down});
+        .bytes_down = outcome.bytes_down,
+        .cache_hits = outcome.cache_hits});
+}
+
+void Executor::read_back(std::string_view operation, std::size_t target, std::uint64_t bytes,
+                         std::optional<double> us) {
+  if (options_.telemetry) telemetry_.read_back(operation, name_of(target), bytes);
+  if (us) scheduler_.record_read_back(target, bytes, *us);
 }
 
 void Executor::record_fallback(const TaskShape& task, const Decision& decision,

@@ -83,14 +83,22 @@ Prediction Scheduler::predicted(const TaskShape& task, const Kernel* kernel,
   p.terms.kernel = work.us;
   p.terms.queue = t.queued_us;
   p.confidence = work.confidence;
-  if (target == kCpu) return p;
-  const std::uint64_t there = target < task.resident.size() ? task.resident[target] : 0;
-  const std::uint64_t up = task.bytes_in - std::min(task.bytes_in, there);
-  const Estimate upload = up > 0 ? t.upload.at(up) : Estimate{};
-  const Estimate read_back = task.bytes_out > 0 ? t.read_back.at(task.bytes_out) : Estimate{};
+  Estimate upload, read_back;
+  if (target == kCpu) {
+    if (task.bytes_away == 0 || task.away_on == kCpu) return p;
+    const Target& from = targets_[task.away_on];
+    p.terms.queue += from.queued_us;  // what has to be waited for
+    read_back = (task.queued ? from.operations : from.tasks).read_back.at(task.bytes_away);
+  } else {
+    const Transfers& transfers = task.queued ? t.operations : t.tasks;
+    const std::uint64_t there = target < task.resident.size() ? task.resident[target] : 0;
+    const std::uint64_t up = task.bytes_in - std::min(task.bytes_in, there);
+    if (up > 0) upload = transfers.upload.at(up);
+    if (task.bytes_out > 0) read_back = transfers.read_back.at(task.bytes_out);
+    p.terms.submit = transfers.submit.at(1).us;
+  }
   p.terms.upload = upload.us;
   p.terms.read_back = read_back.us;
-  p.terms.submit = t.submit.at(1).us;
   for (const Estimate& transfer : {upload, read_back}) {
     if (transfer.known && transfer.us > kTransferShare * p.terms.work())
       p.confidence = std::min(p.confidence, transfer.confidence);
@@ -98,17 +106,42 @@ Prediction Scheduler::predicted(const TaskShape& task, const Kernel* kernel,
   return p;
 }
 
-Reason Scheduler::find_device(const TaskShape& task, const Kernel* kernel,
-                              Decision& decision) const {
+/// One waits for all of the target's queue; the confidence is that of those which take long.
+Prediction Scheduler::predicted(std::span<const TaskShape> tasks, std::size_t target) const {
+  if (tasks.size() == 1) return predicted(tasks[0], find(tasks[0].kernel), target);
+  Prediction sum{.measured = true};
+  double sure = 0;
+  bool known = true;
+  for (const TaskShape& task : tasks) {
+    const Prediction p = predicted(task, find(task.kernel), target);
+    sum.terms.queue = std::max(sum.terms.queue, p.terms.queue);
+    sum.terms.upload += p.terms.upload;
+    sum.terms.submit += p.terms.submit;
+    sum.terms.kernel += p.terms.kernel;
+    sum.terms.read_back += p.terms.read_back;
+    sum.measured = sum.measured && p.measured;
+    known = known && (p.measured || p.guessed);
+    sure += p.confidence * p.terms.work();
+  }
+  sum.guessed = known && !sum.measured;
+  if (sum.terms.work() > 0) sum.confidence = sure / sum.terms.work();
+  return sum;
+}
+
+Reason Scheduler::find_device(std::span<const TaskShape> tasks, Decision& decision) const {
   const double now = clock_();
   Reason why = Reason::no_device;
   for (std::size_t k = 1; k < targets_.size(); ++k) {
-    if (const std::optional<Reason> refused = refusal(task, kernel, k, now)) {
+    std::optional<Reason> refused;
+    for (const TaskShape& task : tasks) {
+      if (!refused) refused = refusal(task, find(task.kernel), k, now);
+    }
+    if (refused) {
       // What stops a device that is there says more than that another is not.
       if (*refused != Reason::no_device) why = *refused;
       continue;
     }
-    const Prediction p = predicted(task, kernel, k);
+    const Prediction p = predicted(tasks, k);
     const auto known = [](const Prediction& x) { return x.measured || x.guessed; };
     const Prediction& best = decision.on_device;
     const bool better = known(p) && (!known(best) || p.terms.total() < best.terms.total());
@@ -120,8 +153,22 @@ Reason Scheduler::find_device(const TaskShape& task, const Kernel* kernel,
   return why;
 }
 
-void Scheduler::weigh_measured(const TaskShape& task, Kernel& kernel, Decision& decision) const {
-  Side& side = kernel.sides[static_cast<std::size_t>(size_class(task.size))];
+Scheduler::Side& Scheduler::side_of(std::span<const TaskShape> tasks) {
+  const auto at = [](const TaskShape& task) {
+    return static_cast<std::size_t>(size_class(task.size));
+  };
+  if (tasks.size() == 1) return find(tasks[0].kernel)->sides[at(tasks[0])];
+  Hash128 hash;
+  for (const TaskShape& task : tasks) {
+    hash.add(task.kernel.high);
+    hash.add(task.kernel.low);
+    hash.add(at(task));
+  }
+  if (together_.size() >= options_.max_kernels) together_.clear();
+  return together_[hash];
+}
+
+void Scheduler::weigh_measured(Side& side, Decision& decision) const {
   const bool sure = decision.confidence >= options_.sure_confidence;
   decision.needed = sure ? options_.speed_up_sure : options_.speed_up_unsure;
   // Whatever the confidence: that it falls a little is no reason to leave.
@@ -132,13 +179,30 @@ void Scheduler::weigh_measured(const TaskShape& task, Kernel& kernel, Decision& 
   decision.reason = faster ? Reason::faster : Reason::slower;
 }
 
-void Scheduler::weigh(const TaskShape& task, Kernel* kernel, Decision& decision) const {
+/// The device has been measured, the CPU has not, and cannot take very much longer: another run or
+/// two tell which is faster.
+bool Scheduler::tries_cpu(std::span<const TaskShape> tasks, const Decision& decision) const {
+  if (!decision.on_device.measured || decision.on_cpu.measured || options_.explore_every == 0)
+    return false;
+  double most = 0;
+  for (const TaskShape& task : tasks) {
+    if (task.most_cpu_us <= 0 || task.deadline_us > 0) return false;
+    most += task.most_cpu_us;
+  }
+  return most <= kUnknownFactor * decision.on_device.terms.total();
+}
+
+void Scheduler::weigh(std::span<const TaskShape> tasks, Decision& decision) {
   const Prediction& cpu = decision.on_cpu;
   const Prediction& device = decision.on_device;
   if (cpu.terms.total() > 0 && device.terms.total() > 0)
     decision.speed_up = cpu.terms.total() / device.terms.total();
   decision.confidence = std::min(cpu.confidence, device.confidence);
-  if (cpu.measured && device.measured) return weigh_measured(task, *kernel, decision);
+  if (cpu.measured && device.measured) return weigh_measured(side_of(tasks), decision);
+  if (tries_cpu(tasks, decision)) {
+    decision.reason = Reason::unmeasured;
+    return;
+  }
   const auto known = [](const Prediction& p) { return p.measured || p.guessed; };
   if (known(cpu) && known(device)) {
     decision.needed = options_.speed_up_unsure;
@@ -147,7 +211,10 @@ void Scheduler::weigh(const TaskShape& task, Kernel* kernel, Decision& decision)
     return;
   }
   // A task with a minimum of its own has been asked about that already.
-  const bool small = !task.minimum && static_cast<double>(task.size) < threshold_of(task.operation);
+  const bool small = std::ranges::all_of(tasks, [&](const TaskShape& task) {
+    return !task.minimum &&
+           static_cast<double>(task.size) < threshold_of(task.operation, task.first_threshold);
+  });
   decision.reason = small ? Reason::below_threshold : Reason::unmeasured;
   decision.target = small ? kCpu : decision.device;
 }
@@ -166,42 +233,78 @@ bool Scheduler::explores(const TaskShape& task, const Decision& decision) {
   return true;
 }
 
-Decision Scheduler::decide(const TaskShape& task) {
-  const std::lock_guard lock(mutex_);
-  Kernel* kernel = find(task.kernel);
-  if (kernel) kernel->used = ++tick_;
+/// By the rules, the model and exploration; all tasks are overridden alike.
+Decision Scheduler::choose(std::span<const TaskShape> tasks) {
+  const TaskShape& first = tasks.front();
+  for (const TaskShape& task : tasks) {
+    if (Kernel* kernel = find(task.kernel)) kernel->used = ++tick_;
+  }
   Decision decision;
-  decision.on_cpu = predicted(task, kernel, kCpu);
-  const bool forced_cpu =
-      task.where == Override::cpu || (task.where == Override::none && options_.force == Force::cpu);
-  const bool forced_device = task.where == Override::device ||
-                             (task.where == Override::none && options_.force == Force::device);
+  decision.on_cpu = predicted(tasks, kCpu);
+  const bool forced_cpu = first.where == Override::cpu ||
+                          (first.where == Override::none && options_.force == Force::cpu);
+  const bool forced_device = first.where == Override::device ||
+                             (first.where == Override::none && options_.force == Force::device);
+  const bool few = std::ranges::all_of(tasks, [&](const TaskShape& task) {
+    return task.size < task.minimum.value_or(minimum_batch(options_, task.operation));
+  });
   if (forced_cpu) {
     decision.reason = Reason::forced;
-  } else if (!forced_device &&
-             task.size < task.minimum.value_or(minimum_batch(options_, task.operation))) {
+  } else if (!forced_device && few) {
     decision.reason = Reason::below_minimum;
   } else {
-    decision.reason = find_device(task, kernel, decision);
+    decision.reason = find_device(tasks, decision);
     if (decision.device != kCpu && forced_device) {
       decision.target = decision.device;
       decision.reason = Reason::forced;
-    } else if (decision.device != kCpu && (task.targets & 1) == 0) {
+    } else if (decision.device != kCpu && (first.targets & 1) == 0) {
       decision.target = decision.device;
       decision.reason = Reason::unsupported;
     } else if (decision.device != kCpu) {
-      weigh(task, kernel, decision);
-      if (explores(task, decision)) {
+      weigh(tasks, decision);
+      if (explores(first, decision)) {
         decision.target = decision.target == kCpu ? decision.device : kCpu;
         decision.reason = Reason::explored;
       }
     }
   }
+  return decision;
+}
+
+/// The target counts as busy with the task.
+void Scheduler::reserve(Decision& decision) {
   Target& target = targets_[decision.target];
   if (decision.target != kCpu) target.breaker.enter(clock_());
   decision.reserved_us =
       (decision.target == kCpu ? decision.on_cpu : decision.on_device).terms.work();
   target.queued_us += decision.reserved_us;
+}
+
+Decision Scheduler::decide(const TaskShape& task) {
+  const std::lock_guard lock(mutex_);
+  Decision decision = choose({&task, 1});
+  reserve(decision);
+  return decision;
+}
+
+Decision Scheduler::place(std::span<const TaskShape> tasks) {
+  const std::lock_guard lock(mutex_);
+  return choose(tasks);
+}
+
+Decision Scheduler::follow(const TaskShape& task, std::size_t target) {
+  const std::lock_guard lock(mutex_);
+  Decision decision{.target = target, .reason = Reason::together};
+  Kernel* kernel = find(task.kernel);
+  if (kernel) kernel->used = ++tick_;
+  decision.on_cpu = predicted(task, kernel, kCpu);
+  for (std::size_t k = target == kCpu ? 1 : target; k < targets_.size(); ++k) {
+    if (target == kCpu && !usable(k, task.admit_software)) continue;
+    decision.device = k;
+    decision.on_device = predicted(task, kernel, k);
+    break;
+  }
+  reserve(decision);
   return decision;
 }
 
@@ -218,10 +321,10 @@ void Scheduler::cancel(const Decision& decision) {
   targets_[decision.target].breaker.leave();
 }
 
-double Scheduler::threshold_of(std::string_view operation) const {
+double Scheduler::threshold_of(std::string_view operation, std::uint64_t first) const {
   const auto found = thresholds_.find(operation);
   if (found != thresholds_.end()) return found->second;
-  return static_cast<double>(minimum_batch(options_, operation));
+  return static_cast<double>(std::max(first, minimum_batch(options_, operation)));
 }
 
 }  // namespace topograd::runtime::hybrid

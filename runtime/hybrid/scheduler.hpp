@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -36,7 +37,8 @@ struct Knowledge {
     std::map<std::string, std::vector<History::Row>> targets;
   };
   std::vector<Kernel> kernels;
-  /// "upload", "submit" and "read_back" of each target; sizes are bytes.
+  /// "upload", "submit" and "read_back" of each target, and the same of operations that are queued
+  /// ("operations_upload", ...); sizes are bytes.
   std::map<std::string, std::map<std::string, std::vector<History::Row>>> transfers;
   std::map<std::string, double> thresholds;  ///< items, by operation
   std::map<std::string, std::vector<TrainingRow>> training;
@@ -71,12 +73,20 @@ class Scheduler {
   /// Chooses. Follow with record() or cancel(): the target counts as busy with the task until then.
   /// Cost: below 1 µs.
   Decision decide(const TaskShape& task);
+  /// Chooses one target for tasks that follow each other, by the sum of what each takes there. The
+  /// bytes of each are those that come from outside of them, and go there. Nothing is reserved:
+  /// follow() does that as they come.
+  Decision place(std::span<const TaskShape> tasks);
+  /// One of them goes where they were placed. Follow with record() or cancel(), as decide().
+  Decision follow(const TaskShape& task, std::size_t target);
   /// The task ran where it was sent.
   void record(const TaskShape& task, const Decision& decision, const Outcome& outcome);
   /// It ran elsewhere or not at all.
   void cancel(const Decision& decision);
   /// A run that nobody decided: warming up, falling back, splitting.
   void record(const TaskShape& task, std::size_t target, const Outcome& outcome);
+  /// The host has read results of queued work, in so much time beside the kernels'.
+  void record_read_back(std::size_t target, std::uint64_t bytes, double us);
 
   Prediction predict(const TaskShape& task, std::size_t target) const;
   /// CPU time over that of the device that is best; 0 until both have run.
@@ -85,7 +95,9 @@ class Scheduler {
   /// Samples of one kernel on one target near one size, beside the first.
   std::uint64_t samples(const TaskShape& task, std::size_t target) const;
   /// Items below which kernels of an operation that have not been measured stay on the CPU.
-  double threshold(std::string_view operation) const;
+  ///
+  ///   first  TaskShape::first_threshold
+  double threshold(std::string_view operation, std::uint64_t first = 0) const;
   /// Outcomes that were recorded and taught something.
   std::uint64_t lessons() const;
 
@@ -106,6 +118,9 @@ class Scheduler {
     std::uint64_t used = 0;                  // tick
     std::string operation;
   };
+  struct Transfers {
+    History upload, submit, read_back;
+  };
   struct Target {
     Target(DeviceTarget target, const HybridOptions& options)
         : device(std::move(target)), breaker(options) {}
@@ -113,7 +128,7 @@ class Scheduler {
     DeviceTarget device;
     Breaker breaker;
     std::map<int, Breaker> out_of_memory;  // by size class of bytes
-    History upload, submit, read_back;
+    Transfers tasks, operations;           // operations: TaskShape::queued
     FirstGuess guess;
     std::vector<TrainingRow> rows;
     std::size_t next_row = 0;
@@ -121,15 +136,27 @@ class Scheduler {
     std::uint64_t drifts = 0;
     double queued_us = 0;
   };
+  /// A part of an account by its name in Knowledge.
+  struct TransferPart {
+    const char* name;
+    Transfers Target::*account;
+    History Transfers::*part;
+  };
+  static const std::array<TransferPart, 6> kTransferParts;
 
   bool usable(std::size_t target, bool admit_software = false) const;
   std::optional<Reason> refusal(const TaskShape& task, const Kernel* kernel, std::size_t target,
                                 double now) const;
   Prediction predicted(const TaskShape& task, const Kernel* kernel, std::size_t target) const;
-  /// The device for a task, or why there is none.
-  Reason find_device(const TaskShape& task, const Kernel* kernel, Decision& decision) const;
-  void weigh(const TaskShape& task, Kernel* kernel, Decision& decision) const;
-  void weigh_measured(const TaskShape& task, Kernel& kernel, Decision& decision) const;
+  Prediction predicted(std::span<const TaskShape> tasks, std::size_t target) const;
+  Decision choose(std::span<const TaskShape> tasks);
+  void reserve(Decision& decision);
+  /// The device for tasks, or why there is none.
+  Reason find_device(std::span<const TaskShape> tasks, Decision& decision) const;
+  void weigh(std::span<const TaskShape> tasks, Decision& decision);
+  void weigh_measured(Side& side, Decision& decision) const;
+  bool tries_cpu(std::span<const TaskShape> tasks, const Decision& decision) const;
+  Side& side_of(std::span<const TaskShape> tasks);
   bool explores(const TaskShape& task, const Decision& decision);
   void learn(const TaskShape& task, std::size_t target, const Outcome& outcome);
   void learn_kernel(const TaskShape& task, std::size_t target, double us, bool settled);
@@ -140,7 +167,7 @@ class Scheduler {
   Kernel* find(Hash128 hash) const;
   Kernel& make(Hash128 hash, std::string_view operation);
   void forget_oldest();
-  double threshold_of(std::string_view operation) const;
+  double threshold_of(std::string_view operation, std::uint64_t first) const;
 
   const HybridOptions options_;
   const Clock clock_;
@@ -148,6 +175,7 @@ class Scheduler {
   std::vector<Target> targets_;
   mutable std::unordered_map<Hash128, Kernel> kernels_;
   std::map<std::string, double, std::less<>> thresholds_;
+  std::unordered_map<Hash128, Side> together_;  // where tasks that were placed as one last went
   std::uint64_t tick_ = 0, lessons_ = 0;
   std::uint64_t since_exploring_ = 0;
   double total_us_ = 0, explored_us_ = 0;

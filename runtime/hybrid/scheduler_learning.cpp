@@ -52,6 +52,11 @@ void Scheduler::record(const TaskShape& task, std::size_t target, const Outcome&
   learn(task, target, outcome);
 }
 
+void Scheduler::record_read_back(std::size_t target, std::uint64_t bytes, double us) {
+  const std::lock_guard lock(mutex_);
+  targets_.at(target).operations.read_back.record(bytes, us, options_);
+}
+
 /// What an outcome says about the target.
 void Scheduler::judge(const TaskShape& task, std::size_t target, const Outcome& outcome) {
   Target& t = targets_[target];
@@ -128,11 +133,12 @@ void Scheduler::learn(const TaskShape& task, std::size_t target, const Outcome& 
   const Terms& times = outcome.times;
   ++lessons_;
   learn_kernel(task, target, times.kernel, outcome.settled);
+  Transfers& transfers = task.queued ? t.operations : t.tasks;
   if (outcome.bytes_up > 0 && times.upload > 0)
-    t.upload.record(outcome.bytes_up, times.upload, options_);
+    transfers.upload.record(outcome.bytes_up, times.upload, options_);
   if (outcome.bytes_down > 0 && times.read_back > 0)
-    t.read_back.record(outcome.bytes_down, times.read_back, options_);
-  if (times.submit > 0) t.submit.record(1, times.submit, options_);
+    transfers.read_back.record(outcome.bytes_down, times.read_back, options_);
+  if (times.submit > 0) transfers.submit.record(1, times.submit, options_);
   for (std::size_t k = target == kCpu ? 1 : target;
        k < (target == kCpu ? targets_.size() : target + 1); ++k)
     move_threshold(task, *find(task.kernel), k);
@@ -144,7 +150,7 @@ void Scheduler::move_threshold(const TaskShape& task, const Kernel& kernel, std:
   const Prediction other = predicted(task, &kernel, device);
   if (!cpu.measured || !other.measured || !usable(device)) return;
   const double speed_up = cpu.terms.work() / other.terms.work();
-  const double threshold = threshold_of(task.operation);
+  const double threshold = threshold_of(task.operation, task.first_threshold);
   const auto size = static_cast<double>(task.size);
   const auto least = static_cast<double>(minimum_batch(options_, task.operation));
   double moved = threshold;
@@ -195,9 +201,9 @@ std::uint64_t Scheduler::lessons() const {
   return lessons_;
 }
 
-double Scheduler::threshold(std::string_view operation) const {
+double Scheduler::threshold(std::string_view operation, std::uint64_t first) const {
   const std::lock_guard lock(mutex_);
-  return threshold_of(operation);
+  return threshold_of(operation, first);
 }
 
 std::vector<TargetState> Scheduler::targets() const {
@@ -217,6 +223,14 @@ std::vector<TargetState> Scheduler::targets() const {
   return out;
 }
 
+const std::array<Scheduler::TransferPart, 6> Scheduler::kTransferParts = {
+    {{"upload", &Target::tasks, &Transfers::upload},
+     {"submit", &Target::tasks, &Transfers::submit},
+     {"read_back", &Target::tasks, &Transfers::read_back},
+     {"operations_upload", &Target::operations, &Transfers::upload},
+     {"operations_submit", &Target::operations, &Transfers::submit},
+     {"operations_read_back", &Target::operations, &Transfers::read_back}}};
+
 Knowledge Scheduler::knowledge() const {
   const std::lock_guard lock(mutex_);
   Knowledge out;
@@ -231,9 +245,7 @@ Knowledge Scheduler::knowledge() const {
   std::ranges::sort(out.kernels, {}, &Knowledge::Kernel::hash);
   for (const Target& t : targets_) {
     auto& transfers = out.transfers[t.device.name];
-    transfers["upload"] = t.upload.rows();
-    transfers["submit"] = t.submit.rows();
-    transfers["read_back"] = t.read_back.rows();
+    for (const TransferPart& p : kTransferParts) transfers[p.name] = (t.*p.account.*p.part).rows();
     out.training[t.device.name] = t.rows;
   }
   out.thresholds.insert(thresholds_.begin(), thresholds_.end());
@@ -257,8 +269,10 @@ void Scheduler::merge(const Knowledge& knowledge) {
   for (Target& t : targets_) {
     if (const auto found = knowledge.transfers.find(t.device.name);
         found != knowledge.transfers.end()) {
-      for (const auto& [which, rows] : found->second)
-        (which == "upload" ? t.upload : which == "submit" ? t.submit : t.read_back).merge(rows);
+      for (const TransferPart& p : kTransferParts) {
+        if (const auto rows = found->second.find(p.name); rows != found->second.end())
+          (t.*p.account.*p.part).merge(rows->second);
+      }
     }
     // Once: what is merged again for a device that came later is known already.
     const auto training = knowledge.training.find(t.device.name);

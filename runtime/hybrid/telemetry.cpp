@@ -33,7 +33,7 @@ void Telemetry::routed(const std::string& device, Reason reason) {
 }
 
 void Telemetry::ran(std::string_view operation, const std::string& device, const Outcome& outcome,
-                    std::uint64_t items, std::uint64_t cache_hits) {
+                    std::uint64_t items) {
   const std::lock_guard lock(mutex_);
   OperationStatistics& s = of(operation, device);
   if (!outcome.success) {
@@ -44,11 +44,19 @@ void Telemetry::ran(std::string_view operation, const std::string& device, const
   s.items += items;
   s.bytes_up += outcome.bytes_up;
   s.bytes_down += outcome.bytes_down;
-  s.cache_hits += cache_hits;
+  s.cache_hits += outcome.cache_hits;
+  s.batch.add(static_cast<double>(items));
+  if (outcome.untimed) return;
   const double seconds = outcome.times.work() * 1e-6;
   s.seconds += seconds;
+  s.timed_items += items;
   s.duration.add(seconds);
-  s.batch.add(static_cast<double>(items));
+}
+
+void Telemetry::read_back(std::string_view operation, const std::string& device,
+                          std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  of(operation, device).bytes_down += bytes;
 }
 
 void Telemetry::fell_back(std::string_view operation, const std::string& device, ErrorCode error) {

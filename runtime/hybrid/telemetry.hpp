@@ -43,14 +43,17 @@ struct OperationStatistics {
   std::uint64_t items = 0;
   std::uint64_t bytes_up = 0, bytes_down = 0, cache_hits = 0;
   double seconds = 0;
-  Histogram duration{1e-6};  ///< seconds
-  Histogram batch;           ///< items
+  std::uint64_t timed_items = 0;  ///< of the tasks that the seconds are of
+  Histogram duration{1e-6};       ///< seconds
+  Histogram batch;                ///< items
 
   double success_rate() const {
     const double all = static_cast<double>(tasks + failures);
     return all > 0 ? static_cast<double>(tasks) / all : 1;
   }
-  double items_per_second() const { return seconds > 0 ? static_cast<double>(items) / seconds : 0; }
+  double items_per_second() const {
+    return seconds > 0 ? static_cast<double>(timed_items) / seconds : 0;
+  }
 };
 
 /// What is counted for each task. Safe for several threads.
@@ -67,7 +70,9 @@ class Telemetry {
 
   void routed(const std::string& device, Reason reason);
   void ran(std::string_view operation, const std::string& device, const Outcome& outcome,
-           std::uint64_t items, std::uint64_t cache_hits);
+           std::uint64_t items);
+  /// Results that were read some time after the task.
+  void read_back(std::string_view operation, const std::string& device, std::uint64_t bytes);
   void fell_back(std::string_view operation, const std::string& device, ErrorCode error);
   void coalesced(std::uint64_t tasks);
   void split();

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <set>
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -62,6 +63,11 @@ class VulkanBackend final : public hybrid::DeviceBackend {
     const std::lock_guard lock(mutex_);
     if (!device_) device_ = open(options_);
     return device_;
+  }
+  /// The one that is open, by whomever; null if none is.
+  std::shared_ptr<Device> opened() const {
+    const std::lock_guard lock(mutex_);
+    return device_ ? device_ : find_open(options_);
   }
   static std::vector<std::uint32_t> module(DiskCache& disk, const Hash128& source,
                                            const DeviceProgram& program);
@@ -295,12 +301,7 @@ std::uint64_t VulkanBackend::resident(const DeviceProgram& program) const {
 }
 
 std::vector<hybrid::Figure> VulkanBackend::figures() const {
-  std::shared_ptr<Device> device;
-  {
-    const std::lock_guard lock(mutex_);
-    device = device_;
-  }
-  if (!device) device = find_open(options_);  // solves may have run there
+  const std::shared_ptr<Device> device = opened();
   if (!device) return {};
   const MemoryStatistics memory = device->memory();
   const DiskCacheCounters disk = device->disk_cache().counters();
@@ -377,8 +378,15 @@ std::size_t add_vulkan_devices(hybrid::Executor& executor, const DeviceOptions& 
       executor.record_fallback("open", "vulkan", error);
     }
   }
+  // Others may have brought devices to the same executor.
+  std::set<std::string> known;
+  for (const hybrid::Capabilities& c : executor.capabilities()) known.insert(c.name);
   std::size_t usable = 0;
   for (const DeviceInfo& info : list) {
+    if (known.contains(info.name)) {
+      usable += info.unusable.empty() ? 1 : 0;
+      continue;
+    }
     DeviceOptions one = options;
     one.device = std::to_string(info.index);
     try {

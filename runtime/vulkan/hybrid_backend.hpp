@@ -19,9 +19,9 @@ std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& 
 std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& options,
                                                            const DeviceInfo& info);
 
-/// Adds each device that is found; one that cannot be opened is added as not available, and counted
-/// as a fallback. Without a loader, a driver or a device nothing is added; a driver that fails is
-/// added as a device "vulkan" that is not available.
+/// Adds each device that is found, unless one of its name is there; one that cannot be opened is
+/// added as not available, and counted as a fallback. Without a loader, a driver or a device
+/// nothing is added; a driver that fails is added as a device "vulkan" that is not available.
 ///
 ///   options  which device: all of them if it names none
 ///

@@ -181,6 +181,13 @@ TEST_F(VulkanRouting, EachSolveIsOneTaskWhereItRan) {
         const double seconds =
             after.cpu.seconds + after.device.seconds - before.cpu.seconds - before.device.seconds;
         EXPECT_NEAR(seconds, summary.times.total_seconds, 1e-6) << "all of it, not a step";
+        const auto sum = [&](std::uint64_t hybrid::OperationStatistics::*count) {
+          return after.cpu.*count + after.device.*count - before.cpu.*count - before.device.*count;
+        };
+        EXPECT_EQ(sum(&hybrid::OperationStatistics::bytes_up), summary.bytes_up);
+        EXPECT_EQ(sum(&hybrid::OperationStatistics::bytes_down), summary.bytes_down);
+        EXPECT_EQ(sum(&hybrid::OperationStatistics::cache_hits), summary.shader_cache_hits);
+        EXPECT_EQ(last.bytes_up, summary.bytes_up);
         EXPECT_EQ(told, 1);
         EXPECT_EQ(last.device == "cpu", on_cpu) << last.device;
         EXPECT_NEAR(last.times.work(), 1e6 * summary.times.total_seconds, 1);

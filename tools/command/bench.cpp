@@ -5,6 +5,7 @@
 #include "command/bench_trace.hpp"
 #include "command/commands.hpp"
 #include "command/output.hpp"
+#include "command/telemetry.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -19,7 +20,7 @@ constexpr std::uint64_t kDefaultTopologies = 100;
 
 struct AllArguments {
   BenchArguments bench;
-  std::string json;
+  std::string json, metrics;
   std::optional<std::uint64_t> count;
   std::uint64_t seed = 1;
   bool device_only = false, claims = false, shapes = false;
@@ -84,10 +85,14 @@ void add_bench(Command app) {
                  "bench ops: only train a small network for so many steps, with its memory");
   command.option("--seed", &arguments->seed, "bench topologies: of the trees (1)");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
+  command.output(
+      "--metrics", &arguments->metrics,
+      "file for what the executor counted: Prometheus text, or JSON if it ends in .json");
   command.callback([arguments] {
     const nlohmann::ordered_json report = run(*arguments);
     if (arguments->json != "-") print(report);
     write_json(arguments->json, report);
+    write_metrics(arguments->metrics);
   });
 }
 
