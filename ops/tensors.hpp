@@ -12,6 +12,7 @@
 #include <topograd/ops/tensor/fft.hpp>
 #include <topograd/ops/tensor/losses.hpp>
 #include <topograd/ops/tensor/matmul.hpp>
+#include <topograd/ops/tensor/nearest.hpp>
 #include <topograd/ops/tensor/parts.hpp>
 #include <topograd/ops/tensor/reduce.hpp>
 #include <topograd/ops/tensor/search.hpp>

@@ -66,6 +66,24 @@ struct Odd {
   }
 };
 
+TEST_F(OpsRouting, NeighboursAreRankedWhereTheExecutorDecides) {
+  const NearestIndex index(randn({1500, 32}, 1));
+  RecordOperations record;
+  index.search(randn({100, 32}, 2), 10).indices.values();
+  std::vector<const RanOperation*> ran;
+  for (const RanOperation& one : record.all())
+    if (one.op == Op::Nearest) ran.push_back(&one);
+  ASSERT_EQ(ran.size(), index.is_approximate() ? 2u : 1u);
+  if (index.is_approximate()) {
+    EXPECT_EQ(ran.front()->stats.device, "cpu");
+    EXPECT_EQ(ran.front()->stats.decision.reason, Reason::forced);
+  }
+  const Reason reason = ran.back()->stats.decision.reason;
+  EXPECT_TRUE(reason != Reason::forced && reason != Reason::below_minimum)
+      << runtime::hybrid::name(reason);
+  EXPECT_GT(measured(Op::Nearest).threshold, 0);
+}
+
 TEST_F(OpsRouting, LargeOperationsReachTheDevice) {
   const Array<float> x = ramp();
   ExecutionStats stats;

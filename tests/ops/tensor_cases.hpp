@@ -20,10 +20,12 @@ void check_half(const Device& device);
 void check_optimizers(const Device& device);
 /// Tensors of one number, which need no memory before they are read.
 void check_same_numbers(const Device& device);
+void check_nearest(const Device& device);
+void check_nearest_runs(const Device& device);
 void check_training(const Device& device);
+void check_networks_of_run_time(const Device& device);
 /// Of steps on a device: what goes over the bus, and how many launches there are.
 void check_step_costs(const Device& device);
-void check_networks_of_run_time(const Device& device);
 void check_losses(const Device& device);
 void check_activations(const Device& device);
 /// Real and two-dimensional ones against sums as written.

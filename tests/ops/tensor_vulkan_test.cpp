@@ -25,6 +25,8 @@ TEST_F(TensorVulkan, Rows) { run_masked(check_rows); }
 TEST_F(TensorVulkan, Fft) { run_masked(check_fft); }
 TEST_F(TensorVulkan, Conv) { run_masked(check_conv); }
 TEST_F(TensorVulkan, Search) { run_masked(check_search); }
+TEST_F(TensorVulkan, Nearest) { run_masked(check_nearest); }
+TEST_F(TensorVulkan, NearestRuns) { run_masked(check_nearest_runs); }
 TEST_F(TensorVulkan, Parts) { run_masked(check_parts); }
 TEST_F(TensorVulkan, Half) { run_masked(check_half); }
 TEST_F(TensorVulkan, Losses) { run_masked(check_losses); }
@@ -114,9 +116,9 @@ TEST_F(TensorVulkan, SameNumbers) { run_masked(check_same_numbers); }
 TEST_F(TensorVulkan, StepsStayOnTheDevice) {
   if (device_) check_step_costs(open_vulkan({.mask = "mapped_memory"}));
 }
+TEST_F(TensorVulkan, TrainsNetworksOfRunTime) { run_masked(check_networks_of_run_time); }
 TEST_F(TensorVulkan, Trains) {
   set_guard_zones(0);  // zones keep what is freed, and this watches the memory
-TEST_F(TensorVulkan, TrainsNetworksOfRunTime) { run_masked(check_networks_of_run_time); }
   run_masked(check_training);
 }
 

@@ -45,6 +45,7 @@ const std::vector<ForeignRule> kForeign = {
     {"shaderc/", {"codegen"}},
     {"spirv_cross", {"codegen"}},
     {"ceres/", {"bench", "samples"}},
+    {"hnswlib/", {"ops"}},
 };
 
 Folders reachable(const std::string& folder) {

@@ -1,0 +1,71 @@
+// Approximate nearest neighbours: how many of the true ones are found, and how long it takes.
+#include <topograd/ops/tensors.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace ops = topograd::ops;
+
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::duration<double, std::milli>;
+
+constexpr std::int64_t kNeighbours = 10;
+
+// Median of some searches; the first compiles.
+static double median_ms(const ops::NearestIndex& index, const ops::Tensor& queries,
+                        std::vector<double>& found) {
+  std::vector<double> ms;
+  for (int k = 0; k < 6; ++k) {
+    const auto start = Clock::now();
+    found = index.search(queries, kNeighbours).indices.values();
+    if (k > 0) ms.push_back(Milliseconds(Clock::now() - start).count());
+  }
+  std::ranges::sort(ms);
+  return ms[ms.size() / 2];
+}
+
+// nearest [targets] [best|cpu|vulkan] [numbers of a target] [queries]
+int main(int argc, char** argv) {
+  const std::int64_t count = argc > 1 ? std::atoll(argv[1]) : 100'000;
+  const std::string where = argc > 2 ? argv[2] : "best";
+  const std::int64_t width = argc > 3 ? std::atoll(argv[3]) : 64;
+  const std::int64_t asked = argc > 4 ? std::atoll(argv[4]) : 100;
+  const ops::Device device = where == "cpu"      ? ops::Device::cpu()
+                             : where == "vulkan" ? ops::Device::vulkan()
+                                                 : ops::Device::best();
+
+  // What is embedded has far fewer dimensions than numbers: here eight, mixed into all of them.
+  const ops::Tensor mixing = ops::randn({8, width}, 1);
+  const auto embedded = [&](std::int64_t rows, std::uint64_t seed) {
+    const ops::Tensor noise = ops::randn({rows, width}, seed + 1) * 0.1;
+    return (ops::matmul(ops::randn({rows, 8}, seed), mixing) + noise).evaluate().to(device);
+  };
+  const ops::Tensor targets = embedded(count, 2), queries = embedded(asked, 4);
+
+  const auto start = Clock::now();
+  const ops::NearestIndex index(targets, {.distance = ops::Distance::cosine, .search_width = 64});
+  const Milliseconds built = Clock::now() - start;
+  const ops::NearestIndex all(targets, {.distance = ops::Distance::cosine, .exact = true});
+
+  std::vector<double> found, expected;
+  const double search_ms = median_ms(index, queries, found);
+  const double exact_ms = median_ms(all, queries, expected);
+  int right = 0;
+  for (std::size_t k = 0; k < found.size(); ++k) {
+    const auto row = expected.begin() + static_cast<std::ptrdiff_t>(k - k % kNeighbours);
+    right += std::count(row, row + kNeighbours, found[k]) == 1;
+  }
+  const double recall = static_cast<double>(right) / static_cast<double>(found.size());
+  std::printf("%lld queries among %lld targets of %lld numbers on %s\n",
+              static_cast<long long>(asked), static_cast<long long>(count),
+              static_cast<long long>(width), device.name().c_str());
+  std::printf("graph built in %.0f ms%s\n", built.count(),
+              index.is_approximate() ? "" : " (this build has none)");
+  std::printf("search %.2f ms, all compared %.2f ms; %.1f %% of the neighbours are the true ones\n",
+              search_ms, exact_ms, 100 * recall);
+  return recall >= 0.95 ? 0 : 1;
+}
