@@ -1,4 +1,5 @@
 // POSIX implementation of what depends on the operating system.
+#include <topograd/ir/output_file.hpp>
 #include <topograd/ir/platform.hpp>
 
 #include <dlfcn.h>
@@ -329,20 +330,55 @@ std::optional<std::vector<std::byte>> read_file(const std::string& path, std::ui
   return bytes;
 }
 
-bool replace_file(const std::string& path, std::span<const std::byte> bytes) {
+namespace {
+
+/// replace_file() with the permissions of the new file.
+///
+///   exactly  whatever the process takes from those of new files
+bool replace_with(const std::string& path, std::span<const std::byte> bytes, mode_t permissions,
+                  bool exactly) {
   static std::atomic<std::uint64_t> serial{0};
   const std::string temporary =
       path + "." + std::to_string(process_id()) + "." + std::to_string(serial++) + ".tmp";
   bool written = false;
   {
-    const File file(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    const File file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                           permissions));
     if (!file.ok()) return false;
     written = write_all(file.get(), bytes);
+    if (exactly && ::fchmod(file.get(), permissions) != 0) {
+      // Some file systems have no permissions.
+    }
   }
   if (written && ::rename(temporary.c_str(), path.c_str()) == 0) return true;
   ::unlink(temporary.c_str());
   return false;
+}
+
+/// Where a path leads: links followed, also to a file that is not there.
+std::string followed(const std::string& path) {
+  std::error_code failed;
+  const std::filesystem::path target = std::filesystem::weakly_canonical(path, failed);
+  return failed ? path : target.string();
+}
+
+}  // namespace
+
+bool replace_file(const std::string& path, std::span<const std::byte> bytes) {
+  return replace_with(path, bytes, 0600, false);
+}
+
+bool write_output_file(const std::string& path, std::span<const std::byte> bytes) {
+  constexpr mode_t kForAll = 0666, kPermissions = 07777;
+  const std::string target = followed(path);
+  struct stat status {};
+  const bool there = ::stat(target.c_str(), &status) == 0;
+  const std::string folder = std::filesystem::path(target).parent_path().string();
+  if (there && (!S_ISREG(status.st_mode) || ::access(folder.c_str(), W_OK | X_OK) != 0)) {
+    const File file(::open(target.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
+    return file.ok() && write_all(file.get(), bytes);
+  }
+  return replace_with(target, bytes, there ? status.st_mode & kPermissions : kForAll, there);
 }
 
 }  // namespace topograd::platform

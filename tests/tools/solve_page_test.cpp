@@ -35,7 +35,8 @@ Page solve(const std::string& arguments) {
       topograd("solve " + arguments + " --backend cpu --quiet --report '" + base +
                ".html' --json '" + base + ".json'" + (mesh ? " --out '" + base + ".obj'" : ""));
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_EQ(result.err, "");
+  EXPECT_TRUE(result.err.empty() || result.err.starts_with("topograd: warning: NO_CONVERGENCE: "))
+      << result.err;
   return {read_file(base + ".html"), mesh ? read_file(base + ".png") : "",
           read_json(base + ".json")};
 }
@@ -126,7 +127,8 @@ TEST(SolvePage, ProgressIsShownOnTerminalsAlone) {
   EXPECT_NE(shown("").find("\r\033[K    0  cost 2.616145e+00"), std::string::npos);
   for (const char* options : {" --quiet", " --json -"})
     EXPECT_EQ(shown(options).find('\033'), std::string::npos) << options;
-  EXPECT_EQ(topograd("solve springs --width 10 --backend cpu --max-iterations 3").err, "");
+  EXPECT_EQ(topograd("solve springs --width 10 --backend cpu --max-iterations 3").err.find('\033'),
+            std::string::npos);
 }
 
 }  // namespace

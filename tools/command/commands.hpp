@@ -14,10 +14,16 @@ void add_bench(Command app);
 void add_check(Command app);
 
 /// Runs the command. Exit status: 0; 1 where a bound was broken (doctor: something needed is
-/// missing); 2 for an error, with one line on standard error.
+/// missing; solve --require-convergence: no convergence); 2 for an error, with one line on standard
+/// error; 130 or 143 where SIGINT or SIGTERM ended a solve.
 int run(int argc, const char* const* argv);
 
 /// Thrown by a subcommand whose bound was broken, after its output.
 struct BoundBroken {};
+
+/// Thrown by a subcommand that a signal ended, after its output.
+struct Interrupted {
+  int signal = 0;
+};
 
 }  // namespace topograd::command

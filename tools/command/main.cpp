@@ -41,6 +41,9 @@ int run(int argc, const char* const* argv) {
     return messages.empty() ? 0 : fail("validation: " + messages);
   } catch (const BoundBroken&) {
     return 1;
+  } catch (const Interrupted& end) {
+    constexpr int kOfSignals = 128;
+    return kOfSignals + end.signal;
   } catch (const Error& error) {
     return fail(error.what());
   } catch (const std::bad_alloc&) {

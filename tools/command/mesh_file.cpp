@@ -176,22 +176,22 @@ problems::TriangleMesh read_mesh(const std::string& path) {
 }
 
 void write_mesh(const std::string& path, const problems::TriangleMesh& mesh) {
-  std::ofstream file(path);
+  std::string text;
   std::array<char, 32> digits{};
   for (std::size_t v = 0; v < mesh.vertex_count(); ++v) {
-    file << 'v';
+    text += 'v';
     for (std::size_t k = 0; k < 3; ++k) {
       const auto end =
           std::to_chars(digits.data(), digits.data() + digits.size(), mesh.positions[3 * v + k]);
-      file << ' ' << std::string_view(digits.data(), end.ptr);
+      text.append(" ").append(digits.data(), end.ptr);
     }
-    file << '\n';
+    text += '\n';
   }
   for (const auto& t : mesh.triangles) {
-    file << "f " << t[0] + 1 << ' ' << t[1] + 1 << ' ' << t[2] + 1 << '\n';
+    text += "f " + std::to_string(t[0] + 1) + ' ' + std::to_string(t[1] + 1) + ' ' +
+            std::to_string(t[2] + 1) + '\n';
   }
-  file.flush();
-  if (!file) throw Error(ErrorCode::File, path + ": cannot be written");
+  write_text(path, text);
 }
 
 }  // namespace topograd::command

@@ -2,12 +2,15 @@
 #include "command/output.hpp"
 
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/output_file.hpp>
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <span>
 #include <sstream>
 
 namespace topograd::command {
@@ -17,10 +20,13 @@ void write_text(const std::string& path, const std::string& text) {
     std::cout << text << std::flush;
     return;
   }
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.flush();
-  if (!file) throw Error(ErrorCode::File, path + ": cannot be written");
+  if (!platform::write_output_file(path, std::as_bytes(std::span(text))))
+    throw Error(ErrorCode::File, path + ": cannot be written");
+}
+
+void print_warning(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  std::cerr << "topograd: warning: " + text + "\n" << std::flush;
 }
 
 void check_writable(const std::string& path) {

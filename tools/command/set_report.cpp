@@ -78,6 +78,10 @@ void SetReport::add(const Run& run, const Summary& summary, std::span<const doub
   total_.times.build_seconds += run.build_seconds;
   ++count_;
   solved_ += run.solved ? 1 : 0;
+  if (summary.termination != Termination::CONVERGENCE && unconverged_++ == 0) {
+    first_unconverged_ = run.name + " from start " + std::to_string(run.start) + ": " +
+                         std::string(name(summary.termination));
+  }
   if (!run.solved)
     short_ += (short_.empty() ? "" : ", ") + run.name + " from start " + std::to_string(run.start);
   nlohmann::ordered_json row = {{"name", run.name},
@@ -98,6 +102,12 @@ void SetReport::add(const Run& run, const Summary& summary, std::span<const doub
   }
   runs_.push_back(std::move(row));
   if (!quiet) print_row(run, summary);
+}
+
+std::string SetReport::unconverged() const {
+  if (unconverged_ == 0) return "";
+  return std::to_string(unconverged_) + " of " + std::to_string(count_) +
+         " runs ended without convergence, the first is " + first_unconverged_;
 }
 
 std::string SetReport::verdict() const {

@@ -39,6 +39,9 @@ class SetReport {
   ///   parameters  at the end
   void add(const Run& run, const Summary& summary, std::span<const double> parameters, bool quiet);
 
+  /// "2 of 54 runs ended without convergence, the first is BoxBOD from start 1: NO_CONVERGENCE";
+  /// empty if all converged.
+  std::string unconverged() const;
   /// "35 of 36 runs solved; short: BoxBOD from start 1"; and how many a peer solved.
   std::string verdict() const;
   /// The keys of one solve's report as sums over the runs (termination: the first that is not
@@ -52,7 +55,9 @@ class SetReport {
  private:
   Summary total_;
   int count_ = 0, solved_ = 0, without_cost_ = 0;
-  std::string short_;                 // the runs that were not solved
+  std::string short_;    // the runs that were not solved
+  int unconverged_ = 0;  // runs that ended without convergence, and the first:
+  std::string first_unconverged_;
   std::map<std::string, int> peers_;  // runs that they solved
   nlohmann::ordered_json runs_ = nlohmann::ordered_json::array();
 };

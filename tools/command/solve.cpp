@@ -1,6 +1,7 @@
 // topograd solve: minimises a problem and reports.
 #include "command/commands.hpp"
 #include "command/html_report.hpp"
+#include "command/interrupt.hpp"
 #include "command/mesh_file.hpp"
 #include "command/named_problem.hpp"
 #include "command/output.hpp"
@@ -37,7 +38,7 @@ struct SolveArguments {
   SolverArguments solver;
   std::string out, json, report, metrics, trace, training;
   std::string command;  // how this was called
-  bool quiet = false;
+  bool quiet = false, require_convergence = false;
   std::vector<std::string> peers;
 
   bool silent() const { return quiet || json == "-"; }
@@ -50,6 +51,19 @@ struct SolveArguments {
 
 PageContent page_head(const SolveArguments& arguments) {
   return {.title = "topograd solve " + arguments.problem.name, .command = arguments.command};
+}
+
+/// How a solve ended, for standard error and the exit status; after all outputs.
+///
+///   unconverged  what ended without convergence and why; empty if all is well
+void finish(const SolveArguments& arguments, const std::string& unconverged) {
+  if (const int signal = Interrupts::signal()) {
+    print_warning("interrupted by " + signal_name(signal) + ": outputs hold the best point so far");
+    throw Interrupted{signal};
+  }
+  if (unconverged.empty()) return;
+  print_warning(unconverged);
+  if (arguments.require_convergence) throw BoundBroken{};
 }
 
 void solve_many(const SolveArguments& arguments) {
@@ -65,6 +79,7 @@ void solve_many(const SolveArguments& arguments) {
   write_json(arguments.json, json);
   write_metrics(arguments.metrics);
   write_training_data(arguments.training);
+  finish(arguments, report.unconverged());
 }
 
 SolverOptions options_of(const SolveArguments& arguments, const NamedProblem& named) {
@@ -148,12 +163,22 @@ nlohmann::ordered_json json_of(const Summary& summary, const NamedProblem& named
 Summary solve_shown(NamedProblem& named, SolverOptions options, bool silent) {
   Progress progress(!silent);
   progress.watch(options);
+  Interrupts::watch(options);
   Summary summary = solve(named.problem(), options);
+  if (const int signal = Interrupts::signal())
+    summary.message = "interrupted by " + signal_name(signal);
   summary.times.build_seconds = named.build_seconds;
   return summary;
 }
 
+/// "NO_CONVERGENCE: maximum number of iterations reached: 3"; empty for a solve that converged.
+std::string unconverged(const Summary& summary) {
+  if (summary.termination == Termination::CONVERGENCE) return "";
+  return std::string(name(summary.termination)) + ": " + summary.message;
+}
+
 void solve_problem(const SolveArguments& arguments) {
+  const Interrupts interrupts;
   if (is_set(arguments.problem.name)) return solve_many(arguments);
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
   const SolverOptions options = options_of(arguments, *named);
@@ -166,7 +191,9 @@ void solve_problem(const SolveArguments& arguments) {
   if (!arguments.silent())
     std::cout << summary.full_report() << describe(summary.unread_blocks, *named) << std::flush;
   const std::vector<PeerReport> peers =
-      minimize_with_peers(arguments.peers, arguments.problem, arguments.solver, options);
+      Interrupts::signal() != 0
+          ? std::vector<PeerReport>()
+          : minimize_with_peers(arguments.peers, arguments.problem, arguments.solver, options);
   for (const PeerReport& peer : peers)
     if (!arguments.silent()) std::cout << "Beside it: " << line_of(peer) << std::endl;
   if (!arguments.solver.plan_out.empty())
@@ -180,10 +207,12 @@ void solve_problem(const SolveArguments& arguments) {
   write_metrics(arguments.metrics);
   write_trace(arguments.trace, summary);
   write_training_data(arguments.training);
-  if (arguments.json.empty()) return;
-  nlohmann::ordered_json json = json_of(summary, *named);
-  if (!peers.empty()) json["peers"] = to_json(peers, peer_threads(arguments.solver));
-  write_json(arguments.json, json);
+  if (!arguments.json.empty()) {
+    nlohmann::ordered_json json = json_of(summary, *named);
+    if (!peers.empty()) json["peers"] = to_json(peers, peer_threads(arguments.solver));
+    write_json(arguments.json, json);
+  }
+  finish(arguments, unconverged(summary));
 }
 
 }  // namespace
@@ -211,6 +240,8 @@ void add_solve(Command app) {
                  "file for the runs that first guesses are fitted on: CSV, or JSON if it ends "
                  "in .json");
   command.flag("--quiet", arguments->quiet, "print no summary");
+  command.flag("--require-convergence", arguments->require_convergence,
+               "exit status 1 unless the solve, or every one of a set, converges");
   command.callback([arguments, command] {
     arguments->command = command.line();
     solve_problem(*arguments);

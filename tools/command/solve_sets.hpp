@@ -20,6 +20,8 @@ inline bool is_set(const std::string& name) { return name == "nist" || name == "
 /// 10 × and 100 × the standard start, or with --count the large problems of that many unknowns;
 /// solved = a published minimum to 10⁻⁴.
 ///
+/// After a signal (Interrupts) no other run begins.
+///
 ///   peers  that solve each run too, from the same start (solve_peers.hpp)
 ///   quiet  print no line a run
 SetReport solve_set(const ProblemArguments& problem, const SolverArguments& solver,

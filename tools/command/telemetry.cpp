@@ -8,7 +8,6 @@
 #include <topograd/solver/routing.hpp>
 
 #include <algorithm>
-#include <iostream>
 #include <mutex>
 
 namespace topograd::command {
@@ -50,11 +49,7 @@ std::vector<TraceEvent> events_of(const Summary& s) {
   return events;
 }
 
-void warn(runtime::hybrid::LogLevel, const std::string& text) {
-  std::string line = text;
-  std::ranges::replace(line, '\n', ' ');
-  std::cerr << "topograd: warning: " + line + "\n" << std::flush;
-}
+void warn(runtime::hybrid::LogLevel, const std::string& text) { print_warning(text); }
 
 }  // namespace
 

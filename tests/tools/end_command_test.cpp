@@ -1,0 +1,138 @@
+// How a solve ends for scripts: limits, signals, exit status, and files that are whole or not
+// there.
+#include "support/paths.hpp"
+#include "tools/run_command.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace topograd::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Runs until it is told to end: steps of a fixed size never meet a tolerance of 0.
+constexpr const char* kEndless =
+    "solve springs --width 60 --backend cpu --method adam --max-iterations 2000000000 "
+    "--tolerance 0";
+
+TEST(CommandEnd, ALimitIsOneLineAlsoWhenQuiet) {
+  const std::string line =
+      "topograd: warning: NO_CONVERGENCE: maximum number of iterations reached: 1\n";
+  for (const char* quiet : {"", " --quiet"}) {
+    const std::string solve =
+        std::string("solve springs --width 10 --backend cpu --max-iterations 1") + quiet;
+    const CommandResult plain = topograd(solve);
+    EXPECT_EQ(plain.status, 0);
+    EXPECT_EQ(plain.err, line);
+    const CommandResult required = topograd(solve + " --require-convergence");
+    EXPECT_EQ(required.status, 1);
+    EXPECT_EQ(required.err, line);
+  }
+  const CommandResult converged =
+      topograd("solve springs --width 10 --backend cpu --quiet --require-convergence");
+  EXPECT_EQ(converged.status, 0);
+  EXPECT_EQ(converged.err, "");
+}
+
+TEST(CommandEnd, ASetSaysHowManyRunsDidNotConverge) {
+  const std::string solve =
+      "solve mgh --set rosenbrock --backend cpu --max-iterations 1 --quiet --json -";
+  const CommandResult plain = topograd(solve);
+  EXPECT_EQ(plain.status, 0);
+  EXPECT_EQ(plain.err,
+            "topograd: warning: 3 of 3 runs ended without convergence, the first is rosenbrock "
+            "from start 1: NO_CONVERGENCE\n");
+  EXPECT_EQ(topograd(solve + " --require-convergence").status, 1);
+}
+
+TEST(CommandEnd, TheFirstSignalEndsASolveAtItsBestPoint) {
+  const struct {
+    const char* signal;
+    int status;
+  } rows[] = {{"INT", 130}, {"TERM", 143}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.signal);
+    const TemporaryDir folder;
+    const std::string base = folder.path() / "answer";
+    const CommandResult result =
+        topograd(std::string(kEndless) + " --quiet --require-convergence --json '" + base +
+                     ".json' --report '" + base + ".html' --metrics '" + base + ".prom' --trace '" +
+                     base + ".trace' --plan-out '" + base + ".plan'",
+                 std::string("timeout --preserve-status -s ") + row.signal + " 2");
+    EXPECT_EQ(result.status, row.status);
+    EXPECT_EQ(result.err, std::string("topograd: warning: interrupted by SIG") + row.signal +
+                              ": outputs hold the best point so far\n");
+    const nlohmann::json report = read_json(base + ".json");
+    EXPECT_EQ(report["termination"], "USER_SUCCESS");
+    EXPECT_EQ(report["message"], std::string("interrupted by SIG") + row.signal);
+    EXPECT_LT(report["final_cost"].get<double>(), report["initial_cost"].get<double>());
+    for (const char* end : {".html", ".prom", ".trace", ".plan"})
+      EXPECT_GT(fs::file_size(base + end), 0u) << end;
+  }
+}
+
+TEST(CommandEnd, SetsEndAfterTheRunInWhichASignalComes) {
+  const TemporaryDir folder;
+  const std::string json = folder.path() / "report.json";
+  const CommandResult result = topograd(
+      "solve mgh --backend cpu --method adam --max-iterations 2000000000 --tolerance 0 "
+      "--quiet --json '" +
+          json + "'",
+      "timeout --preserve-status -s INT 1.5");
+  EXPECT_EQ(result.status, 130);
+  const std::size_t runs = read_json(json)["runs"].size();
+  EXPECT_GE(runs, 1u);
+  EXPECT_LT(runs, 57u) << "all of them";
+}
+
+TEST(CommandEnd, TheSecondSignalEndsAtOnce) {
+  // The problem file is a pipe that nobody writes to: the first signal finds no step to end after.
+  const TemporaryDir folder;
+  const std::string pipe = folder.path() / "problem.json", out = folder.path() / "out.json";
+  const std::string run = "mkfifo '" + pipe + "'; '" + (program_dir() / "topograd").string() +
+                          "' solve '" + pipe + "' --json '" + out +
+                          "' & p=$!; sleep 1; kill -INT $p; sleep 0.5; kill -0 $p || exit 9; "
+                          "kill -TERM $p; wait $p";
+  const std::string script = folder.path() / "run.sh";
+  std::ofstream(script) << run << "\n";
+  const int ended = std::system(("sh '" + script + "' 2>/dev/null").c_str());
+  EXPECT_EQ(WEXITSTATUS(ended), 143);
+  EXPECT_FALSE(fs::exists(out));
+}
+
+TEST(CommandEnd, FilesAreReplacedAsAWhole) {
+  const TemporaryDir folder;
+  const fs::path file = folder.path() / "report.json", link = folder.path() / "link.json",
+                 kept = folder.path() / "kept.json";
+  std::ofstream(file) << "old";
+  fs::create_hard_link(file, kept);  // it shows whether the old bytes were written over
+  fs::create_symlink(file, link);
+  fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read);
+  const std::string solve = "solve springs --width 4 --backend cpu --quiet --json ";
+  EXPECT_EQ(topograd(solve + "'" + link.string() + "'").status, 0);
+  EXPECT_EQ(read_file(kept), "old");
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_TRUE(read_json(file).contains("termination"));
+  EXPECT_EQ(fs::status(file).permissions(),
+            fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 3)
+      << "a temporary file is left";
+  EXPECT_EQ(topograd(solve + "/dev/null").status, 0);
+  EXPECT_EQ(topograd(solve + "/dev/full").status, 2);
+  const fs::path bench = folder.path() / "bench.json";
+  std::ofstream(bench) << "old";
+  fs::create_hard_link(bench, folder.path() / "bench.old");
+  EXPECT_EQ(
+      topograd("bench springs --width 4 --backend cpu --json '" + bench.string() + "'").status, 0);
+  EXPECT_EQ(read_file(folder.path() / "bench.old"), "old");
+}
+
+}  // namespace
+}  // namespace topograd::test
