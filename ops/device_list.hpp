@@ -2,8 +2,10 @@
 #pragma once
 
 #include <topograd/ops/device.hpp>
+#include <topograd/runtime/hybrid/backend.hpp>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +18,8 @@ struct ListedDevice {
   bool preferred = false;  ///< what an empty name stands for
   bool asked_for = false;  ///< TOPOGRAD_DEVICE names it
   std::function<Device()> open;
+  /// The same device for an executor; opened when a task comes.
+  std::function<std::unique_ptr<runtime::hybrid::DeviceBackend>()> for_executor;
 };
 
 /// Empty without a loader, a driver or a device, and in builds without Vulkan. Listed once.

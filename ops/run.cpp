@@ -3,16 +3,17 @@
 
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/median.hpp>
+#include <topograd/ops/chain.hpp>
 #include <topograd/ops/device_list.hpp>
 #include <topograd/ops/lessons.hpp>
 #include <topograd/ops/scope.hpp>
 #include <topograd/runtime/hybrid/executor_arena.hpp>
-#include <topograd/runtime/hybrid/process_options.hpp>
+#include <topograd/runtime/hybrid/process_executor.hpp>
+
+#include <tbb/info.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,81 +25,63 @@ namespace hybrid = runtime::hybrid;
 using hybrid::Decision;
 using hybrid::TaskShape;
 
-// Runs of one kernel near one size on the device that it was placed on that are timed, and how many
-// of those after them go untimed for one that is.
+// Runs of one kernel near one size that nobody decided about and that are timed, and how many of
+// those after them go untimed for one that is.
 constexpr std::uint64_t kTimedRuns = 8, kUntimedRuns = 64;
-// Smaller operations are not asked about: they are what a call costs.
+// Smaller operations on what the host has are not asked about: they are what a call costs.
 constexpr std::uint64_t kLeastToAsk = 256;
+// About what a thread takes for an operation, a byte and an element at a random place, in µs.
+constexpr double kOperationMicroseconds = 1e-3, kByteMicroseconds = 5e-4,
+                 kRandomMicroseconds = 2e-2;
 
-/// A listed device for the executor, which decides about it and never runs anything on it.
-class DecidedDevice final : public hybrid::DeviceBackend {
- public:
-  explicit DecidedDevice(const ListedDevice& listed) {
-    capabilities_ = {.name = listed.facts.name,
-                     .kind = listed.facts.kind,
-                     .memory_bytes = listed.facts.memory_bytes,
-                     .available = listed.problem.empty(),
-                     .problem = listed.problem};
-    // Software that is asked for by name takes its share.
-    if (listed.asked_for) capabilities_.kind = "named";
-  }
-  hybrid::Capabilities capabilities() const override { return capabilities_; }
-  hybrid::RunReport run(const hybrid::DeviceProgram& program) override {
-    throw Error(ErrorCode::Unsupported, program.name + ": arrays run on their own backend");
-  }
-  void prepare(const hybrid::DeviceProgram&) override {}
-  void reopen() override {}
+hybrid::Executor& shared_executor() { return *hybrid::process_executor(); }
+const hybrid::HybridOptions& asked() { return shared_executor().scheduler().options(); }
 
- private:
-  hybrid::Capabilities capabilities_;
-};
-
-/// What the process was asked for; reading it lists no devices.
-const hybrid::HybridOptions& asked() {
-  static const hybrid::HybridOptions options = hybrid::process_hybrid_options();
-  return options;
-}
-
-hybrid::HybridOptions options_with_guesses() {
-  hybrid::HybridOptions options = asked();
-  for (const OpRow& row : kOpTable)
-    options.min_batch_of.try_emplace(std::string(row.name), row.minimum);
-  return options;
-}
-
-/// The executor and, by target, the devices that it decides about.
+/// The devices that the executor decides about, by target.
 struct Routing {
-  hybrid::Executor executor{options_with_guesses()};
   std::vector<const ListedDevice*> devices = {nullptr};
 
   Routing() {
     for (const ListedDevice& listed : listed_devices()) {
-      executor.add_device(std::make_unique<DecidedDevice>(listed));
-      devices.push_back(&listed);
+      const std::size_t target =
+          shared_executor().target_of(listed.facts.name, [&] { return listed.for_executor(); });
+      if (target >= devices.size()) devices.resize(target + 1);
+      // Of several with one name, the one that solves take.
+      if (devices[target] == nullptr || listed.preferred) devices[target] = &listed;
     }
+  }
+
+  /// kCpu for the CPU, and for what no executor knows.
+  std::size_t target_of(const Backend& backend) const {
+    for (std::size_t k = 1; k < devices.size(); ++k)
+      if (devices[k] != nullptr && devices[k]->facts.name == backend.facts().name) return k;
+    return hybrid::kCpu;
   }
 };
 
-Routing& routing() {
-  // Ends with the process, so that what was learned is saved.
-  static Routing instance;
+const Routing& routing() {
+  static const Routing instance;
   return instance;
 }
+
+Whereabouts whereabouts(const Storage& storage) {
+  const Backend* const there = storage.on_device();
+  return {.on_host = storage.on_host(),
+          .device = there == nullptr ? hybrid::kCpu : routing().target_of(*there)};
+}
+
+// Of this thread: µs of all kernels whose times have become known, and whether work is queued whose
+// time nobody will tell.
+thread_local double settled_us = 0;
+thread_local bool queued_untimed = false;
+// What it runs on the CPU reads operands; it is not the program that does.
+thread_local int running_on_cpu = 0;
 
 thread_local ExecutionStats last;
 
 std::uint64_t sum_bytes(std::span<const std::shared_ptr<Storage>> storages) {
   std::uint64_t sum = 0;
   for (const auto& s : storages) sum += s->bytes();
-  return sum;
-}
-
-/// Bytes of the inputs that need not be uploaded.
-std::uint64_t resident_bytes(const OpCall& call, const Backend& backend) {
-  std::uint64_t sum = 0;
-  for (const auto& s : call.inputs) {
-    if (s->resident_on(backend)) sum += s->bytes();
-  }
   return sum;
 }
 
@@ -128,6 +111,17 @@ std::string refusal(const OpCall& call, const DeviceFacts& device) {
   return {};
 }
 
+/// About what half of the threads take: few operations use all of them well.
+double most_cpu_us(const Work& work, std::uint64_t items) {
+  static const double threads = std::max(1.0, 0.5 * tbb::info::default_concurrency());
+  const bool random = work.pattern == hybrid::MemoryPattern::gather ||
+                      work.pattern == hybrid::MemoryPattern::scatter;
+  const double one = kOperationMicroseconds * work.operations +
+                     kByteMicroseconds * (work.bytes_read + work.bytes_written) +
+                     (random ? kRandomMicroseconds * static_cast<double>(items) : 0);
+  return one / threads;
+}
+
 /// One call: its shape for the executor, and how it went.
 class Runner {
  public:
@@ -136,9 +130,12 @@ class Runner {
     shape_.operation = name(call.op);
     shape_.size = call.size;
     shape_.bytes_in = sum_bytes(call.inputs);
-    shape_.bytes_out = 0;  // stays there until somebody reads it
-    shape_.bytes_held = shape_.bytes_in + sum_bytes(call.outputs);
+    shape_.bytes_out = sum_bytes(call.outputs);
+    shape_.bytes_held = shape_.bytes_in + shape_.bytes_out;
     shape_.features = call.work.per_item(call.size);
+    shape_.queued = true;
+    shape_.first_threshold = row(call.op).minimum;
+    shape_.most_cpu_us = most_cpu_us(call.work, call.size);
   }
 
   ExecutionStats run() {
@@ -156,41 +153,50 @@ class Runner {
  private:
   ExecutionStats run_where_asked(const Device& device) {
     Decision decision{.reason = hybrid::Reason::forced};
-    if (device.is_cpu()) {
-      run_on_cpu(decision);
-    } else {
+    if (!device.is_cpu()) {
       if (const std::string why = refusal(call_, device.facts()); !why.empty()) {
         throw Error(ErrorCode::Unsupported,
                     std::string(name(call_.op)) + " on \"" + device.name() + "\": " + why);
       }
-      run_on_device(device, decision, false);
+      decision.target = decision.device = routing().target_of(device.backend());
     }
-    if (placed_) {
-      for (const auto& s : call_.outputs) s->place(device);
+    shared_executor().routed(shape_.operation, decision);
+    if (device.is_cpu()) {
+      run_on_cpu(decision);
+    } else {
+      run_on_device(device, decision);
+    }
+    const auto maker = std::make_shared<Maker>();
+    maker->operation = shape_.operation;
+    for (const auto& s : call_.outputs) {
+      s->made_by(maker);
+      if (placed_) s->place(device);
     }
     return stats_;
   }
 
   ExecutionStats run_where_decided() {
-    const std::optional<Decision> decision = decide();
-    decided_ = decision.has_value();
+    Chain& chain = Chain::of_thread();
+    const bool begins = chain.next(call_, shape_);
+    const Decision decision = decide(chain, begins);
     const bool forced = asked().force == hybrid::Force::device;
-    if (forced && decision->target == hybrid::kCpu) {
-      routing().executor.scheduler().cancel(*decision);
-      throw hybrid::no_device_error(shape_, decision->reason);
+    if (forced && decision.target == hybrid::kCpu) {
+      if (decided_) shared_executor().scheduler().cancel(decision);
+      throw hybrid::no_device_error(shape_, decision.reason);
     }
-    if (!decision || decision->target == hybrid::kCpu) {
-      run_on_cpu(decision.value_or(Decision{.reason = hybrid::Reason::below_minimum}),
-                 decision.has_value());
+    if (decision.target == hybrid::kCpu) {
+      run_on_cpu(decision);
+      chain.ran(call_, hybrid::kCpu);
       return stats_;
     }
     std::optional<Error> failure;
     try {
-      run_on_device(routing().devices[decision->target]->open(), *decision, true);
+      run_on_device(routing().devices[decision.target]->open(), decision);
+      chain.ran(call_, decision.target);
       return stats_;
     } catch (const Error& error) {
       if (!hybrid::is_device_failure(error.code())) {
-        routing().executor.scheduler().cancel(*decision);
+        shared_executor().scheduler().cancel(decision);
         throw;
       }
       failure = error;
@@ -198,87 +204,125 @@ class Runner {
     hybrid::Outcome outcome;
     outcome.success = false;
     outcome.error = failure->code();
-    routing().executor.record(shape_, *decision, outcome);
+    shared_executor().record(shape_, decision, outcome);
     if (forced) throw *failure;
-    routing().executor.record_fallback(shape_, *decision, *failure);
-    run_on_cpu(*decision, false);
+    shared_executor().record_fallback(shape_, decision, *failure);
+    chain.place(std::nullopt);
+    decided_ = false;
+    run_on_cpu({.device = decision.device, .reason = decision.reason});
+    chain.ran(call_, hybrid::kCpu);
+    stats_.decision = decision;
     stats_.fallback = failure->what();
     return stats_;
   }
 
-  /// Nothing for what is too small to ask: the executor lists devices when it is made.
-  std::optional<Decision> decide() {
+  /// The user's own word about the operation's size.
+  std::optional<std::uint64_t> own_minimum() const {
     const auto own = asked().min_batch_of.find(name(call_.op));
-    const bool has_own = own != asked().min_batch_of.end();
-    const std::uint64_t first = has_own ? own->second : row(call_.op).minimum;
-    if (asked().force != hybrid::Force::device && call_.size < std::min(first, kLeastToAsk))
-      return std::nullopt;
-    Routing& r = routing();
-    std::vector<std::uint64_t> resident(r.devices.size());
-    std::uint64_t targets = 1;
-    for (std::size_t k = 1; k < r.devices.size(); ++k) {
-      if (!refusal(call_, r.devices[k]->facts).empty()) continue;
-      targets |= std::uint64_t{1} << k;
-      resident[k] = resident_on(*r.devices[k]);
-    }
-    shape_.targets = targets;
+    return own == asked().min_batch_of.end() ? std::nullopt : std::optional(own->second);
+  }
+
+  /// What is too small to ask about stays on the CPU: devices are not listed for it.
+  Decision decide(Chain& chain, bool begins) {
+    const std::optional<std::uint64_t> own = own_minimum();
+    const std::uint64_t first = own.value_or(row(call_.op).minimum);
+    const bool small = call_.size < std::min(first, kLeastToAsk);
+    const bool away = std::ranges::any_of(
+        call_.inputs, [](const auto& s) { return !s->on_host() && s->on_device() != nullptr; });
+    const bool forced = asked().force != hybrid::Force::none;
+    shape_.minimum = own;
+    if (begins && !forced && chain.expected_length() > 1 && chain.expected_largest() >= kLeastToAsk)
+      place(chain);
+    const bool to_device = chain.target().value_or(hybrid::kCpu) != hybrid::kCpu;
+    if (!forced && small && !away && !to_device) return undecided();
+    std::vector<std::uint64_t> resident = describe();
+    chain.described(shape_);
     shape_.resident = resident;
-    // The guess holds until both sides have been measured near this size; a word of the user's does
-    // always.
-    const hybrid::Scheduler& scheduler = r.executor.scheduler();
-    if (has_own) {
-      shape_.minimum = own->second;
-    } else if (scheduler.speed_up(shape_) > 0) {
-      shape_.minimum = 1;
+    if (const auto read = chain.expected_read()) shape_.bytes_out = *read;
+    const std::optional<std::size_t> together = forced ? std::nullopt : chain.target();
+    Decision decision;
+    if (together && (shape_.targets >> *together & 1) != 0 && call_.size >= own.value_or(0)) {
+      decision = shared_executor().follow(shape_, *together);
     } else {
-      shape_.minimum =
-          static_cast<std::uint64_t>(std::llround(scheduler.threshold(shape_.operation)));
+      // What lies on a device is no smaller for being few.
+      if (away && !own) shape_.minimum = 1;
+      decision = shared_executor().decide(shape_);
     }
-    const Decision decision = r.executor.decide(shape_);
+    decided_ = true;
     shape_.resident = {};
     return decision;
   }
 
-  /// Without opening it: what was never opened holds nothing.
-  std::uint64_t resident_on(const ListedDevice& listed) const {
-    for (const auto& s : call_.inputs) {
-      const Backend* written = s->written_on();
-      if (written != nullptr && !written->is_cpu() && written->facts().name == listed.facts.name)
-        return resident_bytes(call_, *written);
-    }
-    return 0;
+  Decision undecided() {
+    const Decision decision{.reason = hybrid::Reason::below_minimum};
+    shared_executor().routed(shape_.operation, decision);
+    return decision;
   }
 
-  void run_on_cpu(const Decision& decision, bool recorded = true) {
+  /// All of the chain that begins, as it went last time, on the side that takes least for all.
+  static void place(Chain& chain) {
+    const auto tasks =
+        chain.expected(routing().devices.size(), [](const Storage& s) { return whereabouts(s); });
+    chain.place(shared_executor().scheduler().place(tasks).target);
+  }
+
+  /// Where the operands are, by target, and who can run it.
+  std::vector<std::uint64_t> describe() {
+    const Routing& r = routing();
+    std::vector<std::uint64_t> resident(r.devices.size());
+    std::uint64_t targets = 1;
+    for (std::size_t k = 1; k < r.devices.size(); ++k) {
+      if (r.devices[k] == nullptr || !refusal(call_, r.devices[k]->facts).empty()) continue;
+      targets |= std::uint64_t{1} << k;
+      shape_.admit_software |= r.devices[k]->asked_for;
+    }
+    shape_.targets = targets;
+    for (const auto& s : call_.inputs) {
+      const Whereabouts where = whereabouts(*s);
+      if (where.device == hybrid::kCpu) continue;
+      resident[where.device] += s->bytes();
+      if (where.on_host) continue;
+      shape_.bytes_away += s->bytes();
+      shape_.away_on = where.device;
+    }
+    return resident;
+  }
+
+  void run_on_cpu(const Decision& decision) {
     stats_ = {.device = "cpu", .decision = decision};
+    hybrid::Executor& executor = shared_executor();
     std::chrono::steady_clock::time_point start;
+    ++running_on_cpu;
     try {
       for (const auto& s : call_.inputs) s->read_host();
       start = std::chrono::steady_clock::now();
       call_.on_cpu();
     } catch (...) {
-      if (recorded && decided_) routing().executor.scheduler().cancel(decision);
+      --running_on_cpu;
+      if (decided_) executor.scheduler().cancel(decision);
       throw;
     }
+    --running_on_cpu;
     stats_.times.kernel =
         std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-    if (!recorded) return;
     hybrid::Outcome outcome;
     outcome.times = stats_.times;
     outcome.cold = WithoutLessons::any();
-    if (!decided_) {
-      if (is_worth_a_lesson()) routing().executor.scheduler().record(shape_, hybrid::kCpu, outcome);
-    } else {
-      routing().executor.record(shape_, decision, outcome);
-    }
+    if (decided_) return executor.record(shape_, decision, outcome);
+    if (teaches(hybrid::kCpu)) executor.scheduler().record(shape_, hybrid::kCpu, outcome);
+    executor.ran(shape_, hybrid::kCpu, outcome, decision);
   }
 
-  void run_on_device(const Device& device, const Decision& decision, bool decided) {
+  void run_on_device(const Device& device, const Decision& decision) {
     Backend& backend = device.backend();
-    const bool timed = decided || options_.stats != nullptr || teaches(device);
-    const BackendCounters before = timed ? backend.counters() : BackendCounters{};
+    const bool timed = decided_ || options_.stats != nullptr || teaches(decision.target);
+    const BackendCounters before = backend.counters();
     const auto start = std::chrono::steady_clock::now();
-    for (const auto& s : call_.inputs) s->read_on(backend);
+    std::uint64_t there = 0;
+    for (const auto& s : call_.inputs) {
+      there += s->resident_on(backend) ? 1 : 0;
+      s->read_on(backend);
+    }
     const auto brought = std::chrono::steady_clock::now();
     const bool clocked = timed && backend.begin_timing();
     try {
@@ -287,64 +331,66 @@ class Runner {
       if (clocked) backend.end_timing([](std::optional<double>) {});
       throw;
     }
-    stats_ = {.device = device.name(), .decision = decision};
-    if (!timed) return;
+    const auto recorded = std::chrono::steady_clock::now();
+    const auto us = [](auto from, auto to) {
+      return std::chrono::duration<double, std::micro>(to - from).count();
+    };
     const BackendCounters used = backend.counters() - before;
+    stats_ = {.device = device.name(), .decision = decision};
+    stats_.times.upload = us(start, brought);
+    stats_.times.submit = us(brought, recorded);
     stats_.bytes_up = used.bytes_up;
-    stats_.times.upload = std::chrono::duration<double, std::micro>(brought - start).count();
-    if (clocked) {
-      settle(device, backend, decision, used.compiled > 0 || WithoutLessons::any());
-    } else if (decided) {
-      // Somebody times what this is a part of: it ran, and teaches nothing.
-      routing().executor.record(shape_, decision, {.cold = true});
-    }
+    stats_.cache_hits = there + (used.launches - std::min(used.launches, used.compiled));
+    queued_untimed |= !clocked;
+    settle(backend, decision, clocked, used.compiled > 0 || WithoutLessons::any());
     if (options_.stats == nullptr) return;
     backend.synchronise();
-    const double wall =
-        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - brought)
-            .count();
+    const double wall = us(brought, std::chrono::steady_clock::now());
     stats_.times.kernel = kernel_us_ ? kernel_us_->value_or(wall) : wall;
     stats_.times.submit = std::max(0.0, wall - stats_.times.kernel);
   }
 
-  /// Smaller ones teach what a call costs; the unit of products grows with the cube root of work.
-  bool is_worth_a_lesson() const {
-    return !WithoutLessons::any() && call_.size >= std::min(row(call_.op).minimum / 8, kLeastToAsk);
-  }
-
-  /// A placed run that the executor still learns from: those of a kernel and a size are enough
-  /// after a few, but for some that tell whether they are as they were.
-  bool teaches(const Device& device) const {
-    if (!is_worth_a_lesson()) return false;
+  /// A run that nobody decided about and that the executor still learns from: those of a kernel and
+  /// a size are enough after a few, but for some that tell whether they are as they were.
+  bool teaches(std::size_t target) const {
+    if (WithoutLessons::any()) return false;
     thread_local std::uint64_t calls = 0;
     if (++calls % kUntimedRuns == 0) return true;
-    const std::size_t target = routing().executor.find_device(device.name());
-    return target != hybrid::kCpu &&
-           routing().executor.scheduler().samples(shape_, target) < kTimedRuns;
+    return shared_executor().scheduler().samples(shape_, target) < kTimedRuns;
   }
 
-  /// Tells the executor once the device's time is known. A forced run is told, too: it was
-  /// measured.
-  void settle(const Device& device, Backend& backend, const Decision& decision, bool cold) {
-    const std::size_t target = decision.target != hybrid::kCpu
-                                   ? decision.target
-                                   : routing().executor.find_device(device.name());
+  /// Tells the executor, of what is timed once the device's time is known.
+  void settle(Backend& backend, const Decision& decision, bool clocked, bool cold) {
+    hybrid::Outcome outcome;
+    outcome.times = {.upload = stats_.times.upload, .submit = stats_.times.submit};
+    outcome.bytes_up = stats_.bytes_up;
+    outcome.cache_hits = stats_.cache_hits;
+    outcome.cold = cold;
+    if (!clocked) {
+      // Nobody waits for it, or somebody times what it is a part of: it ran, and teaches nothing.
+      outcome.cold = outcome.untimed = true;
+      return tell(shape_, decision, decided_, outcome);
+    }
     kernel_us_ = std::make_shared<std::optional<double>>();
-    backend.end_timing([shape = shape_, decision, target, cold, decided = decided_,
-                        upload = stats_.times.upload, up = stats_.bytes_up,
-                        told = kernel_us_](std::optional<double> us) {
+    backend.end_timing([shape = shape_, decision, decided = decided_, outcome,
+                        told = kernel_us_](std::optional<double> us) mutable {
       *told = us;
-      hybrid::Scheduler& scheduler = routing().executor.scheduler();
-      hybrid::Outcome outcome;
-      outcome.times = {.upload = upload, .kernel = us.value_or(0)};
-      outcome.bytes_up = up;
-      outcome.cold = cold || !us;
-      if (decided) {
-        routing().executor.record(shape, decision, outcome);
-      } else if (target != hybrid::kCpu) {
-        scheduler.record(shape, target, outcome);
-      }
+      settled_us += us.value_or(0);
+      outcome.times.kernel = us.value_or(0);
+      outcome.cold |= !us;
+      outcome.untimed = !us;
+      tell(shape, decision, decided, outcome);
     });
+  }
+
+  /// What was not decided was measured all the same.
+  static void tell(const TaskShape& shape, const Decision& decision, bool decided,
+                   const hybrid::Outcome& outcome) {
+    hybrid::Executor& executor = shared_executor();
+    if (decided) return executor.record(shape, decision, outcome);
+    if (decision.target == hybrid::kCpu) return;  // of a device that no executor knows
+    executor.scheduler().record(shape, decision.target, outcome);
+    executor.ran(shape, decision.target, outcome, decision);
   }
 
   const OpCall& call_;
@@ -357,6 +403,26 @@ class Runner {
 };
 
 }  // namespace
+
+HostRead::HostRead() : begin_(std::chrono::steady_clock::now()), kernels_us_(settled_us) {}
+
+bool HostRead::wanted(Maker& maker, std::uint64_t bytes) {
+  if (running_on_cpu > 0) return false;
+  maker.read += bytes;
+  Chain::of_thread().was_read();
+  return true;
+}
+
+/// What a read takes beside the kernels that it waited for is the way to the device and back.
+void HostRead::moved(const Maker* maker, const Backend& from, std::uint64_t bytes) const {
+  const std::size_t target = routing().target_of(from);
+  if (target == hybrid::kCpu) return;
+  const bool untimed = std::exchange(queued_untimed, false) || WithoutLessons::any();
+  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin_;
+  const double beside = std::max(1.0, took.count() - (settled_us - kernels_us_));
+  shared_executor().read_back(maker ? maker->operation : "read", target, bytes,
+                              untimed ? std::nullopt : std::optional(beside));
+}
 
 ExecutionStats run(const OpCall& call, const OpOptions& options) {
   OpOptions own = options;
@@ -371,11 +437,11 @@ ExecutionStats run(const OpCall& call, const OpOptions& options) {
 
 const ExecutionStats& last_stats() { return last; }
 
-hybrid::Executor& executor() { return routing().executor; }
+hybrid::Executor& executor() { return shared_executor(); }
 
 OpMeasurement measured(Op op) {
   const hybrid::Knowledge knowledge = executor().scheduler().knowledge();
-  OpMeasurement out{.threshold = executor().scheduler().threshold(name(op))};
+  OpMeasurement out{.threshold = executor().scheduler().threshold(name(op), row(op).minimum)};
   int largest = -1;
   std::vector<double> factors;  // of kernels measured at that size
   for (const auto& kernel : knowledge.kernels) {

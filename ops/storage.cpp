@@ -1,6 +1,8 @@
 // Versions and copies: who has the latest contents, and how they get where they are needed.
 #include <topograd/ops/storage.hpp>
 
+#include <topograd/ops/chain.hpp>
+
 #include <algorithm>
 #include <utility>
 
@@ -73,6 +75,8 @@ void Storage::bring(Copy& to) {
 void Storage::written(Copy& copy) {
   copy.version = ++version_;
   written_on_ = copy.backend.get();
+  maker_ = nullptr;
+  read_ = used_ = wanted_ = false;
 }
 
 /// A copy that the host can address: the valid one if it is such, an old one, or a new one.
@@ -89,9 +93,15 @@ Storage::Copy& Storage::host_copy() {
 
 const std::byte* Storage::read_host() {
   const std::lock_guard lock(mutex_);
+  const HostRead read;
+  const Copy* const valid = valid_copy();
+  const std::shared_ptr<Backend> from = valid ? valid->backend : nullptr;
   Copy& copy = host_copy();
   bring(copy);
   copy.backend->wait(copy.memory);
+  if (!std::exchange(read_, true) && from && !from->is_cpu())
+    read.moved(maker_.get(), *from, bytes_);
+  if (maker_ && !wanted_) wanted_ = HostRead::wanted(*maker_, bytes_);
   return copy.memory->host();
 }
 
@@ -147,6 +157,37 @@ std::shared_ptr<Backend> Storage::holder() const {
   const std::lock_guard lock(mutex_);
   const Copy* const found = valid_copy();
   return found ? found->backend : nullptr;
+}
+
+const Backend* Storage::on_device() const {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find_if(copies_, [&](const Copy& copy) {
+    return version_ > 0 && copy.version == version_ && !copy.backend->is_cpu() && !copy.fetched;
+  });
+  return found == copies_.end() ? nullptr : found->backend.get();
+}
+
+bool Storage::on_host() const {
+  const std::lock_guard lock(mutex_);
+  return version_ == 0 || std::ranges::any_of(copies_, [&](const Copy& copy) {
+           return copy.version == version_ && (copy.backend->is_cpu() || copy.fetched ||
+                                               (read_ && copy.memory->host() != nullptr));
+         });
+}
+
+std::shared_ptr<Maker> Storage::maker() const {
+  const std::lock_guard lock(mutex_);
+  return maker_;
+}
+
+bool Storage::is_first_use() {
+  const std::lock_guard lock(mutex_);
+  return !std::exchange(used_, true);
+}
+
+void Storage::made_by(std::shared_ptr<Maker> maker) {
+  const std::lock_guard lock(mutex_);
+  maker_ = std::move(maker);
 }
 
 std::optional<Device> Storage::placed() const {

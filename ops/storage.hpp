@@ -16,6 +16,8 @@
 
 namespace topograd::ops {
 
+struct Maker;
+
 /// Bytes with copies on the host and on devices, each of one version; a copy is valid if it is of
 /// the latest. Shared by the arrays that are slices of it. Any thread may read; a writer is alone.
 ///
@@ -59,6 +61,16 @@ class Storage {
   const Backend* written_on() const;
   /// The backend that has the contents, the CPU's before any other; null before the first write.
   std::shared_ptr<Backend> holder() const;
+  /// A device that has the contents; null if none has.
+  const Backend* on_device() const;
+  /// The host has them, or reads them without waiting for a device.
+  bool on_host() const;
+
+  /// The operation that made the contents; null for what the host wrote.
+  std::shared_ptr<Maker> maker() const;
+  void made_by(std::shared_ptr<Maker> maker);
+  /// No operation has asked this since the contents were written.
+  bool is_first_use();
 
   /// Where operations on it run unless they are told otherwise (Array::to). Nothing: anywhere.
   std::optional<Device> placed() const;
@@ -86,6 +98,10 @@ class Storage {
   std::uint64_t version_ = 0;  ///< 0: never written
   const Backend* written_on_ = nullptr;
   std::optional<Device> placed_;
+  std::shared_ptr<Maker> maker_;  // of this version
+  bool read_ = false;             // this version, by the host
+  bool used_ = false;             // this version, by an operation
+  bool wanted_ = false;           // by the program, rather than an operation on the CPU
   std::span<std::byte> callers_;  ///< memory that a device may import
 };
 

@@ -60,8 +60,8 @@ int main(int argc, char** argv) {
   const std::size_t size = argc > 1 ? std::stoul(argv[1]) : 1'000'000;
   std::vector<float> a(size, 1.5f), b(size, 2.25f), sum(size);
 
-  tg::hybrid::Executor executor;  // options from the environment
-  tg::add_devices(executor);      // every device of the machine
+  tg::hybrid::Executor& executor = tg::hybrid_executor();  // that of solves and arrays, too
+  tg::add_devices(executor);                               // every device of the machine
   VectorAdd task(a, b, sum);
   const tg::hybrid::ExecutionStats stats = executor.execute(task);
   std::cout << size << " sums on " << stats.device << " in " << stats.times.work() << " µs\n";

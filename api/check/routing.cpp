@@ -1,6 +1,7 @@
 // Measures both sides, then asks the executor.
 #include <topograd/api/check/routing.hpp>
 
+#include <topograd/api/check/routing_operations.hpp>
 #include <topograd/api/check/routing_task.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/median.hpp>
@@ -70,6 +71,7 @@ class RoutingCheck {
       trace();
     }
     time_decisions();
+    if (!report_.device.empty()) check_operations(options_, report_.device, random_, report_);
     report_.learned = executor_->scheduler().knowledge();
     return std::move(report_);
   }
@@ -120,8 +122,8 @@ class RoutingCheck {
         if (std::max(median(runs.cpu), median(runs.device)) > most_us()) break;
       }
     }
-    // Each has its share of half of the time, and five runs at least.
-    const double share = 1e6 * options_.seconds / 2 / static_cast<double>(all.size());
+    // Each has its share of a quarter of the time, and five runs at least.
+    const double share = 1e6 * options_.seconds / 4 / static_cast<double>(all.size());
     std::vector<std::size_t> order(all.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     for (bool more = true; more;) {
@@ -153,7 +155,7 @@ class RoutingCheck {
     const auto begin = std::chrono::steady_clock::now();
     std::uint64_t right = 0;
     double chosen_us = 0, best_us = 0;
-    while (seconds_since(begin) < options_.seconds / 2 || report_.tasks < 64) {
+    while (seconds_since(begin) < options_.seconds / 4 || report_.tasks < 64) {
       RoutingTruth& truth = report_.truths[random_() % report_.truths.size()];
       RoutingTask task(arrays_, truth.operations / 2, truth.size);
       const hybrid::ExecutionStats stats = executor_->execute(task);
@@ -203,6 +205,7 @@ class RoutingCheck {
 
 bool RoutingReport::broken() const {
   return right_share.value_or(1) < 0.95 || time_over_oracle.value_or(0) > 0.05 ||
+         operations_right_share.value_or(1) < 0.95 || operations_over_oracle.value_or(0) > 0.05 ||
          wrong_results > 0 || decision_ns > std::max(1000.0, 10 * median_task_us);
 }
 

@@ -16,7 +16,7 @@ struct RoutingOptions {
   /// it. vulkan: any, or Error. cpu: none.
   Backend backend = Backend::automatic;
   std::string device;   ///< index or name; empty as everywhere
-  double seconds = 20;  ///< for measuring and for the trace together, > 0
+  double seconds = 20;  ///< for measuring and for the traces together, > 0
   std::uint64_t seed = 1;
 };
 
@@ -25,6 +25,15 @@ struct RoutingTruth {
   std::uint64_t operations = 0;  ///< an item
   std::uint64_t size = 0;
   double cpu_us = 0, device_us = 0;         ///< 0 where there is no device
+  std::uint64_t on_cpu = 0, on_device = 0;  ///< of the trace
+};
+
+/// A piece of a program with arrays or tensors that nobody placed, from operands on the host to
+/// results that it reads.
+struct OperationTruth {
+  std::string name;
+  std::uint64_t size = 0;                   ///< elements, or rows of matrices
+  double cpu_us = 0, device_us = 0;         ///< medians of runs that were sent to each side
   std::uint64_t on_cpu = 0, on_device = 0;  ///< of the trace
 };
 
@@ -39,17 +48,21 @@ struct RoutingReport {
   double median_task_us = 0;
   std::uint64_t explored = 0, wrong_results = 0;
   std::vector<RoutingTruth> truths;
+  std::vector<OperationTruth> operations;  ///< of arrays and tensors; empty without a device
+  std::optional<double> operations_right_share, operations_over_oracle;  ///< as those of tasks
   runtime::hybrid::Knowledge learned;  ///< by the executor that decided
 
-  /// Not right_share >= 0.95, time_over_oracle <= 0.05 (where there were tasks), decision_ns <= 1
-  /// µs or 1 % of the median task, and no wrong result.
+  /// Not both shares >= 0.95, both times over the oracle's <= 0.05 (where there were tasks),
+  /// decision_ns <= 1 µs or 1 % of the median task, and no wrong result.
   bool broken() const;
 };
 
 /// Measures five kernels of 2 to 2,048 operations an item at sizes 10¹ to 10⁷ (as far as a run
 /// takes 1/500 of the time) on both sides, in a random order, by medians of 5 to 101 runs; warms a
 /// fresh executor up at the powers of ten; then lets it decide over a random trace of the other
-/// sizes.
+/// sizes. In the other half of the time the same with operations of arrays and tensors, alone, in
+/// chains and as steps of training, and with the executor of the process, which should not have
+/// been used before.
 ///
 /// Throws Error{NoDevice, ...} for backend vulkan without a device.
 RoutingReport check_routing(const RoutingOptions& options);

@@ -3,6 +3,7 @@
 
 #include <topograd/ir/error.hpp>
 #include <topograd/ops/vulkan/backend.hpp>
+#include <topograd/runtime/vulkan/hybrid_backend.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -41,6 +42,9 @@ std::vector<ListedDevice> list_them() {
     listed.preferred = k == preferred;
     listed.asked_for = listed.preferred && named;
     listed.open = [options = options_of(k, preferred)] { return open_vulkan(options); };
+    listed.for_executor = [options = options_of(k, preferred), info] {
+      return vk::make_hybrid_backend(options, info);
+    };
     out.push_back(std::move(listed));
   }
   return out;

@@ -3,21 +3,26 @@
 #include "support/validation.hpp"
 
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/median.hpp>
 #include <topograd/ops/arrays.hpp>
 #include <topograd/ops/lessons.hpp>
 #include <topograd/ops/run.hpp>
 #include <topograd/ops/scope.hpp>
 #include <topograd/ops/tensors.hpp>
+#include <topograd/runtime/hybrid/process_executor.hpp>
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <new>
 #include <numeric>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace topograd::ops {
 namespace {
@@ -251,6 +256,142 @@ TEST_F(OpsRouting, WhatThrowsOnTheCpuLeavesNoLoad) {
   call.on_cpu = [] { throw std::bad_alloc(); };
   EXPECT_THROW(ops::run(call, {}), std::bad_alloc);
   EXPECT_EQ(executor().scheduler().targets()[runtime::hybrid::kCpu].queued_us, 0);
+}
+
+/// Tasks of all operations, by device.
+std::uint64_t tasks_on(const std::string& device) {
+  std::uint64_t sum = 0;
+  for (const auto& [key, statistics] : executor().telemetry().counts().operations)
+    sum += key.second == device ? statistics.tasks : 0;
+  return sum;
+}
+
+double median_us(const Device& device, const std::function<void()>& work) {
+  const OnDevice scope(device);
+  const WithoutLessons none;
+  std::vector<double> us;
+  for (int k = 0; k < 7; ++k) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+                     .count());
+  }
+  return median(us);
+}
+
+TEST_F(OpsRouting, GoesWhereTheWholeWayIsFaster) {
+  const auto numbers = [](std::uint64_t count) { return std::vector<float>(count, 0.5f); };
+  struct Row {
+    const char* name;
+    std::function<void()> work;  // from the host to a result that is read
+  };
+  const Row rows[] = {
+      {"a map of 20,000",
+       [x = numbers(20'000)] {
+         map([](Value v) { return v * 1.25 + 2.0; }, Array<float>(x)).read();
+       }},
+      {"a sum of 60,000", [x = numbers(60'000)] { sum(Array<float>(x)).item(); }},
+      {"a product of 300",
+       [x = numbers(90'000)] {
+         const Tensor a = tensor(std::span<const float>(x), {300, 300});
+         matmul(a, a).floats();
+       }},
+      {"three maps and a sum",
+       [x = numbers(30'000)] {
+         Array<float> y = map([](Value v) { return v * 1.5 - 1.0; }, Array<float>(x));
+         y = map([](Value v) { return v * v + 1.0; }, y);
+         sum(map([](Value v) { return v / 3.0; }, y)).item();
+       }},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    const double cpu = median_us(Device::cpu(), row.work);
+    const double device = median_us(Device::vulkan(), row.work);
+    constexpr int kRuns = 40, kLate = 20;
+    int on_cpu = 0;
+    for (int k = 0; k < kRuns; ++k) {
+      row.work();
+      on_cpu += k >= kRuns - kLate && last_stats().device == "cpu" ? 1 : 0;
+    }
+    if (std::max(cpu, device) < 1.5 * std::min(cpu, device)) continue;  // either is right
+    EXPECT_GE(cpu < device ? on_cpu : kLate - on_cpu, kLate - 1)
+        << cpu << " µs on the CPU, " << device << " on the device, " << on_cpu << " of " << kLate
+        << " on the CPU";
+  }
+}
+
+TEST_F(OpsRouting, TheWayToTheDeviceAndBackIsLearned) {
+  for (int k = 0; k < 8; ++k) {
+    const OnDevice scope(Device::vulkan());
+    map([](Value v) { return v * 0.125 + 7.0; }, ramp()).read();
+  }
+  const auto transfers = executor().scheduler().knowledge().transfers;
+  const auto of_device = transfers.find(name_);
+  ASSERT_NE(of_device, transfers.end());
+  for (const char* part : {"operations_upload", "operations_submit", "operations_read_back"}) {
+    const auto found = of_device->second.find(part);
+    ASSERT_NE(found, of_device->second.end()) << part;
+    ASSERT_FALSE(found->second.empty()) << part;
+    EXPECT_GT(found->second.back().us, 0) << part;
+  }
+}
+
+TEST_F(OpsRouting, AStepOfTrainingIsPlacedAsOne) {
+  const std::vector<float> pixels(128 * 64, 0.25f), classes(128 * 8, 0.125f);
+  Tensor first = (randn({64, 96}, 1) * 0.1).evaluate().detach();
+  Tensor second = (randn({96, 8}, 2) * 0.1).evaluate().detach();
+  nn::Sgd optimizer({first.requires_grad(), second.requires_grad()}, {.rate = 1e-3});
+  const auto step = [&] {
+    const Tensor x = tensor(std::span<const float>(pixels), {128, 64});
+    const Tensor y = tensor(std::span<const float>(classes), {128, 8});
+    const Tensor loss = mean(square(matmul(relu(matmul(x, first)), second) - y));
+    optimizer.zero_grad();
+    loss.backward();
+    optimizer.step();
+    return loss.item();
+  };
+  double loss = step();
+  for (int k = 0; k < 24; ++k) step();
+  int together = 0;
+  constexpr int kSteps = 20;
+  for (int k = 0; k < kSteps; ++k) {
+    const std::uint64_t cpu = tasks_on("cpu"), device = tasks_on(name_);
+    EXPECT_LT(step(), loss);
+    Device::vulkan().synchronise();  // what ran there is told
+    const bool on_cpu = tasks_on("cpu") > cpu, on_device = tasks_on(name_) > device;
+    EXPECT_TRUE(on_cpu || on_device);
+    together += on_cpu != on_device ? 1 : 0;
+  }
+  EXPECT_GE(together, kSteps - 1);
+}
+
+TEST_F(OpsRouting, PlacedOperationsAreCounted) {
+  const Array<float> x = ramp().to(Device::vulkan());
+  sum(x).item();
+  Device::vulkan().synchronise();
+  const auto before = executor().statistics("reduce", name_);
+  constexpr std::uint64_t kRuns = 30;
+  for (std::uint64_t k = 0; k < kRuns; ++k) sum(x).item();
+  Device::vulkan().synchronise();
+  const auto after = executor().statistics("reduce", name_);
+  EXPECT_EQ(after.tasks - before.tasks, kRuns);
+  EXPECT_EQ(after.items - before.items, kRuns * kCount);
+  EXPECT_GE(after.cache_hits - before.cache_hits, 2 * kRuns) << "the array and its kernels";
+  EXPECT_EQ(after.bytes_down - before.bytes_down, 4 * kRuns);
+  EXPECT_LT(after.duration.count() - before.duration.count(), kRuns) << "some are timed";
+  EXPECT_GT(after.duration.count(), 0u);
+}
+
+TEST_F(OpsRouting, ThereIsOneExecutor) {
+  const Array<float> x = ramp().to(Device::vulkan());
+  sum(x).item();
+  EXPECT_EQ(&executor(), runtime::hybrid::process_executor().get());
+  std::set<std::string> figures;
+  for (const runtime::hybrid::Figure& figure : executor().figures()) {
+    if (figure.value > 0) figures.insert(figure.name);
+  }
+  EXPECT_TRUE(figures.contains("topograd_pool_bytes"));
+  EXPECT_TRUE(figures.contains("topograd_pipelines_total"));
 }
 
 /// In a process of its own, whose executor reads the variable. 0 if the test says so.

@@ -163,6 +163,31 @@ ordered_json or_null(const std::optional<double>& value) {
   return value ? ordered_json(*value) : ordered_json();
 }
 
+/// The rows of arrays and tensors, for people and for the report.
+std::string text_of_operations(const check::RoutingReport& found, ordered_json& rows) {
+  if (found.operations.empty()) return {};
+  std::string text =
+      "operation                       size        cpu us     device us   on cpu  on device\n";
+  char line[160];
+  for (const check::OperationTruth& t : found.operations) {
+    rows.push_back({{"operation", t.name},
+                    {"size", t.size},
+                    {"cpu_us", t.cpu_us},
+                    {"device_us", t.device_us},
+                    {"on_cpu", t.on_cpu},
+                    {"on_device", t.on_device}});
+    std::snprintf(line, sizeof line, "%-25s %10llu  %12.1f  %12.1f  %7llu  %9llu\n", t.name.c_str(),
+                  static_cast<unsigned long long>(t.size), t.cpu_us, t.device_us,
+                  static_cast<unsigned long long>(t.on_cpu),
+                  static_cast<unsigned long long>(t.on_device));
+    text += line;
+  }
+  std::snprintf(line, sizeof line, "arrays and tensors: %.1f %% right, %.1f %% over the oracle\n",
+                100 * found.operations_right_share.value_or(1),
+                100 * found.operations_over_oracle.value_or(0));
+  return text + line;
+}
+
 struct RoutingArguments {
   std::string backend, json, training;
   check::RoutingOptions options;
@@ -183,7 +208,10 @@ void check_routing(const RoutingArguments& arguments) {
                          {"median_task_us", found.median_task_us},
                          {"explored", found.explored},
                          {"wrong_results", found.wrong_results},
-                         {"results", ordered_json::array()}};
+                         {"results", ordered_json::array()},
+                         {"operations_right_share", or_null(found.operations_right_share)},
+                         {"operations_over_oracle", or_null(found.operations_over_oracle)},
+                         {"operations", ordered_json::array()}};
   std::string text = "operations       items        cpu us     device us   on cpu  on device\n";
   char line[160];
   for (const check::RoutingTruth& t : found.truths) {
@@ -206,6 +234,7 @@ void check_routing(const RoutingArguments& arguments) {
                 100 * found.time_over_oracle.value_or(0), found.decision_ns,
                 found.broken() ? "  BROKEN" : "");
   text += found.device.empty() ? "no device, nothing to decide: " + found.note + "\n" : line;
+  text += text_of_operations(found, report["operations"]);
   write_training_data(arguments.training, found.learned);
   CheckArguments out;
   out.json = arguments.json;

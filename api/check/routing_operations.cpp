@@ -1,0 +1,285 @@
+// Arrays and tensors that nobody placed, against both sides.
+#include <topograd/api/check/routing_operations.hpp>
+
+#include <topograd/ir/median.hpp>
+#include <topograd/ir/platform.hpp>
+#include <topograd/ir/stopwatch.hpp>
+#include <topograd/ops/arrays.hpp>
+#include <topograd/ops/lessons.hpp>
+#include <topograd/ops/scope.hpp>
+#include <topograd/ops/tensors.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace topograd::check {
+namespace {
+
+using ops::Array;
+using ops::Device;
+using ops::Shape;
+using ops::Tensor;
+
+constexpr double kRightWithin = 1.1;
+// Runs of each piece on each side that teach the executor before it decides; the first compiles,
+// the second is the first sample.
+constexpr int kLessons = 5;
+
+/// Reads what it computes, and gives a number that tells whether it is right.
+using Piece = std::function<double()>;
+
+struct OperationCase {
+  const char* name;
+  std::vector<std::uint64_t> sizes;
+  std::function<Piece(std::uint64_t size)> make;
+};
+
+std::vector<float> ramp(std::uint64_t size) {
+  std::vector<float> out(size);
+  for (std::uint64_t k = 0; k < size; ++k) out[k] = 1e-3f * static_cast<float>(k % 1000);
+  return out;
+}
+/// Operands come from the host each time.
+Array<float> array(const std::vector<float>& numbers) {
+  return Array<float>(std::span<const float>(numbers));
+}
+Tensor matrix(const std::vector<float>& numbers, std::int64_t rows) {
+  return ops::tensor(std::span<const float>(numbers),
+                     {rows, static_cast<std::int64_t>(numbers.size()) / rows});
+}
+double last_of(const Array<float>& x) { return x.read().back(); }
+double last_of(const Tensor& x) { return x.floats().back(); }
+
+/// A step of a small network on numbers from the host; its weights stay where it was.
+Piece training_step(std::uint64_t width) {
+  const auto n = static_cast<std::int64_t>(width);
+  struct State {
+    std::vector<float> x, y;
+    Tensor first, second;
+    std::unique_ptr<ops::nn::Sgd> optimizer;
+  };
+  auto s = std::make_shared<State>();
+  s->x = ramp(128 * width);
+  s->y = ramp(128 * 10);
+  s->first = (ops::randn({n, n}, 1) * 0.01).evaluate().detach();
+  s->second = (ops::randn({n, 10}, 2) * 0.01).evaluate().detach();
+  s->first.requires_grad();
+  s->second.requires_grad();
+  s->optimizer = std::make_unique<ops::nn::Sgd>(std::vector{s->first, s->second},
+                                                ops::nn::SgdOptions{.rate = 1e-6});
+  return [s] {
+    const Tensor hidden = ops::relu(ops::matmul(matrix(s->x, 128), s->first));
+    const Tensor error = ops::matmul(hidden, s->second) - matrix(s->y, 128);
+    const Tensor loss = ops::mean(ops::square(error));
+    s->optimizer->zero_grad();
+    loss.backward();
+    s->optimizer->step();
+    loss.item();
+    return 0.0;  // differs from step to step
+  };
+}
+
+std::vector<OperationCase> cases() {
+  const std::vector<std::uint64_t> elements = {1000, 10'000, 60'000, 300'000, 1'000'000, 4'000'000};
+  const auto of_numbers = [&](const char* name, double (*run)(const std::vector<float>&)) {
+    return OperationCase{name, elements, [run](std::uint64_t size) -> Piece {
+                           return [run, x = ramp(size)] { return run(x); };
+                         }};
+  };
+  const auto of_matrices = [&](const char* name, std::vector<std::uint64_t> sizes,
+                               double (*run)(const std::vector<float>&, std::int64_t)) {
+    return OperationCase{name, std::move(sizes), [run](std::uint64_t size) -> Piece {
+                           return [run, x = ramp(size * size),
+                                   n = static_cast<std::int64_t>(size)] { return run(x, n); };
+                         }};
+  };
+  return {
+      of_numbers("map",
+                 [](auto& x) {
+                   return last_of(ops::map([](Value v) { return v * 3.0 + 1.0; }, array(x)));
+                 }),
+      of_numbers("map of sixty operations",
+                 [](auto& x) {
+                   return last_of(ops::map(
+                       [](Value v) {
+                         for (int k = 0; k < 20; ++k) v = exp(-v * v);
+                         return v;
+                       },
+                       array(x)));
+                 }),
+      of_numbers("sum", [](auto& x) { return double{ops::sum(array(x)).item()}; }),
+      of_numbers("scan", [](auto& x) { return last_of(ops::inclusive_scan(array(x))); }),
+      of_numbers("sort", [](auto& x) { return last_of(ops::sort(array(x))); }),
+      of_numbers("histogram",
+                 [](auto& x) { return double(ops::histogram(array(x), {.count = 64}).read()[1]); }),
+      of_numbers("three maps and a sum",
+                 [](auto& x) {
+                   Array<float> y = ops::map([](Value v) { return v * 0.5 - 2.0; }, array(x));
+                   y = ops::map([](Value v) { return sin(v); }, y);
+                   y = ops::map([](Value v) { return v * v; }, y);
+                   return double{ops::sum(y).item()};
+                 }),
+      of_matrices("matmul", {32, 64, 128, 256, 512},
+                  [](auto& x, auto n) { return last_of(ops::matmul(matrix(x, n), matrix(x, n))); }),
+      of_matrices("softmax", {32, 128, 512, 1024},
+                  [](auto& x, auto n) { return last_of(ops::softmax(matrix(x, n))); }),
+      of_matrices("fft", {32, 128, 512, 1024},
+                  [](auto& x, auto n) {
+                    return last_of(ops::fft(matrix(x, n).reshape({n, n / 2, 2})));
+                  }),
+      of_matrices("two products and a sum", {64, 128, 256, 512},
+                  [](auto& x, auto n) {
+                    const Tensor a = matrix(x, n) * (1 / static_cast<double>(n));
+                    return ops::sum(ops::matmul(ops::relu(ops::matmul(a, a)), a)).item();
+                  }),
+      {"training step", {32, 64, 128, 256, 512}, training_step},
+  };
+}
+
+/// One piece at one size.
+struct Measured {
+  const OperationCase* one = nullptr;
+  Piece on_cpu, on_device, anywhere;
+  double expected = 0;
+  std::vector<double> cpu, device;
+  double us = 0;
+  bool teaches = false;
+};
+
+double timed(const Piece& piece, double& result) {
+  const auto start = std::chrono::steady_clock::now();
+  result = piece();
+  return 1e6 * seconds_since(start);
+}
+
+class OperationsCheck {
+ public:
+  OperationsCheck(const RoutingOptions& options, Device device, std::mt19937_64& random,
+                  RoutingReport& report)
+      : options_(options), device_(std::move(device)), random_(random), report_(report) {}
+
+  void run() {
+    measure();
+    teach();
+    trace();
+  }
+
+ private:
+  double most_us() const { return 1e6 * options_.seconds / 500; }
+
+  void run_on(const Device& device, const Piece& piece, std::vector<double>& times, Measured& of) {
+    const ops::OnDevice scope(device);
+    double result = 0;
+    times.push_back(timed(piece, result));
+    of.us += times.back();
+    judge(of, result);
+  }
+  void judge(const Measured& of, double result) {
+    const double bound = 1e-3 * std::max(1.0, std::abs(of.expected));
+    report_.wrong_results += std::abs(result - of.expected) <= bound ? 0 : 1;
+  }
+  void run_both(Measured& m) {
+    run_on(Device::cpu(), m.on_cpu, m.cpu, m);
+    run_on(device_, m.on_device, m.device, m);
+  }
+
+  /// In a random order, as the trace has them; nothing is learned.
+  void measure() {
+    const ops::WithoutLessons scope;
+    for (const OperationCase& one : cases_) {
+      bool teaches = true;
+      for (const std::uint64_t size : one.sizes) {
+        Measured& m = all_.emplace_back();
+        m.one = &one;
+        m.on_cpu = one.make(size);
+        m.on_device = one.make(size);
+        m.anywhere = one.make(size);
+        m.teaches = teaches;
+        teaches = !teaches;
+        report_.operations.push_back({.name = one.name, .size = size});
+        {
+          const ops::OnDevice on_cpu(Device::cpu());
+          m.expected = m.on_cpu();
+        }
+        run_both(m);  // brings kernels and buffers
+        m.cpu.clear();
+        m.device.clear();
+        m.us = 0;
+        run_both(m);
+        if (std::max(m.cpu[0], m.device[0]) > most_us()) break;
+      }
+    }
+    const double share = 1e6 * options_.seconds / 4 / static_cast<double>(all_.size());
+    std::vector<std::size_t> order(all_.size());
+    for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
+    for (bool more = true; more;) {
+      more = false;
+      std::ranges::shuffle(order, random_);
+      for (const std::size_t k : order) {
+        Measured& m = all_[k];
+        if (m.cpu.size() >= 51 || (m.us > share && m.cpu.size() >= 5)) continue;
+        run_both(m);
+        more = true;
+      }
+    }
+    for (std::size_t k = 0; k < all_.size(); ++k) {
+      report_.operations[k].cpu_us = median(all_[k].cpu);
+      report_.operations[k].device_us = median(all_[k].device);
+    }
+  }
+
+  /// Every other size, on both sides.
+  void teach() {
+    for (Measured& m : all_) {
+      if (!m.teaches) continue;
+      for (int k = 0; k < kLessons; ++k) run_both(m);
+    }
+  }
+
+  void trace() {
+    const auto begin = std::chrono::steady_clock::now();
+    std::uint64_t right = 0, calls = 0;
+    double chosen_us = 0, best_us = 0;
+    while (seconds_since(begin) < options_.seconds / 4 || calls < 64) {
+      const std::size_t k = random_() % all_.size();
+      OperationTruth& truth = report_.operations[k];
+      judge(all_[k], all_[k].anywhere());
+      const bool on_cpu = ops::last_stats().device == "cpu";
+      ++(on_cpu ? truth.on_cpu : truth.on_device);
+      const double us = on_cpu ? truth.cpu_us : truth.device_us;
+      const double best = std::min(truth.cpu_us, truth.device_us);
+      ++calls;
+      right += us < kRightWithin * best ? 1 : 0;
+      chosen_us += us;
+      best_us += best;
+    }
+    report_.operations_right_share = static_cast<double>(right) / static_cast<double>(calls);
+    report_.operations_over_oracle = chosen_us / best_us - 1;
+  }
+
+  const RoutingOptions& options_;
+  const Device device_;
+  std::mt19937_64& random_;
+  RoutingReport& report_;
+  const std::vector<OperationCase> cases_ = cases();
+  std::vector<Measured> all_;
+};
+
+}  // namespace
+
+void check_operations(const RoutingOptions& options, const std::string& device,
+                      std::mt19937_64& random, RoutingReport& report) {
+  // Read by the executor of operations when it is made: that device, and nothing of other runs.
+  platform::set_environment("TOPOGRAD_HYBRID_ADMIT_SOFTWARE", "1");
+  platform::set_environment("TOPOGRAD_HYBRID_STATE", "none");
+  if (!options.device.empty()) platform::set_environment("TOPOGRAD_DEVICE", options.device);
+  OperationsCheck(options, Device::vulkan(device), random, report).run();
+}
+
+}  // namespace topograd::check

@@ -1,0 +1,182 @@
+// What chains are, and where their operands lie.
+#include <topograd/ops/chain.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+
+namespace topograd::ops {
+namespace {
+
+namespace hybrid = runtime::hybrid;
+
+// Operations of a chain, and chains that are remembered.
+constexpr std::size_t kMostOperations = 256, kMostPlans = 128;
+// Repetitions that what stays where it is once brought is reckoned over.
+constexpr std::uint64_t kMostRepeats = 16;
+
+ir::Hash128 key_of_task(const hybrid::TaskShape& shape) {
+  ir::Hash128 key = shape.kernel;
+  key.add(shape.size);
+  return key;
+}
+
+ir::Hash128 joined(ir::Hash128 a, const ir::Hash128& b) {
+  a.add(b.high);
+  a.add(b.low);
+  return a;
+}
+
+}  // namespace
+
+Chain& Chain::of_thread() {
+  thread_local Chain chain;
+  return chain;
+}
+
+/// What an operation is like in the passes of a loop, if the host has part in it: its operands from
+/// the host are new ones each time or the same ones, the others are made on the way.
+std::optional<ir::Hash128> Chain::signature(const OpCall& call, const ir::Hash128& key) const {
+  ir::Hash128 out = key;
+  bool of_host = call.inputs.empty();
+  for (const auto& input : call.inputs) {
+    if (input->maker()) {
+      out.add(1);
+      continue;
+    }
+    of_host = true;
+    out.add(input->is_first_use() ? 2 : reinterpret_cast<std::uintptr_t>(input.get()));
+  }
+  return of_host ? std::optional(out) : std::nullopt;
+}
+
+/// An operand was made by the chain.
+bool Chain::goes_on(const OpCall& call) const {
+  return std::ranges::any_of(call.inputs, [&](const auto& input) {
+    const std::shared_ptr<Maker> maker = input->maker();
+    return maker && maker->chain == id_;
+  });
+}
+
+bool Chain::next(const OpCall& call, const hybrid::TaskShape& shape) {
+  const ir::Hash128 key = key_of_task(shape);
+  const std::optional<ir::Hash128> sign = signature(call, key);
+  const auto before = sign ? places_.find(*sign) : places_.end();
+  if (before != places_.end()) {
+    const std::size_t loop = before->second;
+    if (loop > 0) finish(0, loop);
+    finish(loop, ops_.size());
+    start_anew();
+  } else if (ops_.size() >= kMostOperations || (read_ && !ops_.empty() && !goes_on(call))) {
+    finish(0, ops_.size());
+    start_anew();
+  }
+  read_ = false;
+  const bool begins = ops_.empty();
+  if (begins) {
+    static std::atomic<std::uint64_t> chains{0};
+    id_ = ++chains;
+    auto found = plans_.find(joined(key, before_));
+    if (found == plans_.end()) found = plans_.find(key);
+    plan_ = found == plans_.end() ? nullptr : found->second;
+  } else if (plan_ && (ops_.size() >= plan_->ops.size() || plan_->ops[ops_.size()].key != key)) {
+    plan_ = nullptr;
+    target_.reset();
+  }
+  if (sign) places_.try_emplace(*sign, ops_.size());
+  ChainOp& op = ops_.emplace_back();
+  op.key = key;
+  op.shape = shape;
+  op.shape.bytes_in = op.shape.bytes_out = op.shape.bytes_away = 0;
+  op.shape.resident = {};
+  op.maker = std::make_shared<Maker>();
+  op.maker->operation = shape.operation;
+  op.maker->chain = id_;
+  for (const auto& input : call.inputs) {
+    const std::shared_ptr<Maker> maker = input->maker();
+    if ((maker && maker->chain == id_) || !seen_.insert(input.get()).second) continue;
+    op.outside.push_back({input, input->bytes(), maker != nullptr});
+  }
+  return begins && plan_;
+}
+
+void Chain::described(const hybrid::TaskShape& shape) {
+  hybrid::TaskShape& own = ops_.back().shape;
+  own.minimum = shape.minimum;
+  own.targets = shape.targets;
+  own.admit_software = shape.admit_software;
+}
+
+std::span<const hybrid::TaskShape> Chain::expected(std::size_t targets, const Locate& locate) {
+  shapes_.clear();
+  if (!plan_) return {};
+  resident_.assign(plan_->ops.size() * targets, 0);
+  const std::uint64_t passes = 1 + std::min(plan_->repeats, kMostRepeats);
+  for (const ChainOp& op : plan_->ops) {
+    const auto resident = std::span(resident_).subspan(shapes_.size() * targets, targets);
+    hybrid::TaskShape& shape = shapes_.emplace_back(op.shape);
+    shape.bytes_out = op.read();
+    shape.resident = resident;
+    for (const ChainOp::Outside& outside : op.outside) {
+      const std::shared_ptr<Storage> storage = outside.storage.lock();
+      Whereabouts where;
+      if (storage) {
+        where = locate(*storage);
+      } else if (outside.made && last_target_ != hybrid::kCpu) {
+        where = {.on_host = false, .device = last_target_};
+      }
+      // What is used again and again is brought once.
+      const bool stays = storage || outside.made;
+      const std::uint64_t bytes = outside.bytes / (stays ? passes : 1);
+      shape.bytes_in += bytes;
+      if (where.device < targets) resident[where.device] += bytes;
+      if (where.on_host || where.device == hybrid::kCpu) continue;
+      shape.bytes_away += bytes;
+      shape.away_on = where.device;
+    }
+  }
+  return shapes_;
+}
+
+std::optional<std::uint64_t> Chain::expected_read() const {
+  if (!plan_) return std::nullopt;
+  return plan_->ops[ops_.size() - 1].read();
+}
+
+void Chain::ran(const OpCall& call, std::size_t target) {
+  last_target_ = target;
+  for (const auto& output : call.outputs) output->made_by(ops_.back().maker);
+}
+
+/// Keeps operations [begin, end) as a chain.
+void Chain::finish(std::size_t begin, std::size_t end) {
+  auto plan = std::make_shared<Plan>();
+  const auto first = ops_.begin();
+  plan->ops.assign(std::make_move_iterator(first + static_cast<std::ptrdiff_t>(begin)),
+                   std::make_move_iterator(first + static_cast<std::ptrdiff_t>(end)));
+  for (const ChainOp& op : plan->ops) {
+    plan->content = joined(plan->content, op.key);
+    plan->largest = std::max(plan->largest, op.shape.size);
+  }
+  const ir::Hash128 kernel = plan->ops.front().key, key = joined(kernel, before_);
+  if (const auto last = plans_.find(key);
+      last != plans_.end() && last->second->content == plan->content) {
+    plan->repeats = last->second->repeats + 1;
+    for (std::size_t k = 0; k < plan->ops.size(); ++k)
+      plan->ops[k].read_before = last->second->ops[k].maker->read;
+  }
+  before_ = plan->content;
+  if (plans_.size() >= kMostPlans) plans_.clear();
+  plans_[key] = plans_[kernel] = std::move(plan);
+}
+
+/// The next operation is the first of a chain.
+void Chain::start_anew() {
+  ops_.clear();
+  places_.clear();
+  seen_.clear();
+  plan_ = nullptr;
+  target_.reset();
+}
+
+}  // namespace topograd::ops
