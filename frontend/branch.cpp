@@ -24,12 +24,6 @@ Registry& registry() {
   return *instance;
 }
 
-const ProblemState* problem_of(std::uint32_t serial) {
-  const std::lock_guard lock(registry().mutex);
-  const auto found = registry().problems.find(serial);
-  return found == registry().problems.end() ? nullptr : found->second;
-}
-
 thread_local BranchScope* scope = nullptr;
 
 [[noreturn]] void fail(ErrorCode code, const std::string& what) {
@@ -128,6 +122,7 @@ class Conditions {
            "the condition reads index " + std::to_string(form.column) +
                " of an element, which selects block " +
                std::to_string(form.block(numbers.indices[form.column])) +
+               of_array({node.b, form.base, node.op() == ir::Op::Data}) +
                ", out of range (the array has " + std::to_string(form.blocks) + ")");
     return *leaf_number(node, scope->state(), scope->point(), &numbers);
   }
@@ -195,6 +190,12 @@ std::optional<bool> BranchScope::scripted() {
   const bool answer = script_.front();
   script_ = script_.subspan(1);
   return answer;
+}
+
+const ProblemState* problem_of(std::uint32_t serial) {
+  const std::lock_guard lock(registry().mutex);
+  const auto found = registry().problems.find(serial);
+  return found == registry().problems.end() ? nullptr : found->second;
 }
 
 void enter_problem(const ProblemState& state) {

@@ -71,6 +71,8 @@ class BranchScope {
 /// Makes a problem known by its serial, so that branches on its Values find its numbers.
 void enter_problem(const ProblemState& state);
 void leave_problem(const ProblemState& state);
+/// The problem of this serial; null if it does not live.
+const ProblemState* problem_of(std::uint32_t serial);
 
 /// One op, in double or as float rounds it.
 double apply_op(ir::Op op, const double operands[3], bool narrow);

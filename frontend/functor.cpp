@@ -21,7 +21,8 @@ FunctorCall::FunctorCall(const Problem& problem, std::span<const ParameterBlock>
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     const int width = blocks[k].array.width();
     if (width != sizes[k])
-      fail(ErrorCode::Shape, "block " + std::to_string(k) + " has " + std::to_string(width) +
+      fail(ErrorCode::Shape, "block " + std::to_string(k) + detail::named(blocks[k].array.id()) +
+                                 " has " + std::to_string(width) +
                                  " scalars, the functor expects " + std::to_string(sizes[k]));
   }
 }

@@ -94,7 +94,8 @@ void MapElements::check_ranges(std::span<const AddressForm> read,
   where.fail(ErrorCode::InvalidArgument,
              "index " + std::to_string(f.column) + " of element " + std::to_string(e) +
                  " selects block " + std::to_string(f.block(index(e, f.column))) +
-                 ", out of range (the array has " + std::to_string(f.blocks) + ")");
+                 of_array({caller.problem, f.base, f.data}) + ", out of range (the array has " +
+                 std::to_string(f.blocks) + ")");
 }
 
 }  // namespace topograd::detail

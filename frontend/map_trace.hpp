@@ -15,6 +15,7 @@ struct AddressForm {
   std::uint32_t width = 1;
   std::uint32_t blocks = 0;  ///< of the array; indices[column] + shift must be below
   std::int64_t shift = 0;
+  bool data = false;  ///< of a data array, for messages
 
   friend bool operator==(const AddressForm&, const AddressForm&) = default;
 

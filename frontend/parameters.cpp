@@ -1,10 +1,13 @@
 // Leaves that are read through symbolic indices or from data arrays, and errors of range and width.
+#include <topograd/frontend/branch.hpp>
 #include <topograd/frontend/map_trace.hpp>
 #include <topograd/frontend/parameters.hpp>
+#include <topograd/frontend/problem_state.hpp>
 #include <topograd/ir/error.hpp>
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <string>
 
 namespace topograd {
@@ -27,22 +30,38 @@ void check_owner(const char* call, const char* what, std::uint32_t owner, std::u
                 std::string(call) + ": the " + what + " is not part of this problem");
 }
 
-void bad_block(const char* call, std::size_t block, std::size_t size) {
+std::string of_array(const ArrayId& array) {
+  const ProblemState* state = problem_of(array.problem);
+  if (state == nullptr) return "";
+  if (!array.data) return state->of_parameters(array.offset);
+  const auto after = state->data_names.upper_bound(array.offset);
+  if (after == state->data_names.begin()) return "";
+  const std::string& name = std::prev(after)->second;
+  return name.empty() ? "" : " of data \"" + name + "\"";
+}
+
+std::string named(const ArrayId& array) {
+  constexpr std::size_t kOf = 4;  // letters of " of "
+  const std::string text = of_array(array);
+  return text.empty() ? "" : " (" + text.substr(kOf) + ")";
+}
+
+void bad_block(const char* call, std::size_t block, std::size_t size, const ArrayId& array) {
   fail(ErrorCode::InvalidArgument, call,
-       "block " + std::to_string(block) + " is out of range (the array has " +
+       "block " + std::to_string(block) + of_array(array) + " is out of range (the array has " +
            std::to_string(size) + ")");
 }
 
-void bad_coordinate(const char* call, int coordinate, int width) {
+void bad_coordinate(const char* call, int coordinate, int width, const ArrayId& array) {
   fail(ErrorCode::InvalidArgument, call,
-       "coordinate " + std::to_string(coordinate) + " is out of range (blocks have " +
-           std::to_string(width) + ")");
+       "coordinate " + std::to_string(coordinate) + of_array(array) +
+           " is out of range (blocks have " + std::to_string(width) + ")");
 }
 
-void bad_width(const char* call, int wanted, int width) {
+void bad_width(const char* call, int wanted, int width, const ArrayId& array) {
   fail(ErrorCode::Shape, call,
        "expected blocks of " + std::to_string(wanted) + ", got an array with blocks of " +
-           std::to_string(width));
+           std::to_string(width) + named(array));
 }
 
 std::uint32_t MapTrace::shared(const AddressForm& form) {
@@ -63,7 +82,8 @@ std::uint32_t next_serial() {
 }  // namespace detail
 
 Value Parameters::leaf(const char* call, Index block, std::uint32_t k, std::uint32_t wanted) const {
-  if (wanted != 0 && width_ != wanted) detail::bad_width(call, static_cast<int>(wanted), width());
+  if (wanted != 0 && width_ != wanted)
+    detail::bad_width(call, static_cast<int>(wanted), width(), id());
   const std::uint32_t form = block.map_->shared({.column = block.column_,
                                                  .base = offset_ + k,
                                                  .width = width_,
@@ -75,7 +95,7 @@ Value Parameters::leaf(const char* call, Index block, std::uint32_t k, std::uint
 Value Parameters::scalar(Index i) const { return leaf("scalar", i, 0, 1); }
 
 Value Parameters::operator()(Index block, int k) const {
-  if (k < 0 || k >= width()) detail::bad_coordinate("parameters", k, width());
+  if (k < 0 || k >= width()) detail::bad_coordinate("parameters", k, width(), id());
   return leaf("parameters", block, static_cast<std::uint32_t>(k), 0);
 }
 
@@ -91,11 +111,11 @@ Vec4 Parameters::vec4(Index i) const {
 }
 
 void Data::check_width(const char* call, std::uint32_t wanted) const {
-  if (width_ != wanted) detail::bad_width(call, static_cast<int>(wanted), width());
+  if (width_ != wanted) detail::bad_width(call, static_cast<int>(wanted), width(), id());
 }
 
 Value Data::leaf(const char* call, std::size_t block, std::uint32_t k) const {
-  if (block >= blocks_) detail::bad_block(call, block, blocks_);
+  if (block >= blocks_) detail::bad_block(call, block, blocks_, id());
   const auto entry = offset_ + static_cast<std::uint32_t>(block) * width_ + k;
   return Value::adopt(
       detail::append_leaf(detail::head(ir::Op::Data, detail::kBound), entry, problem_, 0));
@@ -106,7 +126,8 @@ Value Data::leaf(Index block, std::uint32_t k) const {
                                                 .base = offset_ + k,
                                                 .width = width_,
                                                 .blocks = blocks_,
-                                                .shift = block.shift_});
+                                                .shift = block.shift_,
+                                                .data = true});
   return detail::symbolic_leaf(*block.map_, ir::Op::Data, problem_, form);
 }
 
@@ -116,7 +137,7 @@ Value Data::operator[](std::size_t i) const {
 }
 
 Value Data::operator()(std::size_t block, int k) const {
-  if (k < 0 || k >= width()) detail::bad_coordinate("data", k, width());
+  if (k < 0 || k >= width()) detail::bad_coordinate("data", k, width(), id());
   return leaf("data", block, static_cast<std::uint32_t>(k));
 }
 
@@ -136,7 +157,7 @@ Value Data::operator[](Index i) const {
 }
 
 Value Data::operator()(Index block, int k) const {
-  if (k < 0 || k >= width()) detail::bad_coordinate("data", k, width());
+  if (k < 0 || k >= width()) detail::bad_coordinate("data", k, width(), id());
   return leaf(block, static_cast<std::uint32_t>(k));
 }
 

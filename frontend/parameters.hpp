@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace topograd {
 
@@ -17,12 +18,22 @@ namespace detail {
 struct ProblemState;
 struct MapTrace;
 
-[[noreturn]] void bad_block(const char* call, std::size_t block, std::size_t size);
+/// The array that a message is about, so that it can name it.
+struct ArrayId {
+  std::uint32_t problem = 0, offset = 0;
+  bool data = false;
+};
+/// " of parameter "tau"", " of data "t""; empty if the array has no name.
+std::string of_array(const ArrayId& array);
+/// " (parameter "tau")", likewise.
+std::string named(const ArrayId& array);
+[[noreturn]] void bad_block(const char* call, std::size_t block, std::size_t size,
+                            const ArrayId& array = {});
 /// Throws Error{WrongProblem} where what a call was given is not part of the problem it is called
 /// on.
 void check_owner(const char* call, const char* what, std::uint32_t owner, std::uint32_t problem);
-[[noreturn]] void bad_coordinate(const char* call, int coordinate, int width);
-[[noreturn]] void bad_width(const char* call, int wanted, int width);
+[[noreturn]] void bad_coordinate(const char* call, int coordinate, int width, const ArrayId& array);
+[[noreturn]] void bad_width(const char* call, int wanted, int width, const ArrayId& array);
 
 }  // namespace detail
 
@@ -72,8 +83,8 @@ class Parameters {
   Value operator[](std::size_t i) const { return scalar(i); }
   /// Coordinate k of a block.
   Value operator()(std::size_t block, int k) const {
-    if (block >= blocks_) detail::bad_block("parameters", block, blocks_);
-    if (k < 0 || k >= width()) detail::bad_coordinate("parameters", k, width());
+    if (block >= blocks_) detail::bad_block("parameters", block, blocks_, id());
+    if (k < 0 || k >= width()) detail::bad_coordinate("parameters", k, width(), id());
     return leaf(block, static_cast<std::uint32_t>(k));
   }
   Vec2 vec2(std::size_t i) const {
@@ -102,6 +113,8 @@ class Parameters {
 
   /// Index in x of the first scalar; block b, coordinate k is offset() + b * width() + k.
   std::uint32_t offset() const { return offset_; }
+  /// For messages.
+  detail::ArrayId id() const { return {problem_, offset_, false}; }
 
  private:
   friend class Problem;
@@ -109,8 +122,8 @@ class Parameters {
       : problem_(problem), offset_(offset), blocks_(blocks), width_(width) {}
 
   void check(const char* call, std::size_t i, std::uint32_t wanted) const {
-    if (width_ != wanted) detail::bad_width(call, static_cast<int>(wanted), width());
-    if (i >= blocks_) detail::bad_block(call, i, blocks_);
+    if (width_ != wanted) detail::bad_width(call, static_cast<int>(wanted), width(), id());
+    if (i >= blocks_) detail::bad_block(call, i, blocks_, id());
   }
   Value leaf(std::size_t block, std::uint32_t k) const {
     const auto index = offset_ + static_cast<std::uint32_t>(block) * width_ + k;
@@ -146,6 +159,9 @@ class Data {
   Value operator()(Index block, int k) const;
   Vec2 vec2(Index i) const;
   Vec3 vec3(Index i) const;
+
+  /// For messages.
+  detail::ArrayId id() const { return {problem_, offset_, true}; }
 
  private:
   friend class Problem;

@@ -30,11 +30,11 @@ void check_array(const char* call, std::size_t size, int width, std::size_t pres
 
 std::uint32_t narrow(std::size_t n) { return static_cast<std::uint32_t>(n); }
 
-void check_numbers(const Data& data, std::size_t got) {
+void check_numbers(const Data& data, const std::string& of_data, std::size_t got) {
   const std::size_t size = data.size() * static_cast<std::size_t>(data.width());
   if (got != size)
-    fail(ErrorCode::Shape,
-         "set: expected " + std::to_string(size) + " numbers, got " + std::to_string(got));
+    fail(ErrorCode::Shape, "set: expected " + std::to_string(size) + " numbers" + of_data +
+                               ", got " + std::to_string(got));
 }
 
 }  // namespace
@@ -44,19 +44,21 @@ Problem::~Problem() = default;
 Problem::Problem(Problem&&) noexcept = default;
 Problem& Problem::operator=(Problem&&) noexcept = default;
 
-Parameters Problem::add_parameters(std::span<double> values, int width) {
+Parameters Problem::add_parameters(std::span<double> values, int width, std::string_view name) {
   check_array("add_parameters", values.size(), width, whole(state_).scalars);
   const auto w = static_cast<std::uint32_t>(width);
-  const std::uint32_t offset = whole(state_).add_array(values, w);
+  const std::uint32_t offset = whole(state_).add_array(values, w, name);
   ++whole(state_).versions.structure;
   return {whole(state_).serial, offset, narrow(values.size()) / w, w};
 }
 
-Data Problem::add_data(std::span<const double> values, int width) {
+Data Problem::add_data(std::span<const double> values, int width, std::string_view name) {
   check_array("add_data", values.size(), width, whole(state_).data.size());
   const std::uint32_t offset = narrow(whole(state_).data.size());
   const std::uint32_t w = static_cast<std::uint32_t>(width);
   whole(state_).data.append(values);
+  if (!name.empty() || !whole(state_).data_names.empty())
+    whole(state_).data_names.emplace(offset, name);
   return {whole(state_).serial, offset, narrow(values.size()) / w, w};
 }
 
@@ -68,14 +70,14 @@ Uniform Problem::add_uniform(double value) {
 
 void Problem::set(const Data& data, std::span<const double> values) {
   detail::check_owner("set", "data array", data.problem_, whole(state_).serial);
-  check_numbers(data, values.size());
+  check_numbers(data, detail::of_array(data.id()), values.size());
   whole(state_).set_data(data.offset_, values);
 }
 
 void Problem::set(const Data& data, std::shared_ptr<const ir::RemoteNumbers> values) {
   detail::check_owner("set", "data array", data.problem_, whole(state_).serial);
   if (!values) fail(ErrorCode::InvalidArgument, "set: expected numbers, got none");
-  check_numbers(data, values->size());
+  check_numbers(data, detail::of_array(data.id()), values->size());
   whole(state_).set_data(data.offset_, std::move(values));
 }
 
@@ -141,7 +143,7 @@ std::ptrdiff_t mark(std::span<std::uint8_t> block, std::uint32_t coordinates, st
 void Problem::mark_constant(const char* call, const Parameters& x, std::size_t block,
                             std::uint32_t coordinates, bool constant) {
   check_present(call, x);
-  if (block >= x.blocks_) detail::bad_block(call, block, x.blocks_);
+  if (block >= x.blocks_) detail::bad_block(call, block, x.blocks_, x.id());
   std::vector<std::uint8_t>& flags = whole(state_).constants;
   if (flags.empty()) {
     if (!constant) return;

@@ -74,6 +74,7 @@ struct ParameterArray {
   std::uint32_t blocks = 0;
   std::uint32_t width = 1;
   double* values = nullptr;  ///< the user's memory; null: the place of a removed array, constant
+  std::string name;          ///< that messages call it by; may be empty
 };
 
 /// One block of unknowns.
@@ -82,7 +83,7 @@ struct ParameterBlock {
   std::size_t block = 0;
 };
 inline ParameterBlock Parameters::block(std::size_t i) const {
-  if (i >= blocks_) detail::bad_block("block", i, blocks_);
+  if (i >= blocks_) detail::bad_block("block", i, blocks_, id());
   return {*this, i};
 }
 
@@ -153,17 +154,21 @@ class Problem {
   /// at its start and writes it once, at its end. Throws Error{InvalidArgument} if `values` is
   /// empty or shares memory with another array that is there, or x would have 2^32 - 1 scalars or
   /// more, Error{Shape} if width < 1 or does not divide the size.
-  Parameters add_parameters(std::span<double> values, int width = 1);
-  Parameters add_parameters(std::vector<double>& values, int width = 1) {
-    return add_parameters(std::span<double>(values), width);
+  ///
+  ///   name  what messages call the array, instead of its number; copied, and need not be unique
+  Parameters add_parameters(std::span<double> values, int width = 1, std::string_view name = {});
+  Parameters add_parameters(std::vector<double>& values, int width = 1,
+                            std::string_view name = {}) {
+    return add_parameters(std::span<double>(values), width, name);
   }
   /// `count` numbers from `values` on.
-  Parameters add_parameters(double* values, std::size_t count, int width = 1) {
-    return add_parameters(std::span<double>(values, count), width);
+  Parameters add_parameters(double* values, std::size_t count, int width = 1,
+                            std::string_view name = {}) {
+    return add_parameters(std::span<double>(values, count), width, name);
   }
 
-  /// Copies numbers for residuals to read; errors as add_parameters.
-  Data add_data(std::span<const double> values, int width = 1);
+  /// Copies numbers for residuals to read; errors and `name` as for add_parameters.
+  Data add_data(std::span<const double> values, int width = 1, std::string_view name = {});
   Uniform add_uniform(double value);
   /// New numbers for all of a data array, also in residuals that are there already.
   /// Throws Error{Shape} if the size differs, Error{WrongProblem}. Cost: linear in the reads of
@@ -319,6 +324,9 @@ class Problem {
   Loss loss(std::size_t t, std::size_t instance) const;
 
   std::span<const ParameterArray> arrays() const;
+  /// The handle of arrays()[number], which is not the place of a removed one. Throws
+  /// Error{InvalidArgument}.
+  Parameters parameters(std::size_t number) const;
   std::span<const double> uniforms() const;
   /// One byte a scalar of x, 1 where it is constant; empty if nothing is.
   std::span<const std::uint8_t> constant_mask() const;

@@ -39,11 +39,11 @@ void Problem::set_loss(const Residuals& residuals, const Loss& loss) {
 std::size_t Problem::scalar_of(const char* call, const Parameters& x, std::size_t block,
                                int coordinate) const {
   check_present(call, x);
-  if (block >= x.blocks_) detail::bad_block(call, block, x.blocks_);
+  if (block >= x.blocks_) detail::bad_block(call, block, x.blocks_, x.id());
   if (coordinate < 0 || coordinate >= x.width())
     fail(ErrorCode::InvalidArgument, call,
-         "coordinate " + std::to_string(coordinate) + " is out of range (the block has " +
-             std::to_string(x.width()) + ")");
+         "coordinate " + std::to_string(coordinate) + detail::of_array(x.id()) +
+             " is out of range (the block has " + std::to_string(x.width()) + ")");
   return x.offset_ + block * x.width_ + static_cast<std::size_t>(coordinate);
 }
 
@@ -60,7 +60,9 @@ void Problem::set_bounds(const Parameters& x, std::size_t block, int coordinate,
 void Problem::set_lower_bound(const Parameters& x, std::size_t block, int coordinate,
                               double lower) {
   const std::size_t scalar = scalar_of("set_lower_bound", x, block, coordinate);
-  if (std::isnan(lower)) fail(ErrorCode::InvalidArgument, "set_lower_bound", "the bound is nan");
+  if (std::isnan(lower))
+    fail(ErrorCode::InvalidArgument, "set_lower_bound",
+         "the bound" + detail::of_array(x.id()) + " is nan");
   set_bound(whole(state_).lower, whole(state_).scalars, scalar, lower, -kInfinity);
   ++whole(state_).versions.constants;
 }
@@ -68,7 +70,9 @@ void Problem::set_lower_bound(const Parameters& x, std::size_t block, int coordi
 void Problem::set_upper_bound(const Parameters& x, std::size_t block, int coordinate,
                               double upper) {
   const std::size_t scalar = scalar_of("set_upper_bound", x, block, coordinate);
-  if (std::isnan(upper)) fail(ErrorCode::InvalidArgument, "set_upper_bound", "the bound is nan");
+  if (std::isnan(upper))
+    fail(ErrorCode::InvalidArgument, "set_upper_bound",
+         "the bound" + detail::of_array(x.id()) + " is nan");
   set_bound(whole(state_).upper, whole(state_).scalars, scalar, upper, kInfinity);
   ++whole(state_).versions.constants;
 }
@@ -76,12 +80,12 @@ void Problem::set_upper_bound(const Parameters& x, std::size_t block, int coordi
 void Problem::put_manifold(const Parameters& x, std::size_t first, std::size_t count,
                            Manifold manifold) {
   check_present("set_manifold", x);
-  if (first >= x.blocks_) detail::bad_block("set_manifold", first, x.blocks_);
+  if (first >= x.blocks_) detail::bad_block("set_manifold", first, x.blocks_, x.id());
   if (manifold.model() && manifold.ambient_size() != x.width())
     fail(ErrorCode::Shape, "set_manifold",
          manifold.name() + " is a manifold of blocks of " +
              std::to_string(manifold.ambient_size()) + ", the array's have " +
-             std::to_string(x.width()));
+             std::to_string(x.width()) + detail::named(x.id()));
   const std::size_t array = whole(state_).array_number(x.offset_);
   whole(state_).manifold_numbers.resize(whole(state_).arrays.size());
   std::vector<std::uint32_t>& numbers = whole(state_).manifold_numbers[array];
@@ -122,7 +126,8 @@ Residual Problem::add_residual(std::shared_ptr<const HostResidual> f,
     const std::uint32_t offset = offset_of(call, block);
     if (std::ranges::find(added.offsets, offset) != added.offsets.end())
       fail(ErrorCode::InvalidArgument, call,
-           "block " + std::to_string(block.block) + " is named twice");
+           "block " + std::to_string(block.block) + detail::of_array(block.array.id()) +
+               " is named twice");
     added.offsets.push_back(offset);
     added.widths.push_back(static_cast<std::uint32_t>(block.array.width()));
   }

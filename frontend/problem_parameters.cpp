@@ -96,7 +96,8 @@ void refuse_readers(const ProblemState& state, const ParameterArray& array) {
                        (energy ? "energy" : "residual");
     if (reader.label != 0) text += " \"" + state.labels[reader.label] + "\"";
     text += " #" + std::to_string(number_of_block(state, energy, reader.id)) + " reads block " +
-            std::to_string((reader.scalar - array.offset) / array.width) + " of it";
+            std::to_string((reader.scalar - array.offset) / array.width) + " of " +
+            (array.name.empty() ? "it" : "\"" + array.name + "\"");
     if (readers.count() > 1) text += ", and " + std::to_string(readers.count() - 1) + " more do";
     throw Error(ErrorCode::InvalidArgument, text);
   }
@@ -110,8 +111,9 @@ void refuse_readers(const ProblemState& state, const ParameterArray& array) {
   throw Error(ErrorCode::InvalidArgument,
               "add_parameters: block " + std::to_string((shared - values) / width) +
                   " of the new array shares memory with block " +
-                  std::to_string((shared - other) / array->width) + " of parameter array " +
-                  std::to_string(array - state.arrays.begin()));
+                  std::to_string((shared - other) / array->width) + " of parameter " +
+                  (array->name.empty() ? "array " + std::to_string(array - state.arrays.begin())
+                                       : "\"" + array->name + "\""));
 }
 
 /// Flags, bounds and manifolds of the scalars of arrays[number] as those of new ones, or of a gap.
@@ -142,7 +144,7 @@ void reset_place(ProblemState& state, std::size_t number) {
 void split(ProblemState& state, std::size_t number, std::uint32_t blocks) {
   ParameterArray& whole = state.arrays[number];
   const ParameterArray rest{whole.offset + blocks * whole.width, whole.blocks - blocks, whole.width,
-                            nullptr};
+                            nullptr, ""};
   whole.blocks = blocks;
   const auto after = static_cast<std::ptrdiff_t>(number) + 1;
   state.arrays.insert(state.arrays.begin() + after, rest);
@@ -196,6 +198,12 @@ std::size_t ProblemState::array_number(std::uint32_t scalar) const {
   return static_cast<std::size_t>(after - arrays.begin()) - 1;
 }
 
+std::string ProblemState::of_parameters(std::uint32_t scalar) const {
+  if (scalar >= scalars) return "";
+  const std::string& name = arrays[array_number(scalar)].name;
+  return name.empty() ? "" : " of parameter \"" + name + "\"";
+}
+
 bool ProblemState::is_removed(std::uint32_t scalar) const {
   return scalar >= scalars || (gaps > 0 && is_gap(arrays[array_number(scalar)]));
 }
@@ -206,7 +214,8 @@ void ProblemState::check_present(std::uint32_t group, const Caller& caller) cons
     if (is_removed(row.indices[k])) caller.fail_removed(row.indices[k]);
 }
 
-std::uint32_t ProblemState::add_array(std::span<double> values, std::uint32_t width) {
+std::uint32_t ProblemState::add_array(std::span<double> values, std::uint32_t width,
+                                      std::string_view name) {
   if (const double* other = memory.add(values.data(), values.size()))
     refuse_shared_memory(*this, values.data(), width, other);
   const auto count = static_cast<std::uint32_t>(values.size());
@@ -218,10 +227,11 @@ std::uint32_t ProblemState::add_array(std::span<double> values, std::uint32_t wi
       --gaps;
     }
     arrays[k].values = values.data();
+    arrays[k].name = name;
     reset_place(*this, k);
     return arrays[k].offset;
   }
-  arrays.push_back({scalars, count / width, width, values.data()});
+  arrays.push_back({scalars, count / width, width, values.data(), std::string(name)});
   scalars += count;
   if (!constants.empty()) constants.resize(scalars, 0);
   if (!lower.empty()) lower.resize(scalars, -kUnbounded);
@@ -233,6 +243,7 @@ void ProblemState::remove_array(std::size_t number) {
   refuse_readers(*this, arrays[number]);
   memory.remove(arrays[number].values);
   arrays[number].values = nullptr;
+  arrays[number].name.clear();
   removed_arrays = true;
   ++gaps;
   reset_place(*this, number);
@@ -255,6 +266,16 @@ void Problem::check_present(const char* call, const Parameters& x) const {
   }
   throw Error(ErrorCode::InvalidArgument,
               std::string(call) + ": the parameter array is not there, or was removed before");
+}
+
+Parameters Problem::parameters(std::size_t number) const {
+  const std::vector<ParameterArray>& all = whole(state_).arrays;
+  if (number >= all.size() || all[number].values == nullptr)
+    throw Error(ErrorCode::InvalidArgument, "parameters: there is no array " +
+                                                std::to_string(number) + " (the problem has " +
+                                                std::to_string(all.size()) + ")");
+  const ParameterArray& array = all[number];
+  return {whole(state_).serial, array.offset, array.blocks, array.width};
 }
 
 void Problem::remove(const Parameters& x) {

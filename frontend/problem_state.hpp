@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -92,6 +93,8 @@ struct ProblemState {
   std::size_t gaps = 0;         ///< of the arrays: places of removed ones, which have no values
   bool removed_arrays = false;  ///< then residuals are asked whether they read one
   DataArrays data;
+  /// By first entry: names of the data arrays from the first one that has a name.
+  std::map<std::uint32_t, std::string> data_names;
   std::vector<double> uniforms;
   std::vector<std::uint8_t> constants;  ///< one a scalar; empty if nothing is constant
   std::size_t constant_count = 0;
@@ -131,12 +134,14 @@ struct ProblemState {
 
   /// Adds an array, in a gap that is large enough for it or at the end of x; returns its offset.
   /// Throws Error{InvalidArgument} if it shares memory with another.
-  std::uint32_t add_array(std::span<double> values, std::uint32_t width);
+  std::uint32_t add_array(std::span<double> values, std::uint32_t width, std::string_view name);
   /// Makes a gap of an array. Throws Error{InvalidArgument} if something reads it.
   void remove_array(std::size_t number);
   /// The array or gap that has a scalar of x.
   std::size_t array_number(std::uint32_t scalar) const;
   bool is_removed(std::uint32_t scalar) const;
+  /// " of parameter "tau"" for the array that has a scalar of x; empty if it has no name.
+  std::string of_parameters(std::uint32_t scalar) const;
   /// Throws Error{InvalidArgument} if `row`, of a group, reads a removed unknown.
   void check_present(std::uint32_t group, const Caller& caller) const;
 

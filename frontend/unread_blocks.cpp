@@ -1,4 +1,5 @@
 // Unknowns that nothing reads.
+#include <topograd/frontend/array_names.hpp>
 #include <topograd/frontend/unread_blocks.hpp>
 
 #include <algorithm>
@@ -22,6 +23,11 @@ void mark(const ir::Batch& batch, std::vector<std::uint8_t>& read) {
 }
 
 }  // namespace
+
+std::string block_text(const Problem& problem, const UnreadBlock& block) {
+  const ParameterArray& array = problem.arrays()[block.array];
+  return block_text(ArrayName{array.name, block.array, array.blocks, array.width}, block.block);
+}
 
 std::vector<UnreadBlock> unread_blocks(const Problem& problem) {
   std::vector<std::uint8_t> read(problem.parameter_count());

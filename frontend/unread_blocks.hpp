@@ -4,6 +4,7 @@
 #include <topograd/frontend/problem.hpp>
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace topograd {
@@ -12,6 +13,8 @@ namespace topograd {
 struct UnreadBlock {
   std::size_t array = 0, block = 0;
 };
+/// As messages call it: parameter "spare".
+std::string block_text(const Problem& problem, const UnreadBlock& block);
 
 /// The blocks that no residual and no energy reads, in ascending order; a solve leaves them as they
 /// are. Constant blocks count like others. Cost: one pass over the index columns.

@@ -1,6 +1,7 @@
 // Central differences of residuals, several columns of the Jacobian at a time.
 #include <topograd/solver/check_gradients.hpp>
 
+#include <topograd/frontend/array_names.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/solver/evaluator.hpp>
 #include <topograd/solver/nonfinite.hpp>
@@ -114,7 +115,7 @@ class Check {
       for (const Index c : group) {
         for (SparseColumns::InnerIterator at(jacobian, c); at; ++at) {
           claimed[static_cast<std::size_t>(at.row())] = 1;
-          compare(row_text(at.row()) + " by " + scalar_text(c), at.value(), found, at.row(),
+          compare(row_text(at.row()) + " by " + unknown_text(c), at.value(), found, at.row(),
                   step(c));
         }
       }
@@ -133,7 +134,7 @@ class Check {
     for (Index c = 0; c < x_.size(); ++c) {
       if (constant(c)) continue;
       const Differences found = differences(cost, x_, step(c) * VectorXd::Unit(x_.size(), c));
-      compare("the cost by " + scalar_text(c), gradient[c], found, 0, step(c));
+      compare("the cost by " + unknown_text(c), gradient[c], found, 0, step(c));
     }
   }
 
@@ -164,15 +165,8 @@ class Check {
            std::to_string(place.instance) + ", row " + std::to_string(place.output);
   }
 
-  std::string scalar_text(Index scalar) const {
-    const auto k = static_cast<std::size_t>(scalar);
-    const std::span<const ParameterArray> arrays = problem_.arrays();
-    std::size_t a = arrays.size() - 1;
-    while (arrays[a].offset > k) --a;
-    const std::size_t local = k - arrays[a].offset;
-    return "parameter array " + std::to_string(a) + ", block " +
-           std::to_string(local / arrays[a].width) + ", coordinate " +
-           std::to_string(local % arrays[a].width);
+  std::string unknown_text(Index scalar) const {
+    return scalar_text(problem_.arrays(), static_cast<std::uint64_t>(scalar));
   }
 
   Problem& problem_;

@@ -1,6 +1,7 @@
 // Covariance of a problem's parameters at a solution.
 #include <topograd/solver/covariance.hpp>
 
+#include <topograd/frontend/array_names.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/solver/host/host_engine.hpp>
 #include <topograd/solver/host/tangent_jacobian.hpp>
@@ -25,19 +26,6 @@ std::string short_number(double value) {
   char text[40];
   std::snprintf(text, sizeof text, "%.6g", value);
   return text;
-}
-
-/// "parameter array 0, block 3, coordinate 1" of a scalar.
-std::string place(const Problem& problem, std::uint32_t scalar) {
-  const std::span<const ParameterArray> arrays = problem.arrays();
-  for (std::size_t a = 0; a < arrays.size(); ++a) {
-    const std::uint32_t local = scalar - arrays[a].offset;
-    if (local >= arrays[a].blocks * arrays[a].width) continue;
-    return "parameter array " + std::to_string(a) + ", block " +
-           std::to_string(local / arrays[a].width) + ", coordinate " +
-           std::to_string(local % arrays[a].width);
-  }
-  return "scalar " + std::to_string(scalar);
 }
 
 }  // namespace
@@ -126,7 +114,7 @@ struct Covariance::Impl {
     for (std::uint32_t k = 0; k < space.scalars(); ++k) {
       const std::uint32_t column = space.column(k);
       if (column == TangentSpace::kNone || J.col(column).norm() != 0) continue;
-      text += "; no residual depends on " + place(problem, k);
+      text += "; no residual depends on " + scalar_text(problem.arrays(), k);
       break;
     }
     throw Error(ErrorCode::InvalidArgument, text + advice);

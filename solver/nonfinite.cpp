@@ -2,6 +2,7 @@
 #include <topograd/solver/nonfinite.hpp>
 
 #include <topograd/autodiff/derivatives.hpp>
+#include <topograd/frontend/array_names.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/passes/passes.hpp>
 #include <topograd/runtime/passes.hpp>
@@ -35,19 +36,6 @@ std::optional<std::size_t> first_nonfinite(std::span<const double> values) {
       std::find_if(values.begin(), values.end(), [](double v) { return !std::isfinite(v); });
   if (found == values.end()) return std::nullopt;
   return static_cast<std::size_t>(found - values.begin());
-}
-
-/// "parameter array 0, block 17, coordinate 2"
-std::string describe_scalar(const runtime::Model& model, std::uint64_t scalar) {
-  for (std::size_t a = 0; a < model.arrays.size(); ++a) {
-    const runtime::ParameterArray& array = model.arrays[a];
-    if (scalar < array.offset || scalar >= array.offset + array.blocks * array.width) continue;
-    const std::uint64_t local = scalar - array.offset;
-    return "parameter array " + std::to_string(a) + ", block " +
-           std::to_string(local / array.width) + ", coordinate " +
-           std::to_string(local % array.width);
-  }
-  return "scalar " + std::to_string(scalar);
 }
 
 /// The instance whose rows hold `row`.
@@ -108,10 +96,9 @@ std::string describe_value(const Inside& inside, const InstancePlace& place, dou
 
 std::string describe_slope(const Inside& inside, Pass pass, const InstancePlace& place,
                            std::uint32_t slot, double value) {
-  const runtime::Model& model = inside.model.model;
   const std::uint32_t scalar = inside.term(place.term).batch->index(place.instance, slot);
   return "the derivative of " + inside.model.describe(place.term, place.instance) + " by " +
-         describe_scalar(model, scalar) + " is " + number_text(value) +
+         scalar_text(inside.model.problem->arrays(), scalar) + " is " + number_text(value) +
          first_bad_op(inside, pass, place);
 }
 
@@ -222,10 +209,10 @@ std::string number_text(double value) {
   return std::isnan(value) ? "nan" : text;
 }
 
-void check_start(const char* call, const runtime::Model& model, std::span<const double> x) {
+void check_start(const char* call, const Problem& problem, std::span<const double> x) {
   const std::optional<std::size_t> bad = first_nonfinite(x);
   if (!bad) return;
-  throw Error(ErrorCode::NonFinite, std::string(call) + ": " + describe_scalar(model, *bad) +
+  throw Error(ErrorCode::NonFinite, std::string(call) + ": " + scalar_text(problem.arrays(), *bad) +
                                         " is " + number_text(x[*bad]) +
                                         " at the start; expected a finite number");
 }

@@ -28,7 +28,7 @@ std::string number_text(double value);
 /// finite.
 ///
 ///   call  name for the message, e.g. "solve"
-///   x     model.scalars values
-void check_start(const char* call, const runtime::Model& model, std::span<const double> x);
+///   x     of the problem, parameter_count() values
+void check_start(const char* call, const Problem& problem, std::span<const double> x);
 
 }  // namespace topograd

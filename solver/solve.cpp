@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -140,7 +141,7 @@ struct Solver::Impl {
   void prepare() {
     x_.resize(model_.model.scalars);
     problem_.read_x(x_);
-    check_start("solve", model_.model, x_);
+    check_start("solve", problem_, x_);
     hint_ = elimination_hint(problem_, options_);
     const std::string why_before = why_host_;
     check_modelling();
@@ -378,6 +379,9 @@ struct Solver::Impl {
     if (unread_of_ != problem_.versions().structure) unread_ = unread_blocks(problem_);
     unread_of_ = problem_.versions().structure;
     summary_.unread_blocks = unread_;
+    for (const UnreadBlock& block :
+         std::span(unread_).first(std::min(unread_.size(), kMostUnreadNames)))
+      summary_.unread_names.push_back(block_text(problem_, block));
   }
 
   /// As the solve left them: branches may have brought new ones.

@@ -26,7 +26,6 @@ namespace {
 }
 
 constexpr std::size_t kMostChoices = 12;  // of a plan record, in the report
-constexpr std::size_t kMostUnread = 4;
 
 unsigned long long wide(std::uint64_t value) { return value; }
 
@@ -41,11 +40,9 @@ std::string seconds(const char* label, double value) { return row(label, format(
 std::string unread_part(const Summary& s) {
   if (s.unread_blocks.empty()) return {};
   std::string out = row("Blocks that nothing reads", s.unread_blocks.size());
-  const std::size_t shown = std::min(s.unread_blocks.size(), kMostUnread);
-  for (const UnreadBlock& one : std::span(s.unread_blocks).first(shown))
-    out += format("  parameter array %llu, block %llu\n", wide(one.array), wide(one.block));
-  if (s.unread_blocks.size() > shown)
-    out += format("  and %llu more\n", wide(s.unread_blocks.size() - shown));
+  for (const std::string& name : s.unread_names) out += "  " + name + "\n";
+  if (s.unread_blocks.size() > s.unread_names.size())
+    out += format("  and %llu more\n", wide(s.unread_blocks.size() - s.unread_names.size()));
   return out;
 }
 

@@ -107,6 +107,7 @@ struct Summary : runtime::EngineCounts {
   std::uint64_t energies = 0;
   std::vector<TopologySummary> topologies;
   std::vector<UnreadBlock> unread_blocks;  ///< no residual and no energy reads them: unchanged
+  std::vector<std::string> unread_names;   ///< as messages call the first of them
 
   CrossCheck cross_check;
 
@@ -125,6 +126,9 @@ struct Summary : runtime::EngineCounts {
   /// Some thirty lines: sizes, backend and reason, costs, steps, times, counters.
   std::string full_report() const;
 };
+
+/// Of the blocks that nothing reads, as many are named in Summary::unread_names and in reports.
+inline constexpr std::size_t kMostUnreadNames = 4;
 
 /// What solved for steps: the name of `linear_solver`, or "none" where they come from gradients.
 std::string_view linear_solver_name(const Summary& summary);

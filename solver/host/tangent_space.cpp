@@ -1,6 +1,7 @@
 // The coordinates that a problem's unknowns really have.
 #include <topograd/solver/host/tangent_space.hpp>
 
+#include <topograd/frontend/array_names.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/solver/model.hpp>
 
@@ -61,8 +62,8 @@ void TangentSpace::add_block(const Problem& problem, std::size_t array, std::uin
   if (constants == a.width) return;
   if (constants > 0) {
     throw Error(ErrorCode::Unsupported,
-                "solve: parameter array " + std::to_string(array) + ", block " +
-                    std::to_string(number) + " is on the manifold " + block.manifold->name() +
+                "solve: " + block_text({a.name, array, a.blocks, a.width}, number) +
+                    " is on the manifold " + block.manifold->name() +
                     " and has single constant coordinates; use a product with a subset manifold");
   }
   block.tangent = static_cast<std::uint32_t>(block.manifold->tangent_size());
@@ -124,9 +125,7 @@ void TangentSpace::check_bounds(const char* call, std::span<const double> x) con
       // Bounds of a constant do not matter to a solve unless its value is outside.
       if ((constant || low < high) && x[k] >= low && x[k] <= high) continue;
       const std::string place =
-          std::string(call) + ": parameter array " + std::to_string(a) + ", block " +
-          std::to_string((k - arrays_[a].offset) / arrays_[a].width) + ", coordinate " +
-          std::to_string((k - arrays_[a].offset) % arrays_[a].width);
+          std::string(call) + ": " + scalar_text(std::span<const ParameterArray>(arrays_), k);
       const std::string range = "[" + number(low) + ", " + number(high) + "]";
       if (!constant && !(low < high))
         throw Error(ErrorCode::InvalidArgument,

@@ -1,8 +1,11 @@
 // Parameter arrays that come and go.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <topograd/frontend/problem.hpp>
@@ -172,6 +175,75 @@ TEST(Parameters, ALongLifeDoesNotGrow) {
   EXPECT_LE(problem.parameter_count(), 40u);
   EXPECT_EQ(problem.topology_count(), 1u);
   EXPECT_EQ(residuals(problem), (Numbers{-1}));
+}
+
+TEST(Parameters, MessagesCallArraysByTheirNames) {
+  Numbers a = {1, 2, 3, 4}, b = {5}, c = {6};
+  Problem problem;
+  const Parameters points = problem.add_parameters(a, 2, "points");
+  const Parameters tau = problem.add_parameters(b, 1, "tau"), unnamed = problem.add_parameters(c);
+  const Data early = problem.add_data(Numbers{1}), t = problem.add_data(Numbers{1, 2, 3}, 1, "t"),
+             late = problem.add_data(Numbers{4, 5}, 2);
+  const std::vector<std::uint32_t> indices = {2};
+  const struct {
+    std::function<void()> call;
+    std::string error;
+  } rows[] = {
+      {[&] { points.vec2(2); },
+       "invalid_argument: vec2: block 2 of parameter \"points\" is out of range (the array has 2)"},
+      {[&] { unnamed[1]; }, "invalid_argument: scalar: block 1 is out of range (the array has 1)"},
+      {[&] { points(0, 2); },
+       "invalid_argument: parameters: coordinate 2 of parameter \"points\" is out of range (blocks "
+       "have 2)"},
+      {[&] { points[0]; },
+       "shape: scalar: expected blocks of 1, got an array with blocks of 2 (parameter \"points\")"},
+      {[&] { t[3]; },
+       "invalid_argument: data: block 3 of data \"t\" is out of range (the array has 3)"},
+      {[&] { early[1]; }, "invalid_argument: data: block 1 is out of range (the array has 1)"},
+      {[&] { late.vec2(1); }, "invalid_argument: vec2: block 1 is out of range (the array has 1)"},
+      {[&] {
+         problem.set(t, Numbers{1, 2});
+       },
+       "shape: set: expected 3 numbers of data \"t\", got 2"},
+      {[&] { problem.set_constant(tau, 1); },
+       "invalid_argument: set_constant: block 1 of parameter \"tau\" is out of range (the array "
+       "has "
+       "1)"},
+      {[&] { problem.set_lower_bound(tau, 0, 0, std::nan("")); },
+       "invalid_argument: set_lower_bound: the bound of parameter \"tau\" is nan"},
+      {[&] { problem.set_manifold(points, Manifold::quaternion()); },
+       "shape: set_manifold: quaternion is a manifold of blocks of 4, the array's have 2 "
+       "(parameter "
+       "\"points\")"},
+      {[&] { problem.add_parameters(a); },
+       "invalid_argument: add_parameters: block 0 of the new array shares memory with block 0 of "
+       "parameter \"points\""},
+      {[&] {
+         problem.add_residuals(1, [&](Element e) { return points(e.index(0), 0); },
+                               {.indices = indices});
+       },
+       "invalid_argument: add_residuals: index 0 of element 0 selects block 2 of parameter "
+       "\"points\", out of range (the array has 2), in residual #0"},
+      {[&] {
+         problem.add_residuals(1, [&](Element e) { return tau[0] - t[e.index(0) + 1]; },
+                               {.indices = indices});
+       },
+       "invalid_argument: add_residuals: index 0 of element 0 selects block 3 of data \"t\", out "
+       "of "
+       "range (the array has 3), in residual #0"},
+  };
+  for (const auto& row : rows) EXPECT_EQ(error_of(row.call), row.error);
+  const Residual reads = problem.add_residual(tau[0]);
+  EXPECT_EQ(error_of([&] { problem.remove(tau); }),
+            "invalid_argument: remove: expected an array that nothing reads, but residual #0 reads "
+            "block 0 of \"tau\"");
+  problem.remove(reads);
+  problem.remove(tau);
+  EXPECT_EQ(problem.parameters(0).width(), 2);
+  EXPECT_EQ(problem.arrays()[0].name, "points");
+  EXPECT_EQ(problem.arrays()[1].name, "");
+  EXPECT_EQ(error_of([&] { problem.parameters(1); }),
+            "invalid_argument: parameters: there is no array 1 (the problem has 3)");
 }
 
 }  // namespace

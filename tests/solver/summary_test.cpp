@@ -60,14 +60,13 @@ TEST(Summary, FullReportNamesWhatRan) {
 TEST(Summary, BlocksThatNothingReadsAreNamed) {
   Summary s = sample();
   EXPECT_EQ(s.full_report().find("nothing reads"), std::string::npos);
-  for (std::size_t k = 0; k < 6; ++k) s.unread_blocks.push_back({k / 3, 10 * k});
+  s.unread_blocks.resize(6);
+  s.unread_names = {"parameter \"spare\"", "parameter array 1, block 30"};
   const std::string report = s.full_report();
   EXPECT_NE(report.find("Blocks that nothing reads                         6\n"
-                        "  parameter array 0, block 0\n"
-                        "  parameter array 0, block 10\n"
-                        "  parameter array 0, block 20\n"
+                        "  parameter \"spare\"\n"
                         "  parameter array 1, block 30\n"
-                        "  and 2 more\n"),
+                        "  and 4 more\n"),
             std::string::npos)
       << report;
   EXPECT_EQ(nlohmann::json::parse(to_json(s))["unread_blocks"], 6);

@@ -45,8 +45,8 @@ std::unique_ptr<Arap> arap(const TriangleMesh& mesh) {
   auto out = std::make_unique<Arap>();
   out->positions = mesh.positions;
   out->rotations.assign(mesh.positions.size(), 0.0);
-  const Parameters p = out->problem.add_parameters(out->positions, 3);
-  const Parameters a = out->problem.add_parameters(out->rotations, 3);
+  const Parameters p = out->problem.add_parameters(out->positions, 3, "positions");
+  const Parameters a = out->problem.add_parameters(out->rotations, 3, "rotations");
   add_edges(*out, mesh, p, a);
   for (const auto& [vertex, c] : arap_pins(mesh)) {
     out->problem.add_residual((p.vec3(vertex) - Vec3{c[0], c[1], c[2]}) * kPinWeight,

@@ -153,8 +153,9 @@ std::unique_ptr<Bundle> bundle(const BundleOptions& o) {
     out->true_points.push_back(random.both());
   const std::vector<Visibility> views = choose_views(o, random);
   perturb(*out, random);
-  const Parameters cameras = out->problem.add_parameters(out->cameras, static_cast<int>(kCamera));
-  const Parameters points = out->problem.add_parameters(out->points, 3);
+  const Parameters cameras =
+      out->problem.add_parameters(out->cameras, static_cast<int>(kCamera), "cameras");
+  const Parameters points = out->problem.add_parameters(out->points, 3, "points");
   for (std::uint32_t k = 0; k < o.observations; ++k) {
     const std::uint32_t j = k % o.points, round = k / o.points;
     const auto c = static_cast<std::size_t>(

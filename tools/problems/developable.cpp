@@ -140,7 +140,7 @@ std::unique_ptr<Developable> developable(const TriangleMesh& mesh, Developabilit
   }
   auto out = std::make_unique<Developable>();
   out->positions = mesh.positions;
-  const Parameters x = out->problem.add_parameters(out->positions, 3);
+  const Parameters x = out->problem.add_parameters(out->positions, 3, "positions");
   add_developability(out->problem, x, mesh, energy);
   if (edges) add_edge_lengths(out->problem, x, mesh);
   return out;
@@ -151,7 +151,7 @@ std::vector<double> star_energies(const TriangleMesh& mesh, Developability energ
   std::vector<double> positions = mesh.positions, out(mesh.vertex_count());
   std::vector<std::uint32_t> vertices;
   Problem problem;
-  const Parameters x = problem.add_parameters(positions, 3);
+  const Parameters x = problem.add_parameters(positions, 3, "positions");
   for (const Kind kind : kKinds) {
     const Packed packed = pack(stars, kind);
     problem.add_residuals(packed.vertices.size(),

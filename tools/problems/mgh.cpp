@@ -187,7 +187,7 @@ const std::vector<MghProblem>& mgh_problems() {
 std::unique_ptr<Mgh> mgh(const MghProblem& row, double factor) {
   auto out = std::make_unique<Mgh>();
   for (const double x : row.start) out->x.push_back(factor * x);
-  row.build(out->problem, out->problem.add_parameters(out->x));
+  row.build(out->problem, out->problem.add_parameters(out->x, 1, "x"));
   return out;
 }
 

@@ -17,7 +17,7 @@ constexpr std::uint32_t kLargestDense = 1'000;  // one row reads them all
 
 void extended_rosenbrock(Mgh& out, std::uint32_t n) {
   for (std::uint32_t i = 0; i < n; ++i) out.x.push_back(i % 2 == 0 ? -1.2 : 1);
-  const Parameters x = out.problem.add_parameters(out.x, 2);
+  const Parameters x = out.problem.add_parameters(out.x, 2, "x");
   for (std::uint32_t i = 0; i < n / 2; ++i) {
     const Value a = x(i, 0), b = x(i, 1);
     out.problem.add_residual({literal(10) * (b - a * a), literal(1) - a});
@@ -27,7 +27,7 @@ void extended_rosenbrock(Mgh& out, std::uint32_t n) {
 void extended_powell(Mgh& out, std::uint32_t n) {
   constexpr std::array kStart = {3.0, -1.0, 0.0, 1.0};
   for (std::uint32_t i = 0; i < n; ++i) out.x.push_back(kStart[i % 4]);
-  const Parameters x = out.problem.add_parameters(out.x, 4);
+  const Parameters x = out.problem.add_parameters(out.x, 4, "x");
   for (std::uint32_t i = 0; i < n / 4; ++i) {
     const Value a = x(i, 0), b = x(i, 1), c = x(i, 2), d = x(i, 3);
     const Value u = b - literal(2) * c, v = a - d;
@@ -41,7 +41,7 @@ Parameters framed(Mgh& out, std::vector<double> start, std::uint32_t before, std
   out.x.assign(before, 0);
   out.x.insert(out.x.end(), start.begin(), start.end());
   out.x.insert(out.x.end(), after, 0);
-  const Parameters x = out.problem.add_parameters(out.x);
+  const Parameters x = out.problem.add_parameters(out.x, 1, "x");
   const auto size = static_cast<std::uint32_t>(out.x.size());
   for (std::uint32_t k = 0; k < before; ++k) out.problem.set_constant(x, k);
   for (std::uint32_t k = size - after; k < size; ++k) out.problem.set_constant(x, k);
@@ -86,7 +86,7 @@ void discrete_boundary(Mgh& out, std::uint32_t n) {
 
 void variably_dimensioned(Mgh& out, std::uint32_t n) {
   for (std::uint32_t i = 1; i <= n; ++i) out.x.push_back(1 - static_cast<double>(i) / n);
-  const Parameters x = out.problem.add_parameters(out.x);
+  const Parameters x = out.problem.add_parameters(out.x, 1, "x");
   std::vector<Value> terms;
   for (std::uint32_t i = 0; i < n; ++i) {
     out.problem.add_residual(x[i] - literal(1));

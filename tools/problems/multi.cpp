@@ -33,7 +33,7 @@ std::unique_ptr<Multi> multi(const TriangleMesh& mesh) {
   }
   auto out = std::make_unique<Multi>();
   out->positions = mesh.positions;
-  const Parameters x = out->problem.add_parameters(out->positions, 3);
+  const Parameters x = out->problem.add_parameters(out->positions, 3, "positions");
   for (Uniform* weight : {&out->developability, &out->edges, &out->smoothing, &out->fit})
     *weight = out->problem.add_uniform(1);
   add_developability(out->problem, x, mesh, Developability::covariance, &out->developability);

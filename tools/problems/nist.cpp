@@ -201,7 +201,7 @@ std::vector<std::string> nist_files(const std::string& path) {
 std::unique_ptr<Nist> nist(const NistSet& set, std::size_t start) {
   auto out = std::make_unique<Nist>();
   out->b = set.starts[start];
-  const Parameters b = out->problem.add_parameters(out->b);
+  const Parameters b = out->problem.add_parameters(out->b, 1, "b");
   std::vector<Value> parameters;
   for (std::size_t k = 0; k < out->b.size(); ++k) parameters.push_back(b[k]);
   const auto residual = [&](Element e) {

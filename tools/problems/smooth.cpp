@@ -87,7 +87,7 @@ std::unique_ptr<Smooth> smooth(const TriangleMesh& mesh) {
   directed_edges(mesh);  // refuses triangles with vertices that are not there
   auto out = std::make_unique<Smooth>();
   out->positions = noisy_positions(mesh);
-  const Parameters x = out->problem.add_parameters(out->positions, 3);
+  const Parameters x = out->problem.add_parameters(out->positions, 3, "positions");
   for (std::size_t v = 0; v < mesh.vertex_count(); ++v) {
     const double* a = &out->positions[3 * v];
     out->problem.add_residual(x.vec3(v) - Vec3{a[0], a[1], a[2]}, {.label = "fit"});

@@ -81,7 +81,7 @@ std::unique_ptr<Springs> springs(std::uint32_t width, std::optional<std::uint64_
   SpringGrid grid = spring_grid(width, shuffle);
   auto out = std::make_unique<Springs>();
   out->x = std::move(grid.x);
-  add_springs(out->problem, out->problem.add_parameters(out->x, 3), grid.springs);
+  add_springs(out->problem, out->problem.add_parameters(out->x, 3, "positions"), grid.springs);
   return out;
 }
 
