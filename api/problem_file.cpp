@@ -48,6 +48,18 @@ struct Bound {
   }
 };
 
+/// Throws Error{File}.
+std::string read_text(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::ostringstream text;
+  // A folder opens too, and reads as nothing.
+  if (!stream || std::filesystem::is_directory(path) ||
+      !(text << stream.rdbuf() || text.str().empty())) {
+    throw Error(ErrorCode::File, path + ": cannot be read");
+  }
+  return text.str();
+}
+
 class Builder {
  public:
   Builder(const Document& document, const Description& description, ProblemFile& file)
@@ -55,6 +67,7 @@ class Builder {
 
   void build() {
     check_names();
+    file_.title = description_.title;
     for (const ArrayDescription& array : description_.parameters)
       file_.parameters.push_back({array.name, array.width, array.values});
     for (std::size_t k = 0; k < file_.parameters.size(); ++k) add_array(k);
@@ -85,8 +98,8 @@ class Builder {
 
   void add_array(std::size_t k) {
     const ArrayDescription& array = description_.parameters[k];
-    arrays_.push_back(
-        file_.problem.add_parameters(file_.parameters[k].values, static_cast<int>(array.width)));
+    arrays_.push_back(file_.problem.add_parameters(file_.parameters[k].values,
+                                                   static_cast<int>(array.width), array.name));
     if (array.all_constant) {
       for (std::size_t b = 0; b < array.blocks(); ++b) file_.problem.set_constant(arrays_[k], b);
     }
@@ -183,6 +196,7 @@ class Builder {
       made.programs.push_back(expression(block.expressions[k], names,
                                          block.pointer + "/expressions/" + std::to_string(k)));
     add_instances(block, made);
+    add_curve(block, made, names);
   }
 
   /// One block of the file, ready to be traced.
@@ -192,6 +206,33 @@ class Builder {
     bool weighted = false;
     std::vector<ir::Program> programs;
   };
+
+  /// The curve that the block fits, if it does.
+  void add_curve(const BlockDescription& block, const Block& made, const ExpressionNames& names) {
+    if (made.programs.size() != 1) return;
+    CurveSource source{
+        .label = block.label, .expression = block.expressions.front(), .names = names};
+    for (const Bound& bound : made.parameters) {
+      if (bound.count() != 0) return;  // instances with unknowns of their own
+      for (std::uint32_t k = 0; k < bound.width(); ++k)
+        source.parameters.push_back(
+            &file_.parameters[bound.position]
+                 .values[std::size_t{bound.block(0)} * bound.array->width + bound.coordinate(k)]);
+    }
+    const std::size_t instances = file_.residuals.back().instances;
+    for (std::size_t b = 0; b < made.data.size() - (made.weighted ? 1 : 0); ++b) {
+      const Bound& bound = made.data[b];
+      for (std::uint32_t k = 0; k < bound.width(); ++k) {
+        std::vector<double>& column = source.data.emplace_back();
+        for (std::size_t i = 0; i < instances; ++i) column.push_back(bound.number(i, k));
+      }
+    }
+    for (const auto& uniform : description_.uniforms) source.uniforms.push_back(uniform.value);
+    std::optional<Curve> curve = find_curve(std::move(source));
+    if (!curve) return;
+    curve->left_out = file_.residuals.back().left_out;
+    file_.curves.push_back(std::move(*curve));
+  }
 
   void add_weight(const Binding& weight, Block& block) const {
     const auto& uniforms = description_.uniforms;
@@ -224,13 +265,20 @@ class Builder {
     const std::size_t count = count_of(block, columns);
     std::vector<std::uint32_t> indices;
     std::vector<double> numbers;
+    ProblemFile::Block described{
+        .label = block.label, .first_row = file_.problem.residual_count(), .instances = count};
+    for (const ir::Program& program : made.programs)
+      described.rows += static_cast<std::uint32_t>(program.outputs.size());
     for (std::size_t i = 0; i < count; ++i) {
       for (const Bound& bound : made.parameters) indices.push_back(bound.block(i));
       for (const Bound& bound : made.data) {
         for (std::uint32_t k = 0; k < bound.width(); ++k) numbers.push_back(bound.number(i, k));
       }
-      if (made.weighted) numbers.back() = root_of_weight(block, i, numbers.back());
+      if (!made.weighted) continue;
+      if (numbers.back() == 0) described.left_out.push_back(i);
+      numbers.back() = root_of_weight(block, i, numbers.back());
     }
+    file_.residuals.push_back(std::move(described));
     try {
       file_.problem.add_residuals(
           count, [&](Element e) { return trace(made, e); },
@@ -277,8 +325,12 @@ class Builder {
 
 }  // namespace
 
-std::unique_ptr<ProblemFile> parse_problem_file(std::string_view text, const std::string& name) {
-  const Document document = {name, text};
+std::unique_ptr<ProblemFile> parse_problem_file(std::string_view text, const std::string& name,
+                                                const problem_file::FileReader& read_file) {
+  const auto beside = [&](const std::string& path) {
+    return read_text(std::filesystem::path(name).parent_path() / path);
+  };
+  const Document document = {name, text, read_file ? read_file : beside};
   const Description description = problem_file::read_description(document);
   auto file = std::make_unique<ProblemFile>();
   Builder(document, description, *file).build();
@@ -286,14 +338,7 @@ std::unique_ptr<ProblemFile> parse_problem_file(std::string_view text, const std
 }
 
 std::unique_ptr<ProblemFile> read_problem_file(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  // A folder opens too, and reads as nothing.
-  if (!stream || std::filesystem::is_directory(path) ||
-      !(text << stream.rdbuf() || text.str().empty())) {
-    throw Error(ErrorCode::File, path + ": cannot be read");
-  }
-  return parse_problem_file(text.str(), path);
+  return parse_problem_file(read_text(path), path);
 }
 
 }  // namespace topograd

@@ -1,14 +1,17 @@
 // Reading of problem files: JSON and the form that it must have.
 #include <topograd/api/problem_file_description.hpp>
 
+#include <topograd/api/csv.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/text.hpp>
 #include <topograd/runtime/json_values.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -18,11 +21,29 @@ namespace {
 using runtime::Json;
 using runtime::shown;
 
+/// A file and the tables that it names, each read once.
+class Source {
+ public:
+  explicit Source(const Document& document) : document_(document) {}
+
+  const Document& document() const { return document_; }
+  /// Throws Error{File} and what CsvTable throws.
+  const CsvTable& table(const std::string& path) {
+    const auto found = tables_.find(path);
+    if (found != tables_.end()) return found->second;
+    return tables_.emplace(path, CsvTable(document_.read_file(path), path)).first->second;
+  }
+
+ private:
+  const Document& document_;
+  std::map<std::string, CsvTable> tables_;
+};
+
 /// A value of the file and the way to it.
 class Item {
  public:
-  Item(const Document& document, const Json& json, std::string pointer)
-      : document_(document), json_(json), pointer_(std::move(pointer)) {}
+  Item(Source& source, const Json& json, std::string pointer)
+      : source_(source), json_(json), pointer_(std::move(pointer)) {}
 
   const std::string& pointer() const { return pointer_; }
   bool is_array() const { return json_.is_array(); }
@@ -35,17 +56,17 @@ class Item {
   std::size_t size() const { return json_.size(); }
 
   [[noreturn]] void fail(const std::string& message) const {
-    problem_file::fail(document_, pointer_, message);
+    problem_file::fail(source_.document(), pointer_, message);
   }
   [[noreturn]] void fail_expected(const std::string& what) const {
     fail("expected " + what + ", got " + shown(json_));
   }
 
-  Item at(std::size_t k) const { return {document_, json_[k], pointer_ + "/" + std::to_string(k)}; }
+  Item at(std::size_t k) const { return {source_, json_[k], pointer_ + "/" + std::to_string(k)}; }
   std::optional<Item> find(const std::string& key) const {
     const auto found = json_.find(key);
     if (found == json_.end()) return std::nullopt;
-    return Item(document_, *found, pointer_ + "/" + key);
+    return Item(source_, *found, pointer_ + "/" + key);
   }
   Item get(const std::string& key) const {
     const std::optional<Item> found = find(key);
@@ -93,12 +114,53 @@ class Item {
       fail_expected("a count below 2^31");
     return static_cast<int>(value);
   }
+  /// Whether numbers are columns of a CSV file, {"csv": path, "column": name, number or list}.
+  bool is_csv() const { return json_.is_object() && json_.contains("csv"); }
+  /// How many columns: of csv_numbers() a row has as many.
+  std::uint32_t csv_width() const {
+    const Item column = get("column");
+    return column.is_array() ? static_cast<std::uint32_t>(column.size()) : 1;
+  }
+  /// Its columns side by side, row by row.
+  std::vector<double> csv_numbers() const {
+    const Item csv = get("csv"), column = get("column");
+    const CsvTable& table = csv.csv_table();
+    if (!column.is_array()) return column.csv_column(table);
+    if (column.size() == 0) column.fail_expected("at least one column");
+    std::vector<std::vector<double>> columns;
+    for (std::size_t k = 0; k < column.size(); ++k)
+      columns.push_back(column.at(k).csv_column(table));
+    std::vector<double> out;
+    for (std::size_t row = 0; row < table.rows(); ++row)
+      for (const std::vector<double>& numbers : columns) out.push_back(numbers[row]);
+    return out;
+  }
   std::vector<double> numbers() const {
+    if (is_csv()) return object({"csv", "column"}).csv_numbers();
     std::vector<double> out;
     out.reserve(array("a list of numbers").size());
     for (std::size_t k = 0; k < size(); ++k) {
       if (!json_[k].is_number()) at(k).fail_expected("a number");
       out.push_back(json_[k].get<double>());
+    }
+    return out;
+  }
+  /// The numbers of {"csv", "column"} with one column.
+  std::vector<double> one_column() const {
+    object({"csv", "column"});
+    if (csv_width() != 1)
+      get("column").fail("expected one column, got " + std::to_string(csv_width()));
+    return csv_numbers();
+  }
+  /// Block numbers that stand here or in a column of a CSV file.
+  std::vector<std::uint32_t> indices() const {
+    if (!is_csv()) return blocks();
+    std::vector<std::uint32_t> out;
+    for (const double block : one_column()) {
+      if (!(block >= 0) || block != std::floor(block) ||
+          block >= std::numeric_limits<std::uint32_t>::max())
+        fail("expected block numbers from 0, got " + ir::print_number(block));
+      out.push_back(static_cast<std::uint32_t>(block));
     }
     return out;
   }
@@ -116,7 +178,28 @@ class Item {
   }
 
  private:
-  const Document& document_;
+  /// The table whose path this item is.
+  const CsvTable& csv_table() const {
+    const std::string path = string("the path of a CSV file");
+    try {
+      return source_.table(path);
+    } catch (const Error& error) {
+      fail(error.what());
+    }
+  }
+  /// The column that this item, a name or a number from 0, stands for.
+  std::vector<double> csv_column(const CsvTable& table) const {
+    if (!is_string() && !json_.is_number_unsigned())
+      fail_expected("the name of a column or its number from 0");
+    try {
+      return is_string() ? table.column(json_.get<std::string>())
+                         : table.column(json_.get<std::size_t>());
+    } catch (const Error& error) {
+      fail(error.what());
+    }
+  }
+
+  Source& source_;
   const Json& json_;
   std::string pointer_;
 };
@@ -161,8 +244,9 @@ void check_start(const Item& values, const ArrayDescription& array) {
     const double low = array.lower.empty() ? -kInfinity : array.lower[k];
     const double high = array.upper.empty() ? kInfinity : array.upper[k];
     if (array.values[k] >= low && array.values[k] <= high) continue;
-    values.at(k).fail("expected a start within its bounds [" + ir::print_number(low) + ", " +
-                      ir::print_number(high) + "], got " + ir::print_number(array.values[k]));
+    const Item value = values.is_array() ? values.at(k) : values;
+    value.fail("expected a start within its bounds [" + ir::print_number(low) + ", " +
+               ir::print_number(high) + "], got " + ir::print_number(array.values[k]));
   }
 }
 
@@ -225,19 +309,29 @@ Loss read_loss(const Item& item, int depth = 0) {
   });
 }
 
-ArrayDescription read_array(const Item& item, bool parameters) {
-  parameters ? item.object({"name", "width", "values", "constant", "lower", "upper", "manifold"})
-             : item.object({"name", "width", "values"});
-  ArrayDescription out;
-  out.pointer = item.pointer();
-  out.name = item.get("name").string("a name");
+/// Width and numbers of an array: values, which may be columns of a file, or those columns
+/// themselves.
+void read_values(const Item& item, ArrayDescription& out) {
+  if (item.is_csv() && item.find("values")) item.fail("expected \"values\" or \"csv\", got both");
+  const Item values = item.is_csv() ? item : item.get("values");
+  if (values.is_csv()) out.width = values.csv_width();
   if (const auto width = item.find("width")) out.width = width->integer("a width from 1", 1);
-  const Item values = item.get("values");
-  out.values = values.numbers();
+  out.values = item.is_csv() ? item.csv_numbers() : values.numbers();
   if (out.values.empty() || out.values.size() % out.width != 0) {
     values.fail("expected blocks of " + std::to_string(out.width) + ", got " +
                 std::to_string(out.values.size()) + " numbers");
   }
+}
+
+ArrayDescription read_array(const Item& item, bool parameters) {
+  parameters ? item.object({"name", "width", "values", "csv", "column", "constant", "lower",
+                            "upper", "manifold"})
+             : item.object({"name", "width", "values", "csv", "column"});
+  ArrayDescription out;
+  out.pointer = item.pointer();
+  out.name = item.get("name").string("a name");
+  read_values(item, out);
+  const Item values = item.is_csv() ? item : item.get("values");
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (const auto lower = item.find("lower"))
     out.lower = read_bounds(*lower, out.values.size(), -kInfinity);
@@ -260,7 +354,35 @@ ArrayDescription read_array(const Item& item, bool parameters) {
   return out;
 }
 
-/// A name, {array, index, coordinate}, or (where numbers may stand) a number or a list of them.
+/// An entry of "data" that is an object: numbers, columns of a file, or values with a width.
+ArrayDescription read_named_data(const Item& item, const std::string& name) {
+  ArrayDescription out;
+  out.pointer = item.pointer();
+  out.name = name;
+  if (item.is_array()) {
+    out.values = item.numbers();
+    if (out.values.empty()) item.fail_expected("at least one number");
+  } else {
+    read_values(item.object({"width", "values", "csv", "column"}), out);
+  }
+  return out;
+}
+
+/// A list of arrays with their names, or an object {"name": numbers}.
+std::vector<ArrayDescription> read_data(const Item& item) {
+  std::vector<ArrayDescription> out;
+  if (item.is_object()) {
+    for (const std::string& name : item.keys())
+      out.push_back(read_named_data(*item.find(name), name));
+    return out;
+  }
+  item.array("a list or an object");
+  for (std::size_t k = 0; k < item.size(); ++k) out.push_back(read_array(item.at(k), false));
+  return out;
+}
+
+/// A name, {array, index, coordinate}, {csv, column}, or (where numbers may stand) a number or a
+/// list of them.
 Binding read_binding(const Item& item, const std::string& name, bool numbers) {
   Binding out;
   out.name = name;
@@ -270,15 +392,15 @@ Binding read_binding(const Item& item, const std::string& name, bool numbers) {
   } else if (numbers && item.is_number()) {
     out.numbers = {item.number()};
     out.one_for_all = true;
-  } else if (numbers && item.is_array()) {
-    out.numbers = item.numbers();
+  } else if (numbers && (item.is_array() || item.is_csv())) {
+    out.numbers = item.is_csv() ? item.one_column() : item.numbers();
     if (out.numbers.empty()) item.fail_expected("at least one number");
   } else {
     item.object({"array", "index", "coordinate"});
     out.array = item.get("array").string("a name");
     const auto index = item.find("index");
-    if (index && index->is_array()) {
-      out.index = index->blocks();
+    if (index && (index->is_array() || index->is_csv())) {
+      out.index = index->indices();
       if (out.index.empty()) index->fail_expected("at least one block number");
     } else if (index) {
       out.block = index->integer("a block number or a list of them", 0);
@@ -436,14 +558,15 @@ Description read_description(const Document& document) {
     const std::string_view key = document.text.substr(at, document.text.find('"', at + 1) + 1 - at);
     fail_at(document, at, "the key " + std::string(key) + " is there twice");
   }
-  const Item root(document, json, "");
+  Source source(document);
+  const Item root(source, json, "");
   root.object({"title", "parameters", "uniforms", "data", "residuals", "solver", "$schema"});
-  if (const auto title = root.find("title")) title->string("a text");
-  if (const auto schema = root.find("$schema")) schema->string("a text");
   Description out;
+  if (const auto title = root.find("title")) out.title = title->string("a text");
+  if (const auto schema = root.find("$schema")) schema->string("a text");
   each(root, "parameters",
        [&](const Item& item) { out.parameters.push_back(read_array(item, true)); });
-  each(root, "data", [&](const Item& item) { out.data.push_back(read_array(item, false)); });
+  if (const auto data = root.find("data")) out.data = read_data(*data);
   each(root, "uniforms", [&](const Item& item) {
     item.object({"name", "value"});
     out.uniforms.push_back(

@@ -57,6 +57,7 @@ struct BlockDescription {
 };
 
 struct Description {
+  std::string title;
   std::vector<ArrayDescription> parameters, data;
   std::vector<UniformDescription> uniforms;
   std::vector<BlockDescription> residuals;

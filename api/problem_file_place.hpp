@@ -2,15 +2,20 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 
 namespace topograd::problem_file {
 
-/// A file's text and the name that messages call it by.
+/// The text of the file that a path in a problem file names. Throws Error{File}.
+using FileReader = std::function<std::string(const std::string& path)>;
+
+/// A file's text, the name that messages call it by, and how the files that it names are read.
 struct Document {
   std::string name;
   std::string_view text;
+  FileReader read_file;
 };
 
 /// Byte at which the value that a JSON pointer ("/residuals/0/label") names begins, or where its

@@ -101,7 +101,7 @@ class Validator {
 
 bool reads(const std::string& text) {
   try {
-    parse_problem_file(text, "f.json");
+    parse_problem_file(text, "f.json", [](const std::string&) { return "a,c\n0,1\n"; });
     return true;
   } catch (const Error&) {
     return false;
@@ -128,6 +128,13 @@ std::string with(const std::string& parameters, const std::string& residual,
          R"("parameters": {"a": "v"})" + residual + "}]" + rest + "}";
 }
 
+/// The whole file with other data, which nothing reads.
+std::string with_data(const std::string& data) {
+  std::string file = with("", "", "");
+  const std::string known = R"([{"name": "d", "values": [1]}])";
+  return file.replace(file.find(known), known.size(), data);
+}
+
 TEST(ProblemFileSchema, TakesWhatTheReaderTakes) {
   const std::string files[] = {
       with("", "", ""),
@@ -146,6 +153,22 @@ TEST(ProblemFileSchema, TakesWhatTheReaderTakes) {
       with("", R"(, "weight": [1])", ""),
       with("", R"(, "weight": "d")", ""),
       with("", R"(, "weight": true)", ""),
+      with("", R"(, "data": {"e": {"csv": "t.csv", "column": "c"}})", ""),
+      with("", R"(, "data": {"e": {"csv": "t.csv"}})", ""),
+      with("", R"(, "data": {"e": {"csv": "t.csv", "column": -1}})", ""),
+      with("", R"(, "data": {"e": {"csv": "t.csv", "column": ["c"]}})", ""),
+      with("", R"(, "weight": {"csv": "t.csv", "column": 0})", ""),
+      with("", R"(, "data": {"e": {"array": "d", "index": {"csv": "t.csv", "column": 0}}})", ""),
+      with_data(R"({"e": [1], "f": {"csv": "t.csv", "column": [0, "c"]},
+                    "g": {"width": 2, "values": [1, 2]}})"),
+      with_data(R"([{"name": "e", "csv": "t.csv", "column": 0},
+                    {"name": "f", "values": {"csv": "t.csv", "column": "c"}}])"),
+      with_data(R"({"e": {"csv": "t.csv"}})"),
+      with_data(R"({"e": {"values": 1}})"),
+      with_data(R"({"e": {"name": "f", "values": [1]}})"),
+      with_data(R"({"e": []})"),
+      with_data(R"([{"name": "e"}])"),
+      with_data("7"),
       with("", R"(, "data": {"e": {"array": "d", "index": 0, "coordinate": 0}})", ""),
       with("", R"(, "data": {"e": {"array": "d", "index": [0]}})", ""),
       with("", R"(, "data": {"e": {"index": [0]}})", ""),

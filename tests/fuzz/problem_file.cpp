@@ -9,7 +9,14 @@ namespace topograd::fuzz {
 void problem_file(std::string_view text) {
   constexpr std::size_t kMostResiduals = 1000;
   std::unique_ptr<ProblemFile> file;
-  const auto read = [&] { file = parse_problem_file(text, "problem.json"); };
+  // Every file that it names holds what comes after its own text, from a line with # on.
+  const std::size_t end = text.find("}\n#");
+  const std::string_view table = end == text.npos ? text : text.substr(end + 2);
+  if (end != text.npos) text = text.substr(0, end + 1);
+  const auto read = [&] {
+    file = parse_problem_file(text, "problem.json",
+                              [&](const std::string&) { return std::string(table); });
+  };
   if (!reads(read, {ErrorCode::Parse})) return;
   if (file->problem.residual_count() > kMostResiduals) return;
   Evaluator evaluator(file->problem, {.backend = Backend::cpu});
