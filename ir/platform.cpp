@@ -2,6 +2,8 @@
 #include <topograd/ir/output_file.hpp>
 #include <topograd/ir/platform.hpp>
 
+#include <topograd/ir/available_memory.hpp>
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -22,6 +24,7 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <new>
 
@@ -203,6 +206,15 @@ std::uint64_t physical_memory_bytes() {
   const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGE_SIZE);
   if (pages <= 0 || size <= 0) return 0;
   return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(size);
+}
+
+std::uint64_t available_memory_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  for (std::uint64_t kilobytes = 0; file >> name >> kilobytes; std::getline(file, unit)) {
+    if (name == "MemAvailable:") return 1024 * kilobytes;
+  }
+  return 0;
 }
 
 int thread_count() {

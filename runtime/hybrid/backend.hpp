@@ -5,6 +5,7 @@
 #include <topograd/runtime/hybrid/task.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,6 +55,9 @@ class DeviceBackend {
   virtual void limit_resident(std::uint64_t /*bytes*/) {}
   /// Bytes of the program's inputs that are there.
   virtual std::uint64_t resident(const DeviceProgram& /*program*/) const { return 0; }
+  /// Bytes that a task could take now: what others and this process hold is not among them, inputs
+  /// that would leave for it are. Nothing where that is not known.
+  virtual std::optional<std::uint64_t> free_bytes() const { return std::nullopt; }
   /// Pools and caches, for telemetry.
   virtual std::vector<Figure> figures() const { return {}; }
   /// After a loss: a new device in the old one's place. Throws as run() if there is none.

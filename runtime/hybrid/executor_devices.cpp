@@ -63,7 +63,8 @@ std::size_t Executor::add_device(std::unique_ptr<DeviceBackend> backend) {
         {.name = c.name,
          .software = c.kind == "software",
          .available = c.available,
-         .memory_bytes = c.memory_bytes});
+         .memory_bytes = c.memory_bytes,
+         .free_bytes = [b = device.backend.get()] { return b->free_bytes(); }});
   }
   const auto before = known_.drivers.find(c.name);
   if (before != known_.drivers.end() && c.available && before->second != c.driver) {

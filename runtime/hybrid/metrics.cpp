@@ -129,6 +129,8 @@ void add_targets(std::vector<Family>& out, const std::vector<TargetState>& targe
   Family rate{"topograd_success_rate", "gauge", "Share of the last tasks that ended well.", {}};
   Family queue{"topograd_queue_seconds", "gauge", "Work that waits, as predicted.", {}};
   Family drifts{"topograd_drifts_total", "counter", "Times a device as a whole changed.", {}};
+  Family load{"topograd_load_factor", "gauge", "Times that it is slower now than usual.", {}};
+  Family free{"topograd_free_bytes", "gauge", "Memory that a task could take now.", {}};
   for (const TargetState& t : targets) {
     const Labels labels = {{"device", t.target.name}};
     const double level = t.breaker == BreakerState::closed      ? 0
@@ -139,8 +141,10 @@ void add_targets(std::vector<Family>& out, const std::vector<TargetState>& targe
     rate.samples.push_back({labels, t.success_rate, {}});
     queue.samples.push_back({labels, t.queued_us * 1e-6, {}});
     drifts.samples.push_back(count(labels, t.drifts));
+    load.samples.push_back({labels, t.load, {}});
+    if (t.free_bytes) free.samples.push_back(count(labels, *t.free_bytes));
   }
-  for (Family* family : {&state, &openings, &rate, &queue, &drifts})
+  for (Family* family : {&state, &openings, &rate, &queue, &drifts, &load, &free})
     out.push_back(std::move(*family));
 }
 

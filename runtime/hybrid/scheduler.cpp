@@ -10,6 +10,8 @@ namespace {
 constexpr double kTransferShare = 0.2;
 // Guesses less sure than this decide nothing.
 constexpr double kLeastConfidence = 0.2;
+// How old what is known of free memory may be.
+constexpr double kFreeSeconds = 0.02;
 // What the side that nobody has measured is taken to cost, when trying it is considered.
 constexpr double kUnknownFactor = 10;
 
@@ -44,6 +46,15 @@ bool Scheduler::usable(std::size_t target, bool admit_software) const {
   return device.available && (!device.software || options_.admit_software || admit_software);
 }
 
+std::optional<std::uint64_t> Scheduler::free_bytes(const Target& target, double now) const {
+  if (!target.device.free_bytes) return std::nullopt;
+  if (target.free_known_at < 0 || now - target.free_known_at > kFreeSeconds) {
+    target.free_bytes = target.device.free_bytes();
+    target.free_known_at = now;
+  }
+  return target.free_bytes;
+}
+
 std::optional<Reason> Scheduler::refusal(const TaskShape& task, const Kernel* kernel,
                                          std::size_t target, double now) const {
   const Target& t = targets_[target];
@@ -58,6 +69,9 @@ std::optional<Reason> Scheduler::refusal(const TaskShape& task, const Kernel* ke
   if (options_.memory_limit != 0 && (limit == 0 || options_.memory_limit < limit))
     limit = options_.memory_limit;
   if (limit != 0 && bytes > limit) return Reason::memory_limit;
+  const std::uint64_t there = target < task.resident.size() ? task.resident[target] : 0;
+  if (const auto free = free_bytes(t, now); free && bytes - std::min(bytes, there) > *free)
+    return Reason::memory_limit;
   for (const auto& [size, breaker] : t.out_of_memory) {
     // What failed without stating bytes says nothing about those that do.
     const bool like = size == size_class(bytes) || (size < size_class(bytes) && size > 0);
@@ -80,7 +94,7 @@ Prediction Scheduler::predicted(const TaskShape& task, const Kernel* kernel,
       p.guessed = true;
     }
   }
-  p.terms.kernel = work.us;
+  p.terms.kernel = t.load.loaded() ? work.us * t.load.factor(clock_()) : work.us;
   p.terms.queue = t.queued_us;
   p.confidence = work.confidence;
   Estimate upload, read_back;

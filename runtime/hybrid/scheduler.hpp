@@ -5,8 +5,10 @@
 #include <topograd/runtime/hybrid/decision.hpp>
 #include <topograd/runtime/hybrid/first_guess.hpp>
 #include <topograd/runtime/hybrid/history.hpp>
+#include <topograd/runtime/hybrid/load_watch.hpp>
 
 #include <array>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -23,7 +25,10 @@ struct DeviceTarget {
   std::string name;
   bool software = false;           ///< the CPU in disguise
   bool available = true;           ///< it is there and can be opened
-  std::uint64_t memory_bytes = 0;  ///< 0 = not known
+  std::uint64_t memory_bytes = 0;  ///< installed; 0 = not known
+  /// That are free now, if that is known; asked for at most every 20 ms. Does not call the
+  /// scheduler.
+  std::function<std::optional<std::uint64_t>()> free_bytes = {};
 };
 
 /// Training rows that are kept for one target.
@@ -56,6 +61,8 @@ struct TargetState {
   double queued_us = 0;
   std::uint64_t drifts = 0;  ///< of the target as a whole
   double guess_error = 0;    ///< FirstGuess::error_factor()
+  double load = 1;           ///< times that it is slower now than usual
+  std::optional<std::uint64_t> free_bytes;
 };
 
 /// Safe for several threads. Never runs anything itself; the clock is injected.
@@ -133,6 +140,9 @@ class Scheduler {
     std::vector<TrainingRow> rows;
     std::size_t next_row = 0;
     DriftWatch watch{6, 3};
+    LoadWatch load;
+    mutable std::optional<std::uint64_t> free_bytes;
+    mutable double free_known_at = -1;  // seconds
     std::uint64_t drifts = 0;
     double queued_us = 0;
   };
@@ -147,6 +157,7 @@ class Scheduler {
   bool usable(std::size_t target, bool admit_software = false) const;
   std::optional<Reason> refusal(const TaskShape& task, const Kernel* kernel, std::size_t target,
                                 double now) const;
+  std::optional<std::uint64_t> free_bytes(const Target& target, double now) const;
   Prediction predicted(const TaskShape& task, const Kernel* kernel, std::size_t target) const;
   Prediction predicted(std::span<const TaskShape> tasks, std::size_t target) const;
   Decision choose(std::span<const TaskShape> tasks);

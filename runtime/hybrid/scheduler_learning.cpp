@@ -115,10 +115,12 @@ void Scheduler::learn_kernel(const TaskShape& task, std::size_t target, double u
       history.samples(size_class(task.size)) <= kRowsPerClass)
     keep_row(t, task, us);
   if (recorded.residual == 0) return;
+  t.load.add(recorded.residual, task.kernel.low, clock_());
   const double moved =
       t.watch.add(recorded.residual, task.kernel.low, std::log(options_.outlier_factor));
   if (moved == 0) return;
   ++t.drifts;
+  t.load = {};  // from now on it is usual
   // Kernels that noticed by themselves are right already.
   for (auto& [hash, other] : kernels_) {
     if (target < other.targets.size() && !other.targets[target].moved_lately())
@@ -218,7 +220,9 @@ std::vector<TargetState> Scheduler::targets() const {
                    .outcomes = t.breaker.samples(),
                    .queued_us = t.queued_us,
                    .drifts = t.drifts,
-                   .guess_error = t.guess.error_factor()});
+                   .guess_error = t.guess.error_factor(),
+                   .load = t.load.factor(now),
+                   .free_bytes = free_bytes(t, now)});
   }
   return out;
 }

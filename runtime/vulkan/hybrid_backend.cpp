@@ -3,7 +3,10 @@
 
 #include <topograd/codegen/reflect.hpp>
 #include <topograd/codegen/shader_compiler.hpp>
+#include <topograd/ir/available_memory.hpp>
 #include <topograd/runtime/content_hash.hpp>
+#include <topograd/runtime/vulkan/core.hpp>
+#include <topograd/runtime/vulkan/instance.hpp>
 #include <topograd/runtime/vulkan/module_cache.hpp>
 #include <topograd/runtime/vulkan/opened.hpp>
 #include <topograd/runtime/vulkan/resident_arrays.hpp>
@@ -55,6 +58,7 @@ class VulkanBackend final : public hybrid::DeviceBackend {
   void prepare(const DeviceProgram& program) override;
   void limit_resident(std::uint64_t bytes) override;
   std::uint64_t resident(const DeviceProgram& program) const override;
+  std::optional<std::uint64_t> free_bytes() const override;
   std::vector<hybrid::Figure> figures() const override;
   void reopen() override;
 
@@ -298,6 +302,29 @@ std::uint64_t VulkanBackend::resident(const DeviceProgram& program) const {
       sum += array.bytes();
   }
   return sum;
+}
+
+/// What the driver lets this process have, without what live buffers hold; a device that shares the
+/// host's memory has no more than is left of that.
+std::optional<std::uint64_t> VulkanBackend::free_bytes() const {
+  const std::shared_ptr<Device> device = opened();
+  std::uint64_t free = 0;
+  const std::vector<MemoryHeap> heaps =
+      device ? memory_heaps(device->core()->physical, info_.features.memory_budget) : info_.heaps;
+  for (const MemoryHeap& heap : heaps)
+    if (heap.device_local) free = std::max(free, heap.budget);
+  if (free == 0) return std::nullopt;
+  std::uint64_t held = 0;
+  if (device) {
+    const MemoryStatistics memory = device->memory();
+    const std::lock_guard lock(mutex_);
+    held = memory.bytes_in_use + memory.bytes_padding;
+    held -= std::min(held, residents_.bytes());
+  }
+  free -= std::min(free, held);
+  const bool shares = info_.software() || info_.type == DeviceType::Integrated;
+  const std::uint64_t left = shares ? platform::available_memory_bytes() : 0;
+  return left > 0 ? std::min(free, left) : free;
 }
 
 std::vector<hybrid::Figure> VulkanBackend::figures() const {

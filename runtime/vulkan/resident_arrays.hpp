@@ -34,6 +34,11 @@ class ResidentArrays {
   }
   void clear() { entries_.clear(); }
   bool empty() const { return entries_.empty(); }
+  std::uint64_t bytes() const {
+    std::uint64_t sum = 0;
+    for (const Entry& entry : entries_) sum += entry.buffer->size();
+    return sum;
+  }
 
  private:
   struct Entry {
@@ -41,8 +46,7 @@ class ResidentArrays {
     std::shared_ptr<Buffer> buffer;
   };
   void trim() {
-    std::uint64_t sum = 0;
-    for (const Entry& entry : entries_) sum += entry.buffer->size();
+    std::uint64_t sum = bytes();
     for (; sum > bound_; entries_.pop_front()) sum -= entries_.front().buffer->size();
   }
   std::uint64_t bound_ = 0;

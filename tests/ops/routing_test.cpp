@@ -392,6 +392,11 @@ TEST_F(OpsRouting, ThereIsOneExecutor) {
   }
   EXPECT_TRUE(figures.contains("topograd_pool_bytes"));
   EXPECT_TRUE(figures.contains("topograd_pipelines_total"));
+  for (const auto& state : executor().scheduler().targets()) {
+    if (state.target.name != name_) continue;
+    ASSERT_TRUE(state.free_bytes);
+    EXPECT_GT(*state.free_bytes, 0u);
+  }
 }
 
 /// In a process of its own, whose executor reads the variable. 0 if the test says so.

@@ -1,7 +1,8 @@
-// Tasks that are placed as one, and the way to a device and back.
+// Tasks that are placed as one, the way to a device and back, and what a device has left right now.
 #include <gtest/gtest.h>
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,12 +22,13 @@ TaskShape operation(std::uint64_t kernel, std::uint64_t size = 10'000) {
 
 struct Machine {
   double now = 0;
+  std::optional<std::uint64_t> free;
   Scheduler scheduler;
   std::size_t device;
 
   explicit Machine(HybridOptions options = {})
       : scheduler(std::move(options), [this] { return now; }),
-        device(scheduler.add_device({.name = "gpu"})) {}
+        device(scheduler.add_device({.name = "gpu", .free_bytes = [this] { return free; }})) {}
 
   void measure(const TaskShape& shape, std::size_t target, const Terms& times, int count = 6) {
     for (int k = 0; k < count; ++k)
@@ -146,6 +148,54 @@ TEST(Together, FirstThresholdsHoldUntilSomethingIsMeasured) {
   EXPECT_EQ(m.decide(shape).reason, Reason::unmeasured);
 }
 
+TEST(Together, FreeMemoryIsThatOfThisMoment) {
+  Machine m;
+  TaskShape shape = operation(1);
+  shape.bytes_held = 1000;
+  struct Row {
+    std::optional<std::uint64_t> free;
+    std::uint64_t there;
+    bool goes;
+  };
+  const Row rows[] = {
+      {std::nullopt, 0, true}, {1000, 0, true}, {999, 0, false}, {500, 600, true}, {2000, 0, true}};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.free.value_or(0));
+    m.now += 1;
+    m.free = row.free;
+    const std::array<std::uint64_t, 2> resident = {0, row.there};
+    shape.resident = resident;
+    const Decision decision = m.decide(shape);
+    EXPECT_EQ(decision.target != kCpu, row.goes);
+    if (!row.goes) {
+      EXPECT_EQ(decision.reason, Reason::memory_limit);
+    }
+    EXPECT_EQ(m.scheduler.targets()[m.device].free_bytes, row.free);
+  }
+}
+
+TEST(Together, ADeviceThatOthersLoadLosesTasksForAWhile) {
+  Machine m;
+  for (std::uint64_t kernel = 1; kernel <= 3; ++kernel) {
+    m.measure(operation(kernel), kCpu, {.kernel = 100}, 12);
+    m.measure(operation(kernel), m.device, {.kernel = 70}, 12);
+  }
+  EXPECT_EQ(m.decide(operation(1)).target, m.device);
+  // Half of it is somebody else's: two of the kernels tell, the third has not run since.
+  for (int k = 0; k < 3; ++k) {
+    for (const std::uint64_t kernel : {1, 2}) {
+      m.now += 0.01;
+      m.scheduler.record(operation(kernel), m.device, {.times = {.kernel = 100}});
+    }
+  }
+  EXPECT_NEAR(m.scheduler.targets()[m.device].load, 100.0 / 70, 0.05);
+  EXPECT_EQ(m.decide(operation(3)).target, kCpu);
+  EXPECT_NEAR(m.decide(operation(3)).on_device.terms.kernel, 100, 4);
+  m.now += 3;
+  EXPECT_EQ(m.scheduler.targets()[m.device].load, 1);
+  EXPECT_NEAR(m.decide(operation(3)).on_device.terms.kernel, 70, 1);
+}
+
 TEST(Together, ReadsAreCountedWithWhatMadeThem) {
   Executor executor{HybridOptions{}};
   const std::size_t device =
@@ -168,6 +218,7 @@ TEST(Together, ReadsAreCountedWithWhatMadeThem) {
   EXPECT_NE(text.find("topograd_cache_hits_total{operation=\"map\",device=\"gpu\"} 2"),
             std::string::npos)
       << text;
+  EXPECT_NE(text.find("topograd_load_factor{device=\"gpu\"} 1"), std::string::npos) << text;
 }
 
 }  // namespace
