@@ -1,4 +1,14 @@
-// The one header that users need.
+// The header for residuals, energies, derivatives and solves: all that most programs need.
+//
+// What else there is has headers of its own, since with them a program takes twice as long to
+// compile:
+//
+//   <topograd/api/hybrid.hpp>   tasks of your own, on the CPU or a device: topograd::hybrid
+//   <topograd/ops/arrays.hpp>   operations on arrays: topograd::ops
+//   <topograd/ops/tensors.hpp>  tensors and networks: topograd::ops, topograd::ops::nn
+//   <topograd/ceres.hpp>        Ceres' names: namespace ceres
+//
+// <topograd/all.hpp> includes this one and the first three.
 #pragma once
 
 #include <topograd/api/expression.hpp>

@@ -6,7 +6,7 @@ set(TOPOGRAD_INCLUDE_ROOT ${PROJECT_BINARY_DIR}/include)
 file(MAKE_DIRECTORY ${TOPOGRAD_INCLUDE_ROOT}/topograd)
 
 # Headers of api/ that users include without the folder's name: <topograd/topograd.hpp>.
-set(TOPOGRAD_FRONT_HEADERS ceres.hpp topograd.hpp)
+set(TOPOGRAD_FRONT_HEADERS all.hpp ceres.hpp topograd.hpp)
 foreach(_header ${TOPOGRAD_FRONT_HEADERS})
   file(CONFIGURE OUTPUT ${TOPOGRAD_INCLUDE_ROOT}/topograd/${_header} CONTENT
        "// The short spelling of <topograd/api/${_header}>.\n#pragma once\n\n#include <topograd/api/${_header}>\n")
