@@ -40,6 +40,17 @@ TEST(MathLibrary, TextDependsOnTheSetAlone) {
   }
 }
 
+// (x & ~mask) | (s & mask), chosen against x or s, is what LLVM 14 to 16 get wrong for AVX-512.
+TEST(MathLibrary, SelectsNoBitsByASignMask) {
+  for (Precision precision : kPrecisions) {
+    for (std::string_view function : math::functions()) {
+      const std::string text = math::library({std::string(function)}, precision);
+      EXPECT_EQ(text.find("0x7fffffffu) |"), text.npos) << function;
+      EXPECT_EQ(text.find("| (floatBitsToUint(x) & 0x7fffffffu"), text.npos) << function;
+    }
+  }
+}
+
 // In the text of each function alone, every tg_ name stands after its definition, which is there
 // once.
 TEST(MathLibrary, DefinesEveryNameOnceAndBeforeItsUse) {
