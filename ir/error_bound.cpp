@@ -101,7 +101,7 @@ class Step {
           std::isfinite(y) && y != apply<Long>(op, x[0].value, x[1].value, x[2].value);
       if (against_ == Against::evaluator || !rounded) return {y, 0};
     }
-    if (may_be_equal(op, x)) return unknown(op);
+    if (may_be_equal(op, x) || may_wrap(op, x) || may_be_whole(op, x)) return unknown(op);
     return settle<T>(op, x, spread(op, x));
   }
 
@@ -110,6 +110,21 @@ class Step {
     if ((op != Op::Eq && op != Op::Ne) || same_[0]) return false;
     const Long reach = x[0].error + x[1].error;
     return reach > 0 && std::fabs(x[0].value - x[1].value) <= reach;
+  }
+
+  /// Of periodic ops whose operand may lie as far off as half a period, about: the ends tell
+  /// nothing of what lies between them.
+  static bool may_wrap(Op op, const std::array<Enclosure, 3>& x) {
+    if (op == Op::Sin || op == Op::Cos || op == Op::Tan) return x[0].error >= 1;
+    if (op != Op::Mod || x[1].value == 0 || !std::isfinite(x[0].value / x[1].value)) return false;
+    const Long moved = x[0].error + std::fabs(x[0].value / x[1].value) * x[1].error;
+    return moved >= std::fabs(x[1].value) / 2;
+  }
+
+  /// Of powers of negative numbers, which are NaN but for whole exponents.
+  static bool may_be_whole(Op op, const std::array<Enclosure, 3>& x) {
+    if (op != Op::Pow || x[1].error == 0 || !(x[0].value - x[0].error < 0)) return false;
+    return std::floor(x[1].value + x[1].error) >= x[1].value - x[1].error;
   }
 
   Enclosure choose(const std::array<Enclosure, 3>& x) {

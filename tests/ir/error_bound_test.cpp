@@ -33,6 +33,40 @@ TEST(ErrorBound, EqualityInsideOfItIsUndecided) {
   }
 }
 
+// What repeats may be the same at both ends of an interval and anything between them.
+TEST(ErrorBound, NothingIsKnownOfAPeriodicOpBeyondAPeriod) {
+  const struct {
+    Op inner, outer;
+    float x, other;
+    bool known;
+  } rows[] = {{Op::Sqrt, Op::Mod, 4.2f, 0x1p-23f, false}, {Op::Sqrt, Op::Mod, 4.2f, 0.3f, true},
+              {Op::Exp, Op::Sin, 20, 0, false},           {Op::Exp, Op::Sin, 3, 0, true},
+              {Op::Exp, Op::Cos, 22, 0, false},           {Op::Exp, Op::Tan, 21, 0, false}};
+  for (const auto& row : rows) {
+    ir::Graph g;
+    const ir::Id inner = g.add(row.inner, g.leaf(Op::Parameter, 0));
+    const std::vector<ir::Id> outputs = {g.add(row.outer, inner, g.leaf(Op::Parameter, 1))};
+    const ir::Program program = g.extract(outputs, {.parameters = 2});
+    const std::array<float, 2> at = {row.x, row.other};
+    const ir::RunningError error = ir::running_error<float>(program, {.parameters = at});
+    EXPECT_EQ(error.decided && error.nodes[program.outputs[0]].known(), row.known)
+        << ir::info(row.outer).name << " of " << ir::info(row.inner).name << " at " << row.x;
+  }
+}
+
+// Rounded to float, erf(-5.1) is -1.
+TEST(ErrorBound, PowersOfNegativeNumbersMayHaveAWholeExponent) {
+  for (const float base : {-1.2f, 1.2f}) {
+    ir::Graph g;
+    const ir::Id exponent = g.add(Op::Erf, g.leaf(Op::Parameter, 0));
+    const std::vector<ir::Id> outputs = {g.add(Op::Pow, g.leaf(Op::Parameter, 1), exponent)};
+    const ir::Program program = g.extract(outputs, {.parameters = 2});
+    const std::array<float, 2> at = {-5.1f, base};
+    const ir::RunningError error = ir::running_error<float>(program, {.parameters = at});
+    EXPECT_EQ(error.nodes[program.outputs[0]].known(), base > 0) << base;
+  }
+}
+
 TEST(ErrorBound, ANumberIsItself) {
   ir::Graph g;
   const ir::Id root = g.add(Op::Cbrt, g.leaf(Op::Parameter, 0));
