@@ -112,7 +112,7 @@ TEST(HybridCommand, MemoryLimitHoldsForSolves) {
 TEST(HybridCommand, AFallbackIsAWarningOfOneLine) {
 #ifdef TOPOGRAD_WITH_VULKAN
   const CommandResult result =
-      topograd("solve springs --width 12 --max-iterations 2 --json -",
+      topograd("solve springs --width 12 --max-iterations 300 --json -",
                "TOPOGRAD_VALIDATION=0 TOPOGRAD_FALLBACK_THRESHOLD=0 TOPOGRAD_HYBRID_STATE=none "
                "TOPOGRAD_VULKAN_LOADER=" TOPOGRAD_FAILING_LOADER);
   ASSERT_EQ(result.status, 0) << result.err;

@@ -12,6 +12,12 @@ namespace topograd::test {
 struct CommandResult {
   int status = -1;
   std::string out, err;
+
+  /// Nothing on standard error, but for the line about a limit that was met.
+  bool is_silent() const {
+    return err.empty() || (err.starts_with("topograd: warning: NO_CONVERGENCE: ") &&
+                           err.find('\n') + 1 == err.size());
+  }
 };
 
 /// Runs a program of program_dir() through the shell; `environment` goes before it ("NAME=value
