@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <utility>
 
 namespace topograd::command {
@@ -30,8 +31,10 @@ pre { overflow-x: auto; background: #f6f7f9; border-radius: 6px; padding: 12px; 
 .cards b { display: block; font-size: 19px; font-weight: 600; }
 .cards span { color: var(--soft); font-size: 13px; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(430px, 1fr)); gap: 12px; }
+.fits { grid-template-columns: repeat(auto-fit, minmax(430px, 640px)); }
 .plot { width: 100%; font-size: 12px; fill: var(--ink); }
 .plot .grid { stroke: var(--line); fill: none; }
+.plot .fit { stroke: #d1495b; stroke-width: 1.8; fill: none; }
 .plot .curve { stroke: var(--blue); stroke-width: 1.8; fill: none; }
 .plot circle { fill: var(--blue); }
 .plot circle.rejected { fill: #fff; stroke: #d64545; stroke-width: 1.4; }
@@ -86,6 +89,113 @@ std::string result_part(const Summary& s) {
            s.energies > 0 ? "residuals, " + std::to_string(s.energies) + " energies" : "residuals");
   return "<section>" + out + "</div>\n<p class=\"soft\">Ended by: " + escaped(s.message) +
          "<br>Backend: " + escaped(s.why) + "</p></section>\n";
+}
+
+std::string cells(std::initializer_list<std::string> numbers) {
+  std::string out;
+  for (const std::string& number : numbers) out += "<td class=\"number\">" + number + "</td>";
+  return out;
+}
+
+std::string unknowns(const Answer& answer) {
+  const bool errors = answer.uncertainty && answer.uncertainty->failure.empty();
+  std::string out;
+  if (!answer.unknowns.empty()) {
+    out += "<table class=\"unknowns\"><tr><th>Parameter</th><th class=\"number\">Value</th>" +
+           std::string(errors ? "<th class=\"number\">Standard error</th>" : "") +
+           "<th></th></tr>\n";
+    for (const UnknownValue& u : answer.unknowns) {
+      out += "<tr><td>" + escaped(u.name) + "</td>" + cells({short_number(u.value, 10)});
+      if (errors) out += cells({u.error ? short_number(*u.error, 6) : ""});
+      out += "<td class=\"soft\">" + escaped(u.note) + "</td></tr>\n";
+    }
+    out += "</table>\n";
+  }
+  if (!answer.extremes.empty()) {
+    out +=
+        "<table><tr><th>Parameters</th><th class=\"number\">Blocks</th>"
+        "<th class=\"number\">Smallest</th><th class=\"number\">in block</th>"
+        "<th class=\"number\">Largest</th><th class=\"number\">in block</th></tr>\n";
+    for (const ArrayExtremes& e : answer.extremes) {
+      out += "<tr><td>" + escaped(e.name) + "</td>" +
+             cells({std::to_string(e.blocks), short_number(e.smallest, 10),
+                    std::to_string(e.smallest_block), short_number(e.largest, 10),
+                    std::to_string(e.largest_block)}) +
+             "</tr>\n";
+    }
+    out += "</table>\n";
+  }
+  if (errors)
+    out += std::string("<p class=\"soft\">Standard errors are those of residuals of ") +
+           (answer.uncertainty->scaled ? "equal, unknown variance.</p>\n" : "variance 1.</p>\n");
+  if (answer.uncertainty && !errors)
+    out +=
+        "<p class=\"soft\">No standard errors: " + escaped(answer.uncertainty->failure) + "</p>\n";
+  return out;
+}
+
+std::string correlations(const Answer& answer) {
+  constexpr std::size_t kMost = 40;
+  if (!answer.uncertainty) return "";
+  const Uncertainty& u = *answer.uncertainty;
+  const std::size_t n = std::min(u.names.size(), kMost);
+  if (n < 2) return "";
+  std::string out = "<div class=\"scroll\"><table class=\"correlations\"><tr><th></th>";
+  for (std::size_t b = 0; b < n; ++b)
+    out += "<th class=\"number\">" + escaped(u.names[b]) + "</th>";
+  out += "</tr>\n";
+  for (std::size_t a = 0; a < n; ++a) {
+    out += "<tr><th>" + escaped(u.names[a]) + "</th>";
+    for (std::size_t b = 0; b < n; ++b) {
+      const double c = u.correlation[a * u.names.size() + b];
+      // Red for positive ones, blue for negative ones, stronger the stronger they are.
+      out += "<td class=\"number\" style=\"background: rgba(" +
+             std::string(c >= 0 ? "209,73,91," : "47,111,237,") +
+             short_number(a == b ? 0 : 0.5 * c * c, 3) + ")\">" + short_number(c, 4) + "</td>";
+    }
+    out += "</tr>\n";
+  }
+  return out + "</table></div>\n" +
+         (n < u.names.size() ? "<p class=\"soft\">The first " + std::to_string(n) + " of " +
+                                   std::to_string(u.names.size()) + ".</p>\n"
+                             : "");
+}
+
+std::string curves(const Answer& answer) {
+  std::string out;
+  for (const Answer::FittedCurve& curve : answer.curves) {
+    const std::string title =
+        (curve.label.empty() ? "" : curve.label + ": ") + curve.y_name + " over " + curve.x_name;
+    out += svg(FitPlot{.title = title,
+                       .x_name = curve.x_name,
+                       .y_name = curve.y_name,
+                       .x = curve.x,
+                       .y = curve.y,
+                       .marked = curve.left_out,
+                       .curve_x = curve.fit_x,
+                       .curve_y = curve.fit_y});
+  }
+  return out.empty() ? "" : "<div class=\"plots fits\">\n" + out + "</div>\n";
+}
+
+std::string residuals(const Answer& answer) {
+  if (!answer.residuals) return "";
+  const ResidualStatistics& r = *answer.residuals;
+  std::string out =
+      "<div class=\"cards\">" +
+      card(std::to_string(r.rows),
+           r.left_out > 0 ? "rows, " + std::to_string(r.left_out) + " of them with weight 0"
+                          : "rows") +
+      card(short_number(r.rmse, 6), "RMSE");
+  if (r.reduced_chi2)
+    out += card(short_number(*r.reduced_chi2, 6),
+                "reduced χ², " + std::to_string(r.degrees_of_freedom()) + " degrees of freedom");
+  out += "</div>\n";
+  if (r.worst.empty()) return out;
+  out += "<table><tr><th>Largest residuals</th><th class=\"number\">Value</th></tr>\n";
+  for (const ResidualStatistics::Worst& w : r.worst)
+    out += "<tr><td>" + escaped(w.label) + "</td>" + cells({short_number(w.value, 6)}) + "</tr>\n";
+  return out + "</table>\n";
 }
 
 std::string plots(const Summary& s) {
@@ -225,14 +335,19 @@ std::string page(const PageContent& content, const std::string& body) {
 }  // namespace
 
 std::string html_report(const Summary& summary, const PageContent& content) {
-  return page(content, result_part(summary) + section("Before and after", picture(content)) +
-                           section("Iterations", plots(summary)) +
-                           section("Beside other solvers", peers(content.peers)) +
-                           section("Where the time went", phases(summary.times)) +
-                           section("Topologies", topologies(summary)) +
-                           section("Kernels", kernel_list(content.kernels)) +
-                           section("Steps", steps(summary)) +
-                           section("Report", "<pre>" + escaped(summary.full_report()) + "</pre>"));
+  const Answer& answer = content.answer;
+  return page(
+      content,
+      result_part(summary) + section("Parameters", unknowns(answer)) +
+          section("Data and fit", curves(answer)) + section("Residuals", residuals(answer)) +
+          section("Correlations", correlations(answer)) +
+          section("Before and after", picture(content)) + section("Iterations", plots(summary)) +
+          section("Beside other solvers", peers(content.peers)) +
+          section("Where the time went", phases(summary.times)) +
+          section("Topologies", topologies(summary)) +
+          section("Kernels", kernel_list(content.kernels)) + section("Steps", steps(summary)) +
+          section("Report",
+                  content.verbose ? "<pre>" + escaped(summary.full_report()) + "</pre>" : ""));
 }
 
 std::string html_set_report(const nlohmann::ordered_json& report, const PageContent& content) {

@@ -1,6 +1,8 @@
 // One page about a solve, for browsers: nothing else is needed to read it.
 #pragma once
 
+#include "command/answer.hpp"
+
 #include <topograd/api/source.hpp>
 #include <topograd/solver/summary.hpp>
 
@@ -26,10 +28,12 @@ struct PageContent {
     std::string note;
   };
   std::vector<Row> peers;  ///< ours first; empty if no other solver ran
+  Answer answer;
+  bool verbose = false;  ///< with Summary::full_report(), counters and all
 };
 
-/// The page: result, pictures, cost, gradient and step per iteration as plots, times of the phases,
-/// kernels with their source, every step, and the full report.
+/// The page: result, unknowns, curves through points, residuals, pictures, cost, gradient and step
+/// per iteration as plots, times of the phases, kernels with their source, and every step.
 std::string html_report(const Summary& summary, const PageContent& content);
 
 /// The page of a set of solves: a row a run, as SetReport::json() has them.

@@ -13,13 +13,15 @@ namespace {
 
 constexpr double kWidth = 520, kHeight = 250, kLeft = 66, kRight = 14, kTop = 34, kBottom = 34;
 
-/// Maps steps and values to the picture.
+/// Maps numbers to the picture.
 struct Axes {
-  double steps = 1;
+  double left = 0, right = 1;  // of the abscissa
   bool logarithmic = false;
   double low = 0, high = 1;  // of the ordinate: exponents of 10 where it is logarithmic
 
-  double x(double step) const { return kLeft + (kWidth - kLeft - kRight) * step / steps; }
+  double x(double value) const {
+    return kLeft + (kWidth - kLeft - kRight) * (value - left) / (right - left);
+  }
   double y(double value) const {
     const double v = logarithmic ? std::log10(value) : value;
     return kHeight - kBottom - (kHeight - kTop - kBottom) * (v - low) / (high - low);
@@ -36,7 +38,7 @@ Axes axes_of(const Plot& plot) {
     high = std::max(high, v);
     if (v > 0) positive = std::min(positive, v);
   }
-  Axes axes{.steps = std::max(1.0, static_cast<double>(plot.values.size()) - 1)};
+  Axes axes{.right = std::max(1.0, static_cast<double>(plot.values.size()) - 1)};
   axes.logarithmic = low >= 0 && high > kLogarithmicFrom * positive;
   if (axes.logarithmic) {
     axes.low = std::floor(std::log10(positive));
@@ -72,7 +74,10 @@ std::string line(double x1, double y1, double x2, double y2) {
   return format("<path class=\"grid\" d=\"M%.1f %.1fL%.1f %.1f\"/>", x1, y1, x2, y2);
 }
 
-std::string grid(const Axes& axes) {
+/// Lines and numbers of the ordinate, numbers of the abscissa.
+///
+///   least_step  of the abscissa's numbers
+std::string grid(const Axes& axes, double least_step) {
   std::string out;
   const auto rule = [&](double value, const std::string& text) {
     const double y = axes.y(value);
@@ -90,10 +95,48 @@ std::string grid(const Axes& axes) {
     for (double v = std::ceil(axes.low / step) * step; v <= axes.high + 1e-9 * step; v += step)
       rule(v, short_number(std::abs(v) < 1e-9 * step ? 0 : v, 6));
   }
-  const double step = std::max(1.0, nice_step(axes.steps, 8));
-  for (double k = 0; k <= axes.steps; k += step)
-    out += label(axes.x(k), kHeight - kBottom + 18, "middle", short_number(k, 6));
+  const double step = std::max(least_step, nice_step(axes.right - axes.left, 8));
+  for (double k = std::ceil(axes.left / step) * step; k <= axes.right + 1e-9 * step; k += step)
+    out += label(axes.x(k), kHeight - kBottom + 18, "middle",
+                 short_number(std::abs(k) < 1e-9 * step ? 0 : k, 6));
   return out;
+}
+
+/// The element around a drawing.
+std::string svg_element(const std::string& title, const std::string& drawing) {
+  char head[160];
+  std::snprintf(head, sizeof head,
+                "<svg class=\"plot\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"", kWidth,
+                kHeight);
+  return head + draw::escaped(title) + "\">" + drawing + "</svg>\n";
+}
+
+/// A range that is not empty, with a margin to both sides.
+void widen(double& low, double& high) {
+  constexpr double kMargin = 0.04;
+  const double range = high > low ? high - low : std::max(std::abs(low), 1.0);
+  low -= kMargin * range;
+  high += kMargin * range;
+}
+
+Axes axes_of(const FitPlot& plot) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Axes axes{.left = kInfinity, .right = -kInfinity, .low = kInfinity, .high = -kInfinity};
+  const auto include = [&](const std::vector<double>& x, const std::vector<double>& y) {
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      if (!std::isfinite(x[k]) || !std::isfinite(y[k])) continue;
+      axes.left = std::min(axes.left, x[k]);
+      axes.right = std::max(axes.right, x[k]);
+      axes.low = std::min(axes.low, y[k]);
+      axes.high = std::max(axes.high, y[k]);
+    }
+  };
+  include(plot.x, plot.y);
+  if (axes.left > axes.right) return axes;
+  include(plot.curve_x, plot.curve_y);
+  widen(axes.left, axes.right);
+  widen(axes.low, axes.high);
+  return axes;
 }
 
 }  // namespace
@@ -119,13 +162,37 @@ std::string svg(const Plot& plot) {
             short_number(v, 8) + "</title></circle>";
   }
   if (path.empty()) return "";
-  char head[160];
-  std::snprintf(head, sizeof head,
-                "<svg class=\"plot\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"", kWidth,
-                kHeight);
-  return head + draw::escaped(plot.title) + "\">" +
-         label(kLeft, 18, "start", plot.title + (axes.logarithmic ? " (logarithmic)" : "")) +
-         grid(axes) + "<path class=\"curve\" d=\"" + path + "\"/>" + dots + "</svg>\n";
+  return svg_element(
+      plot.title,
+      label(kLeft, 18, "start", plot.title + (axes.logarithmic ? " (logarithmic)" : "")) +
+          grid(axes, 1) + "<path class=\"curve\" d=\"" + path + "\"/>" + dots);
+}
+
+std::string svg(const FitPlot& plot) {
+  constexpr std::size_t kMostPoints = 2000;
+  const Axes axes = axes_of(plot);
+  if (axes.left > axes.right) return "";
+  std::string path, dots;
+  for (std::size_t k = 0; k < plot.curve_x.size(); ++k) {
+    if (!std::isfinite(plot.curve_y[k])) continue;
+    path += format(path.empty() ? "M%.1f %.1f" : "L%.1f %.1f", axes.x(plot.curve_x[k]),
+                   axes.y(plot.curve_y[k]), 0, 0);
+  }
+  const std::size_t shown = std::min(plot.x.size(), kMostPoints);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const std::size_t k = shown < 2 ? 0 : i * (plot.x.size() - 1) / (shown - 1);
+    if (!std::isfinite(plot.x[k]) || !std::isfinite(plot.y[k])) continue;
+    const bool marked = k < plot.marked.size() && plot.marked[k];
+    dots += std::string("<circle") + (marked ? " class=\"rejected\"" : "") +
+            format(" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">", axes.x(plot.x[k]), axes.y(plot.y[k]),
+                   shown > 200 ? 1.6 : 3, 0) +
+            "<title>#" + std::to_string(k) + ": " + draw::escaped(plot.x_name) + " " +
+            short_number(plot.x[k], 8) + ", " + draw::escaped(plot.y_name) + " " +
+            short_number(plot.y[k], 8) + "</title></circle>";
+  }
+  return svg_element(plot.title, label(kLeft, 18, "start", plot.title) + grid(axes, 0) +
+                                     label(kWidth - kRight, kHeight - 3, "end", plot.x_name) +
+                                     dots + "<path class=\"fit\" d=\"" + path + "\"/>");
 }
 
 }  // namespace topograd::command

@@ -18,6 +18,18 @@ struct Plot {
 /// among positive ones that span that much are left out. Empty if no value is left.
 std::string svg(const Plot& plot);
 
+/// Points, and a curve through or beside them.
+struct FitPlot {
+  std::string title, x_name, y_name;
+  std::vector<double> x, y;              ///< points; those that are not finite are left out
+  std::vector<bool> marked;              ///< points with a hollow mark; empty = none
+  std::vector<double> curve_x, curve_y;  ///< ascending in x
+};
+
+/// The plot as an <svg> element with linear axes; of many points it has some thousand, evenly
+/// chosen, and always the ends. Empty if no point is finite.
+std::string svg(const FitPlot& plot);
+
 /// "0.0123", "4.5e-9": few digits for people.
 std::string short_number(double value, int digits = 4);
 

@@ -1,4 +1,5 @@
 // topograd solve: minimises a problem and reports.
+#include "command/answer.hpp"
 #include "command/commands.hpp"
 #include "command/html_report.hpp"
 #include "command/interrupt.hpp"
@@ -38,10 +39,11 @@ struct SolveArguments {
   SolverArguments solver;
   std::string out, json, report, metrics, trace, training;
   std::string command;  // how this was called
-  bool quiet = false, require_convergence = false;
+  bool quiet = false, verbose = false, require_convergence = false, covariance = false;
   std::vector<std::string> peers;
 
   bool silent() const { return quiet || json == "-"; }
+  bool wants_answer() const { return !silent() || !report.empty() || !json.empty(); }
   bool wants_picture() const { return !out.empty() || !report.empty(); }
 };
 
@@ -69,6 +71,7 @@ void finish(const SolveArguments& arguments, const std::string& unconverged) {
 void solve_many(const SolveArguments& arguments) {
   if (!arguments.out.empty()) refuse(arguments, "--out expects a problem that has a mesh");
   if (!arguments.trace.empty()) refuse(arguments, "--trace expects a problem, not a set of them");
+  if (arguments.covariance) refuse(arguments, "--covariance expects a problem, not a set of them");
   check_peers(arguments.peers, arguments.problem);
   const SetReport report =
       solve_set(arguments.problem, arguments.solver, arguments.peers, arguments.silent());
@@ -127,8 +130,12 @@ std::vector<PageContent::Row> peer_rows(const Summary& s, const std::vector<Peer
 }
 
 void write_page(const SolveArguments& arguments, NamedProblem& named, const Summary& summary,
-                const std::vector<PeerReport>& peers, const std::string& png) {
+                const Answer& answer, const std::vector<PeerReport>& peers,
+                const std::string& png) {
   PageContent content = page_head(arguments);
+  if (!answer.title.empty()) content.title = answer.title;
+  content.answer = answer;
+  content.verbose = arguments.verbose;
   content.picture = png;
   content.legend = named.vertex_values().empty()
                        ? "Colour: how far a vertex has moved."
@@ -139,23 +146,15 @@ void write_page(const SolveArguments& arguments, NamedProblem& named, const Summ
   write_text(arguments.report, html_report(summary, content));
 }
 
-/// A line about blocks that nothing reads, by the names of a file; empty if there are none.
-std::string describe(const std::vector<UnreadBlock>& unread, const NamedProblem& named) {
-  if (unread.empty() || named.file() == nullptr) return "";
-  const UnreadBlock& first = unread.front();
-  const std::string array = "\"" + named.file()->parameters[first.array].name + "\"";
-  const std::size_t more = unread.size() - 1;
-  return "Nothing reads " + array + ", block " + std::to_string(first.block) +
-         (more == 0 ? "" : " and " + std::to_string(more) + " more") + ": unchanged\n";
-}
-
-nlohmann::ordered_json json_of(const Summary& summary, const NamedProblem& named) {
+nlohmann::ordered_json json_of(const Summary& summary, const NamedProblem& named,
+                               const Answer& answer) {
   auto report = nlohmann::ordered_json::parse(to_json(summary));
   if (const ProblemFile* file = named.file()) {
     report["parameters"] = nlohmann::ordered_json::object();
     for (const ProblemFile::Array& array : file->parameters)
       report["parameters"][array.name] = array.values;
   }
+  describe(answer, report);
   named.describe_answer(report);
   return report;
 }
@@ -184,12 +183,21 @@ void solve_problem(const SolveArguments& arguments) {
   const SolverOptions options = options_of(arguments, *named);
   if (!arguments.out.empty() && named->mesh().positions.empty())
     refuse(arguments, "--out expects a problem that has a mesh");
+  if (arguments.covariance) check_covariance(arguments.problem.name, named->problem());
   check_peers(arguments.peers, arguments.problem);
   draw::Mesh before;
   if (arguments.wants_picture()) before = mesh_to_draw(*named);
   const Summary summary = solve_shown(*named, options, arguments.silent());
-  if (!arguments.silent())
-    std::cout << summary.full_report() << describe(summary.unread_blocks, *named) << std::flush;
+  write_metrics(arguments.metrics);  // before what the answer asks for is counted, too
+  write_trace(arguments.trace, summary);
+  write_training_data(arguments.training);
+  const Answer answer =
+      arguments.wants_answer() ? find_answer(*named, summary, arguments.covariance) : Answer();
+  if (!arguments.silent()) {
+    std::cout << report(answer, summary);
+    if (arguments.verbose) std::cout << "\n" << summary.full_report();
+    std::cout << std::flush;
+  }
   const std::vector<PeerReport> peers =
       Interrupts::signal() != 0
           ? std::vector<PeerReport>()
@@ -203,12 +211,9 @@ void solve_problem(const SolveArguments& arguments) {
     write_mesh(arguments.out, named->mesh());
     write_text(picture_path(arguments.out), png);
   }
-  if (!arguments.report.empty()) write_page(arguments, *named, summary, peers, png);
-  write_metrics(arguments.metrics);
-  write_trace(arguments.trace, summary);
-  write_training_data(arguments.training);
+  if (!arguments.report.empty()) write_page(arguments, *named, summary, answer, peers, png);
   if (!arguments.json.empty()) {
-    nlohmann::ordered_json json = json_of(summary, *named);
+    nlohmann::ordered_json json = json_of(summary, *named, answer);
     if (!peers.empty()) json["peers"] = to_json(peers, peer_threads(arguments.solver));
     write_json(arguments.json, json);
   }
@@ -239,6 +244,10 @@ void add_solve(Command app) {
   command.output("--training-data", &arguments->training,
                  "file for the runs that first guesses are fitted on: CSV, or JSON if it ends "
                  "in .json");
+  command.flag("--covariance", arguments->covariance,
+               "standard errors and correlations of the parameters");
+  command.flag("--verbose", arguments->verbose,
+               "add topologies, plan, kernels, times and counters to summary and page");
   command.flag("--quiet", arguments->quiet, "print no summary");
   command.flag("--require-convergence", arguments->require_convergence,
                "exit status 1 unless the solve, or every one of a set, converges");

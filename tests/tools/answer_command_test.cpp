@@ -1,0 +1,194 @@
+// What solve tells of its answer: parameters by name, uncertainties, residuals, data and fit.
+#include "support/paths.hpp"
+#include "tools/run_command.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace topograd::test {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Certified values of a set of NIST's StRD, from its file.
+struct Certified {
+  std::vector<double> values, deviations;
+  double deviation = 0;  ///< of the residuals
+  std::string csv;       ///< the observations
+};
+
+Certified read_certified(const std::string& set) {
+  Certified out;
+  std::istringstream text(read_file(source_dir() / "tests/data/nist" / (set + ".dat")));
+  bool data = false;
+  for (std::string line; std::getline(text, line);) {
+    std::istringstream words(line);
+    std::string name, equals;
+    double start1 = 0, start2 = 0, value = 0, deviation = 0;
+    if (words >> name >> equals >> start1 >> start2 >> value >> deviation && equals == "=") {
+      out.values.push_back(value);
+      out.deviations.push_back(deviation);
+    }
+    if (line.starts_with("Residual Standard Deviation:"))
+      out.deviation = std::stod(line.substr(line.find(':') + 1));
+    std::istringstream fields(line);
+    std::string y, x;
+    if (data && fields >> y >> x) out.csv += x + ";" + y + "\n";
+    if (line.starts_with("Data:") && line.find('y') < line.find('x') &&
+        line.find("1 ") == line.npos)
+      data = true, out.csv = "pressure;volume\n";
+  }
+  return out;
+}
+
+/// A problem file for the set, its data in a CSV file beside it; returns its path.
+std::string write_problem(const TemporaryDir& folder, const Certified& set,
+                          const std::vector<double>& start, const std::string& expression) {
+  const std::string base = folder.path() / "fit";
+  std::ofstream(base + ".csv") << set.csv;
+  Json parameters = Json::array();
+  Json names = Json::array();
+  for (std::size_t k = 0; k < start.size(); ++k) {
+    const std::string name = "b" + std::to_string(k + 1);
+    parameters.push_back({{"name", name}, {"values", {start[k]}}});
+    names.push_back(name);
+  }
+  const Json problem = {
+      {"title", "A fit of NIST's"},
+      {"parameters", parameters},
+      {"data",
+       {{"x", {{"csv", "fit.csv"}, {"column", "pressure"}}},
+        {"y", {{"csv", "fit.csv"}, {"column", "volume"}}}}},
+      {"residuals",
+       {{{"label", "point"},
+         {"expressions", {expression}},
+         {"parameters", names},
+         {"data", {"x", "y"}}}}},
+      {"solver",
+       {{"function_tolerance", 1e-15}, {"parameter_tolerance", 1e-15}, {"max_iterations", 500}}}};
+  std::ofstream(base + ".json") << problem.dump(1);
+  return base + ".json";
+}
+
+struct NistRow {
+  const char* set;
+  std::vector<double> start;
+  const char* expression;
+};
+const NistRow kNist[] = {
+    {"Misra1a", {250, 0.0005}, "b1 * (1 - exp(-b2 * x)) - y"},
+    {"Thurber",
+     {1300, 1500, 500, 75, 1, 0.4, 0.05},
+     "y - (b1 + b2 * x + b3 * x^2 + b4 * x^3) / (1 + b5 * x + b6 * x^2 + b7 * x^3)"}};
+
+TEST(CommandAnswer, StandardErrorsAreTheCertifiedOnes) {
+  for (const NistRow& row : kNist) {
+    SCOPED_TRACE(row.set);
+    const TemporaryDir folder;
+    const Certified set = read_certified(row.set);
+    ASSERT_EQ(set.values.size(), row.start.size());
+    const std::string file = write_problem(folder, set, row.start, row.expression);
+    const CommandResult result =
+        topograd("solve '" + file + "' --backend cpu --covariance --json -");
+    ASSERT_EQ(result.status, 0) << result.err;
+    const Json report = Json::parse(result.out);
+    const Json& covariance = report["covariance"];
+    for (std::size_t k = 0; k < set.values.size(); ++k) {
+      const std::string name = "b" + std::to_string(k + 1);
+      EXPECT_EQ(covariance["parameters"][k], name);
+      EXPECT_NEAR(report["parameters"][name][0].get<double>(), set.values[k],
+                  1e-7 * std::abs(set.values[k]));
+      EXPECT_NEAR(covariance["standard_errors"][k].get<double>(), set.deviations[k],
+                  1e-6 * set.deviations[k]);
+      EXPECT_EQ(covariance["correlations"][k][k], 1.0);
+    }
+    const Json& statistics = report["residual_statistics"];
+    EXPECT_NEAR(std::sqrt(statistics["reduced_chi2"].get<double>()), set.deviation,
+                1e-8 * set.deviation);
+    const double n = statistics["rows"], freedom = statistics["degrees_of_freedom"];
+    EXPECT_EQ(freedom, n - static_cast<double>(set.values.size()));
+    EXPECT_NEAR(statistics["rmse"].get<double>(), set.deviation * std::sqrt(freedom / n),
+                1e-8 * set.deviation);
+  }
+}
+
+TEST(CommandAnswer, SummaryAndPageShowTheFit) {
+  const TemporaryDir folder;
+  const NistRow& row = kNist[0];
+  const std::string file =
+      write_problem(folder, read_certified(row.set), row.start, row.expression);
+  const std::string page = folder.path() / "page.html";
+  const CommandResult result =
+      topograd("solve '" + file + "' --backend cpu --covariance --report '" + page + "'");
+  ASSERT_EQ(result.status, 0) << result.err;
+  for (const char* part :
+       {"A fit of NIST's\n", "  b1         238.9421", "         2.70701", "Correlations",
+        "14 rows, RMSE 0.0943", "reduced chi^2 0.0103793 (12 degrees of freedom)", "\"point\" #",
+        "Termination    CONVERGENCE"})
+    EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
+  EXPECT_EQ(result.out.find("Counters"), std::string::npos);
+  const std::string html = read_file(page);
+  for (const char* part : {"<h2>Parameters</h2>", "<td>b2</td>", "<h2>Data and fit</h2>",
+                           "aria-label=\"point: y over x\"", "class=\"fit\"", "reduced χ²",
+                           "<h2>Correlations</h2>", "Largest residuals"})
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+  EXPECT_EQ(html.find("Counters"), std::string::npos);
+  const CommandResult verbose =
+      topograd("solve '" + file + "' --backend cpu --verbose --report '" + page + "'");
+  EXPECT_NE(verbose.out.find("Counters"), std::string::npos);
+  EXPECT_NE(read_file(page).find("Counters"), std::string::npos);
+  EXPECT_EQ(verbose.out.find("standard error"), std::string::npos);
+}
+
+TEST(CommandAnswer, WhatIsLeftOutHeldOrBoundedIsSaid) {
+  const TemporaryDir folder;
+  const std::string file = folder.path() / "line.json";
+  std::ofstream(file) << R"({
+    "parameters": [{"name": "slope", "values": [0]}, {"name": "offset", "values": [0], "upper": 1},
+                   {"name": "held", "values": [2], "constant": true}],
+    "data": {"t": [0, 1, 2, 3], "v": [3, 5, 7, 100]},
+    "residuals": [{"label": "sample", "expressions": ["slope * t + offset + held - v"],
+                   "parameters": ["slope", "offset", "held"], "data": ["t", "v"],
+                   "weight": [1, 1, 1, 0]}]})";
+  const CommandResult result = topograd("solve '" + file + "' --backend cpu --covariance --json -");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json report = Json::parse(result.out);
+  EXPECT_EQ(report["residual_statistics"]["left_out"], 1);
+  EXPECT_EQ(report["residual_statistics"]["degrees_of_freedom"], 1);
+  EXPECT_EQ(report["covariance"]["parameters"], Json({"slope", "offset"}));
+  const CommandResult text = topograd("solve '" + file + "' --backend cpu");
+  for (const char* part : {"at its upper bound", "constant", "4 rows, 1 of them with weight 0"})
+    EXPECT_NE(text.out.find(part), std::string::npos) << part << "\n" << text.out;
+}
+
+TEST(CommandAnswer, LargeProblemsShowExtremesAndPlaces) {
+  const CommandResult result = topograd("solve springs --width 10 --backend cpu");
+  ASSERT_EQ(result.status, 0) << result.err;
+  for (const char* part : {"  positions[.][0]  ", "(block ", ", 100 blocks", "\"spring\" #"})
+    EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
+}
+
+TEST(CommandAnswer, CovarianceThatIsNotThereIsSaid) {
+  const TemporaryDir folder;
+  const std::string file = folder.path() / "sum.json";
+  std::ofstream(file) << R"({"parameters": [{"name": "a", "values": [0]},
+                                            {"name": "b", "values": [0]}],
+    "residuals": [{"expressions": ["a + b - v"], "parameters": ["a", "b"],
+                   "data": {"v": [1, 2, 3]}}]})";
+  const CommandResult result = topograd("solve '" + file + "' --backend cpu --covariance");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.out.find("No standard errors: covariance: the Jacobian has rank 1 of 2"),
+            std::string::npos)
+      << result.out;
+  const CommandResult large = topograd("solve springs --width 30 --backend cpu --covariance");
+  EXPECT_EQ(large.status, 2);
+  EXPECT_EQ(large.err, "topograd: springs: --covariance expects at most 1000 unknowns, got 2700\n");
+}
+
+}  // namespace
+}  // namespace topograd::test
