@@ -5,6 +5,7 @@
 #include <topograd/ir/error_bound.hpp>
 #include <topograd/ir/passes/passes.hpp>
 #include <topograd/ir/random_program.hpp>
+#include <topograd/runtime/row_answers.hpp>
 
 #include <algorithm>
 #include <array>
@@ -15,19 +16,6 @@ namespace topograd::check {
 namespace {
 
 constexpr std::uint64_t kDefaultPoints = 2000;
-
-/// May be lost where subnormal numbers are flushed, also by flushing before rounding.
-template <class T>
-bool tiny(T x) {
-  return x != 0 && std::fabs(x) <= std::numeric_limits<T>::min();
-}
-
-/// What one output of a program may be at one point.
-struct Answer {
-  ir::Enclosure enclosure;
-  bool compare = true;  ///< decided, and known
-  bool tiny = false;    ///< a number on the way may be flushed
-};
 
 /// An op with everything that is the same on all backends: points, and what is expected there.
 template <class T>
@@ -41,8 +29,8 @@ class Sweep {
     rows_.parameters = op_points(op, kPrecision,
                                  options.count == 0 ? kDefaultPoints : options.count, options.seed);
     rows_.count = rows_.parameters[0].size();
-    if (ir::info(op).composite) values_ = answers(value_);
-    derivatives_ = answers(derivative_);
+    if (ir::info(op).composite) values_ = runtime::find_answers<T>(value_, rows_);
+    derivatives_ = runtime::find_answers<T>(derivative_, rows_);
   }
 
   OpResult run(const Place& place) const {
@@ -57,17 +45,17 @@ class Sweep {
     for (std::size_t i = 0; i < rows_.count; ++i) {
       if (!values_.empty() && values_[i].tiny && !place.keeps_subnormals) continue;
       const T got = static_cast<T>(values[0][i]);
-      const ir::Deviation deviation =
-          values_.empty() ? ir::deviation<T>(op_, point(i), got) : against(values_[i], got);
+      const ir::Deviation deviation = values_.empty() ? ir::deviation<T>(op_, point(i), got)
+                                                      : runtime::deviation<T>(values_[i], got);
       note(result.value, deviation, got, i, place);
     }
     const runtime::Columns slopes = place.runner->run(derivative_, rows_);
     for (std::size_t i = 0; i < rows_.count; ++i) {
       for (std::size_t k = 0; k < slopes.size(); ++k) {
         const T got = static_cast<T>(slopes[k][i]);
-        const Answer& answer = derivatives_[i * slopes.size() + k];
+        const runtime::Answer& answer = derivatives_[i * slopes.size() + k];
         if (answer.tiny && !place.keeps_subnormals) continue;
-        note(result.derivative, against(answer, got), got, i, place);
+        note(result.derivative, runtime::deviation<T>(answer, got), got, i, place);
       }
     }
     return result;
@@ -86,39 +74,11 @@ class Sweep {
     return x;
   }
 
-  /// By point and output.
-  std::vector<Answer> answers(const ir::Program& program) const {
-    std::vector<Answer> all;
-    for (std::size_t i = 0; i < rows_.count; ++i) {
-      const std::array<T, 3> x = point(i);
-      const ir::RunningError error = ir::running_error<T>(program, {.parameters = x});
-      const bool lost = std::ranges::any_of(error.nodes, [](const ir::Enclosure& e) {
-        return tiny(static_cast<T>(e.value)) || (e.value != 0 && static_cast<T>(e.value) == 0);
-      });
-      for (const ir::Id output : program.outputs) {
-        const ir::Enclosure& enclosure = error.nodes[output];
-        all.push_back({enclosure, error.decided && enclosure.known(), lost});
-      }
-    }
-    return all;
-  }
-
-  static ir::Deviation against(const Answer& answer, T got) {
-    if (!answer.compare) return {answer.enclosure.value, 0, true};
-    const bool within = answer.enclosure.contains(got);
-    const long double expected = answer.enclosure.value;
-    double far = within ? 0 : std::numeric_limits<double>::infinity();
-    if (std::isfinite(expected) && std::isfinite(got)) {
-      far = static_cast<double>(std::fabs(got - expected) / ir::ulp<T>(expected));
-    }
-    return {expected, far, within};
-  }
-
   void note(Worst& worst, const ir::Deviation& deviation, T got, std::size_t row,
             const Place& place) const {
     const std::array<T, 3> x = point(row);
-    const bool lost = tiny(static_cast<T>(deviation.expected)) ||
-                      std::ranges::any_of(x, [](T v) { return tiny(v); });
+    const bool lost = runtime::is_tiny(static_cast<T>(deviation.expected)) ||
+                      std::ranges::any_of(x, [](T v) { return runtime::is_tiny(v); });
     if (!place.keeps_subnormals && lost) return;
     if (!deviation.within && worst.broken++ > 0) return;
     if (deviation.within && (worst.broken > 0 || deviation.ulp <= worst.ulp)) return;
@@ -131,8 +91,8 @@ class Sweep {
   ir::Op op_;
   ir::Program value_, derivative_;
   runtime::Rows rows_;
-  std::vector<Answer> values_;  // of composite ops
-  std::vector<Answer> derivatives_;
+  std::vector<runtime::Answer> values_;  // of composite ops
+  std::vector<runtime::Answer> derivatives_;
 };
 
 template <class T>

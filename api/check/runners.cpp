@@ -3,26 +3,18 @@
 
 #include <topograd/ir/graph.hpp>
 #include <topograd/ir/passes/passes.hpp>
+#include <topograd/runtime/compositions.hpp>
 #include <topograd/runtime/cpu/rows.hpp>
 #include <topograd/solver/device_engine.hpp>
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 namespace topograd::check {
 namespace {
 
-bool keeps_subnormals(runtime::RowRunner& runner) {
-  const double least = runner.precision() == Precision::f32
-                           ? static_cast<double>(std::numeric_limits<float>::denorm_min())
-                           : std::numeric_limits<double>::denorm_min();
-  runtime::Rows rows{.count = 1, .parameters = {{least}, {least}, {0}}};
-  return runner.run(single_op(ir::Op::Add), rows)[0][0] == 2 * least;
-}
-
 Place make_place(std::unique_ptr<runtime::RowRunner> runner) {
-  const bool keeps = keeps_subnormals(*runner);
+  const bool keeps = runtime::keeps_subnormals(*runner);
   return {std::move(runner), keeps};
 }
 

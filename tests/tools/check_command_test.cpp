@@ -27,6 +27,20 @@ TEST(CheckCommand, ReportsAsJson) {
   EXPECT_GT(programs["nodes"], 5000);
 }
 
+TEST(CheckCommand, PairsOfOps) {
+  const CommandResult result =
+      topograd("check ops --pairs --backend cpu --every 200 --triples 3 --json -");
+  ASSERT_EQ(result.status, 0) << result.out << result.err;
+  const nlohmann::json report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["check"], "pairs");
+  EXPECT_EQ(report["broken"], false);
+  EXPECT_GT(report["pairs"], 10);
+  EXPECT_EQ(report["triples"], 3);
+  EXPECT_GT(report["compared"], 5000);
+  EXPECT_EQ(report["wrong"], nlohmann::json::array());
+  EXPECT_EQ(topograd("check ops --pairs --backend cpu --every 0").status, 2);
+}
+
 TEST(CheckCommand, GradientsOfEveryNamedProblem) {
   const CommandResult result = topograd("check gradients --backend cpu --json -");
   ASSERT_EQ(result.status, 0) << result.out << result.err;

@@ -10,6 +10,7 @@
 #include <topograd/api/check/corruption.hpp>
 #include <topograd/api/check/gradients.hpp>
 #include <topograd/api/check/ops.hpp>
+#include <topograd/api/check/pairs.hpp>
 #include <topograd/api/check/random.hpp>
 #include <topograd/api/check/routing.hpp>
 
@@ -31,6 +32,8 @@ using nlohmann::ordered_json;
 struct CheckArguments {
   std::string backend, precision, json, mesh;
   check::Options options;
+  bool pairs = false;  // of ops
+  std::uint64_t every = 1, triples = check::PairsOptions{}.triples;
 
   check::Options parsed() const {
     check::Options out = options;
@@ -70,6 +73,36 @@ ordered_json head(const char* check, const CheckArguments& arguments, bool broke
   report["broken"] = broken;
   report["seed"] = arguments.options.seed;
   return report;
+}
+
+void check_pairs(const CheckArguments& arguments) {
+  const check::PairsReport found =
+      check::check_pairs({arguments.parsed(), arguments.every, arguments.triples});
+  ordered_json report = head("pairs", arguments, !found.failures.empty());
+  report["pairs"] = found.pairs;
+  report["triples"] = found.triples;
+  report["compared"] = found.compared;
+  report["undecided"] = found.undecided;
+  report["wrong"] = found.wrong;
+  report["failures"] = ordered_json::array();
+  std::string text;
+  for (const check::PairFailure& f : found.failures) {
+    report["failures"].push_back({{"backend", f.backend},
+                                  {"device", f.device},
+                                  {"precision", name(f.precision)},
+                                  {"composition", f.number.composition},
+                                  {"what", f.number.what},
+                                  {"at", ordered_json::array()},
+                                  {"got", number(f.number.got)},
+                                  {"expected", number(f.number.expected)}});
+    for (const double x : f.number.at) report["failures"].back()["at"].push_back(number(x));
+    text += f.backend + " " + std::string(name(f.precision)) + ": " + f.number.message() + "\n";
+  }
+  text += std::to_string(found.pairs) + " pairs and " + std::to_string(found.triples) +
+          " triples of ops, " + std::to_string(found.compared) + " numbers compared, " +
+          std::to_string(found.undecided) + " undecided, " + std::to_string(found.wrong.size()) +
+          " compositions wrong\n";
+  finish(arguments, text, report);
 }
 
 void check_ops(const CheckArguments& arguments) {
@@ -298,19 +331,35 @@ void add_routing(Command check) {
   command.callback([arguments] { check_routing(*arguments); });
 }
 
+void add_options(Command command, CheckArguments& arguments) {
+  command.option("--backend", &arguments.backend,
+                 "cpu or vulkan; otherwise the CPU, and the device if there is one");
+  command.option("--precision", &arguments.precision, "f32 or f64; otherwise both");
+  command.option("--device", &arguments.options.device, "index or name of a Vulkan device");
+  command.option("--count", &arguments.options.count,
+                 "random points an op (2000), random programs (200)");
+  command.option("--seed", &arguments.options.seed, "of what is random (1)");
+  command.option("--mesh", &arguments.mesh, "gradients: OBJ file; otherwise an icosphere");
+  command.output("--json", &arguments.json, "file for the report, - for standard output");
+}
+
+void add_ops(Command check) {
+  auto arguments = std::make_shared<CheckArguments>();
+  Command command = check.subcommand("ops", "Largest error of each op, value and derivative");
+  add_options(command, *arguments);
+  command.flag("--pairs", arguments->pairs,
+               "all ordered pairs of ops, and a sample of triples, instead of single ops");
+  command.option("--every", &arguments->every, "with --pairs: every N-th pair (1)");
+  command.option("--triples", &arguments->triples, "with --pairs: triples that are drawn (500)");
+  command.callback(
+      [arguments] { arguments->pairs ? check_pairs(*arguments) : check_ops(*arguments); });
+}
+
 void add_one(Command check, const char* name, const char* what,
              void (*run)(const CheckArguments& arguments)) {
   auto arguments = std::make_shared<CheckArguments>();
   Command command = check.subcommand(name, what);
-  command.option("--backend", &arguments->backend,
-                 "cpu or vulkan; otherwise the CPU, and the device if there is one");
-  command.option("--precision", &arguments->precision, "f32 or f64; otherwise both");
-  command.option("--device", &arguments->options.device, "index or name of a Vulkan device");
-  command.option("--count", &arguments->options.count,
-                 "random points an op (2000), random programs (200)");
-  command.option("--seed", &arguments->options.seed, "of what is random (1)");
-  command.option("--mesh", &arguments->mesh, "gradients: OBJ file; otherwise an icosphere");
-  command.output("--json", &arguments->json, "file for the report, - for standard output");
+  add_options(command, *arguments);
   command.callback([arguments, run] { run(*arguments); });
 }
 
@@ -319,7 +368,7 @@ void add_one(Command check, const char* name, const char* what,
 void add_check(Command app) {
   Command command = app.subcommand("check", "Self-tests on this machine's devices");
   command.require_subcommand();
-  add_one(command, "ops", "Largest error of each op, value and derivative", check_ops);
+  add_ops(command);
   add_one(command, "random", "Random programs against the evaluator", check_random);
   add_one(command, "gradients", "Gradients of whole problems against the evaluator",
           check_gradients);

@@ -1,0 +1,75 @@
+// Functions of functions at ordinary and special points: what compilers inside of drivers, which
+// are right about each function alone, may still get wrong.
+#pragma once
+
+#include <topograd/runtime/rows.hpp>
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace topograd::runtime {
+
+/// Ops applied to each other's results, innermost first.
+using Composition = std::vector<ir::Op>;
+
+/// Every op of the table that takes and gives numbers.
+std::vector<ir::Op> composable_ops();
+
+/// "atan(tan(a))", "pow(sin(a), b)", or "pow(b, sin(a))" for slot 1 of the outermost op.
+std::string text(std::span<const ir::Op> composition, std::size_t slot = 0);
+
+/// The composition: each op takes the result of the one inside as its first operand, parameters 1
+/// and 2 as the others; the innermost begins with parameter 0. One output for each operand of the
+/// outermost op that the result may be. Composite ops are written with others.
+///
+///   composition  at least one op
+///
+/// Throws Error{InvalidArgument} for an empty one.
+ir::Program compose(std::span<const ir::Op> composition);
+
+/// 64 rows of three parameters: ordinary numbers, ends of domains, zeros of both signs, subnormals,
+/// infinities, NaN, huge and tiny numbers, large angles.
+Rows composition_rows(Precision precision);
+
+/// One number that is beyond its bound.
+struct WrongNumber {
+  const RowRunner* runner = nullptr;  ///< that gave it
+  std::string composition;            ///< text()
+  std::string what;                   ///< "value", "derivative", or "value beside derivative"
+  std::vector<double> at;             ///< parameters a, b and c
+  double got = 0, expected = 0;
+
+  /// "value of atan(tan(a)) at a = 0.84, b = 0.3, c = 2: got 1.25603e-38, expected 0.84"
+  std::string message() const;
+};
+
+struct CompositionReport {
+  std::uint64_t compared = 0;   ///< numbers
+  std::uint64_t undecided = 0;  ///< numbers of which no bound is known
+  std::vector<WrongNumber> wrong;
+
+  void add(CompositionReport&& other);
+};
+
+/// What compositions run on.
+struct RowPlace {
+  RowRunner* runner = nullptr;
+  bool keeps_subnormals = true;  ///< as keeps_subnormals() found it
+};
+
+/// Runs one kernel of the values, and one of values and their derivatives by parameter 0, on each
+/// place; at most one number of each kernel is reported.
+///
+///   rows    numbers of the places' precision
+///   places  of one precision
+///
+/// Throws what a device throws.
+CompositionReport check_composition(std::span<const ir::Op> composition, const Rows& rows,
+                                    std::span<const RowPlace> places);
+
+/// True if a sum of subnormal numbers is kept, found by running one.
+bool keeps_subnormals(RowRunner& runner);
+
+}  // namespace topograd::runtime
