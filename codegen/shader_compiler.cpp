@@ -8,6 +8,7 @@
 #include <string_view>
 #include <topograd/codegen/shader_compiler.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/foreign_call.hpp>
 #include <utility>
 
 namespace topograd::codegen {
@@ -114,6 +115,7 @@ std::vector<std::uint32_t> compile(const ShaderSource& source) {
     throw Error(ErrorCode::ShaderCompile,
                 "compile: shader \"" + source.name + "\" was refused: no #version line");
   }
+  const ForeignCall permission("compile");
   shaderc::CompileOptions settings;
   settings.SetTargetEnvironment(shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_2);
   settings.SetSourceLanguage(shaderc_source_language_glsl);

@@ -1,7 +1,7 @@
 // Finding what is alike among many, in parallel.
 #pragma once
 
-#include <tbb/parallel_for.h>
+#include <topograd/ir/parallel.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -25,7 +25,7 @@ void for_pieces(std::size_t count, std::size_t piece, const F& f) {
     if (pieces == 1) run(0);
     return;
   }
-  tbb::parallel_for(std::size_t{0}, pieces, run);
+  ir::parallel_for(std::size_t{0}, pieces, run);
 }
 
 /// Divides 0 .. count - 1 by their keys. Returns where each class appears first, ascending: the

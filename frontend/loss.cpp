@@ -195,7 +195,7 @@ Rho chained(const Rho& f, const Rho& g) {
 }
 
 const ir::Program& one_stage_program() {
-  static const ir::Program program = program_of(std::vector<LossStage>(1));
+  static const ir::Program& program = *new ir::Program(program_of(std::vector<LossStage>(1)));
   return program;
 }
 

@@ -233,17 +233,17 @@ class Sphere final : public ExpressedManifold {
 }  // namespace
 
 Manifold Manifold::quaternion() {
-  static const Manifold manifold(
+  static const Manifold& manifold = *new Manifold(
       std::make_shared<const Quaternions>(std::array<std::size_t, 4>{0, 1, 2, 3}, "quaternion"));
   return manifold;
 }
 Manifold Manifold::eigen_quaternion() {
-  static const Manifold manifold(std::make_shared<const Quaternions>(
+  static const Manifold& manifold = *new Manifold(std::make_shared<const Quaternions>(
       std::array<std::size_t, 4>{3, 0, 1, 2}, "eigen_quaternion"));
   return manifold;
 }
 Manifold Manifold::so3_axis_angle() {
-  static const Manifold manifold(std::make_shared<const AxisAngle>());
+  static const Manifold& manifold = *new Manifold(std::make_shared<const AxisAngle>());
   return manifold;
 }
 Manifold Manifold::sphere(int size) {

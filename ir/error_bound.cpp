@@ -247,7 +247,7 @@ std::array<Enclosure, 3> operands_of(const Node& node, std::span<const Enclosure
 
 /// The composite op of three parameters, written with others.
 const Program& parts(Op op) {
-  static const std::vector<Program> programs = [] {
+  static const std::vector<Program>& programs = *new std::vector<Program>([] {
     std::vector<Program> made(kOpCount);
     for (const OpInfo& row : kOps) {
       if (!row.composite) continue;
@@ -259,7 +259,7 @@ const Program& parts(Op op) {
           expand(graph.extract(std::array{y}, {.parameters = 3}));
     }
     return made;
-  }();
+  }());
   return programs[static_cast<std::size_t>(op)];
 }
 

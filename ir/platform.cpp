@@ -9,6 +9,7 @@
 #include <link.h>
 #include <malloc.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -198,6 +199,21 @@ void unmap_pages(void* pages, std::size_t bytes) noexcept {
   if (!has_large_pages()) return std::free(pages);
   ::munmap(pages, whole_pages(bytes));
   mapped_bytes -= whole_pages(bytes);
+}
+
+void at_exit(void (*tell)(int status)) {
+  ::on_exit([](int status, void* call) { reinterpret_cast<void (*)(int)>(call)(status); },
+            reinterpret_cast<void*>(tell));
+}
+
+void end_process(int status) {
+  std::fflush(nullptr);
+  ::_exit(status);
+}
+
+bool after_fork(void (*tell)()) {
+  ::pthread_atfork(nullptr, nullptr, tell);
+  return true;
 }
 
 std::uint64_t process_id() { return static_cast<std::uint64_t>(::getpid()); }

@@ -49,6 +49,15 @@ void set_environment(const char* name, const std::string& value);
 
 std::uint64_t process_id();
 
+/// Calls `tell` in every child of fork(), before it goes on. Returns true.
+bool after_fork(void (*tell)());
+
+/// Calls `tell` with the status when the process ends by exit() or the end of main(), before what
+/// was registered so far.
+void at_exit(void (*tell)(int status));
+/// Ends the process without what is still to be called at its end; files are written out.
+[[noreturn]] void end_process(int status);
+
 /// Threads of this process; 0 if the system does not say.
 int thread_count();
 /// Files, sockets and pipes that this process has open; 0 if the system does not say.

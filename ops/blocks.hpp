@@ -1,7 +1,7 @@
 // Internal: blocks of arrays on TBB's threads, combined in a fixed order.
 #pragma once
 
-#include <tbb/parallel_for.h>
+#include <topograd/ir/parallel.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -18,7 +18,7 @@ void for_blocks(std::size_t count, const F& f, std::size_t block = kBlock) {
   const std::size_t blocks = (count + block - 1) / block;
   const auto one = [&](std::size_t b) { f(b, b * block, std::min(block, count - b * block)); };
   if (blocks == 1) return one(0);
-  tbb::parallel_for(std::size_t{0}, blocks, one);
+  ir::parallel_for(std::size_t{0}, blocks, one);
 }
 
 inline std::size_t block_count(std::size_t count, std::size_t block = kBlock) {

@@ -18,7 +18,7 @@ struct Kept {
   std::vector<std::function<std::string()>> checks;
 };
 Kept& kept() {
-  static Kept instance;
+  static Kept& instance = *new Kept;
   return instance;
 }
 

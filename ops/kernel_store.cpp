@@ -8,8 +8,8 @@
 namespace topograd::ops {
 
 const KernelText& kernel_for(const ir::Hash128& key, const std::function<KernelText()>& make) {
-  static std::mutex mutex;
-  static std::unordered_map<ir::Hash128, std::unique_ptr<const KernelText>> texts;
+  static auto& mutex = *new std::mutex;
+  static auto& texts = *new std::unordered_map<ir::Hash128, std::unique_ptr<const KernelText>>;
   {
     const std::lock_guard lock(mutex);
     if (const auto found = texts.find(key); found != texts.end()) return *found->second;

@@ -3,12 +3,11 @@
 
 #include <topograd/codegen/glsl_function.hpp>
 #include <topograd/codegen/glsl_text.hpp>
+#include <topograd/ir/parallel.hpp>
 #include <topograd/ops/kernel_store.hpp>
 #include <topograd/ops/tiles.hpp>
 
-#include <tbb/blocked_range.h>
 #include <tbb/enumerable_thread_specific.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <numeric>
@@ -152,7 +151,7 @@ class MapCall {
         });
       }
     };
-    tbb::parallel_for(tbb::blocked_range<std::size_t>(0, count_, kGrain), [&](const auto& range) {
+    ir::parallel_for(tbb::blocked_range<std::size_t>(0, count_, kGrain), [&](const auto& range) {
       auto& scratch = scratches.local();
       for (std::size_t first = range.begin(); first < range.end(); first += kTile)
         one(first, std::min<std::size_t>(kTile, range.end() - first), scratch);

@@ -60,7 +60,7 @@ struct Routing {
 };
 
 const Routing& routing() {
-  static const Routing instance;
+  static const Routing& instance = *new Routing;
   return instance;
 }
 

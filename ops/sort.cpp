@@ -1,12 +1,10 @@
 // Sorting: keys whose order as integers is that of the elements, sorted by TBB or by radix.
 #include <topograd/ops/sort.hpp>
 
+#include <topograd/ir/parallel.hpp>
 #include <topograd/ops/bitonic.hpp>
 #include <topograd/ops/kernel_store.hpp>
 #include <topograd/ops/radix.hpp>
-
-#include <tbb/parallel_for.h>
-#include <tbb/parallel_sort.h>
 
 #include <bit>
 #include <cmath>
@@ -49,17 +47,16 @@ template <class T>
 std::vector<Key<T>> keys_of(const Slice& x) {
   const T* from = x.read<T>();
   std::vector<Key<T>> keys(x.size);
-  tbb::parallel_for(std::size_t{0}, keys.size(), [&](std::size_t i) { keys[i] = encode(from[i]); });
+  ir::parallel_for(std::size_t{0}, keys.size(), [&](std::size_t i) { keys[i] = encode(from[i]); });
   return keys;
 }
 
 template <class T>
 void sort_on_cpu(const Slice& x, const Slice& output) {
   std::vector<Key<T>> keys = keys_of<T>(x);
-  tbb::parallel_sort(keys.begin(), keys.end());
+  ir::parallel_sort(keys.begin(), keys.end());
   T* to = output.write<T>();
-  tbb::parallel_for(std::size_t{0}, keys.size(),
-                    [&](std::size_t i) { to[i] = decode<T>(keys[i]); });
+  ir::parallel_for(std::size_t{0}, keys.size(), [&](std::size_t i) { to[i] = decode<T>(keys[i]); });
 }
 
 template <class T>
@@ -67,7 +64,7 @@ void argsort_on_cpu(const Slice& x, const Slice& output) {
   const std::vector<Key<T>> keys = keys_of<T>(x);
   std::uint32_t* to = output.write<std::uint32_t>();
   for (std::uint32_t i = 0; i < keys.size(); ++i) to[i] = i;
-  tbb::parallel_sort(to, to + keys.size(), [&](std::uint32_t a, std::uint32_t b) {
+  ir::parallel_sort(to, to + keys.size(), [&](std::uint32_t a, std::uint32_t b) {
     return keys[a] != keys[b] ? keys[a] < keys[b] : a < b;
   });
 }

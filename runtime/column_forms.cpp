@@ -139,8 +139,8 @@ FlexibleColumns flexible_since_met(const ir::Topology& topology, std::span<const
     for (const std::uint32_t slot : group.slots) key.add(slot);
     for (const std::uint32_t coordinate : group.coordinates) key.add(coordinate);
   }
-  static std::mutex mutex;
-  static std::unordered_map<ir::Hash128, FlexibleColumns> met;
+  static auto& mutex = *new std::mutex;
+  static auto& met = *new std::unordered_map<ir::Hash128, FlexibleColumns>;
   const std::lock_guard lock(mutex);
   return met.try_emplace(key, found).first->second;
 }

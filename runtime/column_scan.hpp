@@ -2,8 +2,7 @@
 #pragma once
 
 #include <topograd/ir/batch.hpp>
-
-#include <tbb/parallel_for.h>
+#include <topograd/ir/parallel.hpp>
 
 #include <algorithm>
 #include <array>
@@ -51,7 +50,7 @@ bool all_blocks(const ir::Batch& batch, Test test) {
   if (!test(std::size_t{0})) return false;
   const std::size_t blocks = (batch.size() + kRows - 1) / kRows;
   std::atomic<bool> holds = true;
-  tbb::parallel_for(std::size_t{1}, blocks, [&](std::size_t k) {
+  ir::parallel_for(std::size_t{1}, blocks, [&](std::size_t k) {
     if (holds.load(std::memory_order_relaxed) && !test(k * kRows)) holds = false;
   });
   return holds;

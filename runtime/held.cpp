@@ -1,7 +1,7 @@
 // Looks through the index columns of a batch for constant scalars and blocks.
 #include <topograd/runtime/held.hpp>
 
-#include <tbb/parallel_for.h>
+#include <topograd/ir/parallel.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -14,7 +14,7 @@ template <class Test>
 std::uint64_t count_rows(const ir::Batch& batch, std::uint32_t column, Test test) {
   std::atomic<std::uint64_t> total = 0;
   const auto rows = tbb::blocked_range<std::size_t>(0, batch.size(), ir::Batch::kBlockRows);
-  tbb::parallel_for(rows, [&](const auto& range) {
+  ir::parallel_for(rows, [&](const auto& range) {
     std::vector<std::uint32_t> block(range.size());
     batch.copy_index_column(column, range.begin(), block);
     total += static_cast<std::uint64_t>(std::ranges::count_if(block, test));

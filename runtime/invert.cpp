@@ -1,7 +1,8 @@
 // Inversion of index columns: for every owner, the instances that touch it.
 #include <topograd/runtime/plan.hpp>
 
-#include <tbb/parallel_for.h>
+#include <topograd/ir/parallel.hpp>
+
 #include <tbb/task_arena.h>
 
 #include <algorithm>
@@ -44,7 +45,7 @@ class Inverter {
       const auto base = static_cast<std::uint32_t>(plan_.x_first + group.coordinates[0]);
       std::vector<std::uint32_t>& of_role = owners.emplace_back(batch_.size());
       const auto rows = tbb::blocked_range<std::size_t>(0, batch_.size(), ir::Batch::kBlockRows);
-      tbb::parallel_for(rows, [&](const auto& range) {
+      ir::parallel_for(rows, [&](const auto& range) {
         const auto part = std::span(of_role).subspan(range.begin(), range.size());
         batch_.copy_index_column(group.slots[0], range.begin(), part);
         for (std::uint32_t& v : part) v = (v - base) / plan_.owner_width;
@@ -120,7 +121,7 @@ class Inverter {
     const std::uint64_t slices = batch_.size() < ir::Batch::kBlockRows
                                      ? 1
                                      : std::clamp<std::uint64_t>(threads, 1, kMostSlices);
-    tbb::parallel_for(std::uint64_t{0}, slices, [&](std::uint64_t slice) {
+    ir::parallel_for(std::uint64_t{0}, slices, [&](std::uint64_t slice) {
       const std::uint64_t begin = owners_ * slice / slices, end = owners_ * (slice + 1) / slices;
       for (std::uint32_t role = 0; role < owners.size(); ++role) {
         for (std::uint32_t i = 0; i < owners[role].size(); ++i) {

@@ -2,6 +2,7 @@
 #include <topograd/runtime/normal_plan.hpp>
 
 #include <topograd/codegen/vector_kernels.hpp>
+#include <topograd/ir/parallel.hpp>
 #include <topograd/runtime/block_numbers.hpp>
 #include <topograd/runtime/partition.hpp>
 
@@ -107,7 +108,7 @@ void NormalPlanner::read_blocks(std::size_t t) {
   part.blocks.resize(part.groups * part.instances);
   std::atomic<bool> twice = false;
   constexpr std::size_t kRows = 4096;
-  tbb::parallel_for(std::size_t{0}, (part.instances + kRows - 1) / kRows, [&](std::size_t piece) {
+  ir::parallel_for(std::size_t{0}, (part.instances + kRows - 1) / kRows, [&](std::size_t piece) {
     const std::size_t first = piece * kRows, count = std::min(kRows, part.instances - first);
     std::vector<std::uint32_t> column(count);
     for (std::size_t g = 0; g < part.groups; ++g) {
@@ -181,7 +182,7 @@ void NormalPlanner::place_rows() {
     for (std::uint32_t now = to; now < value && !to.compare_exchange_weak(now, value);) {
     }
   };
-  tbb::parallel_for(0u, blocks, [&](std::uint32_t block) {
+  ir::parallel_for(0u, blocks, [&](std::uint32_t block) {
     std::uint32_t length = width(block), diagonal = 0, met = 0, largest = 0;
     each_meeting(block, [&](std::span<const Pair> pairs) {
       const std::uint32_t other = pairs.front().value;
@@ -211,7 +212,7 @@ void NormalPlanner::place_rows() {
     if (plan_.values > ~0u) return void(plan_.why = "it takes too much memory");
   }
   plan_.columns.resize(columns);
-  tbb::parallel_for(0u, blocks, [&](std::uint32_t block) {
+  ir::parallel_for(0u, blocks, [&](std::uint32_t block) {
     std::uint32_t* to = &plan_.columns[plan_.rows[std::size_t{block} * NormalPlan::kRowWords + 1]];
     const auto add = [&](std::uint32_t other) {
       for (std::uint32_t k = 0; k < width(other); ++k) *to++ = first_scalar(other) + k;
@@ -275,7 +276,7 @@ void NormalPlanner::list_products() {
       entries += static_cast<std::uint32_t>(block.last - block.first);
     }
     out.entries.resize(2 * std::size_t{entries});
-    tbb::parallel_for(std::size_t{0}, list.size(), [&](std::size_t k) {
+    ir::parallel_for(std::size_t{0}, list.size(), [&](std::size_t k) {
       const Block& block = list[k];
       std::ranges::copy(places_of(block.row, sorted_[block.first].value),
                         &out.places[4 * (before + k)]);

@@ -3,14 +3,13 @@
 
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/pages.hpp>
+#include <topograd/ir/parallel.hpp>
 #include <topograd/ir/platform.hpp>
 #include <topograd/runtime/block_numbers.hpp>
 #include <topograd/runtime/neighbours.hpp>
 #include <topograd/runtime/order_choice.hpp>
 #include <topograd/runtime/partition.hpp>
 #include <topograd/runtime/plan.hpp>
-
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <atomic>
@@ -34,8 +33,8 @@ constexpr double kGood = 64;
 template <class Work>
 void each_piece(std::size_t n, Work work) {
   constexpr std::size_t kPiece = std::size_t{1} << 15;
-  tbb::parallel_for(std::size_t{0}, (n + kPiece - 1) / kPiece,
-                    [&](std::size_t k) { work(k * kPiece, std::min(kPiece, n - k * kPiece)); });
+  ir::parallel_for(std::size_t{0}, (n + kPiece - 1) / kPiece,
+                   [&](std::size_t k) { work(k * kPiece, std::min(kPiece, n - k * kPiece)); });
 }
 
 /// Numbers that are read and written from all over.

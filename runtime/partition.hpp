@@ -2,8 +2,7 @@
 #pragma once
 
 #include <topograd/ir/pages.hpp>
-
-#include <tbb/parallel_for.h>
+#include <topograd/ir/parallel.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -37,7 +36,7 @@ class Partition {
     const std::size_t pieces = std::clamp<std::size_t>(sources / kLeastPiece, 1, kMostPieces);
     std::vector<std::size_t> next(pieces * buckets, 0);
     const auto each_piece = [&](auto work) {
-      tbb::parallel_for(std::size_t{0}, pieces, [&](std::size_t p) {
+      ir::parallel_for(std::size_t{0}, pieces, [&](std::size_t p) {
         const std::size_t first = sources * p / pieces;
         work(next.data() + p * buckets, first, sources * (p + 1) / pieces - first);
       });
@@ -65,7 +64,7 @@ class Partition {
   /// bucket, on all threads.
   template <class Work>
   void each_bucket(Work work) const {
-    tbb::parallel_for(std::size_t{0}, start_.size() - 1, [&](std::size_t b) {
+    ir::parallel_for(std::size_t{0}, start_.size() - 1, [&](std::size_t b) {
       const auto first = static_cast<std::uint32_t>(b << shift_);
       const auto beyond = static_cast<std::uint32_t>(
           std::min<std::uint64_t>(keys_, std::uint64_t{b + 1} << shift_));

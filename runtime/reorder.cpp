@@ -2,10 +2,9 @@
 #include <topograd/runtime/order.hpp>
 
 #include <topograd/ir/pages.hpp>
+#include <topograd/ir/parallel.hpp>
 #include <topograd/runtime/block_numbers.hpp>
 #include <topograd/runtime/charts.hpp>
-
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <bit>
@@ -80,14 +79,14 @@ class Picker {
  private:
   template <class Work>
   void each_block(Work work) {
-    tbb::parallel_for(std::size_t{0}, blocks_.size(), [&](std::size_t b) {
+    ir::parallel_for(std::size_t{0}, blocks_.size(), [&](std::size_t b) {
       work(blocks_[b], rows_.subspan(blocks_[b].first, blocks_[b].count));
     });
   }
   template <class Work>
   void each_source(Work work) {
     constexpr std::size_t kRows = ir::Batch::kBlockRows;
-    tbb::parallel_for(std::size_t{0}, (source_.size() + kRows - 1) / kRows, [&](std::size_t b) {
+    ir::parallel_for(std::size_t{0}, (source_.size() + kRows - 1) / kRows, [&](std::size_t b) {
       work(b * kRows, std::min(kRows, source_.size() - b * kRows));
     });
   }
@@ -135,7 +134,7 @@ namespace {
 template <class Work>
 void each_scalar(std::size_t n, Work work) {
   constexpr std::size_t kGrain = std::size_t{1} << 14;
-  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, n, kGrain), [&](const auto& range) {
+  ir::parallel_for(tbb::blocked_range<std::size_t>(0, n, kGrain), [&](const auto& range) {
     for (std::size_t k = range.begin(); k < range.end(); ++k) work(k);
   });
 }

@@ -2,8 +2,7 @@
 #include <topograd/solver/asynchronous_state.hpp>
 
 #include <topograd/ir/error.hpp>
-
-#include <tbb/task_arena.h>
+#include <topograd/ir/parallel.hpp>
 
 #include <string>
 #include <type_traits>
@@ -15,8 +14,8 @@ namespace {
 double seconds(AsyncState::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
 // Never destroyed: threads of the pool may look at it until the process is gone.
-tbb::task_arena& arena() {
-  static tbb::task_arena& made = *new tbb::task_arena;
+ir::Arena& arena() {
+  static ir::Arena& made = *new ir::Arena;
   return made;
 }
 

@@ -78,8 +78,8 @@ std::optional<runtime::Chart> trace_chart(const Manifold& manifold) {
 
 /// What all users of a manifold share is traced once in a process.
 std::optional<runtime::Chart> make_chart(const Manifold& manifold, const std::string& key) {
-  static std::mutex mutex;
-  static std::map<std::string, std::optional<runtime::Chart>> known;
+  static auto& mutex = *new std::mutex;
+  static auto& known = *new std::map<std::string, std::optional<runtime::Chart>>;
   if (key.empty()) return trace_chart(manifold);
   const std::lock_guard lock(mutex);
   const auto found = known.find(key);

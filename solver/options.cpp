@@ -122,7 +122,12 @@ ProcessDefaults environment_defaults() {
 }
 
 std::mutex defaults_mutex;
-std::optional<ProcessDefaults> defaults_in_force;  // guarded by defaults_mutex
+
+/// Guarded by defaults_mutex. Never destroyed: other threads may still ask while the process ends.
+std::optional<ProcessDefaults>& defaults_in_force() {
+  static auto& made = *new std::optional<ProcessDefaults>;
+  return made;
+}
 
 void check(bool ok, const char* field, const char* range, double value) {
   if (ok) return;
@@ -240,13 +245,13 @@ Precision parse_precision(std::string_view text) {
 
 ProcessDefaults process_defaults() {
   const std::lock_guard lock(defaults_mutex);
-  if (!defaults_in_force) defaults_in_force = environment_defaults();
-  return *defaults_in_force;
+  if (!defaults_in_force()) defaults_in_force() = environment_defaults();
+  return *defaults_in_force();
 }
 
 void set_process_defaults(const ProcessDefaults& defaults) {
   const std::lock_guard lock(defaults_mutex);
-  defaults_in_force = defaults;
+  defaults_in_force() = defaults;
 }
 
 SolverOptions resolved(SolverOptions options) {

@@ -102,16 +102,18 @@ void Sgd::check() const {
 }
 
 Optimizer::Rule Sgd::rule() const {
-  static const ir::Program plain = detail::program_of(2, 2, [](Values v) -> Results {
-    const Value &x = v[0], &g = v[1], &rate = v[2], &decay = v[3];
-    return {x - (g + x * decay) * rate};
-  });
-  static const ir::Program with_momentum = detail::program_of(3, 3, [](Values v) -> Results {
-    const Value &x = v[0], &g = v[1], &before = v[2];
-    const Value &rate = v[3], &decay = v[4], &momentum = v[5];
-    const Value velocity = before * momentum + (g + x * decay);
-    return {x - velocity * rate, velocity};
-  });
+  static const ir::Program& plain =
+      *new ir::Program(detail::program_of(2, 2, [](Values v) -> Results {
+        const Value &x = v[0], &g = v[1], &rate = v[2], &decay = v[3];
+        return {x - (g + x * decay) * rate};
+      }));
+  static const ir::Program& with_momentum =
+      *new ir::Program(detail::program_of(3, 3, [](Values v) -> Results {
+        const Value &x = v[0], &g = v[1], &before = v[2];
+        const Value &rate = v[3], &decay = v[4], &momentum = v[5];
+        const Value velocity = before * momentum + (g + x * decay);
+        return {x - velocity * rate, velocity};
+      }));
   if (options.momentum == 0) return {&plain, {options.rate, options.weight_decay}};
   return {&with_momentum, {options.rate, options.weight_decay, options.momentum}};
 }
@@ -130,18 +132,21 @@ Optimizer::Rule Adam::rule() const {
     const Value squares = v[3] * v[6] + square(slope) * v[7];
     return std::array{mean * v[8] / (sqrt(squares) * v[9] + v[10]), mean, squares};
   };
-  static const ir::Program plain = detail::program_of(4, 7, [step](Values v) -> Results {
-    const auto [move, mean, squares] = step(v, v[1]);
-    return {v[0] - move, mean, squares};
-  });
-  static const ir::Program coupled = detail::program_of(4, 8, [step](Values v) -> Results {
-    const auto [move, mean, squares] = step(v, v[1] + v[0] * v[11]);
-    return {v[0] - move, mean, squares};
-  });
-  static const ir::Program decoupled = detail::program_of(4, 8, [step](Values v) -> Results {
-    const auto [move, mean, squares] = step(v, v[1]);
-    return {v[0] * v[11] - move, mean, squares};
-  });
+  static const ir::Program& plain =
+      *new ir::Program(detail::program_of(4, 7, [step](Values v) -> Results {
+        const auto [move, mean, squares] = step(v, v[1]);
+        return {v[0] - move, mean, squares};
+      }));
+  static const ir::Program& coupled =
+      *new ir::Program(detail::program_of(4, 8, [step](Values v) -> Results {
+        const auto [move, mean, squares] = step(v, v[1] + v[0] * v[11]);
+        return {v[0] - move, mean, squares};
+      }));
+  static const ir::Program& decoupled =
+      *new ir::Program(detail::program_of(4, 8, [step](Values v) -> Results {
+        const auto [move, mean, squares] = step(v, v[1]);
+        return {v[0] * v[11] - move, mean, squares};
+      }));
   const AdamOptions& o = options;
   const double t = static_cast<double>(steps());
   const double rate = o.rate / (1 - std::pow(o.beta1, t));

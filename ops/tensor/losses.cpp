@@ -78,32 +78,36 @@ Tensor mae_loss(const Tensor& a, const Tensor& b) {
 
 Tensor huber_loss(const Tensor& a, const Tensor& b, double delta) {
   check_positive("huber_loss", "delta", delta);
-  static const ir::Program huber = detail::program_of(2, 1, [](Values v) -> std::vector<Value> {
-    const Value e = topograd::abs(v[0] - v[1]), &d = v[2];
-    return {select(e <= d, literal(0.5) * e * e, d * (e - literal(0.5) * d))};
-  });
+  static const ir::Program& huber =
+      *new ir::Program(detail::program_of(2, 1, [](Values v) -> std::vector<Value> {
+        const Value e = topograd::abs(v[0] - v[1]), &d = v[2];
+        return {select(e <= d, literal(0.5) * e * e, d * (e - literal(0.5) * d))};
+      }));
   return mean_of("huber_loss", huber, a, b, {&delta, 1});
 }
 
 Tensor tukey_loss(const Tensor& a, const Tensor& b, double c) {
   check_positive("tukey_loss", "c", c);
-  static const ir::Program tukey = detail::program_of(2, 1, [](Values v) -> std::vector<Value> {
-    const Value ratio = (v[0] - v[1]) / v[2];
-    const Value inside = literal(1.0) - ratio * ratio;
-    const Value most = v[2] * v[2] / literal(6.0);
-    return {select(inside >= literal(0.0), most * (literal(1.0) - cube(inside)), most)};
-  });
+  static const ir::Program& tukey =
+      *new ir::Program(detail::program_of(2, 1, [](Values v) -> std::vector<Value> {
+        const Value ratio = (v[0] - v[1]) / v[2];
+        const Value inside = literal(1.0) - ratio * ratio;
+        const Value most = v[2] * v[2] / literal(6.0);
+        return {select(inside >= literal(0.0), most * (literal(1.0) - cube(inside)), most)};
+      }));
   return mean_of("tukey_loss", tukey, a, b, {&c, 1});
 }
 
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets) {
-  static const ir::Program entropy = detail::program_of(2, 0, [](Values v) -> std::vector<Value> {
-    // log(1 + e^-|x|) and |x| times what the target is away from: no difference of large numbers.
-    const Value &x = v[0], &y = v[1];
-    const Bool positive = x >= literal(0.0);
-    const Value size = select(positive, x, -x);
-    return {topograd::softplus(-size) + size * select(positive, literal(1.0) - y, y)};
-  });
+  static const ir::Program& entropy =
+      *new ir::Program(detail::program_of(2, 0, [](Values v) -> std::vector<Value> {
+        // log(1 + e^-|x|) and |x| times what the target is away from: no difference of large
+        // numbers.
+        const Value &x = v[0], &y = v[1];
+        const Bool positive = x >= literal(0.0);
+        const Value size = select(positive, x, -x);
+        return {topograd::softplus(-size) + size * select(positive, literal(1.0) - y, y)};
+      }));
   return mean_of("binary_cross_entropy", entropy, logits, targets);
 }
 
@@ -119,9 +123,10 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   const Tensor logs = log_softmax(logits);
   const double rows = static_cast<double>(std::max<std::int64_t>(logits.size(0), 1));
   if (targets.rank() == 2) return sum(logs * targets) * (-1 / rows);
-  static const ir::Program chosen = detail::program_of(3, 0, [](Values v) -> std::vector<Value> {
-    return {select(v[1] == v[2], v[0], literal(0.0))};
-  });
+  static const ir::Program& chosen =
+      *new ir::Program(detail::program_of(3, 0, [](Values v) -> std::vector<Value> {
+        return {select(v[1] == v[2], v[0], literal(0.0))};
+      }));
   const Tensor operands[] = {logs, targets.reshape({-1, 1}), class_numbers(logs)};
   return sum(detail::compose("cross_entropy", chosen, operands, {})) * (-1 / rows);
 }

@@ -124,10 +124,10 @@ void compare_on_device(Backend& backend, const Similarity& s) {
 
 /// 1 over the lengths of rows, 0 for rows of zeros, so that these and their derivatives are 0.
 Tensor inverse_lengths(const Tensor& rows) {
-  static const ir::Program inverse =
-      detail::program_of(1, 0, [](std::span<const Value> v) -> std::vector<Value> {
+  static const ir::Program& inverse =
+      *new ir::Program(detail::program_of(1, 0, [](std::span<const Value> v) -> std::vector<Value> {
         return {select(v[0] > literal(0.0), topograd::rsqrt(v[0]), literal(0.0))};
-      });
+      }));
   const Tensor squares = sum(square(rows), {-1}, true);
   return detail::compose("cosine_similarity", inverse, {&squares, 1}, {});
 }

@@ -20,11 +20,11 @@ View new_data(const Shape& shape, Type type) {
 }  // namespace
 
 const ir::Program& identity_program() {
-  static const ir::Program program = [] {
+  static const ir::Program& program = *new ir::Program([] {
     ir::Graph graph;
     const ir::Id x = graph.leaf(ir::Op::Parameter, 0);
     return graph.extract({&x, 1}, {.parameters = 1});
-  }();
+  }());
   return program;
 }
 

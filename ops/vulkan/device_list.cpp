@@ -53,7 +53,7 @@ std::vector<ListedDevice> list_them() {
 }  // namespace
 
 const std::vector<ListedDevice>& listed_devices() {
-  static const std::vector<ListedDevice> list = list_them();
+  static const auto& list = *new std::vector<ListedDevice>(list_them());
   return list;
 }
 

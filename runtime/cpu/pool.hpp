@@ -2,9 +2,9 @@
 // threads.
 #pragma once
 
+#include <topograd/ir/parallel.hpp>
+
 #include <tbb/info.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <array>
@@ -21,10 +21,9 @@ class Pool {
  public:
   /// `threads` of TBB's pool, 0 = all; never more than the machine has.
   explicit Pool(int threads)
-      : arena_(threads > 0 ? std::min(threads, tbb::info::default_concurrency())
-                           : tbb::task_arena::automatic) {}
+      : arena_(threads > 0 ? std::min(threads, tbb::info::default_concurrency()) : 0) {}
 
-  int threads() const { return arena_.max_concurrency(); }
+  int threads() const { return arena_.threads(); }
 
   /// f(begin, end) for the ranges [0, grain), [grain, 2 grain), ... of [0, count), in any order.
   template <class F>
@@ -35,7 +34,7 @@ class Pool {
       for (std::size_t k = 0; k < ranges; ++k) one(k);
       return;
     }
-    arena_.execute([&] { tbb::parallel_for(std::size_t{0}, ranges, one); });
+    arena_.execute([&] { ir::parallel_for(std::size_t{0}, ranges, one); });
   }
 
   /// Sum of f(begin, end) over the same ranges, combined in fixed order.
@@ -60,7 +59,7 @@ class Pool {
   }
 
  private:
-  tbb::task_arena arena_;
+  ir::Arena arena_;
 };
 
 }  // namespace topograd::runtime::cpu

@@ -34,7 +34,7 @@ class Executor {
   /// Throws Error{InvalidArgument} for options out of range.
   explicit Executor(HybridOptions options = environment_hybrid_options(),
                     Clock clock = steady_clock());
-  /// Waits for what was submitted.
+  /// Waits for what was submitted, but for a task that runs on this thread (it has called exit()).
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -96,6 +96,9 @@ class Executor {
   /// Writes what was learned where HybridOptions::state says; also done at the end if there is
   /// anything new. False if that was not possible, or is not asked for.
   bool save_state();
+  /// The same at the end of the process, of an executor that is never destroyed. Does nothing in a
+  /// child of fork(): what the parent learned, the parent saves.
+  void save_at_exit() noexcept;
 
   /// The CPU first, then the devices in their order.
   std::vector<Capabilities> capabilities() const;
@@ -126,6 +129,7 @@ class Executor {
     std::vector<std::size_t> places;  // in the caller's list
   };
 
+  void save_learned() noexcept;
   Device& device(std::size_t target) const;
   std::vector<Device*> devices() const;
   const std::string& name_of(std::size_t target) const;

@@ -26,12 +26,21 @@ Executor::Executor(HybridOptions options, Clock clock)
 }
 
 Executor::~Executor() {
+  const bool ours = arena_->arena.usable();
   arena_ = nullptr;
+  if (ours) save_learned();
+}
+
+void Executor::save_learned() noexcept {
   try {
     if (scheduler_.lessons() > 0) save_state();
   } catch (...) {
     // Nothing that a next run could not do without.
   }
+}
+
+void Executor::save_at_exit() noexcept {
+  if (arena_->arena.usable()) save_learned();
 }
 
 bool Executor::save_state() {
@@ -100,7 +109,7 @@ std::vector<Executor::Device*> Executor::devices() const {
 }
 
 const std::string& Executor::name_of(std::size_t target) const {
-  static const std::string cpu = "cpu";
+  static const std::string& cpu = *new std::string("cpu");
   return target == kCpu ? cpu : device(target).name;
 }
 

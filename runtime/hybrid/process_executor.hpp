@@ -4,6 +4,7 @@
 #include <topograd/runtime/hybrid/executor.hpp>
 #include <topograd/runtime/hybrid/process_options.hpp>
 
+#include <cstdlib>
 #include <memory>
 
 namespace topograd::runtime::hybrid {
@@ -14,7 +15,10 @@ namespace topograd::runtime::hybrid {
 ///
 /// Throws Error{InvalidArgument} for variables that cannot be read.
 inline const std::shared_ptr<Executor>& process_executor() {
-  static const auto executor = std::make_shared<Executor>(process_hybrid_options());
+  // Never destroyed: other threads may still ask it while the process ends.
+  static const auto& executor =
+      *new std::shared_ptr<Executor>(std::make_shared<Executor>(process_hybrid_options()));
+  [[maybe_unused]] static const int saved = std::atexit([] { process_executor()->save_at_exit(); });
   return executor;
 }
 

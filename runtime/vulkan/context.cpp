@@ -2,8 +2,7 @@
 #include <topograd/runtime/vulkan/context.hpp>
 
 #include <topograd/ir/error.hpp>
-
-#include <tbb/parallel_for.h>
+#include <topograd/ir/parallel.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -228,7 +227,7 @@ void write_numbers(Context& context, const Buffer& buffer, std::span<const doubl
     return;
   }
   std::vector<float> narrow(values.size());
-  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, values.size(), 1 << 16), [&](auto& range) {
+  ir::parallel_for(tbb::blocked_range<std::size_t>(0, values.size(), 1 << 16), [&](auto& range) {
     std::copy(values.begin() + range.begin(), values.begin() + range.end(),
               narrow.begin() + range.begin());
   });

@@ -5,6 +5,7 @@
 #define VULKAN_HPP_ENABLE_DYNAMIC_LOADER_TOOL 0
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <string>
@@ -13,6 +14,7 @@
 #include <vulkan/vulkan_raii.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/foreign_call.hpp>
 
 namespace topograd::runtime::vulkan {
 
@@ -25,11 +27,13 @@ class Driver {
  public:
   /// Runs `function` (vulkan.hpp calls that throw) as the driver call `call`.
   ///
-  /// Throws Error: DeviceLost, OutOfHostMemory, OutOfDeviceMemory, Unsupported, or Internal where
+  /// Throws Error: DeviceLost, OutOfHostMemory, OutOfDeviceMemory, Unsupported, NoDevice where
+  /// drivers are called no more (ForeignCall), or Internal where
   /// kernels are made and the driver gives a result that says nothing. Elsewhere such a result
   /// counts as a loss.
   template <class F>
   auto call(const char* call, F&& function) -> decltype(function()) {
+    const ForeignCall permission(call);
     before(call);
     try {
       return std::forward<F>(function)();
@@ -67,6 +71,13 @@ class Driver {
   std::uint32_t fault_times_ = 0;
   vk::Result fault_ = vk::Result::eSuccess;
 };
+
+/// Shared, and left as it is where the driver must not be called any more when the last owner goes.
+template <class T, class... A>
+std::shared_ptr<T> make_driver_object(A&&... arguments) {
+  return std::shared_ptr<T>(new T(std::forward<A>(arguments)...),
+                            [](T* object) { run_if_callable([object] { delete object; }); });
+}
 
 /// The error code that stands for a VkResult.
 ErrorCode error_code(vk::Result result);

@@ -88,17 +88,17 @@ Mask mask_of(std::string_view word) {
 }  // namespace
 
 const std::vector<std::string>& mask_names() {
-  static const std::vector<std::string> names = [] {
+  static const auto& names = *new std::vector<std::string>([] {
     std::vector<std::string> list;
     for (const MaskRow& row : kMasks) list.emplace_back(row.name);
     return list;
-  }();
+  }());
   return names;
 }
 
 const std::vector<MaskPreset>& mask_presets() {
   // Intel's Xe-LP has neither doubles nor 64-bit atomics, AMD's RDNA 2 no atomic sums of floats.
-  static const std::vector<MaskPreset> presets = {
+  static const auto& presets = *new std::vector<MaskPreset>{
       {"intel_no_f64", "float64,float64_atomics,int64_atomics"},
       {"amd_no_subgroups", "subgroups,float32_atomics,float64_atomics"},
       {"minimal", ""}};

@@ -2,8 +2,7 @@
 #include <topograd/runtime/vulkan/gather_set.hpp>
 
 #include <topograd/ir/error.hpp>
-
-#include <tbb/parallel_for.h>
+#include <topograd/ir/parallel.hpp>
 
 #include <algorithm>
 
@@ -24,7 +23,7 @@ template <class T>
 std::vector<T> data_column(const ir::Batch& batch, std::uint32_t column) {
   std::vector<T> values(batch.size());
   const auto rows = tbb::blocked_range<std::size_t>(0, batch.size(), ir::Batch::kBlockRows);
-  tbb::parallel_for(rows, [&](const auto& range) {
+  ir::parallel_for(rows, [&](const auto& range) {
     std::vector<double> block(range.size());
     batch.copy_data_column(column, range.begin(), block);
     std::copy(block.begin(), block.end(), values.begin() + range.begin());
@@ -34,7 +33,7 @@ std::vector<T> data_column(const ir::Batch& batch, std::uint32_t column) {
 
 template <class T>
 void pick(std::span<const T> source, std::span<const std::uint32_t> at, std::span<T> out) {
-  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, at.size(), 1 << 14), [&](const auto& range) {
+  ir::parallel_for(tbb::blocked_range<std::size_t>(0, at.size(), 1 << 14), [&](const auto& range) {
     for (std::size_t k = range.begin(); k < range.end(); ++k) out[k] = source[at[k]];
   });
 }
@@ -150,7 +149,7 @@ std::vector<std::uint32_t> GatherSet::entry_indices(const Part& part) const {
   const std::span<const std::uint32_t> at = instances(part);
   const std::uint32_t first = part.first_entry, last = first + part.entries;
   const auto starts = tbb::blocked_range<std::size_t>(0, plan_.starts.size() - 1, 1 << 13);
-  tbb::parallel_for(starts, [&](const auto& range) {
+  ir::parallel_for(starts, [&](const auto& range) {
     for (std::size_t k = range.begin(); k < range.end(); ++k) {
       const std::uint32_t from = std::max(plan_.starts[k], first) - first;
       const std::uint32_t to = std::max(std::min(plan_.starts[k + 1], last), first) - first;

@@ -145,7 +145,7 @@ std::shared_ptr<Instance> shared_instance(const DeviceOptions& options) {
   std::weak_ptr<Instance>& slot =
       instances[{options.loader, options.validation, driver_variables()}];
   if (auto instance = slot.lock()) return instance;
-  auto instance = std::make_shared<Instance>(options.loader, options.validation);
+  auto instance = make_driver_object<Instance>(options.loader, options.validation);
   slot = instance;
   return instance;
 }

@@ -180,8 +180,8 @@ std::shared_ptr<KernelJob> KernelCache::begin(std::function<KernelSource()> gene
 }
 
 std::shared_ptr<KernelCache> kernel_cache(const std::shared_ptr<Device>& device) {
-  static std::mutex mutex;
-  static std::unordered_map<const Core*, std::weak_ptr<KernelCache>> caches;
+  static auto& mutex = *new std::mutex;
+  static auto& caches = *new std::unordered_map<const Core*, std::weak_ptr<KernelCache>>;
   const std::lock_guard lock(mutex);
   std::erase_if(caches, [](const auto& entry) { return entry.second.expired(); });
   auto& slot = caches[device->core().get()];

@@ -1,60 +1,17 @@
 // Jobs of the pool that make kernels.
 #include <topograd/runtime/vulkan/kernel_job.hpp>
 
-#include <tbb/task_arena.h>
+#include <topograd/ir/parallel.hpp>
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
 namespace topograd::runtime::vulkan {
 namespace {
 
-constexpr std::chrono::seconds kLongestWaitAtExit{60};
-
-/// What runs on the pool. Compilers and drivers must not be at work while their static objects go
-/// away: the process waits for jobs that have begun, and begins no more.
-class Background {
- public:
-  void close() {
-    std::unique_lock lock(mutex_);
-    closed_ = true;
-    idle_.wait_for(lock, kLongestWaitAtExit, [&] { return running_ == 0; });
-  }
-
-  void run(KernelJob& job) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (closed_) return;
-      ++running_;
-    }
-    job.run();
-    const std::lock_guard lock(mutex_);
-    if (--running_ == 0) idle_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable idle_;
-  int running_ = 0;
-  bool closed_ = false;
-};
-
-struct CloseAtExit {
-  Background& pool;
-  ~CloseAtExit() { pool.close(); }
-};
-
-// Neither is destroyed: threads of the pool may look at them until the process is gone.
-Background& background() {
-  static Background& made = *new Background;
-  // Made after the compilers' and drivers' statics, so that it goes before them.
-  static const CloseAtExit close{made};
-  return made;
-}
-tbb::task_arena& arena() {
-  static tbb::task_arena& made = *new tbb::task_arena;
+// Never destroyed: threads of the pool may look at it until the process is gone.
+ir::Arena& arena() {
+  static ir::Arena& made = *new ir::Arena;
   return made;
 }
 
@@ -83,9 +40,8 @@ const MadeKernel& KernelJob::get() {
 }
 
 void run_in_background(const std::shared_ptr<KernelJob>& job) {
-  Background& pool = background();
-  arena().enqueue([&pool, weak = std::weak_ptr<KernelJob>(job)] {
-    if (const auto held = weak.lock()) pool.run(*held);
+  arena().enqueue([weak = std::weak_ptr<KernelJob>(job)] {
+    if (const auto held = weak.lock()) held->run();
   });
 }
 

@@ -38,8 +38,7 @@ class KernelJob {
   std::shared_future<MadeKernel> future_;
 };
 
-/// Lets a thread of TBB's pool run the job, if somebody still holds it then. The process does not
-/// end before jobs that have begun.
+/// Lets a thread of TBB's pool run the job, if somebody still holds it then.
 void run_in_background(const std::shared_ptr<KernelJob>& job);
 
 }  // namespace topograd::runtime::vulkan

@@ -194,6 +194,7 @@ vk::raii::Pipeline Kernels::make_pipeline(const KernelDesc& desc, vk::PipelineLa
                                               entries.data(), values.size() * sizeof(std::uint32_t),
                                               values.data());
   const vk::ShaderModuleCreateInfo module_info({}, desc.spirv.size_bytes(), desc.spirv.data());
+  const ForeignCall permission("vkCreateShaderModule");  // until the module is destroyed, too
   try {
     const vk::raii::ShaderModule module = core_.driver.call(
         "vkCreateShaderModule", [&] { return core_.device.createShaderModule(module_info); });

@@ -40,7 +40,7 @@ std::pair<vk::raii::CommandPool, vk::raii::CommandBuffer> make_commands(Core& co
 }
 
 std::shared_ptr<ListState> make_list(Core& core, std::string_view name) {
-  auto list = std::make_shared<ListState>();
+  auto list = make_driver_object<ListState>();
   list->core = &core;
   list->name = name;
   ListParts parts = core.spare_lists.take();

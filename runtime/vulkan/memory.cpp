@@ -21,7 +21,7 @@ Buffer::~Buffer() = default;
 std::uint64_t Buffer::size() const { return state_ ? state_->size : 0; }
 
 const std::string& Buffer::name() const {
-  static const std::string none;
+  static const std::string& none = *new std::string;
   return state_ ? state_->name : none;
 }
 

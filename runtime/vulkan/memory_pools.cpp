@@ -130,7 +130,11 @@ std::shared_ptr<BufferState> MemoryPools::take(std::uint64_t size, MemoryKind ki
   core_.driver.check_lost();
   const std::uint64_t rounded =
       std::min(size_class(size), std::max(size, bound / kGranule * kGranule));
-  auto state = std::make_shared<BufferState>();
+  // No permission as others have (make_driver_object): the memory goes back to its pool, whose lock
+  // others hold while they call the driver.
+  const std::shared_ptr<BufferState> state(new BufferState, [](const BufferState* gone) {
+    if (!foreign_calls_ended()) delete gone;
+  });
   const std::lock_guard lock(mutex_);
   trim_idle();
   state->slot = acquire({size, rounded, kind, name});

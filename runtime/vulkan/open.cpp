@@ -1,5 +1,8 @@
-// Finds devices, opens them, and shares those that are open.
-#include <cstdlib>
+// Finds devices, opens them, shares those that are open, and ends them with the process.
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <thread>
 
 #include <topograd/runtime/vulkan/core.hpp>
 #include <topograd/runtime/vulkan/opened.hpp>
@@ -21,7 +24,8 @@ struct Registry {
   std::shared_ptr<Device> kept;
   bool exit_handler = false;
 
-  std::mutex busy_mutex;    // taken inside of the others
+  std::mutex cores_mutex;   // taken inside of the others
+  std::vector<Core*> live;  // every core
   std::vector<Core*> busy;  // cores whose last handle went while work was in flight
 };
 
@@ -30,26 +34,48 @@ Registry& registry() {
   return instance;
 }
 
-// Destructors do not wait: a core with work in flight is destroyed by a later call.
+// Destructors do not wait: a core with work in flight is destroyed by a later call, and one whose
+// driver must not be called any more is left alone.
 void retire(Core* core) {
-  if (core->queue.quiet()) {
-    delete core;
-    return;
-  }
-  const std::lock_guard lock(registry().busy_mutex);
-  registry().busy.push_back(core);
+  run_if_callable([core] {
+    const bool quiet = core->queue.quiet();
+    {
+      const std::lock_guard lock(registry().cores_mutex);
+      if (quiet) {
+        std::erase(registry().live, core);
+      } else {
+        registry().busy.push_back(core);
+      }
+    }
+    if (quiet) delete core;
+  });
 }
 
 void sweep() {
   std::vector<Core*> cores;
   {
-    const std::lock_guard lock(registry().busy_mutex);
+    const std::lock_guard lock(registry().cores_mutex);
     cores.swap(registry().busy);
   }
   for (Core* core : cores) retire(core);
 }
 
-void save_at_exit() {
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kLongestWaitAtEnd{60};
+
+template <class Done>
+void wait_until(const Done& done) {
+  const Clock::time_point until = Clock::now() + kLongestWaitAtEnd;
+  while (!done() && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+/// What is in flight has to end before the driver's static objects do: the threads of a software
+/// device run it. Nobody begins more. A child of fork() ends here: drivers would wait for threads
+/// that are their parent's.
+void end_devices(int status) {
+  if (foreign_calls_lost()) platform::end_process(status);
+  if (foreign_calls_ended()) return;
   std::shared_ptr<Device> device;
   {
     const std::lock_guard lock(registry().mutex);
@@ -60,7 +86,40 @@ void save_at_exit() {
   } catch (const std::exception&) {
     // A cold start next time.
   }
+  end_foreign_calls();
+  std::vector<Core*> cores;
+  {
+    const std::lock_guard lock(registry().cores_mutex);
+    cores = registry().live;
+  }
+  for (const Core* core : cores) wait_until([core] { return core->queue.quiet(); });
 }
+
+/// Waits for what software devices have been given so far.
+void finish_compiling() {
+  if (foreign_calls_ended()) return;
+  const std::lock_guard lock(registry().cores_mutex);  // none is destroyed meanwhile
+  for (Core* core : registry().live) {
+    if (!core->info.software()) continue;
+    const std::uint64_t last = core->queue.last();
+    wait_until([&] {
+      bool reached = true;
+      run_if_callable([&] { reached = core->queue.reached(last); });
+      return reached;
+    });
+  }
+}
+
+struct AtThreadEnd {
+  bool used = false;
+  ~AtThreadEnd() {
+    if (used) finish_compiling();
+  }
+};
+thread_local AtThreadEnd at_thread_end;
+
+// The main thread ends the process most often, and need not have touched a device for that.
+[[maybe_unused]] const bool main_thread_waits = at_thread_end.used = true;
 
 std::shared_ptr<Device> find_among_open(const DeviceOptions& options) {
   const std::lock_guard lock(registry().mutex);
@@ -93,7 +152,7 @@ void keep(const DeviceOptions& options, const std::shared_ptr<Device>& device, b
   if (fresh) registry().entries.push_back({options, device});
   dropped = std::exchange(registry().kept, device);
   // Registered after the driver was loaded, so it runs before the driver's own handlers.
-  if (!std::exchange(registry().exit_handler, true)) std::atexit(save_at_exit);
+  if (!std::exchange(registry().exit_handler, true)) platform::at_exit(end_devices);
 }
 
 std::vector<DeviceInfo> describe_all(const std::vector<vk::raii::PhysicalDevice>& physical,
@@ -131,6 +190,10 @@ std::shared_ptr<Device> open(const DeviceOptions& options) {
   }
   std::shared_ptr<Core> core(
       new Core(instance, std::move(physical[chosen]), std::move(list[chosen]), full), retire);
+  {
+    const std::lock_guard cores_lock(registry().cores_mutex);
+    registry().live.push_back(core.get());
+  }
   auto device = std::make_shared<Device>(std::move(core));
   keep(full, device, true);
   return device;
@@ -138,6 +201,14 @@ std::shared_ptr<Device> open(const DeviceOptions& options) {
 
 std::shared_ptr<Device> find_open(const DeviceOptions& options) {
   return find_among_open(resolved(options));
+}
+
+void outlive_driver_compiler() { at_thread_end.used = true; }
+
+void note_driver_compiled() {
+  static constinit std::atomic<std::uint64_t> times{0};
+  // What a compiler makes, it makes in the first few: a handler that runs twice does nothing then.
+  if (std::has_single_bit(++times)) platform::at_exit(end_devices);
 }
 
 void release_devices() {

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include <topograd/runtime/vulkan/core.hpp>
+#include <topograd/runtime/vulkan/opened.hpp>
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -46,6 +47,7 @@ std::uint64_t Queue::submit(std::span<const Work> works, LiveTransfers& account)
     flight.keep.push_back(work.keep);
     flight.first_runs += work.first_runs;
   }
+  if (flight.first_runs > 0) outlive_driver_compiler();
   const std::lock_guard lock(mutex_);
   flight.value = last_ + 1;
   const vk::TimelineSemaphoreSubmitInfo values({}, flight.value);
@@ -60,7 +62,7 @@ std::uint64_t Queue::submit(std::span<const Work> works, LiveTransfers& account)
   ++last_;
   account.add({.submissions = 1});
   for (const Work& work : works) {
-    for (const auto& buffer : work.buffers) buffer->last_use = last_;
+    for (const auto& buffer : work.buffers) buffer->last_use = last_.load();
   }
   return last_;
 }
@@ -68,11 +70,6 @@ std::uint64_t Queue::submit(std::span<const Work> works, LiveTransfers& account)
 std::uint64_t Queue::completed() {
   return core_.driver.call("vkGetSemaphoreCounterValue",
                            [&] { return timeline_.getCounterValue(); });
-}
-
-std::uint64_t Queue::last() const {
-  const std::lock_guard lock(mutex_);
-  return last_;
 }
 
 double Queue::own_bound() const {
@@ -113,15 +110,18 @@ void Queue::reap(std::uint64_t completed) {
   // Declared before the lock, so destroyed after it: what is let go returns memory to the pools.
   std::vector<InFlight> finished;
   const std::lock_guard lock(mutex_);
+  std::uint64_t compiled = 0;
   while (!in_flight_.empty() && in_flight_.front().value <= completed) {
+    compiled += in_flight_.front().first_runs;
     finished.push_back(std::move(in_flight_.front()));
     in_flight_.pop_front();
   }
+  if (compiled > 0 && core_.info.software()) note_driver_compiled();
 }
 
-bool Queue::quiet() const noexcept {
+bool Queue::reached(std::uint64_t value) const noexcept {
   try {
-    return timeline_.getCounterValue() >= last();
+    return timeline_.getCounterValue() >= value;
   } catch (const vk::DeviceLostError&) {
     return true;
   } catch (const std::exception&) {

@@ -1,6 +1,7 @@
 // Internal: the one compute queue, its timeline, and what submissions keep alive.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -35,12 +36,14 @@ class Queue {
   void wait(std::uint64_t value, double bound_seconds = 0);
   /// The value that the device has reached. Throws Error{DeviceLost}.
   std::uint64_t completed();
-  std::uint64_t last() const;
+  std::uint64_t last() const { return last_; }
   /// Lets go of what finished submissions kept alive.
   void reap(std::uint64_t completed);
   /// True if the device runs nothing of ours any more, having finished or truly lost it: what was
   /// made from it may be destroyed. Asks the driver itself, past the latch and injected faults.
-  bool quiet() const noexcept;
+  bool quiet() const noexcept { return reached(last()); }
+  /// The same of what was submitted up to a value.
+  bool reached(std::uint64_t value) const noexcept;
 
  private:
   struct InFlight {
@@ -55,7 +58,7 @@ class Queue {
   vk::raii::Queue queue_{nullptr};
   vk::raii::Semaphore timeline_{nullptr};
   mutable std::mutex mutex_;
-  std::uint64_t last_ = 0;
+  std::atomic<std::uint64_t> last_{0};  // written under the mutex
   std::deque<InFlight> in_flight_;
 };
 

@@ -1,0 +1,54 @@
+// Calls of libraries that have threads and static objects of their own: drivers, shader compilers.
+#pragma once
+
+#include <functional>
+
+namespace topograd {
+
+/// Permission to call such a library, held while the call runs.
+///
+/// Their static objects go away while the process ends, and a child of fork() has neither their
+/// threads nor locks that anybody will release. So the end of the process waits for the calls that
+/// are running and lets no other begin, and a child makes none. Calls may nest.
+class ForeignCall {
+ public:
+  /// Throws Error{NoDevice} in a child of fork() whose parent had made such calls, and on the
+  /// thread that ends the process. Any other thread stays here from then on, until the process is
+  /// gone.
+  ///
+  ///   call  its name, for the message
+  explicit ForeignCall(const char* call);
+  ~ForeignCall();
+  ForeignCall(const ForeignCall&) = delete;
+  ForeignCall& operator=(const ForeignCall&) = delete;
+};
+
+/// Runs `destroy` with the same permission. False, and nothing was run, where there is none any
+/// more: what would have been destroyed is left as it is.
+bool run_if_callable(const std::function<void()>& destroy);
+
+/// Waits for the calls that are running, 60 s at the most, and lets no other begin. Called when the
+/// process ends, by whoever called such a library: what else must be done then may call it earlier.
+void end_foreign_calls();
+
+/// Such libraries can be called no more, in this process or on the way to its end.
+bool foreign_calls_ended();
+/// This process is a child of fork() whose parent had made such calls.
+bool foreign_calls_lost();
+
+/// While one lives, what to do before this thread stays in ForeignCall() for ever: others need not
+/// wait for it.
+class WhenStopped {
+ public:
+  explicit WhenStopped(std::function<void()> tell);
+  ~WhenStopped();
+  WhenStopped(const WhenStopped&) = delete;
+  WhenStopped& operator=(const WhenStopped&) = delete;
+
+ private:
+  std::function<void()> tell_;
+  WhenStopped* outer_;
+  friend class ForeignCall;
+};
+
+}  // namespace topograd

@@ -1,0 +1,144 @@
+// Threads of a child of fork().
+#include <topograd/ir/parallel.hpp>
+
+#include <topograd/ir/platform.hpp>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace topograd::ir {
+namespace {
+
+// Pieces of a loop for each thread: they may differ in work.
+constexpr std::size_t kPiecesOfThread = 8;
+
+class Threads {
+ public:
+  explicit Threads(int count) {
+    for (int k = 1; k < count; ++k) std::thread([this] { serve(); }).detach();
+  }
+
+  int count() const { return count_; }
+
+  /// One loop at a time: false, and nothing was run, while there is another.
+  bool run(std::size_t pieces, int most, const std::function<void(std::size_t)>& one) {
+    if (busy_.exchange(true)) return false;
+    Loop loop{.pieces = pieces, .most = most, .one = one};
+    {
+      const std::lock_guard lock(mutex_);
+      loop_ = &loop;
+      ++loops_;
+    }
+    begun_.notify_all();
+    work(loop);
+    {
+      std::unique_lock lock(mutex_);
+      loop_ = nullptr;
+      ended_.wait(lock, [&] { return loop.helpers == 0; });
+    }
+    busy_ = false;
+    if (loop.error) std::rethrow_exception(loop.error);
+    return true;
+  }
+
+ private:
+  struct Loop {
+    std::size_t pieces = 0;
+    int most = 0;
+    const std::function<void(std::size_t)>& one;
+    std::atomic<std::size_t> next{0};
+    int helpers = 0, joined = 0;  // guarded by the mutex, as what follows
+    std::exception_ptr error;
+  };
+
+  void work(Loop& loop) {
+    try {
+      for (std::size_t k; (k = loop.next++) < loop.pieces;) loop.one(k);
+    } catch (...) {
+      loop.next = loop.pieces;
+      const std::lock_guard lock(mutex_);
+      if (!loop.error) loop.error = std::current_exception();
+    }
+  }
+
+  void serve() {
+    std::uint64_t last = 0;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      begun_.wait(lock, [&] {
+        return loop_ != nullptr && loops_ != last && loop_->joined + 1 < loop_->most;
+      });
+      Loop& loop = *loop_;
+      last = loops_;
+      ++loop.helpers;
+      ++loop.joined;
+      lock.unlock();
+      work(loop);
+      lock.lock();
+      if (--loop.helpers == 0) ended_.notify_all();
+    }
+  }
+
+  const int count_ = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  std::atomic<bool> busy_{false};
+  std::mutex mutex_;
+  std::condition_variable begun_, ended_;
+  Loop* loop_ = nullptr;     // guarded by the mutex
+  std::uint64_t loops_ = 0;  // guarded by the mutex
+};
+
+constinit std::atomic<bool> used{false}, lost{false};
+constinit std::atomic<unsigned> fork_count{0};
+constinit std::atomic<Threads*> made{nullptr};
+thread_local int most_threads = 0;
+
+void become_child() {
+  if (used) lost = true;
+  ++fork_count;
+  made = nullptr;  // its threads are the parent's; never destroyed
+}
+
+[[maybe_unused]] const bool watched = platform::after_fork(become_child);
+
+/// Never destroyed: its threads wait until the process is gone.
+Threads& threads() {
+  static std::mutex& mutex = *new std::mutex;
+  if (Threads* there = made) return *there;
+  const std::lock_guard lock(mutex);
+  if (made == nullptr) made = new Threads(static_cast<int>(std::thread::hardware_concurrency()));
+  return *made;
+}
+
+}  // namespace
+
+bool pool_is_lost() { return lost.load(std::memory_order_relaxed); }
+
+namespace detail {
+
+unsigned forks() { return fork_count.load(std::memory_order_relaxed); }
+
+void note_pool_use() {
+  if (!used.load(std::memory_order_relaxed)) used = true;
+}
+
+ChildThreads::ChildThreads(int most) : before_(std::exchange(most_threads, most)) {}
+ChildThreads::~ChildThreads() { most_threads = before_; }
+
+void for_pieces_in_child(std::size_t count,
+                         const std::function<void(std::size_t, std::size_t)>& f) {
+  if (count < 2 || most_threads == 1) return f(0, count);
+  Threads& all = threads();
+  const int most = most_threads > 0 ? std::min(most_threads, all.count()) : all.count();
+  const std::size_t pieces =
+      std::min(count, kPiecesOfThread * static_cast<std::size_t>(std::max(most, 1)));
+  const auto one = [&](std::size_t k) { f(k * count / pieces, (k + 1) * count / pieces); };
+  if (most < 2 || !all.run(pieces, most, one)) f(0, count);
+}
+
+}  // namespace detail
+
+}  // namespace topograd::ir

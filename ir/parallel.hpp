@@ -1,0 +1,127 @@
+// Loops on the process's one pool of threads, which is TBB's, and on threads of our own where it
+// has been lost.
+#pragma once
+
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+#include <tbb/parallel_sort.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <utility>
+
+namespace topograd::ir {
+
+/// True in a child of fork() whose parent had used the pool: its threads were not copied, and what
+/// waits for them waits for ever. Loops there run on threads that the child makes for itself.
+bool pool_is_lost();
+
+namespace detail {
+
+/// f(begin, end) for pieces of [0, count) on the threads of a child. A loop inside of another one
+/// runs on its own thread.
+void for_pieces_in_child(std::size_t count, const std::function<void(std::size_t, std::size_t)>& f);
+
+/// While one lives, loops of this thread in a child run on so many threads at most.
+class ChildThreads {
+ public:
+  explicit ChildThreads(int most);
+  ~ChildThreads();
+  ChildThreads(const ChildThreads&) = delete;
+  ChildThreads& operator=(const ChildThreads&) = delete;
+
+ private:
+  int before_;
+};
+
+/// Forks of this process so far, counted in the child.
+unsigned forks();
+void note_pool_use();
+
+}  // namespace detail
+
+/// f(k) for first <= k < last, in any order.
+template <class Index, class F>
+void parallel_for(Index first, Index last, const F& f) {
+  if (!(first < last)) return;
+  if (!pool_is_lost()) {
+    detail::note_pool_use();
+    tbb::parallel_for(first, last, f);
+    return;
+  }
+  const auto count = static_cast<std::size_t>(last - first);
+  detail::for_pieces_in_child(count, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t k = begin; k < end; ++k) f(static_cast<Index>(first + static_cast<Index>(k)));
+  });
+}
+
+/// f(part) for parts of the range, in any order.
+template <class F>
+void parallel_for(const tbb::blocked_range<std::size_t>& range, const F& f) {
+  if (!pool_is_lost()) {
+    detail::note_pool_use();
+    tbb::parallel_for(range, f);
+    return;
+  }
+  if (range.empty()) return;
+  detail::for_pieces_in_child(range.size(), [&](std::size_t begin, std::size_t end) {
+    tbb::blocked_range<std::size_t> part(range.begin() + begin, range.begin() + end,
+                                         range.grainsize());
+    f(part);
+  });
+}
+
+template <class Iterator, class Less = std::less<>>
+void parallel_sort(Iterator first, Iterator last, const Less& less = {}) {
+  if (pool_is_lost()) return std::sort(first, last, less);
+  detail::note_pool_use();
+  tbb::parallel_sort(first, last, less);
+}
+
+/// A part of the pool. What the parent of a child of fork() made is of no use there: the child's
+/// threads take its place, and it is left as it was.
+class Arena {
+ public:
+  ///   threads   0 = all
+  ///   reserved  of them, for threads that are not the pool's
+  explicit Arena(int threads = 0, unsigned reserved = 1)
+      : arena_(new tbb::task_arena(threads > 0 ? threads : tbb::task_arena::automatic, reserved)),
+        forks_(detail::forks()) {}
+  ~Arena() {
+    if (usable()) delete arena_;
+  }
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  /// Made by this process, and its pool is there.
+  bool usable() const { return !pool_is_lost() && forks_ == detail::forks(); }
+  int threads() const { return arena_->max_concurrency(); }
+
+  /// Runs f here, and the loops in it on this part of the pool.
+  template <class F>
+  void execute(const F& f) {
+    if (usable()) {
+      detail::note_pool_use();
+      arena_->execute(f);
+      return;
+    }
+    const detail::ChildThreads most(threads());
+    f();
+  }
+
+  /// Runs f on a thread of the pool, now or later; in a child, here and now.
+  template <class F>
+  void enqueue(F&& f) {
+    if (!usable()) return std::forward<F>(f)();
+    detail::note_pool_use();
+    arena_->enqueue(std::forward<F>(f));
+  }
+
+ private:
+  tbb::task_arena* arena_;
+  unsigned forks_;
+};
+
+}  // namespace topograd::ir
