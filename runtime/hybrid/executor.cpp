@@ -70,6 +70,7 @@ ExecutionStats Executor::run_on_cpu(Task& task, const TaskShape& shape, Items it
                                     const Decision* decision) {
   const double start = scheduler_.now();
   try {
+    const RunsTask inside(*this);
     if (const std::uint64_t own = task.threads()) {
       task.run_on_cpu(CpuThreads(own), items);
     } else {
@@ -108,6 +109,7 @@ std::optional<Error> Executor::try_device(const TaskShape& shape, const Decision
       if (device.lost) device.backend->reopen();
       device.lost = false;
     }
+    const RunsTask inside(*this);
     report = work(*device.backend);
   } catch (const Error& error) {
     if (!is_device_failure(error.code())) {
@@ -159,13 +161,19 @@ void Executor::record_fallback(std::string_view operation, const std::string& de
 std::future<ExecutionStats> Executor::submit(Task& task) {
   auto promise = std::make_shared<std::promise<ExecutionStats>>();
   std::future<ExecutionStats> future = promise->get_future();
-  arena_->begin([this, promise, &task] {
+  const auto run = [this, promise, &task] {
     try {
       promise->set_value(execute(task));
     } catch (...) {
       promise->set_exception(std::current_exception());
     }
-  });
+  };
+  // All threads could be inside of tasks that wait for such as this one.
+  if (RunsTask::here(*this)) {
+    run();
+  } else {
+    arena_->begin(run);
+  }
   return future;
 }
 

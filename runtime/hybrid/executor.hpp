@@ -58,7 +58,8 @@ class Executor {
   /// Runs independent tasks. Those of one kernel whose programs are itemwise become one dispatch.
   /// Results in the order of `tasks`. Throws as above, after the others have ended.
   std::vector<ExecutionStats> execute(std::span<Task* const> tasks);
-  /// Begins a task, which outlives the future's result.
+  /// Begins a task, which outlives the future's result. From inside of a task of this executor it
+  /// runs the other one at once, on this thread: the outer task may wait for it.
   std::future<ExecutionStats> submit(Task& task);
 
   /// Compiles and allocates what the tasks will need on every device, and measures them on both

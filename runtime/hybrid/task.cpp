@@ -4,7 +4,25 @@
 #include <topograd/runtime/cpu/pool.hpp>
 #include <topograd/runtime/hybrid/backend.hpp>
 
+#include <utility>
+
 namespace topograd::runtime::hybrid {
+
+namespace {
+
+thread_local const RunsTask* innermost = nullptr;
+
+}  // namespace
+
+RunsTask::RunsTask(const Executor& executor)
+    : executor_(executor), outer_(std::exchange(innermost, this)) {}
+RunsTask::~RunsTask() { innermost = outer_; }
+
+bool RunsTask::here(const Executor& executor) {
+  for (const RunsTask* one = innermost; one != nullptr; one = one->outer_)
+    if (&one->executor_ == &executor) return true;
+  return false;
+}
 
 struct CpuThreads::State {
   mutable cpu::Pool pool;
@@ -18,7 +36,19 @@ int CpuThreads::count() const { return state_->pool.threads(); }
 
 void CpuThreads::for_ranges(std::size_t count, std::size_t grain,
                             const std::function<void(std::size_t, std::size_t)>& f) const {
-  state_->pool.for_ranges(count, std::max<std::size_t>(grain, 1), f);
+  // What the ranges submit, they submit from inside of the task.
+  const RunsTask* const task = innermost;
+  state_->pool.for_ranges(count, std::max<std::size_t>(grain, 1),
+                          [&](std::size_t begin, std::size_t end) {
+                            const RunsTask* const before = std::exchange(innermost, task);
+                            try {
+                              f(begin, end);
+                            } catch (...) {
+                              innermost = before;
+                              throw;
+                            }
+                            innermost = before;
+                          });
 }
 
 std::uint64_t DeviceArray::bytes() const {

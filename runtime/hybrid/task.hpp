@@ -14,6 +14,25 @@
 
 namespace topograd::runtime::hybrid {
 
+class Executor;
+
+/// While one lives, this thread runs a task of the executor.
+class RunsTask {
+ public:
+  explicit RunsTask(const Executor& executor);
+  ~RunsTask();
+  RunsTask(const RunsTask&) = delete;
+  RunsTask& operator=(const RunsTask&) = delete;
+
+  /// True on a thread that runs a task of this executor, or a part of one.
+  static bool here(const Executor& executor);
+
+ private:
+  friend class CpuThreads;
+  const Executor& executor_;
+  const RunsTask* outer_;
+};
+
 /// Items [begin, end) of a task.
 struct Items {
   std::uint64_t begin = 0, end = 0;

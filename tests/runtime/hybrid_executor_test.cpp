@@ -219,10 +219,74 @@ TEST_F(ExecutorTest, SubmittedTasksEndBeforeTheExecutor) {
   for (const auto& task : tasks) EXPECT_TRUE(task->right());
 }
 
+/// Submits two others to its executor and waits for them, down to a depth.
+class NestingTask final : public Task {
+ public:
+  NestingTask(Executor& executor, int depth, bool in_ranges)
+      : executor_(executor), depth_(depth), in_ranges_(in_ranges) {}
+
+  TaskShape shape() const override {
+    return {.kernel = {9, 9}, .operation = "nesting", .size = 8, .targets = 1};
+  }
+  void run_on_cpu(const CpuThreads& threads, Items items) override {
+    if (in_ranges_) {
+      threads.for_ranges(items.count(), 1, [&](std::size_t, std::size_t) { nest(); });
+    } else {
+      nest();
+    }
+  }
+  std::atomic<int> ran{0};
+
+ private:
+  void nest() {
+    if (depth_ > 0) {
+      NestingTask first(executor_, depth_ - 1, in_ranges_), second(executor_, depth_ - 1, false);
+      auto a = executor_.submit(first), b = executor_.submit(second);
+      a.get();
+      b.get();
+      ran += first.ran + second.ran;
+    }
+    ++ran;
+  }
+
+  Executor& executor_;
+  int depth_;
+  bool in_ranges_;
+};
+
+TEST_F(ExecutorTest, TasksMaySubmitOthersAndWaitForThem) {
+  std::vector<std::unique_ptr<NestingTask>> tasks;
+  std::vector<std::future<ExecutionStats>> futures;
+  for (int k = 0; k < 24; ++k) {
+    tasks.push_back(std::make_unique<NestingTask>(*executor, 3, false));
+    futures.push_back(executor->submit(*tasks.back()));
+  }
+  for (auto& future : futures) future.get();
+  for (const auto& task : tasks) EXPECT_EQ(task->ran, 15);
+  NestingTask wide(*executor, 2, true);
+  executor->submit(wide).get();
+  EXPECT_EQ(wide.ran, 8 * (1 + 8 * (1 + 8 + 1) + (1 + 1 + 1)));
+}
+
+TEST_F(ExecutorTest, WhatATaskSubmitsThrowsFromItsFuture) {
+  AddTask inner(64), outer(64);
+  inner.where = outer.where = Override::cpu;
+  inner.after_cpu = [] { throw std::runtime_error("inner"); };
+  std::string caught;
+  outer.after_cpu = [&] {
+    try {
+      executor->submit(inner).get();
+    } catch (const std::runtime_error& error) {
+      caught = error.what();
+    }
+  };
+  executor->submit(outer).get();
+  EXPECT_EQ(caught, "inner");
+}
+
 TEST_F(ExecutorTest, EightThreadsShareOne) {
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
-  state->error = ErrorCode::Internal;
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       for (int k = 0; k < 200; ++k) {
