@@ -2,6 +2,7 @@
 #include <topograd/runtime/hybrid/breaker.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace topograd::runtime::hybrid {
 
@@ -41,17 +42,11 @@ double Breaker::success_rate() const {
   return static_cast<double>(successes_) / static_cast<double>(outcomes_.size());
 }
 
-void Breaker::record(bool success, double now) {
-  if (open_) {
-    // Tasks that were on their way when it opened say nothing about the device as it is now.
-    if (!probing_) return;
-    probing_ = false;
-    if (!success) return open(now);
-    open_ = false;
-    back_off_ = first_back_off_;
-    outcomes_.clear();
-    next_ = successes_ = 0;
-  }
+bool Breaker::below_rate() const {
+  return outcomes_.size() >= needed_ && success_rate() < min_rate_;
+}
+
+void Breaker::count(bool success) {
   if (outcomes_.size() < window_) {
     outcomes_.push_back(success);
   } else {
@@ -60,18 +55,44 @@ void Breaker::record(bool success, double now) {
     next_ = (next_ + 1) % window_;
   }
   successes_ += success ? 1 : 0;
-  if (outcomes_.size() >= needed_ && success_rate() < min_rate_) {
-    by_rate_ = true;
-    open(now);
-  }
+}
+
+void Breaker::record(bool success, double now) {
+  // Tasks that were on their way when it opened say nothing about the device as it is now.
+  if (open_ && !probing_) return;
+  const bool probe = std::exchange(probing_, false);
+  if (probe && success) close();
+  count(success);
+  if (probe && !success) return open(now);
+  if (!below_rate()) return;
+  by_rate_ = true;
+  open(now);
+}
+
+void Breaker::record_refusal(double now) {
+  if (open_ && !probing_) return;
+  probing_ = false;
+  count(false);
+  if (open_ || !below_rate()) return;
+  by_rate_ = true;
+  open(now);
 }
 
 void Breaker::trip(double now) {
-  by_rate_ = false;
   // Several tasks see one loss.
   if (open_ && !probing_) return;
   probing_ = false;
+  count(false);
+  by_rate_ = below_rate();
   open(now);
+}
+
+void Breaker::close() {
+  open_ = false;
+  back_off_ = first_back_off_;
+  if (!by_rate_) return;
+  outcomes_.clear();
+  next_ = successes_ = 0;
 }
 
 void Breaker::open(double now) {

@@ -14,10 +14,12 @@ enum class BreakerState { closed, open, half_open };
 std::string_view name(BreakerState state);
 
 /// Closed: everything passes. Open: nothing does, until the back-off is over. Half-open: one probe
-/// passes; its success closes the breaker with an empty window, its failure doubles the back-off.
+/// passes; its success closes the breaker, its failure doubles the back-off.
 ///
 /// Opens when the success rate over the last `success_window` outcomes is below `min_success_rate`,
-/// from `success_samples` outcomes on, or at once by trip(). Not safe for several threads.
+/// from `success_samples` outcomes on; the window is empty when it closes after that. Opens at once
+/// by trip(), which counts as a failure in the window, too: a device that is lost again and again
+/// ends below the rate. Not safe for several threads.
 class Breaker {
  public:
   explicit Breaker(const HybridOptions& options);
@@ -30,9 +32,11 @@ class Breaker {
   void enter(double now);
   /// It ended.
   void record(bool success, double now);
+  /// It failed for a reason of its own, such as its size: counts, and says nothing about others.
+  void record_refusal(double now);
   /// It ended without saying anything about the device.
   void leave() { probing_ = false; }
-  /// Opens at once: the device is lost.
+  /// It failed, and opens at once: the device is lost.
   void trip(double now);
 
   std::uint64_t samples() const { return outcomes_.size(); }
@@ -45,6 +49,9 @@ class Breaker {
 
  private:
   void open(double now);
+  void close();
+  void count(bool success);
+  bool below_rate() const;
 
   std::uint64_t window_, needed_;
   double min_rate_, first_back_off_, max_back_off_;

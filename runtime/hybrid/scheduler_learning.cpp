@@ -81,7 +81,7 @@ void Scheduler::judge(const TaskShape& task, std::size_t target, const Outcome& 
       Breaker& breaker = t.out_of_memory.try_emplace(bytes_class, options_).first->second;
       breaker.enter(now);
       breaker.trip(now);
-      t.breaker.leave();
+      t.breaker.record_refusal(now);
       break;
     }
     case ErrorCode::Unsupported:

@@ -50,7 +50,47 @@ TEST(Breaker, OneProbeAfterTheBackOff) {
   EXPECT_FALSE(breaker.admits(110)) << "one probe at a time";
   breaker.record(true, 111);
   EXPECT_EQ(breaker.state(111), BreakerState::closed);
-  EXPECT_EQ(breaker.samples(), 1u) << "the window starts anew";
+  EXPECT_EQ(breaker.samples(), 2u) << "a loss counts, and is remembered";
+  EXPECT_DOUBLE_EQ(breaker.success_rate(), 0.5);
+}
+
+TEST(Breaker, TheWindowStartsAnewAfterTheRateOpenedIt) {
+  Breaker breaker(options());
+  for (int k = 0; k < 20; ++k) breaker.record(false, 0);
+  ASSERT_TRUE(breaker.opened_by_rate());
+  breaker.enter(10);
+  breaker.record(true, 10);
+  EXPECT_EQ(breaker.state(10), BreakerState::closed);
+  EXPECT_EQ(breaker.samples(), 1u);
+}
+
+TEST(Breaker, ADeviceThatIsLostEveryThirdTimeFallsBelowTheRate) {
+  Breaker breaker(options());
+  double now = 0;
+  int tasks = 0;
+  for (; tasks < 100 && !breaker.opened_by_rate(); ++tasks) {
+    while (!breaker.admits(now)) now += 1;
+    breaker.enter(now);
+    if (tasks % 3 == 2) {
+      breaker.trip(now);
+    } else {
+      breaker.record(true, now);
+    }
+  }
+  EXPECT_EQ(tasks, 20) << "as soon as the rate counts";
+  EXPECT_DOUBLE_EQ(breaker.success_rate(), 0.7);
+}
+
+TEST(Breaker, ARefusalCountsAndLeavesTheProbeToOthers) {
+  Breaker breaker(options());
+  breaker.record_refusal(0);
+  EXPECT_EQ(breaker.success_rate(), 0.0);
+  EXPECT_EQ(breaker.state(0), BreakerState::closed);
+  breaker.trip(0);
+  breaker.enter(10);
+  breaker.record_refusal(10);
+  EXPECT_TRUE(breaker.admits(10)) << "still half open";
+  EXPECT_EQ(breaker.openings(), 1u);
 }
 
 TEST(Breaker, BackOffDoublesUpToItsBound) {
