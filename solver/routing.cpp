@@ -29,6 +29,15 @@ ir::Hash128 kernel_of(const ProblemModel& model, const SolverOptions& options) {
   return hash;
 }
 
+/// Steps of one method and linear solver do like work for each residual.
+std::uint64_t family_of(const SolverOptions& options) {
+  ir::Hash128 hash;
+  hash.add(static_cast<std::uint64_t>(options.precision));
+  hash.add(static_cast<std::uint64_t>(options.method));
+  hash.add(static_cast<std::uint64_t>(options.linear_solver));
+  return hash.low;
+}
+
 /// What the residuals alone need: derivatives take more of the same.
 hybrid::Work work_of(const ProblemModel& model) {
   const std::uint64_t parameters = 8 * model.model.scalars;
@@ -97,7 +106,9 @@ Route::Route(const ProblemModel& model, const SolverOptions& options, const char
       kernel_(kernel_of(model, options)),
       instances_(model.instances()),
       bytes_(held_bytes(model, options.precision)),
-      features_(work_of(model).per_item(instances_)) {}
+      features_(work_of(model).per_item(instances_)) {
+  features_.family = family_of(options);
+}
 
 hybrid::TaskShape Route::shape() const {
   return {.kernel = kernel_,
@@ -112,6 +123,7 @@ hybrid::TaskShape Route::shape() const {
 hybrid::TaskShape Route::shape(runtime::KernelKind kind) const {
   hybrid::TaskShape task = shape();
   task.kernel.add(1 + static_cast<std::uint64_t>(kind));
+  task.features.family += 1 + static_cast<std::uint64_t>(kind);
   return task;
 }
 

@@ -30,6 +30,8 @@ struct Features {
   double parallelism = 1;
   double reuse = 1;  ///< times that an element is read, >= 1
   MemoryPattern pattern = MemoryPattern::streaming;
+  /// Of tasks of one operation, those that do like work for each of these: a solver's method.
+  std::uint64_t family = 0;
 };
 
 /// The CPU is target 0, devices follow in the order in which they were added.

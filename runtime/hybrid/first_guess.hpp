@@ -6,50 +6,72 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace topograd::runtime::hybrid {
 
-/// One measured run with the features of its task.
+/// What a kernel took at one size, with the features of its task.
 struct TrainingRow {
   Hash128 kernel;
   std::string operation;
   std::uint64_t size = 0;
   Features features;
-  double us = 0;  ///< of the kernel alone
+  double us = 0;  ///< of the kernel alone; the last median
+
+  /// Rows are one for each kernel and power of two of its size.
+  bool replaces(const TrainingRow& other) const {
+    return kernel == other.kernel && size_class(size) == size_class(other.size);
+  }
 };
 
-/// log(µs) of one target as a linear function of the logarithms of size, work and traffic, with
-/// bends where overhead gives way to work. Ridge regression, refitted as rows come. Not safe for
+/// log(µs) of one target: the logarithm of the work, corrected by a linear function of the
+/// logarithms of size and features, with bends where overhead gives way to work, and by a constant
+/// for each family of tasks of an operation. Ridge regression, refitted as rows come. Not safe for
 /// several threads.
 class FirstGuess {
  public:
-  static constexpr std::size_t kInputs = 11;
+  static constexpr std::size_t kInputs = 10;
 
-  /// Cost: kInputs² operations; every sixteenth row a fit of kInputs³.
-  void add(const TrainingRow& row);
-  /// Not known below some dozens of rows of three kernels.
-  Estimate at(std::uint64_t size, const Features& features) const;
+  /// Cost: kInputs² operations; every eighth call a fit of kInputs³.
+  void add(const TrainingRow& row) { count(row, 1); }
+  /// Takes back what was added.
+  void remove(const TrainingRow& row) { count(row, -1); }
+  /// Not known below a dozen rows of three kernels.
+  Estimate at(std::string_view operation, std::uint64_t size, const Features& features) const;
   /// exp of the root mean square error of log(µs): 1.3 = 30 % off. 0 before the first fit.
   double error_factor() const;
 
  private:
   using Inputs = std::array<double, kInputs>;
+  /// Sums over rows of the inputs φ and of y, the logarithm that is left for them.
+  struct Family {
+    double rows = 0;
+    Inputs inputs{};  // Σ φ
+    double left = 0;  // Σ y
+    double offset = 0;
+  };
   static Inputs inputs(std::uint64_t size, const Features& features);
+  static Hash128 family_of(std::string_view operation, const Features& features);
+  void count(const TrainingRow& row, double sign);
   void fit();
 
   std::array<Inputs, kInputs> normal_{};  // Σ φ φᵀ
-  Inputs moment_{};                       // Σ φ log(µs)
+  Inputs moment_{};                       // Σ φ y
   Inputs weights_{};
-  double squares_ = 0;  // Σ log(µs)²
-  std::uint64_t rows_ = 0, fitted_rows_ = 0;
+  double squares_ = 0;  // Σ y²
+  std::unordered_map<Hash128, Family> families_;
+  std::map<Hash128, int> kernels_;  // rows of each
+  std::uint64_t rows_ = 0, since_fit_ = 0;
+  bool fitted_ = false;
   double sigma_ = 0;
-  std::vector<Hash128> kernels_;  // the first few, to know that there are several
 };
 
-/// Error on kernels that were not fitted: each kernel's rows are predicted from those of the
-/// others. exp of the root mean square error of log(µs); 0 for fewer than four kernels.
+/// How far guesses for kernels that were not fitted are off: each kernel's rows are guessed from
+/// those of the others. The median factor, up or down; 0 for fewer than four kernels.
 double held_out_error(const std::vector<TrainingRow>& rows);
 
 }  // namespace topograd::runtime::hybrid

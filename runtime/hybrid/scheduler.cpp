@@ -88,7 +88,7 @@ Prediction Scheduler::predicted(const TaskShape& task, const Kernel* kernel,
   if (kernel && target < kernel->targets.size()) work = kernel->targets[target].at(task.size);
   p.measured = work.known;
   if (!work.known) {
-    const Estimate guess = t.guess.at(task.size, task.features);
+    const Estimate guess = t.guess.at(task.operation, task.size, task.features);
     if (guess.confidence >= kLeastConfidence) {
       work = guess;
       p.guessed = true;

@@ -31,8 +31,9 @@ struct DeviceTarget {
   std::function<std::optional<std::uint64_t>()> free_bytes = {};
 };
 
-/// Training rows that are kept for one target.
-inline constexpr std::size_t kMaxTrainingRows = 4096;
+/// Training rows that are kept for one target: several times what a regression of some inputs
+/// needs.
+inline constexpr std::size_t kMaxTrainingRows = 512;
 
 /// What is known, to be saved, carried to other machines and reported. Targets by name.
 struct Knowledge {
@@ -40,6 +41,7 @@ struct Knowledge {
     Hash128 hash;
     std::string operation;
     std::map<std::string, std::vector<History::Row>> targets;
+    std::uint64_t used = 0;  ///< the larger, the later, in this process; 0 = not; is not saved
   };
   std::vector<Kernel> kernels;
   /// "upload", "submit" and "read_back" of each target, and the same of operations that are queued
@@ -171,7 +173,7 @@ class Scheduler {
   bool explores(const TaskShape& task, const Decision& decision);
   void learn(const TaskShape& task, std::size_t target, const Outcome& outcome);
   void learn_kernel(const TaskShape& task, std::size_t target, double us, bool settled);
-  void keep_row(Target& target, const TaskShape& task, double us);
+  static void keep_row(Target& target, TrainingRow row);
   void judge(const TaskShape& task, std::size_t target, const Outcome& outcome);
   void move_threshold(const TaskShape& task, const Kernel& kernel, std::size_t device);
   void release(const Decision& decision);

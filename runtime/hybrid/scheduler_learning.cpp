@@ -2,15 +2,10 @@
 #include <topograd/runtime/hybrid/scheduler.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace topograd::runtime::hybrid {
-namespace {
-
-// Samples of one kernel and size that become training rows: frequent tasks are not all there is.
-constexpr std::uint64_t kRowsPerClass = 4;
-
-}  // namespace
 
 Scheduler::Kernel* Scheduler::find(Hash128 hash) const {
   const auto found = kernels_.find(hash);
@@ -94,15 +89,18 @@ void Scheduler::judge(const TaskShape& task, std::size_t target, const Outcome& 
   }
 }
 
-void Scheduler::keep_row(Target& target, const TaskShape& task, double us) {
-  TrainingRow row{task.kernel, std::string(task.operation), task.size, task.features, us};
+void Scheduler::keep_row(Target& target, TrainingRow row) {
+  const auto same =
+      std::ranges::find_if(target.rows, [&](const TrainingRow& one) { return row.replaces(one); });
   target.guess.add(row);
-  if (target.rows.size() < kMaxTrainingRows) {
+  if (same == target.rows.end() && target.rows.size() < kMaxTrainingRows) {
     target.rows.push_back(std::move(row));
-  } else {
-    target.rows[target.next_row] = std::move(row);
-    target.next_row = (target.next_row + 1) % kMaxTrainingRows;
+    return;
   }
+  TrainingRow& old =
+      same != target.rows.end() ? *same : target.rows[target.next_row++ % kMaxTrainingRows];
+  target.guess.remove(old);
+  old = std::move(row);
 }
 
 void Scheduler::learn_kernel(const TaskShape& task, std::size_t target, double us, bool settled) {
@@ -111,9 +109,14 @@ void Scheduler::learn_kernel(const TaskShape& task, std::size_t target, double u
   if (kernel.targets.size() <= target) kernel.targets.resize(target + 1);
   History& history = kernel.targets[target];
   const History::Recorded recorded = history.record(task.size, us, options_, settled);
-  if (recorded.verdict == History::Verdict::normal &&
-      history.samples(size_class(task.size)) <= kRowsPerClass)
-    keep_row(t, task, us);
+  // As often as a median changes much: at the first, second, fourth ... sample, and where it
+  // drifts.
+  const bool told = recorded.verdict == History::Verdict::normal &&
+                    std::has_single_bit(history.samples(size_class(task.size)));
+  if (told || recorded.verdict == History::Verdict::drift) {
+    keep_row(t, {task.kernel, std::string(task.operation), task.size, task.features,
+                 history.at(task.size).us});
+  }
   if (recorded.residual == 0) return;
   t.load.add(recorded.residual, task.kernel.low, clock_());
   const double moved =
@@ -240,7 +243,7 @@ Knowledge Scheduler::knowledge() const {
   Knowledge out;
   for (const auto& [hash, kernel] : kernels_) {
     Knowledge::Kernel& one =
-        out.kernels.emplace_back(Knowledge::Kernel{hash, kernel.operation, {}});
+        out.kernels.emplace_back(Knowledge::Kernel{hash, kernel.operation, {}, kernel.used});
     for (std::size_t k = 0; k < kernel.targets.size(); ++k) {
       auto rows = kernel.targets[k].rows();
       if (!rows.empty()) one.targets[targets_[k].device.name] = std::move(rows);
@@ -281,11 +284,7 @@ void Scheduler::merge(const Knowledge& knowledge) {
     // Once: what is merged again for a device that came later is known already.
     const auto training = knowledge.training.find(t.device.name);
     if (training == knowledge.training.end() || !t.rows.empty()) continue;
-    for (const TrainingRow& row : training->second) {
-      if (t.rows.size() >= kMaxTrainingRows) break;
-      t.guess.add(row);
-      t.rows.push_back(row);
-    }
+    for (const TrainingRow& row : training->second) keep_row(t, row);
   }
   for (const auto& [operation, value] : knowledge.thresholds)
     thresholds_.try_emplace(operation, value);

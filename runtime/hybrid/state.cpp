@@ -1,4 +1,4 @@
-// Knowledge as JSON inside of the blob cache's envelope.
+// Knowledge as JSON, and as bytes inside of the blob cache's envelope.
 #include <topograd/runtime/hybrid/state.hpp>
 
 #include <topograd/runtime/content_hash.hpp>
@@ -7,13 +7,19 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
+#include <functional>
+#include <span>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 namespace topograd::runtime::hybrid {
 namespace {
 
 constexpr int kFormat = 1;
+// Of the file, which is bytes.
+constexpr int kFileFormat = 2;
 constexpr std::string_view kKind = "hybrid";
 // Larger files are not ours.
 constexpr std::size_t kMostRows = std::size_t{1} << 20;
@@ -41,6 +47,16 @@ Json rows_value(const std::vector<History::Row>& rows) {
   return out;
 }
 
+/// Throws Error{Parse} for what no history can have.
+void check(const History::Row& row) {
+  if (row.size_class < 0 || row.size_class >= kSizeClasses || !(row.size >= 0) || !(row.us > 0) ||
+      !(row.spread >= 0)) {
+    refuse("a size class that cannot be: class " + std::to_string(row.size_class) + ", size " +
+           std::to_string(row.size) + ", " + std::to_string(row.us) + " µs, spread " +
+           std::to_string(row.spread));
+  }
+}
+
 std::vector<History::Row> parse_rows(const Json& json) {
   std::vector<History::Row> rows;
   for (const Json& one : json) {
@@ -51,8 +67,7 @@ std::vector<History::Row> parse_rows(const Json& json) {
                      .us = one[2].get<double>(),
                      .spread = one[3].get<double>(),
                      .count = whole<std::uint64_t>(one[4])};
-    if (row.size_class >= kSizeClasses || !(row.size >= 0) || !(row.us > 0) || !(row.spread >= 0))
-      refuse("a size class that cannot be: " + one.dump());  // five numbers
+    check(row);
     rows.push_back(row);
     if (rows.size() > kSizeClasses)
       refuse("more than " + std::to_string(kSizeClasses) + " classes");
@@ -82,7 +97,8 @@ Json training_value(const TrainingRow& row) {
           {"bytes", f.bytes},
           {"parallelism", f.parallelism},
           {"reuse", f.reuse},
-          {"pattern", name(f.pattern)}};
+          {"pattern", name(f.pattern)},
+          {"family", f.family}};
 }
 
 TrainingRow parse_training(const Json& json) {
@@ -99,6 +115,7 @@ TrainingRow parse_training(const Json& json) {
       std::ranges::find_if(kPatterns, [&](MemoryPattern one) { return name(one) == pattern; });
   if (found == std::end(kPatterns)) refuse("no memory pattern \"" + pattern + '"');
   row.features.pattern = *found;
+  if (json.contains("family")) row.features.family = whole<std::uint64_t>(json.at("family"));
   return row;
 }
 
@@ -120,16 +137,16 @@ Knowledge knowledge_of(const Json& json) {
     for (const auto& [part, rows] : parts.items()) out.transfers[target][part] = parse_rows(rows);
   for (const auto& [operation, items] : json.at("thresholds").items())
     out.thresholds[operation] = items.template get<double>();
-  for (const auto& [target, rows] : json.at("training").items())
+  for (const auto& [target, rows] : json.at("training").items()) {
+    if (rows.size() > kMostRows) refuse("too many training rows");
     for (const Json& row : rows) out.training[target].push_back(parse_training(row));
+  }
   if (json.contains("drivers"))
     out.drivers = json.at("drivers").get<std::map<std::string, std::string>>();
   return out;
 }
 
-}  // namespace
-
-std::string to_json(const Knowledge& knowledge) {
+Json json_of(const Knowledge& knowledge) {
   Json kernels = Json::array();
   for (const Knowledge::Kernel& kernel : knowledge.kernels) {
     Json targets = Json::object();
@@ -145,15 +162,157 @@ std::string to_json(const Knowledge& knowledge) {
     training[target] = Json::array();
     for (const TrainingRow& row : rows) training[target].push_back(training_value(row));
   }
-  return Json{{"format", kFormat},
-              {"kernels", std::move(kernels)},
-              {"transfers", std::move(transfers)},
-              {"thresholds", knowledge.thresholds},
-              {"training", std::move(training)},
-              {"drivers", knowledge.drivers}}
-             .dump(1) +
-         "\n";
+  return {{"format", kFormat},
+          {"kernels", std::move(kernels)},
+          {"transfers", std::move(transfers)},
+          {"thresholds", knowledge.thresholds},
+          {"training", std::move(training)},
+          {"drivers", knowledge.drivers}};
 }
+
+/// Appends numbers and texts as they lie in memory; the envelope tells machines apart.
+class Writer {
+ public:
+  template <class T>
+  requires std::is_arithmetic_v<T>
+  void operator()(const T& value) {
+    const auto* const first = reinterpret_cast<const std::byte*>(&value);
+    bytes.insert(bytes.end(), first, first + sizeof value);
+  }
+  void operator()(const std::string& text) {
+    (*this)(static_cast<std::uint32_t>(text.size()));
+    const auto* const first = reinterpret_cast<const std::byte*>(text.data());
+    bytes.insert(bytes.end(), first, first + text.size());
+  }
+  template <class List, class Each>
+  void list(List& all, const Each& each) {
+    (*this)(static_cast<std::uint32_t>(all.size()));
+    for (auto& one : all) each(one);
+  }
+  template <class Map, class Each>
+  void map(Map& all, const Each& each) {
+    (*this)(static_cast<std::uint32_t>(all.size()));
+    for (auto& [name, value] : all) {
+      (*this)(name);
+      each(value);
+    }
+  }
+
+  std::vector<std::byte> bytes;
+};
+
+/// Reads the same. Throws Error{Parse} at the end of the bytes.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  template <class T>
+  requires std::is_arithmetic_v<T>
+  void operator()(T& value) { std::memcpy(&value, take(sizeof value), sizeof value); }
+  void operator()(std::string& text) {
+    const std::uint32_t size = count();
+    text.assign(reinterpret_cast<const char*>(take(size)), size);
+  }
+  template <class List, class Each>
+  void list(List& all, const Each& each) {
+    all.resize(count());
+    for (auto& one : all) each(one);
+  }
+  template <class Map, class Each>
+  void map(Map& all, const Each& each) {
+    for (std::uint32_t left = count(); left > 0; --left) {
+      std::string name;
+      (*this)(name);
+      each(all[name]);
+    }
+  }
+  bool at_end() const { return bytes_.empty(); }
+
+ private:
+  const std::byte* take(std::size_t size) {
+    if (size > bytes_.size()) refuse("it ends too early");
+    const std::byte* const first = bytes_.data();
+    bytes_ = bytes_.subspan(size);
+    return first;
+  }
+  /// Nothing takes less than a byte.
+  std::uint32_t count() {
+    std::uint32_t value = 0;
+    (*this)(value);
+    if (value > bytes_.size()) refuse("more entries than bytes");
+    return value;
+  }
+
+  std::span<const std::byte> bytes_;
+};
+
+/// All that a file has, in its order, for a Writer or a Reader.
+template <class Pass>
+void pass_all(Pass& pass, Knowledge& all) {
+  const auto rows = [&](std::vector<History::Row>& list) {
+    pass.list(list, [&](History::Row& row) {
+      pass(row.size_class), pass(row.size), pass(row.us), pass(row.spread), pass(row.count);
+    });
+  };
+  pass.list(all.kernels, [&](Knowledge::Kernel& kernel) {
+    pass(kernel.hash.high), pass(kernel.hash.low), pass(kernel.operation);
+    pass.map(kernel.targets, rows);
+  });
+  pass.map(all.transfers, [&](auto& parts) { pass.map(parts, rows); });
+  const auto plain = [&](auto& value) { pass(value); };
+  pass.map(all.thresholds, plain);
+  pass.map(all.training, [&](std::vector<TrainingRow>& list) {
+    pass.list(list, [&](TrainingRow& row) {
+      Features& f = row.features;
+      pass(row.kernel.high), pass(row.kernel.low), pass(row.operation), pass(row.size),
+          pass(row.us);
+      pass(f.operations), pass(f.bytes), pass(f.parallelism), pass(f.reuse), pass(f.family);
+      auto pattern = static_cast<std::uint8_t>(f.pattern);
+      pass(pattern);
+      if (pattern >= std::size(kPatterns)) refuse("no such memory pattern");
+      f.pattern = static_cast<MemoryPattern>(pattern);
+    });
+  });
+  pass.map(all.drivers, plain);
+}
+
+/// Throws Error{Parse} for what no history can have.
+void check(const Knowledge& all) {
+  const auto each = [](const std::vector<History::Row>& rows) {
+    for (const History::Row& row : rows) check(row);
+  };
+  for (const Knowledge::Kernel& kernel : all.kernels)
+    for (const auto& [target, rows] : kernel.targets) each(rows);
+  for (const auto& [target, parts] : all.transfers)
+    for (const auto& [part, rows] : parts) each(rows);
+}
+
+/// Those that were used last, in the order in which they are.
+void keep_latest(std::vector<Knowledge::Kernel>& kernels, std::size_t most) {
+  if (kernels.size() <= most) return;
+  std::vector<std::uint64_t> used;
+  for (const Knowledge::Kernel& kernel : kernels) used.push_back(kernel.used);
+  const auto last = used.begin() + static_cast<std::ptrdiff_t>(most - 1);
+  std::nth_element(used.begin(), last, used.end(), std::greater<>());
+  const std::uint64_t least = *last;
+  auto ties = std::count(used.begin(), last + 1, least);  // that stay
+  std::erase_if(kernels, [&](const Knowledge::Kernel& kernel) {
+    return kernel.used < least || (kernel.used == least && ties-- <= 0);
+  });
+}
+
+/// Adds those that are of another kernel or size than what is there, while there is room.
+void add_training(std::vector<TrainingRow>& rows, const std::vector<TrainingRow>& more) {
+  for (const TrainingRow& row : more) {
+    if (rows.size() >= kMaxTrainingRows) return;
+    const auto same = [&](const TrainingRow& one) { return row.replaces(one); };
+    if (std::ranges::none_of(rows, same)) rows.push_back(row);
+  }
+}
+
+}  // namespace
+
+std::string to_json(const Knowledge& knowledge) { return json_of(knowledge).dump(1) + "\n"; }
 
 Knowledge parse_knowledge(std::string_view text) {
   try {
@@ -202,18 +361,14 @@ void merge(Knowledge& into, const Knowledge& from, std::size_t max_kernels) {
   }
   into.thresholds.insert(from.thresholds.begin(), from.thresholds.end());
   for (const auto& [target, rows] : from.training) {
-    if (other_driver(target)) continue;
-    auto& all = into.training[target];
-    const std::size_t room = kMaxTrainingRows - std::min(kMaxTrainingRows, all.size());
-    const auto first = rows.begin();
-    all.insert(all.end(), first, first + static_cast<std::ptrdiff_t>(std::min(room, rows.size())));
+    if (!other_driver(target)) add_training(into.training[target], rows);
   }
   into.drivers.insert(from.drivers.begin(), from.drivers.end());
 }
 
 KnowledgeFile::KnowledgeFile(const std::string& folder)
     : cache_({.folder = folder == "default" ? std::string() : folder,
-              .generator = "hybrid " + std::to_string(kFormat),
+              .generator = "hybrid " + std::to_string(kFileFormat),
               .identity = "cpu " + std::to_string(std::thread::hardware_concurrency()) + " " +
                           simd_level()}) {}
 
@@ -223,16 +378,23 @@ std::optional<Knowledge> KnowledgeFile::load() {
   const auto bytes = cache_.load(kKind, key());
   if (!bytes) return std::nullopt;
   try {
-    return parse_knowledge({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+    Knowledge known;
+    Reader read(*bytes);
+    pass_all(read, known);
+    if (!read.at_end()) refuse("more bytes than entries");
+    check(known);
+    return known;
   } catch (const Error&) {
-    ++unreadable_;
-    return std::nullopt;
   }
+  ++unreadable_;
+  return std::nullopt;
 }
 
-bool KnowledgeFile::store(const Knowledge& knowledge) {
-  const std::string text = to_json(knowledge);
-  return cache_.store(kKind, key(), std::as_bytes(std::span(text)));
+bool KnowledgeFile::store(Knowledge knowledge) {
+  keep_latest(knowledge.kernels, kMostKernelsOfFile);
+  Writer write;
+  pass_all(write, knowledge);
+  return cache_.store(kKind, key(), write.bytes);
 }
 
 }  // namespace topograd::runtime::hybrid

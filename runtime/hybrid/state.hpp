@@ -11,6 +11,9 @@
 
 namespace topograd::runtime::hybrid {
 
+/// Kernels of which a file keeps the times, at most; those that were met last go before others.
+inline constexpr std::size_t kMostKernelsOfFile = 512;
+
 /// JSON, readable by parse_knowledge(). The same knowledge gives the same text.
 std::string to_json(const Knowledge& knowledge);
 
@@ -25,7 +28,8 @@ void merge(Knowledge& into, const Knowledge& from, std::size_t max_kernels = ~st
 /// Drops what was measured on this target; thresholds, which belong to no target, stay.
 void forget(Knowledge& knowledge, const std::string& target);
 
-/// A folder that knowledge is kept in between runs: versioned, checksummed, replaced as a whole.
+/// A folder that knowledge is kept in between runs: versioned, checksummed, replaced as a whole, in
+/// a binary form that is read in a millisecond or two.
 /// Whatever is wrong there (damaged, of another version or machine, not ours, not writable) means a
 /// cold start and a counter, never an error. Safe for several threads and processes.
 class KnowledgeFile {
@@ -35,7 +39,7 @@ class KnowledgeFile {
 
   /// Nothing if there is none, or it cannot be used.
   std::optional<Knowledge> load();
-  bool store(const Knowledge& knowledge);
+  bool store(Knowledge knowledge);
 
   /// Files that were there and could not be used.
   std::uint64_t rejected() const { return cache_.counters().rejected + unreadable_; }

@@ -26,6 +26,7 @@ std::vector<Fields> fields_of(const Knowledge& knowledge) {
                      {"parallelism", f.parallelism},
                      {"reuse", f.reuse},
                      {"pattern", name(f.pattern)},
+                     {"family", f.family},
                      {"us", row.us}});
     }
   }
@@ -44,7 +45,8 @@ std::string cell(const Fields& field) {
 }  // namespace
 
 std::string training_csv(const Knowledge& knowledge) {
-  std::string text = "target,kernel,operation,size,operations,bytes,parallelism,reuse,pattern,us\n";
+  std::string text =
+      "target,kernel,operation,size,operations,bytes,parallelism,reuse,pattern,family,us\n";
   for (const Fields& row : fields_of(knowledge)) {
     std::string line;
     for (const Fields& field : row) line += (line.empty() ? "" : ",") + cell(field);

@@ -7,8 +7,9 @@
 
 namespace topograd::runtime::hybrid {
 
-/// A line a run, by target: target, kernel, operation, size, operations, bytes, parallelism, reuse,
-/// pattern, us; texts in quotes, after a line of these names.
+/// A line for each kernel and power of two of its size, by target: target, kernel, operation, size,
+/// operations, bytes, parallelism, reuse, pattern, family, us; texts in quotes, after a line of
+/// these names.
 std::string training_csv(const Knowledge& knowledge);
 
 /// The same as an array of objects.

@@ -123,12 +123,55 @@ TEST(FirstGuess, PredictsKernelsThatWereLeftOut) {
 
 TEST(FirstGuess, SaysNothingBeforeItHasSeenSeveralKernels) {
   FirstGuess guess;
-  EXPECT_FALSE(guess.at(1000, {}));
+  EXPECT_FALSE(guess.at("map", 1000, {}));
   for (const TrainingRow& row : rows(2)) guess.add(row);
-  EXPECT_FALSE(guess.at(1000, {}));
+  EXPECT_FALSE(guess.at("map", 1000, {}));
   for (const TrainingRow& row : rows(6)) guess.add(row);
-  EXPECT_TRUE(guess.at(1000, {}));
-  EXPECT_LE(guess.at(1000, {}).confidence, 0.5);
+  EXPECT_TRUE(guess.at("map", 1000, {}));
+  EXPECT_LE(guess.at("map", 1000, {}).confidence, 0.5);
+}
+
+/// Two families, one of which takes a hundred times longer for the same work an item.
+std::vector<TrainingRow> families(int kernels) {
+  std::vector<TrainingRow> out = rows(kernels);
+  for (TrainingRow& row : out) {
+    row.features.family = row.kernel.low % 2;
+    if (row.features.family == 1) row.us *= 100;
+  }
+  return out;
+}
+
+TEST(FirstGuess, KernelsOfOneFamilyAreAlike) {
+  const double error = held_out_error(families(10));
+  EXPECT_GT(error, 1);
+  EXPECT_LT(error, 3);
+  std::vector<TrainingRow> unnamed = families(10);
+  for (TrainingRow& row : unnamed) row.features.family = 0;
+  EXPECT_GT(held_out_error(unnamed), 4) << "of the two at once";
+}
+
+TEST(FirstGuess, WhatIsTakenBackIsForgotten) {
+  FirstGuess guess, plain;
+  std::vector<TrainingRow> wrong = rows(5);
+  for (TrainingRow& row : wrong) {
+    row.kernel.high = 2;
+    row.features.family = 3;
+    row.us *= 1000;
+    guess.add(row);
+  }
+  for (const TrainingRow& row : rows(5)) {
+    guess.add(row);
+    plain.add(row);
+  }
+  for (const TrainingRow& row : wrong) guess.remove(row);
+  for (const TrainingRow& row : rows(5)) {  // both are fitted again
+    for (FirstGuess* one : {&guess, &plain}) {
+      one->remove(row);
+      one->add(row);
+    }
+  }
+  const Features features{.operations = 10};
+  EXPECT_NEAR(guess.at("map", 5000, features).us / plain.at("map", 5000, features).us, 1, 0.05);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -63,9 +64,9 @@ TEST(TrainingData, IsALineARunWithTextsInQuotes) {
   knowledge.training["cpu"] = {};
   EXPECT_EQ(
       training_csv(knowledge),
-      "target,kernel,operation,size,operations,bytes,parallelism,reuse,pattern,us\n"
+      "target,kernel,operation,size,operations,bytes,parallelism,reuse,pattern,family,us\n"
       "\"gpu, \"\"big\"\"\",\"00000000000000010000000000000002\",\"map\",1000,3.0,8.0,1.0,1.0,"
-      "\"gather\",12.5\n");
+      "\"gather\",0,12.5\n");
   EXPECT_EQ(training_json(knowledge), R"([
  {
   "target": "gpu, \"big\"",
@@ -77,6 +78,7 @@ TEST(TrainingData, IsALineARunWithTextsInQuotes) {
   "parallelism": 1.0,
   "reuse": 1.0,
   "pattern": "gather",
+  "family": 0,
   "us": 12.5
  }
 ]
@@ -188,6 +190,105 @@ TEST_F(StateTest, TwoExecutorsKeepWhatBothLearned) {
   other.reset();
   EXPECT_EQ(KnowledgeFile(folder).load().value().kernels.size(), 2u);
 }
+
+/// What one process learns of eight kernels.
+void learn_eight(Executor& executor) {
+  for (std::uint64_t kernel = 1; kernel <= 8; ++kernel) {
+    for (int k = 0; k < 4; ++k) {
+      executor.scheduler().record({.kernel = {kernel, 7}, .operation = "map", .size = 4096}, kCpu,
+                                  {.times = {.kernel = 10.0 * static_cast<double>(kernel)}});
+    }
+  }
+}
+
+TEST_F(StateTest, TrainingRowsAreOneForEachKernelAndSize) {
+  std::uintmax_t bytes = 0;
+  for (int process = 0; process < 8; ++process) {
+    {
+      const auto executor = make();
+      learn_eight(*executor);
+      executor->save_state();
+      executor->save_state();
+    }
+    KnowledgeFile file(folder);
+    EXPECT_EQ(file.load().value().training.at("cpu").size(), 8u) << process;
+    const std::uintmax_t now_bytes = fs::file_size(file.path());
+    EXPECT_NEAR(static_cast<double>(now_bytes),
+                static_cast<double>(process > 0 ? bytes : now_bytes), 64);
+    bytes = now_bytes;
+  }
+  EXPECT_LT(bytes, 4096u);
+}
+
+TEST_F(StateTest, ANewTimeTakesTheOldOnesPlace) {
+  const auto record = [&](double us, int times) {
+    const auto executor = make();
+    for (int k = 0; k < times; ++k) {
+      executor->scheduler().record({.kernel = {1, 7}, .operation = "map", .size = 4096}, kCpu,
+                                   {.times = {.kernel = us}});
+    }
+  };
+  record(100, 9);
+  record(900, 40);
+  const auto rows = KnowledgeFile(folder).load().value().training.at("cpu");
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_NEAR(rows[0].us, 900, 1);
+}
+
+TEST_F(StateTest, AFullFileKeepsWhatWasUsedLast) {
+  Knowledge many;
+  for (std::uint64_t k = 0; k < kMostKernelsOfFile + 100; ++k)
+    many.kernels.push_back({{k, 1}, "map", {}, k % 2 == 0 ? 0 : k});
+  KnowledgeFile file(folder);
+  ASSERT_TRUE(file.store(many));
+  const std::vector<Knowledge::Kernel> kept = file.load().value().kernels;
+  ASSERT_EQ(kept.size(), kMostKernelsOfFile);
+  std::size_t used = 0;
+  for (const Knowledge::Kernel& kernel : kept) used += kernel.hash.high % 2;
+  EXPECT_EQ(used, (kMostKernelsOfFile + 100) / 2);
+}
+
+TEST_F(StateTest, MergingTwiceIsMergingOnce) {
+  Knowledge a, b;
+  for (std::uint64_t k = 0; k < 5; ++k) {
+    b.training["cpu"].push_back({.kernel = {k, 1}, .operation = "map", .size = 1000 + k, .us = 5});
+  }
+  b.training["cpu"].push_back({.kernel = {0, 1}, .operation = "map", .size = 1023, .us = 6});
+  b.training["cpu"].push_back({.kernel = {0, 1}, .operation = "map", .size = 1024, .us = 7});
+  for (int k = 0; k < 3; ++k) merge(a, b);
+  EXPECT_EQ(a.training.at("cpu").size(), 6u) << "1000 and 1023 are of one power of two";
+}
+
+#if !defined(TOPOGRAD_SANITIZED)
+TEST_F(StateTest, AFullModelIsReadInTwoMilliseconds) {
+  Knowledge full;
+  for (std::uint64_t k = 0; k < kMostKernelsOfFile; ++k) {
+    Knowledge::Kernel& kernel =
+        full.kernels.emplace_back(Knowledge::Kernel{{k, k * 0x9e3779b97f4a7c15}, "solve", {}});
+    for (const char* target : {"cpu", "NVIDIA H200"})
+      kernel.targets[target] = {{12, 5321, 1234.5678 + static_cast<double>(k), 0.0625, 33}};
+  }
+  for (const char* target : {"cpu", "NVIDIA H200"}) {
+    for (std::uint64_t k = 0; k < kMaxTrainingRows; ++k) {
+      full.training[target].push_back({.kernel = {k, k * 0x9e3779b97f4a7c15},
+                                       .operation = "solve",
+                                       .size = 5321,
+                                       .features = {.operations = 12.5, .bytes = 40.125},
+                                       .us = 1234.5678 + static_cast<double>(k)});
+    }
+  }
+  KnowledgeFile file(folder);
+  ASSERT_TRUE(file.store(full));
+  double least = 1e9;
+  for (int k = 0; k < 20; ++k) {
+    const std::clock_t begin = std::clock();
+    ASSERT_EQ(file.load().value().kernels.size(), full.kernels.size());
+    least = std::min(least, 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
+  }
+  RecordProperty("milliseconds", std::to_string(least));
+  EXPECT_LT(least, 2.0) << fs::file_size(file.path()) << " bytes";
+}
+#endif
 
 TEST_F(StateTest, RefusesWhatIsNoModel) {
   const char* rows[] = {

@@ -161,7 +161,9 @@ TEST(HybridCommand, TrainingDataAreRowsOfRuns) {
   }
   const std::string text = text_of(csv.path);
   EXPECT_EQ(
-      text.find("target,kernel,operation,size,operations,bytes,parallelism,reuse,pattern,us\n"), 0u)
+      text.find(
+          "target,kernel,operation,size,operations,bytes,parallelism,reuse,pattern,family,us\n"),
+      0u)
       << text;
   const nlohmann::json rows = nlohmann::json::parse(text_of(json.path));
   ASSERT_EQ(rows.size(), 1u) << "one solve";

@@ -33,15 +33,17 @@ void check(const hybrid::KnowledgeFile& file) {
   if (!file.disabled().empty()) throw Error(ErrorCode::File, "model: " + file.disabled());
 }
 
-/// How far guesses about kernels that were left out are off, by target.
+/// How far guesses for kernels that were left out are off in the median, by target.
 std::string errors_of(const hybrid::Knowledge& knowledge) {
   std::string text;
   for (const auto& [target, rows] : knowledge.training) {
     const double error = hybrid::held_out_error(rows);
     if (error == 0) continue;
     char line[160];
-    std::snprintf(line, sizeof line, "%s: guesses for kernels that were left out are off by %.2f\n",
-                  target.c_str(), error);
+    std::snprintf(line, sizeof line,
+                  "%s: guesses for kernels that were left out are off by a factor of %.2f in the "
+                  "median (%zu rows)\n",
+                  target.c_str(), error, rows.size());
     text += line;
   }
   return text;
