@@ -6,6 +6,7 @@
 #include <topograd/runtime/rows.hpp>
 #include <topograd/solver/placement.hpp>
 
+#include <cstddef>
 #include <memory>
 
 namespace topograd {
@@ -26,6 +27,10 @@ std::size_t add_devices(runtime::hybrid::Executor& executor, const SolverOptions
 /// Throws what the backend throws, and Error{Unsupported} in a build without it.
 std::unique_ptr<runtime::Engine> make_device_engine(const runtime::Model& model,
                                                     const runtime::EngineOptions& options);
+
+/// Kernels that engines of this process have begun to make in the background, and that are not
+/// there yet.
+std::size_t unmade_kernels();
 
 /// Kernels on rows of numbers, on the device that the options name. Throws as make_device_engine().
 std::unique_ptr<runtime::RowRunner> make_device_rows(const runtime::EngineOptions& options);

@@ -24,6 +24,8 @@ std::unique_ptr<runtime::Engine> make_device_engine(const runtime::Model&,
   throw Error(ErrorCode::Unsupported, std::string("backend vulkan: ") + kProblem);
 }
 
+std::size_t unmade_kernels() { return 0; }
+
 std::unique_ptr<runtime::RowRunner> make_device_rows(const runtime::EngineOptions&) {
   throw Error(ErrorCode::Unsupported, std::string("backend vulkan: ") + kProblem);
 }

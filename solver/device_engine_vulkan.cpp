@@ -5,6 +5,7 @@
 #include <topograd/runtime/vulkan/engine.hpp>
 #include <topograd/runtime/vulkan/hybrid_backend.hpp>
 #include <topograd/runtime/vulkan/rows.hpp>
+#include <topograd/runtime/vulkan/unmade_kernels.hpp>
 
 #include <vector>
 
@@ -61,6 +62,8 @@ std::unique_ptr<runtime::Engine> make_device_engine(const runtime::Model& model,
                                                     const runtime::EngineOptions& options) {
   return vk::make_vulkan_engine(model, options);
 }
+
+std::size_t unmade_kernels() { return vk::unmade_kernels(); }
 
 std::unique_ptr<runtime::RowRunner> make_device_rows(const runtime::EngineOptions& options) {
   return vk::make_row_runner(options);

@@ -6,6 +6,7 @@
 #include <topograd/ir/whole.hpp>
 #include <topograd/solver/first_order/minimize.hpp>
 #include <topograd/solver/host/host_step.hpp>
+#include <topograd/solver/kernels_ahead.hpp>
 #include <topograd/solver/levenberg_marquardt.hpp>
 #include <topograd/solver/linear/choose.hpp>
 #include <topograd/solver/linear/ordering.hpp>
@@ -19,6 +20,7 @@
 #include <chrono>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd {
@@ -80,6 +82,40 @@ struct Solver::Impl {
     summary_.times.total_seconds = seconds_since(begin);
     if (session_.route) session_.route->ended(on_device(), summary_.times.total_seconds, summary_);
     return std::move(summary_);
+  }
+
+  WarmUp warm_up() {
+    const Clock::time_point begin = Clock::now();
+    counts_ = {};
+    summary_ = {};
+    runtime::EngineStats before;
+    try {
+      follow();
+      prepare();
+      if (session_.engine) {
+        before = session_.engine->stats();
+      } else {
+        open(open_session(model_, options_, false, "solve"));
+      }
+      const bool in_engine = steps_ && steps_->kind() == LinearSolver::pcg && !on_host_;
+      make_kernels(*session_.engine, model_, options_, x_, !in_engine);
+    } catch (const Error& error) {
+      if (!session_.may_leave || !is_device_failure(error.code())) {
+        session_ = {};
+        throw;
+      }
+      before = {};
+      open(take_over(model_, options_, error, std::move(session_.route)));
+    } catch (...) {
+      session_ = {};
+      throw;
+    }
+    const runtime::EngineStats made = session_.engine->stats() - before;
+    WarmUp out{made, made, session_.planned_backend(), session_.engine->device(),
+               session_.reason()};
+    out.device_bytes = made.device_bytes;
+    out.seconds = seconds_since(begin);
+    return out;
   }
 
   SolverOptions asked;
@@ -436,6 +472,11 @@ Solver& Solver::operator=(Solver&&) noexcept = default;
 Solver::~Solver() = default;
 
 Summary Solver::solve() { return whole(impl_, "solver").solve(); }
+WarmUp Solver::warm_up() { return whole(impl_, "solver").warm_up(); }
+
+WarmUp warm_up(Problem& problem, const SolverOptions& options) {
+  return Solver(problem, options).warm_up();
+}
 
 Summary solve(Problem& problem, const SolverOptions& options) {
   return Solver(problem, options).solve();

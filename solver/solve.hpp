@@ -2,10 +2,13 @@
 #pragma once
 
 #include <topograd/frontend/problem.hpp>
+#include <topograd/runtime/engine_stats.hpp>
 #include <topograd/solver/options.hpp>
 #include <topograd/solver/summary.hpp>
 
+#include <cstdint>
 #include <memory>
+#include <string>
 
 namespace topograd {
 
@@ -22,6 +25,28 @@ namespace topograd {
 /// energy's label, if the problem has energies and the method is for sums of squares; what a forced
 /// backend throws; and what a callback throws.
 Summary solve(Problem& problem, const SolverOptions& options = {});
+
+/// What warm_up() made, or found made. Counts and times are those of EngineCounts and MakingTimes.
+struct WarmUp : runtime::EngineCounts, runtime::MakingTimes {
+  std::string backend, device;     ///< of the solve that comes; "cpu" compiles nothing
+  std::string why;                 ///< why it runs there, one line
+  std::uint64_t device_bytes = 0;  ///< taken from the driver
+  double seconds = 0;
+};
+
+/// Makes all that a solve with these options would compile, without solving: shaders, pipelines and
+/// the pools of device memory. Nothing is evaluated (a software device compiles a kernel when it
+/// first runs: there each runs once, on the start values), no callback is called, and the
+/// parameters stay as they are. The next solve of such a problem compiles nothing, in this process
+/// and in others that have the same disk cache. Its numbers may differ; its topologies, method,
+/// precision and linear solver are the same. One exception: a two-level preconditioner is planned
+/// from a point of the solve, which makes that preconditioner's few kernels where it makes one.
+///
+/// Under `automatic` the place is chosen as by the solve: a problem that stays on the CPU has
+/// nothing to compile.
+///
+/// Throws what solve() throws before its first step.
+WarmUp warm_up(Problem& problem, const SolverOptions& options = {});
 
 /// Solves one problem again and again, while its numbers change: what a solve has made stays for
 /// the next one, on the CPU and on a device. Data, uniforms, losses, constant flags and the
@@ -44,6 +69,9 @@ class Solver {
   /// As topograd::solve(); counters and times of the summary are this solve's. After an Error the
   /// next call sets up anew.
   Summary solve();
+  /// As topograd::warm_up(), for the solves of this Solver, which take over buffers and layouts,
+  /// too.
+  WarmUp warm_up();
 
  private:
   struct Impl;

@@ -6,6 +6,7 @@
 #include <topograd/codegen/shader_compiler.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/runtime/vulkan/module_cache.hpp>
+#include <topograd/runtime/vulkan/unmade_kernels.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -20,6 +21,16 @@ using codegen::KernelSource;
 using Clock = CompileAccount::Clock;
 
 std::atomic<std::chrono::milliseconds> compile_delay{std::chrono::milliseconds{0}};
+
+std::atomic<std::size_t> unmade{0};
+
+/// Counts while a job that was begun is neither done nor dropped.
+struct Unmade {
+  Unmade() { ++unmade; }
+  ~Unmade() { --unmade; }
+  Unmade(const Unmade&) = delete;
+  Unmade& operator=(const Unmade&) = delete;
+};
 
 codegen::FloatControls float_controls(const KernelSource& source) {
   codegen::FloatControls controls;
@@ -112,6 +123,8 @@ std::vector<std::uint32_t> KernelCache::module(MadeKernel& made, CompileAccount&
   return words;
 }
 
+std::size_t unmade_kernels() { return unmade; }
+
 void set_compile_delay(std::chrono::milliseconds delay) { compile_delay = delay; }
 
 void KernelCache::make(MadeKernel& made, CompileAccount& account) {
@@ -166,15 +179,16 @@ MadeKernel KernelCache::kernel(KernelSource source, CompileAccount& account) {
 
 std::shared_ptr<KernelJob> KernelCache::begin(std::function<KernelSource()> generate,
                                               std::shared_ptr<CompileAccount> account) {
-  auto job = std::make_shared<KernelJob>(
-      [self = shared_from_this(), generate = std::move(generate), account = std::move(account)] {
-        const Clock::time_point start = Clock::now();
-        KernelSource source = generate();
-        const double glsl_ms = account->add(&CompileStats::glsl_ms, start);
-        MadeKernel made = self->kernel(std::move(source), *account);
-        made.glsl_ms = glsl_ms;
-        return made;
-      });
+  auto job = std::make_shared<KernelJob>([self = shared_from_this(), generate = std::move(generate),
+                                          account = std::move(account),
+                                          counted = std::make_shared<Unmade>()] {
+    const Clock::time_point start = Clock::now();
+    KernelSource source = generate();
+    const double glsl_ms = account->add(&CompileStats::glsl_ms, start);
+    MadeKernel made = self->kernel(std::move(source), *account);
+    made.glsl_ms = glsl_ms;
+    return made;
+  });
   run_in_background(job);
   return job;
 }

@@ -49,6 +49,9 @@ bool VulkanEngine::advance(Preparation& preparation,
 
 bool VulkanEngine::prepare(KernelKind kind) {
   return advance(preparations_[kind], [&](CommandList& list) {
+    // Hessians may be asked for without their negative part.
+    if (kind == KernelKind::hessian && !projection_)
+      projection_ = load_kernel(context_, codegen::ProjectionRequest{});
     if (kind != KernelKind::vjp) return record_kind(list, kind);
     seeds_.resize(terms_.size());
     for (std::size_t k = 0; k < terms_.size(); ++k) {
@@ -77,6 +80,19 @@ void VulkanEngine::record_step(CommandList& list) {
   record_trial(list);
   record_rescaled(list);
   record_taking_kernels(list);
+  if (!context_.collecting) return;  // what follows takes the place of the above, or is another's
+  if (schur_.device) {
+    schur_.device->record_start(list, operands(x_), schur_operands());
+    schur_.device->record_iterations(list, 2);
+    schur_.device->record_finish(list, schur_operands());
+  }
+  if (VulkanEngine* const narrow = narrow_.engine) {
+    narrow->collect([&](CommandList& conversions) {
+      narrow->record_converted(conversions, VectorOp::narrow, x_, narrow->x_);
+      conversions.barrier();
+      record_narrow_step(conversions);
+    });
+  }
 }
 
 }  // namespace topograd::runtime::vulkan

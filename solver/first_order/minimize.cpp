@@ -179,4 +179,23 @@ void minimize_cost(runtime::Engine& engine, const ProblemModel& model, std::span
   }
 }
 
+bool prepare_cost(runtime::Engine& engine, const ProblemModel& model,
+                  const SolverOptions& options) {
+  using runtime::KernelKind;
+  std::vector<KernelKind> kinds = {KernelKind::cost, KernelKind::cost_gradient};
+  const bool products = options.linear_solver == LinearSolver::pcg;
+  if (options.method == Method::newton)
+    kinds.push_back(products ? KernelKind::hvp : KernelKind::hessian);
+  bool there = true;
+  for (const KernelKind kind : kinds) there &= engine.prepare(kind);  // all begin
+  runtime::GradientSteps* const steps = steps_of(engine, model.problem->has_manifolds(), options);
+  if (steps == nullptr || options.method == Method::newton) return there;
+  if (options.method == Method::lbfgs) {
+    steps->descent_steps(false);
+  } else {
+    steps->first_order_steps(false);
+  }
+  return there;
+}
+
 }  // namespace topograd

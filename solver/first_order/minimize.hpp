@@ -28,4 +28,8 @@ Objective cost_of(runtime::Engine& engine, const runtime::Model& model);
 void minimize_cost(runtime::Engine& engine, const ProblemModel& model, std::span<double> x,
                    const SolverOptions& options, Summary& summary);
 
+/// Begins to make the kernels that minimize_cost() will ask for, without evaluating anything. True
+/// once those of its evaluations are there; those of the engine's own steps are under way.
+bool prepare_cost(runtime::Engine& engine, const ProblemModel& model, const SolverOptions& options);
+
 }  // namespace topograd

@@ -211,6 +211,30 @@ TEST_F(CommandVulkan, CompilingDoesNotDependOnTheCount) {
   EXPECT_EQ(compiled("183"), few);  // 261 and 99,735 springs
 }
 
+TEST_F(CommandVulkan, ACatalogueIsWarmedUpForAnotherProcess) {
+  TG_NEEDS(float64);
+  const TemporaryDir cache;
+  const std::string environment = "TOPOGRAD_CACHE_DIR='" + cache.path().string() + "'";
+  const std::string file = (source_dir() / "samples/data/curve_fit.json").string();
+  const auto run = [&](const std::string& arguments) {
+    const CommandResult result = topograd(arguments + " --backend vulkan --json -", environment);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return nlohmann::json::parse(result.out);
+  };
+  const std::string catalogue = "warm-up springs '" + file + "' --width 12";
+  const nlohmann::json first = run(catalogue);
+  ASSERT_EQ(first["problems"].size(), 2u);
+  for (const nlohmann::json& problem : first["problems"])
+    EXPECT_GT(problem["shaders_compiled"], 0) << problem;
+  EXPECT_EQ(run(catalogue)["shaders_compiled"], 0);
+  EXPECT_EQ(run("solve springs --width 30")["shaders_compiled"], 0);
+  EXPECT_EQ(run("solve '" + file + "'")["shaders_compiled"], 0);
+  const CommandResult on_cpu = topograd("warm-up springs --width 12 --backend cpu", environment);
+  EXPECT_NE(on_cpu.out.find("springs: nothing to compile on the CPU (asked for)"),
+            std::string::npos)
+      << on_cpu.out;
+}
+
 TEST_F(CommandVulkan, AutomaticTakesANamedDeviceFromTheThresholdOn) {
   TG_NEEDS(float64);
   struct Row {

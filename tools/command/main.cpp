@@ -2,6 +2,7 @@
 #include "command/commands.hpp"
 #include "command/info.hpp"
 #include "command/model.hpp"
+#include "command/warm_up.hpp"
 
 #include <topograd/ir/error.hpp>
 
@@ -35,6 +36,7 @@ int run(int argc, const char* const* argv) {
   add_bench(command);
   add_check(command);
   add_model(command);
+  add_warm_up(command);
   try {
     if (!line.run(argc, argv)) return 0;
     const std::string messages = validation_report();

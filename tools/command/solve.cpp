@@ -10,6 +10,7 @@
 #include "command/plot.hpp"
 #include "command/progress.hpp"
 #include "command/solve_kernels.hpp"
+#include "command/solve_options.hpp"
 #include "command/solve_peers.hpp"
 #include "command/solve_sets.hpp"
 #include "command/solver_arguments.hpp"
@@ -83,13 +84,6 @@ void solve_many(const SolveArguments& arguments) {
   write_metrics(arguments.metrics);
   write_training_data(arguments.training);
   finish(arguments, report.unconverged());
-}
-
-SolverOptions options_of(const SolveArguments& arguments, const NamedProblem& named) {
-  if (named.file() != nullptr) return to_options(arguments.solver, named.file()->options);
-  SolverOptions options = to_options(arguments.solver);
-  if (!arguments.solver.max_iterations) options.max_iterations = 100;
-  return options;
 }
 
 draw::Mesh mesh_to_draw(const NamedProblem& named) {
@@ -180,7 +174,7 @@ void solve_problem(const SolveArguments& arguments) {
   const Interrupts interrupts;
   if (is_set(arguments.problem.name)) return solve_many(arguments);
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
-  const SolverOptions options = options_of(arguments, *named);
+  const SolverOptions options = options_of(arguments.solver, *named);
   if (!arguments.out.empty() && named->mesh().positions.empty())
     refuse(arguments, "--out expects a problem that has a mesh");
   if (arguments.covariance) check_covariance(arguments.problem.name, named->problem());

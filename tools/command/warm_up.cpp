@@ -1,0 +1,92 @@
+// topograd warm-up: compiles what solves of a catalogue of problems will need.
+#include "command/warm_up.hpp"
+
+#include "command/named_problem.hpp"
+#include "command/output.hpp"
+#include "command/solve_options.hpp"
+#include "command/solver_arguments.hpp"
+
+#include <topograd/solver/solve.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace topograd::command {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct WarmUpArguments {
+  ProblemArguments problem;
+  std::vector<std::string> more;
+  SolverArguments solver;
+  std::string json;
+  bool quiet = false;
+};
+
+std::string text_of(const std::string& name, const WarmUp& made) {
+  const std::uint64_t kernels = made.shaders_compiled + made.shader_cache_hits;
+  if (kernels == 0) return name + ": nothing to compile on the CPU (" + made.why + ")\n";
+  char seconds[40];
+  std::snprintf(seconds, sizeof seconds, "%.2f s", made.seconds);
+  return name + ": " + std::to_string(kernels) + " kernels on " + made.device + ", " +
+         std::to_string(made.shaders_compiled) + " compiled, " +
+         std::to_string(made.shader_cache_hits) + " were there; " + seconds + "\n";
+}
+
+ordered_json json_of(const std::string& name, const WarmUp& made) {
+  return {{"problem", name},
+          {"backend", made.backend},
+          {"device", made.device},
+          {"why", made.why},
+          {"shaders_compiled", made.shaders_compiled},
+          {"shader_cache_hits", made.shader_cache_hits},
+          {"glsl_ms", made.glsl_ms},
+          {"spirv_ms", made.spirv_ms},
+          {"pipeline_ms", made.pipeline_ms},
+          {"device_bytes", made.device_bytes},
+          {"seconds", made.seconds}};
+}
+
+void run(const WarmUpArguments& arguments) {
+  std::vector<std::string> names = {arguments.problem.name};
+  names.insert(names.end(), arguments.more.begin(), arguments.more.end());
+  ordered_json report = {{"problems", ordered_json::array()}};
+  std::uint64_t compiled = 0;
+  for (const std::string& name : names) {
+    ProblemArguments one = arguments.problem;
+    one.name = name;
+    const std::unique_ptr<NamedProblem> named = make_problem(one);
+    const WarmUp made = warm_up(named->problem(), options_of(arguments.solver, *named));
+    compiled += made.shaders_compiled;
+    if (!arguments.quiet && arguments.json != "-") std::cout << text_of(name, made) << std::flush;
+    report["problems"].push_back(json_of(name, made));
+  }
+  report["shaders_compiled"] = compiled;
+  write_json(arguments.json, report);
+}
+
+}  // namespace
+
+void add_warm_up(Command app) {
+  auto arguments = std::make_shared<WarmUpArguments>();
+  Command command = app.subcommand(
+      "warm-up", "Compiles what solves of problems will need, so that they find it on disk");
+  add_problem_options(command, arguments->problem);
+  command.option("more", &arguments->more, "further problems, by the same options");
+  add_data_option(command, arguments->problem);
+  add_generator_options(command, arguments->problem);
+  add_place_options(command, arguments->solver);
+  add_solve_options(command, arguments->solver);
+  command.output("--json", &arguments->json, "file for the report, - for standard output");
+  command.flag("--quiet", arguments->quiet, "print nothing");
+  command.callback([arguments] { run(*arguments); });
+}
+
+}  // namespace topograd::command
