@@ -74,6 +74,7 @@ struct StepRequest {
   bool jacobi_scaling = true;
   double linear_tolerance = 1e-5;  ///< ‖residual of the normal equations‖ / ‖g‖ at which CG stops
   int max_linear_iterations = 500;
+  double eta = 0;  ///< CG stops where its model gains no more, too (GainTest); 0: never
   /// An engine that can may follow it, and set StepReport::accepted.
   std::optional<StepRule> rule;
 };

@@ -98,6 +98,7 @@ runtime::StepRequest Minimizer::request(const runtime::Engine& engine,
           .jacobi_scaling = options_.jacobi_scaling,
           .linear_tolerance = forcing_.tolerance(),
           .max_linear_iterations = options_.max_linear_iterations,
+          .eta = options_.eta,
           .rule = rule(engine, solver)};
 }
 

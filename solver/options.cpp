@@ -190,6 +190,7 @@ void check_ranges(const SolverOptions& o) {
   check_at_least("max_consecutive_invalid_steps", o.max_consecutive_invalid_steps, 0);
   check(o.linear_tolerance > 0 && o.linear_tolerance < 1, "linear_tolerance", "in (0, 1)",
         o.linear_tolerance);
+  check(o.eta >= 0 && o.eta < 1, "eta", "in [0, 1)", o.eta);
   check_at_least("max_linear_iterations", o.max_linear_iterations, 1);
   check_at_least("threads", o.threads, 0);
   check(o.domain_epsilon > 0 && o.domain_epsilon < 1, "domain_epsilon", "in (0, 1)",

@@ -191,6 +191,11 @@ struct SolverOptions {
   double linear_tolerance =
       1e-5;  ///< ‖residual of the normal equations‖ / ‖gradient‖ at which CG stops
   int max_linear_iterations = 500;  ///< of CG in one step, >= 1
+  /// CG stops as well after iteration i if i times its gain in the linear model is less than this
+  /// share of the gain so far, in [0, 1); 0: never. Ceres' option of that name. On a device
+  /// linear_tolerance alone is looked at. Source: Nash, Sofer, Assessing a search direction within
+  /// a truncated-Newton method, Oper. Res. Letters 9 (1990).
+  double eta = 0;
   ForcingSequence forcing_sequence = ForcingSequence::automatic;
   Preconditioner preconditioner = Preconditioner::automatic;  ///< of pcg
   NormalMatrix normal_matrix = NormalMatrix::automatic;       ///< of pcg on a device

@@ -14,6 +14,9 @@ bool Eliminates(LinearSolverType type) {
   return type == DENSE_SCHUR || type == SPARSE_SCHUR || type == ITERATIVE_SCHUR;
 }
 
+/// Conjugate gradients take one step at least whatever η is.
+constexpr double kLargestEta = 0.999;
+
 topograd::LinearSolver Lower(LinearSolverType type, double entries) {
   // Beyond so many entries of a dense Jacobian its QR is for nobody; normal equations are.
   constexpr double kMostDense = 1e6;
@@ -59,6 +62,9 @@ topograd::SolverOptions Lower(const Solver::Options& options, double entries) {
   out.max_lm_diagonal = options.max_lm_diagonal;
   out.jacobi_scaling = options.jacobi_scaling;
   out.max_consecutive_invalid_steps = options.max_num_consecutive_invalid_steps;
+  // Of Ceres' two tests only η's is on; a residual that small is rounding.
+  out.eta = std::min(options.eta, kLargestEta);
+  out.linear_tolerance = std::min(options.topograd.linear_tolerance, out.eta);
   out.max_linear_iterations = std::max(options.max_linear_solver_iterations, 1);
   out.threads = options.num_threads;
   out.max_lbfgs_rank = options.max_lbfgs_rank;
@@ -91,7 +97,8 @@ std::vector<std::string> OptionsWithoutEffect(const Solver::Options& options) {
   TG_WITHOUT_EFFECT(inner_iteration_ordering);
   TG_WITHOUT_EFFECT(inner_iteration_tolerance);
   TG_WITHOUT_EFFECT(min_linear_solver_iterations);
-  TG_WITHOUT_EFFECT(eta);
+  if (options.linear_solver_type != ITERATIVE_SCHUR && options.linear_solver_type != CGNR)
+    TG_WITHOUT_EFFECT(eta);
   TG_WITHOUT_EFFECT(trust_region_minimizer_iterations_to_dump);
   TG_WITHOUT_EFFECT(trust_region_problem_dump_directory);
   TG_WITHOUT_EFFECT(trust_region_problem_dump_format_type);

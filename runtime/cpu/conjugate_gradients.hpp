@@ -26,16 +26,39 @@ struct CgVectors {
   }
 };
 
+/// Whether conjugate gradients have gained what is to be gained of the quadratic model
+/// Q(x) = xᵀA x − 2 bᵀx: i (Qᵢ − Qᵢ₋₁) / Qᵢ < η after iteration i.
+///
+/// Source: Nash, Sofer, Assessing a search direction within a truncated-Newton method, Operations
+/// Research Letters 9 (1990); Ceres' η.
+class GainTest {
+ public:
+  ///   eta  0: never
+  explicit GainTest(double eta) : eta_(eta) {}
+  /// To be called after each iteration.
+  ///
+  ///   gain  Qᵢ₋₁ − Qᵢ = α rᵀz
+  bool enough(double gain) {
+    sum_ += gain;
+    return ++iterations_ * gain < eta_ * sum_;
+  }
+
+ private:
+  double eta_, sum_ = 0;
+  int iterations_ = 0;
+};
+
 struct CgOptions {
   double tolerance = 0;    ///< on the norm of the residual over that of g
   bool in_energy = false;  ///< that norm is √(r·M⁻¹r) instead of √(r·r)
   int max_iterations = 0;
+  double eta = 0;  ///< of GainTest
 };
 
 /// Solves A δ = −g from δ = 0; returns the iterations taken.
 ///
-/// Stops at the tolerance, at max_iterations, or when A is not positive along a direction. Sums are
-/// taken in double in fixed order.
+/// Stops at the tolerance, by GainTest, at max_iterations, or when A is not positive along a
+/// direction. Sums are taken in double in fixed order.
 ///
 ///   multiply(p, q)           q = A p; returns p·q
 ///   precondition(f)          f(begin, end, apply) for ranges of scalars that hold whole blocks,
@@ -76,6 +99,7 @@ int conjugate_gradients(Pool& pool, CgVectors<T>& v, const Column<T>& gradient, 
   });
   const auto norm = [&](const Sums& s) { return std::sqrt(options.in_energy ? s[1] : s[0]); };
   const double enough = options.tolerance * norm(now);
+  GainTest gains(options.eta);
   int iteration = 0;
   while (iteration < options.max_iterations && now[0] > 0 && norm(now) > enough) {
     const double curvature = multiply(p, v.product.data());
@@ -94,8 +118,9 @@ int conjugate_gradients(Pool& pool, CgVectors<T>& v, const Column<T>& gradient, 
     pool.for_ranges(n, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) p[i] = z[i] + beta * p[i];
     });
-    now = next;
     ++iteration;
+    if (gains.enough(now[1] * (now[1] / curvature))) break;
+    now = next;
   }
   return iteration;
 }

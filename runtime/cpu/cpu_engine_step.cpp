@@ -167,7 +167,8 @@ int CpuEngine<T>::solve_step(const StepRequest& request) {
   };
   const CgOptions options{.tolerance = request.linear_tolerance,
                           .in_energy = coarse_.in_use(),
-                          .max_iterations = request.max_linear_iterations};
+                          .max_iterations = request.max_linear_iterations,
+                          .eta = request.eta};
   const int iterations =
       conjugate_gradients(pool_, cg_, gradient_, delta_, options, times_matrix, blockwise, correct);
   coarse_.solved(iterations);

@@ -106,7 +106,7 @@ std::optional<SchurIteration> schur_iteration(const SolverOptions& options) {
   if (options.linear_solver != LinearSolver::schur ||
       options.preconditioner != Preconditioner::block_jacobi)
     return std::nullopt;
-  return SchurIteration{options.linear_tolerance, options.max_linear_iterations};
+  return SchurIteration{options.linear_tolerance, options.max_linear_iterations, options.eta};
 }
 
 LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptions& options,

@@ -1,12 +1,15 @@
 // Conjugate gradients on the Schur complement of blocks that are eliminated each by itself.
 #include <topograd/solver/linear/factorization.hpp>
 
+#include <topograd/runtime/cpu/conjugate_gradients.hpp>
 #include <topograd/solver/linear/schur_parts.hpp>
 
 #include <Eigen/Cholesky>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace topograd {
@@ -16,13 +19,42 @@ using Matrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 
 constexpr std::size_t kRowsPerRange = 64;
+/// Of eliminated blocks, at most; each has fewer sums than a quarter of the entries that it reads.
+constexpr std::size_t kMostRanges = 64;
+
+/// Columns of E that lie beside each other and belong to one kept block.
+struct Run {
+  std::uint32_t block, at;      // of the eliminated blocks, and the first among its neighbours
+  std::uint32_t column, count;  // kept columns
+  std::uint32_t kept;           // their block
+};
+
+/// y += A p for the columns of a run; `rows` is the width, known to the compiler where it is not 0.
+template <int rows>
+void add_product(const double* A, std::uint32_t width, const Run& run, const double* p, double* y) {
+  const std::uint32_t w = rows > 0 ? rows : width;
+  for (std::uint32_t k = 0; k < run.count; ++k)
+    for (std::uint32_t i = 0; i < w; ++i) y[i] += A[k * w + i] * p[k];
+}
+
+/// q −= Aᵀ y likewise.
+template <int rows>
+void subtract_transposed(const double* A, std::uint32_t width, const Run& run, const double* y,
+                         double* q) {
+  const std::uint32_t w = rows > 0 ? rows : width;
+  for (std::uint32_t k = 0; k < run.count; ++k) {
+    double sum = 0;
+    for (std::uint32_t i = 0; i < w; ++i) sum += A[k * w + i] * y[i];
+    q[k] -= sum;
+  }
+}
 
 /// S = B − Eᵀ C⁻¹ E by its products, with the inverses of its diagonal blocks.
 class IterativeSchur final : public Factorization {
  public:
   IterativeSchur(const SparseMatrix& lower, const Elimination& elimination,
                  const SchurIteration& limits, int threads)
-      : parts_(lower, elimination, threads), limits_(limits), y_(lower.cols()) {
+      : parts_(lower, elimination, threads), limits_(limits) {
     std::uint32_t first = 0;
     std::size_t entries = 0;
     for (const Elimination::Block& block : elimination.remaining) {
@@ -32,6 +64,7 @@ class IterativeSchur final : public Factorization {
     }
     inverses_.resize(entries);
     find_rows();
+    find_runs();
   }
 
   bool factor(const SparseMatrix& lower) override {
@@ -56,9 +89,25 @@ class IterativeSchur final : public Factorization {
   };
 
   void find_rows();
+  void find_runs();
+  std::size_t first_of_range(std::size_t r) const {
+    return parts_.layout().blocks.size() * r / ranges_;
+  }
+  std::span<const Run> runs_of_range(std::size_t r) const {
+    const std::size_t first = runs_.starts[first_of_range(r)];
+    return {runs_.items.data() + first, runs_.starts[first_of_range(r + 1)] - first};
+  }
+  const double* columns_of(SchurParts::Block part, const Run& run) const {
+    return part.data() + std::size_t{run.at} * width_of(run);
+  }
+  std::uint32_t width_of(const Run& run) const { return parts_.layout().blocks[run.block].width; }
   bool invert_diagonal();
+  template <int rows>
+  void sum_diagonal() const;
   Matrix diagonal_block(const Diagonal& at) const;
   Vector multiply(const Vector& p) const;
+  template <int rows>
+  void add_eliminated(const Vector& p) const;
   Vector precondition(const Vector& r) const;
   Vector iterate(const Vector& right) const;
 
@@ -67,9 +116,13 @@ class IterativeSchur final : public Factorization {
   Lists<SchurLayout::Entry> B_rows_;  // by kept column, of both triangles
   std::vector<double> B_;             // values of these
   std::vector<Diagonal> diagonal_;
+  Lists<Run> runs_;  // by eliminated block
   std::vector<double> inverses_;
-  mutable Vector y_;  // C⁻¹ E p, by columns of the matrix
+  std::size_t ranges_ = 1;            // of eliminated blocks
+  std::uint32_t widest_ = 0;          // of these
+  mutable std::vector<double> sums_;  // by range: −Eᵀ C⁻¹ E p, or diagonal blocks
   mutable int iterations_ = 0;
+  std::uint32_t width_ = 0;  // of all eliminated blocks, 0 where they differ
 };
 
 void IterativeSchur::find_rows() {
@@ -87,8 +140,56 @@ void IterativeSchur::find_rows() {
   }
 }
 
-Matrix IterativeSchur::diagonal_block(const Diagonal& at) const {
+void IterativeSchur::find_runs() {
   const SchurLayout& layout = parts_.layout();
+  std::vector<std::uint32_t> kept_block(parts_.kept());
+  for (std::uint32_t d = 0; d < diagonal_.size(); ++d)
+    std::fill_n(kept_block.begin() + diagonal_[d].first, diagonal_[d].width, d);
+  for (std::uint32_t b = 0; b < layout.blocks.size(); ++b) {
+    const std::span<const std::uint32_t> columns = layout.neighbours[b];
+    for (std::uint32_t at = 0, end = 0; at < columns.size(); at = end) {
+      const std::uint32_t first = columns[at], d = kept_block[first];
+      while (end < columns.size() && columns[end] == first + (end - at) &&
+             kept_block[columns[end]] == d)
+        ++end;
+      runs_.items.push_back({b, at, first, end - at, d});
+    }
+    runs_.close();
+    widest_ = std::max(widest_, layout.blocks[b].width);
+    width_ = b == 0 || width_ == layout.blocks[b].width ? layout.blocks[b].width : 0;
+  }
+  const std::size_t n = parts_.kept();
+  const std::size_t most = std::max(n, inverses_.size());
+  if (n > 0) ranges_ = std::clamp<std::size_t>(parts_.entries() / (4 * most), 1, kMostRanges);
+  sums_.resize(ranges_ * most);
+}
+
+/// Each range of eliminated blocks has sums of its own, so that E is read in its order; ranges
+/// depend on the matrix alone, and sums of ranges are added in their order.
+template <int rows>
+void IterativeSchur::sum_diagonal() const {
+  parts_.pool().for_ranges(ranges_, 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t r = begin; r < end; ++r) {
+      double* sums = sums_.data() + r * inverses_.size();
+      std::fill_n(sums, inverses_.size(), 0.0);
+      for (const Run& left : runs_of_range(r)) {
+        const Diagonal& at = diagonal_[left.kept];
+        const double* E = columns_of(parts_.E(left.block), left);
+        for (const Run& right : runs_[left.block]) {
+          if (right.kept != left.kept) continue;
+          const double* W = columns_of(parts_.W(right.block), right);
+          const std::uint32_t w = rows > 0 ? rows : width_of(left);
+          for (std::uint32_t j = 0; j < right.count; ++j)
+            subtract_transposed<rows>(E, w, left, W + std::size_t{j} * w,
+                                      sums + at.inverse + left.column - at.first +
+                                          std::size_t{right.column - at.first + j} * at.width);
+        }
+      }
+    }
+  });
+}
+
+Matrix IterativeSchur::diagonal_block(const Diagonal& at) const {
   Matrix S = Matrix::Zero(at.width, at.width);
   for (std::uint32_t i = 0; i < at.width; ++i) {
     const std::uint32_t c = at.first + i;
@@ -96,20 +197,19 @@ Matrix IterativeSchur::diagonal_block(const Diagonal& at) const {
       const std::uint32_t row = B_rows_.items[k].row - at.first;  // wraps where it lies before
       if (row < at.width) S(row, i) += B_[k];
     }
-    for (const SchurLayout::Use& use : layout.uses[c]) {
-      const std::span<const std::uint32_t> columns = layout.neighbours[use.block];
-      const SchurParts::Block E = parts_.E(use.block), W = parts_.W(use.block);
-      for (std::size_t k = use.at; k < columns.size() && columns[k] - at.first < at.width; ++k) {
-        const double product = E.col(static_cast<Eigen::Index>(k)).dot(W.col(use.at));
-        S(columns[k] - at.first, i) -= product;
-        if (k != use.at) S(i, columns[k] - at.first) -= product;
-      }
-    }
   }
+  for (std::size_t r = 0; r < ranges_; ++r)
+    S += Eigen::Map<const Matrix>(sums_.data() + r * inverses_.size() + at.inverse, at.width,
+                                  at.width);
   return S;
 }
 
 bool IterativeSchur::invert_diagonal() {
+  if (width_ == 3) {
+    sum_diagonal<3>();  // of points in space
+  } else {
+    sum_diagonal<0>();
+  }
   std::atomic<bool> definite = true;
   parts_.pool().for_ranges(diagonal_.size(), 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t d = begin; d < end; ++d) {
@@ -132,29 +232,46 @@ Vector IterativeSchur::precondition(const Vector& r) const {
   return z;
 }
 
-Vector IterativeSchur::multiply(const Vector& p) const {
+/// By sums of ranges, too: E is read once.
+template <int rows>
+void IterativeSchur::add_eliminated(const Vector& p) const {
   const SchurLayout& layout = parts_.layout();
-  const std::size_t blocks = layout.blocks.size(), n = parts_.kept();
-  parts_.pool().for_ranges(blocks, kRowsPerRange, [&](std::size_t begin, std::size_t end) {
-    for (auto b = static_cast<std::uint32_t>(begin); b < end; ++b) {
-      const std::span<const std::uint32_t> columns = layout.neighbours[b];
-      const SchurParts::Block W = parts_.W(b);
-      auto y = y_.segment(layout.blocks[b].first, layout.blocks[b].width);
-      y.setZero();
-      for (std::size_t k = 0; k < columns.size(); ++k)
-        y += W.col(static_cast<Eigen::Index>(k)) * p[columns[k]];
+  const std::size_t n = parts_.kept();
+  parts_.pool().for_ranges(ranges_, 1, [&](std::size_t begin, std::size_t end) {
+    std::vector<double> Ep(widest_), y(widest_);
+    for (std::size_t r = begin; r < end; ++r) {
+      double* sums = sums_.data() + r * n;
+      std::fill_n(sums, n, 0.0);
+      for (std::size_t k = first_of_range(r); k < first_of_range(r + 1); ++k) {
+        const auto b = static_cast<std::uint32_t>(k);
+        const std::uint32_t w = rows > 0 ? rows : layout.blocks[b].width;
+        const SchurParts::Block E = parts_.E(b), inverse = parts_.inverse(b);
+        std::fill_n(Ep.data(), w, 0.0);
+        for (const Run& run : runs_[b])
+          add_product<rows>(columns_of(E, run), w, run, p.data() + run.column, Ep.data());
+        std::fill_n(y.data(), w, 0.0);
+        add_product<rows>(inverse.data(), w, {b, 0, 0, w, 0}, Ep.data(), y.data());
+        for (const Run& run : runs_[b])
+          subtract_transposed<rows>(columns_of(E, run), w, run, y.data(), sums + run.column);
+      }
     }
   });
+}
+
+Vector IterativeSchur::multiply(const Vector& p) const {
+  if (width_ == 3) {
+    add_eliminated<3>(p);  // points in space
+  } else {
+    add_eliminated<0>(p);
+  }
+  const std::size_t n = parts_.kept();
   Vector q(p.size());
   parts_.pool().for_ranges(n, kRowsPerRange, [&](std::size_t begin, std::size_t end) {
     for (std::size_t c = begin; c < end; ++c) {
       double sum = 0;
       for (std::size_t k = B_rows_.starts[c]; k < B_rows_.starts[c + 1]; ++k)
         sum += B_[k] * p[B_rows_.items[k].row];
-      for (const SchurLayout::Use& use : layout.uses[c]) {
-        const Elimination::Block& block = layout.blocks[use.block];
-        sum -= parts_.E(use.block).col(use.at).dot(y_.segment(block.first, block.width));
-      }
+      for (std::size_t r = 0; r < ranges_; ++r) sum += sums_[r * n + c];
       q[static_cast<Eigen::Index>(c)] = sum;
     }
   });
@@ -165,12 +282,15 @@ Vector IterativeSchur::iterate(const Vector& right) const {
   Vector x = Vector::Zero(right.size()), r = right, z = precondition(r), p = z;
   const double target = limits_.tolerance * right.norm();
   double rz = r.dot(z);
-  for (iterations_ = 0; iterations_ < limits_.max_iterations && r.norm() > target; ++iterations_) {
+  runtime::cpu::GainTest gains(limits_.eta);
+  for (iterations_ = 0; iterations_ < limits_.max_iterations && r.norm() > target;) {
     const Vector q = multiply(p);
     const double curvature = p.dot(q);
     if (!(curvature > 0)) break;
     x += rz / curvature * p;
     r -= rz / curvature * q;
+    ++iterations_;
+    if (gains.enough(rz * (rz / curvature))) break;
     z = precondition(r);
     const double before = rz;
     rz = r.dot(z);

@@ -68,6 +68,9 @@ class SchurParts {
   std::size_t entries() const { return E_.size(); }  ///< of E
   Block E(std::uint32_t b) const { return part(E_, b); }
   Block W(std::uint32_t b) const { return part(W_, b); }  ///< C⁻¹ E
+  Block inverse(std::uint32_t b) const {                  ///< C⁻¹
+    return {inverse_.data() + layout_.C[b], layout_.blocks[b].width, layout_.blocks[b].width};
+  }
 
   /// Takes values of the lower triangle. False if a block is not positive definite.
   bool eliminate(const double* values);
@@ -81,10 +84,6 @@ class SchurParts {
     return {values.data() + layout_.E[b], layout_.blocks[b].width,
             static_cast<Eigen::Index>(layout_.neighbours.size(b))};
   }
-  Block inverse(std::uint32_t b) const {
-    return {inverse_.data() + layout_.C[b], layout_.blocks[b].width, layout_.blocks[b].width};
-  }
-
   SchurLayout layout_;
   mutable runtime::cpu::Pool pool_;
   std::vector<double> E_, W_;    // of each block: E, and C⁻¹ E

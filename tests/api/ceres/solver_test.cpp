@@ -97,11 +97,32 @@ TEST(CeresSolver, OrderingsTakeEffect) {
             std::vector<std::string>{"linear_solver_ordering"});
 }
 
+TEST(CeresSolver, EtaSaysHowExactlyStepsAreSolved) {
+  for (const ceres::LinearSolverType type : {ceres::ITERATIVE_SCHUR, ceres::CGNR}) {
+    const auto solve = [&](double eta) {
+      Springs springs(200);
+      ceres::Solver::Options options;
+      options.topograd.backend = topograd::Backend::cpu;
+      options.linear_solver_type = type;
+      options.preconditioner_type = ceres::SCHUR_JACOBI;
+      options.eta = eta;
+      ceres::Solver::Summary summary;
+      ceres::Solve(options, &springs.problem, &summary);
+      EXPECT_TRUE(summary.IsSolutionUsable()) << summary.message;
+      return summary.topograd;
+    };
+    const topograd::Summary loose = solve(0.5), exact = solve(1e-10);
+    EXPECT_LT(loose.num_linear_iterations / loose.num_iterations(),
+              exact.num_linear_iterations / exact.num_iterations() / 2)
+        << ceres::LinearSolverTypeToString(type);
+  }
+}
+
 TEST(CeresSolver, IterativeSchurIterates) {
   Springs direct(40), iterative(40);
   ceres::Solver::Options options;
   options.topograd.backend = topograd::Backend::cpu;
-  options.topograd.linear_tolerance = 1e-12;
+  options.eta = 1e-12;
   ceres::Solver::Summary summary;
   options.linear_solver_type = ceres::SPARSE_SCHUR;
   ceres::Solve(options, &direct.problem, &summary);
