@@ -1,6 +1,8 @@
 // Tasks of your own on the CPU or a device, whichever is faster: topograd::hybrid.
 #pragma once
 
+#include <topograd/ir/language.hpp>
+
 #include <topograd/runtime/hybrid/batch.hpp>
 #include <topograd/runtime/hybrid/executor.hpp>
 #include <topograd/runtime/hybrid/metrics.hpp>

@@ -11,6 +11,8 @@
 // <topograd/all.hpp> includes this one and the first three.
 #pragma once
 
+#include <topograd/ir/language.hpp>
+
 #include <topograd/api/expression.hpp>
 #include <topograd/api/expression_values.hpp>
 #include <topograd/api/problem_file.hpp>

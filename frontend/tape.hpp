@@ -1,6 +1,8 @@
 // The tape that expressions are traced onto: one per thread; an append is a few stores.
 #pragma once
 
+#include <topograd/ir/language.hpp>
+
 #include <topograd/ir/op.hpp>
 
 #include <array>

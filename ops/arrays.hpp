@@ -1,6 +1,8 @@
 // Everything about arrays in one header.
 #pragma once
 
+#include <topograd/ir/language.hpp>
+
 #include <topograd/ops/array.hpp>
 #include <topograd/ops/device.hpp>
 #include <topograd/ops/gather.hpp>

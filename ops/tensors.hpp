@@ -1,6 +1,8 @@
 // Everything about tensors in one header.
 #pragma once
 
+#include <topograd/ir/language.hpp>
+
 #include <topograd/ops/device.hpp>
 #include <topograd/ops/nn/layers.hpp>
 #include <topograd/ops/nn/optimizer.hpp>

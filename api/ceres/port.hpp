@@ -1,9 +1,7 @@
 // Macros that programs for Ceres use.
 #pragma once
 
-#if __cplusplus < 202002L
-#error "Topograd's headers need C++20: compile with -std=c++20"
-#endif
+#include <topograd/ir/language.hpp>
 
 #define CERES_EXPORT
 #define CERES_NO_EXPORT
