@@ -1,8 +1,13 @@
 // The Ceres-compatible interface: namespace ceres on top of the library.
 #pragma once
 
+#include <topograd/ir/language.hpp>
+
 #include <topograd/api/ceres/autodiff_cost_function.hpp>
+#include <topograd/api/ceres/autodiff_local_parameterization.hpp>
 #include <topograd/api/ceres/autodiff_manifold.hpp>
+#include <topograd/api/ceres/conditioned_cost_function.hpp>
+#include <topograd/api/ceres/constants.hpp>
 #include <topograd/api/ceres/cost_function.hpp>
 #include <topograd/api/ceres/cost_function_to_functor.hpp>
 #include <topograd/api/ceres/covariance.hpp>
@@ -14,6 +19,7 @@
 #include <topograd/api/ceres/gradient_problem_solver.hpp>
 #include <topograd/api/ceres/iteration_callback.hpp>
 #include <topograd/api/ceres/jet.hpp>
+#include <topograd/api/ceres/local_parameterization.hpp>
 #include <topograd/api/ceres/loss_function.hpp>
 #include <topograd/api/ceres/manifold.hpp>
 #include <topograd/api/ceres/normal_prior.hpp>
@@ -24,3 +30,10 @@
 #include <topograd/api/ceres/solver.hpp>
 #include <topograd/api/ceres/types.hpp>
 #include <topograd/api/ceres/version.hpp>
+
+// Ceres' headers include glog's, and programs use its macros.
+#if __has_include(<glog/logging.h>)
+#include <glog/logging.h>
+#else
+#include <topograd/api/ceres/logging.hpp>
+#endif

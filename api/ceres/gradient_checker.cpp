@@ -57,6 +57,15 @@ GradientChecker::GradientChecker(const CostFunction* function,
                      : std::vector<const Manifold*>(function->parameter_block_sizes().size())),
       options_(options) {}
 
+void GradientChecker::Adapt(const std::vector<const LocalParameterization*>& parameterizations) {
+  manifolds_.clear();
+  for (const LocalParameterization* of : parameterizations) {
+    adapters_.push_back(of == nullptr ? nullptr
+                                      : std::make_shared<internal::ParameterizationManifold>(*of));
+    manifolds_.push_back(adapters_.back().get());
+  }
+}
+
 bool GradientChecker::Probe(double const* const* parameters, double relative_precision,
                             ProbeResults* results) const {
   ProbeResults local;

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <topograd/api/ceres/cost_function.hpp>
+#include <topograd/api/ceres/local_parameterization.hpp>
 #include <topograd/api/ceres/manifold.hpp>
 #include <topograd/api/ceres/normal_prior.hpp>
 #include <topograd/api/ceres/numeric_diff_options.hpp>
 
+#include <concepts>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,14 +30,26 @@ class GradientChecker {
   /// Refers to all of them; `manifolds` is nullptr, or has a pointer a block, which may be nullptr.
   GradientChecker(const CostFunction* function, const std::vector<const Manifold*>* manifolds,
                   const NumericDiffOptions& options);
+  /// The same of Ceres 2.1. A template, so that nullptr stands for no manifolds.
+  template <std::same_as<LocalParameterization> Parameterization>
+  GradientChecker(const CostFunction* function,
+                  const std::vector<const Parameterization*>* parameterizations,
+                  const NumericDiffOptions& options)
+      : GradientChecker(function, static_cast<const std::vector<const Manifold*>*>(nullptr),
+                        options) {
+    if (parameterizations != nullptr) Adapt(*parameterizations);
+  }
 
   /// Whether all entries agree to `relative_precision`; `results` may be nullptr.
   bool Probe(double const* const* parameters, double relative_precision,
              ProbeResults* results) const;
 
  private:
+  void Adapt(const std::vector<const LocalParameterization*>& parameterizations);
+
   const CostFunction* function_;
   std::vector<const Manifold*> manifolds_;
+  std::vector<std::shared_ptr<const Manifold>> adapters_;  ///< of parameterizations
   NumericDiffOptions options_;
 };
 

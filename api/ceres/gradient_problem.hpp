@@ -2,8 +2,10 @@
 #pragma once
 
 #include <topograd/api/ceres/first_order_function.hpp>
+#include <topograd/api/ceres/local_parameterization.hpp>
 #include <topograd/api/ceres/manifold.hpp>
 
+#include <concepts>
 #include <memory>
 
 namespace ceres {
@@ -15,6 +17,10 @@ class GradientProblem {
   explicit GradientProblem(FirstOrderFunction* function);
   /// Takes ownership of both. Throws Error{Shape} if the manifold has another size.
   GradientProblem(FirstOrderFunction* function, Manifold* manifold);
+  template <std::derived_from<LocalParameterization> Parameterization>
+  GradientProblem(FirstOrderFunction* function, Parameterization* parameterization)
+      : GradientProblem(function, static_cast<Manifold*>(new internal::ParameterizationManifold(
+                                      parameterization, TAKE_OWNERSHIP))) {}
 
   int NumParameters() const { return function_->NumParameters(); }
   int NumTangentParameters() const {

@@ -84,6 +84,19 @@ const Manifold* Problem::GetManifold(const double* values) const {
 }
 bool Problem::HasManifold(const double* values) const { return GetManifold(values) != nullptr; }
 
+void Problem::SetParameterization(double* values, LocalParameterization* parameterization) {
+  Manifold* manifold = impl_->Adapt(parameterization);
+  ParameterBlock& block = impl_->At("SetParameterization", values);
+  impl_->SetManifold(block, manifold);
+  block.parameterization = parameterization;
+}
+const LocalParameterization* Problem::GetParameterization(const double* values) const {
+  return impl_->At("GetParameterization", values).parameterization;
+}
+bool Problem::HasParameterization(const double* values) const {
+  return GetParameterization(values) != nullptr;
+}
+
 void Problem::SetParameterLowerBound(double* values, int index, double lower_bound) {
   constexpr const char* kCall = "SetParameterLowerBound";
   ParameterBlock& block = impl_->At(kCall, values);

@@ -4,11 +4,13 @@
 #include <topograd/api/ceres/cost_function.hpp>
 #include <topograd/api/ceres/crs_matrix.hpp>
 #include <topograd/api/ceres/iteration_callback.hpp>
+#include <topograd/api/ceres/local_parameterization.hpp>
 #include <topograd/api/ceres/loss_function.hpp>
 #include <topograd/api/ceres/manifold.hpp>
 #include <topograd/api/ceres/types.hpp>
 
 #include <array>
+#include <concepts>
 #include <memory>
 #include <vector>
 
@@ -41,6 +43,7 @@ class Problem {
     Ownership cost_function_ownership = TAKE_OWNERSHIP;
     Ownership loss_function_ownership = TAKE_OWNERSHIP;
     Ownership manifold_ownership = TAKE_OWNERSHIP;
+    Ownership local_parameterization_ownership = TAKE_OWNERSHIP;
     /// Without effect: removing a residual block always takes constant time, removing a parameter
     /// block time linear in the residual blocks.
     bool enable_fast_removal = false;
@@ -77,6 +80,11 @@ class Problem {
   /// Throws Error{Shape} if the block is there with another size.
   void AddParameterBlock(double* values, int size);
   void AddParameterBlock(double* values, int size, Manifold* manifold);
+  template <std::derived_from<LocalParameterization> Parameterization>
+  void AddParameterBlock(double* values, int size, Parameterization* parameterization) {
+    AddParameterBlock(values, size);
+    SetParameterization(values, parameterization);
+  }
   /// Removes a parameter block and every residual block that reads it. Cost: linear in the residual
   /// blocks.
   void RemoveParameterBlock(const double* values);
@@ -91,6 +99,11 @@ class Problem {
   void SetManifold(double* values, Manifold* manifold);
   const Manifold* GetManifold(const double* values) const;
   bool HasManifold(const double* values) const;
+  /// Those of Ceres 2.1: the block gets a manifold that moves as the parameterization does.
+  void SetParameterization(double* values, LocalParameterization* parameterization);
+  /// nullptr and false for a block whose manifold is not a parameterization's.
+  const LocalParameterization* GetParameterization(const double* values) const;
+  bool HasParameterization(const double* values) const;
   void SetParameterLowerBound(double* values, int index, double lower_bound);
   void SetParameterUpperBound(double* values, int index, double upper_bound);
   /// -DBL_MAX where there is no bound.
@@ -103,6 +116,9 @@ class Problem {
   int NumResiduals() const;
   int ParameterBlockSize(const double* values) const;
   int ParameterBlockTangentSize(const double* values) const;
+  int ParameterBlockLocalSize(const double* values) const {
+    return ParameterBlockTangentSize(values);
+  }
   bool HasParameterBlock(const double* values) const;
   void GetParameterBlocks(std::vector<double*>* parameter_blocks) const;
   void GetResidualBlocks(std::vector<ResidualBlockId>* residual_blocks) const;

@@ -122,13 +122,22 @@ ParameterBlock& ProblemImpl::AddParameters(double* values, int size) {
   return *at->second;
 }
 
+ParameterizationManifold* ProblemImpl::Adapt(LocalParameterization* parameterization) {
+  if (parameterization == nullptr) return nullptr;
+  auto& adapter = parameterizations_[parameterization];
+  if (adapter == nullptr)
+    adapter = std::make_unique<ParameterizationManifold>(parameterization,
+                                                         options_.local_parameterization_ownership);
+  return adapter.get();
+}
+
 void ProblemImpl::SetManifold(ParameterBlock& block, Manifold* manifold) {
-  Own(manifold);
   if (manifold != nullptr && manifold->AmbientSize() != block.size)
     throw Error(ErrorCode::Shape, "SetManifold: expected a manifold in blocks of " +
                                       std::to_string(block.size) + ", got one in blocks of " +
                                       std::to_string(manifold->AmbientSize()));
   block.manifold = manifold;
+  block.parameterization = nullptr;
 }
 
 void ProblemImpl::Own(Manifold* manifold) {

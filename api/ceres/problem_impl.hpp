@@ -18,8 +18,9 @@ struct ParameterBlock {
   int size = 0;
   bool constant = false;
   Manifold* manifold = nullptr;
-  std::vector<double> lower, upper;  ///< empty: no bound
-  std::size_t position = 0;          ///< in ProblemImpl::parameters()
+  const LocalParameterization* parameterization = nullptr;  ///< that the manifold stands for
+  std::vector<double> lower, upper;                         ///< empty: no bound
+  std::size_t position = 0;                                 ///< in ProblemImpl::parameters()
 
   int tangent_size() const { return manifold == nullptr ? size : manifold->TangentSize(); }
 };
@@ -42,6 +43,8 @@ class ProblemImpl {
   ResidualBlock* Add(CostFunction* cost, LossFunction* loss, std::span<double* const> blocks);
   ParameterBlock& AddParameters(double* values, int size);
   void SetManifold(ParameterBlock& block, Manifold* manifold);
+  /// The manifold that stands for a parameterization, the same one each time; nullptr for nullptr.
+  ParameterizationManifold* Adapt(LocalParameterization* parameterization);
   /// From now on the manifold is the problem's to delete, if problems own manifolds.
   void Own(Manifold* manifold);
   void Remove(ResidualBlock* residual);
@@ -69,6 +72,8 @@ class ProblemImpl {
   std::unordered_map<CostFunction*, std::uint32_t> cost_users_;
   std::unordered_map<LossFunction*, std::uint32_t> loss_users_;
   std::vector<Manifold*> manifolds_;  ///< owned; may repeat
+  std::unordered_map<const LocalParameterization*, std::unique_ptr<ParameterizationManifold>>
+      parameterizations_;
 };
 
 struct ProblemAccess {
