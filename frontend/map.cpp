@@ -3,6 +3,7 @@
 #include <topograd/frontend/callables.hpp>
 #include <topograd/frontend/classify.hpp>
 #include <topograd/frontend/map_parts.hpp>
+#include <topograd/ir/text.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -52,6 +53,17 @@ std::vector<Meeting> possible_meetings(std::span<const TapeNode> leaves,
   return meetings;
 }
 
+/// Whether the callable read what a C++ number chose: a number, an unknown, an entry of an array.
+bool reads_fixed(const TracedPath& path) {
+  for (std::size_t k = 0; k < path.nodes.size(); ++k) {
+    const TapeNode& node = path.nodes[k];
+    const bool chosen = node.op() == ir::Op::Data || node.op() == ir::Op::Parameter;
+    const bool captured = (path.origins[k] & TracedPath::kCaptured) != 0;
+    if (chosen && (node.head & kSymbolic) == 0 && !captured) return true;
+  }
+  return false;
+}
+
 /// One call of add_residuals.
 class Map {
  public:
@@ -73,6 +85,7 @@ class Map {
 
  private:
   TracedPath run(const RowsOfElement& call, std::size_t element, const ElementShape& shape);
+  void refuse_memory(const TracedPath& first, const TracedPath& second) const;
   std::vector<std::size_t> take_holding(const TracedPath& path, std::vector<std::size_t>& left);
   void divide(std::span<const std::size_t> elements, const TracedPath& path);
   bool meets(const Meeting& m, std::size_t element) const {
@@ -102,6 +115,11 @@ void Map::trace(const RowsOfElement& call) {
       caller_.number = state_.ledger(energy_).blocks + first;
       TracedPath path = run(call, left.front(), shape);
       ++state_.statistics.map_traces;
+      if (left.size() > 1 && reads_fixed(path)) {
+        TracedPath again = run(call, left.front(), shape);
+        refuse_memory(path, again);
+        path = std::move(again);  // of the map that caller_ names
+      }
       if (energy_) check_energy(path.rows.size(), options_.loss, caller_);
       if (!known.paths.empty() && known.paths.front().rows.size() != path.rows.size())
         caller_.fail(ErrorCode::Shape, "expected " +
@@ -128,6 +146,33 @@ TracedPath Map::run(const RowsOfElement& call, std::size_t element, const Elemen
   caller_.map = trace.serial;
   return trace_element(call, state_, trace, Point{}, elements_.indices(element),
                        elements_.data(element), {}, caller_);
+}
+
+/// A callable that counts its own calls, or draws numbers, means an element by each of them, and is
+/// not called for each.
+void Map::refuse_memory(const TracedPath& first, const TracedPath& second) const {
+  const auto same = [](const TapeNode& a, const TapeNode& b) {
+    const bool symbolic = (a.head & kSymbolic) != 0;  // c is the run then
+    return a.head == b.head && a.a == b.a && a.b == b.b && (symbolic || a.c == b.c);
+  };
+  const auto differs = std::ranges::mismatch(first.nodes, second.nodes, same);
+  const bool equal = differs.in1 == first.nodes.end() && differs.in2 == second.nodes.end() &&
+                     first.rows == second.rows;
+  if (equal) return;
+  const bool numbers =
+      differs.in1 != first.nodes.end() && differs.in2 != second.nodes.end() &&
+      differs.in1->head == differs.in2->head &&
+      (differs.in1->head == head(ir::Op::Data) || differs.in1->head == head(ir::Op::Literal));
+  caller_.fail(
+      ErrorCode::InvalidArgument,
+      "expected a callable that gives the same each time that it is called for an element, "
+      "got " +
+          (numbers ? "the number " + ir::print_number(number_of(*differs.in1)) + " and then " +
+                         ir::print_number(number_of(*differs.in2))
+                   : std::string("another expression the second time")) +
+          "; it runs once for all elements, so that what it counts or draws is the same in "
+          "all of them: give each element's numbers in MapOptions::data and read them by "
+          "e.data(k), its indices in MapOptions::indices, by e.index(k)");
 }
 
 /// Takes out those in which the branches go the way that they did for the first.
