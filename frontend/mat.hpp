@@ -30,6 +30,10 @@ struct Mat {
 using Mat2 = Mat<2>;
 using Mat3 = Mat<3>;
 
+/// The formulas of the entries, one row a line.
+std::ostream& operator<<(std::ostream& out, const Mat2& m);
+std::ostream& operator<<(std::ostream& out, const Mat3& m);
+
 namespace detail {
 
 template <int N>

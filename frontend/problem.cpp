@@ -41,8 +41,14 @@ void check_numbers(const Data& data, const std::string& of_data, std::size_t got
 
 Problem::Problem() : state_(std::make_unique<detail::ProblemState>()) {}
 Problem::~Problem() = default;
-Problem::Problem(Problem&&) noexcept = default;
-Problem& Problem::operator=(Problem&&) noexcept = default;
+Problem::Problem(Problem&& other) noexcept : state_(std::move(other.state_)) {
+  if (state_) state_->lenders.clear();  // containers that moved along have other addresses
+}
+Problem& Problem::operator=(Problem&& other) noexcept {
+  state_ = std::move(other.state_);
+  if (state_) state_->lenders.clear();
+  return *this;
+}
 
 Parameters Problem::add_parameters(std::span<double> values, int width, std::string_view name) {
   check_array("add_parameters", values.size(), width, whole(state_).scalars);

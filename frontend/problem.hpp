@@ -1,6 +1,7 @@
 // Problem: parameters, residual blocks and what they read, grouped by topology as they are added.
 #pragma once
 
+#include <topograd/frontend/doors.hpp>
 #include <topograd/frontend/host_residual.hpp>
 #include <topograd/frontend/loss.hpp>
 #include <topograd/frontend/manifold.hpp>
@@ -119,7 +120,7 @@ struct TraceStatistics {
   std::uint64_t canonical_forms = 0;   ///< forms computed, one for each new raw shape
   std::uint64_t canonical_misses = 0;  ///< topologies that may be duplicates of another
   std::uint64_t map_blocks = 0;        ///< blocks added by maps
-  std::uint64_t map_traces = 0;        ///< times that a map's callable ran
+  std::uint64_t map_traces = 0;        ///< paths through maps' callables that were traced
 };
 
 /// Where a residual row comes from.
@@ -157,9 +158,32 @@ class Problem {
   ///
   ///   name  what messages call the array, instead of its number; copied, and need not be unique
   Parameters add_parameters(std::span<double> values, int width = 1, std::string_view name = {});
-  Parameters add_parameters(std::vector<double>& values, int width = 1,
-                            std::string_view name = {}) {
+  /// The same of a vector, an array, an Eigen vector: what has data() and size().
+  ///
+  /// Where it has memory of its own it, too, must outlive the Problem or a move of it: a solve that
+  /// finds its data() or size() changed, because it grew or was moved from, throws
+  /// Error{InvalidArgument}, before it reads memory that is gone. Whoever moves the container and
+  /// keeps its memory gives a span.
+  template <class Container>
+  requires detail::LentDoubles<Container> Parameters add_parameters(Container&& values,
+                                                                    int width = 1,
+                                                                    std::string_view name = {}) {
+    const std::span<double> numbers(values.data(), static_cast<std::size_t>(values.size()));
+    const Parameters added = add_parameters(numbers, width, name);
+    if constexpr (detail::OwnsMemory<std::remove_reference_t<Container>>)
+      watch(added, detail::Lender::of(values));
+    return added;
+  }
+  template <std::size_t N>
+  Parameters add_parameters(double (&values)[N], int width = 1, std::string_view name = {}) {
     return add_parameters(std::span<double>(values), width, name);
+  }
+  /// Whatever else is given is an error of compilation that says what is expected.
+  template <class Other>
+  requires(!detail::GivesDoubles<Other>) Parameters
+      add_parameters(Other&&, int = 1, std::string_view = {}) {
+    detail::refuse_parameters<Other>();
+    return {};
   }
   /// `count` numbers from `values` on.
   Parameters add_parameters(double* values, std::size_t count, int width = 1,
@@ -169,6 +193,17 @@ class Problem {
 
   /// Copies numbers for residuals to read; errors and `name` as for add_parameters.
   Data add_data(std::span<const double> values, int width = 1, std::string_view name = {});
+  template <class Container>
+  requires(!std::convertible_to<const Container&, std::span<const double>>) Data
+      add_data(const Container& values, int width = 1, std::string_view name = {}) {
+    if constexpr (detail::ConstDoubles<Container>) {
+      return add_data(std::span(values.data(), static_cast<std::size_t>(values.size())), width,
+                      name);
+    } else {
+      detail::refuse_data<Container>();
+      return {};
+    }
+  }
   Uniform add_uniform(double value);
   /// New numbers for all of a data array, also in residuals that are there already.
   /// Throws Error{Shape} if the size differs, Error{WrongProblem}. Cost: linear in the reads of
@@ -200,20 +235,39 @@ class Problem {
   Residual add_residual(const Vec2& rows, const ResidualOptions& options = {});
   Residual add_residual(const Vec3& rows, const ResidualOptions& options = {});
   Residual add_residual(const Vec4& rows, const ResidualOptions& options = {});
+  /// Rows of any other container of Values or Vecs. Whatever else is given is an error of
+  /// compilation that says what is expected.
+  template <class Rows>
+  requires detail::OtherRows<Rows> Residual add_residual(const Rows& values,
+                                                         const ResidualOptions& options = {}) {
+    if constexpr (detail::kGivesRows<const Rows&>) {
+      std::vector<Value> rows;
+      append_rows(values, rows);
+      return add_rows(rows, options);
+    } else {
+      detail::refuse_rows<Rows>();
+      return {};
+    }
+  }
 
   /// Adds one residual block for each of `count` elements.
   ///
-  /// `f` takes an Element and gives a Value, a Vec, or a container of Values. It is called once for
+  /// `f` takes an Element and gives a Value, a Vec, or a container of Values. It is traced once for
   /// each valence and number of data, whatever `count` is; Values and numbers that it captures are
-  /// the same in all elements. Where it branches on Values it is called once for each path that an
-  /// element takes, copied, and called again when elements change sides: what it refers to must
-  /// live as long as the problem does. The indices and data are copied then, too. Elements in which
-  /// two reads meet in one unknown get a topology of their own. Throws Error{Shape} if the options'
-  /// sizes do not fit, Error{InvalidArgument} for an index out of range (with its element), and
-  /// what add_residual throws; the problem is unchanged then.
+  /// the same in all elements. It runs a second time, to see that it gives the same then: one that
+  /// counts its calls or draws numbers is Error{InvalidArgument}. Where it branches on Values it is
+  /// called once for each path that an element takes, copied, and called again when elements change
+  /// sides: what it refers to must live as long as the problem does. The indices and data are
+  /// copied then, too. Elements in which two reads meet in one unknown get a topology of their own.
+  /// Throws Error{Shape} if the options' sizes do not fit, Error{InvalidArgument} for an index out
+  /// of range (with its element), and what add_residual throws; the problem is unchanged then.
   template <class F>
   Residuals add_residuals(std::size_t count, F&& f, const MapOptions& options = {}) {
-    return add_map(count, Callable::of(f), options);
+    if constexpr (detail::takes_element<F>()) {
+      return add_map(count, Callable::of(f), options);
+    } else {
+      return {};
+    }
   }
 
   /// Adds one residual block that `f()` gives: a Value, a Vec or a container of Values.
@@ -223,7 +277,11 @@ class Problem {
   /// time. Without branches it is called once, and this is add_residual(f()).
   template <class F>
   requires std::invocable<F&> Residual add_residual(F&& f, const ResidualOptions& options = {}) {
-    return handle(add_callable(RowsCallable::of(f), options, false));
+    if constexpr (detail::gives_rows<std::invoke_result_t<F&>>()) {
+      return handle(add_callable(RowsCallable::of(f), options, false));
+    } else {
+      return {};
+    }
   }
 
   /// Adds one energy: a number that contributes itself, not its square, to what is minimised.
@@ -234,16 +292,24 @@ class Problem {
   /// The energy that `f()` gives, traced again as the rows of add_residual(f) are.
   template <class F>
   requires std::invocable<F&> Term add_energy(F&& f, const ResidualOptions& options = {}) {
-    const Residual added = handle(add_callable(RowsCallable::of(f), options, true));
-    return {added.problem, added.id};
+    if constexpr (detail::gives_rows<std::invoke_result_t<F&>>()) {
+      const Residual added = handle(add_callable(RowsCallable::of(f), options, true));
+      return {added.problem, added.id};
+    } else {
+      return {};
+    }
   }
 
   /// Adds one energy for each of `count` elements: `f` gives one Value. Errors are those of
   /// add_residuals, and Error{Shape} where `f` gives more than one number.
   template <class F>
   Terms add_energies(std::size_t count, F&& f, const MapOptions& options = {}) {
-    const Residuals added = add_map(count, Callable::of(f), options, true);
-    return {added.problem, added.first, added.last, added.count};
+    if constexpr (detail::takes_element<F>()) {
+      const Residuals added = add_map(count, Callable::of(f), options, true);
+      return {added.problem, added.first, added.last, added.count};
+    } else {
+      return {};
+    }
   }
 
   /// Adds one block of opaque code over blocks of unknowns; it is called on the calling thread.
@@ -342,7 +408,8 @@ class Problem {
   std::string_view host_label(std::size_t block) const;
   Versions versions() const;
 
-  /// Copies the users' parameters to x, or x to the users' memory. Throws Error{Shape}.
+  /// Copies the users' parameters to x, or x to the users' memory. Throws Error{Shape}, and
+  /// read_x() Error{InvalidArgument} where a container that was given has changed.
   void read_x(std::span<double> x) const;
   void write_x(std::span<const double> x) const;
 
@@ -401,6 +468,8 @@ class Problem {
     for (const auto& v : values) append_rows(v, rows);
   }
 
+  /// From now on a look at x begins with one at the container.
+  void watch(const Parameters& x, const detail::Lender& lender);
   Residual add_rows(std::span<const Value> rows, const ResidualOptions& options);
   /// Throws unless x is an array of this problem.
   void check_present(const char* call, const Parameters& x) const;

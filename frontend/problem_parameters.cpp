@@ -239,9 +239,29 @@ std::uint32_t ProblemState::add_array(std::span<double> values, std::uint32_t wi
   return arrays.back().offset;
 }
 
+void ProblemState::check_lenders() const {
+  for (const auto& [values, lender] : lenders) {
+    const auto array = std::ranges::find(arrays, values, &ParameterArray::values);
+    const std::span<const double> now = lender.numbers(lender.container);
+    if (now.data() == values && now.size() == scalars_of(*array)) continue;
+    const std::string which = array->name.empty()
+                                  ? "array " + std::to_string(array - arrays.begin())
+                                  : "\"" + array->name + "\"";
+    throw Error(ErrorCode::InvalidArgument,
+                "parameter " + which +
+                    ": the container that add_parameters was given has changed since: it had " +
+                    std::to_string(scalars_of(*array)) + " numbers and has " +
+                    std::to_string(now.size()) +
+                    (now.data() == values ? " at the same place" : " at another place") +
+                    "; a Problem keeps the pointer: fill containers before add_parameters, or "
+                    "remove the array, change the container and add it again");
+  }
+}
+
 void ProblemState::remove_array(std::size_t number) {
   refuse_readers(*this, arrays[number]);
   memory.remove(arrays[number].values);
+  lenders.erase(arrays[number].values);
   arrays[number].values = nullptr;
   arrays[number].name.clear();
   removed_arrays = true;
@@ -276,6 +296,11 @@ Parameters Problem::parameters(std::size_t number) const {
                                                 std::to_string(all.size()) + ")");
   const ParameterArray& array = all[number];
   return {whole(state_).serial, array.offset, array.blocks, array.width};
+}
+
+void Problem::watch(const Parameters& x, const detail::Lender& lender) {
+  detail::ProblemState& state = whole(state_);
+  state.lenders[state.arrays[state.array_number(x.offset_)].values] = lender;
 }
 
 void Problem::remove(const Parameters& x) {

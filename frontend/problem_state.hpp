@@ -88,7 +88,9 @@ struct ProblemState {
   std::uint32_t serial = 0;
   EndOfValues end_of_values{serial};  ///< runs after what follows, which may hold Values
   std::vector<ParameterArray> arrays;
-  MemoryRanges memory;          ///< of the arrays
+  MemoryRanges memory;  ///< of the arrays
+  /// Containers that arrays were given as, by the array's values.
+  std::map<const double*, Lender> lenders;
   std::uint32_t scalars = 0;    ///< in x
   std::size_t gaps = 0;         ///< of the arrays: places of removed ones, which have no values
   bool removed_arrays = false;  ///< then residuals are asked whether they read one
@@ -135,6 +137,8 @@ struct ProblemState {
   /// Adds an array, in a gap that is large enough for it or at the end of x; returns its offset.
   /// Throws Error{InvalidArgument} if it shares memory with another.
   std::uint32_t add_array(std::span<double> values, std::uint32_t width, std::string_view name);
+  /// Throws Error{InvalidArgument} if a container that an array was given as has other memory now.
+  void check_lenders() const;
   /// Makes a gap of an array. Throws Error{InvalidArgument} if something reads it.
   void remove_array(std::size_t number);
   /// The array or gap that has a scalar of x.

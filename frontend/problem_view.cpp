@@ -77,6 +77,7 @@ Versions Problem::versions() const { return whole(state_).versions; }
 
 void Problem::read_x(std::span<double> x) const {
   check_size("read_x", x.size(), whole(state_).scalars);
+  whole(state_).check_lenders();
   for (const ParameterArray& a : whole(state_).arrays) {
     const std::size_t count = std::size_t{a.blocks} * a.width;
     if (a.values == nullptr) {

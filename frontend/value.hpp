@@ -4,6 +4,7 @@
 #include <topograd/frontend/tape.hpp>
 
 #include <concepts>
+#include <iosfwd>
 #include <type_traits>
 
 namespace topograd {
@@ -160,6 +161,17 @@ inline Value select(const Bool& condition, const Value& a, const Value& b) {
   return Value::make(ir::Op::Select, condition.value(), a, b);
 }
 
+/// Writes the expression as a formula, "sqrt((x[0] - x[3])^2 + 4)": unknowns are x[k] with their
+/// index in x, uniforms u[k], entries of data arrays d[k], what a map's element reads e[k] in the
+/// order of reading, variable()s v[k]; what occurs more than once is named before,
+/// "t1 = ...; t1 * t1". Of a long formula the first 2,000 characters.
+///
+/// A Value without an expression, or of another thread, is "(no expression)". Bool as the number
+/// that it is; printing takes no branch.
+std::ostream& operator<<(std::ostream& out, const Value& value);
+std::ostream& operator<<(std::ostream& out, const Bool& condition);
+
 }  // namespace topograd
 
 #include <topograd/frontend/math.hpp>
+#include <topograd/frontend/std_functions.hpp>

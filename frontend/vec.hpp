@@ -29,6 +29,11 @@ struct Vec4 {
 template <class V>
 concept VecType = std::same_as<V, Vec2> || std::same_as<V, Vec3> || std::same_as<V, Vec4>;
 
+/// The formulas of the components, "(x[0], x[1] + 2)".
+std::ostream& operator<<(std::ostream& out, const Vec2& v);
+std::ostream& operator<<(std::ostream& out, const Vec3& v);
+std::ostream& operator<<(std::ostream& out, const Vec4& v);
+
 namespace detail {
 
 /// f of the components, one after the other.

@@ -102,7 +102,7 @@ void LoweredProblem::Gather(const ProblemImpl& problem) {
   }
   for (auto& [size, array] : arrays_) {
     array.values.resize(array.blocks.size() * static_cast<std::size_t>(size));
-    array.handle = problem_.add_parameters(array.values, size);
+    array.handle = problem_.add_parameters(std::span(array.values), size);
     for (std::size_t k = 0; k < array.blocks.size(); ++k) Constrain(array, k);
   }
 }

@@ -1,13 +1,16 @@
 // Parameter arrays that come and go.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include <Eigen/Core>
 #include <topograd/frontend/problem.hpp>
 
 #include "frontend/reference.hpp"
@@ -113,6 +116,60 @@ TEST(Parameters, ArraysOfOneMemoryAreRefused) {
             text + "0 of the new array shares memory with block 1 of parameter array 4");
   Problem other;  // may look at the same numbers
   other.add_parameters(a, 3);
+}
+
+/// What a look at x says.
+std::string look(const Problem& problem) {
+  return error_of([&] { x_of(problem); });
+}
+
+TEST(Parameters, AContainerThatChangedIsAnError) {
+  Numbers a = {1, 2, 3};
+  Eigen::VectorXd b = Eigen::VectorXd::Zero(4);
+  Problem problem;
+  const Parameters x = problem.add_parameters(a, 3);
+  problem.add_parameters(b, 2);
+  EXPECT_EQ(look(problem), "no error");
+  a.reserve(100);
+  const std::string advice =
+      "; a Problem keeps the pointer: fill containers before add_parameters, or remove the array, "
+      "change the container and add it again";
+  EXPECT_EQ(look(problem),
+            "invalid_argument: parameter array 0: the container that add_parameters was given has "
+            "changed since: it had 3 numbers and has 3 at another place" +
+                advice);
+  problem.remove(x);
+  EXPECT_EQ(look(problem), "no error");
+  problem.add_parameters(a, 3);
+  EXPECT_EQ(look(problem), "no error");
+  a.push_back(4);
+  EXPECT_EQ(look(problem),
+            "invalid_argument: parameter array 0: the container that add_parameters was given has "
+            "changed since: it had 3 numbers and has 4 at the same place" +
+                advice);
+  a.pop_back();
+  EXPECT_EQ(look(problem), "no error");
+  b.resize(6);
+  EXPECT_NE(look(problem).find("parameter array 1: the container"), std::string::npos);
+}
+
+TEST(Parameters, WhatIsNoContainerOfItsOwnIsNotLookedAt) {
+  Numbers a(6), c(3);
+  std::array<double, 3> b{};
+  double plain[3] = {};
+  Eigen::Map<Eigen::VectorXd> view(a.data() + 3, 3);
+  Problem problem;
+  problem.add_parameters(std::span(a).first(3), 3);
+  problem.add_parameters(view, 3);
+  problem.add_parameters(b, 3);
+  problem.add_parameters(plain, 3);
+  problem.add_parameters(c, 3);
+  const Numbers others = std::move(a);  // whose memory stays where it is
+  EXPECT_EQ(look(problem), "no error");
+  // A problem that moves may have moved with its containers.
+  const Problem moved = std::move(problem);
+  const Numbers along = std::move(c);
+  EXPECT_EQ(x_of(moved), Numbers(15));
 }
 
 TEST(Parameters, XEndsWhereTheLastArrayDoes) {

@@ -1,5 +1,6 @@
 // Writing programs as infix formulas.
-#include <topograd/api/expression.hpp>
+#include <topograd/ir/formulas.hpp>
+
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/text.hpp>
 

@@ -1,0 +1,13 @@
+// What each of these programs includes.
+#pragma once
+
+#include <topograd/frontend/eigen.hpp>
+#include <topograd/frontend/problem.hpp>
+
+#include <array>
+#include <cmath>
+#include <list>
+#include <string>
+#include <vector>
+
+namespace tg = topograd;

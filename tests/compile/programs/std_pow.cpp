@@ -1,0 +1,4 @@
+// expect: write sqrt(x) for std::sqrt(x)
+#include <doors.hpp>
+
+void f(tg::Problem& problem, const tg::Parameters& x) { problem.add_residual(std::pow(x[0], 3)); }
