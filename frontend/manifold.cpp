@@ -8,6 +8,7 @@
 #include <topograd/ir/evaluate.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace topograd {
@@ -113,6 +114,14 @@ class Product final : public ExpressedManifold {
       delta = delta.subspan(t);
     }
     return out;
+  }
+  std::string refusal(const double* x) const override {
+    for (const Manifold& part : parts_) {
+      std::string text = part.refusal(x);
+      if (!text.empty()) return "part " + part.name() + ": " + text;
+      x += part.ambient_size();
+    }
+    return {};
   }
   std::string key() const override {
     std::string text = "product(";
@@ -225,6 +234,14 @@ class Traced final : public ExpressedManifold {
 
 }  // namespace
 
+std::string ManifoldModel::refusal(const double* x) const {
+  const std::vector<double> still(static_cast<std::size_t>(tangent_size()), 0.0);
+  std::vector<double> same(static_cast<std::size_t>(ambient_size()));
+  if (!plus(x, still.data(), same.data())) return "its plus says that there is no such point";
+  const auto finite = [](double number) { return std::isfinite(number); };
+  const bool moves = std::all_of(x, x + same.size(), finite) && !std::ranges::all_of(same, finite);
+  return moves ? "its plus of no step is not finite" : "";
+}
 bool ManifoldModel::minus(const double*, const double*, double*) const {
   throw Error(ErrorCode::Unsupported, "manifold: " + name() + " has no minus");
 }

@@ -25,6 +25,8 @@ class ManifoldModel {
   virtual bool plus(const double* x, const double* delta, double* out) const = 0;
   /// d(x ⊞ δ)/dδ at δ = 0, (n, t) row by row.
   virtual bool plus_jacobian(const double* x, double* jacobian) const = 0;
+  /// Why a solve cannot start at x; empty where it can. By default: x ⊞ 0 does not exist.
+  virtual std::string refusal(const double* x) const;
   /// δ with x ⊞ δ = y, and d(y ⊟ x)/dy at y = x, (t, n) row by row. Solves do not need them; these
   /// throw Error{Unsupported}.
   virtual bool minus(const double* y, const double* x, double* delta) const;
@@ -37,9 +39,10 @@ class Manifold {
  public:
   /// The whole space of `size` numbers.
   static Manifold euclidean(int size);
-  /// Unit quaternions (w, x, y, z); δ turns from the left by the angle 2‖δ‖.
+  /// Unit quaternions (w, x, y, z), as Parameters::quat() reads them; δ turns from the left by the
+  /// angle 2‖δ‖.
   static Manifold quaternion();
-  /// Unit quaternions in Eigen's order (x, y, z, w).
+  /// Unit quaternions in Eigen's order (x, y, z, w), as Parameters::eigen_quat() reads them.
   static Manifold eigen_quaternion();
   /// Rotations as axis times angle: x ⊞ δ is the rotation x followed by the rotation δ.
   static Manifold so3_axis_angle();
@@ -72,6 +75,7 @@ class Manifold {
   bool plus_jacobian(const double* x, double* jacobian) const {
     return model_->plus_jacobian(x, jacobian);
   }
+  std::string refusal(const double* x) const { return model_->refusal(x); }
   bool minus(const double* y, const double* x, double* delta) const {
     return model_->minus(y, x, delta);
   }

@@ -1,26 +1,17 @@
 // Plus of rotations and of the sphere on Values; manifold_rotations.cpp has the same on numbers.
 #include <topograd/frontend/manifold_expression.hpp>
 
-#include <topograd/frontend/math.hpp>
+#include <topograd/frontend/quat.hpp>
 
 #include <array>
 
 namespace topograd {
 namespace {
 
-using Quaternion4 = std::array<Value, 4>;  // w, x, y, z
-
 Value squares(std::span<const Value> v) {
   Value sum = v[0] * v[0];
   for (std::size_t k = 1; k < v.size(); ++k) sum = sum + v[k] * v[k];
   return sum;
-}
-
-Quaternion4 multiply(const Quaternion4& p, const Quaternion4& q) {
-  return {p[0] * q[0] - p[1] * q[1] - p[2] * q[2] - p[3] * q[3],
-          p[0] * q[1] + p[1] * q[0] + p[2] * q[3] - p[3] * q[2],
-          p[0] * q[2] - p[1] * q[3] + p[2] * q[0] + p[3] * q[1],
-          p[0] * q[3] + p[1] * q[2] - p[2] * q[1] + p[3] * q[0]};
 }
 
 /// cos ‖δ‖ and sin ‖δ‖ / ‖δ‖, whose derivatives at 0 are 0.
@@ -37,12 +28,12 @@ struct Turn {
   Value angle, cosine, sine;
 };
 
-Quaternion4 exponential(std::span<const Value> delta) {
+Quat exponential(std::span<const Value> delta) {
   const Turn turn(delta);
   return {turn.cosine, turn.sine * delta[0], turn.sine * delta[1], turn.sine * delta[2]};
 }
 
-Quaternion4 half_turn(std::span<const Value> x) {
+Quat half_turn(std::span<const Value> x) {
   const std::array<Value, 3> half = {x[0] * literal(0.5), x[1] * literal(0.5), x[2] * literal(0.5)};
   return exponential(half);
 }
@@ -59,22 +50,22 @@ namespace detail {
 
 std::vector<Value> quaternion_plus(std::span<const Value> x, std::span<const Value> delta,
                                    std::span<const std::size_t> place) {
-  const Quaternion4 q =
-      multiply(exponential(delta), {x[place[0]], x[place[1]], x[place[2]], x[place[3]]});
+  const Quat q = exponential(delta) * Quat{x[place[0]], x[place[1]], x[place[2]], x[place[3]]};
   std::vector<Value> out(x.begin(), x.end());
-  for (std::size_t k = 0; k < 4; ++k) out[place[k]] = q[k];
+  const Value* parts[] = {&q.w, &q.x, &q.y, &q.z};
+  for (std::size_t k = 0; k < 4; ++k) out[place[k]] = *parts[k];
   return out;
 }
 
 std::vector<Value> axis_angle_plus(std::span<const Value> x, std::span<const Value> delta) {
-  const Quaternion4 q = multiply(half_turn(delta), half_turn(x));
-  const Value sign = select(q[0] < literal(0), literal(-1), literal(1));  // the shorter way round
-  const Value w = sign * q[0];
-  const Value square = q[1] * q[1] + q[2] * q[2] + q[3] * q[3];
+  const Quat q = half_turn(delta) * half_turn(x);
+  const Value sign = select(q.w < literal(0), literal(-1), literal(1));  // the shorter way round
+  const Value w = sign * q.w;
+  const Value square = q.x * q.x + q.y * q.y + q.z * q.z;
   const Bool at_rest = square == literal(0);
   const Value sine = sqrt(select(at_rest, literal(1), square));
   const Value factor = literal(2) * sign * select(at_rest, reciprocal(w), atan2(sine, w) / sine);
-  return {factor * q[1], factor * q[2], factor * q[3]};
+  return {factor * q.x, factor * q.y, factor * q.z};
 }
 
 std::vector<Value> sphere_plus(std::span<const Value> x, std::span<const Value> delta) {

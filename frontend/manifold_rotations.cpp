@@ -1,37 +1,34 @@
 // Manifolds of rotations and of the sphere.
 #include <topograd/frontend/manifold.hpp>
 #include <topograd/frontend/manifold_expression.hpp>
+#include <topograd/frontend/quat.hpp>
 #include <topograd/ir/error.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <string>
 
 namespace topograd {
 namespace {
 
-using Doubles4 = std::array<double, 4>;  // w, x, y, z
-
-Doubles4 multiply_doubles(const Doubles4& p, const Doubles4& q) {
-  return {p[0] * q[0] - p[1] * q[1] - p[2] * q[2] - p[3] * q[3],
-          p[0] * q[1] + p[1] * q[0] + p[2] * q[3] - p[3] * q[2],
-          p[0] * q[2] - p[1] * q[3] + p[2] * q[0] + p[3] * q[1],
-          p[0] * q[3] + p[1] * q[2] - p[2] * q[1] + p[3] * q[0]};
-}
+using QuatOfDoubles = BasicQuat<double>;
 
 double norm3(const double* v) { return std::hypot(v[0], v[1], v[2]); }
 
 /// cos ‖δ‖, sin ‖δ‖ δ / ‖δ‖.
-Doubles4 exponential_doubles(const double* delta) {
+QuatOfDoubles exponential_doubles(const double* delta) {
   const double angle = norm3(delta);
   const double s = angle == 0 ? 1 : std::sin(angle) / angle;
   return {std::cos(angle), s * delta[0], s * delta[1], s * delta[2]};
 }
 
 /// δ of exponential(), ‖δ‖ <= π.
-void logarithm(const Doubles4& q, double* delta) {
-  const double sine = norm3(&q[1]);
-  const double s = sine == 0 ? 0 : std::atan2(sine, q[0]) / sine;
-  for (int k = 0; k < 3; ++k) delta[k] = s * q[static_cast<std::size_t>(k + 1)];
+void logarithm(const QuatOfDoubles& q, double* delta) {
+  const double sine = std::hypot(q.x, q.y, q.z);
+  const double s = sine == 0 ? 0 : std::atan2(sine, q.w) / sine;
+  const double imaginary[] = {q.x, q.y, q.z};
+  for (int k = 0; k < 3; ++k) delta[k] = s * imaginary[k];
 }
 
 /// Unit quaternions; `place[k]` is where number k of (w, x, y, z) stands.
@@ -48,9 +45,14 @@ class Quaternions final : public ExpressedManifold {
     return detail::quaternion_plus(x, delta, place_);
   }
   std::string key() const override { return name_; }
+  std::string refusal(const double* x) const override {
+    const bool zero = std::all_of(x, x + 4, [](double number) { return number == 0; });
+    return zero ? "a quaternion of length 0 is no rotation; the identity is w = 1" : "";
+  }
   bool plus(const double* x, const double* delta, double* out) const override {
-    const Doubles4 q = multiply_doubles(exponential_doubles(delta), read(x));
-    for (std::size_t k = 0; k < 4; ++k) out[place_[k]] = q[k];
+    const QuatOfDoubles q = exponential_doubles(delta) * read(x);
+    const double parts[] = {q.w, q.x, q.y, q.z};
+    for (std::size_t k = 0; k < 4; ++k) out[place_[k]] = parts[k];
     return true;
   }
   bool plus_jacobian(const double* x, double* jacobian) const override {
@@ -60,9 +62,7 @@ class Quaternions final : public ExpressedManifold {
     return true;
   }
   bool minus(const double* y, const double* x, double* delta) const override {
-    Doubles4 inverse = read(x);
-    for (std::size_t k = 1; k < 4; ++k) inverse[k] = -inverse[k];
-    logarithm(multiply_doubles(read(y), inverse), delta);
+    logarithm(read(y) * conjugate(read(x)), delta);
     return true;
   }
   bool minus_jacobian(const double* x, double* jacobian) const override {
@@ -73,12 +73,12 @@ class Quaternions final : public ExpressedManifold {
   }
 
  private:
-  Doubles4 read(const double* x) const {
+  QuatOfDoubles read(const double* x) const {
     return {x[place_[0]], x[place_[1]], x[place_[2]], x[place_[3]]};
   }
   // d(exp(δ) q)/dδ at 0: the products of i, j, k with q as columns.
-  static std::array<std::array<double, 3>, 4> tangents(const Doubles4& q) {
-    return {{{-q[1], -q[2], -q[3]}, {q[0], q[3], -q[2]}, {-q[3], q[0], q[1]}, {q[2], -q[1], q[0]}}};
+  static std::array<std::array<double, 3>, 4> tangents(const QuatOfDoubles& q) {
+    return {{{-q.x, -q.y, -q.z}, {q.w, q.z, -q.y}, {-q.z, q.w, q.x}, {q.y, -q.x, q.w}}};
   }
 
   std::array<std::size_t, 4> place_;
@@ -97,9 +97,9 @@ class AxisAngle final : public ExpressedManifold {
   }
   std::string key() const override { return name(); }
   bool plus(const double* x, const double* delta, double* out) const override {
-    const Doubles4 q = multiply_doubles(rotation(delta), rotation(x));
-    const double sign = q[0] < 0 ? -1 : 1;  // the shorter way round
-    logarithm({sign * q[0], sign * q[1], sign * q[2], sign * q[3]}, out);
+    const QuatOfDoubles q = rotation(delta) * rotation(x);
+    const double sign = q.w < 0 ? -1 : 1;  // the shorter way round
+    logarithm({sign * q.w, sign * q.x, sign * q.y, sign * q.z}, out);
     for (int k = 0; k < 3; ++k) out[k] *= 2;
     return true;
   }
@@ -112,11 +112,9 @@ class AxisAngle final : public ExpressedManifold {
     return true;
   }
   bool minus(const double* y, const double* x, double* delta) const override {
-    Doubles4 inverse = rotation(x);
-    for (std::size_t k = 1; k < 4; ++k) inverse[k] = -inverse[k];
-    const Doubles4 q = multiply_doubles(rotation(y), inverse);
-    const double sign = q[0] < 0 ? -1 : 1;
-    logarithm({sign * q[0], sign * q[1], sign * q[2], sign * q[3]}, delta);
+    const QuatOfDoubles q = rotation(y) * conjugate(rotation(x));
+    const double sign = q.w < 0 ? -1 : 1;
+    logarithm({sign * q.w, sign * q.x, sign * q.y, sign * q.z}, delta);
     for (int k = 0; k < 3; ++k) delta[k] *= 2;
     return true;
   }
@@ -133,7 +131,7 @@ class AxisAngle final : public ExpressedManifold {
   }
 
  private:
-  static Doubles4 rotation(const double* x) {
+  static QuatOfDoubles rotation(const double* x) {
     const double half[3] = {x[0] / 2, x[1] / 2, x[2] / 2};
     return exponential_doubles(half);
   }
@@ -161,6 +159,10 @@ class Sphere final : public ExpressedManifold {
     return detail::sphere_plus(x, delta);
   }
   std::string key() const override { return name() + " " + std::to_string(size_); }
+  std::string refusal(const double* x) const override {
+    const bool zero = std::all_of(x, x + size_, [](double number) { return number == 0; });
+    return zero ? "there is no sphere about 0 through 0; start from any other point" : "";
+  }
   bool plus(const double* x, const double* delta, double* out) const override {
     const Mirror mirror(x, size_);
     if (mirror.radius == 0) return false;

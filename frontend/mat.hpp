@@ -186,13 +186,16 @@ Vec3 rotate(const Vec3& axis_angle, const Vec3& v);
 /// The matrix of that rotation.
 Mat3 rotation_matrix(const Vec3& axis_angle);
 
-/// v turned by a quaternion with real part q.w and imaginary part (q.x, q.y, q.z).
-///
-/// The length of `q` has no influence, its derivative along `q` is 0. A zero quaternion is no
-/// rotation, with derivative 0.
-Vec3 rotate(const Vec4& q, const Vec3& v);
-/// The matrix of that rotation.
-Mat3 rotation_matrix(const Vec4& q);
+/// v turned by a quaternion with real part q.w and imaginary part (q.x, q.y, q.z), as of
+/// from_xyzw(q). A Vec4 does not say in which order its numbers are: use Quat (quat.hpp).
+[[deprecated(
+    "a Vec4 has no order of storage: use x.quat(i) for (w, x, y, z), x.eigen_quat(i) or "
+    "from_xyzw(v) for (x, y, z, w)")]] Vec3
+rotate(const Vec4& q, const Vec3& v);
+[[deprecated(
+    "a Vec4 has no order of storage: use x.quat(i) for (w, x, y, z), x.eigen_quat(i) or "
+    "from_xyzw(v) for (x, y, z, w)")]] Mat3
+rotation_matrix(const Vec4& q);
 
 /// The smallest eigenvalue of (A + Aᵀ) / 2.
 ///

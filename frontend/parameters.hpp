@@ -2,7 +2,7 @@
 // maps.
 #pragma once
 
-#include <topograd/frontend/vec.hpp>
+#include <topograd/frontend/quat.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -104,12 +104,19 @@ class Parameters {
             Value::adopt(first + 3)};
   }
 
+  /// Block i as a quaternion whose numbers lie as w, x, y, z: that of Manifold::quaternion().
+  Quat quat(std::size_t i) const { return from_wxyz(vec4(i)); }
+  /// The same of x, y, z, w, Eigen's order: that of Manifold::eigen_quaternion().
+  Quat eigen_quat(std::size_t i) const { return from_xyzw(vec4(i)); }
+
   Value scalar(Index i) const;
   Value operator[](Index i) const { return scalar(i); }
   Value operator()(Index block, int k) const;
   Vec2 vec2(Index i) const;
   Vec3 vec3(Index i) const;
   Vec4 vec4(Index i) const;
+  Quat quat(Index i) const { return from_wxyz(vec4(i)); }
+  Quat eigen_quat(Index i) const { return from_xyzw(vec4(i)); }
 
   /// Index in x of the first scalar; block b, coordinate k is offset() + b * width() + k.
   std::uint32_t offset() const { return offset_; }
@@ -213,6 +220,8 @@ class Element {
   Vec2 vec2(const Parameters& x, int k) const { return x.vec2(index(k)); }
   Vec3 vec3(const Parameters& x, int k) const { return x.vec3(index(k)); }
   Vec4 vec4(const Parameters& x, int k) const { return x.vec4(index(k)); }
+  Quat quat(const Parameters& x, int k) const { return x.quat(index(k)); }
+  Quat eigen_quat(const Parameters& x, int k) const { return x.eigen_quat(index(k)); }
   Value scalar(const Data& d, int k) const { return d[index(k)]; }
   Vec2 vec2(const Data& d, int k) const { return d.vec2(index(k)); }
   Vec3 vec3(const Data& d, int k) const { return d.vec3(index(k)); }

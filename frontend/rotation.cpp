@@ -1,5 +1,7 @@
 // Inverses, rotations and what they need.
-#include <topograd/frontend/mat.hpp>
+#include <topograd/frontend/quat.hpp>
+
+#include <ostream>
 
 namespace topograd {
 
@@ -51,8 +53,8 @@ Rodrigues rodrigues(const Value& t) {
 }
 
 /// 2 / |q|^2, and 0 for a zero quaternion.
-Value doubled_inverse_square(const Vec4& q) {
-  const Value s = squared_norm(q);
+Value doubled_inverse_square(const Quat& q) {
+  const Value s = squared_norm(to_xyzw(q));
   const Value zero = literal(0.0);
   return select(s == zero, zero, literal(2.0) / s);
 }
@@ -71,15 +73,41 @@ Mat3 rotation_matrix(const Vec3& axis_angle) {
   return Mat3::identity() + k * f.sine + (k * k) * f.cosine;
 }
 
-Vec3 rotate(const Vec4& q, const Vec3& v) {
+Vec3 rotate(const Quat& q, const Vec3& v) {
   const Vec3 axis{q.x, q.y, q.z};
   const Vec3 once = cross(axis, v);
   return v + (once * q.w + cross(axis, once)) * doubled_inverse_square(q);
 }
 
-Mat3 rotation_matrix(const Vec4& q) {
+Mat3 rotation_matrix(const Quat& q) {
   const Mat3 k = cross_matrix({q.x, q.y, q.z});
   return Mat3::identity() + (k * q.w + k * k) * doubled_inverse_square(q);
 }
+
+Quat from_axis_angle(const Vec3& axis_angle) {
+  // Of φ = θ/2: cos φ = 1 − φ² (1 − cos φ)/φ², and sin φ times the axis = half sin φ/φ.
+  const Vec3 half = axis_angle * literal(0.5);
+  const Value t = squared_norm(half);
+  const Rodrigues f = rodrigues(t);
+  return {literal(1.0) - t * f.cosine, half.x * f.sine, half.y * f.sine, half.z * f.sine};
+}
+
+Vec3 to_axis_angle(const Quat& q) {
+  const Value zero = literal(0.0), one = literal(1.0);
+  const Value sign = select(q.w < zero, -one, one);  // the shorter way round
+  const Value w = sign * q.w;
+  const Vec3 v{q.x, q.y, q.z};
+  const Value square = squared_norm(v);
+  const Bool at_rest = square == zero;
+  const Value sine = sqrt(select(at_rest, one, square));
+  return v * (literal(2.0) * sign * select(at_rest, reciprocal(w), atan2(sine, w) / sine));
+}
+
+std::ostream& operator<<(std::ostream& out, const Quat& q) {
+  return out << "(w: " << q.w << ", x: " << q.x << ", y: " << q.y << ", z: " << q.z << ')';
+}
+
+Vec3 rotate(const Vec4& q, const Vec3& v) { return rotate(from_xyzw(q), v); }
+Mat3 rotation_matrix(const Vec4& q) { return rotation_matrix(from_xyzw(q)); }
 
 }  // namespace topograd

@@ -1,11 +1,14 @@
 // A Problem as engines see it.
 #include <topograd/solver/model.hpp>
 
+#include <topograd/frontend/array_names.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/text.hpp>
 #include <topograd/solver/charts.hpp>
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
 namespace topograd {
 namespace {
@@ -29,7 +32,36 @@ void take_bounds(const Problem& problem, runtime::Model& model) {
   model.upper.resize(model.scalars, kInfinity);
 }
 
+std::string numbers(std::span<const double> block) {
+  std::string text;
+  for (const double number : block) text += (text.empty() ? "(" : ", ") + ir::print_number(number);
+  return text + ")";
+}
+
 }  // namespace
+
+void check_manifolds(const char* call, const Problem& problem, std::span<const double> x) {
+  if (!problem.has_manifolds()) return;
+  const std::span<const std::uint8_t> fixed = problem.constant_mask();
+  const auto is_fixed = [](std::uint8_t flag) { return flag != 0; };
+  for (std::size_t a = 0; a < problem.arrays().size(); ++a) {
+    const ParameterArray& array = problem.arrays()[a];
+    for (std::uint32_t b = 0; b < array.blocks; ++b) {
+      const Manifold* manifold = problem.manifold(a, b);
+      if (manifold == nullptr) continue;
+      const std::uint32_t first = array.offset + b * array.width;
+      if (!fixed.empty() && std::ranges::all_of(fixed.subspan(first, array.width), is_fixed))
+        continue;
+      const std::string why = manifold->refusal(x.data() + first);
+      if (why.empty()) continue;
+      throw Error(ErrorCode::InvalidArgument,
+                  std::string(call) + ": " +
+                      block_text({array.name, a, array.blocks, array.width}, b) + " starts at " +
+                      numbers(x.subspan(first, array.width)) +
+                      ", which is no point of its manifold " + manifold->name() + ": " + why);
+    }
+  }
+}
 
 bool has_bounds(const Problem& problem) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,10 @@ struct ProblemModel {
 ///
 /// Throws Error{EmptyProblem} if there is no residual or no parameter.
 ProblemModel make_model(const char* call, const Problem& problem, bool with_losses = true);
+
+/// Throws Error{InvalidArgument} that names array, block and manifold where a block with free
+/// coordinates is not on its manifold: a zero quaternion, the centre of a sphere.
+void check_manifolds(const char* call, const Problem& problem, std::span<const double> x);
 
 /// Some scalar has a bound now; bounds that were opened again are none.
 bool has_bounds(const Problem& problem);

@@ -178,6 +178,7 @@ struct Solver::Impl {
     x_.resize(model_.model.scalars);
     problem_.read_x(x_);
     check_start("solve", problem_, x_);
+    check_manifolds("solve", problem_, x_);
     hint_ = elimination_hint(problem_, options_);
     const std::string why_before = why_host_;
     check_modelling();

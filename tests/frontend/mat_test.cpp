@@ -142,7 +142,7 @@ TEST(Mat3, NormOfZeroHasDerivativeZero) {
   EXPECT_EQ(e.jacobian, Numbers(9, 0.0));
 }
 
-Vec4 quaternion(const Parameters& x) { return {x[0], x[1], x[2], x[3]}; }
+Quat quaternion(const Parameters& x) { return from_xyzw({x[0], x[1], x[2], x[3]}); }
 
 TEST(Rotation, OfAQuaternionIsThatOfEigen) {
   const Numbers rows[] = {{0, 0, 0, 1}, {0.5, -0.5, 0.5, 0.5}, {1, 2, -3, 0.5}, {0, 0, 2, 0}};

@@ -259,6 +259,72 @@ std::string error_of(const std::function<void()>& f) {
   return "no error";
 }
 
+TEST(Modelling, AStartOffItsManifoldIsAnError) {
+  struct Row {
+    Manifold manifold;
+    std::vector<double> x;
+    const char* text;
+  };
+  const Manifold unit = Manifold::product(Manifold::euclidean(1), Manifold::sphere(2));
+  const auto plus = [](std::span<const Value> x, std::span<const Value> delta) {
+    return std::vector<Value>{x[0] + delta[0] / x[0]};
+  };
+  const char* const quaternion = "a quaternion of length 0 is no rotation; the identity is w = 1";
+  const char* const sphere = "there is no sphere about 0 through 0; start from any other point";
+  const Row rows[] = {
+      {Manifold::sphere(3), {0, 0, 0}, "(0, 0, 0), which is no point of its manifold sphere: "},
+      {Manifold::quaternion(),
+       {0, 0, 0, 0},
+       "(0, 0, 0, 0), which is no point of its manifold quaternion: "},
+      {Manifold::eigen_quaternion(),
+       {0, 0, 0, 0},
+       "(0, 0, 0, 0), which is no point of its manifold eigen_quaternion: "},
+      {unit,
+       {3, 0, 0},
+       "(3, 0, 0), which is no point of its manifold product(euclidean, sphere): part sphere: "},
+      {Manifold::custom(1, 1, plus, "pole"), {0}, "(0), which is no point of its manifold pole: "}};
+  for (const Row& row : rows) {
+    for (const Method method : {Method::levenberg_marquardt, Method::lbfgs}) {
+      std::vector<double> v = row.x;
+      Problem problem;
+      const Parameters x = problem.add_parameters(v, row.manifold.ambient_size());
+      Value sum = x(0, 0) - 1.0;
+      for (int k = 1; k < x.width(); ++k) sum = sum + 2.0 * x(0, k);
+      problem.add_residual(sum);
+      problem.set_manifold(x, row.manifold);
+      SolverOptions options = exact();
+      options.method = method;
+      const std::string name = row.manifold.name();
+      const std::string why = name == "pole" ? "its plus of no step is not finite"
+                              : name.find("quaternion") != name.npos ? quaternion
+                                                                     : sphere;
+      EXPECT_EQ(error_of([&] { solve(problem, options); }),
+                std::string("solve: parameter array 0, block 0 starts at ") + row.text + why);
+      EXPECT_EQ(v, row.x);
+      // A block that is held needs no manifold.
+      problem.set_constant(x, 0);
+      std::vector<double> w = {5};
+      const Parameters y = problem.add_parameters(w);
+      problem.add_residual(y[0] - 2.0);
+      EXPECT_EQ(error_of([&] { solve(problem, options); }), "no error") << name;
+      EXPECT_NEAR(w[0], 2, 1e-6);
+    }
+  }
+}
+
+TEST(Modelling, AContainerThatGrewIsAnErrorOfTheSolve) {
+  std::vector<double> v = {1, 2};
+  Problem problem;
+  const Parameters x = problem.add_parameters(v);
+  problem.add_residual({x[0] - 3.0, x[1] - 4.0});
+  v.reserve(v.capacity() + 1);
+  const std::string text = error_of([&] { solve(problem, exact()); });
+  EXPECT_NE(text.find("parameter array 0: the container that add_parameters was given has changed"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(v, (std::vector<double>{1, 2}));
+}
+
 TEST(Modelling, ErrorsNameTheCulprit) {
   std::vector<double> v = {-1, 2, 0, 0, 0, 1};
   Problem problem;
