@@ -43,16 +43,50 @@ struct ScalarBinaryOpTraits<double, topograd::Value, Operation> {
   using ReturnType = topograd::Value;
 };
 
+namespace internal {
+
+/// Eigen's expressions refer to the matrices that they are made of, so that one of temporaries that
+/// `auto` keeps reads what is gone. Those of Values hold copies: 8 bytes an entry, while tracing.
+template <class Plain>
+struct ref_selector_of_values {
+  using type = const Plain;
+  using non_const_type = Plain&;
+};
+template <class Plain>
+struct ref_selector_of_values<const Plain> {
+  using type = const Plain;
+  using non_const_type = const Plain;
+};
+template <int Rows, int Cols, int Options, int MaxRows, int MaxCols>
+struct ref_selector<Matrix<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>>
+    : ref_selector_of_values<Matrix<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>> {};
+template <int Rows, int Cols, int Options, int MaxRows, int MaxCols>
+struct ref_selector<const Matrix<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>>
+    : ref_selector_of_values<const Matrix<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>> {
+};
+template <int Rows, int Cols, int Options, int MaxRows, int MaxCols>
+struct ref_selector<Array<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>>
+    : ref_selector_of_values<Array<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>> {};
+template <int Rows, int Cols, int Options, int MaxRows, int MaxCols>
+struct ref_selector<const Array<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>>
+    : ref_selector_of_values<const Array<topograd::Value, Rows, Cols, Options, MaxRows, MaxCols>> {
+};
+
+}  // namespace internal
 }  // namespace Eigen
 
 namespace topograd {
 
-/// Vectors and matrices of ours as Eigen's, and back.
-inline Eigen::Matrix<Value, 2, 1> to_eigen(const Vec2& v) { return {v.x, v.y}; }
-inline Eigen::Matrix<Value, 3, 1> to_eigen(const Vec3& v) { return {v.x, v.y, v.z}; }
-inline Eigen::Matrix<Value, 4, 1> to_eigen(const Vec4& v) { return {v.x, v.y, v.z, v.w}; }
+/// Vectors and matrices of ours as Eigen's, and back. What comes is const, so that the transpose of
+/// it is a copy, too.
+///
+/// Sums, products, transposes of it may be kept by `auto`. Parts of a temporary matrix (head(),
+/// col(), block()) refer to it, as everywhere in Eigen: give the matrix a name first.
+inline const Eigen::Matrix<Value, 2, 1> to_eigen(const Vec2& v) { return {v.x, v.y}; }
+inline const Eigen::Matrix<Value, 3, 1> to_eigen(const Vec3& v) { return {v.x, v.y, v.z}; }
+inline const Eigen::Matrix<Value, 4, 1> to_eigen(const Vec4& v) { return {v.x, v.y, v.z, v.w}; }
 template <int N>
-Eigen::Matrix<Value, N, N> to_eigen(const Mat<N>& m) {
+const Eigen::Matrix<Value, N, N> to_eigen(const Mat<N>& m) {
   Eigen::Matrix<Value, N, N> result;
   for (int i = 0; i < N; ++i)
     for (int j = 0; j < N; ++j) result(i, j) = m(i, j);

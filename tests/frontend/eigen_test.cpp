@@ -97,5 +97,44 @@ TEST(Eigen, ConversionsKeepComponents) {
   EXPECT_EQ(m.rows, x);
 }
 
+/// Uses the stack that temporaries had.
+[[gnu::noinline]] Value others(const Parameters& p) {
+  const auto u = to_eigen(Vec3{p[3], p[4], p[5]}), v = to_eigen(Vec3{p[6], p[7], p[8]});
+  return (u.cross(v) + u).sum();
+}
+
+TEST(Eigen, ExpressionsOfTemporariesThatAutoKeepsAreWhole) {
+  const Numbers x = {1, 2, 3, 5, 8, 13, 21, 34, 55};
+  const auto vector = [](const Parameters& p, std::size_t first) {
+    return to_eigen(vec(p, first));
+  };
+  const Expression kept = [&](const Parameters& p) {
+    auto difference = vector(p, 0) - vector(p, 3);
+    auto combined = 2.0 * vector(p, 0) + vector(p, 6).cwiseProduct(vector(p, 3));
+    auto row = vector(p, 6).transpose();
+    auto outer = vector(p, 0) * vector(p, 3).transpose();
+    const Value other = others(p);
+    return std::vector<Value>{difference.squaredNorm(), combined.sum(), row.sum(),
+                              outer(0, 1) + outer(2, 0), other};
+  };
+  const Numbers rows = evaluate(x, kept).rows;
+  EXPECT_EQ(rows[0], 16.0 + 36 + 100);
+  EXPECT_EQ(rows[1], 12.0 + 21 * 5 + 34 * 8 + 55 * 13);
+  EXPECT_EQ(rows[2], 110.0);
+  EXPECT_EQ(rows[3], 1.0 * 8 + 3 * 5);
+}
+
+TEST(Eigen, PartsOfANamedMatrixCanBeWritten) {
+  const Evaluated e = evaluate({1, 2, 3, 4}, [](const Parameters& p) {
+    Eigen::Matrix<Value, 2, 2> m;
+    m.row(0) << p[0], p[1];
+    m.transpose().col(1) << p[2], p[3];
+    m.block<1, 2>(1, 0) *= 2.0;
+    m.array() += 1.0;
+    return std::vector<Value>{m(0, 0), m(0, 1), m(1, 0), m(1, 1)};
+  });
+  EXPECT_EQ(e.rows, (Numbers{2, 3, 7, 9}));
+}
+
 }  // namespace
 }  // namespace topograd::test
