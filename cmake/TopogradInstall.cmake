@@ -26,6 +26,12 @@ install(TARGETS ${_libraries} topograd_ceres topograd_umbrella EXPORT topogradTa
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET topograd)
   install(TARGETS topograd RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  # Not there where the command alone was built.
+  set(_texts ${PROJECT_BINARY_DIR}/tools/command)
+  install(FILES ${_texts}/topograd.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
+  install(FILES ${_texts}/topograd.bash DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions
+          RENAME topograd OPTIONAL)
+  install(FILES ${_texts}/_topograd DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/zsh/site-functions OPTIONAL)
 endif()
 install(EXPORT topogradTargets NAMESPACE topograd:: DESTINATION ${_package_dir})
 

@@ -46,8 +46,21 @@ const Row kRows[] = {
     {"two meshes given", nullptr, "solve smooth --mesh a.obj --icosphere 1",
      "topograd: smooth: expected --mesh or --icosphere, got both\n"},
     {"mesh of a grid", nullptr, "solve springs --mesh a.obj",
-     "topograd: springs: expected --mesh and --icosphere with arap, smooth, developable or multi "
-     "alone\n"},
+     "topograd: springs: expected --mesh with arap, smooth, developable, multi alone, got it with "
+     "springs\n"},
+    {"misspelt problem", nullptr, "solve sprigns",
+     "topograd: expected the problem arap, smooth, developable, multi, springs, bundle, nist, mgh "
+     "or a file that ends in .json, got \"sprigns\"; did you mean \"springs\"?\n"},
+    {"misspelt option", nullptr, "solve springs --bakcend cpu",
+     "topograd: topograd solve: expected an option of `topograd solve --help`, got \"--bakcend\"; "
+     "did you mean \"--backend\"?\n"},
+    {"misspelt set", nullptr, "solve mgh --set rosenbrok",
+     "topograd: mgh: expected --set to be one of rosenbrock, freudenstein_roth, "
+     "powell_badly_scaled, brown_badly_scaled, beale, jennrich_sampson, helical_valley, bard, "
+     "gaussian, meyer, gulf, box_3d, powell_singular, wood, kowalik_osborne, brown_dennis, "
+     "osborne_1, biggs_exp6, osborne_2, got \"rosenbrok\"; did you mean \"rosenbrock\"?\n"},
+    {"option of another problem", nullptr, "solve springs --cameras 4",
+     "topograd: springs: expected --cameras with bundle alone, got it with springs\n"},
     {"unknown energy", nullptr, "solve developable --icosphere 0 --energy bending",
      "topograd: developable: expected --energy covariance or hinge, got \"bending\"\n"},
     {"least squares of energies", nullptr, "solve developable --icosphere 0 --method lm",
@@ -58,10 +71,7 @@ const Row kRows[] = {
      "got \"residual\"\n"},
     {"unknown problem", nullptr, "solve nothing",
      "topograd: expected the problem arap, smooth, developable, multi, springs, bundle, nist, mgh "
-     "or a "
-     "file "
-     "that ends in .json, got "
-     "\"nothing\"\n"},
+     "or a file that ends in .json, got \"nothing\"\n"},
     {"no data", nullptr, "solve nist", "topograd: nist: expected --data FOLDER\n"},
     {"no sets", nullptr, "solve nist --data MESH",
      "topograd: MESH: expected a file or a folder with files *.dat\n"},
@@ -113,8 +123,7 @@ const Row kRows[] = {
      "topograd: --count: expected a number >= 0, got -1\n"},
     {"no command", nullptr, "",
      "topograd: expected one of the commands info, doctor, solve, dump, grad, bench, check, model, "
-     "got "
-     "none\n"},
+     "warm-up, man, completion, got none\n"},
     {"unknown check", nullptr, "check nonsense --count 3",
      "topograd: expected one of the commands ops, random, gradients, routing, corruption, faults, "
      "soak, start, repeat, got \"nonsense\"\n"},

@@ -7,6 +7,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <iostream>
+#include <map>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -14,7 +17,104 @@
 #include <vector>
 
 namespace topograd::command {
+
+/// What CLI11 does not keep of options and commands.
+struct CommandFacts {
+  struct Facts {
+    std::string value;
+    std::vector<std::string> choices, only_with;
+  };
+  std::map<const CLI::Option*, Facts> options;
+  std::map<const CLI::App*, std::vector<std::string>> examples;
+};
+
 namespace {
+
+template <class T>
+inline constexpr const char* kValueName = std::is_floating_point_v<T> ? "X"
+                                          : std::is_integral_v<T>     ? "N"
+                                                                      : "NAME";
+template <class T>
+inline constexpr const char* kValueName<std::optional<T>> = kValueName<T>;
+template <class T>
+inline constexpr const char* kValueName<std::vector<T>> = kValueName<T>;
+
+/// The innermost command that was named.
+const CLI::App& named(const CLI::App& root) {
+  const CLI::App* app = &root;
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  return *app;
+}
+
+/// The first positional argument that was given; empty if there is none.
+std::string first_argument(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional() && option->count() > 0) return option->results().front();
+  }
+  return "";
+}
+
+CommandText text_of(const CLI::App& app, const std::string& before, const CommandFacts& facts) {
+  CommandText text{.name = before + app.get_name(), .description = app.get_description()};
+  if (const auto found = facts.examples.find(&app); found != facts.examples.end())
+    text.examples = found->second;
+  for (const CLI::Option* option : app.get_options()) {
+    OptionText row{.name = option->get_positional() ? option->get_name(true) : option->get_name(),
+                   .default_value = option->get_default_str(),
+                   .description = option->get_description(),
+                   .group = option->get_positional() ? "Arguments" : option->get_group(),
+                   .required = option->get_required()};
+    if (option == app.get_help_ptr()) row.name = "--help";
+    if (const auto found = facts.options.find(option); found != facts.options.end()) {
+      row.value = found->second.value;
+      row.choices = found->second.choices;
+      row.only_with = found->second.only_with;
+    }
+    text.options.push_back(std::move(row));
+  }
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    text.subcommands.push_back(text_of(*sub, text.name + " ", facts));
+  return text;
+}
+
+/// The text of the innermost command that was named.
+CommandText named_text(const CLI::App& root, const CommandFacts& facts) {
+  std::string before;
+  const CLI::App* app = &named(root);
+  for (const CLI::App* parent = app->get_parent(); parent != nullptr; parent = parent->get_parent())
+    before = parent->get_name() + " " + before;
+  return text_of(*app, before, facts);
+}
+
+/// Throws Error{InvalidArgument} for an option that was given with a problem it does not apply to.
+void check_problems(const CLI::App& app, const CommandFacts& facts) {
+  const std::string problem = first_argument(app);
+  for (const auto& [option, fact] : facts.options) {
+    if (fact.only_with.empty() || option->count() == 0 || problem.empty()) continue;
+    const auto options = app.get_options();
+    if (std::ranges::find(options, option) == options.end()) continue;
+    if (std::ranges::find(fact.only_with, problem) != fact.only_with.end()) continue;
+    std::string names;
+    for (const std::string& name : fact.only_with) names += (names.empty() ? "" : ", ") + name;
+    throw Error(ErrorCode::InvalidArgument, problem + ": expected " + option->get_name() +
+                                                " with " + names + " alone, got it with " +
+                                                problem);
+  }
+}
+
+/// What was not expected, and the name that was probably meant.
+std::string unexpected(const CLI::App& root, const CommandFacts& facts) {
+  const std::vector<std::string> rest = root.remaining(true);
+  if (rest.empty()) return "expected other arguments";
+  const std::string& word = rest.front();
+  const CommandText command = named_text(root, facts);
+  std::vector<std::string> names;
+  for (const OptionText& option : command.options) names.push_back(option.name);
+  for (const CommandText& sub : command.subcommands)
+    names.push_back(sub.name.substr(command.name.size() + 1));
+  return command.name + ": expected an option of `" + command.name + " --help`, got \"" + word +
+         "\"" + did_you_mean(word, names);
+}
 
 /// CLI11 reads -1 as the largest unsigned number of 64 bits.
 std::string without_sign(const std::string& text) {
@@ -23,14 +123,17 @@ std::string without_sign(const std::string& text) {
 
 /// What is said where a subcommand is missing: those that there are, and what stands in its place.
 std::string missing_subcommand(const CLI::App& root) {
-  const CLI::App* app = &root;
-  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
-  std::string names;
-  for (const CLI::App* command : app->get_subcommands([](const CLI::App*) { return true; }))
-    names += (names.empty() ? "" : ", ") + command->get_name();
+  std::string all;
+  std::vector<std::string> names;
+  for (const CLI::App* command :
+       named(root).get_subcommands([](const CLI::App*) { return true; })) {
+    all += (all.empty() ? "" : ", ") + command->get_name();
+    names.push_back(command->get_name());
+  }
   const std::vector<std::string> rest = root.remaining(true);
-  return "expected one of the commands " + names +
-         (rest.empty() ? ", got none" : ", got \"" + rest.front() + "\"");
+  return "expected one of the commands " + all +
+         (rest.empty() ? ", got none"
+                       : ", got \"" + rest.front() + "\"" + did_you_mean(rest.front(), names));
 }
 
 }  // namespace
@@ -50,8 +153,28 @@ Option& Option::range(int low, int high) {
   return *this;
 }
 
+Option& Option::choices(std::vector<std::string> values) {
+  facts_->options[option_].choices = std::move(values);
+  return *this;
+}
+
+Option& Option::only_with(std::vector<std::string> problems) {
+  facts_->options[option_].only_with = std::move(problems);
+  return *this;
+}
+
 Command Command::subcommand(const std::string& name, const std::string& description) {
-  return Command(*app_->add_subcommand(name, description));
+  CLI::App* sub = app_->add_subcommand(name, description);
+  sub->set_help_flag("--help,-h", "print this help");
+  return Command(*sub, *facts_);
+}
+
+void Command::group(const std::string& title) { app_->option_defaults()->group(title); }
+
+void Command::example(const std::string& line) { facts_->examples[app_].push_back(line); }
+
+void Command::version(const std::string& text) {
+  app_->set_version_flag("--version", text)->description("print the version and what was built in");
 }
 
 void Command::require_subcommand() { app_->require_subcommand(1); }
@@ -60,9 +183,12 @@ Option Command::option(const std::string& name, OptionTarget target,
                        const std::string& description) {
   const auto add = [&]<class T>(T* value) {
     CLI::Option* option = app_->add_option(name, *value, description);
+    if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>)
+      option->capture_default_str();
+    facts_->options[option].value = kValueName<T>;
     if (std::is_same_v<T, std::uint64_t> || std::is_same_v<T, std::optional<std::uint64_t>>)
       option->check(without_sign);
-    return Option(*option);
+    return Option(*option, *facts_);
   };
   return std::visit(add, target);
 }
@@ -74,11 +200,12 @@ Option Command::output(const std::string& name, std::string* target,
     check_writable(path);
     return std::string();
   });
-  return Option(*option);
+  facts_->options[option].value = "FILE";
+  return Option(*option, *facts_);
 }
 
-void Command::flag(const std::string& name, bool& target, const std::string& description) {
-  app_->add_flag(name, target, description);
+Option Command::flag(const std::string& name, bool& target, const std::string& description) {
+  return Option(*app_->add_flag(name, target, description), *facts_);
 }
 
 void Command::callback(std::function<void()> run) { app_->callback(std::move(run)); }
@@ -101,14 +228,23 @@ std::string Command::line() const {
 }
 
 CommandLine::CommandLine(const std::string& name, const std::string& description)
-    : app_(std::make_unique<CLI::App>(description, name)) {}
+    : app_(std::make_unique<CLI::App>(description, name)),
+      facts_(std::make_unique<CommandFacts>()) {
+  app_->set_help_flag("--help,-h", "print this help");
+}
 
 CommandLine::~CommandLine() = default;
 
+CommandText CommandLine::text() const { return text_of(*app_, "", *facts_); }
+
 bool CommandLine::run(int argc, const char* const* argv) {
+  app_->parse_complete_callback([this] { check_problems(named(*app_), *facts_); });
   try {
     app_->parse(argc, argv);
     return true;
+  } catch (const CLI::CallForHelp&) {
+    std::cout << help_text(named_text(*app_, *facts_), first_argument(named(*app_)));
+    return false;
   } catch (const CLI::Success& help) {
     app_->exit(help);
     return false;
@@ -116,6 +252,8 @@ bool CommandLine::run(int argc, const char* const* argv) {
     const bool subcommand = std::string(error.what()) == CLI::RequiredError::Subcommand(1).what();
     throw Error(ErrorCode::InvalidArgument,
                 subcommand ? missing_subcommand(*app_) : std::string(error.what()));
+  } catch (const CLI::ExtrasError&) {
+    throw Error(ErrorCode::InvalidArgument, unexpected(*app_, *facts_));
   } catch (const CLI::ParseError& error) {
     throw Error(ErrorCode::InvalidArgument, error.what());
   }

@@ -1,6 +1,8 @@
 // Options, flags and subcommands of the command line; the library that reads them stays behind it.
 #pragma once
 
+#include "command/command_text.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,18 +18,25 @@ class Option;
 
 namespace topograd::command {
 
+struct CommandFacts;
+
 /// One option of a command; refers to it while its CommandLine lives.
 class Option {
  public:
-  explicit Option(CLI::Option& option) : option_(&option) {}
+  Option(CLI::Option& option, CommandFacts& facts) : option_(&option), facts_(&facts) {}
   Option& required(bool required = true);
   /// One word is a list, cut here.
   Option& delimiter(char delimiter);
   /// Numbers outside of low .. high are errors.
   Option& range(int low, int high);
+  /// Help and completion list these values; whoever reads the value checks it.
+  Option& choices(std::vector<std::string> values);
+  /// With other problems, the first positional argument, it is an error.
+  Option& only_with(std::vector<std::string> problems);
 
  private:
   CLI::Option* option_;
+  CommandFacts* facts_;
 };
 
 /// Where the value of an option goes; it is left alone if the option is not given.
@@ -39,11 +48,15 @@ using OptionTarget =
 /// A command or subcommand; refers to it while its CommandLine lives.
 class Command {
  public:
-  explicit Command(CLI::App& app) : app_(&app) {}
+  Command(CLI::App& app, CommandFacts& facts) : app_(&app), facts_(&facts) {}
 
   Command subcommand(const std::string& name, const std::string& description);
   /// Without one of its subcommands it is an error.
   void require_subcommand();
+  /// Heading of the options that are added from here on.
+  void group(const std::string& title);
+  /// A complete command line, for the end of --help.
+  void example(const std::string& line);
   /// An option with a value; a positional argument if the name begins with no dash.
   ///
   ///   target  must live as long as the callback
@@ -51,7 +64,9 @@ class Command {
   /// An option for a file that is written at the end: Error{File} at once if it cannot be.
   Option output(const std::string& name, std::string* target, const std::string& description);
   /// An option without a value, which sets `target`, or clears it if "!" precedes its name.
-  void flag(const std::string& name, bool& target, const std::string& description);
+  Option flag(const std::string& name, bool& target, const std::string& description);
+  /// --version prints `text`.
+  void version(const std::string& text);
   /// What the command does; what it throws leaves CommandLine::run().
   void callback(std::function<void()> run);
 
@@ -62,6 +77,7 @@ class Command {
 
  private:
   CLI::App* app_;
+  CommandFacts* facts_;
 };
 
 /// A program's commands.
@@ -70,14 +86,17 @@ class CommandLine {
   CommandLine(const std::string& name, const std::string& description);
   ~CommandLine();
   /// Its outermost command.
-  Command command() const { return Command(*app_); }
+  Command command() const { return Command(*app_, *facts_); }
+  /// Its commands and options, as data.
+  CommandText text() const;
   /// Reads the arguments, then runs the callback of the subcommand that they name. Returns false
-  /// where they asked for help, which is printed instead. Throws Error{InvalidArgument} for
-  /// arguments that are none, and what callbacks throw.
+  /// where they asked for help or the version, which is printed instead. Throws
+  /// Error{InvalidArgument} for arguments that are none, and what callbacks throw.
   bool run(int argc, const char* const* argv);
 
  private:
   std::unique_ptr<CLI::App> app_;
+  std::unique_ptr<CommandFacts> facts_;
 };
 
 }  // namespace topograd::command

@@ -69,7 +69,7 @@ void add_bench(Command app) {
   Command command = app.subcommand(
       "bench",
       "Times the evaluations of a problem, compiling of topologies, tracing, or operations");
-  add_problem_options(command, arguments->bench.problem);
+  add_problem_options(command, arguments->bench.problem, {.on_grids = {"springs", "trace"}});
   add_data_option(command, arguments->bench.problem);
   add_place_options(command, arguments->bench.solver);
   add_bench_options(command, arguments->bench);

@@ -77,14 +77,17 @@ void add_dump(Command app) {
   auto arguments = std::make_shared<DumpArguments>();
   Command command =
       app.subcommand("dump", "Prints the source of the kernels of a problem or an expression");
-  add_problem_options(command, arguments->problem, false);
+  add_problem_options(command, arguments->problem, {.required = false});
+  command.group("An expression instead of a problem");
   add_expression_options(command, arguments->expression);
+  command.group("What is printed");
   command.option("--kernel", &arguments->kernel,
                  "residual, cost, gradient, jacobian, jtjp, blocks, jvp, vjp, hvp or hessian");
   command.option("--accumulate", &arguments->accumulate,
                  "gather_store, gather_recompute, atomic_float or atomic_cas");
-  command.option("--precision", &arguments->precision, "f32 or f64");
-  command.option("--emit", &arguments->emit, "ir, dot, glsl, spirv, hlsl, msl, essl or c");
+  command.option("--precision", &arguments->precision, "of the kernels").choices({"f32", "f64"});
+  command.option("--emit", &arguments->emit, "language")
+      .choices({"ir", "dot", "glsl", "spirv", "hlsl", "msl", "essl", "c"});
   command.output("--out", &arguments->out, "file, - for standard output");
   command.flag("--list", arguments->list, "list topologies instead");
   command.flag("--values", arguments->values,

@@ -4,6 +4,7 @@
 #include "command/model.hpp"
 #include "command/warm_up.hpp"
 
+#include <topograd/api/version.hpp>
 #include <topograd/ir/error.hpp>
 
 #include <iostream>
@@ -19,6 +20,23 @@ int fail(std::string message) {
   }
   std::cerr << "topograd: " << message << std::endl;
   return 2;
+}
+
+/// `man` and `completion`: texts that are made of the commands themselves.
+void add_texts(CommandLine& line) {
+  Command command = line.command();
+  command.subcommand("man", "Prints the manual page, for man -l -").callback([&line] {
+    std::cout << manual_page(line.text(), std::string(version()));
+  });
+  Command completion = command.subcommand("completion", "Prints a script that completes commands");
+  completion.require_subcommand();
+  completion.example("source <(topograd completion bash)");
+  completion.subcommand("bash", "For bash").callback([&line] {
+    std::cout << bash_completion(line.text());
+  });
+  completion.subcommand("zsh", "For zsh").callback([&line] {
+    std::cout << zsh_completion(line.text());
+  });
 }
 
 }  // namespace
@@ -37,6 +55,12 @@ int run(int argc, const char* const* argv) {
   add_check(command);
   add_model(command);
   add_warm_up(command);
+  add_texts(line);
+  command.version("topograd " + std::string(version()));
+  command.example("topograd doctor");
+  command.example("topograd solve arap --mesh samples/data/spot.obj --out deformed.obj");
+  command.example("topograd dump springs --kernel gradient");
+  command.example("topograd solve springs --help     options of one problem alone");
   try {
     if (!line.run(argc, argv)) return 0;
     const std::string messages = validation_report();

@@ -152,8 +152,11 @@ std::vector<T> choose(std::vector<T> all, const ProblemArguments& arguments) {
   for (T& item : all) {
     if (name_of(item) == arguments.set) return {std::move(item)};
   }
+  std::vector<std::string> names;
+  for (const T& item : all) names.push_back(name_of(item));
   throw Error(ErrorCode::InvalidArgument, arguments.name + ": expected --set to be one of " +
-                                              names_of(all) + ", got \"" + arguments.set + "\"");
+                                              names_of(all) + ", got \"" + arguments.set + "\"" +
+                                              did_you_mean(arguments.set, names));
 }
 
 }  // namespace
@@ -196,6 +199,12 @@ std::vector<std::string> large_mgh_rows(const ProblemArguments& arguments) {
   return names;
 }
 
+const std::vector<std::string>& problem_names() {
+  static const std::vector<std::string> names = {"arap",    "smooth", "developable", "multi",
+                                                 "springs", "bundle", "nist",        "mgh"};
+  return names;
+}
+
 const std::vector<ProblemKind>& problem_kinds() {
   static const std::vector<ProblemKind> kinds = [] {
     std::vector<ProblemKind> all;
@@ -208,51 +217,56 @@ const std::vector<ProblemKind>& problem_kinds() {
   return kinds;
 }
 
-void add_problem_options(Command app, ProblemArguments& arguments, bool required) {
-  app.option(
-         "problem", &arguments.name,
-         "arap, smooth, developable, multi, springs, bundle, nist, mgh or a problem file that ends "
-         "in .json")
-      .required(required);
-  app.option("--mesh", &arguments.mesh, "OBJ file (arap, smooth, developable, multi)");
+void add_problem_options(Command app, ProblemArguments& arguments, const ProblemScope& scope) {
+  const std::vector<std::string> meshes = {"arap", "smooth", "developable", "multi"};
+  std::vector<std::string> shuffled = scope.on_grids;
+  shuffled.insert(shuffled.end(), meshes.begin(), meshes.end());
+  app.option("problem", &arguments.name, "one of these, or a problem file that ends in .json")
+      .required(scope.required)
+      .choices(problem_names());
+  app.group("The problem");
+  app.option("--mesh", &arguments.mesh, "OBJ file").only_with(meshes);
   app.option("--icosphere", &arguments.icosphere,
-             "subdivisions of an icosahedron, instead of --mesh");
+             "subdivisions of an icosahedron, instead of --mesh")
+      .only_with(meshes);
   app.option("--subdivide", &arguments.subdivide,
              "times that each triangle of the mesh is cut into four")
-      .range(0, 8);
+      .range(0, 8)
+      .only_with(meshes);
   app.option("--perturb", &arguments.perturb,
-             "moves each coordinate of the mesh by a seeded number up to this");
-  app.option("--energy", &arguments.energy, "covariance or hinge (developable)");
-  app.flag("--edges", arguments.edges, "with the lengths of edges as residuals (developable)");
-  app.option("--width", &arguments.width, "vertices along a side (springs)");
+             "moves each coordinate of the mesh by a seeded number up to this")
+      .only_with(meshes);
+  app.option("--energy", &arguments.energy, "energy of a vertex")
+      .choices({"covariance", "hinge"})
+      .only_with({"developable"});
+  app.flag("--edges", arguments.edges, "add the lengths of edges as residuals")
+      .only_with({"developable"});
+  app.option("--width", &arguments.width, "vertices along a side of the grid")
+      .only_with(scope.on_grids);
   app.option("--shuffle", &arguments.shuffle,
-             "seed of a permutation of vertices and residuals (springs), or of vertices and "
-             "triangles (on meshes)");
-  app.option("--set", &arguments.set, "one problem of many, by name (nist, mgh)");
-  app.option("--cameras", &arguments.bundle.cameras, "(bundle)");
-  app.option("--points", &arguments.bundle.points, "(bundle)");
-  app.option("--observations", &arguments.bundle.observations, "(bundle)");
-  app.option("--noise", &arguments.bundle.noise, "of observations, in pixels (bundle)");
+             "seed of a permutation of vertices and residuals or triangles")
+      .only_with(shuffled);
+  app.option("--set", &arguments.set, "one problem of many, by name").only_with({"nist", "mgh"});
+  app.option("--cameras", &arguments.bundle.cameras, "number of cameras").only_with({"bundle"});
+  app.option("--points", &arguments.bundle.points, "number of points").only_with({"bundle"});
+  app.option("--observations", &arguments.bundle.observations, "number of observations")
+      .only_with({"bundle"});
+  app.option("--noise", &arguments.bundle.noise, "standard deviation of observations, in pixels")
+      .only_with({"bundle"});
 }
 
 void add_data_option(Command app, ProblemArguments& arguments) {
-  app.option("--data", &arguments.data, "folder of files *.dat, or one of them (nist)");
+  app.option("--data", &arguments.data, "folder of files *.dat, or one of them")
+      .only_with({"nist"});
 }
 
 void add_generator_options(Command app, ProblemArguments& arguments) {
-  app.option("--count", &arguments.count,
-             "unknowns: the problems that have any number of them (mgh)");
-  app.option("--seed", &arguments.bundle.seed, "of what is drawn at random (bundle)");
+  app.option("--count", &arguments.count, "unknowns of the problems that have any number of them")
+      .only_with({"mgh"});
+  app.option("--seed", &arguments.bundle.seed, "seed of the scene").only_with({"bundle"});
 }
 
 std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
-  const bool on_mesh = is_on_mesh(arguments.name);
-  if (!on_mesh && (!arguments.mesh.empty() || arguments.icosphere)) {
-    throw Error(ErrorCode::InvalidArgument,
-                arguments.name +
-                    ": expected --mesh and --icosphere with arap, smooth, developable "
-                    "or multi alone");
-  }
   if (arguments.name == "springs") {
     return timed([&] { return plain(problems::springs(arguments.width, arguments.shuffle)); });
   }
@@ -271,15 +285,14 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
     const problems::MghProblem row = only("mgh", mgh_rows(arguments));
     return timed([&] { return plain(problems::mgh(row)); });
   }
-  if (on_mesh) return make_on_mesh(arguments);
+  if (is_on_mesh(arguments.name)) return make_on_mesh(arguments);
   if (arguments.name.ends_with(".json")) {
     return timed([&] { return std::make_unique<FileProblem>(arguments.name); });
   }
-  throw Error(ErrorCode::InvalidArgument,
-              "expected the problem arap, smooth, developable, multi, springs, bundle, nist, mgh "
-              "or a file that "
-              "ends in .json, got \"" +
-                  arguments.name + "\"");
+  throw Error(ErrorCode::InvalidArgument, "expected the problem " + names_of(problem_names()) +
+                                              " or a file that ends in .json, got \"" +
+                                              arguments.name + "\"" +
+                                              did_you_mean(arguments.name, problem_names()));
 }
 
 }  // namespace topograd::command

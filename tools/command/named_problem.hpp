@@ -36,8 +36,16 @@ struct ProblemArguments {
   std::optional<std::uint32_t> count;      ///< mgh: unknowns of the problems that have any number
   problems::BundleOptions bundle;
 };
+/// Names of all problems that are no file.
+const std::vector<std::string>& problem_names();
+
+/// How a command takes its problem.
+struct ProblemScope {
+  bool required = true;
+  std::vector<std::string> on_grids = {"springs"};  ///< what has --width and --shuffle
+};
 /// Adds the options that name a problem; `name` is the first positional argument.
-void add_problem_options(Command app, ProblemArguments& arguments, bool required = true);
+void add_problem_options(Command app, ProblemArguments& arguments, const ProblemScope& scope = {});
 /// --data, where it does not mean the data of an expression.
 void add_data_option(Command app, ProblemArguments& arguments);
 /// --count and --seed, where they do not mean something else.

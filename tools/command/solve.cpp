@@ -224,12 +224,14 @@ void add_solve(Command app) {
   add_generator_options(command, arguments->problem);
   add_place_options(command, arguments->solver);
   add_solve_options(command, arguments->solver);
+  command.group("Output");
   command.output("--out", &arguments->out,
                  "OBJ file for the mesh at the end; a picture goes beside it, as PNG");
   command.output("--report", &arguments->report, "HTML file for a page about the solve");
-  command.option("--peer", &arguments->peers,
-                 "another solver to run on the same problem: ceres (all but problem files "
-                 "and mgh --count)");
+  command
+      .option("--peer", &arguments->peers,
+              "another solver to run on the same problem (not on problem files and mgh --count)")
+      .choices({"ceres"});
   command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.output("--metrics", &arguments->metrics,
                  "file for what was counted: Prometheus text, or JSON if it ends in .json");
@@ -245,6 +247,9 @@ void add_solve(Command app) {
   command.flag("--quiet", arguments->quiet, "print no summary");
   command.flag("--require-convergence", arguments->require_convergence,
                "exit status 1 unless the solve, or every one of a set, converges");
+  command.example("topograd solve samples/data/curve_fit.json --json report.json");
+  command.example("topograd solve arap --mesh spot.obj --out deformed.obj --report page.html");
+  command.example("topograd solve bundle --cameras 49 --backend vulkan --peer ceres");
   command.callback([arguments, command] {
     arguments->command = command.line();
     solve_problem(*arguments);

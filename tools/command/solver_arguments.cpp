@@ -26,36 +26,41 @@ std::uint64_t parse_cross_check(const std::string& text) {
 }  // namespace
 
 void add_place_options(Command app, SolverArguments& a) {
-  app.option("--backend", &a.backend, "cpu, vulkan (gpu) or automatic (auto)");
-  app.option("--precision", &a.precision, "f32, f64 or mixed");
+  app.group("Where it runs");
+  app.option("--backend", &a.backend, "default: automatic").choices({"cpu", "vulkan", "automatic"});
+  app.option("--precision", &a.precision, "default: f64").choices({"f32", "f64", "mixed"});
   app.option("--device", &a.device, "index or name of a Vulkan device");
-  app.option("--accumulate", &a.accumulate,
-             "gather_store, gather_recompute, atomic_float or atomic_cas");
-  app.option("--threads", &a.threads, "of the CPU backend; 0 = all");
+  app.option("--accumulate", &a.accumulate, "how gradients are summed; default: the faster gather")
+      .choices({"gather_store", "gather_recompute", "atomic_float", "atomic_cas"});
+  app.option("--threads", &a.threads, "threads of the CPU backend; 0, the default, takes all");
   app.flag("--deterministic", a.deterministic,
-           "choices from rules alone, and one place from the start");
-  app.option("--plan", &a.plan, "file with a plan record, whose choices are taken");
+           "make every choice from rules, without measuring, for the same bits in every run");
+  app.option("--plan", &a.plan, "file with a plan record whose choices are used");
   app.output("--plan-out", &a.plan_out, "file for the plan record, - for standard output");
 }
 
 void add_solve_options(Command app, SolverArguments& a) {
-  app.option("--max-iterations", &a.max_iterations, "accepted and rejected steps (100)");
-  app.option("--max-linear-iterations", &a.max_linear_iterations, "of CG in one step");
-  app.option(
-      "--forcing", &a.forcing,
-      "how exactly CG solves: automatic, constant, eisenstat_walker (as the gradient falls)");
-  app.option("--tolerance", &a.tolerance, "function, gradient and parameter tolerance at once");
-  app.option("--time-limit", &a.time_limit, "seconds");
-  app.option("--domain", &a.domain, "mathematical, guarded or strict");
+  app.group("The method");
+  app.option("--method", &a.method, "default: automatic, lm or with energies lbfgs")
+      .choices({"automatic", "lm", "gn", "dogleg", "lbfgs", "newton", "adam", "adamw", "sgd"});
+  app.option("--linear", &a.linear, "linear solver; default: automatic")
+      .choices({"automatic", "pcg", "cholesky", "schur", "dense"});
+  app.option("--preconditioner", &a.preconditioner, "of pcg; default: automatic")
+      .choices({"automatic", "block_jacobi", "two_level"});
+  app.option("--normal-matrix", &a.normal_matrix, "of pcg on a device; default: automatic")
+      .choices({"automatic", "matrix_free", "assembled"});
+  app.option("--forcing", &a.forcing, "how exactly CG solves; default: automatic")
+      .choices({"automatic", "constant", "eisenstat_walker"});
+  app.option("--domain", &a.domain, "what operands outside of domains do; default: mathematical")
+      .choices({"mathematical", "guarded", "strict"});
   app.option("--cross-check", &a.cross_check,
              "instances of each topology to compare with the CPU at each accepted point, or all");
-  app.option("--method", &a.method,
-             "automatic (lm, or lbfgs where there are energies), lm, gn, dogleg, lbfgs, newton, "
-             "adam, adamw or sgd");
-  app.option("--linear", &a.linear, "automatic, pcg, cholesky, schur or dense");
-  app.option("--preconditioner", &a.preconditioner, "of pcg: automatic, block_jacobi or two_level");
-  app.option("--normal-matrix", &a.normal_matrix,
-             "of pcg on a device: automatic, matrix_free or assembled");
+  app.group("Limits and tolerances");
+  app.option("--max-iterations", &a.max_iterations,
+             "accepted and rejected steps; default: 100, and what a problem file says");
+  app.option("--max-linear-iterations", &a.max_linear_iterations, "of CG in one step");
+  app.option("--tolerance", &a.tolerance, "function, gradient and parameter tolerance at once");
+  app.option("--time-limit", &a.time_limit, "seconds; default: none");
 }
 
 SolverOptions to_options(const SolverArguments& a, SolverOptions options) {

@@ -1,0 +1,92 @@
+// Help, manual page, completion, suggestions and progress of the command.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "command/command_text.hpp"
+#include "command/progress.hpp"
+#include "support/paths.hpp"
+#include "tools/run_command.hpp"
+
+namespace topograd::test {
+namespace {
+
+TEST(Suggestion, NamesTheClosest) {
+  const std::vector<std::string> names = {"springs", "smooth", "arap", "--backend", "--points"};
+  const struct {
+    std::string word, name;
+  } rows[] = {{"sprigns", "springs"},
+              {"spring", "springs"},
+              {"smoth", "smooth"},
+              {"arp", "arap"},
+              {"--bakend", "--backend"},
+              {"--backends", "--backend"},
+              {"nothing", ""},
+              {"x", ""},
+              {"", ""}};
+  for (const auto& [word, name] : rows) EXPECT_EQ(command::closest(word, names), name) << word;
+}
+
+TEST(Progress, TimeLeftIsThatOfTheFirstLimit) {
+  EXPECT_DOUBLE_EQ(command::seconds_left(10, 5, 100, 1e9), 45);
+  EXPECT_DOUBLE_EQ(command::seconds_left(10, 5, 100, 20), 15);
+  EXPECT_DOUBLE_EQ(command::seconds_left(0, 5, 4, 1e9), 20);
+  EXPECT_DOUBLE_EQ(command::seconds_left(100, 5, 100, 1), 0);
+  EXPECT_EQ(command::duration(12.4), "12 s");
+  EXPECT_EQ(command::duration(180), "3 min");
+  EXPECT_EQ(command::duration(9000), "2.5 h");
+}
+
+TEST(Help, ListsWhatAppliesToTheProblem) {
+  const std::string all = topograd("solve --help").out,
+                    springs = topograd("solve springs --help").out;
+  for (const char* option :
+       {"--width", "--backend", "--method", "Examples:", "Limits and tolerances:"})
+    EXPECT_NE(springs.find(option), std::string::npos) << option << '\n' << springs;
+  for (const char* option : {"--cameras", "--mesh", "--set"}) {
+    EXPECT_NE(all.find(option), std::string::npos) << option;
+    EXPECT_EQ(springs.find(option), std::string::npos) << option;
+  }
+  for (std::size_t begin = 0, end; (end = all.find('\n', begin)) != all.npos; begin = end + 1)
+    EXPECT_LE(end - begin, 100u) << all.substr(begin, end - begin);
+}
+
+TEST(Help, VersionIsThatOfTheBuild) {
+  const CommandResult result = topograd("--version");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_NE(result.out.find("topograd 0."), std::string::npos) << result.out;
+}
+
+TEST(ManualPage, HasEveryCommandAndOption) {
+  const CommandResult result = topograd("man");
+  EXPECT_EQ(result.status, 0);
+  for (const char* text : {".TH TOPOGRAD 1", ".SH EXIT STATUS", ".SS topograd solve",
+                           "\\fB\\-\\-backend\\fR", ".SS topograd check ops"})
+    EXPECT_NE(result.out.find(text), std::string::npos) << text;
+}
+
+/// What bash offers after `line`, whose last word is being typed.
+std::string completed(const std::string& line) {
+  const std::string script = "source <(\"" + (program_dir() / "topograd").string() +
+                             "\" completion bash); COMP_WORDS=(" + line +
+                             "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _topograd; echo "
+                             "${COMPREPLY[*]}";
+  const std::filesystem::path out = std::filesystem::temp_directory_path() / "topograd_completed";
+  const std::string shell = "bash -c '" + script + "' > " + out.string();
+  EXPECT_EQ(std::system(shell.c_str()), 0);
+  std::ifstream file(out);
+  std::string words;
+  std::getline(file, words);
+  return words;
+}
+
+TEST(Completion, OffersCommandsOptionsAndValues) {
+  EXPECT_EQ(completed("topograd so"), "solve");
+  EXPECT_EQ(completed("topograd solve --back"), "--backend");
+  EXPECT_EQ(completed("topograd solve springs --backend v"), "vulkan");
+  EXPECT_EQ(completed("topograd check ro"), "routing");
+}
+
+}  // namespace
+}  // namespace topograd::test
