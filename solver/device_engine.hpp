@@ -15,6 +15,10 @@ namespace topograd {
 /// facts.
 DeviceFacts probe_device(const SolverOptions& options);
 
+/// Throws Error{Unsupported} if the device that the options choose is known to compute wrongly; the
+/// first time it is made to show that it does not. After probe_device() found it usable.
+void require_self_check(const SolverOptions& options);
+
 /// The device that the options choose, for tasks; opened when one comes. After probe_device() found
 /// it usable.
 std::unique_ptr<runtime::hybrid::DeviceBackend> make_device_backend(const SolverOptions& options);

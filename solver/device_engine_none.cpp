@@ -13,6 +13,8 @@ DeviceFacts probe_device(const SolverOptions&) {
   return {.code = ErrorCode::Unsupported, .problem = kProblem};
 }
 
+void require_self_check(const SolverOptions&) {}
+
 std::unique_ptr<runtime::hybrid::DeviceBackend> make_device_backend(const SolverOptions&) {
   return runtime::hybrid::make_unavailable_backend("vulkan", kProblem);
 }

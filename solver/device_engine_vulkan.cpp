@@ -5,6 +5,7 @@
 #include <topograd/runtime/vulkan/engine.hpp>
 #include <topograd/runtime/vulkan/hybrid_backend.hpp>
 #include <topograd/runtime/vulkan/rows.hpp>
+#include <topograd/runtime/vulkan/self_check.hpp>
 #include <topograd/runtime/vulkan/unmade_kernels.hpp>
 
 #include <vector>
@@ -46,6 +47,10 @@ DeviceFacts probe_device(const SolverOptions& options) {
                         error.code() == ErrorCode::NoDriver || error.code() == ErrorCode::NoDevice;
     return {.code = error.code(), .problem = error.what(), .failed = !found && !absent};
   }
+}
+
+void require_self_check(const SolverOptions& options) {
+  vk::require_self_check(device_options(options));
 }
 
 std::unique_ptr<runtime::hybrid::DeviceBackend> make_device_backend(const SolverOptions& options) {

@@ -93,6 +93,8 @@ Session open_session(const ProblemModel& model, const SolverOptions& options, bo
               [&](const SolverOptions& wanted) { return facts.emplace(probe_device(wanted)); });
     if (facts && facts->failed) throw Error(facts->code, facts->problem);
     placement = route->decide(std::move(placement), named, facts ? &*facts : nullptr);
+    if (placement.backend == Backend::vulkan && options.backend == Backend::automatic)
+      require_self_check(options);
     session = placement.backend == Backend::cpu
                   ? cpu_session(model, options, placement.why)
                   : device_session(model, options, std::move(placement.why), tiers, *route);

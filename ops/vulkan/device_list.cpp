@@ -4,6 +4,7 @@
 #include <topograd/ir/error.hpp>
 #include <topograd/ops/vulkan/backend.hpp>
 #include <topograd/runtime/vulkan/hybrid_backend.hpp>
+#include <topograd/runtime/vulkan/self_check.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -41,7 +42,10 @@ std::vector<ListedDevice> list_them() {
     listed.problem = info.unusable;
     listed.preferred = k == preferred;
     listed.asked_for = listed.preferred && named;
-    listed.open = [options = options_of(k, preferred)] { return open_vulkan(options); };
+    listed.open = [options = options_of(k, preferred)] {
+      vk::require_self_check(options);
+      return open_vulkan(options);
+    };
     listed.for_executor = [options = options_of(k, preferred), info] {
       return vk::make_hybrid_backend(options, info);
     };

@@ -3,6 +3,7 @@
 
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/parallel.hpp>
+#include <topograd/runtime/vulkan/on_device.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -57,8 +58,11 @@ void set_flexible_columns(std::optional<bool> wanted) { flexible_columns() = wan
 void set_numbers_in_code(std::optional<bool> wanted) { numbers_in_code() = wanted; }
 
 Context open_context(const EngineOptions& options) {
+  return make_context(open(device_options(options)), options);
+}
+
+Context make_context(const std::shared_ptr<Device>& opened, const EngineOptions& options) {
   Context context;
-  const std::shared_ptr<Device> opened = open(device_options(options));
   context.device = std::make_shared<Device>(opened->core());
   context.cache = kernel_cache(opened);  // holds it, so that others find the device open
   context.compiled = std::make_shared<CompileAccount>();

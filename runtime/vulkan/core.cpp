@@ -2,6 +2,7 @@
 #include <topograd/runtime/vulkan/core.hpp>
 #include <topograd/runtime/vulkan/host_import.hpp>
 #include <topograd/runtime/vulkan/khr_matrices.hpp>
+#include <topograd/runtime/vulkan/on_device.hpp>
 #include <topograd/runtime/vulkan/subgroups.hpp>
 
 #include <algorithm>
@@ -89,14 +90,17 @@ bool has_subgroup_shuffle(const Device& device) {
   return (there & kWanted) == kWanted;
 }
 
+DiskCacheOptions disk_cache_options(const DeviceOptions& options, const DeviceInfo& info) {
+  return {.folder = options.cache_dir, .generator = kGenerator, .identity = identity(info)};
+}
+
 Core::Core(std::shared_ptr<Instance> shared_instance, vk::raii::PhysicalDevice physical_device,
            DeviceInfo device_info, DeviceOptions device_options)
     : options(std::move(device_options)),
       info(std::move(device_info)),
       instance(std::move(shared_instance)),
       physical(std::move(physical_device)),
-      disk_cache(
-          {.folder = options.cache_dir, .generator = kGenerator, .identity = identity(info)}),
+      disk_cache(disk_cache_options(options, info)),
       memory(*this),
       kernels(*this),
       staging(*this),

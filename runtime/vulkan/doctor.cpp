@@ -5,12 +5,15 @@
 #include <optional>
 
 #include <topograd/runtime/vulkan/core.hpp>
+#include <topograd/runtime/vulkan/self_check.hpp>
 
 namespace topograd::runtime::vulkan {
 namespace {
 
 constexpr const char* kSoftwareAdvice =
     "install the driver of the graphics card, or the package mesa-vulkan-drivers";
+constexpr const char* kDriverAdvice =
+    "the driver computes wrongly or not at all: install another version";
 
 class Doctor {
  public:
@@ -20,7 +23,7 @@ class Doctor {
   DoctorReport examine() {
     if (look_for_loader() && look_for_driver() && look_for_devices() && open_device()) {
       look_at_features();
-      if (!square_.empty()) run_square();
+      if (!square_.empty() && run_square()) compare_functions();
     }
     return std::move(report_);
   }
@@ -113,8 +116,8 @@ class Doctor {
          .advice = "set TOPOGRAD_CACHE_DIR to a folder of your own"});
   }
 
-  void run_square() {
-    attempt("shader", "the driver computes wrongly or not at all: install another version", [&] {
+  bool run_square() {
+    return attempt("shader", kDriverAdvice, [&] {
       constexpr std::uint32_t kCount = 1000;
       std::vector<float> values(kCount);
       for (std::uint32_t i = 0; i < kCount; ++i) values[i] = static_cast<float>(i) - 500.0f;
@@ -137,6 +140,21 @@ class Doctor {
                                              " came as " + std::to_string(squares[i]));
       }
       return "squared " + std::to_string(kCount) + " numbers on " + device_->info().name;
+    });
+  }
+
+  void compare_functions() {
+    attempt("functions", kDriverAdvice, [&] {
+      const SelfCheck result = run_self_check(options_);
+      if (!result.passed()) {
+        throw Error(
+            ErrorCode::Internal,
+            "the driver compiles functions of functions wrongly, and the device is not used "
+            "unless it is forced: " +
+                result.problem);
+      }
+      return std::to_string(result.compared) + " numbers of functions of functions agree with " +
+             "the CPU";
     });
   }
 

@@ -25,11 +25,11 @@ struct DoctorReport {
 };
 
 /// Looks for the loader, instance, drivers, devices, validation layer and float64, and runs a
-/// shader.
+/// shader, then the self-check of functions (self_check.hpp).
 ///
 ///   square  SPIR-V that replaces v[i] by v[i] * v[i] in `float v[]` (set 0, binding 0) for
 ///           i < n (`uint n`, the only push constant), 64 invocations a workgroup along x.
-///           Empty: the shader is not run.
+///           Empty: no shader is run.
 ///
 /// Does not throw: what fails is a check that is not ok.
 DoctorReport doctor(const DeviceOptions& options, std::span<const std::uint32_t> square);

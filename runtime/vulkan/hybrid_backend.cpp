@@ -10,6 +10,7 @@
 #include <topograd/runtime/vulkan/module_cache.hpp>
 #include <topograd/runtime/vulkan/opened.hpp>
 #include <topograd/runtime/vulkan/resident_arrays.hpp>
+#include <topograd/runtime/vulkan/self_check.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -418,6 +419,7 @@ std::size_t add_vulkan_devices(hybrid::Executor& executor, const DeviceOptions& 
     one.device = std::to_string(info.index);
     try {
       if (!info.unusable.empty()) throw Error(ErrorCode::Unsupported, info.unusable);
+      require_self_check(one);
       executor.add_device(make_hybrid_backend(one));
       ++usable;
     } catch (const Error& error) {

@@ -2,6 +2,7 @@
 #include <topograd/runtime/vulkan/rows.hpp>
 
 #include <topograd/runtime/vulkan/context.hpp>
+#include <topograd/runtime/vulkan/on_device.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -13,7 +14,7 @@ using codegen::BufferRole;
 
 class DeviceRows final : public RowRunner {
  public:
-  explicit DeviceRows(const EngineOptions& options) : context_(open_context(options)) {}
+  explicit DeviceRows(Context context) : context_(std::move(context)) {}
 
   std::string backend() const override { return "vulkan"; }
   std::string device() const override { return context_.device->info().name; }
@@ -92,7 +93,12 @@ class DeviceRows final : public RowRunner {
 }  // namespace
 
 std::unique_ptr<RowRunner> make_row_runner(const EngineOptions& options) {
-  return std::make_unique<DeviceRows>(options);
+  return std::make_unique<DeviceRows>(open_context(options));
+}
+
+std::unique_ptr<RowRunner> make_row_runner(const std::shared_ptr<Device>& device,
+                                           Precision precision) {
+  return std::make_unique<DeviceRows>(make_context(device, {.precision = precision}));
 }
 
 }  // namespace topograd::runtime::vulkan
