@@ -7,12 +7,24 @@
 
 namespace topograd {
 
-std::string compiled_source(const codegen::KernelSource& kernel, const std::string& format) {
-  const std::vector<std::uint32_t> module = runtime::vulkan::compile_checked(kernel);
+namespace {
+
+std::string text_of(const std::vector<std::uint32_t>& module, const std::string& format) {
   if (format == "hlsl") return codegen::cross(module, codegen::Dialect::hlsl);
   if (format == "msl") return codegen::cross(module, codegen::Dialect::msl);
   if (format == "essl") return codegen::cross(module, codegen::Dialect::essl);
   return codegen::disassemble(module);
+}
+
+}  // namespace
+
+std::string compiled_source(const codegen::KernelSource& kernel, const std::string& format) {
+  return text_of(runtime::vulkan::compile_checked(kernel), format);
+}
+
+std::string compiled_source(const runtime::ListedKernel& kernel, const std::string& format) {
+  return text_of(codegen::compile({.name = kernel.name, .glsl = kernel.glsl, .includes = {}}),
+                 format);
 }
 
 }  // namespace topograd

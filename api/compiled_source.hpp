@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/codegen/kernel.hpp>
+#include <topograd/runtime/kernel_listing.hpp>
 
 #include <string>
 
@@ -10,5 +11,7 @@ namespace topograd {
 /// `format` is spirv (disassembly), hlsl, msl or essl.
 /// Throws Error{Unsupported} if a dialect cannot say the kernel, or in a build without Vulkan.
 std::string compiled_source(const codegen::KernelSource& kernel, const std::string& format);
+/// The same of a kernel that was listed.
+std::string compiled_source(const runtime::ListedKernel& kernel, const std::string& format);
 
 }  // namespace topograd

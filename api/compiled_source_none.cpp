@@ -4,10 +4,21 @@
 #include <topograd/ir/error.hpp>
 
 namespace topograd {
+namespace {
 
-std::string compiled_source(const codegen::KernelSource&, const std::string& format) {
+[[noreturn]] void refuse(const std::string& format) {
   throw Error(ErrorCode::Unsupported,
               "dump: --emit " + format + " expects a build with Vulkan (TOPOGRAD_VULKAN=ON)");
+}
+
+}  // namespace
+
+std::string compiled_source(const codegen::KernelSource&, const std::string& format) {
+  refuse(format);
+}
+
+std::string compiled_source(const runtime::ListedKernel&, const std::string& format) {
+  refuse(format);
 }
 
 }  // namespace topograd

@@ -69,17 +69,6 @@ void check_format(const SourceOptions& options) {
                                             std::string(name(options.precision)));
 }
 
-/// The requests' text in the format of the options, one after the other.
-std::string emit_all(std::vector<KernelRequest> requests, const SourceOptions& options) {
-  std::string text;
-  for (KernelRequest& request : requests) {
-    request.precision = options.precision;
-    if (!text.empty()) text += "\n";
-    text += emit(request, options.format);
-  }
-  return text;
-}
-
 [[noreturn]] void refuse_energies(const SourceOptions& options) {
   throw Error(ErrorCode::InvalidArgument,
               "dump: expected --kernel cost, gradient, hvp or hessian for a problem of energies, "
@@ -125,6 +114,86 @@ runtime::TermShape alone(const ir::Topology& topology) {
   return shape;
 }
 
+/// What is printed: kernels, or C functions for the format c.
+struct Collected {
+  std::vector<KernelRequest> requests;
+  std::vector<codegen::CFunction> functions;
+};
+
+/// The topology is asked for, by name or hash.
+bool is_wanted(const runtime::Term& term, const std::string& wanted) {
+  constexpr std::size_t kLeastDigits = 8;
+  if (wanted.empty() || term.name == wanted) return true;
+  return wanted.size() >= kLeastDigits && to_string(term.topology->hash).starts_with(wanted);
+}
+
+[[noreturn]] void refuse_topology(const runtime::Model& model, const std::string& wanted) {
+  std::string there;
+  for (const runtime::Term& term : model.terms)
+    there += (there.empty() ? "" : ", ") + term.name + " (" + to_string(term.topology->hash) + ")";
+  throw Error(ErrorCode::InvalidArgument,
+              "dump: expected --topology with a name or a hash of this problem, got \"" + wanted +
+                  "\"; there is: " + there);
+}
+
+Collected collect(const Problem& problem, const SourceOptions& options) {
+  const Pass pass = dumped_pass(options.kernel);
+  check_format(options);
+  const runtime::Model model = make_model("dump", problem).model;
+  if (std::ranges::none_of(model.terms,
+                           [&](const auto& term) { return is_wanted(term, options.topology); }))
+    refuse_topology(model, options.topology);
+  Collected out;
+  for (const runtime::Term& term : model.terms) {
+    if (!is_wanted(term, options.topology)) continue;
+    if (term.energy && !runtime::energies_take_part(pass)) continue;
+    if (options.format == "c") {
+      out.functions.push_back(c_function(*term.topology, term.name, pass, term.energy, term.loss));
+      continue;
+    }
+    for (KernelRequest& request : runtime::requests(term, model.arrays, pass, options.accumulation))
+      out.requests.push_back(std::move(request));
+  }
+  if (out.functions.empty() && out.requests.empty()) refuse_energies(options);
+  return out;
+}
+
+Collected collect(const ir::Program& residual, const ExpressionNames& names,
+                  const SourceOptions& options) {
+  const Pass pass = dumped_pass(options.kernel);
+  check_format(options);
+  if (residual.leaves.parameters == 0)
+    throw Error(ErrorCode::NoParameters, "dump: expected at least one parameter, got none");
+  const ir::Topology topology = {residual, ir::canonicalize(residual).topology.hash};
+  if (options.format == "c") return {.functions = {c_function(topology, "expression", pass)}};
+  Collected out{.requests = runtime::requests(alone(topology), {}, pass, options.accumulation)};
+  for (KernelRequest& request : out.requests) {
+    request.parameter_names = shader_names(names.parameters);
+    request.data_names = shader_names(names.data);
+    request.uniform_names = shader_names(names.uniforms);
+  }
+  return out;
+}
+
+std::vector<NamedSource> split(Collected collected, const SourceOptions& options) {
+  std::vector<NamedSource> out;
+  for (const codegen::CFunction& function : collected.functions)
+    out.push_back({function.name, function.title, codegen::c_source({&function, 1})});
+  for (KernelRequest& request : collected.requests) {
+    request.precision = options.precision;
+    out.push_back({request.name, request.title, emit(request, options.format)});
+  }
+  return out;
+}
+
+std::string join(Collected collected, const SourceOptions& options) {
+  if (options.format == "c") return codegen::c_source(collected.functions);
+  std::string text;
+  for (const NamedSource& kernel : split(std::move(collected), options))
+    text += (text.empty() ? "" : "\n") + kernel.text;
+  return text;
+}
+
 std::string list_line(const runtime::Term& term, std::span<const runtime::ParameterArray> arrays) {
   const ir::Program& f = term.topology->program;
   const auto operations = [&](Pass pass) {
@@ -166,62 +235,45 @@ std::string measured(const runtime::Model& model) {
 
 }  // namespace
 
-std::string source(const Problem& problem, const SourceOptions& options) {
-  const Pass pass = dumped_pass(options.kernel);
-  check_format(options);
-  const runtime::Model model = make_model("dump", problem).model;
-  std::vector<KernelRequest> requests;
-  std::vector<codegen::CFunction> functions;
-  for (const runtime::Term& term : model.terms) {
-    if (term.energy && !runtime::energies_take_part(pass)) continue;
-    if (options.format == "c") {
-      functions.push_back(c_function(*term.topology, term.name, pass, term.energy, term.loss));
-      continue;
-    }
-    for (KernelRequest& request : runtime::requests(term, model.arrays, pass, options.accumulation))
-      requests.push_back(std::move(request));
-  }
-  if (functions.empty() && requests.empty()) refuse_energies(options);
-  return options.format == "c" ? codegen::c_source(functions)
-                               : emit_all(std::move(requests), options);
+std::vector<NamedSource> sources(const Problem& problem, const SourceOptions& options) {
+  return split(collect(problem, options), options);
 }
 
-std::vector<NamedSource> sources(const Problem& problem, const SourceOptions& options) {
-  const Pass pass = dumped_pass(options.kernel);
-  check_format(options);
-  if (options.format == "c")
-    throw Error(ErrorCode::InvalidArgument, "sources: expected a format of kernels, got \"c\"");
-  const runtime::Model model = make_model("dump", problem).model;
-  std::vector<NamedSource> found;
-  for (const runtime::Term& term : model.terms) {
-    if (term.energy && !runtime::energies_take_part(pass)) continue;
-    for (KernelRequest& request :
-         runtime::requests(term, model.arrays, pass, options.accumulation)) {
-      request.precision = options.precision;
-      found.push_back({request.name, request.title, emit(request, options.format)});
-    }
-  }
-  if (found.empty()) refuse_energies(options);
-  return found;
+std::string source(const Problem& problem, const SourceOptions& options) {
+  return join(collect(problem, options), options);
+}
+
+std::vector<NamedSource> sources(const ir::Program& residual, const ExpressionNames& names,
+                                 const SourceOptions& options) {
+  return split(collect(residual, names, options), options);
 }
 
 std::string source(const ir::Program& residual, const ExpressionNames& names,
                    const SourceOptions& options) {
-  const Pass pass = dumped_pass(options.kernel);
-  check_format(options);
-  if (residual.leaves.parameters == 0)
-    throw Error(ErrorCode::NoParameters, "dump: expected at least one parameter, got none");
-  const ir::Topology topology = {residual, ir::canonicalize(residual).topology.hash};
-  if (options.format == "c")
-    return codegen::c_source(std::vector{c_function(topology, "expression", pass)});
-  std::vector<KernelRequest> requests =
-      runtime::requests(alone(topology), {}, pass, options.accumulation);
-  for (KernelRequest& request : requests) {
-    request.parameter_names = shader_names(names.parameters);
-    request.data_names = shader_names(names.data);
-    request.uniform_names = shader_names(names.uniforms);
+  return join(collect(residual, names, options), options);
+}
+
+std::vector<NamedSource> sources(std::span<const runtime::ListedKernel> kernels,
+                                 const std::string& format) {
+  check_format({.format = format});
+  if (format == "ir" || format == "dot" || format == "c") {
+    throw Error(ErrorCode::InvalidArgument,
+                "dump: expected --emit glsl, spirv, hlsl, msl or essl for kernels of operations, "
+                "got \"" +
+                    format + "\"");
   }
-  return emit_all(std::move(requests), options);
+  std::vector<NamedSource> out;
+  for (const runtime::ListedKernel& kernel : kernels) {
+    out.push_back({.name = kernel.name,
+                   .title = kernel.name,
+                   .text = format == "glsl" ? kernel.glsl : compiled_source(kernel, format)});
+  }
+  return out;
+}
+
+std::string source(runtime::hybrid::Task& task, std::uint64_t items) {
+  const auto program = task.program({0, items});
+  return program ? program->glsl : std::string();
 }
 
 std::string topology_table(const Problem& problem) {

@@ -4,7 +4,11 @@
 #include <topograd/api/expression.hpp>
 #include <topograd/codegen/kernel.hpp>
 #include <topograd/frontend/problem.hpp>
+#include <topograd/runtime/hybrid/task.hpp>
+#include <topograd/runtime/kernel_listing.hpp>
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,13 +22,16 @@ struct SourceOptions {
   codegen::Precision precision = codegen::Precision::f64;
   /// ir, dot, glsl, spirv (disassembly), hlsl, msl, essl or c (c_source.hpp, double precision)
   std::string format = "glsl";
+  /// Of a problem: the topology of this name, or whose hash begins so (eight digits or more),
+  /// alone.
+  std::string topology;
 };
 
 /// The kernels that evaluate `options.kernel` for all of a problem's topologies, one after the
 /// other, in the order they run. Needs no device; the formats after glsl need a build with Vulkan.
 ///
-/// Throws Error{EmptyProblem}, Error{InvalidArgument} for an unknown name, Error{Unsupported} where
-/// a dialect cannot say the kernel (names both).
+/// Throws Error{EmptyProblem}, Error{InvalidArgument} for an unknown name (of topologies: says
+/// which there are), Error{Unsupported} where a dialect cannot say the kernel (names both).
 std::string source(const Problem& problem, const SourceOptions& options = {});
 
 /// One kernel of those.
@@ -33,8 +40,7 @@ struct NamedSource {
   std::string title;  ///< what it evaluates, and of which topology
   std::string text;
 };
-/// The same, a kernel an element. Throws what source() throws, and Error{InvalidArgument} for the
-/// format c, which is one text.
+/// The same, a kernel (of the format c, a topology) an element. Throws what source() throws.
 std::vector<NamedSource> sources(const Problem& problem, const SourceOptions& options = {});
 
 /// The same for one residual block (parse() gives one) that stands alone: each parameter is an
@@ -44,6 +50,18 @@ std::vector<NamedSource> sources(const Problem& problem, const SourceOptions& op
 /// Throws Error{NoParameters} if the program has no parameters, and what source() above throws.
 std::string source(const ir::Program& residual, const ExpressionNames& names,
                    const SourceOptions& options = {});
+
+/// The same, a kernel an element.
+std::vector<NamedSource> sources(const ir::Program& residual, const ExpressionNames& names,
+                                 const SourceOptions& options = {});
+
+/// Kernels that a device was asked for (runtime::ListKernels), in a format: glsl, spirv, hlsl, msl
+/// or essl. Throws as source(), and Error{InvalidArgument} for another format.
+std::vector<NamedSource> sources(std::span<const runtime::ListedKernel> kernels,
+                                 const std::string& format);
+
+/// The text of the kernel that a task runs on a device, for all of its items; empty if it has none.
+std::string source(runtime::hybrid::Task& task, std::uint64_t items);
 
 /// A table of the topologies: hash, name, instances, outputs, parameters, operations of residual,
 /// gradient and Jacobian of one instance, bytes that the f64 residual kernel moves for it (with an

@@ -5,6 +5,7 @@
 #include <topograd/codegen/shader_compiler.hpp>
 #include <topograd/ir/available_memory.hpp>
 #include <topograd/runtime/content_hash.hpp>
+#include <topograd/runtime/kernel_listing.hpp>
 #include <topograd/runtime/vulkan/core.hpp>
 #include <topograd/runtime/vulkan/instance.hpp>
 #include <topograd/runtime/vulkan/module_cache.hpp>
@@ -130,6 +131,7 @@ std::vector<std::uint32_t> VulkanBackend::module(DiskCache& disk, const Hash128&
 }
 
 Compiled VulkanBackend::compiled(Device& device, const DeviceProgram& program, RunReport& report) {
+  note_kernel(program.name, program.glsl);
   const Hash128 key = hash_text(program.glsl);
   {
     const std::lock_guard lock(mutex_);

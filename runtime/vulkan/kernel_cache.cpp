@@ -5,6 +5,7 @@
 #include <topograd/codegen/reflect.hpp>
 #include <topograd/codegen/shader_compiler.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/runtime/kernel_listing.hpp>
 #include <topograd/runtime/vulkan/module_cache.hpp>
 #include <topograd/runtime/vulkan/unmade_kernels.hpp>
 
@@ -146,6 +147,7 @@ void KernelCache::make(MadeKernel& made, CompileAccount& account) {
 }
 
 MadeKernel KernelCache::kernel(KernelSource source, CompileAccount& account) {
+  note_kernel(source.name, source.glsl);
   const Hash128 hash = source.hash;
   MadeKernel made{.source = std::move(source), .kernel = {}};
   std::promise<Kernel> promise;

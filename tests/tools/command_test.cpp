@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <sstream>
@@ -256,6 +257,62 @@ TEST(Command, DumpPrintsEveryFormat) {
   const CommandResult arap =
       topograd("dump arap --mesh '" + spot() + "' --kernel gradient --emit glsl");
   EXPECT_NE(arap.out.find("tg_sin_f64"), std::string::npos) << arap.err;
+}
+
+TEST(Command, DumpTakesOneTopology) {
+  const CommandResult all = topograd("dump springs --width 4 --emit ir");
+  const CommandResult spring = topograd("dump springs --width 4 --emit ir --topology spring");
+  ASSERT_EQ(spring.status, 0) << spring.err;
+  EXPECT_NE(all.out.find("# anchor"), std::string::npos) << all.out;
+  EXPECT_EQ(spring.out.find("# anchor"), std::string::npos) << spring.out;
+  EXPECT_NE(all.out.find(spring.out), std::string::npos) << spring.out;
+  // The name stands behind the hash in the list.
+  const std::string list = topograd("dump springs --width 4 --list").out;
+  const std::size_t at = list.find("  spring ");
+  ASSERT_NE(at, std::string::npos) << list;
+  const std::string hash = list.substr(at - 32, 32);
+  EXPECT_EQ(topograd("dump springs --width 4 --emit ir --topology " + hash).out, spring.out);
+  EXPECT_EQ(topograd("dump springs --width 4 --emit ir --topology " + hash.substr(0, 8)).out,
+            spring.out);
+  const CommandResult none = topograd("dump springs --width 4 --topology sprong");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_EQ(none.err.find("topograd: dump: expected --topology with a name or a hash of this "
+                          "problem, got \"sprong\"; there is: "),
+            0u)
+      << none.err;
+  EXPECT_NE(none.err.find("spring (" + hash + ")"), std::string::npos) << none.err;
+}
+
+TEST(Command, DumpWritesAFileAKernel) {
+  const TemporaryDir folder;
+  const auto read_all = [](const std::filesystem::path& from) {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(from))
+      files[entry.path().filename().string()] = read_file(entry.path());
+    return files;
+  };
+  const std::string kernels = (folder.path() / "new/kernels/").string();
+  for (const std::string format : {"glsl", "ir", "c"}) {
+    std::filesystem::remove_all(kernels);
+    const CommandResult result = topograd("dump springs --width 4 --kernel residual --emit " +
+                                          format + " --out '" + kernels + "'");
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.out, "");
+    const auto files = read_all(kernels);
+    EXPECT_EQ(files.size(), 2u) << format;  // spring and anchor
+    const std::string both =
+        topograd("dump springs --width 4 --kernel residual --emit " + format).out;
+    for (const auto& [name, text] : files) {
+      EXPECT_TRUE(name.ends_with("." + format)) << name;
+      EXPECT_TRUE(format == "c" || both.find(text) != std::string::npos) << name;
+    }
+  }
+  const std::filesystem::path there = folder.path() / "there";
+  std::filesystem::create_directory(there);
+  const CommandResult one =
+      topograd("dump --expr 'a*a' --params a --kernel residual --out '" + there.string() + "'");
+  ASSERT_EQ(one.status, 0) << one.err;
+  EXPECT_EQ(read_all(there).count("expression_residual.glsl"), 1u);
 }
 
 #ifdef TOPOGRAD_WITH_VULKAN

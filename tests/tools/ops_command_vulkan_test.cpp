@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 namespace topograd::test {
@@ -24,6 +25,45 @@ class OpsCommandVulkan : public VulkanTest {
     return {};
   }
 };
+
+TEST_F(OpsCommandVulkan, KernelsOfOperationsArePrinted) {
+  const CommandResult sorted = topograd("dump --operation sort");
+  ASSERT_EQ(sorted.status, 0) << sorted.err;
+  EXPECT_NE(sorted.out.find("#version 450"), std::string::npos) << sorted.out;
+  const TemporaryDir folder;
+  const CommandResult files =
+      topograd("dump --operation map --emit spirv --out '" + folder.path().string() + "'");
+  ASSERT_EQ(files.status, 0) << files.err;
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    ++count;
+    EXPECT_EQ(entry.path().extension(), ".spvasm");
+    EXPECT_NE(read_file(entry.path()).find("OpEntryPoint GLCompute"), std::string::npos);
+  }
+  EXPECT_GE(count, 1u);
+  const CommandResult none = topograd("dump --operation sorting");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_NE(none.err.find("dump: expected --operation all, "), std::string::npos) << none.err;
+}
+
+// Kernels of solvers and of operations alike.
+TEST_F(OpsCommandVulkan, AProgramWritesTheKernelsThatItAsksFor) {
+  const TemporaryDir folder;
+  const std::string kernels = (folder.path() / "kernels").string();
+  const CommandResult solved =
+      topograd("solve springs --width 6 --backend vulkan --precision f32 --quiet",
+               "TOPOGRAD_KERNELS='" + kernels + "'");
+  ASSERT_EQ(solved.status, 0) << solved.err;
+  std::size_t count = 0, precise = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kernels)) {
+    ++count;
+    const std::string text = read_file(entry.path());
+    EXPECT_NE(text.find("#version 450"), std::string::npos) << entry.path();
+    precise += text.find("precise float") != text.npos;
+  }
+  EXPECT_GT(count, 4u);
+  EXPECT_GT(precise, 1u);
+}
 
 TEST_F(OpsCommandVulkan, WhatBenchMeasuresIsKnownToALaterProcess) {
   const TemporaryDir folder;

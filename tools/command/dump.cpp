@@ -1,5 +1,6 @@
 // topograd dump: sources of the kernels of a problem or an expression, and lists of topologies.
 #include "command/commands.hpp"
+#include "command/dump_operations.hpp"
 #include "command/expression_arguments.hpp"
 #include "command/named_problem.hpp"
 #include "command/output.hpp"
@@ -9,6 +10,7 @@
 #include <topograd/ir/error.hpp>
 #include <topograd/solver/options.hpp>
 
+#include <filesystem>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -20,7 +22,7 @@ struct DumpArguments {
   ProblemArguments problem;
   ExpressionArguments expression;
   std::string kernel = "gradient", accumulate = "gather_recompute", precision = "f64",
-              emit = "glsl", out = "-";
+              emit = "glsl", out = "-", topology, operation;
   bool list = false;
   bool values = false;
   std::size_t instance = 0;
@@ -46,8 +48,14 @@ void check_source(const DumpArguments& arguments, bool problem_options) {
     throw Error(ErrorCode::InvalidArgument, "dump: " + message);
   };
   const std::string& name = arguments.problem.name;
+  if (!arguments.operation.empty()) {
+    if (!name.empty() || !arguments.expression.text.empty() || arguments.values || arguments.list)
+      refuse("--operation stands alone, without a problem, --expr, --list and --values");
+    return;
+  }
   if (!arguments.expression.text.empty()) {
     if (!name.empty()) refuse("expected a problem or --expr, got both: " + name + " and --expr");
+    if (!arguments.topology.empty()) refuse("--topology belongs to a problem, got --expr");
     if (problem_options) refuse("--mesh, --width and --shuffle belong to a problem, got --expr");
     if (arguments.list) refuse("--list belongs to a problem, got --expr");
   } else if (name.empty()) {
@@ -57,18 +65,60 @@ void check_source(const DumpArguments& arguments, bool problem_options) {
   }
 }
 
+/// A folder that is there, or a path that ends in a slash.
+bool is_folder(const std::string& path) {
+  std::error_code failed;
+  return path.ends_with('/') || std::filesystem::is_directory(path, failed);
+}
+
+/// Before the work: the folder is there, or the file can be written.
+void prepare_output(const std::string& path) {
+  if (!is_folder(path)) return check_writable(path);
+  std::error_code failed;
+  std::filesystem::create_directories(path, failed);
+  if (failed) throw Error(ErrorCode::File, path + ": cannot be made: " + failed.message());
+}
+
+/// One file a kernel into a folder, or all of them one after the other.
+void write_sources(const DumpArguments& arguments, const std::vector<NamedSource>& kernels) {
+  const std::string& format = arguments.emit;
+  const std::string ending = format == "spirv" ? "spvasm" : format;
+  runtime::FileNames names;
+  for (const NamedSource& kernel : kernels) {
+    const std::filesystem::path file(names.next(kernel.name) + "." + ending);
+    write_text((std::filesystem::path(arguments.out) / file).string(), kernel.text);
+  }
+}
+
 void dump(const DumpArguments& arguments) {
   const SourceOptions options{.kernel = arguments.kernel,
                               .accumulation = codegen::parse_accumulation(arguments.accumulate),
                               .precision = parse_precision(arguments.precision),
-                              .format = arguments.emit};
+                              .format = arguments.emit,
+                              .topology = arguments.topology};
+  const bool folder = is_folder(arguments.out);
+  if (!arguments.operation.empty()) {
+    const std::vector<NamedSource> kernels =
+        sources(operation_kernels(arguments.operation, arguments.device), options.format);
+    if (folder) return write_sources(arguments, kernels);
+    std::string text;
+    for (const NamedSource& kernel : kernels)
+      text += (text.empty() ? "// " : "\n// ") + kernel.title + "\n" + kernel.text;
+    return write_text(arguments.out, text);
+  }
   if (!arguments.expression.text.empty()) {
-    return write_text(arguments.out, source(parse_expression(arguments.expression),
-                                            arguments.expression.names, options));
+    const ir::Program program = parse_expression(arguments.expression);
+    if (folder)
+      return write_sources(arguments, sources(program, arguments.expression.names, options));
+    return write_text(arguments.out, source(program, arguments.expression.names, options));
   }
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
-  write_text(arguments.out,
-             arguments.list ? topology_table(named->problem()) : source(named->problem(), options));
+  if (arguments.list) {
+    const std::string table = topology_table(named->problem());
+    return write_text(folder ? arguments.out + "/topologies.txt" : arguments.out, table);
+  }
+  if (folder) return write_sources(arguments, sources(named->problem(), options));
+  write_text(arguments.out, source(named->problem(), options));
 }
 
 }  // namespace
@@ -88,7 +138,15 @@ void add_dump(Command app) {
   command.option("--precision", &arguments->precision, "of the kernels").choices({"f32", "f64"});
   command.option("--emit", &arguments->emit, "language")
       .choices({"ir", "dot", "glsl", "spirv", "hlsl", "msl", "essl", "c"});
-  command.output("--out", &arguments->out, "file, - for standard output");
+  command.option(
+      "--out", &arguments->out,
+      "file, - for standard output; a folder (one that is there, or FOLDER/): one file a "
+      "kernel");
+  command.option("--topology", &arguments->topology,
+                 "of a problem: the topology of this name or hash alone");
+  command.option("--operation", &arguments->operation,
+                 "kernels of arrays and tensors instead: of one operation (bench ops names them), "
+                 "or all");
   command.flag("--list", arguments->list, "list topologies instead");
   command.flag("--values", arguments->values,
                "every node's value on the evaluator, the interpreter and the device");
@@ -98,7 +156,8 @@ void add_dump(Command app) {
               "with --values and --expr: parameters, data and uniforms, separated by commas")
       .delimiter(',');
   command.option("--backend", &arguments->backend, "with --values: cpu or vulkan alone");
-  command.option("--device", &arguments->device, "with --values: index or name of a device");
+  command.option("--device", &arguments->device,
+                 "with --values and --operation: index or name of a device");
   command.callback([arguments, command] {
     // --data names a set's files for nist, and the data of an expression otherwise.
     if (arguments->problem.name == "nist") {
@@ -106,10 +165,12 @@ void add_dump(Command app) {
         arguments->problem.data += (arguments->problem.data.empty() ? "" : ",") + part;
     }
     const auto given = [&](const char* option) { return command.given(option); };
+    prepare_output(arguments->out);
     check_source(*arguments, given("--mesh") || given("--width") || given("--shuffle"));
     if (!arguments->values) return dump(*arguments);
     const NodeValues found = values(*arguments, given("--precision"));
-    write_text(arguments->out, found.text);
+    write_text(is_folder(arguments->out) ? arguments->out + "/values.txt" : arguments->out,
+               found.text);
     if (found.differs) throw BoundBroken{};
   });
 }
