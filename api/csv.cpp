@@ -19,7 +19,7 @@ std::string_view trimmed(std::string_view text) {
 }
 
 /// A finite number, and nothing else.
-std::optional<double> number(std::string_view field) {
+std::optional<double> csv_number(std::string_view field) {
   std::string_view text = trimmed(field);
   if (text.starts_with('+')) text.remove_prefix(1);
   double value = 0;
@@ -30,7 +30,7 @@ std::optional<double> number(std::string_view field) {
 }
 
 /// What a message shows of a field.
-std::string shown(const std::string& field) {
+std::string shown_field(const std::string& field) {
   constexpr std::size_t kMost = 40;
   std::string text = field.substr(0, kMost);
   for (char& c : text)
@@ -38,13 +38,13 @@ std::string shown(const std::string& field) {
   return "\"" + text + (field.size() > kMost ? "...\"" : "\"");
 }
 
-class Reader {
+class CsvReader {
  public:
   /// From a row on, of a file whose separator is known.
-  Reader(std::string_view text, const std::string& name, char separator)
+  CsvReader(std::string_view text, const std::string& name, char separator)
       : text_(text), name_(name), separator_(separator) {}
   /// From the beginning on.
-  Reader(std::string_view text, const std::string& name) : text_(text), name_(name) {
+  CsvReader(std::string_view text, const std::string& name) : text_(text), name_(name) {
     constexpr std::string_view kMark = "\xef\xbb\xbf";  // of UTF-8
     if (text_.starts_with(kMark)) at_ = kMark.size();
   }
@@ -138,12 +138,12 @@ class Reader {
 
 CsvTable::CsvTable(std::string text, const std::string& name)
     : text_(std::move(text)), name_(name) {
-  Reader reader(text_, name_);
+  CsvReader reader(text_, name_);
   std::vector<std::string> row;
   while (reader.next(row)) {
     if (width_ == 0) {
       width_ = row.size();
-      const auto is_number = [](const std::string& field) { return number(field).has_value(); };
+      const auto is_number = [](const std::string& field) { return csv_number(field).has_value(); };
       if (!std::ranges::all_of(row, is_number)) {
         names_ = row;
         continue;
@@ -169,7 +169,7 @@ std::vector<double> CsvTable::column(const std::string& column) const {
                   (names_.empty() ? ": expected a column by its number, the first row has no "
                                     "names, got "
                                   : ": expected one of the columns " + known + ", got ") +
-                  shown(column));
+                  shown_field(column));
 }
 
 std::vector<double> CsvTable::column(std::size_t column) const {
@@ -178,19 +178,19 @@ std::vector<double> CsvTable::column(std::size_t column) const {
                                       ", got " + std::to_string(column));
   std::vector<double> out;
   out.reserve(rows_.size());
-  Reader reader(text_, name_, separator_);
+  CsvReader reader(text_, name_, separator_);
   std::vector<std::string> fields;
   for (const Row& row : rows_) {
     reader.go_to(row.begin);
     reader.next(fields);
     const std::string& field = fields[column];
-    const std::optional<double> value = number(field);
+    const std::optional<double> value = csv_number(field);
     if (!value) {
       const std::string called =
           names_.empty() ? std::to_string(column) : "\"" + names_[column] + "\"";
       throw Error(ErrorCode::Parse, name_ + ":" + std::to_string(row.line) +
                                         ": expected a finite number in column " + called +
-                                        ", got " + shown(field));
+                                        ", got " + shown_field(field));
     }
     out.push_back(*value);
   }

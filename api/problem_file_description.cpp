@@ -1,17 +1,15 @@
 // Reading of problem files: JSON and the form that it must have.
 #include <topograd/api/problem_file_description.hpp>
 
-#include <topograd/api/csv.hpp>
+#include <topograd/api/problem_file_item.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/text.hpp>
 #include <topograd/runtime/json_values.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <initializer_list>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <string_view>
 #include <utility>
 
@@ -19,190 +17,6 @@ namespace topograd::problem_file {
 namespace {
 
 using runtime::Json;
-using runtime::shown;
-
-/// A file and the tables that it names, each read once.
-class Source {
- public:
-  explicit Source(const Document& document) : document_(document) {}
-
-  const Document& document() const { return document_; }
-  /// Throws Error{File} and what CsvTable throws.
-  const CsvTable& table(const std::string& path) {
-    const auto found = tables_.find(path);
-    if (found != tables_.end()) return found->second;
-    return tables_.emplace(path, CsvTable(document_.read_file(path), path)).first->second;
-  }
-
- private:
-  const Document& document_;
-  std::map<std::string, CsvTable> tables_;
-};
-
-/// A value of the file and the way to it.
-class Item {
- public:
-  Item(Source& source, const Json& json, std::string pointer)
-      : source_(source), json_(json), pointer_(std::move(pointer)) {}
-
-  const std::string& pointer() const { return pointer_; }
-  bool is_array() const { return json_.is_array(); }
-  bool is_string() const { return json_.is_string(); }
-  bool is_number() const { return json_.is_number(); }
-  bool is_bool() const { return json_.is_boolean(); }
-  bool is_object() const { return json_.is_object(); }
-  bool is_null() const { return json_.is_null(); }
-  bool boolean() const { return json_.get<bool>(); }
-  std::size_t size() const { return json_.size(); }
-
-  [[noreturn]] void fail(const std::string& message) const {
-    problem_file::fail(source_.document(), pointer_, message);
-  }
-  [[noreturn]] void fail_expected(const std::string& what) const {
-    fail("expected " + what + ", got " + shown(json_));
-  }
-
-  Item at(std::size_t k) const { return {source_, json_[k], pointer_ + "/" + std::to_string(k)}; }
-  std::optional<Item> find(const std::string& key) const {
-    const auto found = json_.find(key);
-    if (found == json_.end()) return std::nullopt;
-    return Item(source_, *found, pointer_ + "/" + key);
-  }
-  Item get(const std::string& key) const {
-    const std::optional<Item> found = find(key);
-    if (!found) fail("expected the key \"" + key + "\"");
-    return *found;
-  }
-  std::vector<std::string> keys() const {
-    std::vector<std::string> keys;
-    for (const auto& [key, value] : json_.items()) keys.push_back(key);
-    return keys;
-  }
-
-  /// An object that has no other keys.
-  const Item& object(std::initializer_list<std::string_view> known) const {
-    if (!json_.is_object()) fail_expected("an object");
-    for (const std::string& key : keys()) {
-      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-      std::string list;
-      for (std::string_view name : known) list += (list.empty() ? "" : ", ") + std::string(name);
-      find(key)->fail("expected one of the keys " + list + ", got \"" + key + "\"");
-    }
-    return *this;
-  }
-  const Item& array(const char* what) const {
-    if (!json_.is_array()) fail_expected(what);
-    return *this;
-  }
-  std::string string(const char* what) const {
-    if (!json_.is_string()) fail_expected(what);
-    return json_.get<std::string>();
-  }
-  double number() const {
-    if (!json_.is_number()) fail_expected("a number");
-    return json_.get<double>();
-  }
-  std::uint32_t integer(const char* what, std::uint32_t least) const {
-    const bool fits = json_.is_number_unsigned() && json_.get<std::uint64_t>() >= least &&
-                      json_.get<std::uint64_t>() < std::numeric_limits<std::uint32_t>::max();
-    if (!fits) fail_expected(what);
-    return json_.get<std::uint32_t>();
-  }
-  int count() const {
-    const std::uint32_t value = integer("a count from 0", 0);
-    if (value > static_cast<std::uint32_t>(std::numeric_limits<int>::max()))
-      fail_expected("a count below 2^31");
-    return static_cast<int>(value);
-  }
-  /// Whether numbers are columns of a CSV file, {"csv": path, "column": name, number or list}.
-  bool is_csv() const { return json_.is_object() && json_.contains("csv"); }
-  /// How many columns: of csv_numbers() a row has as many.
-  std::uint32_t csv_width() const {
-    const Item column = get("column");
-    return column.is_array() ? static_cast<std::uint32_t>(column.size()) : 1;
-  }
-  /// Its columns side by side, row by row.
-  std::vector<double> csv_numbers() const {
-    const Item csv = get("csv"), column = get("column");
-    const CsvTable& table = csv.csv_table();
-    if (!column.is_array()) return column.csv_column(table);
-    if (column.size() == 0) column.fail_expected("at least one column");
-    std::vector<std::vector<double>> columns;
-    for (std::size_t k = 0; k < column.size(); ++k)
-      columns.push_back(column.at(k).csv_column(table));
-    std::vector<double> out;
-    for (std::size_t row = 0; row < table.rows(); ++row)
-      for (const std::vector<double>& numbers : columns) out.push_back(numbers[row]);
-    return out;
-  }
-  std::vector<double> numbers() const {
-    if (is_csv()) return object({"csv", "column"}).csv_numbers();
-    std::vector<double> out;
-    out.reserve(array("a list of numbers").size());
-    for (std::size_t k = 0; k < size(); ++k) {
-      if (!json_[k].is_number()) at(k).fail_expected("a number");
-      out.push_back(json_[k].get<double>());
-    }
-    return out;
-  }
-  /// The numbers of {"csv", "column"} with one column.
-  std::vector<double> one_column() const {
-    object({"csv", "column"});
-    if (csv_width() != 1)
-      get("column").fail("expected one column, got " + std::to_string(csv_width()));
-    return csv_numbers();
-  }
-  /// Block numbers that stand here or in a column of a CSV file.
-  std::vector<std::uint32_t> indices() const {
-    if (!is_csv()) return blocks();
-    std::vector<std::uint32_t> out;
-    for (const double block : one_column()) {
-      if (!(block >= 0) || block != std::floor(block) ||
-          block >= std::numeric_limits<std::uint32_t>::max())
-        fail("expected block numbers from 0, got " + ir::print_number(block));
-      out.push_back(static_cast<std::uint32_t>(block));
-    }
-    return out;
-  }
-  std::vector<std::uint32_t> blocks() const {
-    std::vector<std::uint32_t> out;
-    out.reserve(array("a list of block numbers").size());
-    for (std::size_t k = 0; k < size(); ++k) {
-      const Json& entry = json_[k];
-      if (!entry.is_number_unsigned() ||
-          entry.get<std::uint64_t>() >= std::numeric_limits<std::uint32_t>::max())
-        at(k).fail_expected("a block number from 0");
-      out.push_back(entry.get<std::uint32_t>());
-    }
-    return out;
-  }
-
- private:
-  /// The table whose path this item is.
-  const CsvTable& csv_table() const {
-    const std::string path = string("the path of a CSV file");
-    try {
-      return source_.table(path);
-    } catch (const Error& error) {
-      fail(error.what());
-    }
-  }
-  /// The column that this item, a name or a number from 0, stands for.
-  std::vector<double> csv_column(const CsvTable& table) const {
-    if (!is_string() && !json_.is_number_unsigned())
-      fail_expected("the name of a column or its number from 0");
-    try {
-      return is_string() ? table.column(json_.get<std::string>())
-                         : table.column(json_.get<std::size_t>());
-    } catch (const Error& error) {
-      fail(error.what());
-    }
-  }
-
-  Source& source_;
-  const Json& json_;
-  std::string pointer_;
-};
 
 // Calls `read` for each item of the list under a key, which may be missing.
 template <class Read>

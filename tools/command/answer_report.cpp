@@ -16,7 +16,7 @@ constexpr std::size_t kMostColumns = 8;  // of a matrix of correlations; beyond 
 constexpr std::size_t kMostPairs = 10;   // of them, the strongest
 
 // snprintf into a string; every use has a literal format.
-[[gnu::format(printf, 1, 2)]] std::string format(const char* text, ...) {
+[[gnu::format(printf, 1, 2)]] std::string formatted(const char* text, ...) {
   std::va_list arguments;
   va_start(arguments, text);
   std::va_list again;
@@ -28,8 +28,8 @@ constexpr std::size_t kMostPairs = 10;   // of them, the strongest
   return out;
 }
 
-std::string row(const char* label, const std::string& value) {
-  return format("%-14s %s\n", label, value.c_str());
+std::string summary_row(const char* label, const std::string& value) {
+  return formatted("%-14s %s\n", label, value.c_str());
 }
 
 std::size_t longest_name(const Answer& answer) {
@@ -48,15 +48,15 @@ std::string parameter_part(const Answer& answer) {
                : " (value, standard error for residuals of variance 1)";
   out += "\n";
   for (const UnknownValue& u : answer.unknowns) {
-    out += format("  %-*s  %18.10g", width, u.name.c_str(), u.value);
-    if (u.error) out += format("  %14.6g", *u.error);
+    out += formatted("  %-*s  %18.10g", width, u.name.c_str(), u.value);
+    if (u.error) out += formatted("  %14.6g", *u.error);
     if (!u.note.empty()) out += "  " + u.note;
     out += "\n";
   }
   for (const ArrayExtremes& e : answer.extremes) {
-    out +=
-        format("  %-*s  %18.10g (block %zu) to %.10g (block %zu), %zu blocks\n", width,
-               e.name.c_str(), e.smallest, e.smallest_block, e.largest, e.largest_block, e.blocks);
+    out += formatted("  %-*s  %18.10g (block %zu) to %.10g (block %zu), %zu blocks\n", width,
+                     e.name.c_str(), e.smallest, e.smallest_block, e.largest, e.largest_block,
+                     e.blocks);
   }
   return out;
 }
@@ -86,18 +86,19 @@ std::string correlation_part(const Answer& answer) {
   if (n > kMostColumns) {
     std::string out = "Strongest correlations\n";
     for (const Pair& p : strongest_pairs(u))
-      out += format("  %8.5f  %s, %s\n", u.correlation[p.a * n + p.b], u.names[p.b].c_str(),
-                    u.names[p.a].c_str());
+      out += formatted("  %8.5f  %s, %s\n", u.correlation[p.a * n + p.b], u.names[p.b].c_str(),
+                       u.names[p.a].c_str());
     return out + "\n";
   }
   int width = 8;
   for (const std::string& name : u.names) width = std::max(width, static_cast<int>(name.size()));
   std::string out = "Correlations\n" + std::string(static_cast<std::size_t>(width) + 2, ' ');
-  for (const std::string& name : u.names) out += format("  %*s", width, name.c_str());
+  for (const std::string& name : u.names) out += formatted("  %*s", width, name.c_str());
   out += "\n";
   for (std::size_t a = 0; a < n; ++a) {
-    out += format("  %-*s", width, u.names[a].c_str());
-    for (std::size_t b = 0; b <= a; ++b) out += format("  %*.5f", width, u.correlation[a * n + b]);
+    out += formatted("  %-*s", width, u.names[a].c_str());
+    for (std::size_t b = 0; b <= a; ++b)
+      out += formatted("  %*.5f", width, u.correlation[a * n + b]);
     out += "\n";
   }
   return out + "\n";
@@ -112,7 +113,7 @@ std::string residual_part(const ResidualStatistics& r) {
            std::to_string(r.degrees_of_freedom()) + " degrees of freedom)";
   out += "\n";
   for (const ResidualStatistics::Worst& w : r.worst)
-    out += format("  %14.6g  %s\n", w.value, w.label.c_str());
+    out += formatted("  %14.6g  %s\n", w.value, w.label.c_str());
   return out + "\n";
 }
 
@@ -120,22 +121,24 @@ std::string solve_part(const Summary& s) {
   const std::string rejected = s.num_unsuccessful_steps == 0
                                    ? ""
                                    : ", " + std::to_string(s.num_unsuccessful_steps) + " rejected";
-  std::string out =
-      row("Cost", short_number(s.final_cost, 10) + ", from " + short_number(s.initial_cost, 10)) +
-      row("Steps", std::to_string(s.num_iterations()) + rejected + " (" +
-                       std::string(name(s.method)) + ", " + std::string(linear_solver_name(s)) +
-                       ", " + std::string(codegen::name(s.precision)) + ")") +
-      row("Backend", s.backend + ", " + s.device) + "  why: " + s.why + "\n";
+  std::string out = summary_row("Cost", short_number(s.final_cost, 10) + ", from " +
+                                            short_number(s.initial_cost, 10)) +
+                    summary_row("Steps", std::to_string(s.num_iterations()) + rejected + " (" +
+                                             std::string(name(s.method)) + ", " +
+                                             std::string(linear_solver_name(s)) + ", " +
+                                             std::string(codegen::name(s.precision)) + ")") +
+                    summary_row("Backend", s.backend + ", " + s.device) + "  why: " + s.why + "\n";
   if (!s.method_note.empty()) out += "  method: " + s.method_note + "\n";
   for (const std::string& name : s.unread_names) out += "Nothing reads " + name + ": unchanged\n";
   if (s.unread_blocks.size() > s.unread_names.size())
     out += "  and " + std::to_string(s.unread_blocks.size() - s.unread_names.size()) +
            " more that nothing reads\n";
   if (s.cross_check.compared > 0)
-    out += row("Cross-check", std::to_string(s.cross_check.compared) + " outputs compared, " +
-                                  std::to_string(s.cross_check.differences) + " differences");
-  return out + row("Time", short_number(s.times.total_seconds, 4) + " s") +
-         row("Termination", std::string(name(s.termination)) + " (" + s.message + ")");
+    out +=
+        summary_row("Cross-check", std::to_string(s.cross_check.compared) + " outputs compared, " +
+                                       std::to_string(s.cross_check.differences) + " differences");
+  return out + summary_row("Time", short_number(s.times.total_seconds, 4) + " s") +
+         summary_row("Termination", std::string(name(s.termination)) + " (" + s.message + ")");
 }
 
 }  // namespace
