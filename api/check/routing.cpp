@@ -22,7 +22,6 @@ namespace {
 namespace hybrid = runtime::hybrid;
 
 constexpr std::uint64_t kRounds[] = {1, 8, 64, 256, 1024};
-constexpr double kRightWithin = 1.1;
 
 /// The device of the options, or nothing and why.
 std::unique_ptr<hybrid::DeviceBackend> find_device(const RoutingOptions& options,

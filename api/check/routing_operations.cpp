@@ -26,7 +26,6 @@ using ops::Device;
 using ops::Shape;
 using ops::Tensor;
 
-constexpr double kRightWithin = 1.1;
 // Runs of each piece on each side that teach the executor before it decides; the first compiles,
 // the second is the first sample.
 constexpr int kLessons = 5;

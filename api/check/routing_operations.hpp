@@ -7,6 +7,9 @@
 
 namespace topograd::check {
 
+/// A side that takes at most this many times what the other takes is right, too.
+inline constexpr double kRightWithin = 1.1;
+
 /// Times pieces of programs on both sides, from operands on the host to results that it has read;
 /// teaches the process's executor some sizes, then lets it decide over a random trace of all of
 /// them. Fills in operations, operations_right_share and operations_over_oracle.
