@@ -144,6 +144,20 @@ void measure_on_device(Backend& backend, const Search& s) {
   }
 }
 
+/// A difference, its square and a sum for each number of each pair.
+Work work_of(const Search& s) {
+  const std::uint64_t pairs = s.asked * s.rows, number = size_of(s.type);
+  const std::uint64_t candidates = s.listed ? pairs : 0;
+  const std::uint64_t targets = s.listed ? std::min(pairs, s.count) : s.count;
+  return {.operations = 3 * pairs * s.depth,
+          .bytes_read = ((s.asked + targets) * s.depth + candidates) * number,
+          .bytes_written = pairs * number,
+          .reads = static_cast<double>((2 * pairs * s.depth + candidates) * number),
+          .steps = runtime::hybrid::tree_steps(static_cast<double>(s.depth)),
+          .pattern = s.listed ? runtime::hybrid::MemoryPattern::gather
+                              : runtime::hybrid::MemoryPattern::reduction};
+}
+
 /// Squared distances (q, rows) to candidates, or to all targets.
 Tensor measure(const Tensor& queries, const Tensor& targets, const Tensor& candidates) {
   const Type type = targets.type();
@@ -166,11 +180,8 @@ Tensor measure(const Tensor& queries, const Tensor& targets, const Tensor& candi
   const std::vector<std::shared_ptr<Storage>> outputs = {s.result.storage};
   OpCall call{.op = Op::Nearest,
               .kernel = {0x6e656172, 2 * (type == Type::f64) + std::uint64_t{s.listed}},
-              .size = s.asked * s.rows * s.depth};
-  call.features = {.operations = 3,
-                   .bytes = static_cast<double>(size_of(type)),
-                   .pattern = s.listed ? runtime::hybrid::MemoryPattern::gather
-                                       : runtime::hybrid::MemoryPattern::reduction};
+              .size = s.asked * s.rows * s.depth,
+              .work = work_of(s)};
   call.inputs = inputs;
   call.outputs = outputs;
   call.on_cpu = [&] { type == Type::f64 ? measure_on_cpu<double>(s) : measure_on_cpu<float>(s); };
@@ -208,11 +219,15 @@ Tensor propose(const NearestGraph& graph, const Tensor& queries, std::int64_t wi
     });
   };
   const std::vector<std::shared_ptr<Storage>> outputs = {view.storage};
-  OpCall call{
-      .op = Op::Nearest,
-      .kernel = {0x686e7377, depth},
-      .size = asked * most * depth,
-      .features = {.operations = 3, .bytes = 4, .pattern = runtime::hybrid::MemoryPattern::gather}};
+  OpCall call{.op = Op::Nearest,
+              .kernel = {0x686e7377, depth},
+              .size = asked * most * depth,
+              // A walk looks at about as many targets as it finds, one after the other.
+              .work = {.operations = 3 * asked * most * depth,
+                       .bytes_read = (asked + asked * most) * depth * sizeof(float),
+                       .bytes_written = asked * most * size_of(type),
+                       .steps = static_cast<double>(most),
+                       .pattern = runtime::hybrid::MemoryPattern::gather}};
   call.outputs = outputs;
   call.on_cpu = [&] {
     type == Type::f64 ? fill(detail::host_write<double>(view))
