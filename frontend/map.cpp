@@ -6,49 +6,57 @@
 #include <topograd/ir/text.hpp>
 
 #include <algorithm>
+#include <compare>
+#include <map>
 #include <utility>
+#include <vector>
 
 namespace topograd {
 namespace detail {
 namespace {
 
-/// A test whether two reads of unknowns meet: indices[first] + shift == indices[second], or == 0 if
-/// there is no second column.
-struct Meeting {
-  std::uint32_t first, second;
+/// A read of unknowns in an element: block indices[column] + shift of an array, or block `shift` if
+/// there is no column.
+struct BlockRead {
+  std::uint32_t column;
   std::int64_t shift;
-  friend bool operator==(const Meeting&, const Meeting&) = default;
+  friend auto operator<=>(const BlockRead&, const BlockRead&) = default;
+
+  std::int64_t block(const MapElements& elements, std::size_t element) const {
+    return shift + (column == kNoColumn ? 0 : std::int64_t{elements.index(element, column)});
+  }
 };
 
-/// The pairs of reads that meet in some elements only.
-///
+/// Reads that may meet in one unknown, in some elements only: those of one coordinate of an array.
+using Meeting = std::vector<BlockRead>;
+
 /// Arrays are disjoint and forms of one array have its width, so two forms can meet only if their
-/// bases are equal, and do where their blocks are.
+/// bases are equal, and do where their blocks are. Coordinates that are read alike count once.
 std::vector<Meeting> possible_meetings(std::span<const TapeNode> leaves,
                                        std::span<const AddressForm> read) {
-  std::vector<AddressForm> forms;
+  std::map<std::uint32_t, Meeting> by_base;
+  std::map<std::uint32_t, const AddressForm*> form_of;
   std::vector<std::uint32_t> fixed;
   for (const TapeNode& leaf : leaves) {
-    if ((leaf.head & kSymbolic) != 0) {
-      forms.push_back(read[leaf.a]);
-    } else {
+    if ((leaf.head & kSymbolic) == 0) {
       fixed.push_back(leaf.a);
+      continue;
     }
+    const AddressForm& form = read[leaf.a];
+    by_base[form.base].push_back({form.column, form.shift});
+    form_of.emplace(form.base, &form);
   }
+  std::ranges::sort(fixed);
   std::vector<Meeting> meetings;
-  const auto add = [&](const Meeting& m) {
-    if (std::ranges::find(meetings, m) == meetings.end()) meetings.push_back(m);
-  };
-  for (std::size_t i = 0; i < forms.size(); ++i) {
-    const AddressForm& f = forms[i];
-    for (std::size_t j = 0; j < i; ++j)
-      if (f.base == forms[j].base && f.column != forms[j].column)
-        add({f.column, forms[j].column, f.shift - forms[j].shift});
-    for (const std::uint32_t entry : fixed) {
-      const std::int64_t distance = std::int64_t{entry} - f.base;
-      if (distance >= 0 && distance < std::int64_t{f.blocks} * f.width && distance % f.width == 0)
-        add({f.column, kNoColumn, f.shift - distance / f.width});
-    }
+  for (auto& [base, reads] : by_base) {
+    const AddressForm& form = *form_of[base];
+    const std::uint64_t end = std::uint64_t{base} + std::uint64_t{form.blocks} * form.width;
+    for (auto at = std::ranges::lower_bound(fixed, base); at != fixed.end() && *at < end; ++at)
+      if ((*at - base) % form.width == 0) reads.push_back({kNoColumn, (*at - base) / form.width});
+    std::ranges::sort(reads);
+    reads.erase(std::unique(reads.begin(), reads.end()), reads.end());
+    if (reads.size() > 1 && std::ranges::find(meetings, reads) == meetings.end())
+      meetings.push_back(std::move(reads));
   }
   return meetings;
 }
@@ -88,10 +96,8 @@ class Map {
   void refuse_memory(const TracedPath& first, const TracedPath& second) const;
   std::vector<std::size_t> take_holding(const TracedPath& path, std::vector<std::size_t>& left);
   void divide(std::span<const std::size_t> elements, const TracedPath& path);
-  bool meets(const Meeting& m, std::size_t element) const {
-    const std::int64_t first = elements_.index(element, m.first) + m.shift;
-    return first == (m.second == kNoColumn ? 0 : std::int64_t{elements_.index(element, m.second)});
-  }
+  void find_meetings(const Meeting& meeting, std::size_t element,
+                     std::vector<std::uint32_t>& pattern) const;
 
   ProblemState& state_;
   bool energy_;
@@ -195,6 +201,20 @@ std::vector<std::size_t> Map::take_holding(const TracedPath& path, std::vector<s
   return taken;
 }
 
+/// Appends, for each read whose block an earlier one reads, both of their numbers.
+void Map::find_meetings(const Meeting& meeting, std::size_t element,
+                        std::vector<std::uint32_t>& pattern) const {
+  thread_local std::vector<std::pair<std::int64_t, std::uint32_t>> blocks;
+  blocks.clear();
+  for (std::uint32_t k = 0; k < meeting.size(); ++k)
+    blocks.emplace_back(meeting[k].block(elements_, element), k);
+  std::ranges::sort(blocks);
+  for (std::size_t k = 1; k < blocks.size(); ++k)
+    if (blocks[k].first == blocks[k - 1].first)
+      pattern.insert(pattern.end(), {blocks[k - 1].second, blocks[k].second});
+  pattern.push_back(kNoColumn);  // the next meeting's numbers begin again
+}
+
 /// Elements in which reads of unknowns meet in the same way share a part.
 void Map::divide(std::span<const std::size_t> elements, const TracedPath& path) {
   std::vector<TapeNode> leaves;
@@ -202,12 +222,11 @@ void Map::divide(std::span<const std::size_t> elements, const TracedPath& path) 
     if (node.op() == ir::Op::Parameter && node.b == state_.serial) leaves.push_back(node);
   const std::vector<Meeting> meetings = possible_meetings(leaves, path.forms);
   const auto before = static_cast<std::uint32_t>(parts_.size());
-  const std::vector<std::size_t> first = classify<std::vector<bool>>(
+  const std::vector<std::size_t> first = classify<std::vector<std::uint32_t>>(
       elements.size(),
-      [&](std::size_t k, std::vector<bool>& pattern) {
-        pattern.resize(meetings.size());
-        for (std::size_t m = 0; m < meetings.size(); ++m)
-          pattern[m] = meets(meetings[m], elements[k]);
+      [&](std::size_t k, std::vector<std::uint32_t>& pattern) {
+        pattern.clear();
+        for (const Meeting& meeting : meetings) find_meetings(meeting, elements[k], pattern);
       },
       [&](std::size_t k) -> std::uint32_t& { return part_of_[elements[k]]; });
   for (const std::size_t k : first) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <numeric>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -66,11 +67,9 @@ std::vector<ElementShape> MapElements::shapes() const {
 void MapElements::check_ranges(std::span<const AddressForm> read,
                                std::span<const std::size_t> elements, const Caller& caller) const {
   std::vector<AddressForm> forms;  // one for each column, array and shift
-  for (const AddressForm& f : read) {
-    const auto key = [](const AddressForm& g) { return std::tuple(g.column, g.shift, g.blocks); };
-    const bool known = std::ranges::any_of(forms, [&](const auto& g) { return key(g) == key(f); });
-    if (!f.direct && !known) forms.push_back(f);
-  }
+  std::set<std::tuple<std::uint32_t, std::int64_t, std::uint32_t>> seen;
+  for (const AddressForm& f : read)
+    if (!f.direct && seen.emplace(f.column, f.shift, f.blocks).second) forms.push_back(f);
   const auto is_out = [&](std::size_t e, const AddressForm& f) {
     const std::int64_t block = f.block(index(e, f.column));
     return block < 0 || block >= std::int64_t{f.blocks};

@@ -1,7 +1,9 @@
 // What a map's callable reads while it is traced: columns instead of numbers.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 namespace topograd::detail {
@@ -18,6 +20,7 @@ struct AddressForm {
   bool data = false;  ///< of a data array, for messages
 
   friend bool operator==(const AddressForm&, const AddressForm&) = default;
+  friend auto operator<=>(const AddressForm&, const AddressForm&) = default;
 
   /// The block for the index that the column holds; out of range if negative or >= blocks.
   std::int64_t block(std::uint32_t index) const { return index + shift; }
@@ -32,7 +35,8 @@ struct MapTrace {
   std::uint32_t serial = 0;
   int valence = 0;
   int data_count = 0;
-  std::vector<AddressForm> forms;  ///< by the number that a symbolic leaf holds
+  std::vector<AddressForm> forms;                      ///< by the number that a symbolic leaf holds
+  std::map<AddressForm, std::uint32_t> first_of = {};  ///< number of the first equal one
 
   /// Number of the form, which is added if it is new: for what is the same leaf at each read.
   std::uint32_t shared(const AddressForm& form);

@@ -65,13 +65,15 @@ void bad_width(const char* call, int wanted, int width, const ArrayId& array) {
 }
 
 std::uint32_t MapTrace::shared(const AddressForm& form) {
-  const auto at = std::find(forms.begin(), forms.end(), form);
-  return at == forms.end() ? added(form) : static_cast<std::uint32_t>(at - forms.begin());
+  const auto at = first_of.find(form);
+  return at == first_of.end() ? added(form) : at->second;
 }
 
 std::uint32_t MapTrace::added(const AddressForm& form) {
+  const auto number = static_cast<std::uint32_t>(forms.size());
   forms.push_back(form);
-  return static_cast<std::uint32_t>(forms.size() - 1);
+  first_of.try_emplace(form, number);
+  return number;
 }
 
 std::uint32_t next_serial() {

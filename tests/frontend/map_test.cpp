@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <stdexcept>
 
 #include "frontend/reference.hpp"
@@ -508,6 +509,65 @@ TEST(Map, NothingIsAddedWhereTheCallableThrows) {
             }).find("element 20000 "),
             std::string::npos);
   EXPECT_EQ(problem.residual_count(), indices.size());
+}
+
+/// A star of `valence` vertices around one, as the mean of all, and as a sum over its triangles.
+/// Processor seconds of the trace.
+double trace_star(int valence) {
+  std::vector<double> values(3 * (static_cast<std::size_t>(valence) + 1), 1.0);
+  std::vector<std::uint32_t> indices(static_cast<std::size_t>(valence) + 1);
+  for (std::uint32_t k = 0; k < indices.size(); ++k) indices[k] = k;
+  const std::clock_t start = std::clock();
+  for (const bool triangles : {false, true}) {
+    Problem problem;
+    const Parameters x = problem.add_parameters(values, 3);
+    problem.add_residuals(1,
+                          [&](Element e) {
+                            const Vec3 centre = e.vec3(x, 0);
+                            Vec3 sum = e.vec3(x, 1);
+                            for (int k = 2; k < e.valence(); ++k) {
+                              const Vec3 edge = e.vec3(x, k) - centre;
+                              sum += triangles ? cross(e.vec3(x, k - 1) - centre, edge) : edge;
+                            }
+                            return sum;
+                          },
+                          {.indices = indices});
+    EXPECT_EQ(problem.topology_count(), 1u);
+    EXPECT_EQ(problem.topology(0).program.leaves.parameters, values.size());
+  }
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+}
+
+TEST(Map, TraceTimeIsNearlyLinearInTheValence) {
+  trace_star(100);
+  const double small = trace_star(500), large = trace_star(5000);
+  EXPECT_LT(large, 30 * small + 0.1) << large << " s and " << small << " s";
+}
+
+/// Reads that meet in some elements make parts of their own, with many reads as with two.
+TEST(Map, ManyReadsMeetAsFewDo) {
+  std::vector<double> values(20, 1.0), copy = values;
+  Problem map, plain;
+  const Parameters x = map.add_parameters(values), y = plain.add_parameters(copy);
+  std::vector<std::uint32_t> indices;
+  for (std::uint32_t e = 0; e < 30; ++e)
+    for (std::uint32_t k = 0; k < 7; ++k) indices.push_back((e * k + e / (k + 1)) % 19);
+  const auto residual = [](const auto& read) {
+    Value sum = read(0);
+    for (int k = 1; k < 7; ++k) sum = sum * 0.5 + sin(read(k));
+    return sum;
+  };
+  map.add_residuals(30,
+                    [&](Element e) {
+                      return residual([&](int k) { return e.scalar(x, k); }) +
+                             x[e.index(2) + 1] * x[3];
+                    },
+                    {.indices = indices});
+  for (std::size_t e = 0; e < 30; ++e) {
+    const auto at = [&](int k) { return indices[7 * e + static_cast<std::size_t>(k)]; };
+    plain.add_residual(residual([&](int k) { return y[at(k)]; }) + y[at(2) + 1] * y[3]);
+  }
+  expect_same(plain, map);
 }
 
 TEST(Map, NoElementsAreNoResiduals) {
