@@ -265,7 +265,8 @@ void Map::keep(RowsOfElement call) {
 
 Residuals Problem::add_map(std::size_t count, const Callable& f, const MapOptions& options,
                            bool energy) {
-  const detail::Ledger& ledger = whole(state_).ledger(energy);
+  const char* call = energy ? "add_energies" : "add_residuals";
+  const detail::Ledger& ledger = changing(state_, call).ledger(energy);
   const std::uint64_t first = ledger.next_id;
   if (count == 0) return {whole(state_).serial, first, first, 0};
   detail::Map map(whole(state_), count, options, energy);
@@ -283,7 +284,7 @@ Residuals Problem::add_map(std::size_t count, const Callable& f, const MapOption
 
 std::uint64_t Problem::add_callable(const RowsCallable& f, const ResidualOptions& options,
                                     bool energy) {
-  detail::ProblemState& state = whole(state_);
+  detail::ProblemState& state = changing(state_, energy ? "add_energy" : "add_residual");
   const detail::Point start;
   const detail::FinishResidual finish;
   detail::begin_segment();

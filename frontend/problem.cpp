@@ -39,19 +39,10 @@ void check_numbers(const Data& data, const std::string& of_data, std::size_t got
 
 }  // namespace
 
-Problem::Problem() : state_(std::make_unique<detail::ProblemState>()) {}
-Problem::~Problem() = default;
-Problem::Problem(Problem&& other) noexcept : state_(std::move(other.state_)) {
-  if (state_) state_->lenders.clear();  // containers that moved along have other addresses
-}
-Problem& Problem::operator=(Problem&& other) noexcept {
-  state_ = std::move(other.state_);
-  if (state_) state_->lenders.clear();
-  return *this;
-}
+Problem::Problem() : state_(std::make_shared<detail::ProblemState>()) {}
 
 Parameters Problem::add_parameters(std::span<double> values, int width, std::string_view name) {
-  check_array("add_parameters", values.size(), width, whole(state_).scalars);
+  check_array("add_parameters", values.size(), width, changing(state_, "add_parameters").scalars);
   const auto w = static_cast<std::uint32_t>(width);
   const std::uint32_t offset = whole(state_).add_array(values, w, name);
   ++whole(state_).versions.structure;
@@ -59,7 +50,7 @@ Parameters Problem::add_parameters(std::span<double> values, int width, std::str
 }
 
 Data Problem::add_data(std::span<const double> values, int width, std::string_view name) {
-  check_array("add_data", values.size(), width, whole(state_).data.size());
+  check_array("add_data", values.size(), width, changing(state_, "add_data").data.size());
   const std::uint32_t offset = narrow(whole(state_).data.size());
   const std::uint32_t w = static_cast<std::uint32_t>(width);
   whole(state_).data.append(values);
@@ -69,26 +60,26 @@ Data Problem::add_data(std::span<const double> values, int width, std::string_vi
 }
 
 Uniform Problem::add_uniform(double value) {
-  whole(state_).uniforms.push_back(value);
+  changing(state_, "add_uniform").uniforms.push_back(value);
   ++whole(state_).versions.uniforms;
   return {whole(state_).serial, narrow(whole(state_).uniforms.size() - 1)};
 }
 
 void Problem::set(const Data& data, std::span<const double> values) {
-  detail::check_owner("set", "data array", data.problem_, whole(state_).serial);
+  detail::check_owner("set", "data array", data.problem_, changing(state_, "set").serial);
   check_numbers(data, detail::of_array(data.id()), values.size());
   whole(state_).set_data(data.offset_, values);
 }
 
 void Problem::set(const Data& data, std::shared_ptr<const ir::RemoteNumbers> values) {
-  detail::check_owner("set", "data array", data.problem_, whole(state_).serial);
+  detail::check_owner("set", "data array", data.problem_, changing(state_, "set").serial);
   if (!values) fail(ErrorCode::InvalidArgument, "set: expected numbers, got none");
   check_numbers(data, detail::of_array(data.id()), values->size());
   whole(state_).set_data(data.offset_, std::move(values));
 }
 
 void Problem::set(const Uniform& uniform, double value) {
-  detail::check_owner("set", "uniform", uniform.problem_, whole(state_).serial);
+  detail::check_owner("set", "uniform", uniform.problem_, changing(state_, "set").serial);
   whole(state_).uniforms[uniform.index_] = value;
   ++whole(state_).versions.uniforms;
 }
@@ -99,11 +90,13 @@ double Problem::value(const Uniform& uniform) const {
 }
 
 Residual Problem::add_rows(std::span<const Value> rows, const ResidualOptions& options) {
-  return {whole(state_).serial, detail::trace_block(whole(state_), rows, options, false)};
+  return {whole(state_).serial,
+          detail::trace_block(changing(state_, "add_residual"), rows, options, false)};
 }
 
 Term Problem::add_energy(const Value& energy, const ResidualOptions& options) {
-  detail::check_energy(1, options.loss, whole(state_).caller("add_energy", options.label, true));
+  detail::check_energy(1, options.loss,
+                       changing(state_, "add_energy").caller("add_energy", options.label, true));
   return {whole(state_).serial, detail::trace_block(whole(state_), {&energy, 1}, options, true)};
 }
 
@@ -120,12 +113,12 @@ Residual Problem::add_residual(const Vec4& v, const ResidualOptions& options) {
 }
 
 void Problem::remove(const Residual& residual) {
-  detail::check_owner("remove", "residual", residual.problem, whole(state_).serial);
+  detail::check_owner("remove", "residual", residual.problem, changing(state_, "remove").serial);
   whole(state_).remove(residual.id, false);
 }
 
 void Problem::remove(const Term& energy) {
-  detail::check_owner("remove", "energy", energy.problem, whole(state_).serial);
+  detail::check_owner("remove", "energy", energy.problem, changing(state_, "remove").serial);
   whole(state_).remove(energy.id, true);
 }
 
@@ -150,7 +143,7 @@ void Problem::mark_constant(const char* call, const Parameters& x, std::size_t b
                             std::uint32_t coordinates, bool constant) {
   check_present(call, x);
   if (block >= x.blocks_) detail::bad_block(call, block, x.blocks_, x.id());
-  std::vector<std::uint8_t>& flags = whole(state_).constants;
+  std::vector<std::uint8_t>& flags = changing(state_, call).constants;
   if (flags.empty()) {
     if (!constant) return;
     flags.assign(whole(state_).scalars, 0);

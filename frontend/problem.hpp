@@ -142,12 +142,16 @@ class Branches;
 /// Owns the index and data columns of all residuals, one ir::Batch a topology; keeps pointers to
 /// the caller's parameters. One writer and no reader beside it; residuals may be traced on any one
 /// thread at a time. Movable; handles stay valid.
+///
+/// While it is solved, callbacks and residuals that run on the host cannot change it: calls that
+/// would, a move, and another solve throw Error{InvalidArgument}. Where it ends meanwhile, the
+/// caller's parameters get the best point at that moment, and the solve throws.
 class Problem {
  public:
   Problem();
   ~Problem();
-  Problem(Problem&&) noexcept;
-  Problem& operator=(Problem&&) noexcept;
+  Problem(Problem&&);
+  Problem& operator=(Problem&&);
 
   /// Adds values.size() / width blocks of `width` unknowns, which start from `values`.
   ///
@@ -422,6 +426,10 @@ class Problem {
 
  private:
   friend class Branches;
+  friend class ProblemUse;
+
+  /// Another view of the same state; the state's life ends with the last one.
+  explicit Problem(std::shared_ptr<detail::ProblemState> state);
 
   /// A reference to a callable, how to call it, and how to copy it; null if it cannot be.
   template <class... Arguments>
@@ -483,7 +491,8 @@ class Problem {
   std::uint64_t add_callable(const RowsCallable& f, const ResidualOptions& options, bool energy);
   Residual handle(std::uint64_t id) const;
 
-  std::unique_ptr<detail::ProblemState> state_;
+  std::shared_ptr<detail::ProblemState> state_;
+  bool is_view_ = false;  ///< made by ProblemUse
 };
 
 }  // namespace topograd

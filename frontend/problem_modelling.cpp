@@ -27,12 +27,14 @@ void set_bound(std::vector<double>& bounds, std::size_t scalars, std::size_t sca
 }  // namespace
 
 void Problem::set_loss(const Residual& residual, const Loss& loss) {
-  detail::check_owner("set_loss", "residual", residual.problem, whole(state_).serial);
+  detail::check_owner("set_loss", "residual", residual.problem,
+                      changing(state_, "set_loss").serial);
   whole(state_).set_loss(residual.id, residual.id + 1, loss);
 }
 
 void Problem::set_loss(const Residuals& residuals, const Loss& loss) {
-  detail::check_owner("set_loss", "residual", residuals.problem, whole(state_).serial);
+  detail::check_owner("set_loss", "residual", residuals.problem,
+                      changing(state_, "set_loss").serial);
   if (residuals.count > 0) whole(state_).set_loss(residuals.first, residuals.last, loss);
 }
 
@@ -63,7 +65,8 @@ void Problem::set_lower_bound(const Parameters& x, std::size_t block, int coordi
   if (std::isnan(lower))
     fail(ErrorCode::InvalidArgument, "set_lower_bound",
          "the bound" + detail::of_array(x.id()) + " is nan");
-  set_bound(whole(state_).lower, whole(state_).scalars, scalar, lower, -kInfinity);
+  set_bound(changing(state_, "set_lower_bound").lower, whole(state_).scalars, scalar, lower,
+            -kInfinity);
   ++whole(state_).versions.constants;
 }
 
@@ -73,12 +76,14 @@ void Problem::set_upper_bound(const Parameters& x, std::size_t block, int coordi
   if (std::isnan(upper))
     fail(ErrorCode::InvalidArgument, "set_upper_bound",
          "the bound" + detail::of_array(x.id()) + " is nan");
-  set_bound(whole(state_).upper, whole(state_).scalars, scalar, upper, kInfinity);
+  set_bound(changing(state_, "set_upper_bound").upper, whole(state_).scalars, scalar, upper,
+            kInfinity);
   ++whole(state_).versions.constants;
 }
 
 void Problem::put_manifold(const Parameters& x, std::size_t first, std::size_t count,
                            Manifold manifold) {
+  changing(state_, "set_manifold");
   check_present("set_manifold", x);
   if (first >= x.blocks_) detail::bad_block("set_manifold", first, x.blocks_, x.id());
   if (manifold.model() && manifold.ambient_size() != x.width())
@@ -114,6 +119,7 @@ Residual Problem::add_residual(std::shared_ptr<const HostResidual> f,
                                std::span<const ParameterBlock> blocks,
                                const ResidualOptions& options) {
   const char* call = "add_residual";
+  changing(state_, call);
   if (!f) fail(ErrorCode::InvalidArgument, call, "expected a host residual, got null");
   if (blocks.empty())
     fail(ErrorCode::InvalidArgument, call, "a host residual needs at least one parameter block");

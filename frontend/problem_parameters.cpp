@@ -304,6 +304,7 @@ void Problem::watch(const Parameters& x, const detail::Lender& lender) {
 }
 
 void Problem::remove(const Parameters& x) {
+  changing(state_, "remove");
   check_present("remove", x);
   whole(state_).remove_array(whole(state_).array_number(x.offset_));
 }

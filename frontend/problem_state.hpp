@@ -10,7 +10,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -78,6 +80,12 @@ struct EndOfValues {
   ~EndOfValues() { end_values_of(problem); }
 };
 
+/// A solve that is under way. Its Problem ends once `before_end` has run.
+struct SolveInProgress {
+  std::function<void()> before_end;
+  bool ended = false;
+};
+
 struct ProblemState {
   /// Takes a serial; branches on this problem's Values find it by that while it lives.
   ProblemState();
@@ -131,6 +139,7 @@ struct ProblemState {
   CompactTape compact;
   Versions versions;
   TraceStatistics statistics;
+  SolveInProgress* solve = nullptr;  ///< null: none
   /// Of residuals and of energies that have branches; null if none has.
   std::unique_ptr<Callables> callables[2];
 
@@ -217,8 +226,18 @@ struct ProblemState {
 };
 
 /// A problem's state. Throws Error{InvalidArgument} if the problem was moved from.
-inline ProblemState& whole(const std::unique_ptr<ProblemState>& state) {
+inline ProblemState& whole(const std::shared_ptr<ProblemState>& state) {
   return topograd::whole(state, "problem");
+}
+
+[[noreturn]] void refuse_change(const char* call);
+/// The same for `call`, which changes the problem. Throws Error{InvalidArgument} while it is
+/// solved.
+inline ProblemState& changing(const std::shared_ptr<ProblemState>& state, const char* call) {
+  ProblemState& present = whole(state);
+  if (present.solve != nullptr) [[unlikely]]
+    refuse_change(call);
+  return present;
 }
 
 /// Nodes of this thread's tape that the rows are. Throws Error{Shape} and Error{StaleValue}.

@@ -1,6 +1,7 @@
 // solve(): from a problem to its minimum, and back to the caller's memory.
 #include <topograd/solver/solve.hpp>
 
+#include <topograd/frontend/problem_use.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/stopwatch.hpp>
 #include <topograd/ir/whole.hpp>
@@ -56,12 +57,16 @@ void refuse_host_blocks(const Problem& problem, Method method) {
 }  // namespace
 
 struct Solver::Impl {
-  Impl(Problem& problem, const SolverOptions& options) : asked(options), problem_(problem) {
+  Impl(Problem& problem, const SolverOptions& options)
+      : asked(options), caller_(problem), problem_(ProblemUse::view_of(problem)) {
     resolved(asked);  // refuses what is out of range here, not in the first solve
   }
 
   Summary solve() {
     const Clock::time_point begin = Clock::now();
+    const ProblemUse use(caller_, "solve", [this] { save_best(); });
+    use_ = &use;
+    look_at_caller();
     counts_ = {};
     summary_ = {};
     step_seconds_.clear();
@@ -70,9 +75,7 @@ struct Solver::Impl {
       prepare();
       minimize();
     } catch (...) {
-      keep_best();
-      prefer_best();
-      write_back();
+      save_best();
       session_ = {};  // in the middle of something
       throw;
     }
@@ -86,6 +89,8 @@ struct Solver::Impl {
 
   WarmUp warm_up() {
     const Clock::time_point begin = Clock::now();
+    const ProblemUse use(caller_, "warm_up", [] {});
+    look_at_caller();
     counts_ = {};
     summary_ = {};
     runtime::EngineStats before;
@@ -118,9 +123,19 @@ struct Solver::Impl {
     return out;
   }
 
+  /// The Solver ends.
+  void end() noexcept { solver_ended_ = true; }
+
   SolverOptions asked;
 
  private:
+  /// Goes by the present Problem: another one may have been moved to its place.
+  void look_at_caller() {
+    if (ProblemUse::is_same(caller_, problem_)) return;
+    session_ = {};
+    problem_ = ProblemUse::view_of(caller_);
+  }
+
   /// Brings options and model up to what was asked for and changed since the last solve.
   void follow() {
     options_ = resolved(asked);
@@ -129,7 +144,10 @@ struct Solver::Impl {
     refuse_host_blocks(problem_, options_.method);
     options_.callback = [this](const IterationSummary& iteration) {
       note(iteration);
-      return asked.callback ? call_back(iteration) : CallbackReturn::SOLVER_CONTINUE;
+      const CallbackReturn answer =
+          asked.callback ? call_back(iteration) : CallbackReturn::SOLVER_CONTINUE;
+      refuse_end();
+      return answer;
     };
     const Versions now = problem_.versions();
     if (session_.engine && now == versions_) return;
@@ -163,14 +181,20 @@ struct Solver::Impl {
   /// Asks the caller, beside the time of the steps.
   CallbackReturn call_back(const IterationSummary& iteration) {
     const Clock::time_point begin = Clock::now();
-    if (options_.update_state_every_iteration) {
-      keep_best();
-      prefer_best();
-      write_back();
-    }
+    if (options_.update_state_every_iteration) save_best();
     const CallbackReturn answer = asked.callback(iteration);
     callback_seconds_ = seconds_since(begin);
     return answer;
+  }
+
+  /// A callback, or a residual on the host, has ended what is solved, or the Solver.
+  void refuse_end() const {
+    const char* const what = use_->ended() ? "problem" : solver_ended_ ? "Solver" : nullptr;
+    if (what == nullptr) return;
+    throw Error(ErrorCode::InvalidArgument,
+                std::string("solve: the ") + what +
+                    " ended inside of a callback of this solve; expected it to live until solve() "
+                    "has returned");
   }
 
   /// What a solve starts from.
@@ -281,7 +305,7 @@ struct Solver::Impl {
 
   void run_method() {
     if (takes_energies(options_.method)) {
-      minimize_cost(*session_.engine, model_, x_, options_, summary_);
+      minimize_cost(*session_.engine, model_, x_, options_, summary_, elsewhere_);
     } else {
       minimizer_->run(*session_.engine, *steps_);
     }
@@ -365,7 +389,14 @@ struct Solver::Impl {
   int keep_best() noexcept {
     const int accepted = summary_.num_successful_steps;
     if (accepted == 0 || !session_.engine) return 0;
-    if (takes_energies(options_.method)) return 0;  // x_ is the best point all along
+    if (takes_energies(options_.method)) {
+      try {
+        if (elsewhere_.read) elsewhere_.read();
+      } catch (...) {
+        return 0;  // x_ is the best point that is known
+      }
+      return 0;
+    }
     std::vector<double> best = x_;
     int lost = 0;
     try {
@@ -393,8 +424,15 @@ struct Solver::Impl {
     }
   }
 
+  /// Brings the best accepted point to the caller's memory.
+  void save_best() noexcept {
+    keep_best();
+    prefer_best();
+    write_back();
+  }
+
   void write_back() noexcept {
-    if (summary_.num_successful_steps == 0) return;
+    if (summary_.num_successful_steps == 0 || use_->ended()) return;
     problem_.write_x(x_);
   }
 
@@ -441,13 +479,17 @@ struct Solver::Impl {
     }
   }
 
-  Problem& problem_;
+  Problem& caller_;                  // the caller's Problem, read where a solve begins
+  Problem problem_;                  // the same, which lives as long as this
+  const ProblemUse* use_ = nullptr;  // of the present solve
+  bool solver_ended_ = false;
   SolverOptions options_;  // as settled for the present solve
   Versions versions_;      // that model and session are of
   ProblemModel model_;
   std::vector<UnreadBlock> unread_;  // of the problem with this structure:
   std::uint64_t unread_of_ = ~std::uint64_t{0};
-  std::vector<double> x_;  // the start, later the best accepted point known to the host
+  BestElsewhere elsewhere_;  // of methods that take energies
+  std::vector<double> x_;    // the start, later the best accepted point known to the host
   Summary summary_;
   RetraceCounts counts_;
   std::unique_ptr<Minimizer> minimizer_;
@@ -467,13 +509,29 @@ struct Solver::Impl {
 };
 
 Solver::Solver(Problem& problem, const SolverOptions& options)
-    : impl_(std::make_unique<Impl>(problem, options)) {}
+    : impl_(std::make_shared<Impl>(problem, options)) {}
 Solver::Solver(Solver&&) noexcept = default;
-Solver& Solver::operator=(Solver&&) noexcept = default;
-Solver::~Solver() = default;
+Solver& Solver::operator=(Solver&& other) noexcept {
+  if (this == &other) return *this;
+  end();
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+Solver::~Solver() { end(); }
 
-Summary Solver::solve() { return whole(impl_, "solver").solve(); }
-WarmUp Solver::warm_up() { return whole(impl_, "solver").warm_up(); }
+void Solver::end() noexcept {
+  if (impl_ != nullptr) impl_->end();
+}
+
+Summary Solver::solve() {
+  const std::shared_ptr<Impl> impl = impl_;  // a callback may end this Solver
+  return whole(impl, "solver").solve();
+}
+
+WarmUp Solver::warm_up() {
+  const std::shared_ptr<Impl> impl = impl_;  // as in solve()
+  return whole(impl, "solver").warm_up();
+}
 
 WarmUp warm_up(Problem& problem, const SolverOptions& options) {
   return Solver(problem, options).warm_up();

@@ -23,7 +23,8 @@ namespace topograd {
 /// Throws Error: EmptyProblem; NonFinite if a start value, a residual or a derivative at the start
 /// is NaN or infinite (names it); InvalidArgument for options out of range; Unsupported, with the
 /// energy's label, if the problem has energies and the method is for sums of squares; what a forced
-/// backend throws; and what a callback throws.
+/// backend throws; what a callback throws; and InvalidArgument if the problem is being solved
+/// already, as in a callback, or ends in one.
 Summary solve(Problem& problem, const SolverOptions& options = {});
 
 /// What warm_up() made, or found made. Counts and times are those of EngineCounts and MakingTimes.
@@ -55,7 +56,8 @@ WarmUp warm_up(Problem& problem, const SolverOptions& options = {});
 /// topologies. Each solve starts from the values that the parameters have, and ends where
 /// solve(problem, options) would.
 ///
-/// One thread at a time.
+/// One thread at a time. Where a Solver ends inside of one of its own callbacks, its solve() throws
+/// Error{InvalidArgument} as soon as the callback has returned.
 class Solver {
  public:
   ///   problem  outlives the Solver
@@ -75,7 +77,9 @@ class Solver {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  void end() noexcept;
+
+  std::shared_ptr<Impl> impl_;  // shared with a solve() that is under way
 };
 
 }  // namespace topograd

@@ -202,7 +202,8 @@ class FirstOrder {
         rate_(options.first_order.learning_rate),
         least_rate_(kLeastRate * rate_) {}
 
-  void run() {
+  void run(BestElsewhere* elsewhere) {
+    const BestElsewhere::Scope ahead(elsewhere, [this] { walk_->end(); });
     try {
       move();
       const Looked start = begin();
@@ -274,9 +275,10 @@ class FirstOrder {
 }  // namespace
 
 void minimize_first_order(const Objective& objective, std::span<double> x,
-                          const SolverOptions& options, Summary& summary, const StepsAt& steps_at) {
+                          const SolverOptions& options, Summary& summary, const StepsAt& steps_at,
+                          BestElsewhere* elsewhere) {
   HostWalk walk(objective, x, options, steps_at);
-  FirstOrder(walk, options, summary).run();
+  FirstOrder(walk, options, summary).run(elsewhere);
 }
 
 }  // namespace topograd

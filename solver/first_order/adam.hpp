@@ -26,6 +26,7 @@ namespace topograd {
 /// points so far.
 void minimize_first_order(
     const Objective& objective, std::span<double> x, const SolverOptions& options, Summary& summary,
-    const std::function<runtime::FirstOrderSteps*(std::span<const double> x)>& steps_at = {});
+    const std::function<runtime::FirstOrderSteps*(std::span<const double> x)>& steps_at = {},
+    BestElsewhere* elsewhere = nullptr);
 
 }  // namespace topograd

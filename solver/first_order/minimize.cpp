@@ -37,7 +37,7 @@ class ManifoldCost {
   ManifoldCost(runtime::Engine& engine, const runtime::Model& model, const Problem& problem)
       : inner_(cost_of(engine, model)), space_(problem), ambient_(model.scalars) {}
 
-  bool moves() const { return space_.size() > 0; }
+  bool moves() const { return space_.size() > 0 && !space_.blocks().empty(); }
   /// Refers to this.
   Objective objective() const {
     return {.size = inner_.size,
@@ -68,17 +68,18 @@ class ManifoldCost {
 };
 
 /// The engine's own steps, where nothing asks for points on the host.
-runtime::GradientSteps* steps_of(runtime::Engine& engine, bool curved,
+runtime::GradientSteps* steps_of(runtime::Engine& engine, bool shaped,
                                  const SolverOptions& options) {
   const bool shows_points =
       options.update_state_every_iteration || options.domain == DomainPolicy::strict;
-  return curved || shows_points ? nullptr : dynamic_cast<runtime::GradientSteps*>(&engine);
+  return shaped || shows_points ? nullptr : dynamic_cast<runtime::GradientSteps*>(&engine);
 }
 
 /// L-BFGS, on the engine's vectors as soon as their kernels are there; it begins there without the
 /// history of the host's.
 void run_lbfgs(runtime::Engine& engine, runtime::GradientSteps* source, const Objective& objective,
-               std::span<double> x, const SolverOptions& options, Summary& summary) {
+               std::span<double> x, const SolverOptions& options, Summary& summary,
+               BestElsewhere& elsewhere) {
   runtime::DescentSteps* steps = nullptr;
   const auto ready = [&] {
     if (source) steps = source->descent_steps(true);
@@ -86,38 +87,42 @@ void run_lbfgs(runtime::Engine& engine, runtime::GradientSteps* source, const Ob
   };
   if (!ready() && minimize_lbfgs(objective, x, options, summary, ready)) return;
   engine.set_point(x);
+  const BestElsewhere::Scope ahead(&elsewhere, [steps, x] { steps->descent_point(x); });
   minimize_lbfgs(*steps, x, options, summary);
 }
 
 /// Adam and its like, likewise; the means of gradients go with it.
 void run_rules(runtime::Engine& engine, runtime::GradientSteps* source, const Objective& objective,
-               std::span<double> x, const SolverOptions& options, Summary& summary) {
+               std::span<double> x, const SolverOptions& options, Summary& summary,
+               BestElsewhere& elsewhere) {
   const auto steps_at = [&](std::span<const double> at) {
     runtime::FirstOrderSteps* const steps = source ? source->first_order_steps(true) : nullptr;
     if (steps) engine.set_point(at);
     return steps;
   };
-  minimize_first_order(objective, x, options, summary, steps_at);
+  minimize_first_order(objective, x, options, summary, steps_at, &elsewhere);
 }
 
 void run_method(runtime::Engine& engine, const ProblemModel& problem_model,
                 const Inspector& inspector, std::span<double> x, const SolverOptions& options,
-                Summary& summary) {
+                Summary& summary, BestElsewhere& elsewhere) {
   const runtime::Model& model = problem_model.model;
   const Problem& problem = *problem_model.problem;
   std::optional<ManifoldCost> on_manifolds;
   if (problem.has_manifolds()) on_manifolds.emplace(engine, model, problem);
   const bool curved = on_manifolds && on_manifolds->moves();
   Objective objective = curved ? on_manifolds->objective() : cost_of(engine, model);
+  objective.lower = model.lower;
+  objective.upper = model.upper;
   objective.evaluate = [&engine, &inspector, &summary, inner = objective.evaluate](
                            std::span<const double> at, std::span<double> gradient) {
     inspector.check_domains(engine, at, summary.iterations.empty() ? "at the start" : "at a trial");
     return inner(at, gradient);
   };
-  runtime::GradientSteps* const steps = steps_of(engine, curved, options);
+  runtime::GradientSteps* const steps = steps_of(engine, curved || objective.bounded(), options);
   const bool escapes = problem.energy_count() > 0;
   switch (options.method) {
-    case Method::lbfgs: do { run_lbfgs(engine, steps, objective, x, options, summary);
+    case Method::lbfgs: do { run_lbfgs(engine, steps, objective, x, options, summary, elsewhere);
       } while (escapes && escape(objective, x, options, summary));
       return;
     case Method::newton: do { minimize_newton(engine, model, objective, x, options, summary);
@@ -125,7 +130,7 @@ void run_method(runtime::Engine& engine, const ProblemModel& problem_model,
       return;
     case Method::adam:
     case Method::adamw:
-    case Method::sgd: return run_rules(engine, steps, objective, x, options, summary);
+    case Method::sgd: return run_rules(engine, steps, objective, x, options, summary, elsewhere);
     default: break;
   }
   throw Error(ErrorCode::Internal, "minimise: " + std::string(name(options.method)) +
@@ -168,10 +173,10 @@ Objective cost_of(runtime::Engine& engine, const runtime::Model& model) {
 }
 
 void minimize_cost(runtime::Engine& engine, const ProblemModel& model, std::span<double> x,
-                   const SolverOptions& options, Summary& summary) {
+                   const SolverOptions& options, Summary& summary, BestElsewhere& elsewhere) {
   const Inspector inspector(options, model, summary);
   try {
-    run_method(engine, model, inspector, x, options, summary);
+    run_method(engine, model, inspector, x, options, summary, elsewhere);
   } catch (const Error& error) {
     // What the minimiser cannot know: where the number came from.
     if (error.code() != ErrorCode::NonFinite || summary.num_iterations() > 0) throw;

@@ -5,8 +5,35 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
 
 namespace topograd {
+
+/// Whether a coordinate is in a set that may be empty.
+inline bool is_held(std::span<const std::uint8_t> held, std::size_t k) {
+  return !held.empty() && held[k] != 0;
+}
+
+/// How the best point is brought to the host while vectors are ahead of it on a device.
+struct BestElsewhere {
+  std::function<void()> read;  ///< writes the point to the minimisation's x; empty: x holds it
+
+  /// During its life; `elsewhere` may be null.
+  class Scope {
+   public:
+    Scope(BestElsewhere* elsewhere, std::function<void()> read) : elsewhere_(elsewhere) {
+      if (elsewhere_ != nullptr) elsewhere_->read = std::move(read);
+    }
+    ~Scope() {
+      if (elsewhere_ != nullptr) elsewhere_->read = nullptr;
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    BestElsewhere* elsewhere_;
+  };
+};
 
 /// What is minimised. Callables run on the calling thread; what they throw ends the minimisation
 /// and reaches its caller.
@@ -26,11 +53,19 @@ struct Objective {
   /// Non-zero where a number of a step stays 0; empty stands for nowhere.
   std::span<const std::uint8_t> constant = {};
 
-  /// result = x ⊕ step.
+  /// The box that points stay in, with infinities; both empty: none. Not beside `plus`.
+  std::span<const double> lower = {}, upper = {};
+  bool bounded() const { return !lower.empty(); }
+
+  /// result = x ⊕ step, projected on the box.
   void move(std::span<const double> x, std::span<const double> step,
             std::span<double> result) const {
     if (plus) return plus(x, step, result);
     for (std::size_t k = 0; k < x.size(); ++k) result[k] = x[k] + step[k];
+    for (std::size_t k = 0; k < lower.size(); ++k) {
+      if (result[k] < lower[k]) result[k] = lower[k];
+      if (result[k] > upper[k]) result[k] = upper[k];
+    }
   }
   std::size_t steps() const { return tangent_size == 0 ? size : tangent_size; }
 };
