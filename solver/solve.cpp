@@ -254,17 +254,27 @@ struct Solver::Impl {
     return choice.solver->kind() == LinearSolver::pcg;
   }
 
-  /// L-BFGS knows manifolds; no method for any cost knows bounds.
+  /// L-BFGS knows manifolds, it and Newton's method bounds, and nothing for any cost both.
   void check_bounds_and_manifolds() const {
-    const bool bounds = has_bounds(problem_);
-    const bool manifolds = problem_.has_manifolds() && options_.method != Method::lbfgs;
-    if (!bounds && !manifolds) return;
-    throw Error(
-        ErrorCode::Unsupported,
-        "solve: " + std::string(name(options_.method)) + " knows no " +
-            (bounds ? "bounds" : "manifolds") +
-            (problem_.energy_count() > 0 ? ""
-                                         : "; use levenberg_marquardt, gauss_newton or dogleg"));
+    const bool bounded = has_bounds(problem_);
+    if (!bounded && !problem_.has_manifolds()) return;
+    const TangentSpace space(problem_);
+    const bool curved = !space.blocks().empty();
+    if (bounded) space.check_bounds("solve", x_);
+    const bool lbfgs = options_.method == Method::lbfgs;
+    const bool knows_bounds = lbfgs || options_.method == Method::newton;
+    const bool refuses_bounds = bounded && (!knows_bounds || curved);
+    if (!refuses_bounds && (!curved || lbfgs)) return;
+    std::string others =
+        problem_.energy_count() > 0 ? "" : "levenberg_marquardt, gauss_newton, dogleg";
+    if (!(bounded && curved)) others += (others.empty() ? "" : ", ") + std::string("lbfgs");
+    if (!curved) others += ", newton";
+    throw Error(ErrorCode::Unsupported, "solve: " + std::string(name(options_.method)) +
+                                            " knows no " +
+                                            (!refuses_bounds ? "manifolds"
+                                             : curved        ? "bounds beside manifolds"
+                                                             : "bounds") +
+                                            (others.empty() ? "" : "; expected one of " + others));
   }
 
   /// Until a rule ends it; once more on the CPU if a device fails that `automatic` had chosen.

@@ -1,6 +1,7 @@
 // Descent along directions with a line search.
 #include <topograd/solver/first_order/descent.hpp>
 
+#include <topograd/solver/first_order/box.hpp>
 #include <topograd/solver/first_order/control.hpp>
 #include <topograd/solver/first_order/line_search.hpp>
 
@@ -25,6 +26,7 @@ class HostPath final : public DescentPath {
         x_(x),
         times_(times),
         leaves_(leaves),
+        box_(objective),
         trial_(x.begin(), x.end()),
         gradient_(objective.steps()),
         trial_gradient_(objective.steps()),
@@ -33,15 +35,17 @@ class HostPath final : public DescentPath {
 
   Place begin() override {
     const double cost = evaluate(x_, gradient_);
-    return {cost, norms_of(gradient_)};
+    return {cost, box_.norms(x_, gradient_)};
   }
 
   Aim aim() override {
     const Stopwatch watch(times_.linear_solver_seconds);
     double slope = 0;
+    box_.look(x_, gradient_);
     do {
-      search_.compute(x_, gradient_, direction_);
-      slope = dot(gradient_, direction_);
+      search_.compute(x_, gradient_, box_.held(), direction_);
+      box_.finish(x_, direction_);
+      slope = box_.slope(x_, gradient_, direction_);
     } while (!leads_down(slope) && search_.reset());
     return {leads_down(slope) ? slope : 0, search_.first_step(gradient_)};
   }
@@ -51,11 +55,13 @@ class HostPath final : public DescentPath {
     objective_.move(x_, step_, trial_);
     length_ = length;
     const double value = evaluate(trial_, trial_gradient_);
-    return {.step = length, .value = value, .slope = dot(trial_gradient_, direction_)};
+    return {
+        .step = length, .value = value, .slope = box_.slope(trial_, trial_gradient_, direction_)};
   }
 
   Kept keep() override {
-    const Kept kept{norms_of(trial_gradient_), norm_of(step_), norm_of(x_)};
+    for (std::size_t k = 0; box_.bounded() && k < step_.size(); ++k) step_[k] = trial_[k] - x_[k];
+    const Kept kept{box_.norms(trial_, trial_gradient_), norm_of(step_), norm_of(x_)};
     std::copy(trial_.begin(), trial_.end(), x_.begin());
     for (std::size_t k = 0; k < gradient_.size(); ++k)
       direction_[k] = trial_gradient_[k] - gradient_[k];  // no longer needed as a direction
@@ -81,6 +87,7 @@ class HostPath final : public DescentPath {
   std::span<double> x_;
   PhaseTimes& times_;
   const std::function<bool()>& leaves_;
+  Box box_;
   Doubles trial_, gradient_, trial_gradient_, direction_, step_;
   double length_ = 0;
 };

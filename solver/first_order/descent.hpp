@@ -7,6 +7,7 @@
 #include <topograd/solver/options.hpp>
 #include <topograd/solver/summary.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <span>
 
@@ -19,8 +20,10 @@ class SearchDirection {
 
   /// Writes the direction at x, where the gradient is g. It need not lead down: where it does not,
   /// reset() is called and it is asked again.
+  ///
+  ///   held  non-zero: the coordinate is taken for constant, its direction is 0; empty: nowhere
   virtual void compute(std::span<const double> x, std::span<const double> g,
-                       std::span<double> direction) = 0;
+                       std::span<const std::uint8_t> held, std::span<double> direction) = 0;
   /// The first length along the direction that a line search tries.
   virtual double first_step(std::span<const double> g) const = 0;
   /// Hears of a step that was taken: its length along the direction, the step, and by how much the
@@ -78,6 +81,8 @@ class DescentPath {
 bool descend(DescentPath& path, const SolverOptions& options, Summary& summary);
 
 /// The same on the host: from x, which holds the best point at all times, also after an exception.
+/// Within the objective's box, points are projected on it and gradients are without what presses a
+/// coordinate on its bound (box.hpp).
 ///
 ///   leaves  asked between steps, may be empty
 bool descend(const Objective& objective, SearchDirection& direction, std::span<double> x,

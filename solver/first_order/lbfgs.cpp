@@ -81,20 +81,35 @@ double first_length(bool along_gradient, double gradient_max) {
 }
 
 void LbfgsDirection::compute(std::span<const double>, std::span<const double> g,
-                             std::span<double> direction) {
-  for (std::size_t k = 0; k < g.size(); ++k) direction[k] = -g[k];
-  std::vector<double> alpha(pairs_.size());
-  for (std::size_t k = pairs_.size(); k-- > 0;) {
-    alpha[k] = dot(pairs_[k].s, direction) / pairs_[k].sy;
-    add(-alpha[k], pairs_[k].y, direction);
+                             std::span<const std::uint8_t> held, std::span<double> direction) {
+  for (std::size_t k = 0; k < g.size(); ++k) direction[k] = is_held(held, k) ? 0 : -g[k];
+  if (std::ranges::all_of(held, [](std::uint8_t h) { return h == 0; }))
+    return recur(pairs_, direction);
+  std::deque<Pair> free;  // of the coordinates that move, while they have curvature
+  for (const Pair& pair : pairs_) {
+    Pair part = pair;
+    for (std::size_t k = 0; k < held.size(); ++k)
+      if (held[k] != 0) part.s[k] = part.y[k] = 0;
+    part.sy = dot(part.s, part.y);
+    part.yy = dot(part.y, part.y);
+    if (has_curvature(part.sy, part.yy)) free.push_back(std::move(part));
   }
-  if (!pairs_.empty()) {
-    const double scale = pairs_.back().sy / pairs_.back().yy;
+  recur(free, direction);
+}
+
+void LbfgsDirection::recur(const std::deque<Pair>& pairs, std::span<double> direction) {
+  std::vector<double> alpha(pairs.size());
+  for (std::size_t k = pairs.size(); k-- > 0;) {
+    alpha[k] = dot(pairs[k].s, direction) / pairs[k].sy;
+    add(-alpha[k], pairs[k].y, direction);
+  }
+  if (!pairs.empty()) {
+    const double scale = pairs.back().sy / pairs.back().yy;
     for (double& d : direction) d *= scale;
   }
-  for (std::size_t k = 0; k < pairs_.size(); ++k) {
-    const double beta = dot(pairs_[k].y, direction) / pairs_[k].sy;
-    add(alpha[k] - beta, pairs_[k].s, direction);
+  for (std::size_t k = 0; k < pairs.size(); ++k) {
+    const double beta = dot(pairs[k].y, direction) / pairs[k].sy;
+    add(alpha[k] - beta, pairs[k].s, direction);
   }
 }
 

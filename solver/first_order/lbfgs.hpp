@@ -4,6 +4,7 @@
 #include <topograd/runtime/first_order.hpp>
 #include <topograd/solver/first_order/descent.hpp>
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <vector>
@@ -24,8 +25,9 @@ class LbfgsDirection final : public SearchDirection {
  public:
   explicit LbfgsDirection(int rank) : rank_(rank) {}
 
+  /// Products are those of coordinates that are not held.
   void compute(std::span<const double> x, std::span<const double> g,
-               std::span<double> direction) override;
+               std::span<const std::uint8_t> held, std::span<double> direction) override;
   double first_step(std::span<const double> g) const override;
   void moved(double length, std::span<const double> step,
              std::span<const double> gradient_change) override;
@@ -36,6 +38,8 @@ class LbfgsDirection final : public SearchDirection {
     std::vector<double> s, y;
     double sy = 0, yy = 0;
   };
+  /// direction = H direction, by the recursion.
+  static void recur(const std::deque<Pair>& pairs, std::span<double> direction);
 
   int rank_;
   std::deque<Pair> pairs_;  // oldest first

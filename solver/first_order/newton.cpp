@@ -47,7 +47,9 @@ struct ProjectedNewton::Impl {
   Eigen::Index size() const { return static_cast<Eigen::Index>(hessian.size()); }
 
   /// Factors H + τI with the least τ from the present one on that makes it positive definite.
-  bool factorize() {
+  ///
+  ///   held  by scalar of x, may be empty
+  bool factorize(std::span<const std::uint8_t> held) {
     double largest = 0;
     for (std::size_t k = 0; k < hessian.size(); ++k)
       largest = std::max(largest, hessian.diagonal(k));
@@ -56,10 +58,23 @@ struct ProjectedNewton::Impl {
       std::copy(hessian.values().begin(), hessian.values().end(), shifted.valuePtr());
       for (std::size_t k = 0; k < hessian.size(); ++k)
         shifted.valuePtr()[hessian.starts()[k]] += shift * largest;
+      take_out(held, largest);
       factor.factorize(shifted);
       if (factor.info() == Eigen::Success) return true;
     }
     return false;
+  }
+
+  /// Rows and columns of these scalars become those of the identity, times `diagonal`.
+  void take_out(std::span<const std::uint8_t> held, double diagonal) {
+    const std::span<const std::uint32_t> free = hessian.free_scalars();
+    for (std::size_t column = 0; !held.empty() && column < free.size(); ++column) {
+      for (std::int32_t at = hessian.starts()[column]; at < hessian.starts()[column + 1]; ++at) {
+        const auto row = static_cast<std::size_t>(hessian.rows()[at]);
+        if (held[free[column]] == 0 && held[free[row]] == 0) continue;
+        shifted.valuePtr()[at] = row == column ? diagonal : 0;
+      }
+    }
   }
 
   runtime::Engine& engine;
@@ -76,7 +91,7 @@ ProjectedNewton::ProjectedNewton(runtime::Engine& engine, const runtime::Model& 
 ProjectedNewton::~ProjectedNewton() = default;
 
 void ProjectedNewton::compute(std::span<const double> x, std::span<const double> g,
-                              std::span<double> direction) {
+                              std::span<const std::uint8_t> held, std::span<double> direction) {
   impl_->engine.set_point(x);
   if (has_branches(impl_->model)) impl_->engine.cost();  // they may change the model's terms
   if (impl_->revision != impl_->model.revision) {
@@ -88,8 +103,9 @@ void ProjectedNewton::compute(std::span<const double> x, std::span<const double>
   std::fill(direction.begin(), direction.end(), 0.0);
   const std::span<const std::uint32_t> free = impl_->hessian.free_scalars();
   Eigen::VectorXd right(impl_->size());
-  for (std::size_t k = 0; k < free.size(); ++k) right[static_cast<Eigen::Index>(k)] = -g[free[k]];
-  if (impl_->factorize()) right = impl_->factor.solve(right).eval();
+  for (std::size_t k = 0; k < free.size(); ++k)
+    right[static_cast<Eigen::Index>(k)] = is_held(held, free[k]) ? 0 : -g[free[k]];
+  if (impl_->factorize(held)) right = impl_->factor.solve(right).eval();
   for (std::size_t k = 0; k < free.size(); ++k)
     direction[free[k]] = right[static_cast<Eigen::Index>(k)];
 }
@@ -106,11 +122,15 @@ bool ProjectedNewton::reset() {
 }
 
 void TruncatedNewton::compute(std::span<const double> x, std::span<const double> g,
-                              std::span<double> direction) {
+                              std::span<const std::uint8_t> held, std::span<double> direction) {
   iterations_ = 0;
   const std::size_t n = g.size();
   std::vector<double> r(g.begin(), g.end()), p(n), q(n);
-  for (std::size_t k = 0; k < n; ++k) p[k] = -g[k];
+  for (std::size_t k = 0; k < n; ++k) {
+    if (is_held(held, k)) r[k] = 0;
+    p[k] = -r[k];
+  }
+  const std::vector<double> steepest = p;
   std::fill(direction.begin(), direction.end(), 0.0);
   const double start = std::sqrt(dot(r, r)), stop = std::min(0.5, std::sqrt(start)) * start;
   double rr = start * start;
@@ -118,7 +138,8 @@ void TruncatedNewton::compute(std::span<const double> x, std::span<const double>
   while (!gradient_only_ && iterations_ < max_iterations_ && std::sqrt(rr) > stop) {
     engine_.hvp(p, q);
     ++iterations_;
-    for (std::size_t k = 0; k < n; ++k) q[k] = is_constant(model_, k) ? 0 : q[k];
+    for (std::size_t k = 0; k < n; ++k)
+      if (is_constant(model_, k) || is_held(held, k)) q[k] = 0;
     const double curvature = dot(p, q);
     if (!std::isfinite(curvature) || curvature == 0) break;
     const double alpha = rr / std::abs(curvature);
@@ -136,7 +157,7 @@ void TruncatedNewton::compute(std::span<const double> x, std::span<const double>
   }
   const bool moved =
       std::any_of(direction.begin(), direction.end(), [](double d) { return d != 0; });
-  for (std::size_t k = 0; !moved && k < n; ++k) direction[k] = -g[k];
+  if (!moved) std::ranges::copy(steepest, direction.begin());
 }
 
 double TruncatedNewton::first_step(std::span<const double> g) const {

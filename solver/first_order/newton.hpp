@@ -22,8 +22,9 @@ class ProjectedNewton final : public SearchDirection {
   ProjectedNewton(runtime::Engine& engine, const runtime::Model& model);
   ~ProjectedNewton() override;
 
+  /// Rows and columns of held scalars are those of the identity.
   void compute(std::span<const double> x, std::span<const double> g,
-               std::span<double> direction) override;
+               std::span<const std::uint8_t> held, std::span<double> direction) override;
   double first_step(std::span<const double>) const override { return 1; }
   void moved(double length, std::span<const double> step,
              std::span<const double> gradient_change) override;
@@ -45,7 +46,7 @@ class TruncatedNewton final : public SearchDirection {
       : engine_(engine), model_(model), max_iterations_(max_iterations) {}
 
   void compute(std::span<const double> x, std::span<const double> g,
-               std::span<double> direction) override;
+               std::span<const std::uint8_t> held, std::span<double> direction) override;
   double first_step(std::span<const double> g) const override;
   void moved(double, std::span<const double>, std::span<const double>) override {
     gradient_only_ = false;

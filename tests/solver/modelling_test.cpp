@@ -362,9 +362,10 @@ TEST(Modelling, ErrorsNameTheCulprit) {
   EXPECT_EQ(error_of(run),
             "solve: host residual \"log\" #0 has no value: its evaluate() returned false");
   SolverOptions options = exact();
-  options.method = Method::lbfgs;
+  options.method = Method::adam;
   EXPECT_EQ(error_of([&] { solve(problem, options); }),
-            "solve: lbfgs knows no bounds; use levenberg_marquardt, gauss_newton or dogleg");
+            "solve: adam knows no bounds; expected one of levenberg_marquardt, gauss_newton, "
+            "dogleg, lbfgs, newton");
 }
 
 TEST(Modelling, BoundsThatWereOpenedAgainAreNone) {
