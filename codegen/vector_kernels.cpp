@@ -88,6 +88,7 @@ std::string_view name(VectorOp op) {
     case VectorOp::max_partials: return "max_partials";
     case VectorOp::point_norms: return "point_norms";
     case VectorOp::trial_point: return "trial_point";
+    case VectorOp::scaled_norms: return "scaled_norms";
     case VectorOp::choose_length: return "choose_length";
     case VectorOp::take_step: return "take_step";
     case VectorOp::open_gate: return "open_gate";
@@ -174,6 +175,10 @@ std::string_view name(Scalar scalar) {
     case Scalar::rescaled_cost: return "rescaled_cost";
     case Scalar::goes_back: return "goes_back";
     case Scalar::verdict: return "verdict";
+    case Scalar::scaled_gradient_squared: return "scaled_gradient_squared";
+    case Scalar::scaled_x_squared: return "scaled_x_squared";
+    case Scalar::scaled_step_squared: return "scaled_step_squared";
+    case Scalar::scaled_gradient_max: return "scaled_gradient_max";
     case Scalar::user: return "user";
   }
   return "";

@@ -53,9 +53,14 @@ enum class Scalar : std::uint32_t {
   rescaled_cost,  ///< at the point of that length
   goes_back,      ///< 1: the trial point goes back to the full step, 0: it stays
   verdict,        ///< Verdict
-  user,           ///< this place and those after it are free: seven are taken at once at most
+  // for the host to read: norms with scalars times h_j = √H_jj, those with h_j = 0 left out
+  scaled_gradient_squared,  ///< Σ (g_j / h_j)²; the next two follow it
+  scaled_x_squared,         ///< Σ (h_j x_j)²
+  scaled_step_squared,      ///< Σ (h_j δ_j)², δ being the step that led to x
+  scaled_gradient_max,      ///< max |g_j| / h_j
+  user,  ///< this place and those after it are free: seven are taken at once at most
 };
-inline constexpr std::uint32_t kScalarCount = 43;
+inline constexpr std::uint32_t kScalarCount = 47;
 static_assert(static_cast<std::uint32_t>(Scalar::user) + 7 <= kScalarCount);
 std::string_view name(Scalar scalar);
 constexpr std::uint32_t slot(Scalar scalar) { return static_cast<std::uint32_t>(scalar); }
@@ -104,6 +109,9 @@ enum class VectorOp {
   // reports
   point_norms,  ///< gradient = 0 where fixed; partials: Σ g², Σ x² (first_operand), max |g|
   trial_point,  ///< result = first_operand + step; partials: model decrease, Σ step²
+  // by blocks
+  scaled_norms,  ///< partials: Σ g²/H, Σ H x² (first_operand), Σ H step², max |g|/√H, H being the
+                 ///< diagonal of blocks
   // taking steps; one workgroup. Costs, model_decrease and slope are scalars; outputs = starts,
   // u32,
   // where what is behind the gate is to run, else 0
@@ -135,9 +143,10 @@ enum class VectorOp {
   history_dots,     ///< slot_b workgroups a vector; partials: vector v · step, first_operand and
                     ///< gradient
   // preconditioner, by blocks
-  jacobi_scale,  ///< scale_j = 1 / (1 + √H_jj)
-  precondition,  ///< damping, and inverse of each damped block; rows of fixed scalars are the
-                 ///< identity's.
+  jacobi_scale,  ///< scale_j = 1 / (scalars[a] + u_j + √H_jj), 0 for 1/0, with u_j = scalars[b]
+                 ///< √(2 cost) / |x_j| (first_operand), or 0 where x_j is 0
+  precondition,  ///< damping (without clamps where scale_j = 0), and inverse of each damped block;
+                 ///< rows of fixed scalars are the identity's.
   ///< Blocks that are not positive definite in the precision give way to their diagonal
   apply_preconditioner,  ///< result = inverse first_operand
   // conjugate gradients on (JᵀJ + Λ) step = −gradient; direction is p. An iteration is a direction,

@@ -13,18 +13,53 @@ std::uint32_t packed_position(std::uint32_t width, std::uint32_t i, std::uint32_
 }
 
 void write_jacobi_scale(VectorText& out) {
-  out.read({BufferRole::blocks});
+  out.read({BufferRole::blocks, BufferRole::first_operand});
   out.write({BufferRole::scale});
+  out.scalars({Scalar::cost});
   out.open_grid("i", "count * {W}");
   out.lines(R"(
 uint b = i / {W};
 uint j = i % {W};
 uint diagonal = j * (2u * {W} - j + 1u) / 2u;
 precise {S} norm = sqrt({S}(blocks[blocks_first + b * {P} + diagonal]));
-precise {S} value = {S}(1) / ({S}(1) + norm);
-scale[first + i] = {T}(value);
+{S} x = abs({S}(first_operand[first + i]));
+precise {S} unit = x > {S}(0) ? scalars[slot_b] * sqrt({S}(2) * scalars[COST]) / x : {S}(0);
+precise {S} sum = scalars[slot_a] + unit + norm;
+precise {S} value = {S}(1) / sum;
+scale[first + i] = sum > {S}(0) ? {T}(value) : {T}(0);
 )");
   out.close();
+}
+
+// Norms in which a change of the unknowns' units cancels out.
+void write_scaled_norms(VectorText& out) {
+  out.read({BufferRole::gradient, BufferRole::first_operand, BufferRole::step, BufferRole::blocks});
+  out.read_u32(BufferRole::fixed);
+  declare_maximum(out.shader(), out.request().scalars);
+  for (const char* sum : {"g_squared", "x_squared", "step_squared"}) out.begin_sum(sum);
+  out.lines("{S} greatest = {S}(0);");
+  out.open_grid("i", "count * {W}");
+  out.lines(R"(
+uint b = i / {W};
+uint j = i % {W};
+uint k = first + i;
+uint diagonal = j * (2u * {W} - j + 1u) / 2u;
+{S} h = {S}(blocks[blocks_first + b * {P} + diagonal]);
+if (h == {S}(0) || (masked != 0u && fixed_scalars[k] != 0u)) continue;
+{S} g = {S}(gradient[k]);
+{S} x = {S}(first_operand[k]);
+{S} d = {S}(delta[k]);
+precise {S} scaled = g / sqrt(h);
+)");
+  out.add("g_squared", "scaled * scaled");
+  out.add("x_squared", "h * x * x");
+  out.add("step_squared", "h * d * d");
+  out.lines("greatest = maximum(greatest, abs(scaled));");
+  out.close();
+  out.store_partial(0, "g_squared");
+  out.store_partial(1, "x_squared");
+  out.store_partial(2, "step_squared");
+  out.store_partial_max(3, "greatest");
 }
 
 // Reads a block, damps its diagonal, and takes fixed scalars out of it.
@@ -39,6 +74,7 @@ for (uint i = 0u; i < {W}; ++i) {
       precise {S} squared = {S}(scale[k + i]) * {S}(scale[k + i]);
       precise {S} clamped = clamp(squared * value, scalars[MIN_DIAGONAL], scalars[MAX_DIAGONAL]);
       precise {S} added = scalars[LAMBDA] * clamped / squared;
+      if (squared == {S}(0)) added = scalars[LAMBDA] * (value > {S}(0) ? value : {S}(1));
       if (masked != 0u && fixed_scalars[k + i] != 0u) added = {S}(0);
       damping[k + i] = {T}(added);
       value = value + added;
@@ -194,6 +230,7 @@ void write_apply_inverse(VectorText& out) {
 bool write_precondition(VectorText& out) {
   switch (out.request().op) {
     case VectorOp::jacobi_scale: write_jacobi_scale(out); return true;
+    case VectorOp::scaled_norms: write_scaled_norms(out); return true;
     case VectorOp::precondition: write_precondition_blocks(out); return true;
     case VectorOp::schur_invert: write_listed_inverses(out); return true;
     case VectorOp::apply_preconditioner: write_apply(out); return true;

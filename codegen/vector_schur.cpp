@@ -18,6 +18,8 @@ precise {S} squared = {S}(scale[i]) * {S}(scale[i]);
 precise {S} scaled = squared * {S}(blocks[entries[i]]);
 {S} clamped = clamp(scaled, scalars[MIN_DIAGONAL], scalars[MAX_DIAGONAL]);
 precise {S} added = scalars[LAMBDA] * clamped / squared;
+{S} diagonal = {S}(blocks[entries[i]]);
+if (squared == {S}(0)) added = scalars[LAMBDA] * (diagonal > {S}(0) ? diagonal : {S}(1));
 )");
   out.lines("if (masked != 0u && fixed_scalars[i] != 0u) added = {S}(0);");
   out.lines("damping[i] = {T}(added);");

@@ -10,6 +10,7 @@
 #include <topograd/runtime/preconditioner.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,6 +50,14 @@ struct PointReport {
   double gradient_max_norm = 0;  ///< max |g_i|
   double gradient_norm = 0;      ///< ‖g‖
   double x_norm = 0;             ///< ‖x‖ over free scalars
+  // The same where each scalar is multiplied by the norm of its column of J: changes of units of
+  // the unknowns leave them, and they have the unit of the residuals. Columns of zeros count as 0,
+  // scalars on a bound that the gradient holds them to as constant. NaN: the engine has no columns.
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  double scaled_gradient_max = kUnknown;   ///< max |g_i| / ‖J_i‖
+  double scaled_gradient_norm = kUnknown;  ///< √Σ (g_i / ‖J_i‖)²
+  double scaled_x_norm = kUnknown;         ///< √Σ (‖J_i‖ x_i)²
+  double scaled_step_norm = kUnknown;      ///< of the step that led here; no meaning without one
 };
 
 /// When a trial step becomes the current point, and of which length it is then.
@@ -72,6 +81,10 @@ struct StepRequest {
   /// Columns scaled by 1 / (1 + ‖column‖), as Ceres does; the norms are those of J where the
   /// engine's first step began, and stay so while the unknowns are the same.
   bool jacobi_scaling = true;
+  /// Columns are scaled by 1 / (‖r‖ / |x_i| + ‖column‖) instead, by what there is of it; those
+  /// without any have no clamps; and CG stops in the norm of the preconditioner. Changes of units
+  /// leave the step what it is.
+  bool scale_free = false;
   double linear_tolerance = 1e-5;  ///< ‖residual of the normal equations‖ / ‖g‖ at which CG stops
   int max_linear_iterations = 500;
   double eta = 0;  ///< CG stops where its model gains no more, too (GainTest); 0: never

@@ -60,12 +60,14 @@ void Minimizer::run(runtime::Engine& engine, StepSolver& solver) {
 void Minimizer::start(runtime::Engine& engine, StepSolver& solver) {
   inspector_.check_point(engine, "at the start");
   linearize(engine, solver);
+  prepare_steps(engine);
   if (!finite(point_)) {
     throw Error(ErrorCode::NonFinite, "solve: " + describe_nonfinite(engine, model_));
   }
   summary_.final_cost = point_.cost;
   if (!summary_.iterations.empty()) return;  // a second engine takes over
   summary_.initial_cost = point_.cost;
+  set_region();
   gain_.start(point_.cost);
   record({.cost = point_.cost});
 }
@@ -76,10 +78,25 @@ void Minimizer::linearize(runtime::Engine& engine, StepSolver& solver) {
   const double evaluated = control_.elapsed();
   summary_.times.evaluation_seconds += evaluated - begin;
   if (finite(point_)) solver.linearized(engine, point_);
-  forcing_.moved(point_.gradient_norm);
-  inspector_.cross_check(engine);
   summary_.times.linear_solver_seconds += control_.elapsed() - evaluated;
+}
+
+void Minimizer::prepare_steps(runtime::Engine& engine) {
+  const double begin = control_.elapsed();
+  forcing_.moved(options_.scale_free ? point_.scaled_gradient_norm : point_.gradient_norm);
+  inspector_.cross_check(engine);
+  summary_.times.linear_solver_seconds += control_.elapsed() - begin;
   first_trial_ = true;
+}
+
+double Minimizer::residual_norm(double cost) { return std::sqrt(2 * std::max(cost, 0.0)); }
+
+void Minimizer::set_region() {
+  const bool dogleg = options_.method == Method::dogleg;
+  const double unit = dogleg && options_.scale_free ? residual_norm(point_.cost) : 1;
+  if (!(unit > 0)) return;  // nothing to do
+  region_ = TrustRegion(options_.initial_trust_region_radius * unit,
+                        options_.max_trust_region_radius * unit, dogleg);
 }
 
 std::optional<runtime::StepRule> Minimizer::rule(const runtime::Engine& engine,
@@ -96,6 +113,7 @@ runtime::StepRequest Minimizer::request(const runtime::Engine& engine,
           .min_diagonal = options_.min_lm_diagonal,
           .max_diagonal = options_.max_lm_diagonal,
           .jacobi_scaling = options_.jacobi_scaling,
+          .scale_free = options_.scale_free,
           .linear_tolerance = forcing_.tolerance(),
           .max_linear_iterations = options_.max_linear_iterations,
           .eta = options_.eta,
@@ -173,7 +191,7 @@ void Minimizer::rescale(runtime::Engine& engine, StepSolver& solver, StepReport&
 
 void Minimizer::take(runtime::Engine& engine, StepSolver& solver, const StepReport& report,
                      IterationSummary& iteration) {
-  const double x_norm = point_.x_norm;
+  const runtime::PointReport before = point_;
   keep_best(engine, report.trial_cost);
   engine.accept();
   iteration.step_is_successful = true;
@@ -183,8 +201,9 @@ void Minimizer::take(runtime::Engine& engine, StepSolver& solver, const StepRepo
   invalid_in_a_row_ = 0;
   if (!undamped_) region_.accepted(iteration.relative_decrease, report.scaled_step_norm);
   undamped_ = options_.method == Method::gauss_newton;
-  check_accepted(iteration, x_norm);
   linearize(engine, solver);
+  check_accepted(iteration, before);
+  prepare_steps(engine);
   if (!finite(point_)) {
     point_.cost = report.trial_cost;
     refuse_derivatives(describe_nonfinite(engine, model_));
@@ -226,7 +245,7 @@ void Minimizer::refuse(const StepReport& report, IterationSummary& iteration) {
     nothing_to_gain_ = expected_ <= resolution && forcing_.trusts_last();
   }
   // Tiny steps of a small region say nothing unless the first one promised nothing, either.
-  const bool moves_nothing = first_trial_
+  const bool moves_nothing = first_trial_ || options_.scale_free
                                  ? std::abs(iteration.cost_change) <= resolution
                                  : iteration.step_is_valid && iteration.step_norm <= step_bound;
   if (nothing_to_gain_ && moves_nothing) {
@@ -247,21 +266,31 @@ void Minimizer::refuse(const StepReport& report, IterationSummary& iteration) {
   first_trial_ = false;
 }
 
-void Minimizer::check_accepted(const IterationSummary& iteration, double x_norm) {
-  const double cost_bound = options_.function_tolerance * point_.cost;
-  const double step_bound = options_.parameter_tolerance * (x_norm + options_.parameter_tolerance);
+void Minimizer::check_accepted(const IterationSummary& iteration,
+                               const runtime::PointReport& before) {
+  const double tolerance = options_.parameter_tolerance;
+  const double cost_bound = options_.function_tolerance * before.cost;
+  const double step = options_.scale_free ? point_.scaled_step_norm : iteration.step_norm;
+  const double step_bound =
+      tolerance * (options_.scale_free ? point_.scaled_x_norm : before.x_norm + tolerance);
   const bool costs_settle = std::fabs(iteration.cost_change) <= cost_bound;
-  if (!costs_settle && !(iteration.step_norm <= step_bound)) return;
+  if (!costs_settle && !(step <= step_bound)) return;
   if (!forcing_.trusts_last()) return;
   if (costs_settle) {
     control_.converge("function tolerance reached: cost change", iteration.cost_change, cost_bound);
   } else {
-    control_.converge("parameter tolerance reached: step norm", iteration.step_norm, step_bound);
+    control_.converge("parameter tolerance reached: step norm", step, step_bound);
   }
 }
 
 void Minimizer::check_bounds() {
-  control_.check_limits(point_.gradient_max_norm);
+  if (options_.scale_free) {
+    const double start = SolveControl::kShareOfStart * residual_norm(summary_.initial_cost);
+    control_.check_limits("max |gradient| / ‖column‖", point_.scaled_gradient_max,
+                          std::max(residual_norm(point_.cost), start));
+  } else {
+    control_.check_limits("max |gradient|", point_.gradient_max_norm, 1);
+  }
   if (!control_.finished() && region_.radius() <= options_.min_trust_region_radius)
     control_.converge("minimum trust region radius reached: radius", region_.radius(),
                       options_.min_trust_region_radius);

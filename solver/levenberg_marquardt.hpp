@@ -49,7 +49,13 @@ class Minimizer {
             IterationSummary& iteration);
   void rescale(runtime::Engine& engine, StepSolver& solver, runtime::StepReport& report);
   void refuse(const runtime::StepReport& report, IterationSummary& iteration);
+  /// Looks at the engine's point; what solves for steps follows it by prepare_steps().
   void linearize(runtime::Engine& engine, StepSolver& solver);
+  void prepare_steps(runtime::Engine& engine);
+  /// The unit of the trust region's radius: dogleg's is a length in the scaled unknowns.
+  void set_region();
+  /// ‖r‖ at a cost.
+  static double residual_norm(double cost);
   void keep_best(runtime::Engine& engine, double trial_cost);
   void return_to_best(runtime::Engine& engine);
   runtime::StepRequest request(const runtime::Engine& engine, const StepSolver& solver) const;
@@ -62,7 +68,8 @@ class Minimizer {
   bool refuse_decreasing_loss(runtime::Engine& engine);
   void refuse_derivatives(const std::string& why);
   void check_bounds();
-  void check_accepted(const IterationSummary& iteration, double x_norm);
+  ///   before  the point that the step led from
+  void check_accepted(const IterationSummary& iteration, const runtime::PointReport& before);
   void finish(Termination termination, std::string message);
   void record(IterationSummary iteration);
 

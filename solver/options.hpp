@@ -162,11 +162,21 @@ struct SolverOptions {
   Method method = Method::automatic;
   LinearSolver linear_solver = LinearSolver::automatic;
 
-  int max_iterations = 50;            ///< accepted and rejected steps, >= 0
-  double time_limit_seconds = 1e9;    ///< wall time, looked at between iterations; > 0
-  double function_tolerance = 1e-6;   ///< |cost change| / cost of a step at which to stop
-  double gradient_tolerance = 1e-10;  ///< max |gradient| at which to stop
-  double parameter_tolerance = 1e-8;  ///< ‖step‖ / ‖x‖ of an accepted step at which to stop
+  int max_iterations = 50;           ///< accepted and rejected steps, >= 0
+  double time_limit_seconds = 1e9;   ///< wall time, looked at between iterations; > 0
+  double function_tolerance = 1e-6;  ///< |cost change| / cost of a step at which to stop
+  /// Where to stop, as a share: of least squares, max |g_i| / ‖J_i‖ over ‖r‖, J_i being column i of
+  /// the Jacobian (the largest cosine between residuals and a column), where ‖r‖ counts as 1e-4 of
+  /// that at the start at least; of other costs max |g_i|, over 1e-4 of that at the start.
+  double gradient_tolerance = 1e-10;
+  /// ‖step‖ / ‖x‖ of an accepted step at which to stop; of least squares in the norm √Σ (‖J_i‖
+  /// x_i)².
+  double parameter_tolerance = 1e-8;
+  /// No decision depends on the units of residuals and unknowns: both tolerances above are
+  /// relative, and Jacobi scaling, dogleg's radius and the norm in which CG stops have no unit.
+  /// false: as Ceres has them, max |g_i| and ‖step‖ <= tolerance (‖x‖ + tolerance) in the problem's
+  /// units, and columns scaled by 1 / (1 + ‖column‖ at the start).
+  bool scale_free = true;
 
   double initial_trust_region_radius = 1e4;
   double min_trust_region_radius = 1e-32;
@@ -174,7 +184,7 @@ struct SolverOptions {
   double min_relative_decrease = 1e-3;  ///< gain ratio above which a step is accepted
   double min_lm_diagonal = 1e-6;  ///< clamps of diag(JᵀJ) in the damping, in the scaled space
   double max_lm_diagonal = 1e32;
-  bool jacobi_scaling = true;  ///< columns scaled by 1 / (1 + ‖column‖ at the start)
+  bool jacobi_scaling = true;  ///< columns scaled by 1 / (‖r‖ / |x_i| + ‖column‖) at the start
   /// A step that gains more than the model promised (of loosely solved systems: less, too) is tried
   /// once more at the length where the parabola through model and trial has its minimum, and the
   /// better one is kept: one more evaluation of the cost, no other linear solve. Curved valleys

@@ -36,11 +36,12 @@ void SolveControl::record(IterationSummary iteration) {
   call_back();
 }
 
-void SolveControl::check_limits(double gradient_max) {
+void SolveControl::check_limits(const char* what, double gradient, double unit) {
   if (finished_) return;
-  if (gradient_max <= options_.gradient_tolerance) {
-    converge("gradient tolerance reached: max |gradient|", gradient_max,
-             options_.gradient_tolerance);
+  const double bound = options_.gradient_tolerance * unit;
+  if (gradient <= bound) {
+    const std::string text = std::string("gradient tolerance reached: ") + what;
+    converge(text.c_str(), gradient, bound);
   } else if (elapsed() >= options_.time_limit_seconds) {
     finish(Termination::NO_CONVERGENCE,
            "time limit reached: " + std::to_string(options_.time_limit_seconds) + " s");

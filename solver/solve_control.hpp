@@ -12,6 +12,9 @@ namespace topograd {
 /// Keeps the history in a summary, and ends the solve where a limit or a callback says so.
 class SolveControl {
  public:
+  /// Of what the gradient's size at the start says: the unit of check_limits() is never less.
+  static constexpr double kShareOfStart = 1e-4;
+
   /// Both outlive it. A summary with a history goes on where it is.
   SolveControl(const SolverOptions& options, Summary& summary);
 
@@ -27,8 +30,10 @@ class SolveControl {
   /// Ends the solve by the gradient's tolerance, the time limit or the number of iterations, in
   /// this order.
   ///
-  ///   gradient_max  max |g_i|
-  void check_limits(double gradient_max);
+  ///   what      names the gradient's size for the message
+  ///   gradient  its size, which is compared with
+  ///   unit      times SolverOptions::gradient_tolerance
+  void check_limits(const char* what, double gradient, double unit);
 
  private:
   using Clock = std::chrono::steady_clock;

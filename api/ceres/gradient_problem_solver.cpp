@@ -96,6 +96,7 @@ class Descent {
     options.time_limit_seconds = options_.max_solver_time_in_seconds;
     options.function_tolerance = options_.function_tolerance;
     options.gradient_tolerance = options_.gradient_tolerance;
+    options.scale_free = false;
     options.parameter_tolerance = options_.parameter_tolerance;
     options.max_lbfgs_rank = options_.max_lbfgs_rank;
     options.line_search = LowerLineSearch(options_);

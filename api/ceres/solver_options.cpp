@@ -61,6 +61,7 @@ topograd::SolverOptions Lower(const Solver::Options& options, double entries) {
   out.min_lm_diagonal = options.min_lm_diagonal;
   out.max_lm_diagonal = options.max_lm_diagonal;
   out.jacobi_scaling = options.jacobi_scaling;
+  out.scale_free = false;
   out.max_consecutive_invalid_steps = options.max_num_consecutive_invalid_steps;
   // Of Ceres' two tests only η's is on; a residual that small is rounding.
   out.eta = std::min(options.eta, kLargestEta);

@@ -139,7 +139,7 @@ template <class T>
 void CpuEngine<T>::set_point(std::span<const double> x) {
   check_size("set_point", "scalars", scalars_, x.size());
   read(x, x_);
-  linear_ = trial_ready_ = false;
+  linear_ = trial_ready_ = moved_ = false;
 }
 
 template <class T>

@@ -101,7 +101,9 @@ class CpuEngine final : public Engine {
   void sum_linear_gradient();
   void sum_linear_blocks();
   void set_damping(const StepRequest& request);
-  void set_scale();
+  void set_scale(const StepRequest& request);
+  /// Fills in the norms in which the unknowns' units cancel out.
+  void add_scaled_norms(PointReport& report);
   template <class Damping>
   double multiply(const Damping& damping, const T* p, T* q);
   double multiply_damped(const T* p, T* q);
@@ -141,8 +143,9 @@ class CpuEngine final : public Engine {
   EngineStats stats_;
 
   Column<T> x_, trial_, gradient_, delta_, direction_, sums_;
-  Column<T> blocks_;   // packed diagonal blocks of JᵀJ
-  Column<T> scale_;    // squares of the Jacobi scaling, from the linearisation of the first step
+  Column<T> blocks_;  // packed diagonal blocks of JᵀJ
+  Column<T> scale_;   // squares of the Jacobi scaling, from the linearisation of the first step; 0:
+                      // no clamps
   Column<T> damping_;  // what is added to the diagonal
   std::uint64_t failed_guards_ = 0;
   BlockJacobi<T> preconditioner_;
@@ -153,6 +156,8 @@ class CpuEngine final : public Engine {
   std::vector<std::uint64_t> pattern_versions_;
   CgVectors<T> cg_;
   bool linear_ = false, scaled_ = false, trial_ready_ = false;
+  double residual_norm_ = 0;  // at the linearisation
+  bool moved_ = false;        // trial_ is the point before the last accepted step
 };
 
 }  // namespace topograd::runtime::cpu

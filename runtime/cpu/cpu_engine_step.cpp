@@ -53,13 +53,17 @@ void CpuEngine<T>::sum_linear_blocks() {
   }
 }
 
-// s² with s = 1 / (1 + √diagonal), as Ceres scales columns.
+// s² with s = 1 / (1 + √diagonal), as Ceres scales columns, or without units.
 template <class T>
-void CpuEngine<T>::set_scale() {
+void CpuEngine<T>::set_scale(const StepRequest& request) {
+  const auto unit = [&](std::uint64_t scalar) {
+    if (!request.scale_free) return 1.0;
+    return x_[scalar] == 0 ? 0.0 : residual_norm_ / std::fabs(double{x_[scalar]});
+  };
   pool_.for_ranges(layout_.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
     for_diagonal(layout_, begin, end, [&](std::uint64_t scalar, std::uint64_t packed) {
-      const double s = 1 / (1 + std::sqrt(double{blocks_[packed]}));
-      scale_[scalar] = static_cast<T>(s * s);
+      const double norm = unit(scalar) + std::sqrt(double{blocks_[packed]});
+      scale_[scalar] = static_cast<T>(norm > 0 ? (1 / norm) * (1 / norm) : 0.0);
     });
   });
   scaled_ = true;
@@ -68,10 +72,15 @@ void CpuEngine<T>::set_scale() {
 // λ clamp(s² d) / s² for each diagonal entry d of JᵀJ.
 template <class T>
 void CpuEngine<T>::set_damping(const StepRequest& request) {
-  if (!scaled_) set_scale();
+  if (!scaled_) set_scale(request);
   pool_.for_ranges(layout_.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
     for_diagonal(layout_, begin, end, [&](std::uint64_t scalar, std::uint64_t packed) {
       const double s2 = request.jacobi_scaling ? double{scale_[scalar]} : 1.0;
+      if (s2 == 0) {
+        const T entry = blocks_[packed];
+        damping_[scalar] = static_cast<T>(request.lambda) * (entry > 0 ? entry : T(1));
+        return;
+      }
       const double d = std::min(std::max(s2 * double{blocks_[packed]}, request.min_diagonal),
                                 request.max_diagonal);
       damping_[scalar] = static_cast<T>(request.lambda * d / s2);
@@ -86,6 +95,7 @@ PointReport CpuEngine<T>::linearize() {
   for (const auto& term : terms_) {
     if (!term->energy()) square += term->linear_residual_square(pool_, workers_, vectors(x_));
   }
+  residual_norm_ = std::sqrt(square);
   count_failed_guards(x_);
   sum_linear_gradient();
   sum_linear_blocks();
@@ -110,10 +120,44 @@ PointReport CpuEngine<T>::linearize() {
   hold_at_bounds();
   double max = 0;
   for (double m : largest) max = std::isnan(max) || m <= max ? max : m;
-  return {.cost = square / 2,
-          .gradient_max_norm = max,
-          .gradient_norm = std::sqrt(squares[0]),
-          .x_norm = std::sqrt(squares[1])};
+  PointReport report{.cost = square / 2,
+                     .gradient_max_norm = max,
+                     .gradient_norm = std::sqrt(squares[0]),
+                     .x_norm = std::sqrt(squares[1])};
+  add_scaled_norms(report);
+  return report;
+}
+
+template <class T>
+void CpuEngine<T>::add_scaled_norms(PointReport& report) {
+  const std::vector<std::uint8_t>& out = held();
+  std::vector<double> largest((layout_.blocks() + kBlocksPerRange - 1) / kBlocksPerRange);
+  const auto squares = pool_.template sums_of_ranges<3>(
+      layout_.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
+        std::array<double, 3> sums = {0, 0, 0};  // of gradient, x and step
+        double max = 0;
+        const auto b = static_cast<std::uint32_t>(begin), e = static_cast<std::uint32_t>(end);
+        for_diagonal(layout_, b, e, [&](std::uint64_t scalar, std::uint64_t packed) {
+          const double h = double{blocks_[packed]};
+          if (h == 0 || (!out.empty() && out[scalar] != 0)) return;
+          const double g = double{gradient_[scalar]} / std::sqrt(h), x = double{x_[scalar]};
+          const double step = moved_ ? x - double{trial_[scalar]} : 0;
+          max = std::isnan(max) || std::fabs(g) <= max ? max : std::fabs(g);
+          sums[0] += g * g;
+          sums[1] += h * x * x;
+          sums[2] += h * step * step;
+        });
+        largest[begin / kBlocksPerRange] = max;
+        return sums;
+      });
+  report.scaled_gradient_max = 0;
+  for (const double m : largest) {
+    const double max = report.scaled_gradient_max;
+    report.scaled_gradient_max = std::isnan(max) || m <= max ? max : m;
+  }
+  report.scaled_gradient_norm = std::sqrt(squares[0]);
+  report.scaled_x_norm = std::sqrt(squares[1]);
+  report.scaled_step_norm = std::sqrt(squares[2]);
 }
 
 template <class T>
@@ -166,7 +210,7 @@ int CpuEngine<T>::solve_step(const StepRequest& request) {
     return coarse_.in_use() ? two_level_.add(pool_, coarse_.plan(), r, z) : 0.0;
   };
   const CgOptions options{.tolerance = request.linear_tolerance,
-                          .in_energy = coarse_.in_use(),
+                          .in_energy = request.scale_free || coarse_.in_use(),
                           .max_iterations = request.max_linear_iterations,
                           .eta = request.eta};
   const int iterations =
@@ -277,6 +321,7 @@ void CpuEngine<T>::accept() {
   if (!trial_ready_) return;
   std::swap(x_, trial_);
   linear_ = trial_ready_ = false;
+  moved_ = true;
 }
 
 template <class T>

@@ -17,9 +17,10 @@
 
 namespace topograd::runtime::vulkan {
 
-/// cg_init, cg_update.
+/// cg_init, cg_update, scaled_norms.
 inline bool sums_for_products(codegen::VectorOp op) {
-  return op == codegen::VectorOp::cg_init || op == codegen::VectorOp::cg_update;
+  using Op = codegen::VectorOp;
+  return op == Op::cg_init || op == Op::cg_update || op == Op::scaled_norms;
 }
 
 /// Which kernels of terms serve.

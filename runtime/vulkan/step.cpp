@@ -28,6 +28,19 @@ void VulkanEngine::record_linearization(CommandList& list) {
   record_cost(list, x_, Scalar::cost);
   record_tangents(list);
   record_point_norms(list);
+  record_scaled_norms(list);
+}
+
+void VulkanEngine::record_scaled_norms(CommandList& list) {
+  BindingTable table = solver_table();
+  table.set(BufferRole::first_operand, x_);
+  const std::uint32_t groups = block_groups();
+  list.barrier();
+  record_by_blocks(list, {.op = VectorOp::scaled_norms, .constants = {.out_stride = groups}},
+                   table);
+  list.barrier();
+  vectors_->sum(list, partials_, 0, groups, groups, Scalar::scaled_gradient_squared, 3);
+  vectors_->sum(list, partials_, 3 * groups, groups, groups, Scalar::scaled_gradient_max, 1, true);
 }
 
 void VulkanEngine::record_matrix(CommandList& list) {
@@ -117,9 +130,16 @@ PointReport VulkanEngine::linearize() {
   return *std::exchange(taken_, std::nullopt);
 }
 
-void VulkanEngine::record_scale(CommandList& list, bool jacobi) {
-  if (jacobi) {
-    record_by_blocks(list, {.op = VectorOp::jacobi_scale}, solver_table());
+void VulkanEngine::record_scale(CommandList& list, const StepRequest& request) {
+  if (request.jacobi_scaling) {
+    const Scalar one = request.scale_free ? Scalar::zero : Scalar::one;
+    const Scalar unit = request.scale_free ? Scalar::one : Scalar::zero;
+    BindingTable table = solver_table();
+    table.set(BufferRole::first_operand, x_);
+    record_by_blocks(list,
+                     {.op = VectorOp::jacobi_scale,
+                      .constants = {.a = codegen::slot(one), .b = codegen::slot(unit)}},
+                     table);
     return;
   }
   BindingTable table;
@@ -144,6 +164,7 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
   report.step_norm = step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
   report.trial_cost = values[codegen::slot(Scalar::trial_cost)];
   report.slope = values[codegen::slot(Scalar::slope)];
+  moved_length_ = 1;
   if (takes) report_taken(report);
   report.linear_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -153,9 +174,10 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
 int VulkanEngine::solve_system(const StepRequest& request, bool takes, VulkanEngine& stepping,
                                std::vector<const Recorded*> lists) {
   if (!scale_is_set_) {
-    const bool jacobi = request.jacobi_scaling;
-    lists.push_back(&evaluation(jacobi ? "jacobi_scale" : "no_scale",
-                                [&](CommandList& list) { record_scale(list, jacobi); }));
+    const char* const name = !request.jacobi_scaling ? "no_scale"
+                             : request.scale_free    ? "column_scale"
+                                                     : "jacobi_scale";
+    lists.push_back(&evaluation(name, [&](CommandList& list) { record_scale(list, request); }));
     scale_is_set_ = true;
   }
   const bool eliminates = prepare_schur_lists();
@@ -167,7 +189,8 @@ int VulkanEngine::solve_system(const StepRequest& request, bool takes, VulkanEng
       {Scalar::tolerance, request.linear_tolerance},
       {Scalar::max_iterations, static_cast<double>(request.max_linear_iterations)},
       // A residual that a coarse space leaves is small in r·r before the step is any good.
-      {Scalar::in_energy, !eliminates && coarse_.control.in_use() ? 1.0 : 0.0}};
+      {Scalar::in_energy,
+       request.scale_free || (!eliminates && coarse_.control.in_use()) ? 1.0 : 0.0}};
   vectors_->write(scalars);
   const double times = times_expected(request.linear_tolerance);
   const auto scaled = [](double count) {
@@ -186,6 +209,7 @@ StepReport VulkanEngine::try_step(std::span<const double> delta) {
   submit(trial_list_);
   const auto values = read_scalars();
   step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
+  moved_length_ = 1;
   return {.step_norm = step_norm_,
           .trial_cost = values[codegen::slot(Scalar::trial_cost)],
           .slope = values[codegen::slot(Scalar::slope)]};
@@ -198,6 +222,7 @@ StepReport VulkanEngine::rescale_step(double length) {
   submit(rescaled_list_);
   const auto values = read_scalars();
   const double moved = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
+  moved_length_ = length;
   return {.step_norm = shaped() ? moved : length * step_norm_,
           .trial_cost = values[codegen::slot(Scalar::trial_cost)]};
 }
@@ -211,12 +236,16 @@ const Recorded& VulkanEngine::accepting() {
   return staging_.due() ? accept_and_stage_lists_[staging_.begin()] : accept_list_;
 }
 
-PointReport VulkanEngine::point_report(const Scalars& values) {
+PointReport VulkanEngine::point_report(const Scalars& values) const {
   const auto at = [&](Scalar s) { return values[codegen::slot(s)]; };
   return {.cost = at(Scalar::cost),
           .gradient_max_norm = at(Scalar::gradient_max),
           .gradient_norm = std::sqrt(at(Scalar::gradient_squared)),
-          .x_norm = std::sqrt(at(Scalar::x_squared))};
+          .x_norm = std::sqrt(at(Scalar::x_squared)),
+          .scaled_gradient_max = at(Scalar::scaled_gradient_max),
+          .scaled_gradient_norm = std::sqrt(at(Scalar::scaled_gradient_squared)),
+          .scaled_x_norm = std::sqrt(at(Scalar::scaled_x_squared)),
+          .scaled_step_norm = moved_length_ * std::sqrt(at(Scalar::scaled_step_squared))};
 }
 
 const VulkanEngine::Scalars& VulkanEngine::read_scalars() {

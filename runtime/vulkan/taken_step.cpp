@@ -117,6 +117,7 @@ void VulkanEngine::read_taken(bool staged) {
   if (values[codegen::slot(Scalar::verdict)] != static_cast<double>(Verdict::accepted)) return;
   kernels_ += linearize_list_.kernels;
   staging_.took(staged);
+  moved_length_ = values[codegen::slot(Scalar::length)];
   taken_ = point_report(values);
 }
 

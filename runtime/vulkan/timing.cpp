@@ -90,7 +90,7 @@ Timing VulkanEngine::time(KernelKind kind, int warm_ups, int samples) {
 
 Timing VulkanEngine::time_step(int iterations, double damping, int samples) {
   prepare_lists();
-  run_once("unit_scale", [&](CommandList& list) { record_scale(list, false); });
+  run_once("unit_scale", [&](CommandList& list) { record_scale(list, {.jacobi_scaling = false}); });
   scale_is_set_ = false;
   const std::pair<Scalar, double> scalars[] = {{Scalar::lambda, damping},
                                                {Scalar::min_diagonal, 1.0},

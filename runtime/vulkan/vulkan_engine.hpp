@@ -254,6 +254,7 @@ class VulkanEngine final : public Engine,
   void read_point(const Buffer& buffer, std::span<double> x);
   void keep_in_box(std::span<double> x) const;
   void record_point_norms(CommandList& list);
+  void record_scaled_norms(CommandList& list);
   /// trial_ = x + length δ, with its report.
   void record_move(CommandList& list, Scalar length);
 
@@ -397,10 +398,10 @@ class VulkanEngine final : public Engine,
   void record_rescaled(CommandList& list);
   using Scalars = std::array<double, codegen::kScalarCount>;
   const Scalars& read_scalars();
-  static PointReport point_report(const Scalars& values);
+  PointReport point_report(const Scalars& values) const;
   /// A point in host memory, in the caller's order.
   void read_staged(const Buffer& staged, std::span<double> x) const;
-  void record_scale(CommandList& list, bool jacobi);
+  void record_scale(CommandList& list, const StepRequest& request);
   // product.cpp: how products with JᵀJ are made
   /// Chooses, and makes buffers for it.
   void choose_product();
@@ -468,6 +469,7 @@ class VulkanEngine final : public Engine,
   std::map<KernelKind, std::size_t> turns_;
   std::vector<Buffer> stored_;  // by term, terms of gather_store and row results
   bool scale_is_set_ = false;
+  double moved_length_ = 1;  // of the last move to a trial point, as a share of step_
   int expected_iterations_ = 16;
   Pace pace_;
 

@@ -58,7 +58,14 @@ void DescentControl::start(double cost, const GradientNorms& norms) {
     summary_.initial_cost = cost;
     record({.cost = cost}, norms);
   }
-  control_.check_limits(norms.max);
+  check_limits(norms);
+}
+
+void DescentControl::check_limits(const GradientNorms& norms) {
+  const double start =
+      summary_.iterations.empty() ? 0 : summary_.iterations.front().gradient_max_norm;
+  const double unit = options_.scale_free ? SolveControl::kShareOfStart * start : 1;
+  control_.check_limits("max |gradient|", norms.max, unit);
 }
 
 void DescentControl::accepted(IterationSummary iteration, double cost, const GradientNorms& norms,
@@ -69,7 +76,8 @@ void DescentControl::accepted(IterationSummary iteration, double cost, const Gra
   iteration.iteration = summary_.num_iterations();
   iteration.cost = cost;
   const double cost_bound = options_.function_tolerance * std::abs(cost);
-  const double step_bound = options_.parameter_tolerance * (x_norm + options_.parameter_tolerance);
+  const double size = options_.scale_free ? x_norm : x_norm + options_.parameter_tolerance;
+  const double step_bound = options_.parameter_tolerance * size;
   if (monotone && std::abs(iteration.cost_change) <= cost_bound) {
     control_.converge("function tolerance reached: |cost change|", std::abs(iteration.cost_change),
                       cost_bound);
@@ -77,7 +85,7 @@ void DescentControl::accepted(IterationSummary iteration, double cost, const Gra
     control_.converge("parameter tolerance reached: step norm", iteration.step_norm, step_bound);
   }
   record(iteration, norms);
-  control_.check_limits(norms.max);
+  check_limits(norms);
 }
 
 void DescentControl::rejected(IterationSummary iteration, const GradientNorms& norms) {
@@ -87,7 +95,7 @@ void DescentControl::rejected(IterationSummary iteration, const GradientNorms& n
   iteration.step_is_successful = false;
   iteration.cost = summary_.final_cost;
   record(iteration, norms);
-  control_.check_limits(norms.max);
+  check_limits(norms);
 }
 
 void DescentControl::record(IterationSummary iteration, const GradientNorms& norms) {

@@ -42,7 +42,8 @@ class Stopwatch {
   Clock::time_point begin_ = Clock::now();
 };
 
-/// Keeps the history in a summary and decides when to stop. Tolerances are Ceres'.
+/// Keeps the history in a summary and decides when to stop. Tolerances are Ceres',
+/// relative to the start where SolverOptions::scale_free.
 class DescentControl {
  public:
   /// Both outlive it. A summary with a history goes on where it is.
@@ -69,6 +70,7 @@ class DescentControl {
 
  private:
   void record(IterationSummary iteration, const GradientNorms& norms);
+  void check_limits(const GradientNorms& norms);
 
   const SolverOptions& options_;
   Summary& summary_;

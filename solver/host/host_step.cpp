@@ -32,7 +32,7 @@ HostStep::HostStep(const runtime::Model& model, const SolverOptions& options, El
       system_(options.linear_solver, hint_, schur_iteration(options)) {}
 HostStep::~HostStep() = default;
 
-void HostStep::linearized(runtime::Engine& engine, const runtime::PointReport& point) {
+void HostStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {
   auto& host = dynamic_cast<HostEngine&>(engine);
   if (!jacobian_ || revision_ != model_.revision) {  // branches may have changed the terms
     jacobian_ = std::make_unique<TangentJacobian>(model_, host.space(), host.host());
@@ -43,13 +43,11 @@ void HostStep::linearized(runtime::Engine& engine, const runtime::PointReport& p
   jacobian_->refresh(host, host.basis());
   const std::span<const double> g = host.tangent_gradient();
   const Vector gradient = Eigen::Map<const Vector>(g.data(), static_cast<Eigen::Index>(g.size()));
-  if (scale_.size() != gradient.size()) {
-    scale_ = Vector::Ones(gradient.size());
-    if (options_.jacobi_scaling) {
-      const Vector squares = jacobian_->normal().diagonal();
-      scale_ = (1 + squares.array().sqrt()).inverse();
-    }
-  }
+  const Vector norms = jacobian_->column_norms();
+  std::vector<double> x(model_.scalars);
+  host.point(x);
+  cost_ = point.cost;
+  set_scale(host, x, norms);
   Vector residuals;
   if (system_.kind() == LinearSolver::dense) {
     residuals.resize(static_cast<Eigen::Index>(model_.rows));
@@ -57,15 +55,68 @@ void HostStep::linearized(runtime::Engine& engine, const runtime::PointReport& p
   }
   free_scale_ = scale_;
   if (host.space().bounded()) {
-    std::vector<double> x(model_.scalars);
-    host.point(x);
     for (std::uint32_t k = 0; k < x.size(); ++k)
       if (host.space().is_active(k, x, g)) free_scale_[host.space().column(k)] = 0;
   }
   system_.set(*jacobian_, free_scale_, gradient, residuals);
   gradient_ = free_scale_.cwiseProduct(gradient);
-  cost_ = point.cost;
   have_gauss_newton_ = false;
+  add_scaled_norms(host, x, norms, point);
+}
+
+void HostStep::set_scale(const HostEngine& engine, std::span<const double> x, const Vector& norms) {
+  if (scale_.size() == norms.size()) {
+    for (Eigen::Index k = 0; k < norms.size(); ++k)
+      if (no_column_[static_cast<std::size_t>(k)] != 0 && norms[k] > 0) scale_[k] = 1 / norms[k];
+    return;
+  }
+  // What stands for 1 in the unit of each column: ‖r‖ over the size of the unknown, or block.
+  Vector added = Vector::Ones(norms.size());
+  if (options_.scale_free) {
+    Vector squares = Vector::Zero(norms.size());
+    for (std::uint32_t k = 0; k < x.size(); ++k) {
+      const std::uint32_t first = engine.space().column(k);
+      if (first == TangentSpace::kNone) continue;
+      const TangentSpace::Block* const on = engine.space().block_of(k);
+      squares.segment(first, on == nullptr ? 1 : on->tangent).array() += x[k] * x[k];
+    }
+    const double residuals = std::sqrt(2 * std::max(cost_, 0.0));
+    added = squares.unaryExpr([&](double s) { return s > 0 ? residuals / std::sqrt(s) : 0; });
+  }
+  scale_ = Vector::Ones(norms.size());
+  no_column_.assign(static_cast<std::size_t>(norms.size()), 0);
+  length_ = 0;
+  if (!options_.jacobi_scaling) return;
+  for (Eigen::Index k = 0; k < norms.size(); ++k) {
+    const double sum = added[k] + norms[k];
+    no_column_[static_cast<std::size_t>(k)] = sum > 0 ? 0 : 1;
+    if (sum > 0) scale_[k] = 1 / sum;
+  }
+}
+
+void HostStep::add_scaled_norms(const HostEngine& engine, std::span<const double> x,
+                                const Vector& norms, runtime::PointReport& point) const {
+  Vector scaled = Vector::Zero(norms.size());
+  for (Eigen::Index k = 0; k < norms.size(); ++k)
+    if (norms[k] > 0) scaled[k] = gradient_[k] / (scale_[k] * norms[k]);  // 0 where held
+  point.scaled_gradient_norm = scaled.norm();
+  point.scaled_gradient_max = scaled.size() == 0 ? 0 : scaled.cwiseAbs().maxCoeff();
+  point.scaled_step_norm =
+      delta_.size() == norms.size() ? length_ * delta_.cwiseProduct(norms).norm() : 0;
+  double squares = 0;
+  for (std::uint32_t k = 0; k < x.size(); ++k) {
+    const std::uint32_t first = engine.space().column(k);
+    if (first == TangentSpace::kNone) continue;
+    const TangentSpace::Block* const on = engine.space().block_of(k);
+    const double norm = norms.segment(first, on == nullptr ? 1 : on->tangent).maxCoeff();
+    squares += norm * norm * x[k] * x[k];
+  }
+  point.scaled_x_norm = std::sqrt(squares);
+}
+
+runtime::StepReport HostStep::move(HostEngine& engine, double length) {
+  length_ = length;
+  return engine.try_tangent(span_of(delta_), length);
 }
 
 /// (S JᵀJ S + λ clamp(diag)) y = −S g.
@@ -125,11 +176,10 @@ runtime::StepReport HostStep::try_step(runtime::Engine& engine,
   }
   if (y && std::isfinite(decrease)) {
     delta_ = free_scale_.cwiseProduct(*y);
-    report = host.try_tangent(span_of(delta_));
+    report = move(host, 1);
     report.slope = gradient_.dot(*y);
     if (host.space().bounded()) {
-      report = search_projected(
-          cost_, report, [&](double length) { return host.try_tangent(span_of(delta_), length); });
+      report = search_projected(cost_, report, [&](double length) { return move(host, length); });
     }
   }
   report.model_decrease = decrease;
@@ -145,7 +195,7 @@ bool HostStep::can_rescale(const runtime::Engine& engine) const {
 }
 
 runtime::StepReport HostStep::rescale(runtime::Engine& engine, double length) {
-  return dynamic_cast<HostEngine&>(engine).try_tangent(span_of(delta_), length);
+  return move(dynamic_cast<HostEngine&>(engine), length);
 }
 
 }  // namespace topograd

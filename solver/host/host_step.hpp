@@ -26,7 +26,7 @@ class HostStep final : public StepSolver {
 
   LinearSolver kind() const override { return system_.kind(); }
   void begin_solve() override { scale_.resize(0); }
-  void linearized(runtime::Engine& engine, const runtime::PointReport& point) override;
+  void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;
   /// Not under bounds, where the projection has found the length, nor the dogleg, whose radius has.
@@ -34,6 +34,11 @@ class HostStep final : public StepSolver {
   runtime::StepReport rescale(runtime::Engine& engine, double length) override;
 
  private:
+  /// Scales columns as the first point says; those of zeros there as each point says.
+  void set_scale(const HostEngine& engine, std::span<const double> x, const Eigen::VectorXd& norms);
+  void add_scaled_norms(const HostEngine& engine, std::span<const double> x,
+                        const Eigen::VectorXd& norms, runtime::PointReport& point) const;
+  runtime::StepReport move(HostEngine& engine, double length);
   std::optional<Eigen::VectorXd> damped(const runtime::StepRequest& request);
   std::optional<Eigen::VectorXd> dogleg(const runtime::StepRequest& request);
   bool find_gauss_newton(const runtime::StepRequest& request);
@@ -43,11 +48,13 @@ class HostStep final : public StepSolver {
   EliminationHint hint_;
   DampedSystem system_;
   std::unique_ptr<TangentJacobian> jacobian_;
-  std::uint64_t revision_ = 0;  // of the model that jacobian_ describes
-  Eigen::VectorXd scale_;       // S; empty before the first point
-  Eigen::VectorXd free_scale_;  // S, 0 where a coordinate is held by its bound
-  Eigen::VectorXd gradient_;    // S g
-  Eigen::VectorXd delta_;       // the last step
+  std::uint64_t revision_ = 0;           // of the model that jacobian_ describes
+  Eigen::VectorXd scale_;                // S; empty before the first point
+  std::vector<std::uint8_t> no_column_;  // 1: of zeros at the first point
+  Eigen::VectorXd free_scale_;           // S, 0 where a coordinate is held by its bound
+  Eigen::VectorXd gradient_;             // S g
+  Eigen::VectorXd delta_;                // the last step,
+  double length_ = 0;                    // of which so much was tried last
   double cost_ = 0;
   // Of the dogleg, in coordinates scaled by √(clamped diagonal):
   Eigen::VectorXd radius_scale_, steepest_, gauss_newton_;

@@ -158,6 +158,17 @@ const Eigen::SparseMatrix<double>& TangentJacobian::normal() {
   return normal_;
 }
 
+Eigen::VectorXd TangentJacobian::column_norms() const {
+  Eigen::VectorXd squares = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(columns_));
+  for (const Block& block : blocks_)
+    for (std::uint32_t r = 0; r < block.rows; ++r)
+      for (std::uint32_t c = 0; c < block.count; ++c) {
+        const double entry = values_[block.values + std::size_t{r} * block.count + c];
+        squares[column_[block.columns + c]] += entry * entry;
+      }
+  return squares.cwiseSqrt();
+}
+
 std::vector<std::uint32_t> TangentJacobian::block_of_column() const {
   std::vector<std::uint32_t> out(columns_);
   std::uint32_t number = 0;

@@ -31,6 +31,8 @@ class TangentJacobian {
   /// Lower triangle of PᵀJᵀJP, every diagonal entry there. Its pattern is found at the first call;
   /// throws Error{Unsupported} if it has 2³¹ entries or more.
   const Eigen::SparseMatrix<double>& normal();
+  /// ‖column‖, at the same point.
+  Eigen::VectorXd column_norms() const;
   /// By column: number of the parameter block that it belongs to.
   std::vector<std::uint32_t> block_of_column() const;
   /// The whole matrix, (rows, columns).

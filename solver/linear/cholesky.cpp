@@ -6,6 +6,7 @@
 #include <topograd/solver/linear/dense_rows.hpp>
 #include <topograd/solver/linear/factorization.hpp>
 #include <topograd/solver/linear/normal_equations.hpp>
+#include <topograd/solver/linear/undetermined_blocks.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -41,6 +42,7 @@ struct CholeskyStep::Impl {
         asked(std::move(what)),
         revision(of.revision),
         normal(of),
+        undetermined(of, normal),
         gradient(of.scalars),
         delta(of.scalars),
         reduced(static_cast<Eigen::Index>(normal.size())),
@@ -62,22 +64,43 @@ struct CholeskyStep::Impl {
             normal.values().data()};
   }
 
-  void scale_by_first_point() {
-    scale.resize(normal.size());
-    for (std::size_t k = 0; k < scale.size(); ++k) {
-      scale[k] = 1 / (1 + std::sqrt(normal.diagonal(k)));
+  /// The norms of the columns at the first point, and what stands for 1 in their unit.
+  void keep_first_columns(runtime::Engine& engine, double cost) {
+    std::vector<double> x(model.scalars);
+    engine.point(x);
+    const double residuals = std::sqrt(2 * std::max(cost, 0.0));
+    columns.resize(normal.size());
+    units.resize(normal.size());
+    for (std::size_t k = 0; k < columns.size(); ++k) {
+      const double at = std::abs(x[normal.free_scalars()[k]]);
+      columns[k] = std::sqrt(normal.diagonal(k));
+      units[k] = at > 0 ? residuals / at : 0;
     }
   }
 
-  /// JᵀJ + λ S⁻¹ clamp(S² diag JᵀJ) S⁻¹: the clamped damping of the column-scaled system, unscaled
-  /// again.
+  /// S: 1 / (1 + ‖column‖) or, without a unit, 1 / (‖r‖ / |x| + ‖column‖), and 0 where that is
+  /// none.
+  double scale(std::size_t k, bool scale_free) const {
+    const double norm = columns[k] + (scale_free ? units[k] : 1);
+    return norm > 0 ? 1 / norm : 0;
+  }
+
+  /// JᵀJ + λ S⁻¹ clamp(S² diag JᵀJ) S⁻¹, with the diagonal as UndeterminedBlocks has it: the
+  /// clamped damping of the column-scaled system, unscaled again; without clamps where S is 0.
   void damp(const runtime::StepRequest& request) {
     std::copy(normal.values().begin(), normal.values().end(), damped.valuePtr());
+    if (request.scale_free) undetermined.diagonal(normal, diagonal);
     for (std::size_t k = 0; k < normal.size(); ++k) {
-      const double squared = request.jacobi_scaling ? scale[k] * scale[k] : 1.0;
-      const double diagonal =
-          std::clamp(squared * normal.diagonal(k), request.min_diagonal, request.max_diagonal);
-      damped.valuePtr()[normal.starts()[k]] += request.lambda * diagonal / squared;
+      const double entry = request.scale_free ? diagonal[k] : normal.diagonal(k);
+      const double s = request.jacobi_scaling ? scale(k, request.scale_free) : 1.0;
+      const double squared = s * s;
+      if (squared == 0) {
+        damped.valuePtr()[normal.starts()[k]] += request.lambda * (entry > 0 ? entry : 1);
+        continue;
+      }
+      const double clamped =
+          std::clamp(squared * entry, request.min_diagonal, request.max_diagonal);
+      damped.valuePtr()[normal.starts()[k]] += request.lambda * clamped / squared;
     }
   }
 
@@ -87,7 +110,7 @@ struct CholeskyStep::Impl {
   }
 
   /// By QR, of the Jacobian at the engine's point.
-  bool solve_by_rows(runtime::Engine& engine, double& decrease) {
+  bool solve_by_rows(runtime::Engine& engine, bool scale_free, double& decrease) {
     if (!rows) rows = std::make_unique<DenseRows>(model, normal.free_scalars());
     if (!std::exchange(rows_are_current, true)) rows->refresh(engine);
     const auto n = static_cast<Eigen::Index>(normal.size());
@@ -95,8 +118,13 @@ struct CholeskyStep::Impl {
     for (Eigen::Index k = 0; k < n; ++k)
       damping[k] = damped.valuePtr()[damped.outerIndexPtr()[k]] -
                    normal.diagonal(static_cast<std::size_t>(k));
-    const auto solution =
-        rows->solve(damping.cwiseMax(0), Eigen::Map<const Eigen::VectorXd>(scale.data(), n));
+    Eigen::VectorXd scales(n);
+    for (Eigen::Index k = 0; k < n; ++k) {
+      const double s = scale(static_cast<std::size_t>(k), scale_free);
+      const double entry = normal.diagonal(static_cast<std::size_t>(k));
+      scales[k] = s > 0 ? s : entry > 0 ? 1 / std::sqrt(entry) : 1;
+    }
+    const auto solution = rows->solve(damping.cwiseMax(0), scales);
     if (!solution) return false;
     decrease = rows->decrease(*solution);
     spread(*solution);
@@ -130,8 +158,10 @@ struct CholeskyStep::Impl {
   Asked asked;
   std::uint64_t revision;  // of the model that `normal` describes
   NormalEquations normal;
+  UndeterminedBlocks undetermined;
+  std::vector<double> diagonal;         // of the damping
   std::vector<double> gradient, delta;  // all scalars
-  std::vector<double> scale;            // free scalars; empty before the first point
+  std::vector<double> columns, units;   // free scalars; empty before the first point
   Eigen::VectorXd reduced;
   SparseMatrix damped;  // JᵀJ + λD, lower triangle
   Elimination elimination;
@@ -153,7 +183,7 @@ CholeskyStep::CholeskyStep(const runtime::Model& model, Elimination elimination,
 CholeskyStep::~CholeskyStep() = default;
 
 void CholeskyStep::begin_solve() {
-  impl_->scale.clear();
+  impl_->columns.clear();
   impl_->by_rows = false;
   impl_->steps = 0;
 }
@@ -179,14 +209,15 @@ std::string CholeskyStep::elimination() const {
 double CholeskyStep::factor_entries() const { return impl_->factor->entries(); }
 double CholeskyStep::factor_flops() const { return impl_->factor->flops(); }
 
-void CholeskyStep::linearized(runtime::Engine& engine, const runtime::PointReport&) {
+void CholeskyStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {
   if (impl_->revision != impl_->model.revision) {
-    std::vector<double> scale = std::move(impl_->scale);
+    std::vector<double> columns = std::move(impl_->columns), units = std::move(impl_->units);
     const bool by_rows = impl_->by_rows;
     const int steps = impl_->steps, failed = impl_->failed;
     Elimination found = elimination_for(impl_->asked.kind, impl_->model, impl_->asked.hint);
     impl_ = std::make_unique<Impl>(impl_->model, std::move(impl_->asked), std::move(found));
-    impl_->scale = std::move(scale);
+    impl_->columns = std::move(columns);
+    impl_->units = std::move(units);
     impl_->by_rows = by_rows;
     impl_->steps = steps;
     impl_->failed = failed;
@@ -194,7 +225,7 @@ void CholeskyStep::linearized(runtime::Engine& engine, const runtime::PointRepor
   impl_->rows_are_current = false;
   impl_->normal.refresh(engine);
   engine.gradient(impl_->gradient);
-  if (impl_->scale.empty()) impl_->scale_by_first_point();
+  if (impl_->columns.empty()) impl_->keep_first_columns(engine, point.cost);
 }
 
 runtime::StepReport CholeskyStep::try_step(runtime::Engine& engine,
@@ -205,7 +236,7 @@ runtime::StepReport CholeskyStep::try_step(runtime::Engine& engine,
   ++impl_->steps;
   bool solved = !impl_->by_rows && impl_->solve(decrease);
   if (!solved && impl_->is_small()) {
-    solved = impl_->solve_by_rows(engine, decrease);
+    solved = impl_->solve_by_rows(engine, request.scale_free, decrease);
     if (solved && !std::exchange(impl_->by_rows, true)) impl_->failed = impl_->steps;
   }
   const double seconds = seconds_since(begin);

@@ -43,7 +43,7 @@ class CholeskyStep final : public StepSolver {
   void begin_solve() override;
   /// "7776 blocks eliminated, 441 unknowns remain", or nothing.
   std::string elimination() const;
-  void linearized(runtime::Engine& engine, const runtime::PointReport& point) override;
+  void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
   /// model_decrease is NaN if the matrix is not positive definite.
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;

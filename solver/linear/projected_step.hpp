@@ -21,9 +21,7 @@ runtime::StepReport search_projected(double cost, const runtime::StepReport& ful
 class ProjectedPcgStep final : public StepSolver {
  public:
   LinearSolver kind() const override { return LinearSolver::pcg; }
-  void linearized(runtime::Engine&, const runtime::PointReport& point) override {
-    cost_ = point.cost;
-  }
+  void linearized(runtime::Engine&, runtime::PointReport& point) override { cost_ = point.cost; }
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;
   /// The projection has found the length.

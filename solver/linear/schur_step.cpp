@@ -40,7 +40,7 @@ void SchurStep::begin_solve() {
   if (host_) host_->begin_solve();
 }
 
-void SchurStep::linearized(runtime::Engine& engine, const runtime::PointReport& point) {
+void SchurStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {
   if (revision_ != model_.revision) {  // branches may have changed who meets whom
     revision_ = model_.revision;
     elimination_ = find_elimination(model_, hint_);

@@ -29,7 +29,7 @@ class SchurStep final : public StepSolver {
 
   LinearSolver kind() const override { return LinearSolver::schur; }
   void begin_solve() override;
-  void linearized(runtime::Engine& engine, const runtime::PointReport& point) override;
+  void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;
 

@@ -21,7 +21,8 @@ class StepSolver {
   /// Another solve begins: what was taken from the first point is forgotten.
   virtual void begin_solve() {}
   /// To be called once after each Engine::linearize(), which reported `point`, before try_step.
-  virtual void linearized(runtime::Engine& engine, const runtime::PointReport& point) = 0;
+  /// Fills in the scaled norms where the engine knows no columns.
+  virtual void linearized(runtime::Engine& engine, runtime::PointReport& point) = 0;
   /// Moves the engine to its trial point. A model_decrease that is not finite says that the linear
   /// system could not be solved; the engine has no trial point then.
   virtual runtime::StepReport try_step(runtime::Engine& engine,
@@ -43,7 +44,7 @@ class PcgStep final : public StepSolver {
 
   LinearSolver kind() const override { return LinearSolver::pcg; }
   ForcingSequence forcing() const override { return forcing_; }
-  void linearized(runtime::Engine&, const runtime::PointReport&) override {}
+  void linearized(runtime::Engine&, runtime::PointReport&) override {}
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override {
     return engine.try_step(request);

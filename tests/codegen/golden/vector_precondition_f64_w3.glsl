@@ -89,6 +89,7 @@ void main() {
           precise double squared = double(scale[k + i]) * double(scale[k + i]);
           precise double clamped = clamp(squared * value, scalars[MIN_DIAGONAL], scalars[MAX_DIAGONAL]);
           precise double added = scalars[LAMBDA] * clamped / squared;
+          if (squared == double(0)) added = scalars[LAMBDA] * (value > double(0) ? value : double(1));
           if (masked != 0u && fixed_scalars[k + i] != 0u) added = double(0);
           damping[k + i] = double(added);
           value = value + added;

@@ -1,0 +1,38 @@
+// Parameter blocks whose own block of JᵀJ is singular, such as a point that one spring pulls.
+#pragma once
+
+#include <topograd/runtime/model.hpp>
+#include <topograd/solver/linear/normal_equations.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace topograd {
+
+/// What the damping of such blocks is made from.
+///
+/// Where residuals do not determine a block, damping by the diagonal of JᵀJ alone decides which way
+/// the step leads: of all steps of equal gain the one with equal ‖J_i δ_i‖, which sends coordinates
+/// with small derivatives far away. One spring between two free points does not converge so. The
+/// coordinates of a block have one unit, so the largest diagonal entry of the block stands for
+/// all of its coordinates there: the step then leads along the gradient.
+class UndeterminedBlocks {
+ public:
+  /// `normal` and `model` are of one problem; the first may be refreshed.
+  UndeterminedBlocks(const runtime::Model& model, const NormalEquations& normal);
+
+  /// The diagonal of JᵀJ, by free scalar, with the entries of singular blocks replaced.
+  void diagonal(const NormalEquations& normal, std::vector<double>& out) const;
+
+ private:
+  /// Free scalars of one block: columns first .. first + width - 1.
+  struct Block {
+    std::uint32_t first = 0, width = 0;
+    std::size_t entries = 0;  // where the packed lower triangle's positions begin
+  };
+
+  std::vector<Block> blocks_;
+  std::vector<std::int32_t> positions_;  // in NormalEquations::values(); -1: there is no entry
+};
+
+}  // namespace topograd
