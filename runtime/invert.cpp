@@ -3,8 +3,6 @@
 
 #include <topograd/ir/parallel.hpp>
 
-#include <tbb/task_arena.h>
-
 #include <algorithm>
 #include <numeric>
 

@@ -46,6 +46,9 @@ const std::vector<ForeignRule> kForeign = {
     {"spirv_cross", {"codegen"}},
     {"ceres/", {"bench", "samples"}},
     {"hnswlib/", {"ops"}},
+    // Loops that call TBB themselves hang in a child of fork(): ir/parallel.hpp.
+    {"tbb/parallel_", {"ir"}},
+    {"tbb/task_arena", {"ir"}},
 };
 
 Folders reachable(const std::string& folder) {

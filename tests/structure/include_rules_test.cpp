@@ -41,6 +41,8 @@ TEST(IncludeDirection, RowsOfGoodAndBadSnippets) {
       {"ir/a.cpp", "#include \"b.hpp\"\n", "are spelled <topograd/...>"},
       {"solver/a.cpp", "#include <OpenMesh/Core/IO/MeshIO.hh>\n", "solver may not include Open"},
       {"codegen/a.cpp", "#include <vulkan/vulkan.h>\n", "codegen may not include vulkan"},
+      {"ops/a.cpp", "#include <tbb/parallel_for.h>\n", "ops may not include tbb/parallel_for"},
+      {"runtime/a.cpp", "#include <tbb/task_arena.h>\n", "runtime may not include tbb/task_ar"},
       {"tests/ir/a.cpp", "#include <vulkan/vulkan.h>\n#include \"support/paths.hpp\"\n", nullptr},
       {"codegen/a.cpp", "auto s = R\"(\n#include \"math.glsl\"\n)\";\n", nullptr},
       {"codegen/a.cpp", "auto s = R\"x()\")x\";\n#include \"b.hpp\"\n", "are spelled <topograd"},
