@@ -77,6 +77,19 @@ struct Search {
   std::uint64_t asked, rows, depth, count;  // queries, candidates of each, numbers, targets
 };
 
+/// A difference, its square and a sum for each number; of listed targets those that differ, about.
+Work work_of(const Search& s) {
+  const std::uint64_t pairs = s.asked * s.rows, number = size_of(s.type);
+  const std::uint64_t places = s.listed ? pairs * number : 0;
+  return {.operations = 3 * pairs * s.depth,
+          .bytes_read = (s.asked + std::min(pairs, s.count)) * s.depth * number + places,
+          .bytes_written = pairs * number,
+          .reads = static_cast<double>(2 * pairs * s.depth * number + places),
+          .steps = runtime::hybrid::tree_steps(static_cast<double>(s.depth)),
+          .pattern = s.listed ? runtime::hybrid::MemoryPattern::gather
+                              : runtime::hybrid::MemoryPattern::reduction};
+}
+
 template <class T>
 void measure_on_cpu(const Search& s) {
   const T *queries = detail::host_read<T>(s.queries), *targets = detail::host_read<T>(s.targets);
@@ -144,20 +157,6 @@ void measure_on_device(Backend& backend, const Search& s) {
   }
 }
 
-/// A difference, its square and a sum for each number of each pair.
-Work work_of(const Search& s) {
-  const std::uint64_t pairs = s.asked * s.rows, number = size_of(s.type);
-  const std::uint64_t candidates = s.listed ? pairs : 0;
-  const std::uint64_t targets = s.listed ? std::min(pairs, s.count) : s.count;
-  return {.operations = 3 * pairs * s.depth,
-          .bytes_read = ((s.asked + targets) * s.depth + candidates) * number,
-          .bytes_written = pairs * number,
-          .reads = static_cast<double>((2 * pairs * s.depth + candidates) * number),
-          .steps = runtime::hybrid::tree_steps(static_cast<double>(s.depth)),
-          .pattern = s.listed ? runtime::hybrid::MemoryPattern::gather
-                              : runtime::hybrid::MemoryPattern::reduction};
-}
-
 /// Squared distances (q, rows) to candidates, or to all targets.
 Tensor measure(const Tensor& queries, const Tensor& targets, const Tensor& candidates) {
   const Type type = targets.type();
@@ -201,8 +200,26 @@ void complete(std::vector<std::uint32_t>& found, std::size_t width) {
   }
 }
 
+/// About, for searches that look at the links of each target that they keep, one target after the
+/// other.
+Work work_of_graph(const NearestIndex& index, const Tensor& targets, std::uint64_t asked,
+                   std::uint64_t width) {
+  const auto count = static_cast<std::uint64_t>(targets.size(0));
+  const auto depth = static_cast<std::uint64_t>(targets.size(1));
+  const std::uint64_t looked_at =
+      asked * std::min(count, width * static_cast<std::uint64_t>(index.options().links));
+  return {.operations = 3 * looked_at * depth,
+          .bytes_read = (asked + std::min(looked_at, count)) * depth * sizeof(float),
+          .bytes_written = asked * width * size_of(targets.type()),
+          .reads = static_cast<double>(looked_at * depth * sizeof(float)),
+          .steps = static_cast<double>(width),
+          .pattern = runtime::hybrid::MemoryPattern::gather};
+}
+
 /// What the graph proposes: rows of targets (q, width).
-Tensor propose(const NearestGraph& graph, const Tensor& queries, std::int64_t width, Type type) {
+Tensor propose(const NearestIndex& index, const NearestGraph& graph, const Tensor& targets,
+               const Tensor& queries, std::int64_t width) {
+  const Type type = targets.type();
   const std::vector<float> numbers = finite_floats(queries, "query");
   const auto asked = static_cast<std::uint64_t>(queries.size(0));
   const auto depth = static_cast<std::uint64_t>(queries.size(1));
@@ -222,12 +239,7 @@ Tensor propose(const NearestGraph& graph, const Tensor& queries, std::int64_t wi
   OpCall call{.op = Op::Nearest,
               .kernel = {0x686e7377, depth},
               .size = asked * most * depth,
-              // A walk looks at about as many targets as it finds, one after the other.
-              .work = {.operations = 3 * asked * most * depth,
-                       .bytes_read = (asked + asked * most) * depth * sizeof(float),
-                       .bytes_written = asked * most * size_of(type),
-                       .steps = static_cast<double>(most),
-                       .pattern = runtime::hybrid::MemoryPattern::gather}};
+              .work = work_of_graph(index, targets, asked, most)};
   call.outputs = outputs;
   call.on_cpu = [&] {
     type == Type::f64 ? fill(detail::host_write<double>(view))
@@ -243,7 +255,7 @@ Nearest rank(const NearestIndex& index, const Tensor& targets, const NearestGrap
              const Tensor& queries, std::int64_t k) {
   const std::int64_t width = std::min(targets.size(0), std::max(k, index.options().search_width));
   Tensor candidates;
-  if (graph != nullptr) candidates = propose(*graph, queries, width, targets.type());
+  if (graph != nullptr) candidates = propose(index, *graph, targets, queries, width);
   Tensor squared = measure(queries, targets, candidates);
   const TopK best = top_k(-squared, k);
   Tensor indices = best.indices;
