@@ -5,6 +5,7 @@
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/stopwatch.hpp>
 #include <topograd/ir/whole.hpp>
+#include <topograd/solver/advice.hpp>
 #include <topograd/solver/first_order/minimize.hpp>
 #include <topograd/solver/host/host_step.hpp>
 #include <topograd/solver/kernels_ahead.hpp>
@@ -19,6 +20,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -74,12 +76,17 @@ struct Solver::Impl {
       follow();
       prepare();
       minimize();
+    } catch (const std::bad_alloc&) {
+      save_best();
+      session_ = {};  // in the middle of something
+      throw Error(ErrorCode::OutOfHostMemory, out_of_memory());
     } catch (...) {
       save_best();
       session_ = {};  // in the middle of something
       throw;
     }
     write_back();
+    summary_.advice = advise(summary_);
     describe_branches();
     versions_ = problem_.versions();  // branches may have brought topologies
     summary_.times.total_seconds = seconds_since(begin);
@@ -185,6 +192,16 @@ struct Solver::Impl {
     const CallbackReturn answer = asked.callback(iteration);
     callback_seconds_ = seconds_since(begin);
     return answer;
+  }
+
+  /// What was tried when an allocation failed, and what takes less.
+  std::string out_of_memory() const {
+    std::uint32_t widest = 0;
+    for (const runtime::Term& term : model_.model.terms)
+      widest = std::max(widest, term.batch->parameter_columns());
+    return "solve: out of host memory, with " + std::to_string(model_.model.scalars) +
+           " scalars and residuals that read up to " + std::to_string(widest) +
+           " of them each; pcg (linear_solver) and lbfgs (method) need the least";
   }
 
   /// A callback, or a residual on the host, has ended what is solved, or the Solver.
@@ -333,11 +350,13 @@ struct Solver::Impl {
 
   void choose_steps(const std::string& backend) {
     if (takes_energies(options_.method)) {
-      const bool products = options_.linear_solver == LinearSolver::pcg;
-      linear_kind_ = products ? LinearSolver::pcg : LinearSolver::cholesky;
-      linear_note_ = options_.method != Method::newton ? "steps come from gradients"
-                     : products                        ? "on products with the Hessian"
-                                                       : "of projected Hessians, on the host";
+      linear_kind_ =
+          options_.linear_solver == LinearSolver::pcg ? LinearSolver::pcg : LinearSolver::cholesky;
+      linear_note_ = "steps come from gradients";
+      if (options_.method != Method::newton) return;
+      NewtonChoice choice = choose_newton_solver(model_.model, options_);
+      options_.linear_solver = linear_kind_ = choice.kind;
+      linear_note_ = std::move(choice.why);
       return;
     }
     if (on_host_) return choose_host_steps();
@@ -376,6 +395,7 @@ struct Solver::Impl {
     before_ = session_.engine->stats();
     session_.engine->begin_solve();
     if (steps_) steps_->begin_solve();
+    if (options_.method == Method::newton) options_.linear_solver = linear_kind_;
     start(*session_.engine);
   }
 

@@ -211,7 +211,8 @@ std::string Summary::full_report() const {
   return "Topograd solver report\n\n" + problem_part(*this) + "\n" + backend_part(*this) +
          cost_part(*this) + plan_part(*this) + time_part(*this) + kernel_part(*this) +
          counter_part(*this) + cross_check_part(cross_check) +
-         "\nTermination: " + format("%32s (%s)\n", name(termination).data(), message.c_str());
+         "\nTermination: " + format("%32s (%s)\n", name(termination).data(), message.c_str()) +
+         (advice == Advice::none ? "" : "Advice: " + std::string(text(advice)) + "\n");
 }
 
 std::string_view linear_solver_name(const Summary& summary) {

@@ -3,6 +3,7 @@
 
 #include <topograd/frontend/unread_blocks.hpp>
 #include <topograd/runtime/engine_stats.hpp>
+#include <topograd/solver/advice.hpp>
 #include <topograd/solver/options.hpp>
 
 #include <cstdint>
@@ -70,8 +71,9 @@ struct CrossCheck {
 
 struct Summary : runtime::EngineCounts {
   Termination termination = Termination::FAILURE;
-  std::string message;      ///< why it ended, one line
-  double initial_cost = 0;  ///< ½ Σ r² and the energies
+  std::string message;           ///< why it ended, one line
+  Advice advice = Advice::none;  ///< what to do about it
+  double initial_cost = 0;       ///< ½ Σ r² and the energies
   double final_cost = 0;
   int num_successful_steps = 0;    ///< accepted
   int num_unsuccessful_steps = 0;  ///< rejected or invalid

@@ -55,6 +55,7 @@ void add_result(Json& json, const Summary& s) {
   json["retraces"] = s.num_retraces;
   json["termination"] = name(s.termination);
   json["message"] = s.message;
+  if (s.advice != Advice::none) json["advice"] = text(s.advice);
 }
 
 void add_place(Json& json, const Summary& s) {

@@ -17,11 +17,12 @@ std::string rounded(double number) {
   return text;
 }
 
-/// Multiplications and additions of one product with JᵀJ by a stored Jacobian.
-double product_flops(const runtime::Model& model) {
+/// Multiplications and additions of one product with JᵀJ by a stored Jacobian; with energies as if
+/// they were rows.
+double product_flops(const runtime::Model& model, bool with_energies = false) {
   double entries = 0;
   for (const runtime::Term& term : model.terms) {
-    if (term.energy) continue;
+    if (term.energy && !with_energies) continue;
     entries += static_cast<double>(term.batch->size()) *
                static_cast<double>(term.topology->program.outputs.size()) *
                static_cast<double>(term.batch->parameter_columns());
@@ -41,6 +42,24 @@ LinearChoice iterate_on_mesh(const Elimination& mesh, const std::string& why) {
 double least_flops(const Elimination& mesh) {
   const double separator = static_cast<double>(mesh.kept) / static_cast<double>(mesh.reach);
   return 4 * separator * separator * separator;
+}
+
+/// A residual whose unknowns all meet in JᵀJ, where a factor of that part alone takes more than
+/// conjugate gradients do.
+struct WideResidual {
+  double unknowns = 0, flops = 0;
+  bool is_wide = false;
+};
+WideResidual widest_residual(const runtime::Model& model, bool with_energies = false) {
+  WideResidual out;
+  for (const runtime::Term& term : model.terms) {
+    if ((term.energy && !with_energies) || term.batch->size() == 0) continue;
+    out.unknowns = std::max(out.unknowns, static_cast<double>(term.batch->parameter_columns()));
+  }
+  out.flops = out.unknowns * out.unknowns * out.unknowns / 3;
+  out.is_wide =
+      out.flops > kCheapPart && out.flops > kProductsOfStep * product_flops(model, with_energies);
+  return out;
 }
 
 LinearChoice choose_by_factor(const runtime::Model& model, const SolverOptions& options,
@@ -102,6 +121,27 @@ LinearChoice choose_on_device(const runtime::Model& model, const SolverOptions& 
 
 }  // namespace
 
+NewtonChoice choose_newton_solver(const runtime::Model& model, const SolverOptions& options) {
+  if (options.linear_solver == LinearSolver::pcg)
+    return {LinearSolver::pcg, "on products with the Hessian"};
+  const std::string factor = "of projected Hessians, on the host";
+  if (options.linear_solver != LinearSolver::automatic) return {LinearSolver::cholesky, factor};
+  const std::uint64_t unknowns =
+      model.scalars -
+      static_cast<std::uint64_t>(std::count(model.constant.begin(), model.constant.end(), 1));
+  if (unknowns <= kLargestFactorised) return {LinearSolver::cholesky, factor};
+  const std::string size = std::to_string(unknowns) + " unknowns";
+  std::uint64_t slots = 0;
+  for (const runtime::Term& term : model.terms)
+    slots += term.batch->size() * term.batch->parameter_columns();
+  if (slots > kMostSlotsSearched || widest_residual(model, true).is_wide)
+    return {LinearSolver::pcg, size + ": on products with the Hessian"};
+  const Elimination mesh = find_elimination(model, {}, true);
+  if (!mesh.remains_wide()) return {LinearSolver::cholesky, size + ": " + factor};
+  return {LinearSolver::pcg, size + ", a mesh up to " + std::to_string(mesh.reach) +
+                                 " terms wide: on products with the Hessian"};
+}
+
 std::optional<SchurIteration> schur_iteration(const SolverOptions& options) {
   if (options.linear_solver != LinearSolver::schur ||
       options.preconditioner != Preconditioner::block_jacobi)
@@ -146,6 +186,11 @@ LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptio
   if (on_device && unknowns <= kLargestReadBack && model.rows * unknowns <= kLargestJacobian) {
     return {std::make_unique<CholeskyStep>(model),
             size + ": fewer than iterations are worth; the Jacobian is read back"};
+  }
+  if (const WideResidual wide = widest_residual(model); wide.is_wide) {
+    return {std::make_unique<PcgStep>(), size + ": a residual reads " + rounded(wide.unknowns) +
+                                             ", whose part of a factor takes " +
+                                             rounded(wide.flops) + " operations"};
   }
   if (on_device) return choose_on_device(model, options, unknowns, engine);
   if (unknowns <= kLargestFactorised) return {std::make_unique<CholeskyStep>(model), size};

@@ -29,6 +29,8 @@ inline constexpr double kDearestFactor = 3e11;
 /// them: a step takes some twenty, at a few operations for each number read, where a factor runs in
 /// the caches.
 inline constexpr double kProductsOfStep = 60;
+/// Operations of a part of a factor that are not worth a thought.
+inline constexpr double kCheapPart = 1e8;
 /// Unknowns beyond which no factor is that small: the pattern is not even looked for.
 inline constexpr std::uint64_t kLargestAnalysed = 1'000'000;
 
@@ -45,10 +47,20 @@ inline constexpr std::uint64_t kLeastEliminated = 1000;
 /// Of schur on the CPU: set where conjugate gradients are asked for by their preconditioner.
 std::optional<SchurIteration> schur_iteration(const SolverOptions& options);
 
+/// What Newton's method solves by: a factor of projected Hessians, or products and conjugate
+/// gradients, which are `automatic` for meshes of more than kLargestFactorised unknowns. Damped
+/// steps and local energies make few iterations there, and a factor fills up.
+struct NewtonChoice {
+  LinearSolver kind = LinearSolver::cholesky;
+  std::string why;  ///< one line for the report
+};
+NewtonChoice choose_newton_solver(const runtime::Model& model, const SolverOptions& options);
+
 /// `automatic`: on a device, because nothing has to leave it, schur where at least as many unknowns
 /// are eliminated as remain and what remains is no mesh (Elimination::remains_wide), else pcg, but
 /// cholesky for the smallest problems, and dense QR once a factor of these fails; on the CPU
-/// cholesky up to kLargestFactorised unknowns and where factors are cheap, else pcg. A
+/// cholesky up to kLargestFactorised unknowns and where factors are cheap, else pcg, which it is
+/// too where one residual reads so many unknowns that their part of a factor is dear. A
 /// preconditioner that is asked for is pcg's; with a hint it is schur.
 ///
 ///   engine   that will take the steps; a device is told what to eliminate

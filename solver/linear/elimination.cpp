@@ -117,11 +117,11 @@ void add_edges(Graph& graph, const runtime::Term& term, std::span<const std::uin
   }
 }
 
-Graph block_graph(const runtime::Model& model) {
+Graph block_graph(const runtime::Model& model, bool with_energies) {
   Graph graph;
   const std::vector<std::uint32_t> number = number_blocks(graph, model);
   for (const runtime::Term& term : model.terms) {
-    if (!term.energy) add_edges(graph, term, number);
+    if (!term.energy || with_energies) add_edges(graph, term, number);
   }
   finish(graph);
   return graph;
@@ -254,8 +254,9 @@ Elimination find_elimination(const SparseMatrix& lower, std::span<const std::uin
   return find_elimination(block_graph(lower, block_of), hint, nullptr);
 }
 
-Elimination find_elimination(const runtime::Model& model, const EliminationHint& hint) {
-  return find_elimination(block_graph(model), hint, &model);
+Elimination find_elimination(const runtime::Model& model, const EliminationHint& hint,
+                             bool with_energies) {
+  return find_elimination(block_graph(model, with_energies), hint, &model);
 }
 
 }  // namespace topograd

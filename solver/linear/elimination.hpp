@@ -58,7 +58,10 @@ Elimination find_elimination(const SparseMatrix& lower, std::span<const std::uin
                              const EliminationHint& hint = {});
 /// The same for JᵀJ over the model's free scalars, whose pattern need not be known for it.
 ///
+///   with_energies  of the Hessian: unknowns meet in energies, too
+///
 /// Cost: Σ instances × b² for b blocks in an instance, and sorts.
-Elimination find_elimination(const runtime::Model& model, const EliminationHint& hint = {});
+Elimination find_elimination(const runtime::Model& model, const EliminationHint& hint = {},
+                             bool with_energies = false);
 
 }  // namespace topograd

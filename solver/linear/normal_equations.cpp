@@ -102,6 +102,11 @@ NormalEquations::NormalEquations(const runtime::Model& model, bool with_energies
     }
     indices.push_back(free_indices(term, to_free));
     const std::uint32_t slots = term.batch->parameter_columns();
+    if (pair_count(slots) >= kTwice && term.batch->size() > 0) {
+      throw Error(ErrorCode::Unsupported,
+                  "cholesky: " + term.name + " reads " + std::to_string(slots) +
+                      " unknowns, whose part of JᵀJ has 2^31 entries or more; use pcg");
+    }
     const auto rows = static_cast<std::uint32_t>(term.topology->program.outputs.size());
     terms_.push_back({.rows = rows, .slots = slots});
     terms_.back().pairs.assign(term.batch->size() * pair_count(slots), kNone);

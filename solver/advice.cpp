@@ -1,0 +1,55 @@
+// What to do about a solve that ran into its limit of steps.
+#include <topograd/solver/advice.hpp>
+
+#include <topograd/solver/first_order/minimize.hpp>
+#include <topograd/solver/summary.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+namespace topograd {
+namespace {
+
+constexpr std::size_t kLast = 10;     // steps that are looked at
+constexpr double kStillFalls = 1e-2;  // share of the cost that they took off
+constexpr double kPoorGain = 0.5;     // actual over predicted decrease, of half of them
+
+}  // namespace
+
+Advice advise(const Summary& summary) {
+  const bool limited = summary.termination == Termination::NO_CONVERGENCE &&
+                       summary.num_iterations() > 0 && summary.iterations.size() > 1;
+  if (!limited) return Advice::none;
+  const std::span steps =
+      std::span(summary.iterations).last(std::min(kLast, summary.iterations.size() - 1));
+  const double before = (&steps.front() - 1)->cost, after = steps.back().cost;
+  const bool falls = before - after > kStillFalls * std::abs(before);
+  if (summary.method == Method::newton)
+    return falls ? Advice::more_steps : Advice::looser_tolerance;
+  if (takes_energies(summary.method)) return Advice::other_method;
+  const auto poor = std::ranges::count_if(steps, [](const IterationSummary& step) {
+    return !step.step_is_successful || step.relative_decrease < kPoorGain;
+  });
+  const bool poor_model = 2 * static_cast<std::size_t>(poor) >= steps.size();
+  if (poor_model && summary.host_residuals == 0) return Advice::second_derivatives;
+  return falls ? Advice::more_steps : Advice::looser_tolerance;
+}
+
+std::string_view text(Advice advice) {
+  switch (advice) {
+    case Advice::none: return {};
+    case Advice::more_steps: return "the cost was still falling: raise max_iterations";
+    case Advice::second_derivatives:
+      return "the linear model foretells the cost poorly, as where large residuals are curved: try "
+             "method newton, which takes second derivatives, or lbfgs";
+    case Advice::looser_tolerance:
+      return "the cost hardly fell in the last steps: raise function_tolerance if it is good "
+             "enough, else try method newton";
+    case Advice::other_method:
+      return "methods of first order take many steps: raise max_iterations, or try method newton";
+  }
+  return {};
+}
+
+}  // namespace topograd
