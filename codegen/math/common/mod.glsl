@@ -5,7 +5,7 @@
 REAL tg_mod_PREC(REAL a, REAL b) {
   bool undefined = tg_is_inf_PREC(a) || b == 0.0_r || tg_is_nan_PREC(a) || tg_is_nan_PREC(b);
   if (undefined) return tg_nan_PREC();
-  if (a == 0.0_r) return tg_copysign_PREC(a, b);
+  if (a == 0.0_r) return tg_copysign_PREC(0.0_r, b);
   bool same = tg_sign_bit_PREC(a) == tg_sign_bit_PREC(b);
   if (tg_is_inf_PREC(b)) return same ? a : b;
   REAL2 dividend = tg_log_split_PREC(abs(a));
