@@ -13,18 +13,15 @@ std::uint32_t packed_position(std::uint32_t width, std::uint32_t i, std::uint32_
 }
 
 void write_jacobi_scale(VectorText& out) {
-  out.read({BufferRole::blocks, BufferRole::first_operand});
+  out.read({BufferRole::blocks});
   out.write({BufferRole::scale});
-  out.scalars({Scalar::cost});
   out.open_grid("i", "count * {W}");
   out.lines(R"(
 uint b = i / {W};
 uint j = i % {W};
 uint diagonal = j * (2u * {W} - j + 1u) / 2u;
 precise {S} norm = sqrt({S}(blocks[blocks_first + b * {P} + diagonal]));
-{S} x = abs({S}(first_operand[first + i]));
-precise {S} unit = x > {S}(0) ? scalars[slot_b] * sqrt({S}(2) * scalars[COST]) / x : {S}(0);
-precise {S} sum = scalars[slot_a] + unit + norm;
+precise {S} sum = scalars[slot_a] + norm;
 precise {S} value = {S}(1) / sum;
 scale[first + i] = sum > {S}(0) ? {T}(value) : {T}(0);
 )");

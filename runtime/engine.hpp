@@ -81,10 +81,10 @@ struct StepRequest {
   /// Columns scaled by 1 / (1 + ‖column‖), as Ceres does; the norms are those of J where the
   /// engine's first step began, and stay so while the unknowns are the same.
   bool jacobi_scaling = true;
-  /// Columns are scaled by 1 / (‖r‖ / |x_i| + ‖column‖) instead, by what there is of it; those
-  /// without any have no clamps; and CG stops in the norm of the preconditioner. Changes of units
-  /// leave the step what it is.
+  /// Columns are scaled by 1 / ‖column‖ instead, and those that are 0 have no clamps, so that a
+  /// change of units changes no step. Factors of small problems use 1 / (‖r‖ / |x_i| + ‖column‖).
   bool scale_free = false;
+  bool energy_norm = false;  ///< CG stops in the norm of the preconditioner, √(r·M⁻¹r), not in ‖r‖
   double linear_tolerance = 1e-5;  ///< ‖residual of the normal equations‖ / ‖g‖ at which CG stops
   int max_linear_iterations = 500;
   double eta = 0;  ///< CG stops where its model gains no more, too (GainTest); 0: never

@@ -83,7 +83,7 @@ void Minimizer::linearize(runtime::Engine& engine, StepSolver& solver) {
 
 void Minimizer::prepare_steps(runtime::Engine& engine) {
   const double begin = control_.elapsed();
-  forcing_.moved(options_.scale_free ? point_.scaled_gradient_norm : point_.gradient_norm);
+  forcing_.moved(point_.gradient_norm);
   inspector_.cross_check(engine);
   summary_.times.linear_solver_seconds += control_.elapsed() - begin;
   first_trial_ = true;
@@ -114,6 +114,7 @@ runtime::StepRequest Minimizer::request(const runtime::Engine& engine,
           .max_diagonal = options_.max_lm_diagonal,
           .jacobi_scaling = options_.jacobi_scaling,
           .scale_free = options_.scale_free,
+          .energy_norm = options_.scale_free && !forcing_.is_loose(),
           .linear_tolerance = forcing_.tolerance(),
           .max_linear_iterations = options_.max_linear_iterations,
           .eta = options_.eta,

@@ -173,7 +173,8 @@ struct SolverOptions {
   /// x_i)².
   double parameter_tolerance = 1e-8;
   /// No decision depends on the units of residuals and unknowns: both tolerances above are
-  /// relative, and Jacobi scaling, dogleg's radius and the norm in which CG stops have no unit.
+  /// relative, and Jacobi scaling, dogleg's radius and the norm in which CG stops have no unit (of
+  /// systems that are solved equally exactly; ForcingSequence::eisenstat_walker goes by ‖r‖).
   /// false: as Ceres has them, max |g_i| and ‖step‖ <= tolerance (‖x‖ + tolerance) in the problem's
   /// units, and columns scaled by 1 / (1 + ‖column‖ at the start).
   bool scale_free = true;

@@ -156,7 +156,6 @@ class CpuEngine final : public Engine {
   std::vector<std::uint64_t> pattern_versions_;
   CgVectors<T> cg_;
   bool linear_ = false, scaled_ = false, trial_ready_ = false;
-  double residual_norm_ = 0;  // at the linearisation
   bool moved_ = false;        // trial_ is the point before the last accepted step
 };
 

@@ -53,16 +53,13 @@ void CpuEngine<T>::sum_linear_blocks() {
   }
 }
 
-// s² with s = 1 / (1 + √diagonal), as Ceres scales columns, or without units.
+// s² with s = 1 / (1 + √diagonal), as Ceres scales columns, or 1 / √diagonal.
 template <class T>
 void CpuEngine<T>::set_scale(const StepRequest& request) {
-  const auto unit = [&](std::uint64_t scalar) {
-    if (!request.scale_free) return 1.0;
-    return x_[scalar] == 0 ? 0.0 : residual_norm_ / std::fabs(double{x_[scalar]});
-  };
+  const double added = request.scale_free ? 0 : 1;
   pool_.for_ranges(layout_.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
     for_diagonal(layout_, begin, end, [&](std::uint64_t scalar, std::uint64_t packed) {
-      const double norm = unit(scalar) + std::sqrt(double{blocks_[packed]});
+      const double norm = added + std::sqrt(double{blocks_[packed]});
       scale_[scalar] = static_cast<T>(norm > 0 ? (1 / norm) * (1 / norm) : 0.0);
     });
   });
@@ -95,7 +92,6 @@ PointReport CpuEngine<T>::linearize() {
   for (const auto& term : terms_) {
     if (!term->energy()) square += term->linear_residual_square(pool_, workers_, vectors(x_));
   }
-  residual_norm_ = std::sqrt(square);
   count_failed_guards(x_);
   sum_linear_gradient();
   sum_linear_blocks();
@@ -210,7 +206,7 @@ int CpuEngine<T>::solve_step(const StepRequest& request) {
     return coarse_.in_use() ? two_level_.add(pool_, coarse_.plan(), r, z) : 0.0;
   };
   const CgOptions options{.tolerance = request.linear_tolerance,
-                          .in_energy = request.scale_free || coarse_.in_use(),
+                          .in_energy = request.energy_norm || coarse_.in_use(),
                           .max_iterations = request.max_linear_iterations,
                           .eta = request.eta};
   const int iterations =

@@ -72,7 +72,7 @@ bool VulkanEngine::prepare_step() {
 }
 
 void VulkanEngine::record_step(CommandList& list) {
-  record_scale(list, true);
+  record_scale(list, {});
   record_linearize(list);
   list.barrier();
   record_solve_start(list, true);

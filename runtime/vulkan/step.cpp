@@ -132,14 +132,10 @@ PointReport VulkanEngine::linearize() {
 
 void VulkanEngine::record_scale(CommandList& list, const StepRequest& request) {
   if (request.jacobi_scaling) {
-    const Scalar one = request.scale_free ? Scalar::zero : Scalar::one;
-    const Scalar unit = request.scale_free ? Scalar::one : Scalar::zero;
-    BindingTable table = solver_table();
-    table.set(BufferRole::first_operand, x_);
+    const Scalar added = request.scale_free ? Scalar::zero : Scalar::one;
     record_by_blocks(list,
-                     {.op = VectorOp::jacobi_scale,
-                      .constants = {.a = codegen::slot(one), .b = codegen::slot(unit)}},
-                     table);
+                     {.op = VectorOp::jacobi_scale, .constants = {.a = codegen::slot(added)}},
+                     solver_table());
     return;
   }
   BindingTable table;
@@ -190,7 +186,7 @@ int VulkanEngine::solve_system(const StepRequest& request, bool takes, VulkanEng
       {Scalar::max_iterations, static_cast<double>(request.max_linear_iterations)},
       // A residual that a coarse space leaves is small in r·r before the step is any good.
       {Scalar::in_energy,
-       request.scale_free || (!eliminates && coarse_.control.in_use()) ? 1.0 : 0.0}};
+       request.energy_norm || (!eliminates && coarse_.control.in_use()) ? 1.0 : 0.0}};
   vectors_->write(scalars);
   const double times = times_expected(request.linear_tolerance);
   const auto scaled = [](double count) {

@@ -74,12 +74,13 @@ struct CholeskyStep::Impl {
     for (std::size_t k = 0; k < columns.size(); ++k) {
       const double at = std::abs(x[normal.free_scalars()[k]]);
       columns[k] = std::sqrt(normal.diagonal(k));
-      units[k] = at > 0 ? residuals / at : 0;
+      units[k] = at > 0 && is_small() ? residuals / at : 0;
     }
   }
 
-  /// S: 1 / (1 + ‖column‖) or, without a unit, 1 / (‖r‖ / |x| + ‖column‖), and 0 where that is
-  /// none.
+  /// S: 1 / (1 + ‖column‖) or, without a unit, 1 / (‖r‖ / |x| + ‖column‖) in small problems and
+  /// 1 / ‖column‖ in others; 0 where that is none. A floor by |x| would damp an unknown of a large
+  /// problem that happens to be near 0.
   double scale(std::size_t k, bool scale_free) const {
     const double norm = columns[k] + (scale_free ? units[k] : 1);
     return norm > 0 ? 1 / norm : 0;
