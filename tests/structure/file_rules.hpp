@@ -8,7 +8,7 @@
 namespace topograd::test {
 
 /// Files longer than this are cut in two.
-inline constexpr std::size_t kMaxLines = 500;
+inline constexpr std::size_t kMaxLines = 600;
 
 /// What is wrong with the form of one C++ file, a sentence each; empty if nothing is.
 std::vector<std::string> form_violations(std::string_view path, std::string_view text);

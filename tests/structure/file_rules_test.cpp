@@ -38,7 +38,7 @@ TEST(FileForm, RowsOfGoodAndBadSnippets) {
       {"ir/a.hpp", first + "#pragma once\n", nullptr},
       {"ir/a.hpp", first + "#ifndef A_HPP\n", "#pragma once"},
       {"ir/a.cpp", with_lines(kMaxLines), nullptr},
-      {"ir/a.cpp", with_lines(kMaxLines + 1), "501 lines, at most 500"},
+      {"ir/a.cpp", with_lines(kMaxLines + 1), "601 lines, at most 600"},
       {"ir/a.cpp",
        first + "// TO"
                "DO: later\n",
