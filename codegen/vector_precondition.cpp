@@ -15,6 +15,7 @@ std::uint32_t packed_position(std::uint32_t width, std::uint32_t i, std::uint32_
 void write_jacobi_scale(VectorText& out) {
   out.read({BufferRole::blocks});
   out.write({BufferRole::scale});
+  out.scalars({});
   out.open_grid("i", "count * {W}");
   out.lines(R"(
 uint b = i / {W};

@@ -184,7 +184,8 @@ class Problem {
   }
   /// Whatever else is given is an error of compilation that says what is expected.
   template <class Other>
-  requires(!detail::GivesDoubles<Other>) Parameters
+  requires(!detail::GivesDoubles<Other> &&
+           !std::is_pointer_v<std::remove_cvref_t<Other>>) Parameters
       add_parameters(Other&&, int = 1, std::string_view = {}) {
     detail::refuse_parameters<Other>();
     return {};

@@ -30,7 +30,7 @@ std::string text(double number) {
   return digits.data();
 }
 
-std::string list(const std::vector<double>& numbers) {
+std::string listed(const std::vector<double>& numbers) {
   std::string result;
   for (const double number : numbers) result += (result.empty() ? "" : ", ") + text(number);
   return result;
@@ -99,11 +99,11 @@ std::string at(const ir::OpInfo& op, const Point& point) {
       graph.extract({&y, 1}, {.parameters = static_cast<std::uint32_t>(point.size())});
   const ir::Inputs<double> in = {
       .parameters = point, .data = {}, .uniforms = {}, .tangents = {}, .seeds = {}};
-  const std::string place = point.size() == 1 ? text(point[0]) : "(" + list(point) + ")";
+  const std::string place = point.size() == 1 ? text(point[0]) : "(" + listed(point) + ")";
   std::vector<double> slopes =
       ir::evaluate<double>(autodiff::jacobian(f, autodiff::all_slots(f)), in);
   for (double& slope : slopes) slope += 0.0;  // the sign of a zero slope says nothing
-  return place + ": " + list(ir::evaluate<double>(f, in)) + "; " + list(slopes);
+  return place + ": " + listed(ir::evaluate<double>(f, in)) + "; " + listed(slopes);
 }
 
 /// How far a backend may be from the exact value, in ulp.

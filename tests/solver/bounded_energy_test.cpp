@@ -108,7 +108,9 @@ TEST(BoundedEnergies, ReachPublishedMinima) {
         for (std::size_t k = 0; k < values.size(); ++k) {
           EXPECT_GE(values[k], row.lower[k]);
           EXPECT_LE(values[k], row.upper[k]);
-          if (!row.at.empty()) EXPECT_NEAR(values[k], row.at[k], 1e-5);
+          if (!row.at.empty()) {
+            EXPECT_NEAR(values[k], row.at[k], 1e-5);
+          }
         }
       }
     }

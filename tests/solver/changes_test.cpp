@@ -97,7 +97,9 @@ std::vector<double> point_of_change(Method method = Method::automatic) {
   const std::vector<double> start = fit.x;
   solve(*fit.problem,
         calling([](const IterationSummary&) {}, {.method = method, .max_iterations = kWhen}));
-  if (method == Method::automatic) EXPECT_NE(fit.x, start);
+  if (method == Method::automatic) {
+    EXPECT_NE(fit.x, start);
+  }
   return fit.x;
 }
 
