@@ -70,9 +70,10 @@ void HostStep::set_scale(const HostEngine& engine, std::span<const double> x, co
       if (no_column_[static_cast<std::size_t>(k)] != 0 && norms[k] > 0) scale_[k] = 1 / norms[k];
     return;
   }
-  // What stands for 1 in the unit of each column: ‖r‖ over the size of the unknown, or block.
-  Vector added = Vector::Ones(norms.size());
-  if (options_.scale_free) {
+  // What stands for 1 in the unit of each column: ‖r‖ over the size of the unknown, or block, in
+  // small problems, as in the factor (cholesky.cpp), and nothing in others.
+  Vector added = options_.scale_free ? Vector::Zero(norms.size()) : Vector::Ones(norms.size());
+  if (options_.scale_free && norms.size() <= static_cast<Eigen::Index>(kLargestReadBack)) {
     Vector squares = Vector::Zero(norms.size());
     for (std::uint32_t k = 0; k < x.size(); ++k) {
       const std::uint32_t first = engine.space().column(k);

@@ -171,7 +171,7 @@ TEST_F(VulkanTest, TheDoctorFindsAHealthyMachine) {
   EXPECT_EQ(names, (std::vector<std::string>{"loader", "instance", "validation layer", "devices",
                                              "device", "float64", "float32 atomics",
                                              "float64 atomics", "int64 atomics", "subgroups",
-                                             "timestamps", "disk cache", "shader"}));
+                                             "timestamps", "disk cache", "shader", "functions"}));
   const auto wrong = compile(map_shader("float", "a[i] + a[i]"));
   const DoctorReport sick = doctor({}, wrong);
   EXPECT_FALSE(sick.ok());

@@ -107,6 +107,7 @@ void expect_exceptions_leave_the_best_point(const SolverOptions& base) {
       options.linear_solver = row.linear;
       options.use_nonmonotonic_steps = row.nonmonotonic;
       options.max_iterations = 12;
+      options.initial_trust_region_radius = row.method == Method::dogleg ? 100 : 1e4;
       options.first_order.learning_rate = 1e-3;
       options.callback = [&](const IterationSummary& i) {
         best = i.iteration == 0 ? i.cost : std::min(best, i.cost);

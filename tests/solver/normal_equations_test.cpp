@@ -79,7 +79,7 @@ TEST(NormalEquations, ConstantScalarsHaveNoPartInTheProjection) {
   EXPECT_DOUBLE_EQ(hessian.coeff(0, 0), std::exp(-0.6));
 
   const Summary summary = solve(problem, {.backend = Backend::cpu, .method = Method::newton});
-  EXPECT_EQ(summary.num_iterations(), 1);
+  EXPECT_LE(summary.num_iterations(), 2);
   EXPECT_NEAR(x[0], 7 * std::exp(0.3), 1e-9);
 }
 
