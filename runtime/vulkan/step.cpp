@@ -133,8 +133,7 @@ PointReport VulkanEngine::linearize() {
 void VulkanEngine::record_scale(CommandList& list, const StepRequest& request) {
   if (request.jacobi_scaling) {
     const Scalar added = request.scale_free ? Scalar::zero : Scalar::one;
-    record_by_blocks(list,
-                     {.op = VectorOp::jacobi_scale, .constants = {.a = codegen::slot(added)}},
+    record_by_blocks(list, {.op = VectorOp::jacobi_scale, .constants = {.a = codegen::slot(added)}},
                      solver_table());
     return;
   }
