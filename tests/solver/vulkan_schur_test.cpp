@@ -39,8 +39,13 @@ void expect_same_steps(const Summary& device, const Summary& host, double bound)
   EXPECT_NE(device.linear_solver_note.find("on the device"), std::string::npos)
       << device.linear_solver_note;
   EXPECT_EQ(host.linear_solver, LinearSolver::schur) << host.linear_solver_note;
-  ASSERT_EQ(device.iterations.size(), host.iterations.size()) << device.message << host.message;
-  for (std::size_t k = 0; k < host.iterations.size(); ++k) {
+  EXPECT_NEAR(device.final_cost, host.final_cost,
+              bound * host.final_cost + 1e-14 * host.initial_cost)
+      << device.message << host.message;
+  // At the minimum rounding decides which trial is the last.
+  const std::size_t count = std::min(device.iterations.size(), host.iterations.size());
+  ASSERT_GT(count, 3u);
+  for (std::size_t k = 0; k < count; ++k) {
     SCOPED_TRACE(k);
     const IterationSummary &d = device.iterations[k], &h = host.iterations[k];
     // At the minimum rounding decides.
@@ -208,6 +213,7 @@ TEST_F(VulkanSchur, SingularBlocksEndTheSolve) {
       problem.add_residual(a(0, 0) * (p(k, 0) + 0.0 * p(k, 1)) - a(0, 1) * static_cast<double>(k));
     SolverOptions options = options_for(backend);
     options.min_lm_diagonal = 0;
+    options.scale_free = false;  // which damps columns of zeros, too
     const Summary summary = solve(problem, options);
     EXPECT_EQ(summary.termination, Termination::FAILURE) << summary.message;
     EXPECT_EQ(points[0], 0.5);
