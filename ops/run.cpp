@@ -440,6 +440,7 @@ const ExecutionStats& last_stats() { return last; }
 hybrid::Executor& executor() { return shared_executor(); }
 
 OpMeasurement measured(Op op) {
+  routing();  // what was learned on a device is known once the device is
   const hybrid::Knowledge knowledge = executor().scheduler().knowledge();
   OpMeasurement out{.threshold = executor().scheduler().threshold(name(op), row(op).minimum)};
   int largest = -1;

@@ -73,7 +73,8 @@ std::string bash_completion(const CommandText& root) {
          "  local typed=(\"${COMP_WORDS[@]:1:COMP_CWORD-1}\")\n" +
          lookup(root) +
          "  COMPREPLY=($(compgen -W \"${values:-$following}\" -- \"$current\"))\n"
-         "  [[ -n $values || $current == -* ]] || COMPREPLY+=($(compgen -f -- \"$current\"))\n}\n"
+         "  [[ -n $values || $current == -* || ${#COMPREPLY[@]} -gt 0 ]] || COMPREPLY+=($(compgen "
+         "-f -- \"$current\"))\n}\n"
          "complete -o filenames -F _topograd topograd\n";
 }
 
