@@ -5,6 +5,7 @@
 set(kMost 20)
 
 set(flags)
+string(REPLACE "|" ";" INCLUDES "${INCLUDES}")  # lists do not pass through a command line
 foreach(folder ${INCLUDES})
   list(APPEND flags -isystem ${folder})
 endforeach()
