@@ -29,7 +29,7 @@ std::optional<double> csv_number(std::string_view field) {
   return value;
 }
 
-/// What a message shows of a field.
+/// The text that a message shows for a field.
 std::string shown_field(const std::string& field) {
   constexpr std::size_t kMost = 40;
   std::string text = field.substr(0, kMost);
@@ -50,7 +50,7 @@ class CsvReader {
   }
 
   std::size_t line() const { return line_; }
-  /// Where the last row begins.
+  /// Position at which the last row begins.
   std::size_t begin() const { return begin_; }
   char separator() const { return separator_; }
   void go_to(std::size_t begin) { at_ = begin; }

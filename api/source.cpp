@@ -114,7 +114,7 @@ runtime::TermShape alone(const ir::Topology& topology) {
   return shape;
 }
 
-/// What is printed: kernels, or C functions for the format c.
+/// The printed text: kernels, or C functions for the format c.
 struct Collected {
   std::vector<KernelRequest> requests;
   std::vector<codegen::CFunction> functions;

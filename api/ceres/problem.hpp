@@ -99,7 +99,7 @@ class Problem {
   void SetManifold(double* values, Manifold* manifold);
   const Manifold* GetManifold(const double* values) const;
   bool HasManifold(const double* values) const;
-  /// Those of Ceres 2.1: the block gets a manifold that moves as the parameterization does.
+  /// As in Ceres 2.1: the block gets a manifold that moves as the parameterization does.
   void SetParameterization(double* values, LocalParameterization* parameterization);
   /// nullptr and false for a block whose manifold is not a parameterization's.
   const LocalParameterization* GetParameterization(const double* values) const;

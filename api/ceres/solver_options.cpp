@@ -63,7 +63,7 @@ topograd::SolverOptions Lower(const Solver::Options& options, double entries) {
   out.jacobi_scaling = options.jacobi_scaling;
   out.scale_free = false;
   out.max_consecutive_invalid_steps = options.max_num_consecutive_invalid_steps;
-  // Of Ceres' two tests only η's is on; a residual that small is rounding.
+  // Only the η test of Ceres' two is on; a residual that small is rounding.
   out.eta = std::min(options.eta, kLargestEta);
   out.linear_tolerance = std::min(options.topograd.linear_tolerance, out.eta);
   out.max_linear_iterations = std::max(options.max_linear_solver_iterations, 1);

@@ -156,7 +156,7 @@ class CpuEngine final : public Engine {
   std::vector<std::uint64_t> pattern_versions_;
   CgVectors<T> cg_;
   bool linear_ = false, scaled_ = false, trial_ready_ = false;
-  bool moved_ = false;        // trial_ is the point before the last accepted step
+  bool moved_ = false;  // trial_ is the point before the last accepted step
 };
 
 }  // namespace topograd::runtime::cpu
