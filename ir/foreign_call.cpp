@@ -6,10 +6,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace topograd {
 namespace {
@@ -20,6 +21,7 @@ constexpr std::chrono::seconds kLongestWaitAtEnd{60};
 
 constinit std::atomic<int> running{0};
 constinit std::atomic<bool> ended{false};
+constinit std::atomic<int> loading{0};      // LoadingLibraries that live
 constinit std::atomic<bool> copied{false};  // a child of fork(), whose parent had made calls
 thread_local int depth = 0;
 thread_local bool ends_process = false;
@@ -31,7 +33,7 @@ bool enter() {
     return true;
   }
   [[maybe_unused]] static const bool prepared = [] {
-    std::atexit(end_foreign_calls);
+    platform::at_exit(end_foreign_calls);
     return platform::after_fork([] { copied = true; });
   }();
   if (copied) return false;
@@ -77,7 +79,25 @@ bool run_if_callable(const std::function<void()>& destroy) {
   return true;
 }
 
-void end_foreign_calls() {
+void keep_for_ever(const void* object) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& kept = *new std::vector<const void*>;
+  const std::lock_guard lock(mutex);
+  kept.push_back(object);
+}
+
+LoadingLibraries::LoadingLibraries() {
+  ++loading;
+  platform::at_exit(end_foreign_calls);
+}
+
+LoadingLibraries::~LoadingLibraries() {
+  platform::at_exit(end_foreign_calls);  // called before what has been made since is destroyed
+  --loading;
+}
+
+void end_foreign_calls(int status) {
+  if (loading > 0) platform::end_process(status);
   if (copied || ended.exchange(true)) return;
   ends_process = true;
   const int own = depth > 0 ? 1 : 0;  // exit() by a callback of such a library

@@ -27,9 +27,31 @@ class ForeignCall {
 /// more: what would have been destroyed is left as it is.
 bool run_if_callable(const std::function<void()>& destroy);
 
+/// Remembers what is left as it is until the process is gone, so that no leak is seen in it.
+void keep_for_ever(const void* object);
+
+/// Deletes an object with the same permission, or keeps it for ever.
+template <class T>
+void delete_if_callable(T* object) {
+  if (!run_if_callable([object] { delete object; })) keep_for_ever(object);
+}
+
+/// While one lives, such libraries are loaded, and make their static objects on threads of theirs.
+///
+/// If another thread ends the process meanwhile, exit() destroys some of these objects before it
+/// calls what this process has registered, and waiting is too late: the process then ends at once,
+/// with its status, without the rest of its exit handlers.
+class LoadingLibraries {
+ public:
+  LoadingLibraries();
+  ~LoadingLibraries();
+  LoadingLibraries(const LoadingLibraries&) = delete;
+  LoadingLibraries& operator=(const LoadingLibraries&) = delete;
+};
+
 /// Waits for the calls that are running, 60 s at the most, and lets no other begin. Called when the
-/// process ends, by whoever called such a library: what else must be done then may call it earlier.
-void end_foreign_calls();
+/// process ends with a status: what else must be done then may call it earlier.
+void end_foreign_calls(int status);
 
 /// Such libraries can be called no more, in this process or on the way to its end.
 bool foreign_calls_ended();

@@ -2,6 +2,7 @@
 #include <topograd/ops/vulkan/backend.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/foreign_call.hpp>
 #include <topograd/ops/guard_zones.hpp>
 #include <topograd/ops/storage.hpp>
 #include <topograd/ops/vulkan/kernels.hpp>
@@ -45,6 +46,16 @@ LaunchLimits limits_of(const vk::Device& device) {
           .occupied_by_few = info.software()};
 }
 
+/// A thread's turn to record, which the end of the process waits for.
+class Turn {
+ public:
+  explicit Turn(std::mutex& mutex) : lock_(mutex) {}
+
+ private:
+  ForeignCall permission_{"device"};
+  std::lock_guard<std::mutex> lock_;
+};
+
 class VulkanBackend final : public Backend {
  public:
   explicit VulkanBackend(const std::shared_ptr<vk::Device>& opened)
@@ -75,7 +86,7 @@ class VulkanBackend final : public Backend {
     const std::uint64_t bytes = (std::max<std::uint64_t>(from->bytes(), 4) + 3) / 4 * 4;
     auto to = std::make_shared<VulkanMemory>(
         from->bytes(), device_->buffer(bytes, vk::MemoryKind::Readback, name), 0, true);
-    const std::lock_guard lock(mutex_);
+    const Turn turn(mutex_);
     recorder_.copy(from, 0, to, 0, bytes);
     recorder_.flush();
     downloaded_ += from->bytes();
@@ -85,7 +96,7 @@ class VulkanBackend final : public Backend {
   void upload(const std::shared_ptr<Memory>& to, std::uint64_t offset,
               std::span<const std::byte> from) override {
     if (from.empty()) return;
-    const std::lock_guard lock(mutex_);
+    const Turn turn(mutex_);
     VulkanMemory& memory = as_vulkan(to);
     if (recorder_.uses(memory)) recorder_.flush();
     // Mapped memory is then written at once, and the host may read it again.
@@ -96,7 +107,7 @@ class VulkanBackend final : public Backend {
   void download(const std::shared_ptr<Memory>& from, std::uint64_t offset,
                 std::span<std::byte> to) override {
     if (to.empty()) return;
-    const std::lock_guard lock(mutex_);
+    const Turn turn(mutex_);
     recorder_.flush();
     VulkanMemory& memory = as_vulkan(from);
     device_->download(memory.buffer(), memory.front() + offset, to);
@@ -106,12 +117,12 @@ class VulkanBackend final : public Backend {
   void copy(const std::shared_ptr<Memory>& from, std::uint64_t from_offset,
             const std::shared_ptr<Memory>& to, std::uint64_t to_offset,
             std::uint64_t bytes) override {
-    const std::lock_guard lock(mutex_);
+    const Turn turn(mutex_);
     if (bytes > 0) recorder_.copy(from, from_offset, to, to_offset, bytes);
   }
   void fill(const std::shared_ptr<Memory>& to, std::uint64_t offset, std::uint64_t bytes,
             std::uint32_t word) override {
-    const std::lock_guard lock(mutex_);
+    const Turn turn(mutex_);
     if (bytes > 0) recorder_.fill(to, offset, bytes, word);
   }
   std::shared_ptr<const ir::RemoteNumbers> numbers(const std::shared_ptr<Memory>& memory, Type type,
@@ -119,7 +130,7 @@ class VulkanBackend final : public Backend {
     return numbers_of(shared_from_this(), memory, type, count);
   }
   void wait(const std::shared_ptr<Memory>& memory) override {
-    const std::lock_guard lock(mutex_);
+    const Turn turn(mutex_);
     VulkanMemory& m = as_vulkan(memory);
     if (recorder_.uses(m)) recorder_.flush();
     m.last.wait();
@@ -127,26 +138,26 @@ class VulkanBackend final : public Backend {
   }
 
   void launch(const Launch& launch) override {
-    const std::lock_guard lock(mutex_);
+    const Turn turn(mutex_);
     recorder_.launch(launch);
   }
   bool prepare(const KernelText& kernel) override { return kernels_.make(kernel).second; }
   void flush() override {
-    const std::lock_guard lock(mutex_);
+    const Turn turn(mutex_);
     recorder_.flush();
   }
   void synchronise() override {
-    const std::lock_guard lock(mutex_);
+    const Turn turn(mutex_);
     recorder_.flush();
     device_->wait_idle();
     recorder_.settle();
   }
   bool begin_timing() override {
-    const std::lock_guard lock(mutex_);
+    const Turn turn(mutex_);
     return recorder_.begin_timing();
   }
   void end_timing(std::function<void(std::optional<double>)> done) override {
-    const std::lock_guard lock(mutex_);
+    const Turn turn(mutex_);
     recorder_.end_timing(std::move(done));
   }
 

@@ -7,6 +7,7 @@
 #include <topograd/codegen/reflect_words.hpp>
 #include <topograd/codegen/shader_compiler.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/foreign_call.hpp>
 #include <topograd/runtime/kernel_listing.hpp>
 #include <topograd/runtime/vulkan/khr_matrices.hpp>
 #include <topograd/runtime/vulkan/module_cache.hpp>
@@ -92,6 +93,7 @@ vk::Kernel VulkanKernels::compile(const KernelText& text) {
 
 std::pair<vk::Kernel, bool> VulkanKernels::make(const KernelText& text) {
   runtime::note_kernel(text.name, text.glsl);
+  const ForeignCall permission("kernel");
   // One at a time: what two threads ask for at once is mostly the same kernel.
   const std::lock_guard lock(mutex_);
   const auto found = kernels_.find(text.hash);

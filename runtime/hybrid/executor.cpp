@@ -1,6 +1,7 @@
 // One task at a time: decide, run, learn, and fall back.
 #include <topograd/runtime/hybrid/executor.hpp>
 
+#include <topograd/ir/foreign_call.hpp>
 #include <topograd/runtime/hybrid/executor_arena.hpp>
 
 #include <algorithm>
@@ -105,6 +106,7 @@ std::optional<Error> Executor::try_device(const TaskShape& shape, const Decision
   RunReport report;
   try {
     if (device.lost) {
+      const ForeignCall permission("reopen");
       const std::lock_guard lock(device.reopening);
       if (device.lost) device.backend->reopen();
       device.lost = false;

@@ -1,6 +1,7 @@
 // The Device and Submission handles.
 #include <topograd/runtime/vulkan/device.hpp>
 
+#include <topograd/ir/foreign_call.hpp>
 #include <topograd/runtime/vulkan/core.hpp>
 
 #include <utility>
@@ -51,6 +52,9 @@ void Submission::wait(double timeout_seconds) const {
 
 bool Submission::done() const { return !core_ || core_->queue.completed() >= value_; }
 
+// Calls that lock something have permission before they do: the end of the process waits for them,
+// and none stays for ever with a lock that what is destroyed then would wait for.
+
 Device::Device(std::shared_ptr<Core> core)
     : core_(std::move(core)), transfers_(std::make_shared<LiveTransfers>(&core_->transfers)) {}
 
@@ -59,10 +63,12 @@ const DeviceOptions& Device::options() const { return core_->options; }
 bool Device::lost() const { return core_->driver.lost(); }
 
 Buffer Device::buffer(std::uint64_t size, MemoryKind kind, std::string_view name) {
+  const ForeignCall permission("buffer");
   return {core_, core_->memory.take(size, kind, name)};
 }
 
 void Device::trim() {
+  const ForeignCall permission("trim");
   core_->queue.reap(core_->queue.completed());
   core_->memory.trim();
 }
@@ -72,9 +78,15 @@ std::map<std::string, std::uint64_t> Device::memory_by_name() const {
   return core_->memory.bytes_by_name();
 }
 
-Kernel Device::kernel(const KernelDesc& desc) { return {core_, core_->kernels.find_or_make(desc)}; }
+Kernel Device::kernel(const KernelDesc& desc) {
+  const ForeignCall permission("kernel");
+  return {core_, core_->kernels.find_or_make(desc)};
+}
 
-CommandList Device::command_list(std::string_view name) { return {core_, make_list(*core_, name)}; }
+CommandList Device::command_list(std::string_view name) {
+  const ForeignCall permission("command_list");
+  return {core_, make_list(*core_, name)};
+}
 
 Submission Device::submit(const CommandList& list) {
   const CommandList* const one = &list;
@@ -82,6 +94,7 @@ Submission Device::submit(const CommandList& list) {
 }
 
 Submission Device::submit(std::span<const CommandList* const> lists) {
+  const ForeignCall permission("submit");
   std::vector<Work> works;
   for (const CommandList* list : lists) {
     if (!*list || list->state()->core != core_.get()) {
@@ -109,7 +122,10 @@ Submission Device::submit(std::span<const CommandList* const> lists) {
   return {core_, value};
 }
 
-void Device::wait_idle() { core_->queue.wait(core_->staging.submit({}, *transfers_)); }
+void Device::wait_idle() {
+  const ForeignCall permission("wait_idle");
+  core_->queue.wait(core_->staging.submit({}, *transfers_));
+}
 
 void Device::upload(const Buffer& buffer, std::uint64_t offset, std::span<const std::byte> bytes) {
   const Upload piece{&buffer, offset, bytes};
@@ -117,6 +133,7 @@ void Device::upload(const Buffer& buffer, std::uint64_t offset, std::span<const 
 }
 
 void Device::upload(std::span<const Upload> uploads) {
+  const ForeignCall permission("upload");
   for (const Upload& piece : uploads) core_->staging.upload(piece, *transfers_);
   transfers_->add({.uploads = 1});
 }
@@ -127,6 +144,7 @@ void Device::download(const Buffer& buffer, std::uint64_t offset, std::span<std:
 }
 
 void Device::download(std::span<const Download> downloads) {
+  const ForeignCall permission("download");
   core_->staging.download(downloads, *transfers_);
   transfers_->add({.readbacks = 1});
 }
@@ -144,7 +162,10 @@ Counters Device::counters() const {
 Transfers Device::transfers() const { return transfers_->read(); }
 
 DiskCache& Device::disk_cache() { return core_->disk_cache; }
-void Device::save_pipeline_cache() { core_->kernels.save(); }
+void Device::save_pipeline_cache() {
+  const ForeignCall permission("save_pipeline_cache");
+  core_->kernels.save();
+}
 
 void Device::inject_fault(std::string_view call, std::uint64_t after, std::int32_t result,
                           std::uint32_t times) {

@@ -76,7 +76,7 @@ class Driver {
 template <class T, class... A>
 std::shared_ptr<T> make_driver_object(A&&... arguments) {
   return std::shared_ptr<T>(new T(std::forward<A>(arguments)...),
-                            [](T* object) { run_if_callable([object] { delete object; }); });
+                            [](T* object) { delete_if_callable(object); });
 }
 
 /// The error code that stands for a VkResult.

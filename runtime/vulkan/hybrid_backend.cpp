@@ -4,6 +4,7 @@
 #include <topograd/codegen/reflect.hpp>
 #include <topograd/codegen/shader_compiler.hpp>
 #include <topograd/ir/available_memory.hpp>
+#include <topograd/ir/foreign_call.hpp>
 #include <topograd/runtime/content_hash.hpp>
 #include <topograd/runtime/kernel_listing.hpp>
 #include <topograd/runtime/vulkan/core.hpp>
@@ -66,6 +67,7 @@ class VulkanBackend final : public hybrid::DeviceBackend {
 
  private:
   std::shared_ptr<Device> device() const {
+    const ForeignCall permission("open");
     const std::lock_guard lock(mutex_);
     if (!device_) device_ = open(options_);
     return device_;

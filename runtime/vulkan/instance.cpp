@@ -1,6 +1,8 @@
 // Opens the loader, makes instances, and shares one while anybody uses it.
 #include <topograd/runtime/vulkan/instance.hpp>
 
+#include <topograd/ir/foreign_call.hpp>
+
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -140,11 +142,13 @@ std::shared_ptr<Instance> shared_instance(const DeviceOptions& options) {
   static std::mutex& mutex = *new std::mutex;
   using Key = std::tuple<std::string, bool, std::string>;
   static auto& instances = *new std::map<Key, std::weak_ptr<Instance>>;
+  const ForeignCall permission("vkCreateInstance");
   const std::lock_guard lock(mutex);
   // Other driver variables find other devices, even while an older instance is in use.
   std::weak_ptr<Instance>& slot =
       instances[{options.loader, options.validation, driver_variables()}];
   if (auto instance = slot.lock()) return instance;
+  const LoadingLibraries loading;
   auto instance = make_driver_object<Instance>(options.loader, options.validation);
   slot = instance;
   return instance;

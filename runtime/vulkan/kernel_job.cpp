@@ -1,6 +1,7 @@
 // Jobs of the pool that make kernels.
 #include <topograd/runtime/vulkan/kernel_job.hpp>
 
+#include <topograd/ir/foreign_call.hpp>
 #include <topograd/ir/parallel.hpp>
 
 #include <chrono>
@@ -35,13 +36,15 @@ bool KernelJob::ready() const {
 }
 
 const MadeKernel& KernelJob::get() {
+  const ForeignCall permission("kernel");  // whoever has begun the job had it, too, and will end it
   run();
   return future_.get();
 }
 
 void run_in_background(const std::shared_ptr<KernelJob>& job) {
   arena().enqueue([weak = std::weak_ptr<KernelJob>(job)] {
-    if (const auto held = weak.lock()) held->run();
+    const auto held = weak.lock();
+    if (held) run_if_callable([&] { held->run(); });
   });
 }
 

@@ -133,7 +133,7 @@ std::shared_ptr<BufferState> MemoryPools::take(std::uint64_t size, MemoryKind ki
   // No permission as others have (make_driver_object): the memory goes back to its pool, whose lock
   // others hold while they call the driver.
   const std::shared_ptr<BufferState> state(new BufferState, [](const BufferState* gone) {
-    if (!foreign_calls_ended()) delete gone;
+    foreign_calls_ended() ? keep_for_ever(gone) : delete gone;
   });
   const std::lock_guard lock(mutex_);
   trim_idle();

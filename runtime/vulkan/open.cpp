@@ -5,6 +5,7 @@
 #include <thread>
 
 #include <topograd/runtime/vulkan/core.hpp>
+#include <topograd/runtime/vulkan/first_compile.hpp>
 #include <topograd/runtime/vulkan/opened.hpp>
 
 namespace topograd::runtime::vulkan {
@@ -19,7 +20,8 @@ struct Registry {
   };
 
   std::mutex opening;  // one device at a time: compilers inside of drivers race while they start
-  std::mutex mutex;    // guards the next three
+  bool compiler_started = false;  // of software devices; guarded by `opening`
+  std::mutex mutex;               // guards the next three
   std::vector<Entry> entries;
   std::shared_ptr<Device> kept;
   bool exit_handler = false;
@@ -86,7 +88,7 @@ void end_devices(int status) {
   } catch (const std::exception&) {
     // A cold start next time.
   }
-  end_foreign_calls();
+  end_foreign_calls(status);
   std::vector<Core*> cores;
   {
     const std::lock_guard lock(registry().cores_mutex);
@@ -155,6 +157,11 @@ void keep(const DeviceOptions& options, const std::shared_ptr<Device>& device, b
   if (!std::exchange(registry().exit_handler, true)) platform::at_exit(end_devices);
 }
 
+void start_compiler(const Core& core) {
+  if (core.info.software() && !std::exchange(registry().compiler_started, true))
+    compile_first(core);
+}
+
 std::vector<DeviceInfo> describe_all(const std::vector<vk::raii::PhysicalDevice>& physical,
                                      const DeviceOptions& options) {
   std::vector<DeviceInfo> list;
@@ -175,6 +182,7 @@ std::vector<DeviceInfo> devices(const DeviceOptions& options) {
 std::shared_ptr<Device> open(const DeviceOptions& options) {
   const DeviceOptions full = resolved(options);
   sweep();
+  const ForeignCall permission("open");
   const std::lock_guard lock(registry().opening);
   if (auto device = find_among_open(full)) {
     keep(full, device, false);
@@ -188,12 +196,14 @@ std::shared_ptr<Device> open(const DeviceOptions& options) {
     keep(full, device, true);
     return device;
   }
+  const LoadingLibraries loading;
   std::shared_ptr<Core> core(
       new Core(instance, std::move(physical[chosen]), std::move(list[chosen]), full), retire);
   {
     const std::lock_guard cores_lock(registry().cores_mutex);
     registry().live.push_back(core.get());
   }
+  start_compiler(*core);
   auto device = std::make_shared<Device>(std::move(core));
   keep(full, device, true);
   return device;

@@ -3,6 +3,7 @@
 
 #include <topograd/codegen/math/library.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/ir/foreign_call.hpp>
 #include <topograd/runtime/cpu/tile_ops.hpp>
 #include <topograd/runtime/disk_cache.hpp>
 #include <topograd/runtime/vulkan/core.hpp>
@@ -130,6 +131,7 @@ SelfCheck self_check(const DeviceOptions& options) {
   static std::mutex& running = *new std::mutex;
   const DeviceOptions full = resolved(options);
   if (const auto known = find_remembered(full)) return *known;
+  const ForeignCall permission("self_check");
   const std::lock_guard lock(running);  // many threads may ask first, and one runs it
   if (const auto known = find_remembered(full)) return *known;
   const auto known = load(full, find(full));
