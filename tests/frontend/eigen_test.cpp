@@ -105,8 +105,8 @@ TEST(Eigen, ConversionsKeepComponents) {
 
 TEST(Eigen, ExpressionsOfTemporariesThatAutoKeepsAreWhole) {
   const Numbers x = {1, 2, 3, 5, 8, 13, 21, 34, 55};
-  const auto vector = [](const Parameters& p, std::size_t first) {
-    return to_eigen(vec(p, first));
+  const auto vector = [](const Parameters& p, std::size_t first) -> decltype(auto) {
+    return to_eigen(vec(p, first));  // const: its transpose holds a copy, too
   };
   const Expression kept = [&](const Parameters& p) {
     auto difference = vector(p, 0) - vector(p, 3);
