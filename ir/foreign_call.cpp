@@ -88,13 +88,16 @@ void keep_for_ever(const void* object) {
 
 LoadingLibraries::LoadingLibraries() {
   ++loading;
-  platform::at_exit(end_foreign_calls);
+  go_on();
 }
 
 LoadingLibraries::~LoadingLibraries() {
-  platform::at_exit(end_foreign_calls);  // called before what has been made since is destroyed
+  go_on();
   --loading;
 }
+
+// What is registered later is called earlier.
+void LoadingLibraries::go_on() const { platform::at_exit(end_foreign_calls); }
 
 void end_foreign_calls(int status) {
   if (loading > 0) platform::end_process(status);

@@ -44,6 +44,9 @@ void delete_if_callable(T* object) {
 class LoadingLibraries {
  public:
   LoadingLibraries();
+  /// Called often while objects are made, so that few of them are destroyed before the process
+  /// ends: an exit handler of a library may wait for a thread that still uses others.
+  void go_on() const;
   ~LoadingLibraries();
   LoadingLibraries(const LoadingLibraries&) = delete;
   LoadingLibraries& operator=(const LoadingLibraries&) = delete;

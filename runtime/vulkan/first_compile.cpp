@@ -8,12 +8,16 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <thread>
 #include <utility>
 
 namespace topograd::runtime::vulkan {
 namespace {
 
-constexpr std::chrono::nanoseconds kLongestWait = std::chrono::seconds(60);
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kLongestWait{60};
+constexpr std::chrono::microseconds kPause{100};
 
 // layout(local_size_x = 8) in;
 // layout(constant_id = 0) const uint never = 1;
@@ -62,11 +66,7 @@ struct Submitted {
   vk::raii::Fence fence;
 
   explicit Submitted(const Core& core);
-  bool wait() const {
-    const vk::Device device = fence.getDevice();
-    return device.waitForFences(*fence, true, kLongestWait.count(), *fence.getDispatcher()) ==
-           vk::Result::eSuccess;
-  }
+  bool done() const { return fence.getStatus() == vk::Result::eSuccess; }
 };
 
 Submitted::Submitted(const Core& core)
@@ -87,12 +87,19 @@ Submitted::Submitted(const Core& core)
 
 }  // namespace
 
-void compile_first(const Core& core) {
+void compile_first(const Core& core, const LoadingLibraries& loading) {
   const ForeignCall permission("compile_first");
   try {
     auto submitted = std::make_unique<Submitted>(core);
-    // What the device still uses after that is not destroyed.
-    if (!submitted->wait()) (void)submitted.release();
+    const auto until = Clock::now() + kLongestWait;
+    while (!submitted->done()) {
+      if (Clock::now() > until) {
+        (void)submitted.release();  // the device still uses it
+        return;
+      }
+      loading.go_on();
+      std::this_thread::sleep_for(kPause);
+    }
   } catch (const vk::SystemError&) {
     // As the declaration says.
   }

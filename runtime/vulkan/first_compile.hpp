@@ -1,6 +1,10 @@
 // Internal: the first kernel that a software device compiles.
 #pragma once
 
+namespace topograd {
+class LoadingLibraries;
+}
+
 namespace topograd::runtime::vulkan {
 
 class Core;
@@ -9,6 +13,6 @@ class Core;
 /// static objects on the way, on a thread of the driver's own.
 ///
 /// Failures are ignored: the next call of the driver meets them again.
-void compile_first(const Core& core);
+void compile_first(const Core& core, const LoadingLibraries& loading);
 
 }  // namespace topograd::runtime::vulkan

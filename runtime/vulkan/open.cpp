@@ -157,9 +157,9 @@ void keep(const DeviceOptions& options, const std::shared_ptr<Device>& device, b
   if (!std::exchange(registry().exit_handler, true)) platform::at_exit(end_devices);
 }
 
-void start_compiler(const Core& core) {
+void start_compiler(const Core& core, const LoadingLibraries& loading) {
   if (core.info.software() && !std::exchange(registry().compiler_started, true))
-    compile_first(core);
+    compile_first(core, loading);
 }
 
 std::vector<DeviceInfo> describe_all(const std::vector<vk::raii::PhysicalDevice>& physical,
@@ -203,7 +203,7 @@ std::shared_ptr<Device> open(const DeviceOptions& options) {
     const std::lock_guard cores_lock(registry().cores_mutex);
     registry().live.push_back(core.get());
   }
-  start_compiler(*core);
+  start_compiler(*core, loading);
   auto device = std::make_shared<Device>(std::move(core));
   keep(full, device, true);
   return device;
