@@ -30,10 +30,10 @@ Backend parse_backend(std::string_view text);
 
 /// How steps are found. levenberg_marquardt, gauss_newton and dogleg minimise sums of squares and
 /// control their steps by the gain ratio; gauss_newton tries the undamped step first at every point
-/// and damps only what was rejected; dogleg solves once a point, on the host, and cuts the step
-/// to the trust region. The others take any cost, energies too: lbfgs and newton (with
+/// and damps only after a rejection; dogleg solves once for each point, on the host, and cuts the
+/// step to the trust region. The others minimise any cost, also energies: lbfgs and newton (with
 /// projected Hessians) by a line search, adam, adamw and sgd by steps of given size. `automatic` is
-/// levenberg_marquardt, and lbfgs where a problem has energies.
+/// levenberg_marquardt, and lbfgs if the problem has energies.
 enum class Method {
   levenberg_marquardt,
   gauss_newton,
@@ -49,8 +49,8 @@ std::string_view name(Method method);
 /// Takes also "lm" and "gn". Throws Error{InvalidArgument}.
 Method parse_method(std::string_view text);
 
-/// Which step dogleg takes: on the path over the steepest descent's minimum to the Gauss–Newton
-/// point, or the best one in the plane of the two.
+/// Which step dogleg takes: a point on the path over the minimum of steepest descent to the
+/// Gauss–Newton point, or the best point in the plane of the two.
 enum class DoglegType { traditional, subspace };
 std::string_view name(DoglegType type);
 /// Throws Error{InvalidArgument}.
@@ -114,27 +114,27 @@ Precision parse_solve_precision(std::string_view text);
 /// The line search of lbfgs and newton; defaults are Ceres'.
 struct LineSearchOptions {
   double sufficient_decrease = 1e-4;           ///< c₁ of the strong Wolfe conditions, in (0, 1)
-  double sufficient_curvature_decrease = 0.9;  ///< c₂, in (c₁, 1)
-  double max_expansion = 10;    ///< growth of a step while a bracket is looked for, > 1
+  double sufficient_curvature_decrease = 0.9;  ///< c₂ of the strong Wolfe conditions, in (c₁, 1)
+  double max_expansion = 10;    ///< growth of a step during the search for a bracket, > 1
   double min_step_size = 1e-9;  ///< width of a bracket, as a share of the step, at which to stop
-  int max_evaluations = 20;     ///< of cost and gradient in one search, >= 1
+  int max_evaluations = 20;     ///< evaluations of cost and gradient in one search, >= 1
 };
 
 /// Steps of adam, adamw and sgd.
 struct FirstOrderOptions {
   double learning_rate = 1e-3;  ///< > 0
   double beta1 = 0.9;           ///< decay of the mean of gradients, in [0, 1)
-  double beta2 = 0.999;         ///< decay of the mean of their squares, in [0, 1)
-  double epsilon = 1e-8;        ///< added to the root of that mean, > 0
-  double weight_decay = 1e-2;   ///< adamw: share of x taken off, times the rate, >= 0
-  double momentum = 0;          ///< sgd: in [0, 1)
+  double beta2 = 0.999;         ///< decay of the mean of squared gradients, in [0, 1)
+  double epsilon = 1e-8;        ///< added to the root of the mean of squared gradients, > 0
+  double weight_decay = 1e-2;   ///< adamw: share of x that a step removes, times the rate, >= 0
+  double momentum = 0;          ///< sgd: share of the last step that is added, in [0, 1)
 };
 
 /// Blocks of unknowns and the group in which they are eliminated.
 struct OrderedParameters {
-  Parameters array;
-  int group = 0;                          ///< >= 0
-  std::optional<std::size_t> block = {};  ///< one of the array's; empty: all of them
+  Parameters array;                       ///< the array of unknowns
+  int group = 0;                          ///< group of elimination, >= 0
+  std::optional<std::size_t> block = {};  ///< one block of the array; empty: all of them
 };
 
 struct IterationSummary;
@@ -148,114 +148,114 @@ using IterationCallback = std::function<CallbackReturn(const IterationSummary&)>
 /// Bounds that lower a device's limits (0 leaves a limit) and features that are hidden from us, so
 /// that what replaces them can be tried.
 struct DeviceRestrictions {
-  std::string mask;  ///< comma-separated names, in addition to TOPOGRAD_MASK
-  std::uint64_t max_storage_buffer_range = 0;  ///< bytes of one binding
-  std::uint64_t max_allocation_size = 0;       ///< bytes of one memory allocation
-  std::uint32_t max_workgroup_invocations = 0;
-  std::uint32_t shared_memory_bytes = 0;
+  std::string mask;  ///< names of features to hide, with commas, in addition to TOPOGRAD_MASK
+  std::uint64_t max_storage_buffer_range = 0;   ///< bytes of one binding
+  std::uint64_t max_allocation_size = 0;        ///< bytes of one memory allocation
+  std::uint32_t max_workgroup_invocations = 0;  ///< invocations of one workgroup
+  std::uint32_t shared_memory_bytes = 0;        ///< bytes of shared memory of one workgroup
 };
 
 /// Names, meanings and defaults are Ceres' where there is no reason to differ.
 struct SolverOptions {
-  Backend backend = Backend::automatic;
-  Precision precision = Precision::f64;
-  Method method = Method::automatic;
-  LinearSolver linear_solver = LinearSolver::automatic;
+  Backend backend = Backend::automatic;                  ///< where kernels run
+  Precision precision = Precision::f64;                  ///< numbers of kernels; `mixed` for solves
+  Method method = Method::automatic;                     ///< how steps are found
+  LinearSolver linear_solver = LinearSolver::automatic;  ///< what solves for a step
 
   int max_iterations = 50;           ///< accepted and rejected steps, >= 0
-  double time_limit_seconds = 1e9;   ///< wall time, looked at between iterations; > 0
+  double time_limit_seconds = 1e9;   ///< wall time, checked between iterations; > 0
   double function_tolerance = 1e-6;  ///< |cost change| / cost of a step at which to stop
-  /// Where to stop, as a share: of least squares, max |g_i| / ‖J_i‖ over ‖r‖, J_i being column i of
-  /// the Jacobian (the largest cosine between residuals and a column), where ‖r‖ counts as 1e-4 of
-  /// that at the start at least; of other costs max |g_i|, over 1e-4 of that at the start.
+  /// A solve stops at this share. Sums of squares: max |g_i| / ‖J_i‖ over ‖r‖, where J_i is column
+  /// i of the Jacobian (the largest cosine between residuals and a column) and ‖r‖ counts as at
+  /// least 1e-4 of its value at the start. Other costs: max |g_i| over 1e-4 of its start value.
   double gradient_tolerance = 1e-10;
-  /// ‖step‖ / ‖x‖ of an accepted step at which to stop; of least squares in the norm √Σ (‖J_i‖
-  /// x_i)².
+  /// ‖step‖ / ‖x‖ of an accepted step at which to stop; for sums of squares in the norm
+  /// √Σ (‖J_i‖ x_i)².
   double parameter_tolerance = 1e-8;
   /// No decision depends on the units of residuals and unknowns: both tolerances above are
-  /// relative, and Jacobi scaling, dogleg's radius and the norm in which CG stops have no unit (of
-  /// systems that are solved equally exactly; ForcingSequence::eisenstat_walker goes by ‖r‖).
-  /// false: as Ceres has them, max |g_i| and ‖step‖ <= tolerance (‖x‖ + tolerance) in the problem's
-  /// units, and columns scaled by 1 / (1 + ‖column‖ at the start).
+  /// relative, and Jacobi scaling, dogleg's radius and the norm in which CG stops have no unit
+  /// (except with ForcingSequence::eisenstat_walker, which uses ‖r‖). false: as in Ceres, the
+  /// tolerances are for max |g_i| and ‖step‖ <= tolerance (‖x‖ + tolerance), in the problem's
+  /// units, and columns are scaled by 1 / (1 + ‖column‖ at the start).
   bool scale_free = true;
 
-  double initial_trust_region_radius = 1e4;
-  double min_trust_region_radius = 1e-32;
-  double max_trust_region_radius = 1e16;
-  double min_relative_decrease = 1e-3;  ///< gain ratio above which a step is accepted
-  double min_lm_diagonal = 1e-6;  ///< clamps of diag(JᵀJ) in the damping, in the scaled space
-  double max_lm_diagonal = 1e32;
+  double initial_trust_region_radius = 1e4;  ///< radius of the first step, > 0
+  double min_trust_region_radius = 1e-32;    ///< radius below which a solve ends
+  double max_trust_region_radius = 1e16;     ///< largest radius
+  double min_relative_decrease = 1e-3;       ///< gain ratio above which a step is accepted
+  double min_lm_diagonal = 1e-6;  ///< least entry of diag(JᵀJ) in the damping, after scaling
+  double max_lm_diagonal = 1e32;  ///< largest entry of diag(JᵀJ) in the damping, after scaling
   bool jacobi_scaling = true;  ///< columns scaled by 1 / (‖r‖ / |x_i| + ‖column‖) at the start
-  /// A step that gains more than the model promised (of loosely solved systems: less, too) is tried
-  /// once more at the length where the parabola through model and trial has its minimum, and the
-  /// better one is kept: one more evaluation of the cost, no other linear solve. Curved valleys
-  /// (rotations) take fewer steps. Ceres has no such thing; false walks its path.
+  /// A step that gains more than the model predicted (with loosely solved systems: also less) is
+  /// tried once more, at the length where the parabola through model and trial has its minimum. The
+  /// better trial is kept: one more evaluation of the cost, no other linear solve. Curved valleys
+  /// (rotations) take fewer steps. Ceres does not do this; false gives its steps.
   bool rescale_steps = true;
-  DoglegType dogleg_type = DoglegType::traditional;
-  /// Steps may raise the cost for a while, measured against the highest of the last ones, as Ceres
-  /// does; the result is the best point seen.
+  DoglegType dogleg_type = DoglegType::traditional;  ///< which step dogleg takes
+  /// Steps may raise the cost for a while, compared with the highest of the last ones, as in Ceres;
+  /// the result is the best point seen.
   bool use_nonmonotonic_steps = false;
-  int max_consecutive_nonmonotonic_steps = 5;  ///< >= 1
+  int max_consecutive_nonmonotonic_steps = 5;  ///< number of steps that may raise the cost, >= 1
   int max_consecutive_invalid_steps =
-      5;  ///< steps that the model does not expect to help, before FAILURE
+      5;  ///< steps in a row without a predicted decrease that end a solve with FAILURE
 
   double linear_tolerance =
       1e-5;  ///< ‖residual of the normal equations‖ / ‖gradient‖ at which CG stops
-  int max_linear_iterations = 500;  ///< of CG in one step, >= 1
-  /// CG stops as well after iteration i if i times its gain in the linear model is less than this
-  /// share of the gain so far, in [0, 1); 0: never. Ceres' option of that name. On a device
-  /// linear_tolerance alone is looked at. Source: Nash, Sofer, Assessing a search direction within
-  /// a truncated-Newton method, Oper. Res. Letters 9 (1990).
+  int max_linear_iterations = 500;  ///< iterations of CG in one step, >= 1
+  /// CG also stops after iteration i if i times its gain in the linear model is less than this
+  /// share of the gain so far, in [0, 1); 0: never. Ceres' option of that name. On a device only
+  /// linear_tolerance counts. Source: Nash, Sofer, Assessing a search direction within a
+  /// truncated-Newton method, Oper. Res. Letters 9 (1990).
   double eta = 0;
-  ForcingSequence forcing_sequence = ForcingSequence::automatic;
-  Preconditioner preconditioner = Preconditioner::automatic;  ///< of pcg
-  NormalMatrix normal_matrix = NormalMatrix::automatic;       ///< of pcg on a device
+  ForcingSequence forcing_sequence = ForcingSequence::automatic;  ///< how exactly CG solves
+  Preconditioner preconditioner = Preconditioner::automatic;      ///< preconditioner of pcg
+  NormalMatrix normal_matrix = NormalMatrix::automatic;           ///< JᵀJ of pcg on a device
 
-  /// What `schur` eliminates, where the groups are two or more: the blocks of the lowest, of which
-  /// no two may meet in a residual; that is an error which names two that do. Blocks that are named
-  /// nowhere come last; of what is named twice the later group holds. `automatic` is `schur` then;
-  /// other solvers ignore it. With fewer groups blocks are found. As Ceres' option of that name.
+  /// With two or more groups, `schur` eliminates the blocks of the lowest group. No two of them may
+  /// share a residual; if two do, that is an error that names them. Blocks that no group names come
+  /// last; a block in two groups belongs to the later one. `automatic` then becomes `schur`; other
+  /// solvers ignore the groups. With fewer groups the blocks are found. As in Ceres.
   std::vector<OrderedParameters> linear_solver_ordering;
 
   int max_lbfgs_rank = 20;        ///< steps that lbfgs remembers, >= 1
-  LineSearchOptions line_search;  ///< of lbfgs and newton
-  /// Times that lbfgs and newton go on, on problems with energies, from where they have converged
-  /// if the cost falls to both sides of it (first_order/escape.hpp), >= 0.
+  LineSearchOptions line_search;  ///< line search of lbfgs and newton
+  /// On problems with energies: how often lbfgs and newton continue from a point where they have
+  /// converged, if the cost falls on both sides of it (first_order/escape.hpp), >= 0.
   int max_escapes = 3;
-  FirstOrderOptions first_order;  ///< of adam, adamw and sgd
+  FirstOrderOptions first_order;  ///< steps of adam, adamw and sgd
 
-  int threads = 0;     ///< of the CPU interpreter; 0 = all
-  std::string device;  ///< Vulkan: index or name; empty = TOPOGRAD_DEVICE, else the best
-  std::optional<Accumulation> accumulation;  ///< forced rung of the ladder; otherwise chosen
-  /// Choices of an earlier run (Summary::plan, plan_json.hpp), taken where topology, pass and size
+  int threads = 0;     ///< threads of the CPU interpreter; 0: all
+  std::string device;  ///< index or name of a Vulkan device; empty: TOPOGRAD_DEVICE, else the best
+  std::optional<Accumulation> accumulation;  ///< accumulation strategy; empty: chosen
+  /// Choices of an earlier run (Summary::plan, plan_json.hpp), used if topology, pass and size
   /// are the same.
   std::shared_ptr<const runtime::PlanRecord> plan;
-  /// Instances below which `automatic` stays on the CPU. Empty = process_defaults().
+  /// Number of instances below which `automatic` stays on the CPU; empty: process_defaults().
   std::optional<std::uint64_t> fallback_threshold;
-  /// Instances of one dispatch; 0 = the device's limit. Empty = process_defaults().
+  /// Instances of one dispatch; 0: the device's limit; empty: process_defaults().
   std::optional<std::uint64_t> max_instances_per_dispatch;
-  DeviceRestrictions restrictions;
-  bool validation = false;     ///< Vulkan: with the validation layer
-  bool deterministic = false;  ///< layouts and kernels from rules alone, no measuring
+  DeviceRestrictions restrictions;  ///< lower limits and hidden features of the device, for tests
+  bool validation = false;          ///< runs Vulkan with the validation layer
+  bool deterministic = false;       ///< layouts and kernels by rules alone, without measurements
 
-  DomainPolicy domain = DomainPolicy::mathematical;
-  double domain_epsilon = 1e-6;  ///< of guarded: distance from the ends of domains and from 0
-  /// Instances of each topology whose residuals and Jacobians are compared with the interpreter's
-  /// at every accepted point of least squares, kCrossCheckAll for all of them, the gradient and
-  /// JᵀJ·p for one p.
+  DomainPolicy domain = DomainPolicy::mathematical;  ///< operands outside of domains
+  double domain_epsilon = 1e-6;  ///< for guarded: distance from the ends of domains and from 0
+  /// Number of instances of each topology whose residuals and Jacobians are compared with the
+  /// interpreter's at every accepted point of least squares; kCrossCheckAll compares all of them,
+  /// the gradient, and JᵀJ·p for one p.
   std::uint64_t cross_check = 0;
 
-  IterationCallback callback;
+  IterationCallback callback;  ///< called after each iteration
   /// The caller's parameters hold the best accepted point before each callback, not only after the
-  /// solve; costs a read-back an iteration.
+  /// solve; costs a readback in each iteration.
   bool update_state_every_iteration = false;
 };
 
 /// What options that leave a field empty mean in this process.
 struct ProcessDefaults {
-  Backend backend = Backend::automatic;  ///< what Backend::automatic becomes
-  std::uint64_t fallback_threshold = 1024;
-  std::uint64_t max_instances_per_dispatch = 0;
+  Backend backend = Backend::automatic;     ///< replaces Backend::automatic
+  std::uint64_t fallback_threshold = 1024;  ///< instances below which `automatic` takes the CPU
+  std::uint64_t max_instances_per_dispatch = 0;  ///< instances of a dispatch; 0: the device's limit
 };
 
 /// The defaults in force: at first from TOPOGRAD_BACKEND, TOPOGRAD_FALLBACK_THRESHOLD and

@@ -20,45 +20,45 @@ using Clock = std::function<double()>;
 Clock steady_clock();
 
 /// Set in code, by JSON (parse_hybrid_options) or by the environment (environment_hybrid_options).
-/// docs/hybrid.md says what each is for; the names there, in JSON and here are the same.
+/// The names in JSON and in the environment are those of the fields.
 struct HybridOptions {
-  // Rules, in the order in which they are asked.
-  Force force = Force::none;
-  std::uint64_t min_batch = 64;  ///< instances below which a task stays on the CPU
-  std::map<std::string, std::uint64_t, std::less<>> min_batch_of;  ///< the same, by operation
-  bool admit_software = false;     ///< devices that are the CPU in disguise take tasks, too
-  std::uint64_t memory_limit = 0;  ///< bytes of one task on a device; 0 = the device's own
+  // The rules, in order.
+  Force force = Force::none;     ///< cpu or device: forces every task that sets no `where`
+  std::uint64_t min_batch = 64;  ///< items below which a task stays on the CPU
+  std::map<std::string, std::uint64_t, std::less<>> min_batch_of;  ///< `min_batch` by operation
+  bool admit_software = false;     ///< software devices may take tasks
+  std::uint64_t memory_limit = 0;  ///< most bytes of a task on a device; 0: the device's memory
   std::uint64_t resident_limit = std::uint64_t{1} << 30;  ///< bytes of inputs kept on a device
-  double min_success_rate = 0.95;                         ///< of a device, in [0, 1]
-  std::uint64_t success_window = 100;  ///< last tasks of a device that the rate is taken over
-  std::uint64_t success_samples = 20;  ///< of them before the rate counts
-  double speed_up_unsure = 1.5;        ///< that a device must show while confidence is low
-  double speed_up_sure = 1.1;          ///< and later
-  double sure_confidence = 0.5;        ///< in (0, 1)
-  double margin = 1.2;  ///< a device keeps a task until its speed-up is this much lower
-  double step = 1.5;    ///< by which an operation's threshold grows or shrinks
+  double min_success_rate = 0.95;                         ///< least success rate of a device
+  std::uint64_t success_window = 100;  ///< number of last tasks that the rate is taken over
+  std::uint64_t success_samples = 20;  ///< number of tasks from which the rate counts
+  double speed_up_unsure = 1.5;        ///< required speed-up while confidence is low
+  double speed_up_sure = 1.1;          ///< required speed-up at high confidence
+  double sure_confidence = 0.5;        ///< confidence that separates low and high, in (0, 1)
+  double margin = 1.2;                 ///< a device loses a task below `speed_up_sure` / `margin`
+  double step = 1.5;                   ///< factor by which the threshold of an operation changes
 
   // Exploration: the other side is tried now and then, where that costs little.
-  std::uint64_t explore_every = 64;  ///< tasks for one that explores; 0 = never
-  double explore_share = 0.02;       ///< of all time that exploring may have cost
+  std::uint64_t explore_every = 64;  ///< one task in so many may explore; 0: never
+  double explore_share = 0.02;       ///< share of all time that exploration may cost
 
   // The circuit breaker.
-  double back_off_seconds = 15;       ///< before the first probe; doubled by each that fails
-  double max_back_off_seconds = 600;  ///< at most
+  double back_off_seconds = 15;       ///< first back-off of a breaker; each failure doubles it
+  double max_back_off_seconds = 600;  ///< longest back-off of a breaker
 
   // History.
-  std::uint64_t window = 32;         ///< samples of one size class that a median is taken over
-  double outlier_factor = 1.5;       ///< times the median that a sample is no longer normal, > 1
-  std::uint64_t drift_samples = 3;   ///< outliers in a row that are the new truth
-  std::uint64_t max_kernels = 4096;  ///< kernels remembered; the least recently used go first
+  std::uint64_t window = 32;        ///< samples of a median
+  double outlier_factor = 1.5;      ///< factor to the median from which a sample is an outlier, > 1
+  std::uint64_t drift_samples = 3;  ///< outliers in a row that count as drift
+  std::uint64_t max_kernels = 4096;  ///< kernels in memory; the least recently used leave first
 
   // The executor.
-  bool coalesce = true;            ///< tasks of one kernel in a list become one dispatch
-  std::uint64_t split_size = 0;    ///< items from which a task may run on both sides; 0 = never
-  std::uint64_t threads = 0;       ///< of the CPU side; 0 = all
+  bool coalesce = true;            ///< tasks of one kernel in a list run as one dispatch
+  std::uint64_t split_size = 0;    ///< items from which a task may run on both sides; 0: never
+  std::uint64_t threads = 0;       ///< threads of the CPU side; 0: all
   bool telemetry = true;           ///< counters and histograms
-  std::uint64_t trace_events = 0;  ///< last ones that are kept for a trace; 0 = no trace
-  /// Folder that histories are kept in; empty or "none" = nowhere, "default" = the caches'.
+  std::uint64_t trace_events = 0;  ///< number of last events kept for a trace; 0: no trace
+  /// Folder for histories; empty or "none": not stored, "default": the cache folder.
   std::string state;
 };
 
