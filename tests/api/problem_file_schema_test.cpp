@@ -1,8 +1,10 @@
 // The JSON Schema of problem files says what their reader says.
+#include "support/manual.hpp"
 #include "support/paths.hpp"
 
 #include <topograd/api/problem_file.hpp>
 #include <topograd/ir/error.hpp>
+#include <topograd/solver/solve.hpp>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -256,6 +258,55 @@ TEST(ProblemFileSchema, HasTheNamesOfTheOptions) {
     const std::string file = with("", "", R"(, "solver": {")" + option + R"(": "?"})");
     std::set<std::string> names(rule["enum"].begin(), rule["enum"].end());
     EXPECT_EQ(names, words(listed(file, "expected one of ", "\n"))) << option;
+  }
+}
+
+/// Names or the type and range of a value.
+template <class Rule>
+std::string values_of(const Rule& rule) {
+  if (rule.contains("enum")) {
+    std::string names;
+    for (const auto& name : rule["enum"])
+      names += (names.empty() ? "`" : ", `") + name.template get<std::string>() + "`";
+    return names;
+  }
+  std::string text = rule["type"].template get<std::string>();
+  if (text == "boolean") return "`true`, `false`";
+  if (rule.contains("minimum")) text += " ≥ " + rule["minimum"].dump();
+  if (rule.contains("exclusiveMinimum")) text += " > " + rule["exclusiveMinimum"].dump();
+  return text;
+}
+
+/// The manual's table of the keys of one object. Those of `solver` are described elsewhere.
+std::string key_table(const std::string& text, const std::string& name, bool described) {
+  const auto ordered = nlohmann::ordered_json::parse(text);
+  const auto& rule = name == "keys" ? ordered : ordered["$defs"][name];
+  std::string table = described ? "| key | content |\n" : "| key | values |\n";
+  table += "|---|---|\n";
+  for (const auto& [key, value] : rule["properties"].items()) {
+    if (described) {
+      EXPECT_TRUE(value.contains("description")) << name << ": " << key;
+    }
+    table += "| `" + key + "` | " +
+             (described ? value["description"].template get<std::string>() : values_of(value)) +
+             " |\n";
+  }
+  return table;
+}
+
+TEST(ProblemFileSchema, TablesOfTheManualAreTheSchema) {
+  const std::string text = read_file(source_dir() / "docs/problem-file.schema.json");
+  for (const char* name : {"keys", "parameters", "solver", "csv", "residuals"})
+    expect_table("docs/problem-files.md", std::string(name) + " in problem-file.schema.json",
+                 key_table(text, name, name != std::string("solver")));
+}
+
+TEST(ProblemFiles, SamplesConverge) {
+  for (const char* name : {"curve_fit", "decay", "triangle"}) {
+    const std::string path =
+        (source_dir() / "samples/data" / (std::string(name) + ".json")).string();
+    const auto file = read_problem_file(path);
+    EXPECT_EQ(solve(file->problem, file->options).termination, Termination::CONVERGENCE) << name;
   }
 }
 

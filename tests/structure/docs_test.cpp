@@ -1,101 +1,109 @@
-// Documents that must agree with the code: the table of error codes, the snippets cut from samples.
+// Documents that must agree with the code: blocks of code are cut from tested files, links lead to
+// files.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
+#include <algorithm>
 #include <optional>
-#include <topograd/ir/error.hpp>
 
-#include "structure/sources.hpp"
+#include "support/manual.hpp"
 #include "support/paths.hpp"
 
 namespace topograd::test {
 namespace {
 
-/// The rows of the manual's table, made from the enum's lines `Name,  ///< meaning` and from
-/// name().
-std::string error_table(std::string_view header) {
-  std::string table = "| code | name | meaning |\n|---|---|---|\n";
-  int code = 0;
-  const std::size_t begin = header.find("enum class ErrorCode {");
-  const std::string_view body = header.substr(begin, header.find("};", begin) - begin);
-  for (std::string_view line : lines_of(body)) {
-    constexpr std::string_view kMeaning = "///< ";
-    const std::size_t comma = line.find(',');
-    const std::size_t meaning = line.find(kMeaning);
-    if (comma == line.npos || meaning == line.npos) continue;
-    const std::size_t start = line.find_first_not_of(' ');
-    table += "| `" + std::string(line.substr(start, comma - start)) + "` | `" +
-             name(static_cast<ErrorCode>(code++)) + "` | " +
-             std::string(line.substr(meaning + kMeaning.size())) + " |\n";
-  }
-  return table;
+/// The lines without the spaces that they begin with: a part of a file is less deep than in it.
+std::string unindented(std::string_view text) {
+  std::string out;
+  for (const std::string_view line : lines_of(text))
+    out.append(line.substr(std::min(line.find_first_not_of(' '), line.size()))).append("\n");
+  return out;
 }
 
-TEST(Documents, ErrorTableIsTheEnum) {
-  const std::string expected = error_table(read_file(source_dir() / "ir/error.hpp"));
-  const std::filesystem::path page = source_dir() / "docs/errors.md";
-  const std::string text = read_file(page);
-  const std::size_t begin = text.find("| code |");
-  ASSERT_NE(begin, text.npos);
-  const std::size_t end = std::min(text.find("\n\n", begin), text.size() - 1) + 1;
-  if (std::getenv("TOPOGRAD_UPDATE_GOLDEN") != nullptr) {
-    std::ofstream(page) << text.substr(0, begin) + expected + text.substr(end);
-  }
-  EXPECT_EQ(text.substr(begin, end - begin), expected)
-      << "TOPOGRAD_UPDATE_GOLDEN=1 writes the table anew";
-}
-
-/// What is wrong with the C++ snippets of one page: each is preceded by the name of the sample it
-/// is cut from, <!-- samples/NAME.cpp -->, and occurs there word for word.
-template <class ReadSample>
-std::vector<std::string> snippet_violations(std::string_view text, const ReadSample& read_sample) {
+/// What is wrong with the fenced blocks of one page. Code (cpp, json, cmake) is preceded by the
+/// name of the file that it is cut from, <!-- samples/NAME.cpp -->, and occurs there word for word.
+/// Commands are `sh`, which tests/tools/manual_commands_test.cpp reads; `text` is no code.
+template <class ReadFile>
+std::vector<std::string> block_violations(std::string_view page, const ReadFile& read) {
   std::vector<std::string> found;
-  constexpr std::string_view kFence = "```cpp\n", kOpen = "<!-- samples/", kClose = " -->\n";
-  for (std::size_t at = text.find(kFence); at != text.npos; at = text.find(kFence, at + 1)) {
-    const std::size_t code = at + kFence.size();
-    const std::string_view snippet = text.substr(code, text.find("```", code) - code);
-    const std::size_t open = text.substr(0, at).rfind(kOpen);
-    const std::size_t close = open == text.npos ? text.npos : text.find(kClose, open);
-    if (close == text.npos || close + kClose.size() != at) {
-      found.push_back("no sample is named before:\n" + std::string(snippet));
+  for (const Block& block : blocks_of(page)) {
+    const bool code =
+        block.language == "cpp" || block.language == "json" || block.language == "cmake";
+    const bool other = block.language == "sh" || block.language == "text" ||
+                       block.language.starts_with("{toctree}") ||
+                       block.language.starts_with("{doxygen");
+    if (other) continue;
+    if (!code) {
+      found.push_back("expected cpp, json, cmake, sh or text after ```, got \"" + block.language +
+                      "\":\n" + block.text);
       continue;
     }
-    const std::size_t path = open + std::string_view("<!-- ").size();
-    const std::string sample(text.substr(path, close - path));
-    const std::optional<std::string> source = read_sample(sample);
-    if (!source || source->find(snippet) == std::string::npos) {
-      found.push_back("not in " + sample + ":\n" + std::string(snippet));
+    const std::optional<std::string> file = read(block.origin);
+    const bool cut = file && (block.language == "json"
+                                  ? unindented(*file).find(unindented(block.text)) != file->npos
+                                  : file->find(block.text) != file->npos);
+    if (!cut) {
+      found.push_back((file ? "not in " + block.origin : "no file is named before") + ":\n" +
+                      block.text);
     }
   }
   return found;
 }
 
-TEST(Documents, SnippetsAreCutFromSamples) {
-  const auto read_sample = [](const std::string& path) -> std::optional<std::string> {
-    const std::filesystem::path file = source_dir() / path;
-    if (!std::filesystem::exists(file)) return std::nullopt;
-    return read_file(file);
+/// Lines of code by their indentation alone: they have no language, and no test reads them.
+std::vector<std::string> indented_blocks(std::string_view page) {
+  std::vector<std::string> found;
+  bool inside = false, list = false;
+  std::string_view before;
+  for (const std::string_view line : lines_of(page)) {
+    if (line.starts_with("```")) inside = !inside;
+    if (!line.empty() && line.front() != ' ')
+      list = line.starts_with("- ") || (line.front() >= '0' && line.front() <= '9');
+    if (!inside && !list && before.empty() && line.starts_with("    "))
+      found.push_back(std::string(line));
+    before = line;
+  }
+  return found;
+}
+
+TEST(Documents, CodeIsCutFromFilesThatTestsRun) {
+  const auto read = [](const std::string& path) -> std::optional<std::string> {
+    const bool tested = path.starts_with("samples/") || path.starts_with("tests/");
+    if (!tested || !std::filesystem::exists(source_dir() / path)) return std::nullopt;
+    return read_file(source_dir() / path);
   };
-  for (const SourceFile& page : documents()) {
-    for (const std::string& violation : snippet_violations(page.text, read_sample)) {
+  for (const Page& page : manual_pages()) {
+    for (const std::string& violation : block_violations(page.text, read))
       ADD_FAILURE() << page.path << ": " << violation;
-    }
+    for (const std::string& line : indented_blocks(page.text))
+      ADD_FAILURE() << page.path << ": a block by indentation alone, use ```: " << line;
   }
 }
 
-TEST(Documents, SnippetCheckCanFail) {
-  const auto read_sample = [](const std::string& path) -> std::optional<std::string> {
+TEST(Documents, CheckOfBlocksCanFail) {
+  const auto read = [](const std::string& path) -> std::optional<std::string> {
     if (path == "samples/a.cpp") return "int a = 1;\nint b = 2;\n";
+    if (path == "samples/a.json") return "{\n  \"a\": [\n    1]\n}\n";
     return std::nullopt;
   };
-  const std::string marker = "<!-- samples/a.cpp -->\n";
-  EXPECT_TRUE(snippet_violations(marker + "```cpp\nint b = 2;\n```\n", read_sample).empty());
-  EXPECT_EQ(snippet_violations(marker + "```cpp\nint b = 3;\n```\n", read_sample).size(), 1u);
-  EXPECT_EQ(snippet_violations("```cpp\nint b = 2;\n```\n", read_sample).size(), 1u);
-  EXPECT_EQ(snippet_violations(marker + "text\n```cpp\nint b = 2;\n```\n", read_sample).size(), 1u);
-  EXPECT_EQ(snippet_violations("<!-- samples/none.cpp -->\n```cpp\n;\n```\n", read_sample).size(),
-            1u);
+  const struct {
+    const char* page;
+    std::size_t violations;
+  } rows[] = {
+      {"<!-- samples/a.cpp -->\n```cpp\nint b = 2;\n```\n", 0},
+      {"<!-- samples/a.cpp -->\n```cpp\nint b = 3;\n```\n", 1},
+      {"```cpp\nint b = 2;\n```\n", 1},
+      {"<!-- samples/a.cpp -->\ntext\n```cpp\nint b = 2;\n```\n", 1},
+      {"<!-- samples/none.cpp -->\n```cpp\n;\n```\n", 1},
+      {"<!-- samples/a.json -->\n```json\n\"a\": [\n  1]\n```\n", 0},
+      {"<!-- samples/a.json -->\n```json\n\"a\": [2]\n```\n", 1},
+      {"```\nls\n```\n", 1},
+      {"```python\nx = 1\n```\n", 1},
+      {"```sh\nls\n```\n```text\nx\n```\n```{toctree}\n```\n", 0},
+  };
+  for (const auto& row : rows)
+    EXPECT_EQ(block_violations(row.page, read).size(), row.violations) << row.page;
+  EXPECT_EQ(indented_blocks("text\n\n    code\n").size(), 1u);
+  EXPECT_TRUE(indented_blocks("- a\n\n    of a\n\n```sh\n\n    b\n```\n").empty());
 }
 
 /// The page without its fenced blocks, where "](" is code.
@@ -124,7 +132,7 @@ std::vector<std::string> dead_links(std::string_view page, const Exists& exists)
 }
 
 TEST(Documents, LinksLeadToFiles) {
-  for (const SourceFile& page : documents()) {
+  for (const Page& page : manual_pages()) {
     const std::filesystem::path folder = (source_dir() / page.path).parent_path();
     const auto exists = [&](const std::string& target) {
       return std::filesystem::exists(folder / target);

@@ -45,14 +45,6 @@ std::vector<SourceFile> cpp_sources() {
   return sorted(std::move(files));
 }
 
-std::vector<SourceFile> documents() {
-  std::vector<SourceFile> files;
-  append(files, source_dir() / "README.md");
-  append(files, source_dir() / "CONTRIBUTING.md");
-  append_below(files, source_dir() / "docs", {".md"});
-  return sorted(std::move(files));
-}
-
 std::string without_raw_strings(std::string_view text) {
   constexpr std::size_t kMaxDelimiter = 16;
   std::string kept;
@@ -67,16 +59,6 @@ std::string without_raw_strings(std::string_view text) {
     text.remove_prefix(end);
   }
   return kept.append(text);
-}
-
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(end == text.npos ? text.size() : end + 1);
-  }
-  return lines;
 }
 
 }  // namespace topograd::test

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "support/manual.hpp"
+
 namespace topograd::test {
 
 /// One file of the tree. `path` is relative to the root with forward slashes, e.g. "ir/graph.hpp".
@@ -16,13 +18,7 @@ struct SourceFile {
 /// All C++ files (.hpp, .cpp, .def) below the project's folders, sorted by path.
 std::vector<SourceFile> cpp_sources();
 
-/// README.md, CONTRIBUTING.md and the pages of docs/, sorted by path.
-std::vector<SourceFile> documents();
-
 /// The text with the contents of raw string literals taken out: they hold other languages.
 std::string without_raw_strings(std::string_view text);
-
-/// The lines of a text, without their ends.
-std::vector<std::string_view> lines_of(std::string_view text);
 
 }  // namespace topograd::test

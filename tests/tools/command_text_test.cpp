@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "command/command_text.hpp"
+#include "command/commands.hpp"
 #include "command/progress.hpp"
 #include "support/paths.hpp"
 #include "tools/run_command.hpp"
@@ -64,6 +65,25 @@ TEST(ManualPage, HasEveryCommandAndOption) {
   for (const char* text : {".TH TOPOGRAD 1", ".SH EXIT STATUS", ".SS topograd solve",
                            "\\fB\\-\\-backend\\fR", ".SS topograd check ops"})
     EXPECT_NE(result.out.find(text), std::string::npos) << text;
+}
+
+TEST(ManualPage, HasEveryVariable) {
+  const std::string page = topograd("man").out;
+  for (const char* variable : {"TOPOGRAD_BACKEND", "TOPOGRAD_HYBRID", "TOPOGRAD_VALIDATION"})
+    EXPECT_NE(page.find(std::string("\n.B ") + variable + '\n'), page.npos) << variable;
+  EXPECT_EQ(page.find('`'), page.npos);
+}
+
+/// docs/reference/command-options.md below its first lines.
+TEST(Manual, OptionsOfCommandsAreThoseOfTheCommand) {
+  const std::filesystem::path path = source_dir() / "docs/reference/command-options.md";
+  const std::string page = read_file(path), marker = "<!-- made from the command -->\n";
+  const std::size_t at = page.find(marker);
+  ASSERT_NE(at, page.npos);
+  const std::string head = page.substr(0, at + marker.size());
+  const std::string expected = head + command::manual_tables(command::command_text());
+  if (std::getenv("TOPOGRAD_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << expected;
+  EXPECT_EQ(read_file(path), expected) << "TOPOGRAD_UPDATE_GOLDEN=1 writes the page anew";
 }
 
 /// What bash offers after `line`, whose last word is being typed.

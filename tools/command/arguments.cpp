@@ -153,6 +153,11 @@ Option& Option::range(int low, int high) {
   return *this;
 }
 
+Option& Option::shown_default(const std::string& value) {
+  option_->default_str(value);
+  return *this;
+}
+
 Option& Option::choices(std::vector<std::string> values) {
   facts_->options[option_].choices = std::move(values);
   return *this;

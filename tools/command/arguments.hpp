@@ -31,6 +31,8 @@ class Option {
   Option& range(int low, int high);
   /// Help and completion list these values; whoever reads the value checks it.
   Option& choices(std::vector<std::string> values);
+  /// Help shows this default; whoever reads the value applies it.
+  Option& shown_default(const std::string& value);
   /// With other problems, the first positional argument, it is an error.
   Option& only_with(std::vector<std::string> problems);
 

@@ -39,6 +39,9 @@ std::string help_text(const CommandText& command, const std::string& problem = {
 /// The page for `man`, in the language of man(7).
 std::string manual_page(const CommandText& root, const std::string& version);
 
+/// The options of each command as tables of the manual, in Markdown.
+std::string manual_tables(const CommandText& root);
+
 /// Scripts that complete commands, options and their values.
 std::string bash_completion(const CommandText& root);
 std::string zsh_completion(const CommandText& root);

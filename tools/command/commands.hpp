@@ -13,6 +13,9 @@ void add_grad(Command app);
 void add_bench(Command app);
 void add_check(Command app);
 
+/// All commands and options, as data.
+CommandText command_text();
+
 /// Runs the command. Exit status: 0; 1 where a bound was broken (doctor: something needed is
 /// missing; solve --require-convergence: no convergence); 2 for an error, with one line on standard
 /// error; 130 or 143 where SIGINT or SIGTERM ended a solve.

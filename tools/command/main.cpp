@@ -39,11 +39,8 @@ void add_texts(CommandLine& line) {
   });
 }
 
-}  // namespace
-
-int run(int argc, const char* const* argv) {
-  CommandLine line("topograd",
-                   "Nonlinear least squares in compute shaders that are compiled from scalar C++.");
+/// Every command, with its options and callbacks.
+void add_commands(CommandLine& line) {
   Command command = line.command();
   command.require_subcommand();
   add_info(command);
@@ -61,6 +58,23 @@ int run(int argc, const char* const* argv) {
   command.example("topograd solve arap --mesh samples/data/spot.obj --out deformed.obj");
   command.example("topograd dump springs --kernel gradient");
   command.example("topograd solve springs --help     options of one problem alone");
+}
+
+constexpr const char* kName = "topograd";
+constexpr const char* kDescription =
+    "Nonlinear least squares in compute shaders that are compiled from scalar C++.";
+
+}  // namespace
+
+CommandText command_text() {
+  CommandLine line(kName, kDescription);
+  add_commands(line);
+  return line.text();
+}
+
+int run(int argc, const char* const* argv) {
+  CommandLine line(kName, kDescription);
+  add_commands(line);
   try {
     if (!line.run(argc, argv)) return 0;
     const std::string messages = validation_report();

@@ -35,7 +35,8 @@ std::string entry(const OptionText& option) {
 
 std::string section(const CommandText& command) {
   std::string text = ".SS " + roff(command.name) + '\n' + roff(command.description) + ".\n";
-  for (const OptionText& option : command.options) text += entry(option);
+  for (const OptionText& option : command.options)
+    if (option.name != "--help") text += entry(option);
   for (const std::string& example : command.examples)
     text += ".PP\n.EX\n" + roff(example) + "\n.EE\n";
   for (const CommandText& sub : command.subcommands) text += section(sub);
@@ -56,22 +57,27 @@ An error, with one line on standard error.
 130, 143
 Interrupted by SIGINT or SIGTERM; outputs have been written.
 .SH ENVIRONMENT
-.TP
-.B TOPOGRAD_BACKEND
-Backend of solves and evaluators: cpu, vulkan or automatic.
-.TP
-.B TOPOGRAD_DEVICE
-Index or name of the Vulkan device.
-.TP
-.B TOPOGRAD_CACHE_DIR
-Folder of compiled shaders and plans; default ~/.cache/topograd.
-.TP
-.B TOPOGRAD_VULKAN_LOADER
-Path of another Vulkan loader.
-.TP
-.B TOPOGRAD_HYBRID_STATE
-Folder of what the hybrid executor has learned, or none.
 )";
+
+struct Variable {
+  const char *name, *meaning;
+};
+constexpr Variable kVariables[] = {
+#define TG_VARIABLE(name, meaning) {#name, meaning},
+#include <topograd/ir/environment.def>
+};
+
+std::string without_backticks(std::string text) {
+  std::erase(text, '`');
+  return text;
+}
+
+std::string environment_section() {
+  std::string text;
+  for (const Variable& one : kVariables)
+    text += ".TP\n.B " + roff(one.name) + '\n' + roff(without_backticks(one.meaning)) + ".\n";
+  return text;
+}
 
 }  // namespace
 
@@ -82,7 +88,7 @@ std::string manual_page(const CommandText& root, const std::string& version) {
   for (const OptionText& option : root.options) text += entry(option);
   text += ".SH COMMANDS\n";
   for (const CommandText& sub : root.subcommands) text += section(sub);
-  return text + kAfter;
+  return text + kAfter + environment_section();
 }
 
 }  // namespace topograd::command

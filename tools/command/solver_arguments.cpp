@@ -27,10 +27,15 @@ std::uint64_t parse_cross_check(const std::string& text) {
 
 void add_place_options(Command app, SolverArguments& a) {
   app.group("Where it runs");
-  app.option("--backend", &a.backend, "default: automatic").choices({"cpu", "vulkan", "automatic"});
-  app.option("--precision", &a.precision, "default: f64").choices({"f32", "f64", "mixed"});
+  app.option("--backend", &a.backend, "where kernels run")
+      .choices({"cpu", "vulkan", "automatic"})
+      .shown_default("automatic");
+  app.option("--precision", &a.precision, "floating-point numbers of kernels; mixed is for solves")
+      .choices({"f32", "f64", "mixed"})
+      .shown_default("f64");
   app.option("--device", &a.device, "index or name of a Vulkan device");
-  app.option("--accumulate", &a.accumulate, "how gradients are summed; default: the faster gather")
+  app.option("--accumulate", &a.accumulate,
+             "how gradients are summed on a device; if not given, by the faster gather")
       .choices({"gather_store", "gather_recompute", "atomic_float", "atomic_cas"});
   app.option("--threads", &a.threads, "threads of the CPU backend; 0, the default, takes all");
   app.flag("--deterministic", a.deterministic,
@@ -41,26 +46,33 @@ void add_place_options(Command app, SolverArguments& a) {
 
 void add_solve_options(Command app, SolverArguments& a) {
   app.group("The method");
-  app.option("--method", &a.method, "default: automatic, lm or with energies lbfgs")
-      .choices({"automatic", "lm", "gn", "dogleg", "lbfgs", "newton", "adam", "adamw", "sgd"});
-  app.option("--linear", &a.linear, "linear solver; default: automatic")
-      .choices({"automatic", "pcg", "cholesky", "schur", "dense"});
-  app.option("--preconditioner", &a.preconditioner, "of pcg; default: automatic")
-      .choices({"automatic", "block_jacobi", "two_level"});
-  app.option("--normal-matrix", &a.normal_matrix, "of pcg on a device; default: automatic")
-      .choices({"automatic", "matrix_free", "assembled"});
-  app.option("--forcing", &a.forcing, "how exactly CG solves; default: automatic")
-      .choices({"automatic", "constant", "eisenstat_walker"});
-  app.option("--domain", &a.domain, "what operands outside of domains do; default: mathematical")
-      .choices({"mathematical", "guarded", "strict"});
+  app.option("--method", &a.method, "how steps are found; automatic is lm, or lbfgs with energies")
+      .choices({"automatic", "lm", "gn", "dogleg", "lbfgs", "newton", "adam", "adamw", "sgd"})
+      .shown_default("automatic");
+  app.option("--linear", &a.linear, "linear solver")
+      .choices({"automatic", "pcg", "cholesky", "schur", "dense"})
+      .shown_default("automatic");
+  app.option("--preconditioner", &a.preconditioner, "preconditioner of pcg")
+      .choices({"automatic", "block_jacobi", "two_level"})
+      .shown_default("automatic");
+  app.option("--normal-matrix", &a.normal_matrix, "how pcg multiplies by JᵀJ on a device")
+      .choices({"automatic", "matrix_free", "assembled"})
+      .shown_default("automatic");
+  app.option("--forcing", &a.forcing, "how exactly CG solves")
+      .choices({"automatic", "constant", "eisenstat_walker"})
+      .shown_default("automatic");
+  app.option("--domain", &a.domain, "what happens to operands outside of domains")
+      .choices({"mathematical", "guarded", "strict"})
+      .shown_default("mathematical");
   app.option("--cross-check", &a.cross_check,
              "instances of each topology to compare with the CPU at each accepted point, or all");
   app.group("Limits and tolerances");
   app.option("--max-iterations", &a.max_iterations,
-             "accepted and rejected steps; default: 100, and what a problem file says");
-  app.option("--max-linear-iterations", &a.max_linear_iterations, "of CG in one step");
+             "accepted and rejected steps; a problem file may have another default")
+      .shown_default("100");
+  app.option("--max-linear-iterations", &a.max_linear_iterations, "iterations of CG in one step");
   app.option("--tolerance", &a.tolerance, "function, gradient and parameter tolerance at once");
-  app.option("--time-limit", &a.time_limit, "seconds; default: none");
+  app.option("--time-limit", &a.time_limit, "seconds; if not given, no limit");
 }
 
 SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
