@@ -1,4 +1,4 @@
-// What the library tells of a solve, in Ceres' words: iterations, their log, callbacks.
+// Progress of a solve in Ceres' words: iterations, their log, callbacks.
 #include <topograd/api/ceres/callbacks.hpp>
 
 #include <cstdio>

@@ -96,9 +96,9 @@ class Solver {
     bool update_state_every_iteration = false;
     std::vector<IterationCallback*> callbacks;  ///< not owned
 
-    /// What Ceres has no name for, an addition to its interface: backend, device, precision and so
-    /// on. Of its fields those that have a counterpart above are not read. Steps have the length
-    /// that Ceres gives them.
+    /// An addition to Ceres' interface for options that it has no name for, such as backend, device
+    /// and precision. Fields that have a counterpart above are ignored. Steps have the length that
+    /// Ceres gives them.
     topograd::SolverOptions topograd{.rescale_steps = false};
   };
 
@@ -134,7 +134,7 @@ class Solver {
     double line_search_polynomial_minimization_time_in_seconds = -1;
     double line_search_total_time_in_seconds = -1;
 
-    // Of the problem, and of it without constant blocks and what depends on them alone.
+    // Sizes of the problem, and of the problem without constant blocks and their own residuals.
     int num_parameter_blocks = -1;
     int num_parameters = -1;
     int num_effective_parameters = -1;

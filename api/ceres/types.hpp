@@ -58,7 +58,7 @@ enum DimensionType { DYNAMIC = -1 };
 enum NumericDiffMethodType { CENTRAL, FORWARD, RIDDERS };
 enum CovarianceAlgorithmType { DENSE_SVD, SPARSE_QR };
 
-/// What outputs hold before a user's function writes them.
+/// Marks outputs that a user's function has not written.
 inline constexpr double kImpossibleValue = 1e302;
 
 // The name of an enumerator, "UNKNOWN" for a number that is none; and the enumerator of a name, in

@@ -13,7 +13,7 @@ namespace {
 
 using ir::Enclosure;
 
-/// What each output may be, and what came.
+/// Bounds of each output, and its value.
 struct Computed {
   std::vector<Enclosure> may;
   std::vector<Enclosure> exact;  ///< around the values without rounding

@@ -10,7 +10,7 @@
 
 namespace topograd::check {
 
-/// What was found of one program on one place; `kind` empty: nothing wrong.
+/// Result for one program on one backend; `kind` empty: nothing wrong.
 struct Finding {
   std::string kind, message;
   bool decided = true;

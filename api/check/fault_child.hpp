@@ -13,7 +13,7 @@ namespace topograd::check {
 
 using Tell = std::function<void(const std::string&)>;
 
-/// What stands at the head of a line that a child says.
+/// First words of the lines that a child prints.
 inline constexpr const char *kBegin = "begin", *kEnd = "end", *kUses = "uses", *kDevice = "device",
                             *kError = "error", *kLost = "lost";
 

@@ -34,7 +34,7 @@ struct LostSolve {
   bool right = false;                ///< it ended in the minimum, on the CPU
 };
 
-/// Of a report for Backend::cpu.
+/// The note of a report for Backend::cpu.
 inline constexpr const char* kNoDriver =
     "backend cpu calls no driver: there was nothing to make fail";
 

@@ -11,9 +11,9 @@
 namespace topograd::check {
 
 struct PairsOptions : Options {
-  /// Of the ordered pairs, every so-manyth is run, beginning with one that the seed chooses; >= 1.
+  /// Every N-th ordered pair is run, beginning with one that the seed chooses; >= 1.
   std::uint64_t every = 1;
-  std::uint64_t triples = 500;  ///< that are drawn; `count` is not read
+  std::uint64_t triples = 500;  ///< number of random triples; `count` is not read
 };
 
 /// One number beyond its bound.

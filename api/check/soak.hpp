@@ -34,10 +34,10 @@ inline constexpr std::uint64_t kLeastBytes = 64 << 10;
 
 struct SoakReport {
   std::string device;  ///< empty: none
-  /// Of solves and evaluations on the device: f32 where it has no other. The CPU's are in f64.
+  /// Precision on the device: f32 if it has no other. Solves on the CPU are in f64.
   Precision precision = Precision::f64;
   double seconds = 0;
-  std::uint64_t rounds = 0;  ///< of the same work each
+  std::uint64_t rounds = 0;  ///< number of repetitions of the same work
   std::uint64_t solves = 0, steps = 0, evaluations = 0, tasks = 0;
   std::uint64_t openings = 0;  ///< of the device
   std::uint64_t wrong = 0;     ///< answers

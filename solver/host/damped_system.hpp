@@ -12,7 +12,7 @@
 
 namespace topograd {
 
-/// What one solve is asked for.
+/// Parameters of one linear solve.
 struct DampedRequest {
   double tolerance = 1e-5;   ///< conjugate gradients: ‖residual‖ / ‖right side‖
   int max_iterations = 500;  ///< likewise

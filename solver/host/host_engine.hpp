@@ -102,7 +102,7 @@ class HostEngine final : public runtime::ForwardingEngine {
   bool basis_is_current_ = false, basis_is_there_ = false, gradient_is_current_ = false;
 };
 
-/// What needs_host() says of a problem that has bounds, or manifolds, and nothing else.
+/// Results of needs_host() for problems with bounds, manifolds, or both, and nothing else.
 inline constexpr std::string_view kOnlyBounds = "bounds", kOnlyManifolds = "manifolds",
                                   kBoundsAndManifolds = "bounds, manifolds";
 /// True if a solve of the problem asks for steps on the host; says why in `why`.

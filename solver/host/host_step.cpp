@@ -70,8 +70,8 @@ void HostStep::set_scale(const HostEngine& engine, std::span<const double> x, co
       if (no_column_[static_cast<std::size_t>(k)] != 0 && norms[k] > 0) scale_[k] = 1 / norms[k];
     return;
   }
-  // What stands for 1 in the unit of each column: ‖r‖ over the size of the unknown, or block, in
-  // small problems, as in the factor (cholesky.cpp), and nothing in others.
+  // The 1 of 1 / (1 + ‖column‖) in the unit of each column: in small problems ‖r‖ over the size of
+  // the unknown or block, as in the factor (cholesky.cpp); 0 in others.
   Vector added = options_.scale_free ? Vector::Zero(norms.size()) : Vector::Ones(norms.size());
   if (options_.scale_free && norms.size() <= static_cast<Eigen::Index>(kLargestReadBack)) {
     Vector squares = Vector::Zero(norms.size());

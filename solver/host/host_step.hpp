@@ -54,9 +54,9 @@ class HostStep final : public StepSolver {
   Eigen::VectorXd free_scale_;           // S, 0 where a coordinate is held by its bound
   Eigen::VectorXd gradient_;             // S g
   Eigen::VectorXd delta_;                // the last step,
-  double length_ = 0;                    // of which so much was tried last
+  double length_ = 0;                    // share of the step that was tried last
   double cost_ = 0;
-  // Of the dogleg, in coordinates scaled by √(clamped diagonal):
+  // State of the dogleg, in coordinates scaled by √(clamped diagonal).
   Eigen::VectorXd radius_scale_, steepest_, gauss_newton_;
   bool have_gauss_newton_ = false;
   double mu_ = 1e-8;  // damping of the Gauss–Newton step, raised where the matrix is singular

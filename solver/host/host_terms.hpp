@@ -12,10 +12,10 @@
 
 namespace topograd {
 
-/// What stands for a value that does not exist.
+/// Marks a value that does not exist.
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// What messages call a host block: its label and number.
+/// Name of a host block in messages: its label and number.
 std::string host_name(const Problem& problem, std::size_t block);
 
 /// Evaluates a problem's host blocks one after the other on the calling thread.

@@ -116,7 +116,7 @@ ordered_json measure(const RepeatArguments& arguments) {
   std::map<std::tuple<std::string, std::string, std::string>, ordered_json> found;
   for (int process = 0; process < arguments.processes; ++process) {
     const int threads = 1 + process % 2;
-    // Of each two processes with as many threads, one has to compile.
+    // One of two processes with the same number of threads has to compile.
     const std::string cache = process % 4 < 2 ? std::to_string(process) : "kept";
     const ordered_json rows = in_a_process("check repeat", [&] {
       platform::set_environment("TOPOGRAD_CACHE_DIR", (folder.path() / cache).string());

@@ -34,7 +34,7 @@ namespace hybrid = runtime::hybrid;
 
 constexpr std::size_t kItems = 100'000;
 constexpr int kWarmCalls = 20, kWarmSolves = 3, kSecondProcesses = 3;
-// Of what compiling took the first process, in the second.
+// Largest compile time of the second process, as a share of the first one's.
 constexpr double kMostOfFirst = 0.1;
 
 struct StartArguments {

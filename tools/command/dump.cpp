@@ -30,7 +30,7 @@ struct DumpArguments {
   std::string backend, device;
 };
 
-/// --values: every node of one instance on the evaluator, the interpreter and the device.
+/// --values: prints every node of one instance on the evaluator, the interpreter and the device.
 NodeValues values(const DumpArguments& arguments, bool precision_given) {
   check::Options places{.device = arguments.device};
   if (!arguments.backend.empty()) places.backend = parse_backend(arguments.backend);
@@ -42,7 +42,7 @@ NodeValues values(const DumpArguments& arguments, bool precision_given) {
   return node_values(make_problem(arguments.problem)->problem(), options, opened);
 }
 
-/// One of a problem and an expression is asked for.
+/// Requires either a problem or an expression.
 void check_source(const DumpArguments& arguments, bool problem_options) {
   const auto refuse = [](const std::string& message) {
     throw Error(ErrorCode::InvalidArgument, "dump: " + message);
@@ -65,13 +65,13 @@ void check_source(const DumpArguments& arguments, bool problem_options) {
   }
 }
 
-/// A folder that is there, or a path that ends in a slash.
+/// Whether a path is an existing folder or ends in a slash.
 bool is_folder(const std::string& path) {
   std::error_code failed;
   return path.ends_with('/') || std::filesystem::is_directory(path, failed);
 }
 
-/// Before the work: the folder is there, or the file can be written.
+/// Before the work: makes the folder, or checks that the file can be written.
 void prepare_output(const std::string& path) {
   if (!is_folder(path)) return check_writable(path);
   std::error_code failed;
@@ -79,7 +79,7 @@ void prepare_output(const std::string& path) {
   if (failed) throw Error(ErrorCode::File, path + ": cannot be made: " + failed.message());
 }
 
-/// One file a kernel into a folder, or all of them one after the other.
+/// Writes one file for each kernel into the folder `--out`.
 void write_sources(const DumpArguments& arguments, const std::vector<NamedSource>& kernels) {
   const std::string& format = arguments.emit;
   const std::string ending = format == "spirv" ? "spvasm" : format;

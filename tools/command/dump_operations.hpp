@@ -8,12 +8,12 @@
 
 namespace topograd::command {
 
-/// What an operation that `bench --ops` times runs on a device, on a thousand and on a hundred
-/// thousand elements; of all of them, and of training a network, for "all".
+/// Kernels that an operation of `bench ops` runs on a device, with a thousand and with a hundred
+/// thousand elements; "all": those of all operations and of training a network.
 ///
 ///   device  index or name; empty: the one that TOPOGRAD_DEVICE names, else the best
 ///
-/// Throws Error{InvalidArgument} for an operation that there is not (says which there are), and
+/// Throws Error{InvalidArgument} for an unknown operation (lists the known ones), and
 /// what opening a device throws.
 std::vector<runtime::ListedKernel> operation_kernels(const std::string& operation,
                                                      const std::string& device);
