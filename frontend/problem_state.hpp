@@ -140,6 +140,7 @@ struct ProblemState {
   Versions versions;
   TraceStatistics statistics;
   SolveInProgress* solve = nullptr;  ///< null: none
+  const Problem* ended = nullptr;    ///< the Problem whose end left this state to its views
   /// Of residuals and of energies that have branches; null if none has.
   std::unique_ptr<Callables> callables[2];
 

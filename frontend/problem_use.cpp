@@ -20,7 +20,9 @@ Problem::Problem(std::shared_ptr<detail::ProblemState> state)
     : state_(std::move(state)), is_view_(true) {}
 
 Problem::~Problem() {
-  if (state_ == nullptr || is_view_ || state_->solve == nullptr) return;
+  if (state_ == nullptr || is_view_) return;
+  state_->ended = this;
+  if (state_->solve == nullptr) return;
   state_->solve->before_end();
   state_->solve->ended = true;
 }
@@ -45,6 +47,12 @@ Problem& Problem::operator=(Problem&& other) {
 Problem ProblemUse::view_of(Problem& problem) {
   detail::whole(problem.state_);
   return Problem(problem.state_);
+}
+
+void ProblemUse::require_present(const Problem& problem, const Problem& view, const char* user) {
+  if (view.state_->ended != &problem) return;  // compares addresses alone
+  throw Error(ErrorCode::InvalidArgument,
+              std::string(user) + ": its Problem has ended; expected it to live longer");
 }
 
 ProblemUse::ProblemUse(const Problem& problem, const char* call, std::function<void()> before_end)

@@ -22,6 +22,16 @@ class ProblemUse {
   /// Whether both are views of one problem.
   static bool is_same(const Problem& a, const Problem& b) { return a.state_ == b.state_; }
 
+  /// Before a call on an object that was made for a problem, which may be gone.
+  ///
+  ///   problem  is not read
+  ///   view     of it, from when it was there
+  ///   user     for the message: "solver"
+  ///
+  /// Throws Error{InvalidArgument} if the problem has ended. Not noticed: one that had been moved
+  /// from before.
+  static void require_present(const Problem& problem, const Problem& view, const char* user);
+
   ///   call        for messages: "solve"
   ///   before_end  runs where the Problem ends meanwhile, while its parameters are still there;
   ///               does not throw

@@ -2,6 +2,7 @@
 #include <topograd/solver/covariance.hpp>
 
 #include <topograd/frontend/array_names.hpp>
+#include <topograd/frontend/problem_use.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/solver/host/host_engine.hpp>
 #include <topograd/solver/host/tangent_jacobian.hpp>
@@ -31,7 +32,8 @@ std::string short_number(double value) {
 }  // namespace
 
 struct Covariance::Impl {
-  Impl(Problem& p, const CovarianceOptions& o) : problem(p), options(o), space(p) {
+  Impl(Problem& p, const CovarianceOptions& o)
+      : problem(ProblemUse::view_of(p)), options(o), space(problem) {
     if (!(options.min_reciprocal_condition_number > 0)) {
       throw Error(ErrorCode::InvalidArgument,
                   "covariance: min_reciprocal_condition_number must be > 0, got " +
@@ -190,7 +192,7 @@ struct Covariance::Impl {
     return out;
   }
 
-  Problem& problem;
+  Problem problem;  // a view, which lives as long as this
   CovarianceOptions options;
   TangentSpace space;
   std::vector<double> basis;

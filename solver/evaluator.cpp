@@ -2,6 +2,7 @@
 #include <topograd/solver/evaluator.hpp>
 
 #include <topograd/autodiff/derivatives.hpp>
+#include <topograd/frontend/problem_use.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/whole.hpp>
 #include <topograd/runtime/passes.hpp>
@@ -50,7 +51,12 @@ KernelInfo describe(const runtime::Term& term, const std::string& backend) {
 
 struct Evaluator::Impl {
   Impl(Problem& p, const SolverOptions& given, Losses which)
-      : problem(p), options(resolved(given)), losses(which), model(make()), versions(p.versions()) {
+      : problem(p),
+        view(ProblemUse::view_of(p)),
+        options(resolved(given)),
+        losses(which),
+        model(make()),
+        versions(p.versions()) {
     open(open_session(model, options));
   }
 
@@ -72,6 +78,12 @@ struct Evaluator::Impl {
   /// Follows changes of the problem since the last call: data, uniforms and flags in place,
   /// anything else with a new engine, whose kernels are in the caches.
   void follow() {
+    ProblemUse::require_present(problem, view, "evaluator");
+    const Problem before = ProblemUse::view_of(view);
+    if (!ProblemUse::is_same(problem, view)) {  // another one was moved to its place
+      view = ProblemUse::view_of(problem);
+      versions.structure = ~problem.versions().structure;
+    }
     const Versions now = problem.versions();
     if (now == versions) return;
     model = make();
@@ -396,7 +408,8 @@ struct Evaluator::Impl {
     return out;
   }
 
-  Problem& problem;
+  Problem& problem;  // the caller's
+  Problem view;      // of the same, which keeps what the model refers to
   SolverOptions options;
   Losses losses;
   ProblemModel model;

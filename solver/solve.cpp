@@ -66,6 +66,7 @@ struct Solver::Impl {
 
   Summary solve() {
     const Clock::time_point begin = Clock::now();
+    ProblemUse::require_present(caller_, problem_, "solver");
     const ProblemUse use(caller_, "solve", [this] { save_best(); });
     use_ = &use;
     look_at_caller();
@@ -96,6 +97,7 @@ struct Solver::Impl {
 
   WarmUp warm_up() {
     const Clock::time_point begin = Clock::now();
+    ProblemUse::require_present(caller_, problem_, "solver");
     const ProblemUse use(caller_, "warm_up", [] {});
     look_at_caller();
     counts_ = {};

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/solver/covariance.hpp>
+#include <topograd/solver/evaluator.hpp>
 #include <topograd/solver/solve.hpp>
 
 #include <cmath>
@@ -220,6 +222,48 @@ TEST(Changes, AProblemThatMovedToAnothersPlaceIsSolved) {
   *fit.problem = std::move(next);
   EXPECT_EQ(solver.solve().termination, Termination::CONVERGENCE);
   EXPECT_NEAR(y[0], 5, 1e-6);
+}
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Changes, TheEndOfAProblemIsNoticedByWhatWorksOnIt) {
+  const SolverOptions cpu{.backend = Backend::cpu};
+  Fit fit;
+  Solver solver(*fit.problem, cpu);
+  Evaluator evaluator(*fit.problem, cpu);
+  solver.solve();
+  evaluator.cost();
+  const Covariance covariance(*fit.problem, {.solver = cpu});
+  Async<Eigen::VectorXd> begun = evaluator.gradient_async(fit.x);
+  fit.problem.reset();
+  EXPECT_EQ(error_of([&] { solver.solve(); }),
+            "solver: its Problem has ended; expected it to live longer");
+  EXPECT_EQ(error_of([&] { solver.warm_up(); }),
+            "solver: its Problem has ended; expected it to live longer");
+  EXPECT_EQ(error_of([&] { evaluator.cost(); }),
+            "evaluator: its Problem has ended; expected it to live longer");
+  EXPECT_EQ(error_of([&] { evaluator.hvp_async(fit.x, fit.x); }),
+            "evaluator: its Problem has ended; expected it to live longer");
+  EXPECT_EQ(begun.get().size(), 2);
+  EXPECT_GT(covariance.block({fit.unknowns, 0}, {fit.unknowns, 0})(0, 0), 0);
+}
+
+TEST(Changes, AnotherProblemMayMoveToThePlaceOfTheFirst) {
+  Fit fit, other;
+  other.problem->set(other.uniform, 3);
+  Evaluator evaluator(*fit.problem, {.backend = Backend::cpu});
+  evaluator.cost();
+  const double expected = Evaluator(*other.problem, {.backend = Backend::cpu}).cost();
+  *fit.problem = std::move(*other.problem);
+  EXPECT_EQ(evaluator.cost(), expected);
 }
 
 }  // namespace
