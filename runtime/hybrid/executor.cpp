@@ -203,6 +203,7 @@ void Executor::warm_up_on(Task& task, std::size_t target, int samples) {
 }
 
 void Executor::warm_up(std::span<Task* const> tasks, int samples) {
+  require_tasks("warm_up", tasks);
   for (Task* task : tasks) {
     const std::uint64_t targets = task->shape().targets;
     const std::size_t last = devices().size();

@@ -114,5 +114,7 @@ inline bool is_forced_to_device(const TaskShape& task, const HybridOptions& opti
 
 /// What is thrown where a task is forced to a device and there is none for it.
 Error no_device_error(const TaskShape& task, Reason reason);
+/// Throws Error{InvalidArgument} if one of a list of tasks is null.
+void require_tasks(const char* call, std::span<Task* const> tasks);
 
 }  // namespace topograd::runtime::hybrid

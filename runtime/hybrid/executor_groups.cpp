@@ -3,7 +3,9 @@
 
 #include <topograd/runtime/hybrid/executor_arena.hpp>
 
+#include <algorithm>
 #include <map>
+#include <string>
 
 namespace topograd::runtime::hybrid {
 namespace {
@@ -87,7 +89,16 @@ std::vector<Executor::Group> Executor::groups(std::span<Task* const> tasks) cons
   return groups;
 }
 
+void require_tasks(const char* call, std::span<Task* const> tasks) {
+  const auto none = std::ranges::find(tasks, nullptr);
+  if (none == tasks.end()) return;
+  throw Error(ErrorCode::InvalidArgument, std::string(call) + ": task " +
+                                              std::to_string(none - tasks.begin()) +
+                                              " of the list is null");
+}
+
 std::vector<ExecutionStats> Executor::execute(std::span<Task* const> tasks) {
+  require_tasks("execute", tasks);
   std::vector<ExecutionStats> stats(tasks.size());
   std::exception_ptr first;
   for (const Group& group : groups(tasks)) {

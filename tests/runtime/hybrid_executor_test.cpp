@@ -112,6 +112,21 @@ TEST_F(ExecutorTest, ForcedTasksThrowTheDevicesError) {
   }
 }
 
+TEST_F(ExecutorTest, AListWithoutATaskIsRefused) {
+  AddTask task(5000);
+  Task* const list[] = {&task, nullptr};
+  const auto message = [](const std::function<void()>& call) -> std::string {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message([&] { executor->execute(list); }), "execute: task 1 of the list is null");
+  EXPECT_EQ(message([&] { executor->warm_up(list); }), "warm_up: task 1 of the list is null");
+}
+
 TEST_F(ExecutorTest, CallersMistakesAreNotSwallowed) {
   state->error = ErrorCode::InvalidArgument;
   state->failures = 1;
