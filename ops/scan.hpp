@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 namespace topograd::ops {
 
@@ -66,14 +67,20 @@ void scan_on(Backend& backend, const Slice& x, const Slice& output);
 ///
 /// Throws Error{Shape} if sizes differ.
 Slice compact_slice(const Slice& x, const Slice& flags, const OpOptions& options);
-/// The elements for which keep(Value) is not 0, in order: compact([](Value v) { return
-/// select(v > 0.0, 1.0, 0.0); }, x).
+/// The elements for which keep(Value), a Bool or a number, is not 0, in order:
+/// compact([](Value v) { return v > 0.0; }, x).
 template <class F, class T>
 Array<T> compact(const F& keep, const Array<T>& x, const OpOptions& options = {}) {
   const Array<std::uint32_t> flags = map_to<std::uint32_t>(
       options,
       [&](Value v) {
-        return select(keep(v) != topograd::literal(0), topograd::literal(1), topograd::literal(0));
+        const auto kept = keep(v);
+        const Value one = topograd::literal(1), none = topograd::literal(0);
+        if constexpr (std::is_same_v<decltype(kept), const Bool>) {
+          return select(kept, one, none);
+        } else {
+          return select(kept != none, one, none);
+        }
       },
       x);
   return Array<T>(compact_slice(x.untyped(), flags.untyped(), options));

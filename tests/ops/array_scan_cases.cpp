@@ -63,6 +63,8 @@ void check_by_index(const Device& device, std::uint64_t size) {
         << "scatter " << what << " at " << i;
   const auto large = [](Value v) { return select(v > 1.0, literal(1), literal(0)); };
   expect_same(kept, compact(large, x).to_vector(), "compact " + what);
+  expect_same(kept, compact([](Value v) { return v > 1.0; }, x).to_vector(),
+              "compact by a Bool " + what);
   // Reversed: no index comes twice.
   std::vector<std::uint32_t> back(size);
   for (std::size_t i = 0; i < size; ++i) back[i] = static_cast<std::uint32_t>(size - 1 - i);
