@@ -161,7 +161,12 @@ CsvTable::CsvTable(std::string text, const std::string& name)
 
 std::vector<double> CsvTable::column(const std::string& column) const {
   const auto found = std::ranges::find(names_, column);
-  if (found != names_.end()) return this->column(static_cast<std::size_t>(found - names_.begin()));
+  if (found != names_.end()) {
+    if (std::find(found + 1, names_.end(), column) != names_.end())
+      throw Error(ErrorCode::Parse, name_ + ": expected one column " + shown_field(column) +
+                                        ", got several of that name; give its number from 0");
+    return this->column(static_cast<std::size_t>(found - names_.begin()));
+  }
   std::string known;
   for (const std::string& name : names_) known += (known.empty() ? "" : ", ") + name;
   throw Error(ErrorCode::Parse,

@@ -59,6 +59,9 @@ void check_start(const Item& values, const ArrayDescription& array) {
     const double high = array.upper.empty() ? kInfinity : array.upper[k];
     if (array.values[k] >= low && array.values[k] <= high) continue;
     const Item value = values.is_array() ? values.at(k) : values;
+    if (low > high)
+      value.fail("expected a lower bound below the upper one, got " + ir::print_number(low) +
+                 " and " + ir::print_number(high));
     value.fail("expected a start within its bounds [" + ir::print_number(low) + ", " +
                ir::print_number(high) + "], got " + ir::print_number(array.values[k]));
   }

@@ -88,6 +88,10 @@ TEST(ProblemFileCsv, SaysWhereACsvFileIsWrong) {
       {"1,2,4\n", kBothColumns,
        "f.json:2:43: /data/t/column: p.csv: expected a column by its number, the first row has no "
        "names, got \"time\""},
+      {"time,volume,time\n1,2,3\n", kBothColumns,
+       "f.json:2:43: /data/t/column: p.csv: expected one column \"time\", got several of that "
+       "name; "
+       "give its number from 0"},
       {"time,volume\n1,2\n", kBothColumns,
        "f.json:2:84: /data/y/column: p.csv: expected a column below 2, got 2"},
       {"time,note,volume\n1,2,4\n\n1,2\n", kBothColumns,

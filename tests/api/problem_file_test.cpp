@@ -193,6 +193,9 @@ TEST(ProblemFile, ErrorsOfLossesBoundsAndManifoldsHaveTheirPlace) {
       {R"(, "lower": [-1, null], "upper": 1.5)", "",
        "f.json:1:57: /parameters/0/values/1: expected a start within its bounds [-inf, 1.5], got "
        "2"},
+      {R"(, "lower": 3, "upper": 1.5)", "",
+       "f.json:1:54: /parameters/0/values/0: expected a lower bound below the upper one, got 3 and "
+       "1.5"},
       {R"(, "lower": 1.5)", "",
        "f.json:1:54: /parameters/0/values/0: expected a start within its bounds [1.5, inf], got 1"},
       {R"(, "manifold": "quaternion")", "",
