@@ -199,8 +199,16 @@ std::string describe_nonfinite(runtime::Engine& engine, const ProblemModel& mode
   }
   if (const std::optional<std::string> text = describe_derivative(engine, inside)) return *text;
   if (const std::optional<std::string> text = describe_energy(inside)) return *text;
-  return "cost or gradient are not finite, although every residual and derivative is: sums "
-         "overflow";
+  std::string text =
+      "cost or gradient are not finite, although every residual and derivative is: sums overflow";
+  const auto largest =
+      std::ranges::max_element(residuals, {}, [](double residual) { return std::abs(residual); });
+  if (largest == residuals.end()) return text;
+  const auto row = static_cast<std::uint64_t>(largest - residuals.begin());
+  if (const std::optional<InstancePlace> place = instance_of_row(model.model, row))
+    text += ", the largest is " + model.describe(place->term, place->instance) + " with " +
+            number_text(*largest);
+  return text;
 }
 
 std::string number_text(double value) {

@@ -25,5 +25,21 @@ TEST(BadInput, RefusalsNameTheCulprit) { test::expect_refusals_name_the_culprit(
 TEST(BadInput, LossesThatDecreaseAreNamed) { test::expect_decreasing_losses_are_named(kBase); }
 TEST(BadInput, AFactorThatFailsBecomesQr) { test::expect_failed_factors_become_qr(kBase); }
 
+TEST(BadInput, SumsThatOverflowNameTheLargestResidual) {
+  std::vector<double> x = {1};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  problem.add_residual(p[0] - 2.0, {.label = "small"});
+  problem.add_residual(p[0] - 1e200, {.label = "large"});
+  try {
+    solve(problem, {.backend = Backend::cpu});
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("sums overflow, the largest is residual \"large\" #1"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace topograd
