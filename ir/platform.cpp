@@ -233,6 +233,16 @@ std::uint64_t available_memory_bytes() {
   return 0;
 }
 
+bool has_address_space(std::uint64_t bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return true;
+  void* const piece =
+      ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (piece == MAP_FAILED) return false;
+  ::munmap(piece, bytes);
+  return true;
+}
+
 int thread_count() {
   std::error_code error;
   const std::filesystem::directory_iterator threads("/proc/self/task", error);

@@ -1,10 +1,14 @@
 // OpenBLAS is found among the loaded libraries: no header of it is needed, another BLAS will do.
 #include <topograd/solver/linear/blas_threads.hpp>
 
+#include <topograd/ir/available_memory.hpp>
 #include <topograd/ir/platform.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <mutex>
+#include <new>
 
 namespace topograd {
 namespace {
@@ -48,6 +52,15 @@ BlasThreadLimit::~BlasThreadLimit() {
   if (!open_blas().ok()) return;
   const std::lock_guard lock(limits_mutex);
   if (--limits == 0) open_blas().set(threads_before);
+}
+
+void require_blas_buffer() {
+  constexpr std::uint64_t kBuffer = std::uint64_t{128} << 20;
+  constexpr std::uint64_t kThreads = std::uint64_t{64} << 20;  // stacks, of CHOLMOD's threads too
+  static std::atomic<bool> had{false};
+  if (had || !open_blas().ok()) return;
+  if (!platform::has_address_space(kBuffer + kThreads)) throw std::bad_alloc();
+  had = true;
 }
 
 int openblas_threads() { return open_blas().ok() ? open_blas().get() : 0; }

@@ -23,6 +23,11 @@ class BlasThreadLimit {
   BlasThreadLimit& operator=(const BlasThreadLimit&) = delete;
 };
 
+/// Before the first call of the BLAS: OpenBLAS takes a buffer of 128 MB of address space then, and
+/// where it gets none it asks again, for ever. Throws std::bad_alloc instead; never after a call
+/// that did not, since the buffer stays.
+void require_blas_buffer();
+
 /// Threads that OpenBLAS would take now; 0 where it is not loaded.
 int openblas_threads();
 

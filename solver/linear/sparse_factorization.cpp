@@ -32,6 +32,9 @@ class Sparse final : public Factorization {
   }
 
   bool factor(const SparseMatrix& lower) override {
+#ifdef TOPOGRAD_CHOLMOD
+    require_blas_buffer();
+#endif
     [[maybe_unused]] const auto limit = limit_blas();
     factor_.factorize(lower);
     return factor_.info() == Eigen::Success;
