@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -71,6 +73,18 @@ TEST(DrawMesh, SvgHoldsTheTrianglesThatFaceTheViewer) {
   constexpr double kFaces = 5856;
   EXPECT_NEAR(static_cast<double>(triangles), kFaces / 2, 0.1 * kFaces);
   EXPECT_NE(text.find(">1 &lt; 2</text>"), text.npos);
+}
+
+TEST(DrawMesh, PicturesAreReplacedAsAWhole) {
+  for (const char* name : {"a.svg", "a.png"}) {
+    const TemporaryDir dir;
+    const std::filesystem::path file = dir.path() / name, kept = dir.path() / "kept";
+    std::ofstream(file) << "old";
+    std::filesystem::create_hard_link(file, kept);  // it shows whether old bytes are written over
+    ASSERT_EQ(draw(dir, file.string() + " " + spot() + " a").status, 0);
+    EXPECT_EQ(read_file(kept), "old") << name;
+    EXPECT_GT(std::filesystem::file_size(file), 3u) << name;
+  }
 }
 
 TEST(DrawMesh, BadInputIsOneLineAndStatusTwo) {

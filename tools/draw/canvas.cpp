@@ -1,14 +1,16 @@
 // A sheet drawn into pixels: depth buffer, supersampling, text, PNG.
 #include "canvas.hpp"
 
+#include <topograd/ir/output_file.hpp>
+
 #include <ft2build.h>
 #include FT_FREETYPE_H
 #include <png.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
@@ -176,10 +178,9 @@ std::string png(const Sheet& sheet) {
 }
 
 void write_png(const Sheet& sheet, const std::filesystem::path& path) {
-  std::ofstream file(path, std::ios::binary);
-  file << png(sheet);
-  file.close();
-  if (!file) throw std::runtime_error("draw_mesh: cannot write " + path.string());
+  const std::string bytes = png(sheet);
+  if (!platform::write_output_file(path.string(), std::as_bytes(std::span(bytes))))
+    throw std::runtime_error("draw_mesh: cannot write " + path.string());
 }
 
 }  // namespace topograd::draw

@@ -1,8 +1,11 @@
 // A sheet drawn as SVG: flat triangles painted from far to near.
 #include "svg.hpp"
 
-#include <fstream>
+#include <topograd/ir/output_file.hpp>
+
 #include <iomanip>
+#include <span>
+#include <sstream>
 #include <stdexcept>
 
 namespace topograd::draw {
@@ -37,7 +40,7 @@ std::string escaped(const std::string& text) {
 }
 
 void write_svg(const Sheet& sheet, const std::filesystem::path& path) {
-  std::ofstream out(path);
+  std::ostringstream out;
   out << std::fixed << std::setprecision(2);
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << sheet.width << "\" height=\""
       << sheet.height << "\" viewBox=\"0 0 " << sheet.width << ' ' << sheet.height << "\">\n"
@@ -54,8 +57,9 @@ void write_svg(const Sheet& sheet, const std::filesystem::path& path) {
         << escaped(panel.caption) << "</text>\n";
   }
   out << "</svg>\n";
-  out.close();
-  if (!out) throw std::runtime_error("draw_mesh: cannot write " + path.string());
+  const std::string text = out.str();
+  if (!platform::write_output_file(path.string(), std::as_bytes(std::span(text))))
+    throw std::runtime_error("draw_mesh: cannot write " + path.string());
 }
 
 }  // namespace topograd::draw
