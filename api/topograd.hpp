@@ -33,6 +33,7 @@
 #include <topograd/solver/check_gradients.hpp>
 #include <topograd/solver/covariance.hpp>
 #include <topograd/solver/evaluator.hpp>
+#include <topograd/solver/interrupts.hpp>
 #include <topograd/solver/options.hpp>
 #include <topograd/solver/solve.hpp>
 #include <topograd/solver/summary.hpp>

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -269,6 +270,10 @@ namespace {
 
 [[noreturn]] void be_child(
     const std::function<void(const std::function<void(const std::string&)>&)>& work, int out) {
+  // Ctrl-C goes to both: the parent says when its work is to end, and the child ends with it.
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGTERM, SIG_IGN);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   int status = 0;
   try {
     work([out](const std::string& line) {

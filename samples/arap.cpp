@@ -12,6 +12,7 @@ namespace tg = topograd;
 using Mesh = OpenMesh::TriMesh_ArrayKernelT<>;
 
 int main(int argc, char** argv) {
+  const tg::Interrupts interrupts;  // Ctrl-C ends a solve at its best point
   Mesh mesh;
   if (argc < 3 || !OpenMesh::IO::read_mesh(mesh, argv[1])) {
     std::cerr << "usage: arap MESH.obj OUT.obj [cpu|vulkan|automatic]\n";

@@ -42,6 +42,7 @@ Scene make_scene(std::mt19937& random) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const tg::Interrupts interrupts;  // Ctrl-C ends a solve at its best point
   std::mt19937 random(7);
   std::normal_distribution<double> normal;
   const Scene truth = make_scene(random);

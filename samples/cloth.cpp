@@ -71,6 +71,7 @@ struct Cloth {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const tg::Interrupts interrupts;  // Ctrl-C ends a solve at its best point
   const std::string out = argc > 1 ? argv[1] : "cloth.obj";
   Cloth cloth(argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 40);
   const int frames = argc > 3 ? std::atoi(argv[3]) : 45;
@@ -98,6 +99,7 @@ int main(int argc, char** argv) {
   std::vector<double> before = x, target(x.size()), milliseconds;
   std::uint64_t compiled = 0;
   for (int frame = 0; frame < frames; ++frame) {
+    if (frame > 0 && tg::Interrupts::came()) break;
     for (std::size_t k = 0; k < x.size(); ++k) {
       const double velocity = kDrag * (x[k] - before[k]) / kStep;
       target[k] = x[k] + kStep * velocity - (k % 3 == 1 ? kStep * kStep * kGravity : 0);
@@ -121,9 +123,9 @@ int main(int argc, char** argv) {
     lowest = std::min(lowest, std::hypot(x[3 * v], x[3 * v + 1], x[3 * v + 2]));
   std::ranges::sort(milliseconds);
   std::printf(
-      "%zu vertices, %d frames: %.1f ms a frame in the median, %llu shaders compiled after "
+      "%zu vertices, %zu frames: %.1f ms a frame in the median, %llu shaders compiled after "
       "the first; nearest to the centre %.3f of %.3f\n",
-      vertices, frames, milliseconds[milliseconds.size() / 2],
+      vertices, milliseconds.size(), milliseconds[milliseconds.size() / 2],
       static_cast<unsigned long long>(compiled), lowest, kRadius);
   return compiled == 0 && lowest > 0.9 * kRadius ? 0 : 1;
 }

@@ -100,6 +100,7 @@ tg::problems::TriangleMesh read(const std::string& path) {
 }
 
 int main(int argc, char** argv) {
+  const tg::Interrupts interrupts;  // Ctrl-C ends a solve at its best point
   const std::string what = argc > 1 ? argv[1] : "1";
   const tg::problems::TriangleMesh mesh =
       what.ends_with(".obj")

@@ -1,5 +1,6 @@
 // Learns to read handwritten digits: a network of two layers on images of 8 x 8.
 #include <topograd/ops/tensors.hpp>
+#include <topograd/solver/interrupts.hpp>
 
 #include <cstdint>
 #include <cstdlib>
@@ -74,7 +75,8 @@ int main(int argc, char** argv) {
   if (!widths.empty()) net = network_of(widths);
   net.to(device);
   nn::Adam adam(net.parameters(), {.rate = 0.01});
-  for (int step = 0; step < steps; ++step) {
+  const topograd::Interrupts interrupts;  // Ctrl-C ends the training
+  for (int step = 0; step < steps && !interrupts.came(); ++step) {
     const ops::Tensor loss = ops::cross_entropy(net(x), y);
     adam.zero_grad();
     loss.backward();

@@ -117,6 +117,7 @@ double percentile(std::vector<double> times, double share) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const tg::Interrupts interrupts;  // Ctrl-C ends a solve at its best point
   const std::filesystem::path film = argc > 1 ? argv[1] : "handle.png";
   const int subdivisions = argc > 2 ? std::atoi(argv[2]) : 3;
   const int frames = argc > 3 ? std::atoi(argv[3]) : 48;
@@ -133,6 +134,7 @@ int main(int argc, char** argv) {
   std::uint64_t compiled = 0;
   double farthest = 0;  // that the surface was from its handle
   for (int frame = 0; frame < frames; ++frame) {
+    if (frame > 0 && tg::Interrupts::came()) break;
     const auto begin = std::chrono::steady_clock::now();
     sphere.move_handle(static_cast<double>(frame) / (frames - 1));
     const tg::Summary summary = solver.solve();
@@ -144,9 +146,9 @@ int main(int argc, char** argv) {
     pictures.push_back(tg::draw::make_mesh(sphere.positions, sphere.mesh.triangles));
   }
   std::printf(
-      "%zu vertices on %s (%s), %d frames: p50 %.2f ms, p99 %.2f ms; %llu compiled, "
+      "%zu vertices on %s (%s), %zu frames: p50 %.2f ms, p99 %.2f ms; %llu compiled, "
       "at most %.3f behind\n",
-      sphere.mesh.vertex_count(), first.backend.c_str(), first.device.c_str(), frames,
+      sphere.mesh.vertex_count(), first.backend.c_str(), first.device.c_str(), milliseconds.size(),
       percentile(milliseconds, 0.5), percentile(milliseconds, 0.99),
       static_cast<unsigned long long>(compiled), farthest);
   const std::vector<std::string> captions(pictures.size(), "");

@@ -85,6 +85,7 @@ struct Smoothing {
 
 // mesh_weights MESH.obj OUT.obj [best|cpu|vulkan]
 int main(int argc, char** argv) {
+  const tg::Interrupts interrupts;  // Ctrl-C ends a solve at its best point
   Mesh mesh;
   if (argc < 3 || !OpenMesh::IO::read_mesh(mesh, argv[1])) {
     std::cerr << "usage: mesh_weights MESH.obj OUT.obj [best|cpu|vulkan]\n";

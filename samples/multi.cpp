@@ -10,6 +10,7 @@
 namespace tg = topograd;
 
 int main() {
+  const tg::Interrupts interrupts;  // Ctrl-C ends a solve at its best point
   tg::problems::TriangleMesh mesh = tg::problems::icosphere(1);
   tg::problems::perturb(mesh.positions, 0.05, 1);
   const std::vector<double> start = mesh.positions;

@@ -85,6 +85,7 @@ void write(const std::string& path, const Surface& surface, const std::vector<do
 }  // namespace
 
 int main(int argc, char** argv) {
+  const tg::Interrupts interrupts;  // Ctrl-C ends a solve at its best point
   const Surface surface(argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 40);
   std::vector<double>
       u;  // the start: the surface seen from above, turned so that areas are positive

@@ -8,6 +8,7 @@
 #include <topograd/solver/advice.hpp>
 #include <topograd/solver/first_order/minimize.hpp>
 #include <topograd/solver/host/host_step.hpp>
+#include <topograd/solver/interrupts.hpp>
 #include <topograd/solver/kernels_ahead.hpp>
 #include <topograd/solver/levenberg_marquardt.hpp>
 #include <topograd/solver/linear/choose.hpp>
@@ -72,6 +73,7 @@ struct Solver::Impl {
     look_at_caller();
     counts_ = {};
     summary_ = {};
+    interrupted_ = false;
     step_seconds_.clear();
     try {
       follow();
@@ -87,6 +89,7 @@ struct Solver::Impl {
       throw;
     }
     write_back();
+    if (interrupted_) summary_.message = Interrupts::message();
     summary_.advice = advise(summary_);
     describe_branches();
     versions_ = problem_.versions();  // branches may have brought topologies
@@ -156,7 +159,9 @@ struct Solver::Impl {
       const CallbackReturn answer =
           asked.callback ? call_back(iteration) : CallbackReturn::SOLVER_CONTINUE;
       refuse_end();
-      return answer;
+      if (answer != CallbackReturn::SOLVER_CONTINUE || !Interrupts::came()) return answer;
+      interrupted_ = true;
+      return CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY;
     };
     const Versions now = problem_.versions();
     if (session_.engine && now == versions_) return;
@@ -515,8 +520,9 @@ struct Solver::Impl {
   Problem problem_;                  // the same, which lives as long as this
   const ProblemUse* use_ = nullptr;  // of the present solve
   bool solver_ended_ = false;
-  SolverOptions options_;  // as settled for the present solve
-  Versions versions_;      // that model and session are of
+  bool interrupted_ = false;  // by a signal (Interrupts), in this solve
+  SolverOptions options_;     // as settled for the present solve
+  Versions versions_;         // that model and session are of
   ProblemModel model_;
   std::vector<UnreadBlock> unread_;  // of the problem with this structure:
   std::uint64_t unread_of_ = ~std::uint64_t{0};

@@ -7,6 +7,7 @@
 #include <topograd/ir/stopwatch.hpp>
 #include <topograd/runtime/disk_cache.hpp>
 #include <topograd/runtime/hybrid/state.hpp>
+#include <topograd/solver/interrupts.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -102,7 +103,7 @@ class CorruptionCheck {
     do {
       round();
       ++report_.rounds;
-    } while (seconds_since(begin) < options_.seconds);
+    } while (seconds_since(begin) < options_.seconds && !Interrupts::came());
     return std::move(report_);
   }
 

@@ -5,6 +5,7 @@
 #include <topograd/api/check/folder.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/platform.hpp>
+#include <topograd/solver/interrupts.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -45,12 +46,12 @@ class FaultsCheck {
     const auto begin = std::chrono::steady_clock::now();
     const auto late = [&] {
       const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-      return options_.seconds > 0 && spent.count() > options_.seconds;
+      return Interrupts::came() || (options_.seconds > 0 && spent.count() > options_.seconds);
     };
     for (std::size_t next = 0; next < plan_.size() && !late();) next = batch(next);
     const bool automatic = !options_.backend || *options_.backend == Backend::automatic;
     for (const bool persistent : {false, true}) {
-      if (!automatic) break;
+      if (!automatic || Interrupts::came()) break;
       const auto lost = child([&](const Tell& tell) {
         lose_device(options_.device, report_.precision, persistent, tell);
       });

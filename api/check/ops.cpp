@@ -6,6 +6,7 @@
 #include <topograd/ir/passes/passes.hpp>
 #include <topograd/ir/random_program.hpp>
 #include <topograd/runtime/row_answers.hpp>
+#include <topograd/solver/interrupts.hpp>
 
 #include <algorithm>
 #include <array>
@@ -116,6 +117,7 @@ OpsReport check_ops(const Options& options) {
 OpsReport check_ops(const Options& options, std::span<const Place> places) {
   OpsReport report;
   for (const ir::Op op : ir::all_ops()) {
+    if (Interrupts::came()) break;
     for (const Precision precision : precisions_of(places)) {
       if (precision == Precision::f32) {
         sweep<float>(op, options, places, report);

@@ -2,6 +2,7 @@
 #include <topograd/api/check/pairs.hpp>
 
 #include <topograd/ir/error.hpp>
+#include <topograd/solver/interrupts.hpp>
 
 #include <algorithm>
 #include <array>
@@ -63,10 +64,12 @@ PairsReport check_pairs(const PairsOptions& options, std::span<const Place> plac
     throw Error(ErrorCode::InvalidArgument, "check pairs: expected every >= 1, got 0");
   PairsReport report;
   for (const Composition& pair : sampled_pairs(options)) {
+    if (Interrupts::came()) break;
     run(pair, places, report);
     ++report.pairs;
   }
   for (const Composition& triple : drawn_triples(options)) {
+    if (Interrupts::came()) break;
     run(triple, places, report);
     ++report.triples;
   }

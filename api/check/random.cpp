@@ -5,6 +5,7 @@
 #include <topograd/api/check/random_nodes.hpp>
 #include <topograd/ir/passes/passes.hpp>
 #include <topograd/ir/text.hpp>
+#include <topograd/solver/interrupts.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -119,6 +120,7 @@ class RandomCheck {
           batch<double>(first, n, precision);
         }
       }
+      if (Interrupts::came()) report_.programs = first + n;
     }
     coverage_.report(report_);
     report_.undecided_share =

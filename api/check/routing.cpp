@@ -8,6 +8,7 @@
 #include <topograd/ir/stopwatch.hpp>
 #include <topograd/runtime/hybrid/executor.hpp>
 #include <topograd/solver/device_engine.hpp>
+#include <topograd/solver/interrupts.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -70,7 +71,8 @@ class RoutingCheck {
       trace();
     }
     time_decisions();
-    if (!report_.device.empty()) check_operations(options_, report_.device, random_, report_);
+    if (!report_.device.empty() && !Interrupts::came())
+      check_operations(options_, report_.device, random_, report_);
     report_.learned = executor_->scheduler().knowledge();
     return std::move(report_);
   }
@@ -109,7 +111,7 @@ class RoutingCheck {
   void measure() {
     std::vector<Runs> all;
     for (const std::uint64_t rounds : kRounds) {
-      for (int half = 2; half <= 14; ++half) {
+      for (int half = 2; half <= 14 && (all.empty() || !Interrupts::came()); ++half) {
         const auto size = static_cast<std::uint64_t>(std::llround(std::pow(10, half / 2.0)));
         Runs& runs = all.emplace_back(Runs{.task = {arrays_, rounds, size}});
         report_.truths.push_back({.operations = 2 * rounds, .size = size});
@@ -125,7 +127,7 @@ class RoutingCheck {
     const double share = 1e6 * options_.seconds / 4 / static_cast<double>(all.size());
     std::vector<std::size_t> order(all.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    for (bool more = true; more;) {
+    for (bool more = true; more && !Interrupts::came();) {
       more = false;
       std::ranges::shuffle(order, random_);
       for (const std::size_t k : order) {
@@ -142,6 +144,7 @@ class RoutingCheck {
 
   void warm_up() {
     for (const RoutingTruth& truth : report_.truths) {
+      if (Interrupts::came()) return;
       const double power = std::log10(static_cast<double>(truth.size));
       if (std::abs(power - std::round(power)) > 0.1) continue;
       RoutingTask task(arrays_, truth.operations / 2, truth.size);
@@ -154,7 +157,8 @@ class RoutingCheck {
     const auto begin = std::chrono::steady_clock::now();
     std::uint64_t right = 0;
     double chosen_us = 0, best_us = 0;
-    while (seconds_since(begin) < options_.seconds / 4 || report_.tasks < 64) {
+    while (!Interrupts::came() &&
+           (seconds_since(begin) < options_.seconds / 4 || report_.tasks < 64)) {
       RoutingTruth& truth = report_.truths[random_() % report_.truths.size()];
       RoutingTask task(arrays_, truth.operations / 2, truth.size);
       const hybrid::ExecutionStats stats = executor_->execute(task);
@@ -169,6 +173,7 @@ class RoutingCheck {
       chosen_us += us;
       best_us += best;
     }
+    if (report_.tasks == 0) return;
     report_.right_share = static_cast<double>(right) / static_cast<double>(report_.tasks);
     report_.time_over_oracle = chosen_us / best_us - 1;
   }

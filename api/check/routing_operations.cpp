@@ -8,6 +8,7 @@
 #include <topograd/ops/lessons.hpp>
 #include <topograd/ops/scope.hpp>
 #include <topograd/ops/tensors.hpp>
+#include <topograd/solver/interrupts.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -194,6 +195,7 @@ class OperationsCheck {
     for (const OperationCase& one : cases_) {
       bool teaches = true;
       for (const std::uint64_t size : one.sizes) {
+        if (Interrupts::came() && !all_.empty()) return;
         Measured& m = all_.emplace_back();
         m.one = &one;
         m.on_cpu = one.make(size);
@@ -217,7 +219,7 @@ class OperationsCheck {
     const double share = 1e6 * options_.seconds / 4 / static_cast<double>(all_.size());
     std::vector<std::size_t> order(all_.size());
     for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
-    for (bool more = true; more;) {
+    for (bool more = true; more && !Interrupts::came();) {
       more = false;
       std::ranges::shuffle(order, random_);
       for (const std::size_t k : order) {
@@ -236,6 +238,7 @@ class OperationsCheck {
   /// Every other size, on both sides.
   void teach() {
     for (Measured& m : all_) {
+      if (Interrupts::came()) return;
       if (!m.teaches) continue;
       for (int k = 0; k < kLessons; ++k) run_both(m);
     }
@@ -245,7 +248,7 @@ class OperationsCheck {
     const auto begin = std::chrono::steady_clock::now();
     std::uint64_t right = 0, calls = 0;
     double chosen_us = 0, best_us = 0;
-    while (seconds_since(begin) < options_.seconds / 4 || calls < 64) {
+    while (!Interrupts::came() && (seconds_since(begin) < options_.seconds / 4 || calls < 64)) {
       const std::size_t k = random_() % all_.size();
       OperationTruth& truth = report_.operations[k];
       judge(all_[k], all_[k].anywhere());
@@ -258,6 +261,7 @@ class OperationsCheck {
       chosen_us += us;
       best_us += best;
     }
+    if (calls == 0) return;
     report_.operations_right_share = static_cast<double>(right) / static_cast<double>(calls);
     report_.operations_over_oracle = chosen_us / best_us - 1;
   }

@@ -9,6 +9,7 @@
 #include <topograd/runtime/hybrid/executor.hpp>
 #include <topograd/solver/device_engine.hpp>
 #include <topograd/solver/evaluator.hpp>
+#include <topograd/solver/interrupts.hpp>
 #include <topograd/solver/solve.hpp>
 
 #include <algorithm>
@@ -53,7 +54,8 @@ class SoakCheck {
   SoakReport run() {
     const auto start = std::chrono::steady_clock::now();
     open();
-    while (report_.rounds < kLeastRounds || seconds_since(start) < options_.seconds) {
+    while (!Interrupts::came() &&
+           (report_.rounds < kLeastRounds || seconds_since(start) < options_.seconds)) {
       round();
       const double progress =
           std::min(seconds_since(start) / options_.seconds,

@@ -92,6 +92,34 @@ TEST(CommandEnd, SetsEndAfterTheRunInWhichASignalComes) {
   EXPECT_LT(runs, 57u) << "all of them";
 }
 
+TEST(CommandEnd, ASignalEndsMeasurementsAndChecksWithAReport) {
+  const struct {
+    const char *arguments, *report, *has;
+  } rows[] = {
+      {"bench springs --width 300 --backend cpu --no-check --no-peers --samples 1000", "measured",
+       "initial_cost"},
+      {"bench ops --backend cpu", "measured", "rows"},
+      {"check random --backend cpu --count 100000000", "checked", "programs"},
+      {"check soak --backend cpu --seconds 1000", "checked", "rounds"},
+      {"check ops --backend cpu --count 100000", "checked", "results"},
+      {"check repeat --backend cpu --runs 100 --processes 100", "checked", "results"},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.arguments);
+    const TemporaryDir folder;
+    const std::string json = folder.path() / "report.json";
+    const CommandResult result = topograd(row.arguments + (" --json '" + json + "'"),
+                                          "timeout --preserve-status -s INT -k 50 1.5");
+    EXPECT_EQ(result.status, 130);
+    EXPECT_EQ(result.err, "topograd: warning: interrupted by SIGINT: the report has what was " +
+                              std::string(row.report) + " so far\n");
+    EXPECT_NE(result.out, "");
+    const nlohmann::json report = read_json(json);
+    EXPECT_EQ(report["interrupted"], "interrupted by SIGINT");
+    EXPECT_TRUE(report.contains(row.has));
+  }
+}
+
 TEST(CommandEnd, ShortAddressSpaceIsAnErrorAndNotAWait) {
   // OpenBLAS asks for its buffer of 128 MB again and again where there is none.
   const CommandResult result =

@@ -7,6 +7,8 @@
 #include "command/output.hpp"
 #include "command/telemetry.hpp"
 
+#include <topograd/solver/interrupts.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include <iostream>
@@ -88,12 +90,14 @@ void add_bench(Command app) {
   command.output(
       "--metrics", &arguments->metrics,
       "file for what the executor counted: Prometheus text, or JSON if it ends in .json");
-  command.callback([arguments] {
-    const nlohmann::ordered_json report = run(*arguments);
+  command.callback(noting_signals([arguments] {
+    nlohmann::ordered_json report = run(*arguments);
+    if (Interrupts::came()) report["interrupted"] = Interrupts::message();
     if (arguments->json != "-") print(report);
     write_json(arguments->json, report);
     write_metrics(arguments->metrics);
-  });
+    end_if_interrupted("the report has what was measured so far");
+  }));
 }
 
 }  // namespace topograd::command

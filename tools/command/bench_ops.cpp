@@ -10,6 +10,7 @@
 #include <topograd/ops/lessons.hpp>
 #include <topograd/ops/map.hpp>
 #include <topograd/ops/reduce.hpp>
+#include <topograd/solver/interrupts.hpp>
 #include <topograd/solver/options.hpp>
 
 #include <tbb/global_control.h>
@@ -219,10 +220,12 @@ ordered_json run_bench_ops(const OpsArguments& arguments) {
   if (!device.is_cpu()) host_memory = host_memory_rows(device, sizes_for(arguments, device).back());
   if (!device.is_cpu()) arithmetic = arithmetic_rate(device, arguments.samples);
   for (const std::uint64_t count : sizes_for(arguments, device)) {
+    if (Interrupts::came()) break;
     const OpInputs host = make_op_inputs(count, Device::cpu());
     const OpInputs there = fresh_op_inputs(host, device);
     if (!device.is_cpu()) rate = copy_rate(device, there, arguments.samples);
     for (const OpCase& one : cases) {
+      if (Interrupts::came()) break;
       ordered_json row = row_for(one, device, host, there, arguments);
       if (row.contains("gb_s")) row["share_of_copy"] = row["gb_s"].get<double>() / rate;
       if (row.contains("gmadd_s"))

@@ -10,6 +10,7 @@
 #include <topograd/ops/backend.hpp>
 #include <topograd/ops/lessons.hpp>
 #include <topograd/ops/tensors.hpp>
+#include <topograd/solver/interrupts.hpp>
 
 #include <tbb/global_control.h>
 #include <nlohmann/json.hpp>
@@ -179,7 +180,10 @@ ordered_json claim_rows(const Device& device, int samples) {
   const char* const ratios[] = {"times_one", "times_all", "times_one_with_transfers",
                                 "times_all_with_transfers"};
   ordered_json mean{{"claim", "mean"}, {"goal", 55}};
-  for (const Claim& claim : kClaims) rows.push_back(row_for(claim, device, samples));
+  for (const Claim& claim : kClaims) {
+    if (Interrupts::came()) return rows;  // there is no mean of some
+    rows.push_back(row_for(claim, device, samples));
+  }
   for (const char* ratio : ratios) {
     double sum = 0;
     for (const ordered_json& row : rows) sum += row[ratio].get<double>();
@@ -203,7 +207,7 @@ ordered_json training_report(const Device& device, int steps) {
   ordered_json out{{"steps", steps}};
   const auto step = training_steps(kSmall, device), on_cpu = training_steps(kSmall, Device::cpu());
   double loss = 0, loss_on_cpu = 0;
-  for (int k = 1; k <= steps; ++k) {
+  for (int k = 1; k <= steps && !Interrupts::came(); ++k) {
     const Tensor last = step();
     if (k != steps / 10 && k != steps) continue;
     const char* const when = k == steps ? "end" : "tenth";
@@ -215,7 +219,7 @@ ordered_json training_report(const Device& device, int steps) {
   // Rounding grows from step to step: the losses are compared where they are still alike.
   constexpr int kCompared = 200;
   const auto again = training_steps(kSmall, device);
-  for (int k = 0; k < std::min(steps, kCompared); ++k) {
+  for (int k = 0; k < std::min(steps, kCompared) && !Interrupts::came(); ++k) {
     out["loss_after_200"]["device"] = again().item();
     loss_on_cpu = on_cpu().item();
   }

@@ -5,6 +5,7 @@
 #include "command/bench_ops_times.hpp"
 
 #include <topograd/ops/tensors.hpp>
+#include <topograd/solver/interrupts.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -85,6 +86,7 @@ ordered_json row_of(const ShapeCase& one, const Device& device, int samples) {
 ordered_json shape_rows(const Device& device, int samples, std::optional<std::uint64_t> most) {
   ordered_json rows = ordered_json::array();
   for (const ShapeCase& one : shape_cases()) {
+    if (Interrupts::came()) return rows;
     if (most && static_cast<std::uint64_t>(ops::element_count(one.shape)) > *most) continue;
     rows.push_back(row_of(one, device, samples));
   }

@@ -6,6 +6,7 @@
 #include <topograd/ir/platform.hpp>
 #include <topograd/runtime/order.hpp>
 #include <topograd/runtime/order_choice.hpp>
+#include <topograd/solver/interrupts.hpp>
 #include <topograd/solver/session.hpp>
 
 #include <nlohmann/json.hpp>
@@ -62,8 +63,10 @@ ordered_json compare_orders(const ProblemModel& model, const SolverOptions& opti
   const auto kinds = rows ? std::vector{KernelKind::residual, KernelKind::jacobian,
                                         KernelKind::gradient, KernelKind::jtjp}
                           : std::vector{KernelKind::cost, KernelKind::gradient, KernelKind::hvp};
-  for (const KernelKind kind : kinds)
+  for (const KernelKind kind : kinds) {
+    if (Interrupts::came()) break;
     report[std::string(runtime::name(kind))] = time_pairs(*found.engine, *kept.engine, kind, pairs);
+  }
   return report;
 }
 

@@ -6,6 +6,7 @@
 #include "command/peer_inputs.hpp"
 
 #include <topograd/runtime/cpu/copy_rate.hpp>
+#include <topograd/solver/interrupts.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -50,7 +51,7 @@ ordered_json peer_json(const PeerReport& peer, int threads, const runtime::Traff
 
 ordered_json run_peers(const BenchArguments& arguments, const runtime::Model& model) {
   ordered_json peers = ordered_json::array();
-  if (model.rows > kMostRows) return peers;
+  if (model.rows > kMostRows || Interrupts::came()) return peers;
   const RunPeer ceres = open_ceres();
   if (ceres == nullptr || arguments.problem.name == "bundle") return peers;
   std::optional<PeerInput> input = peer_input(arguments.problem);

@@ -2,6 +2,7 @@
 #include "command/bench_times.hpp"
 
 #include <topograd/ir/error.hpp>
+#include <topograd/solver/interrupts.hpp>
 
 #include <algorithm>
 #include <array>
@@ -44,6 +45,7 @@ BenchTimes::BenchTimes(double copy_rate, runtime::Traffic traffic, int samples,
 }
 
 bool BenchTimes::wants(const std::string& name) const {
+  if (Interrupts::came()) return false;
   return only_.empty() || std::ranges::find(only_, name) != only_.end();
 }
 

@@ -24,6 +24,7 @@ class BenchTimes {
   BenchTimes(double copy_rate, runtime::Traffic traffic, int samples,
              std::vector<std::string> only);
 
+  /// False from a signal on (Interrupts): the report has the times that were taken before.
   bool wants(const std::string& name) const;
   int samples() const { return samples_; }
   const runtime::Traffic& traffic() const { return traffic_; }

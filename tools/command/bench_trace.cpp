@@ -10,6 +10,7 @@
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/stopwatch.hpp>
 #include <topograd/runtime/cpu/copy_rate.hpp>
+#include <topograd/solver/interrupts.hpp>
 #include <topograd/solver/model.hpp>
 
 #include <nlohmann/json.hpp>
@@ -73,7 +74,7 @@ void trace_values(const TraceArguments& arguments, SpringGrid& grid,
       seconds.push_back(seconds_since(start));
       processor.push_back(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
     }
-    if (k < arguments.samples) continue;
+    if (k < arguments.samples && (k == 0 || !Interrupts::came())) continue;
     const TraceStatistics statistics = problem.statistics();
     const auto columns = static_cast<double>(column_bytes(problem));
     report["residuals"] = grid.springs.size();
@@ -81,6 +82,7 @@ void trace_values(const TraceArguments& arguments, SpringGrid& grid,
     report["slow_matches"] = statistics.slow_matches;
     report["bytes_per_residual"] = (static_cast<double>(problem.bytes()) - columns) / residuals;
     report["column_bytes_per_residual"] = columns / residuals;
+    break;
   }
   const double middle = median(std::move(seconds));
   report["trace_s"] = middle;
@@ -101,7 +103,7 @@ void trace_map(const TraceArguments& arguments, SpringGrid& grid, nlohmann::orde
       arguments.threads > 0 ? arguments.threads : tbb::info::default_concurrency());
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
   std::vector<double> seconds;
-  for (int k = 0; k < arguments.samples; ++k) {
+  for (int k = 0; k < arguments.samples && (k == 0 || !Interrupts::came()); ++k) {
     Problem problem;
     const Parameters x = problem.add_parameters(grid.x, 3);
     const auto start = std::chrono::steady_clock::now();
@@ -120,7 +122,8 @@ void trace_map(const TraceArguments& arguments, SpringGrid& grid, nlohmann::orde
 nlohmann::ordered_json run_peers(const TraceArguments& arguments, const SpringGrid& grid) {
   nlohmann::ordered_json peers = nlohmann::ordered_json::array();
   const RunPeer ceres = open_ceres();
-  if (!arguments.peers || ceres == nullptr || grid.springs.size() > kMostResidualsOfPeers)
+  if (!arguments.peers || Interrupts::came() || ceres == nullptr ||
+      grid.springs.size() > kMostResidualsOfPeers)
     return peers;
   PeerInput input = springs_input(grid);
   input.evaluate = false;

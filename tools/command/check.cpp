@@ -13,6 +13,7 @@
 #include <topograd/api/check/pairs.hpp>
 #include <topograd/api/check/random.hpp>
 #include <topograd/api/check/routing.hpp>
+#include <topograd/solver/interrupts.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -60,13 +61,6 @@ ordered_json describe(const check::Worst& worst) {
   return json;
 }
 
-/// Writes the report, and ends with status 1 if something is broken.
-void finish(const CheckArguments& arguments, const std::string& text, const ordered_json& report) {
-  if (arguments.json != "-") std::cout << text << std::flush;
-  write_json(arguments.json, report);
-  if (report["broken"].get<bool>()) throw BoundBroken{};
-}
-
 ordered_json head(const char* check, const CheckArguments& arguments, bool broken) {
   ordered_json report;
   report["check"] = check;
@@ -102,7 +96,7 @@ void check_pairs(const CheckArguments& arguments) {
           " triples of ops, " + std::to_string(found.compared) + " numbers compared, " +
           std::to_string(found.undecided) + " undecided, " + std::to_string(found.wrong.size()) +
           " compositions wrong\n";
-  finish(arguments, text, report);
+  finish_check(arguments.json, text, report);
 }
 
 void check_ops(const CheckArguments& arguments) {
@@ -124,7 +118,7 @@ void check_ops(const CheckArguments& arguments) {
                   r.derivative.ulp, r.value.broken + r.derivative.broken > 0 ? "  BROKEN" : "");
     text += line;
   }
-  finish(arguments, text, report);
+  finish_check(arguments.json, text, report);
 }
 
 void check_random(const CheckArguments& arguments) {
@@ -154,13 +148,14 @@ void check_random(const CheckArguments& arguments) {
     text += "\nseed " + std::to_string(f.seed) + ", " + f.kind + ", " + f.backend + " " +
             std::string(name(f.precision)) + ": " + f.message + "\n" + f.program;
   }
-  finish(arguments, text, report);
+  finish_check(arguments.json, text, report);
 }
 
 void check_gradients(const CheckArguments& arguments) {
   const check::Options options = arguments.parsed();
   std::vector<check::GradientResult> results;
   for (const ProblemKind& kind : problem_kinds()) {
+    if (Interrupts::came()) break;
     constexpr std::uint32_t kWidth = 12, kSubdivisions = 2;
     ProblemArguments problem{.name = kind.name, .width = kWidth};
     problem.bundle = {.cameras = 6, .points = 60, .observations = 300};
@@ -189,7 +184,7 @@ void check_gradients(const CheckArguments& arguments) {
                   r.broken() ? "  BROKEN" : "");
     text += line;
   }
-  finish(arguments, text, report);
+  finish_check(arguments.json, text, report);
 }
 
 ordered_json or_null(const std::optional<double>& value) {
@@ -269,9 +264,7 @@ void check_routing(const RoutingArguments& arguments) {
   text += found.device.empty() ? "no device, nothing to decide: " + found.note + "\n" : line;
   text += text_of_operations(found, report["operations"]);
   write_training_data(arguments.training, found.learned);
-  CheckArguments out;
-  out.json = arguments.json;
-  finish(out, text, report);
+  finish_check(arguments.json, text, report);
 }
 
 struct CorruptionArguments {
@@ -299,9 +292,7 @@ void check_corruption(const CorruptionArguments& arguments) {
                      std::to_string(found.wrong) + " wrong, " + std::to_string(found.errors) +
                      " errors\n";
   for (const std::string& failure : found.failures) text += failure + "\n";
-  CheckArguments out;
-  out.json = arguments.json;
-  finish(out, text, report);
+  finish_check(arguments.json, text, report);
 }
 
 void add_corruption(Command check) {
@@ -313,7 +304,7 @@ void add_corruption(Command check) {
   command.option("--seconds", &arguments->options.seconds,
                  "repeated until then, with other bits and places (once)");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
-  command.callback([arguments] { check_corruption(*arguments); });
+  command.callback(noting_signals([arguments] { check_corruption(*arguments); }));
 }
 
 void add_routing(Command check) {
@@ -328,7 +319,7 @@ void add_routing(Command check) {
   command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.output("--training-data", &arguments->training,
                  "file for the runs behind first guesses: CSV, or JSON if it ends in .json");
-  command.callback([arguments] { check_routing(*arguments); });
+  command.callback(noting_signals([arguments] { check_routing(*arguments); }));
 }
 
 void add_options(Command command, CheckArguments& arguments) {
@@ -351,8 +342,8 @@ void add_ops(Command check) {
                "all ordered pairs of ops, and a sample of triples, instead of single ops");
   command.option("--every", &arguments->every, "with --pairs: every N-th pair (1)");
   command.option("--triples", &arguments->triples, "with --pairs: triples that are drawn (500)");
-  command.callback(
-      [arguments] { arguments->pairs ? check_pairs(*arguments) : check_ops(*arguments); });
+  command.callback(noting_signals(
+      [arguments] { arguments->pairs ? check_pairs(*arguments) : check_ops(*arguments); }));
 }
 
 void add_one(Command check, const char* name, const char* what,
@@ -360,7 +351,7 @@ void add_one(Command check, const char* name, const char* what,
   auto arguments = std::make_shared<CheckArguments>();
   Command command = check.subcommand(name, what);
   add_options(command, *arguments);
-  command.callback([arguments, run] { run(*arguments); });
+  command.callback(noting_signals([arguments, run] { run(*arguments); }));
 }
 
 }  // namespace

@@ -73,9 +73,7 @@ void run(const FaultsArguments& arguments) {
   check::FaultOptions options = arguments.options;
   if (!arguments.backend.empty()) options.backend = parse_backend(arguments.backend);
   const check::FaultReport found = check::check_faults(options);
-  if (arguments.json != "-") std::cout << text_of(found) << std::flush;
-  write_json(arguments.json, describe(found));
-  if (found.broken()) throw BoundBroken{};
+  finish_check(arguments.json, text_of(found), describe(found));
 }
 
 struct SoakArguments {
@@ -127,9 +125,7 @@ void run(const SoakArguments& arguments) {
   check::SoakOptions options = arguments.options;
   if (!arguments.backend.empty()) options.backend = parse_backend(arguments.backend);
   const check::SoakReport found = check::check_soak(options);
-  if (arguments.json != "-") std::cout << text_of(found) << std::flush;
-  write_json(arguments.json, describe(found));
-  if (found.broken()) throw BoundBroken{};
+  finish_check(arguments.json, text_of(found), describe(found));
 }
 
 }  // namespace
@@ -145,7 +141,7 @@ void add_check_faults(Command check) {
   command.option("--seconds", &arguments->options.seconds,
                  "as many as fit, in a random order (all of them)");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
-  command.callback([arguments] { run(*arguments); });
+  command.callback(noting_signals([arguments] { run(*arguments); }));
 }
 
 void add_check_soak(Command check) {
@@ -158,7 +154,7 @@ void add_check_soak(Command check) {
   command.option("--open-every", &arguments->options.open_every,
                  "rounds after which the device is opened anew (never)");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
-  command.callback([arguments] { run(*arguments); });
+  command.callback(noting_signals([arguments] { run(*arguments); }));
 }
 
 }  // namespace topograd::command

@@ -11,6 +11,7 @@
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/platform.hpp>
 #include <topograd/runtime/content_hash.hpp>
+#include <topograd/solver/interrupts.hpp>
 #include <topograd/solver/session.hpp>
 
 #include <nlohmann/json.hpp>
@@ -114,7 +115,9 @@ ordered_json evaluate_all(const RepeatArguments& arguments, int threads) {
 ordered_json measure(const RepeatArguments& arguments) {
   const check::Folder folder("repeat");
   std::map<std::tuple<std::string, std::string, std::string>, ordered_json> found;
-  for (int process = 0; process < arguments.processes; ++process) {
+  int processes = 0;
+  for (; processes < arguments.processes && !Interrupts::came(); ++processes) {
+    const int process = processes;
     const int threads = 1 + process % 2;
     // One of two processes with the same number of threads has to compile.
     const std::string cache = process % 4 < 2 ? std::to_string(process) : "kept";
@@ -139,7 +142,7 @@ ordered_json measure(const RepeatArguments& arguments) {
   ordered_json report = {{"check", "repeat"},
                          {"broken", false},
                          {"width", arguments.width},
-                         {"processes", arguments.processes},
+                         {"processes", processes},
                          {"results", ordered_json::array()}};
   for (const auto& [key, row] : found) {
     if (row["gradient"].size() != 1 || row["jtjp"].size() != 1) report["broken"] = true;
@@ -167,9 +170,7 @@ std::string text_of_hashes(const ordered_json& report) {
 
 void run(const RepeatArguments& arguments) {
   const ordered_json report = measure(arguments);
-  if (arguments.json != "-") std::cout << text_of_hashes(report) << std::flush;
-  write_json(arguments.json, report);
-  if (report["broken"].get<bool>()) throw BoundBroken{};
+  finish_check(arguments.json, text_of_hashes(report), report);
 }
 
 }  // namespace
@@ -191,7 +192,7 @@ void add_check_repeat(Command check) {
               "one after the other, with one thread and two (10)")
       .range(2, 1000);
   command.output("--json", &arguments->json, "file for the report, - for standard output");
-  command.callback([arguments] { run(*arguments); });
+  command.callback(noting_signals([arguments] { run(*arguments); }));
 }
 
 }  // namespace topograd::command

@@ -12,6 +12,7 @@
 #include <topograd/ir/platform.hpp>
 #include <topograd/runtime/hybrid/executor.hpp>
 #include <topograd/solver/device_engine.hpp>
+#include <topograd/solver/interrupts.hpp>
 #include <topograd/solver/solve.hpp>
 
 #include <nlohmann/json.hpp>
@@ -128,18 +129,21 @@ ordered_json with_caches(const std::filesystem::path& folder,
 
 ordered_json measure(const StartArguments& arguments) {
   const check::Folder folder("start");
+  const ordered_json unfinished = {{"check", "start"}, {"broken", false}, {"device", ""}};
   const std::filesystem::path kept = folder.path() / "kept", other = folder.path() / "other";
   const auto calls_and_solves = [&] {
     return ordered_json{{"calls", time_calls(arguments, false)}, {"solve", time_solves(arguments)}};
   };
   const ordered_json first = with_caches(kept, calls_and_solves);
   // The best of some: what else runs here only adds.
+  if (Interrupts::came()) return unfinished;
   ordered_json second = with_caches(kept, calls_and_solves);
   for (int k = 1; k < kSecondProcesses; ++k) {
     ordered_json again_there = with_caches(kept, calls_and_solves);
     if (again_there["solve"]["compile_ms"] < second["solve"]["compile_ms"])
       second = std::move(again_there);
   }
+  if (Interrupts::came()) return unfinished;
   const ordered_json warmed = with_caches(other, [&] { return time_calls(arguments, true); });
   const double compile = first["solve"]["compile_ms"], again = second["solve"]["compile_ms"];
   ordered_json report = {{"check", "start"},
@@ -186,12 +190,10 @@ void run(const StartArguments& arguments) {
     if (arguments.backend == "vulkan" || !absent) throw;
     report = {{"check", "start"}, {"broken", false}, {"device", ""}};
   }
-  if (arguments.json != "-")
-    std::cout << (report["device"] == "" ? "no device: nothing to compile\n"
-                                         : text_of_times(report))
-              << std::flush;
-  write_json(arguments.json, report);
-  if (report["broken"].get<bool>()) throw BoundBroken{};
+  const std::string text = Interrupts::came()       ? "interrupted before all of it was measured\n"
+                           : report["device"] == "" ? "no device: nothing to compile\n"
+                                                    : text_of_times(report);
+  finish_check(arguments.json, text, report);
 }
 
 }  // namespace
@@ -205,7 +207,7 @@ void add_check_start(Command check) {
   command.option("--device", &arguments->device, "index or name of a Vulkan device");
   command.option("--mesh", &arguments->mesh, "OBJ file for arap; otherwise an icosphere");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
-  command.callback([arguments] { run(*arguments); });
+  command.callback(noting_signals([arguments] { run(*arguments); }));
 }
 
 }  // namespace topograd::command

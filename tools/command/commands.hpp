@@ -18,7 +18,7 @@ CommandText command_text();
 
 /// Runs the command. Exit status: 0; 1 where a bound was broken (doctor: something needed is
 /// missing; solve --require-convergence: no convergence); 2 for an error, with one line on standard
-/// error; 130 or 143 where SIGINT or SIGTERM ended a solve.
+/// error; 130 or 143 where SIGINT or SIGTERM ended the work.
 int run(int argc, const char* const* argv);
 
 /// Thrown by a subcommand whose bound was broken, after its output.

@@ -1,8 +1,11 @@
 // Writing of results.
 #include "command/output.hpp"
 
+#include "command/commands.hpp"
+
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/output_file.hpp>
+#include <topograd/solver/interrupts.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -12,6 +15,7 @@
 #include <iostream>
 #include <span>
 #include <sstream>
+#include <utility>
 
 namespace topograd::command {
 
@@ -54,6 +58,27 @@ std::string read_text(const std::string& path) {
 
 void write_json(const std::string& path, const nlohmann::ordered_json& json) {
   if (!path.empty()) write_text(path, json.dump(2) + "\n");
+}
+
+std::function<void()> noting_signals(std::function<void()> work) {
+  return [work = std::move(work)] {
+    const Interrupts interrupts;
+    work();
+  };
+}
+
+void end_if_interrupted(const std::string& outputs) {
+  if (!Interrupts::came()) return;
+  print_warning(Interrupts::message() + ": " + outputs);
+  throw Interrupted{Interrupts::signal()};
+}
+
+void finish_check(const std::string& path, const std::string& text, nlohmann::ordered_json report) {
+  if (Interrupts::came()) report["interrupted"] = Interrupts::message();
+  if (path != "-") std::cout << text << std::flush;
+  write_json(path, report);
+  end_if_interrupted("the report has what was checked so far");
+  if (report["broken"].get<bool>()) throw BoundBroken{};
 }
 
 }  // namespace topograd::command

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <functional>
 #include <string>
 
 namespace topograd::command {
@@ -19,5 +20,15 @@ std::string read_text(const std::string& path);
 void print_warning(std::string text);
 /// Does nothing for an empty path.
 void write_json(const std::string& path, const nlohmann::ordered_json& json);
+
+/// `work` with signals noted meanwhile (Interrupts).
+std::function<void()> noting_signals(std::function<void()> work);
+/// After all outputs: does nothing unless a signal came (Interrupts). Then one line on standard
+/// error, "interrupted by SIGINT: " and what `outputs` says, and throws Interrupted.
+void end_if_interrupted(const std::string& outputs);
+/// Writes what a check found: `text` to standard output, unless the JSON goes there, and the JSON,
+/// with "interrupted" if a signal came. Throws Interrupted then, and BoundBroken if `report` has
+/// "broken".
+void finish_check(const std::string& path, const std::string& text, nlohmann::ordered_json report);
 
 }  // namespace topograd::command

@@ -2,7 +2,6 @@
 #include "command/answer.hpp"
 #include "command/commands.hpp"
 #include "command/html_report.hpp"
-#include "command/interrupt.hpp"
 #include "command/mesh_file.hpp"
 #include "command/named_problem.hpp"
 #include "command/output.hpp"
@@ -22,6 +21,7 @@
 #include <topograd/frontend/unread_blocks.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/runtime/plan_json.hpp>
+#include <topograd/solver/interrupts.hpp>
 #include <topograd/solver/solve.hpp>
 #include <topograd/solver/summary_json.hpp>
 
@@ -60,10 +60,7 @@ PageContent page_head(const SolveArguments& arguments) {
 ///
 ///   unconverged  what ended without convergence and why; empty if all is well
 void finish(const SolveArguments& arguments, const std::string& unconverged) {
-  if (const int signal = Interrupts::signal()) {
-    print_warning("interrupted by " + signal_name(signal) + ": outputs hold the best point so far");
-    throw Interrupted{signal};
-  }
+  end_if_interrupted("outputs hold the best point so far");
   if (unconverged.empty()) return;
   print_warning(unconverged);
   if (arguments.require_convergence) throw BoundBroken{};
@@ -156,10 +153,7 @@ nlohmann::ordered_json json_of(const Summary& summary, const NamedProblem& named
 Summary solve_shown(NamedProblem& named, SolverOptions options, bool silent) {
   Progress progress(!silent);
   progress.watch(options);
-  Interrupts::watch(options);
   Summary summary = solve(named.problem(), options);
-  if (const int signal = Interrupts::signal())
-    summary.message = "interrupted by " + signal_name(signal);
   summary.times.build_seconds = named.build_seconds;
   return summary;
 }
@@ -193,7 +187,7 @@ void solve_problem(const SolveArguments& arguments) {
     std::cout << std::flush;
   }
   const std::vector<PeerReport> peers =
-      Interrupts::signal() != 0
+      Interrupts::came()
           ? std::vector<PeerReport>()
           : minimize_with_peers(arguments.peers, arguments.problem, arguments.solver, options);
   for (const PeerReport& peer : peers)

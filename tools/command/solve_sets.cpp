@@ -1,7 +1,6 @@
 // Solving the sets of problems that the command knows.
 #include "command/solve_sets.hpp"
 
-#include "command/interrupt.hpp"
 #include "command/solve_peers.hpp"
 
 #include "problems/mgh.hpp"
@@ -10,6 +9,7 @@
 
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/stopwatch.hpp>
+#include <topograd/solver/interrupts.hpp>
 #include <topograd/solver/solve.hpp>
 
 #include <chrono>
@@ -22,7 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 SolverOptions set_options(const SolverArguments& arguments, bool tight) {
   SolverOptions options = to_options(arguments);
-  Interrupts::watch(options);
   if (tight && !arguments.tolerance) {
     options.function_tolerance = options.gradient_tolerance = options.parameter_tolerance =
         std::numeric_limits<double>::epsilon();
@@ -57,7 +56,7 @@ void solve_nist(const ProblemArguments& arguments, const Terms& terms, SetReport
   constexpr double kDigits = 6;
   for (const problems::NistSet& set : read_nist_sets(arguments)) {
     for (std::size_t start = 0; start < set.starts.size(); ++start) {
-      if (Interrupts::signal() != 0) return;
+      if (Interrupts::came()) return;
       const Clock::time_point begin = Clock::now();
       const std::unique_ptr<problems::Nist> nist = problems::nist(set, start);
       Run run{.name = set.name,
@@ -85,7 +84,7 @@ void judge_mgh(Run& run, double cost, const std::vector<double>& minima) {
 void solve_mgh(const ProblemArguments& arguments, const Terms& terms, SetReport& report) {
   for (const problems::MghProblem& row : mgh_rows(arguments)) {
     for (const int factor : {1, 10, 100}) {
-      if (Interrupts::signal() != 0) return;
+      if (Interrupts::came()) return;
       const Clock::time_point begin = Clock::now();
       const std::unique_ptr<problems::Mgh> mgh = problems::mgh(row, factor);
       Run run{.name = row.name, .start = factor, .build_seconds = seconds_since(begin)};
@@ -105,7 +104,7 @@ void solve_mgh(const ProblemArguments& arguments, const Terms& terms, SetReport&
 
 void solve_large_mgh(const ProblemArguments& arguments, const Terms& terms, SetReport& report) {
   for (const std::string& name : large_mgh_rows(arguments)) {
-    if (Interrupts::signal() != 0) return;
+    if (Interrupts::came()) return;
     const Clock::time_point begin = Clock::now();
     const std::unique_ptr<problems::Mgh> mgh = problems::large_mgh(name, *arguments.count);
     Run run{.name = name, .build_seconds = seconds_since(begin)};

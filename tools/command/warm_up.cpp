@@ -6,6 +6,7 @@
 #include "command/solve_options.hpp"
 #include "command/solver_arguments.hpp"
 
+#include <topograd/solver/interrupts.hpp>
 #include <topograd/solver/solve.hpp>
 
 #include <nlohmann/json.hpp>
@@ -60,6 +61,7 @@ void run(const WarmUpArguments& arguments) {
   ordered_json report = {{"problems", ordered_json::array()}};
   std::uint64_t compiled = 0;
   for (const std::string& name : names) {
+    if (Interrupts::came()) break;
     ProblemArguments one = arguments.problem;
     one.name = name;
     const std::unique_ptr<NamedProblem> named = make_problem(one);
@@ -69,7 +71,9 @@ void run(const WarmUpArguments& arguments) {
     report["problems"].push_back(json_of(name, made));
   }
   report["shaders_compiled"] = compiled;
+  if (Interrupts::came()) report["interrupted"] = Interrupts::message();
   write_json(arguments.json, report);
+  end_if_interrupted("what was compiled so far is on disk");
 }
 
 }  // namespace
@@ -86,7 +90,7 @@ void add_warm_up(Command app) {
   add_solve_options(command, arguments->solver);
   command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.flag("--quiet", arguments->quiet, "print nothing");
-  command.callback([arguments] { run(*arguments); });
+  command.callback(noting_signals([arguments] { run(*arguments); }));
 }
 
 }  // namespace topograd::command

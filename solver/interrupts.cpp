@@ -1,13 +1,11 @@
 // Noting of signals.
-#include "command/interrupt.hpp"
-
-#include <topograd/solver/summary.hpp>
+#include <topograd/solver/interrupts.hpp>
 
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
 
-namespace topograd::command {
+namespace topograd {
 namespace {
 
 std::atomic<int> first_signal{0};
@@ -27,17 +25,14 @@ Interrupts::Interrupts()
 Interrupts::~Interrupts() {
   std::signal(SIGINT, interrupt_);
   std::signal(SIGTERM, terminate_);
+  first_signal = 0;
 }
 
 int Interrupts::signal() { return first_signal; }
 
-void Interrupts::watch(SolverOptions& options) {
-  options.callback = [next = options.callback](const IterationSummary& step) {
-    if (signal() != 0) return CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY;
-    return next ? next(step) : CallbackReturn::SOLVER_CONTINUE;
-  };
+std::string Interrupts::message() {
+  if (!came()) return "";
+  return signal() == SIGTERM ? "interrupted by SIGTERM" : "interrupted by SIGINT";
 }
 
-std::string signal_name(int signal) { return signal == SIGTERM ? "SIGTERM" : "SIGINT"; }
-
-}  // namespace topograd::command
+}  // namespace topograd

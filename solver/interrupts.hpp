@@ -1,0 +1,36 @@
+// Ctrl-C and SIGTERM: the first ends solves at their best points, the second ends the process.
+#pragma once
+
+#include <string>
+
+namespace topograd {
+
+/// While it lives, the first SIGINT or SIGTERM ends each solve of the process after its step, with
+/// Termination::USER_SUCCESS and the message "interrupted by SIGINT"; later solves end after their
+/// start. The second signal ends the process at once with status 128 + its number.
+///
+/// Signals that the process was started to ignore are handled, too: shells start background jobs
+/// so. One at a time; the handlers from before come back at the end of its life.
+///
+///   int main() {
+///     const topograd::Interrupts interrupts;
+class Interrupts {
+ public:
+  Interrupts();
+  ~Interrupts();
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+
+  /// Number of the signal that came first in its life; 0 if none came, or none lives. Any thread.
+  static int signal();
+  /// For loops that are to end then.
+  static bool came() { return signal() != 0; }
+  /// "interrupted by SIGINT" or "interrupted by SIGTERM"; empty if no signal came.
+  static std::string message();
+
+ private:
+  using Handler = void (*)(int);
+  Handler interrupt_, terminate_;  // what they were before
+};
+
+}  // namespace topograd
