@@ -120,6 +120,32 @@ TEST(CommandEnd, ASignalEndsMeasurementsAndChecksWithAReport) {
   }
 }
 
+TEST(CommandEnd, StandardOutputThatIsFullIsAnError) {
+  for (const char* arguments : {"solve springs --width 4 --backend cpu", "info", "--help",
+                                "solve springs --width 4 --backend cpu --quiet --json -"}) {
+    const TemporaryDir folder;
+    const std::string errors = folder.path() / "errors";
+    const int ended = std::system(("'" + (program_dir() / "topograd").string() + "' " + arguments +
+                                   " >/dev/full 2>'" + errors + "'")
+                                      .c_str());
+    EXPECT_EQ(WEXITSTATUS(ended), 2) << arguments;
+    EXPECT_TRUE(read_file(errors).ends_with("topograd: standard output: cannot be written\n"))
+        << read_file(errors);
+  }
+}
+
+TEST(CommandEnd, AFileBeyondItsLimitLeavesTheOldOne) {
+  const TemporaryDir folder;
+  const std::string json = folder.path() / "report.json";
+  std::ofstream(json) << "old";
+  const CommandResult result = topograd(
+      "solve springs --width 30 --backend cpu --quiet --json '" + json + "'", "ulimit -f 1;");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(result.err.ends_with("topograd: " + json + ": cannot be written\n")) << result.err;
+  EXPECT_EQ(read_file(json), "old");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
+}
+
 TEST(CommandEnd, ShortAddressSpaceIsAnErrorAndNotAWait) {
   // OpenBLAS asks for its buffer of 128 MB again and again where there is none.
   const CommandResult result =

@@ -8,10 +8,14 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <charconv>
+#include <filesystem>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -21,6 +25,7 @@ namespace topograd::command {
 /// What CLI11 does not keep of options and commands.
 struct CommandFacts {
   struct Facts {
+    bool output = false;
     std::string value;
     std::vector<std::string> choices, only_with;
   };
@@ -116,9 +121,65 @@ std::string unexpected(const CLI::App& root, const CommandFacts& facts) {
          "\"" + did_you_mean(word, names);
 }
 
-/// CLI11 reads -1 as the largest unsigned number of 64 bits.
-std::string without_sign(const std::string& text) {
-  return text.starts_with('-') ? "expected a number >= 0, got " + text : "";
+/// What is wrong with the text of a number; empty if nothing is. CLI11 would read -1 as the largest
+/// unsigned number, and does not say what it expected.
+template <class T>
+std::string refuse_number(const std::string& text) {
+  if constexpr (std::is_unsigned_v<T>) {
+    if (text.starts_with('-')) return "expected a number >= 0, got " + text;
+  }
+  T number{};
+  const char* const end = text.data() + text.size();
+  const auto [rest, code] = std::from_chars(text.data() + text.starts_with('+'), end, number);
+  if (code == std::errc() && rest == end) return "";
+  if (code == std::errc::result_out_of_range && std::is_integral_v<T>)
+    return "expected a number of at most " + std::to_string(std::numeric_limits<T>::max()) +
+           ", got " + text;
+  return std::string(std::is_integral_v<T> ? "expected a whole number, got "
+                                           : "expected a number, got ") +
+         text;
+}
+template <class T>
+struct NumberOf {
+  using Type = T;
+};
+template <class T>
+struct NumberOf<std::optional<T>> {
+  using Type = T;
+};
+template <class T>
+struct NumberOf<std::vector<T>> {
+  using Type = T;
+};
+
+/// Where a path leads, for comparisons; "" for pipes and devices, which take several outputs.
+std::filesystem::path place_of(const std::string& path) {
+  std::error_code failed;
+  const std::filesystem::file_status status = std::filesystem::status(path, failed);
+  if (path == "-" || (exists(status) && !is_regular_file(status))) return "";
+  return std::filesystem::weakly_canonical(std::filesystem::absolute(path, failed), failed);
+}
+
+/// Throws Error{InvalidArgument} where two outputs are one file, or an output would take the place
+/// of the file that the command reads.
+void check_outputs(const CLI::App& app, const CommandFacts& facts) {
+  std::map<std::filesystem::path, std::string> names;  // by place
+  for (const CLI::Option* option : app.get_options()) {
+    if (!option->get_positional()) continue;
+    for (const std::string& value : option->results())
+      if (std::filesystem::is_regular_file(value)) names.emplace(place_of(value), value);
+  }
+  for (const CLI::Option* option : app.get_options()) {
+    const auto found = facts.options.find(option);
+    if (found == facts.options.end() || !found->second.output || option->count() == 0) continue;
+    const std::string& path = option->results().front();
+    const std::filesystem::path place = place_of(path);
+    if (place.empty()) continue;
+    const auto [other, fresh] = names.emplace(place, option->get_name());
+    if (fresh) continue;
+    throw Error(ErrorCode::InvalidArgument, option->get_name() + ": expected another file than " +
+                                                other->second + " has, got " + path);
+  }
 }
 
 /// What is said where a subcommand is missing: those that there are, and what stands in its place.
@@ -149,7 +210,13 @@ Option& Option::delimiter(char delimiter) {
 }
 
 Option& Option::range(int low, int high) {
-  option_->check(CLI::Range(low, high));
+  option_->check([low, high](const std::string& text) {
+    if (std::string refused = refuse_number<int>(text); !refused.empty()) return refused;
+    const int number = std::stoi(text);
+    return number >= low && number <= high ? ""
+                                           : "expected a number in " + std::to_string(low) +
+                                                 " .. " + std::to_string(high) + ", got " + text;
+  });
   return *this;
 }
 
@@ -191,8 +258,8 @@ Option Command::option(const std::string& name, OptionTarget target,
     if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>)
       option->capture_default_str();
     facts_->options[option].value = kValueName<T>;
-    if (std::is_same_v<T, std::uint64_t> || std::is_same_v<T, std::optional<std::uint64_t>>)
-      option->check(without_sign);
+    using Number = typename NumberOf<T>::Type;
+    if constexpr (std::is_arithmetic_v<Number>) option->check(refuse_number<Number>);
     return Option(*option, *facts_);
   };
   return std::visit(add, target);
@@ -201,7 +268,9 @@ Option Command::option(const std::string& name, OptionTarget target,
 Option Command::output(const std::string& name, std::string* target,
                        const std::string& description) {
   CLI::Option* option = app_->add_option(name, *target, description);
+  facts_->options[option].output = true;
   option->check([](const std::string& path) {
+    if (path.empty()) return std::string("expected the name of a file, got none");
     check_writable(path);
     return std::string();
   });
@@ -243,7 +312,10 @@ CommandLine::~CommandLine() = default;
 CommandText CommandLine::text() const { return text_of(*app_, "", *facts_); }
 
 bool CommandLine::run(int argc, const char* const* argv) {
-  app_->parse_complete_callback([this] { check_problems(named(*app_), *facts_); });
+  app_->parse_complete_callback([this] {
+    check_problems(named(*app_), *facts_);
+    check_outputs(named(*app_), *facts_);
+  });
   try {
     app_->parse(argc, argv);
     return true;

@@ -21,6 +21,7 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -327,8 +328,10 @@ void add_options(Command command, CheckArguments& arguments) {
                  "cpu or vulkan; otherwise the CPU, and the device if there is one");
   command.option("--precision", &arguments.precision, "f32 or f64; otherwise both");
   command.option("--device", &arguments.options.device, "index or name of a Vulkan device");
-  command.option("--count", &arguments.options.count,
-                 "random points an op (2000), random programs (200)");
+  command
+      .option("--count", &arguments.options.count,
+              "random points an op (2000), random programs (200)")
+      .range(1, std::numeric_limits<int>::max());
   command.option("--seed", &arguments.options.seed, "of what is random (1)");
   command.option("--mesh", &arguments.mesh, "gradients: OBJ file; otherwise an icosphere");
   command.output("--json", &arguments.json, "file for the report, - for standard output");

@@ -2,11 +2,13 @@
 #include "command/commands.hpp"
 #include "command/info.hpp"
 #include "command/model.hpp"
+#include "command/output.hpp"
 #include "command/warm_up.hpp"
 
 #include <topograd/api/version.hpp>
 #include <topograd/ir/error.hpp>
 
+#include <csignal>
 #include <iostream>
 #include <new>
 #include <string>
@@ -73,10 +75,13 @@ CommandText command_text() {
 }
 
 int run(int argc, const char* const* argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is one that cannot be written
   CommandLine line(kName, kDescription);
   add_commands(line);
   try {
-    if (!line.run(argc, argv)) return 0;
+    const bool ran = line.run(argc, argv);
+    flush_standard_output();
+    if (!ran) return 0;
     const std::string messages = validation_report();
     return messages.empty() ? 0 : fail("validation: " + messages);
   } catch (const BoundBroken&) {

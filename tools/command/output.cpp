@@ -21,11 +21,17 @@ namespace topograd::command {
 
 void write_text(const std::string& path, const std::string& text) {
   if (path == "-") {
-    std::cout << text << std::flush;
+    std::cout << text;
+    flush_standard_output();
     return;
   }
   if (!platform::write_output_file(path, std::as_bytes(std::span(text))))
     throw Error(ErrorCode::File, path + ": cannot be written");
+}
+
+void flush_standard_output() {
+  if (!(std::cout << std::flush))
+    throw Error(ErrorCode::File, "standard output: cannot be written");
 }
 
 void print_warning(std::string text) {

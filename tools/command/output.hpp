@@ -11,6 +11,8 @@ namespace topograd::command {
 /// Writes text to a file, or to standard output for "-". Who reads the file sees what was there or
 /// all of the text, never a part. Throws Error{File}.
 void write_text(const std::string& path, const std::string& text);
+/// Throws Error{File} if what was printed could not be written, as on a full disk.
+void flush_standard_output();
 /// Before work whose results go there: throws Error{File} if they could not be written. Leaves the
 /// path as it is.
 void check_writable(const std::string& path);
