@@ -152,6 +152,10 @@ class Backend : public std::enable_shared_from_this<Backend> {
   /// member, or at once; with nothing where the device has no clock.
   virtual void end_timing(std::function<void(std::optional<double> microseconds)> done) = 0;
 
+  /// `done` is called when all that has been queued so far has finished: by a later call of any
+  /// member, or at once.
+  virtual void when_done(std::function<void()> done) = 0;
+
   virtual BackendCounters counters() const = 0;
 
   /// The first `count` numbers of memory that nobody writes any more, f32 or f64, as the data of

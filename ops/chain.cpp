@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <utility>
 
 namespace topograd::ops {
 namespace {
 
 namespace hybrid = runtime::hybrid;
 
-// Operations of a chain, and chains that are remembered.
+// Operations of a chain, and chains that are remembered at least.
 constexpr std::size_t kMostOperations = 256, kMostPlans = 128;
 // Repetitions that what stays where it is once brought is reckoned over.
 constexpr std::uint64_t kMostRepeats = 16;
@@ -72,16 +73,18 @@ bool Chain::next(const OpCall& call, const hybrid::TaskShape& shape) {
     start_anew();
   }
   read_ = false;
-  const bool begins = ops_.empty();
-  if (begins) {
+  bool found = false;
+  if (ops_.empty()) {
     static std::atomic<std::uint64_t> chains{0};
     id_ = ++chains;
-    auto found = plans_.find(joined(key, before_));
-    if (found == plans_.end()) found = plans_.find(key);
-    plan_ = found == plans_.end() ? nullptr : found->second;
-  } else if (plan_ && (ops_.size() >= plan_->ops.size() || plan_->ops[ops_.size()].key != key)) {
-    plan_ = nullptr;
-    target_.reset();
+    plan_ = find(joined(key, before_));
+    if (!plan_) plan_ = find(key);
+    found = plan_ != nullptr;
+  } else if (!plan_ || ops_.size() >= plan_->ops.size() || plan_->ops[ops_.size()].key != key) {
+    // Not the one that was expected: the second operation tells more.
+    plan_ = ops_.size() == 1 ? find(joined(ops_.front().key, key)) : nullptr;
+    placed_.reset();
+    found = plan_ != nullptr;
   }
   if (sign) places_.try_emplace(*sign, ops_.size());
   ChainOp& op = ops_.emplace_back();
@@ -97,7 +100,7 @@ bool Chain::next(const OpCall& call, const hybrid::TaskShape& shape) {
     if ((maker && maker->chain == id_) || !seen_.insert(input.get()).second) continue;
     op.outside.push_back({input, input->bytes(), maker != nullptr});
   }
-  return begins && plan_;
+  return found;
 }
 
 void Chain::described(const hybrid::TaskShape& shape) {
@@ -112,7 +115,7 @@ std::span<const hybrid::TaskShape> Chain::expected(std::size_t targets, const Lo
   if (!plan_) return {};
   resident_.assign(plan_->ops.size() * targets, 0);
   const std::uint64_t passes = 1 + std::min(plan_->repeats, kMostRepeats);
-  for (const ChainOp& op : plan_->ops) {
+  for (const ChainOp& op : std::span(plan_->ops).subspan(ops_.size() - 1)) {
     const auto resident = std::span(resident_).subspan(shapes_.size() * targets, targets);
     hybrid::TaskShape& shape = shapes_.emplace_back(op.shape);
     shape.bytes_out = op.read();
@@ -148,6 +151,17 @@ void Chain::ran(const OpCall& call, std::size_t target) {
   for (const auto& output : call.outputs) output->made_by(ops_.back().maker);
 }
 
+std::shared_ptr<const Chain::Plan> Chain::find(const ir::Hash128& key) {
+  if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
+  const auto found = older_plans_.find(key);
+  return found == older_plans_.end() ? nullptr : found->second;
+}
+
+void Chain::keep(const ir::Hash128& key, std::shared_ptr<const Plan> plan) {
+  if (plans_.size() >= kMostPlans) older_plans_ = std::exchange(plans_, {});
+  plans_[key] = std::move(plan);
+}
+
 /// Keeps operations [begin, end) as a chain.
 void Chain::finish(std::size_t begin, std::size_t end) {
   auto plan = std::make_shared<Plan>();
@@ -156,18 +170,21 @@ void Chain::finish(std::size_t begin, std::size_t end) {
                    std::make_move_iterator(first + static_cast<std::ptrdiff_t>(end)));
   for (const ChainOp& op : plan->ops) {
     plan->content = joined(plan->content, op.key);
-    plan->largest = std::max(plan->largest, op.shape.size);
+    plan->cpu_us += op.shape.most_cpu_us;
   }
   const ir::Hash128 kernel = plan->ops.front().key, key = joined(kernel, before_);
-  if (const auto last = plans_.find(key);
-      last != plans_.end() && last->second->content == plan->content) {
-    plan->repeats = last->second->repeats + 1;
+  const std::shared_ptr<const Plan> after = find(key), usual = find(kernel);
+  const std::shared_ptr<const Plan> last = after ? after : usual;
+  const bool again = last && last->content == plan->content;
+  if (again) {
+    plan->repeats = last->repeats + 1;
     for (std::size_t k = 0; k < plan->ops.size(); ++k)
-      plan->ops[k].read_before = last->second->ops[k].maker->read;
+      plan->ops[k].read_before = last->ops[k].maker->read;
   }
   before_ = plan->content;
-  if (plans_.size() >= kMostPlans) plans_.clear();
-  plans_[key] = plans_[kernel] = std::move(plan);
+  if (after || (usual && !again)) keep(key, plan);
+  if (plan->ops.size() > 1) keep(joined(kernel, plan->ops[1].key), plan);
+  keep(kernel, std::move(plan));
 }
 
 /// The next operation is the first of a chain.
@@ -176,7 +193,7 @@ void Chain::start_anew() {
   places_.clear();
   seen_.clear();
   plan_ = nullptr;
-  target_.reset();
+  placed_.reset();
 }
 
 }  // namespace topograd::ops

@@ -60,22 +60,25 @@ class Chain {
  public:
   static Chain& of_thread();
 
-  /// The next operation, of this shape. True where it begins a chain that is known.
+  /// The next operation, of this shape. True where a chain is known from here on: it begins with
+  /// this operation, or this is its second one and tells it from others that begin alike.
   bool next(const OpCall& call, const runtime::hybrid::TaskShape& shape);
   /// Who can run the operation, and from what size on.
   void described(const runtime::hybrid::TaskShape& shape);
-  /// The chain as it went last time, each operation with the bytes that it would move now; as long
-  /// as what happens is what happened then, else empty. Valid until the next call.
+  /// The rest of the chain as it went last time, from this operation on, each with the bytes that
+  /// it would move now; as long as what happens is what happened then, else empty. Valid until the
+  /// next call.
   std::span<const runtime::hybrid::TaskShape> expected(std::size_t targets, const Locate& locate);
   /// Bytes of this operation's results that the host will read, if it is known.
   std::optional<std::uint64_t> expected_read() const;
-  /// Operations of the chain that is expected, 0 if none is; the size of the largest of them.
+  /// Operations of the chain that is expected, 0 if none is.
   std::size_t expected_length() const { return plan_ ? plan_->ops.size() : 0; }
-  std::uint64_t expected_largest() const { return plan_ ? plan_->largest : 0; }
+  /// What the CPU takes at most for all of them, about; 0 if none is expected.
+  double expected_cpu_us() const { return plan_ ? plan_->cpu_us : 0; }
 
   /// Where all of the chain goes; nothing: each for itself.
-  void place(std::optional<std::size_t> target) { target_ = target; }
-  std::optional<std::size_t> target() const { return target_; }
+  void place(std::optional<runtime::hybrid::Decision> placed) { placed_ = placed; }
+  const std::optional<runtime::hybrid::Decision>& placed() const { return placed_; }
   /// The program has read a result.
   void was_read() { read_ = true; }
   /// The operation ran there: its results are made by it.
@@ -86,11 +89,13 @@ class Chain {
     std::vector<ChainOp> ops;
     ir::Hash128 content;
     std::uint64_t repeats = 0;  ///< times that it has come again
-    std::uint64_t largest = 0;  ///< size of an operation
+    double cpu_us = 0;          ///< that the CPU takes at most, about
   };
 
   bool goes_on(const OpCall& call) const;
   std::optional<ir::Hash128> signature(const OpCall& call, const ir::Hash128& key) const;
+  std::shared_ptr<const Plan> find(const ir::Hash128& key);
+  void keep(const ir::Hash128& key, std::shared_ptr<const Plan> plan);
   void finish(std::size_t begin, std::size_t end);
   void start_anew();
 
@@ -100,10 +105,14 @@ class Chain {
   bool read_ = false;  // since the last operation
   std::uint64_t id_ = 0;
   std::shared_ptr<const Plan> plan_;
-  std::optional<std::size_t> target_;
+  std::optional<runtime::hybrid::Decision> placed_;
   std::size_t last_target_ = runtime::hybrid::kCpu;
   ir::Hash128 before_;  // content of the chain before this one
-  std::unordered_map<ir::Hash128, std::shared_ptr<const Plan>> plans_;
+  // By the first operation; by the first two; by the first and the chain before, where the same
+  // operation begins several.
+  // Full, they are put aside, and what is used again comes back.
+  using Plans = std::unordered_map<ir::Hash128, std::shared_ptr<const Plan>>;
+  Plans plans_, older_plans_;
   std::vector<runtime::hybrid::TaskShape> shapes_;
   std::vector<std::uint64_t> resident_;
 };

@@ -142,6 +142,7 @@ class CpuBackend final : public Backend {
   void synchronise() override {}
   bool begin_timing() override { return true; }
   void end_timing(std::function<void(std::optional<double>)> done) override { done(std::nullopt); }
+  void when_done(std::function<void()> done) override { done(); }
 
   BackendCounters counters() const override {
     BackendCounters c;

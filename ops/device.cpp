@@ -6,8 +6,26 @@
 #include <topograd/ops/device_list.hpp>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 namespace topograd::ops {
+namespace {
+
+std::optional<std::vector<ListedDevice>>& instead() {
+  static auto& devices = *new std::optional<std::vector<ListedDevice>>;
+  return devices;
+}
+
+}  // namespace
+
+void list_instead(std::vector<ListedDevice> devices) { instead() = std::move(devices); }
+
+const std::vector<ListedDevice>& listed_devices() {
+  static const auto& list =
+      *new std::vector<ListedDevice>(instead() ? *instead() : devices_of_system());
+  return list;
+}
 
 Device::Device() : backend_(cpu_backend()) {}
 

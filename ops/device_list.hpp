@@ -24,6 +24,10 @@ struct ListedDevice {
 
 /// Empty without a loader, a driver or a device, and in builds without Vulkan. Listed once.
 const std::vector<ListedDevice>& listed_devices();
+/// The same, listed again at each call.
+std::vector<ListedDevice> devices_of_system();
+/// Test hook: these are listed instead. Call it before anything else of ops.
+void list_instead(std::vector<ListedDevice> devices);
 
 /// Device::vulkan().
 Device open_named(std::string_view which);

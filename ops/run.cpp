@@ -28,8 +28,9 @@ using hybrid::TaskShape;
 // Runs of one kernel near one size that nobody decided about and that are timed, and how many of
 // those after them go untimed for one that is.
 constexpr std::uint64_t kTimedRuns = 8, kUntimedRuns = 64;
-// Smaller operations on what the host has are not asked about: they are what a call costs.
-constexpr std::uint64_t kLeastToAsk = 256;
+// Operations on what the host has that the CPU does in less are not asked about: they are what a
+// call costs.
+constexpr double kLeastMicroseconds = 0.5;
 // About what a thread takes for an operation, a byte and an element at a random place, in µs.
 constexpr double kOperationMicroseconds = 1e-3, kByteMicroseconds = 5e-4,
                  kRandomMicroseconds = 2e-2;
@@ -71,9 +72,10 @@ Whereabouts whereabouts(const Storage& storage) {
 }
 
 // Of this thread: µs of all kernels whose times have become known, and whether work is queued whose
-// time nobody will tell.
+// time nobody will tell; bytes that were brought to devices since the last read.
 thread_local double settled_us = 0;
 thread_local bool queued_untimed = false;
+thread_local std::uint64_t sent_bytes = 0;
 // What it runs on the CPU reads operands; it is not the program that does.
 thread_local int running_on_cpu = 0;
 
@@ -152,19 +154,16 @@ class Runner {
 
  private:
   ExecutionStats run_where_asked(const Device& device) {
-    Decision decision{.reason = hybrid::Reason::forced};
-    if (!device.is_cpu()) {
-      if (const std::string why = refusal(call_, device.facts()); !why.empty()) {
-        throw Error(ErrorCode::Unsupported,
-                    std::string(name(call_.op)) + " on \"" + device.name() + "\": " + why);
+    const Decision decision = reserve(device);
+    try {
+      if (device.is_cpu()) {
+        run_on_cpu(decision);
+      } else {
+        run_on_device(device, decision);
       }
-      decision.target = decision.device = routing().target_of(device.backend());
-    }
-    shared_executor().routed(shape_.operation, decision);
-    if (device.is_cpu()) {
-      run_on_cpu(decision);
-    } else {
-      run_on_device(device, decision);
+    } catch (const Error& error) {
+      if (reserved_ && !device.is_cpu()) answer_failure(decision, error);
+      throw;
     }
     const auto maker = std::make_shared<Maker>();
     maker->operation = shape_.operation;
@@ -175,13 +174,45 @@ class Runner {
     return stats_;
   }
 
+  /// What is asked for is a part of the load that later decisions see.
+  Decision reserve(const Device& device) {
+    Decision decision{.reason = hybrid::Reason::forced};
+    if (!device.is_cpu()) {
+      if (const std::string why = refusal(call_, device.facts()); !why.empty()) {
+        throw Error(ErrorCode::Unsupported,
+                    std::string(name(call_.op)) + " on \"" + device.name() + "\": " + why);
+      }
+      decision.target = decision.device = routing().target_of(device.backend());
+    }
+    const bool small = shape_.most_cpu_us < kLeastMicroseconds;
+    if (device.is_cpu() ? small : decision.target == hybrid::kCpu) {
+      shared_executor().routed(shape_.operation, decision);
+      return decision;
+    }
+    const std::vector<std::uint64_t> resident = locate();
+    shape_.resident = resident;
+    reserved_ = true;
+    decision = shared_executor().follow(shape_, decision);
+    shape_.resident = {};
+    return decision;
+  }
+
+  /// The device's failure counts; another one is the caller's.
+  void answer_failure(const Decision& decision, const Error& error) {
+    if (hybrid::is_device_failure(error.code())) {
+      shared_executor().record(shape_, decision, {.success = false, .error = error.code()});
+    } else {
+      shared_executor().scheduler().cancel(decision);
+    }
+  }
+
   ExecutionStats run_where_decided() {
     Chain& chain = Chain::of_thread();
-    const bool begins = chain.next(call_, shape_);
-    const Decision decision = decide(chain, begins);
+    const bool known = chain.next(call_, shape_);
+    const Decision decision = decide(chain, known);
     const bool forced = asked().force == hybrid::Force::device;
     if (forced && decision.target == hybrid::kCpu) {
-      if (decided_) shared_executor().scheduler().cancel(decision);
+      if (reserved_) shared_executor().scheduler().cancel(decision);
       throw hybrid::no_device_error(shape_, decision.reason);
     }
     if (decision.target == hybrid::kCpu) {
@@ -195,20 +226,13 @@ class Runner {
       chain.ran(call_, decision.target);
       return stats_;
     } catch (const Error& error) {
-      if (!hybrid::is_device_failure(error.code())) {
-        shared_executor().scheduler().cancel(decision);
-        throw;
-      }
+      answer_failure(decision, error);
+      if (forced || !hybrid::is_device_failure(error.code())) throw;
       failure = error;
     }
-    hybrid::Outcome outcome;
-    outcome.success = false;
-    outcome.error = failure->code();
-    shared_executor().record(shape_, decision, outcome);
-    if (forced) throw *failure;
     shared_executor().record_fallback(shape_, decision, *failure);
     chain.place(std::nullopt);
-    decided_ = false;
+    decided_ = reserved_ = false;
     run_on_cpu({.device = decision.device, .reason = decision.reason});
     chain.ran(call_, hybrid::kCpu);
     stats_.decision = decision;
@@ -223,32 +247,33 @@ class Runner {
   }
 
   /// What is too small to ask about stays on the CPU: devices are not listed for it.
-  Decision decide(Chain& chain, bool begins) {
+  Decision decide(Chain& chain, bool known) {
     const std::optional<std::uint64_t> own = own_minimum();
-    const std::uint64_t first = own.value_or(row(call_.op).minimum);
-    const bool small = call_.size < std::min(first, kLeastToAsk);
+    const bool small =
+        call_.size < own.value_or(row(call_.op).minimum) && shape_.most_cpu_us < kLeastMicroseconds;
     const bool away = std::ranges::any_of(
         call_.inputs, [](const auto& s) { return !s->on_host() && s->on_device() != nullptr; });
     const bool forced = asked().force != hybrid::Force::none;
     shape_.minimum = own;
-    if (begins && !forced && chain.expected_length() > 1 && chain.expected_largest() >= kLeastToAsk)
+    if (known && !forced && chain.expected_length() > 1 &&
+        chain.expected_cpu_us() >= kLeastMicroseconds)
       place(chain);
-    const bool to_device = chain.target().value_or(hybrid::kCpu) != hybrid::kCpu;
+    const bool to_device = chain.placed() && chain.placed()->target != hybrid::kCpu;
     if (!forced && small && !away && !to_device) return undecided();
     std::vector<std::uint64_t> resident = describe();
     chain.described(shape_);
     shape_.resident = resident;
     if (const auto read = chain.expected_read()) shape_.bytes_out = *read;
-    const std::optional<std::size_t> together = forced ? std::nullopt : chain.target();
+    const std::optional<Decision> placed = forced ? std::nullopt : chain.placed();
     Decision decision;
-    if (together && (shape_.targets >> *together & 1) != 0 && call_.size >= own.value_or(0)) {
-      decision = shared_executor().follow(shape_, *together);
+    if (placed && (shape_.targets >> placed->target & 1) != 0 && call_.size >= own.value_or(0)) {
+      decision = shared_executor().follow(shape_, *placed);
     } else {
       // What lies on a device is no smaller for being few.
       if (away && !own) shape_.minimum = 1;
       decision = shared_executor().decide(shape_);
     }
-    decided_ = true;
+    decided_ = reserved_ = true;
     shape_.resident = {};
     return decision;
   }
@@ -259,17 +284,18 @@ class Runner {
     return decision;
   }
 
-  /// All of the chain that begins, as it went last time, on the side that takes least for all.
+  /// The rest of the chain, as it went last time, on the side that takes least for all.
   static void place(Chain& chain) {
     const auto tasks =
         chain.expected(routing().devices.size(), [](const Storage& s) { return whereabouts(s); });
-    chain.place(shared_executor().scheduler().place(tasks).target);
+    Decision placed = shared_executor().scheduler().place(tasks);
+    if (placed.reason != hybrid::Reason::explored) placed.reason = hybrid::Reason::together;
+    chain.place(placed);
   }
 
   /// Where the operands are, by target, and who can run it.
   std::vector<std::uint64_t> describe() {
     const Routing& r = routing();
-    std::vector<std::uint64_t> resident(r.devices.size());
     std::uint64_t targets = 1;
     for (std::size_t k = 1; k < r.devices.size(); ++k) {
       if (r.devices[k] == nullptr || !refusal(call_, r.devices[k]->facts).empty()) continue;
@@ -277,6 +303,12 @@ class Runner {
       shape_.admit_software |= r.devices[k]->asked_for;
     }
     shape_.targets = targets;
+    return locate();
+  }
+
+  /// Bytes of the operands on each target.
+  std::vector<std::uint64_t> locate() {
+    std::vector<std::uint64_t> resident(routing().devices.size());
     for (const auto& s : call_.inputs) {
       const Whereabouts where = whereabouts(*s);
       if (where.device == hybrid::kCpu) continue;
@@ -299,7 +331,7 @@ class Runner {
       call_.on_cpu();
     } catch (...) {
       --running_on_cpu;
-      if (decided_) executor.scheduler().cancel(decision);
+      if (reserved_) executor.scheduler().cancel(decision);
       throw;
     }
     --running_on_cpu;
@@ -307,9 +339,9 @@ class Runner {
         std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
     hybrid::Outcome outcome;
     outcome.times = stats_.times;
-    outcome.cold = WithoutLessons::any();
-    if (decided_) return executor.record(shape_, decision, outcome);
-    if (teaches(hybrid::kCpu)) executor.scheduler().record(shape_, hybrid::kCpu, outcome);
+    outcome.cold = WithoutLessons::any() || (!decided_ && !teaches(hybrid::kCpu));
+    if (reserved_) return executor.record(shape_, decision, outcome);
+    if (!outcome.cold) executor.scheduler().record(shape_, hybrid::kCpu, outcome);
     executor.ran(shape_, hybrid::kCpu, outcome, decision);
   }
 
@@ -342,6 +374,7 @@ class Runner {
     stats_.bytes_up = used.bytes_up;
     stats_.cache_hits = there + (used.launches - std::min(used.launches, used.compiled));
     queued_untimed |= !clocked;
+    sent_bytes += used.bytes_up;
     settle(backend, decision, clocked, used.compiled > 0 || WithoutLessons::any());
     if (options_.stats == nullptr) return;
     backend.synchronise();
@@ -367,30 +400,26 @@ class Runner {
     outcome.cache_hits = stats_.cache_hits;
     outcome.cold = cold;
     if (!clocked) {
-      // Nobody waits for it, or somebody times what it is a part of: it ran, and teaches nothing.
+      // Nobody asks how long it takes, or somebody times what it is a part of: it teaches nothing.
       outcome.cold = outcome.untimed = true;
-      return tell(shape_, decision, decided_, outcome);
+      if (!reserved_) return;
+      shared_executor().ran(shape_, decision.target, outcome, decision);
+      backend.when_done([shape = shape_, decision, outcome] {
+        shared_executor().scheduler().record(shape, decision, outcome);
+      });
+      return;
     }
     kernel_us_ = std::make_shared<std::optional<double>>();
-    backend.end_timing([shape = shape_, decision, decided = decided_, outcome,
+    backend.end_timing([shape = shape_, decision, reserved = reserved_, outcome,
                         told = kernel_us_](std::optional<double> us) mutable {
       *told = us;
       settled_us += us.value_or(0);
       outcome.times.kernel = us.value_or(0);
       outcome.cold |= !us;
       outcome.untimed = !us;
-      tell(shape, decision, decided, outcome);
+      // Of a device that no executor knows nothing is.
+      if (reserved) shared_executor().record(shape, decision, outcome);
     });
-  }
-
-  /// What was not decided was measured all the same.
-  static void tell(const TaskShape& shape, const Decision& decision, bool decided,
-                   const hybrid::Outcome& outcome) {
-    hybrid::Executor& executor = shared_executor();
-    if (decided) return executor.record(shape, decision, outcome);
-    if (decision.target == hybrid::kCpu) return;  // of a device that no executor knows
-    executor.scheduler().record(shape, decision.target, outcome);
-    executor.ran(shape, decision.target, outcome, decision);
   }
 
   const OpCall& call_;
@@ -398,7 +427,8 @@ class Runner {
   TaskShape shape_;
   ExecutionStats stats_;
   bool placed_ = false;
-  bool decided_ = false;  // by the executor, which is told how it went
+  bool decided_ = false;   // by the executor
+  bool reserved_ = false;  // the executor waits to be told how it went
   std::shared_ptr<std::optional<double>> kernel_us_;
 };
 
@@ -418,9 +448,10 @@ void HostRead::moved(const Maker* maker, const Backend& from, std::uint64_t byte
   const std::size_t target = routing().target_of(from);
   if (target == hybrid::kCpu) return;
   const bool untimed = std::exchange(queued_untimed, false) || WithoutLessons::any();
+  const std::uint64_t sent = std::exchange(sent_bytes, 0);
   const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin_;
   const double beside = std::max(1.0, took.count() - (settled_us - kernels_us_));
-  shared_executor().read_back(maker ? maker->operation : "read", target, bytes,
+  shared_executor().read_back(maker ? maker->operation : "read", target, sent, bytes,
                               untimed ? std::nullopt : std::optional(beside));
 }
 

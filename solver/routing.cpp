@@ -169,8 +169,9 @@ Placement Route::decide(Placement rules, bool named, const DeviceFacts* facts) {
     device_ = target_of(*facts);
   }
   if (options_.backend != Backend::automatic || options_.deterministic) {
-    made_ = unasked(rules);
-    executor_->routed(operation_, made_);
+    // Not asked for, and a part of the load all the same.
+    made_ = executor_->follow(shape(), unasked(rules));
+    decision_ = made_;
     return rules;
   }
   hybrid::TaskShape task = decisive_shape();

@@ -160,6 +160,10 @@ class VulkanBackend final : public Backend {
     const Turn turn(mutex_);
     recorder_.end_timing(std::move(done));
   }
+  void when_done(std::function<void()> done) override {
+    const std::lock_guard lock(mutex_);
+    recorder_.when_done([done = std::move(done)](std::optional<double>) { done(); });
+  }
 
   BackendCounters counters() const override {
     const std::lock_guard lock(mutex_);

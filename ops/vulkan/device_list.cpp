@@ -30,7 +30,9 @@ std::optional<std::size_t> preferred_of(const std::vector<vk::DeviceInfo>& list)
   }
 }
 
-std::vector<ListedDevice> list_them() {
+}  // namespace
+
+std::vector<ListedDevice> devices_of_system() {
   const std::vector<vk::DeviceInfo> found = vulkan_devices();
   const std::optional<std::size_t> preferred = preferred_of(found);
   const bool named = std::getenv("TOPOGRAD_DEVICE") != nullptr;
@@ -52,13 +54,6 @@ std::vector<ListedDevice> list_them() {
     out.push_back(std::move(listed));
   }
   return out;
-}
-
-}  // namespace
-
-const std::vector<ListedDevice>& listed_devices() {
-  static const auto& list = *new std::vector<ListedDevice>(list_them());
-  return list;
 }
 
 Device open_named(std::string_view which) {

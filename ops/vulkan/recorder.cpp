@@ -193,10 +193,19 @@ bool VulkanRecorder::begin_timing() {
 }
 
 void VulkanRecorder::end_timing(std::function<void(std::optional<double>)> done) {
-  const bool open_list = list_ != nullptr;
-  if (open_list) stamp(false);
+  if (list_) stamp(false);
   timing_ = false;
-  Timing timing{std::exchange(spans_, {}), std::move(done), {}, !open_list};
+  tell_when_done(std::exchange(spans_, {}), std::move(done));
+}
+
+void VulkanRecorder::when_done(std::function<void(std::optional<double>)> done) {
+  tell_when_done({}, std::move(done));
+}
+
+void VulkanRecorder::tell_when_done(std::vector<Span> spans,
+                                    std::function<void(std::optional<double>)> done) {
+  const bool open_list = list_ != nullptr;
+  Timing timing{std::move(spans), std::move(done), {}, !open_list};
   if (!open_list && !in_flight_.empty()) timing.submission = in_flight_.back();
   unsettled_.push_back(std::move(timing));
   settle();
@@ -216,13 +225,9 @@ void VulkanRecorder::settle() {
   const auto settled = [](const Timing& timing) {
     return timing.submitted && timing.submission.done();
   };
-  for (std::size_t k = 0; k < unsettled_.size();) {
-    if (!settled(unsettled_[k])) {
-      ++k;
-      continue;
-    }
-    const Timing timing = std::move(unsettled_[k]);
-    unsettled_.erase(unsettled_.begin() + static_cast<std::ptrdiff_t>(k));
+  while (!unsettled_.empty() && settled(unsettled_.front())) {
+    const Timing timing = std::move(unsettled_.front());
+    unsettled_.pop_front();
     timing.done(time_of(timing));
   }
 }

@@ -61,6 +61,8 @@ class VulkanRecorder {
 
   bool begin_timing();
   void end_timing(std::function<void(std::optional<double>)> done);
+  /// Called when what has been recorded has finished, with nothing.
+  void when_done(std::function<void(std::optional<double>)> done);
 
   std::uint64_t launches() const { return launches_; }
   std::uint64_t barriers() const { return barriers_; }
@@ -93,6 +95,7 @@ class VulkanRecorder {
   void order(std::span<const Use> uses);
   void recorded(std::uint64_t bytes);
   void stamp(bool begin);
+  void tell_when_done(std::vector<Span> spans, std::function<void(std::optional<double>)> done);
   static std::optional<double> time_of(const Timing& timing);
 
   const std::shared_ptr<runtime::vulkan::Device> device_;
@@ -107,7 +110,7 @@ class VulkanRecorder {
 
   bool timing_ = false;
   std::vector<Span> spans_;
-  std::vector<Timing> unsettled_;
+  std::deque<Timing> unsettled_;  // in the order of their submissions
 };
 
 }  // namespace topograd::ops

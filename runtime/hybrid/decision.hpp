@@ -58,7 +58,8 @@ struct TaskShape {
   std::size_t away_on = kCpu;
   std::uint64_t targets = kEveryTarget;  ///< that can run it at all, one bit each
   /// Work that is queued behind other work and waited for when something is read, as operations of
-  /// arrays are: what it costs to go there and back is an account of its own.
+  /// arrays are: what it costs to go there and back is an account of its own, and its submission
+  /// is a part of its kernel's time.
   bool queued = false;
   /// Items from which a device is expected to pay, until this operation has been measured.
   std::uint64_t first_threshold = 0;

@@ -104,6 +104,7 @@ std::optional<Error> Executor::try_device(const TaskShape& shape, const Decision
   Outcome outcome;
   std::optional<Error> failure;
   RunReport report;
+  double uncounted_us = 0;  // programs that are put together, threads that wake
   try {
     if (device.lost) {
       const ForeignCall permission("reopen");
@@ -112,7 +113,9 @@ std::optional<Error> Executor::try_device(const TaskShape& shape, const Decision
       device.lost = false;
     }
     const RunsTask inside(*this);
+    const double began = scheduler_.now();
     report = work(*device.backend);
+    uncounted_us = std::max(0.0, 1e6 * (scheduler_.now() - began) - report.times.work());
   } catch (const Error& error) {
     if (!is_device_failure(error.code())) {
       scheduler_.cancel(decision);
@@ -136,7 +139,9 @@ std::optional<Error> Executor::try_device(const TaskShape& shape, const Decision
     outcome.cache_hits = report.cache_hits;
     outcome.cold = report.cold;
   }
-  scheduler_.record(shape, decision, outcome);
+  Outcome learned = outcome;
+  learned.times.submit += uncounted_us;
+  scheduler_.record(shape, decision, learned);
   if (!failure)
     trace_task(shape.operation, device.name, scheduler_.now(), report.times, shape.size);
   if (options_.telemetry) telemetry_.ran(shape.operation, device.name, outcome, shape.size);

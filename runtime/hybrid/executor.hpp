@@ -70,7 +70,7 @@ class Executor {
   /// Follow with record() or scheduler().cancel().
   Decision decide(const TaskShape& task);
   /// The same for one of several tasks that were placed as one (Scheduler::place()).
-  Decision follow(const TaskShape& task, std::size_t target);
+  Decision follow(const TaskShape& task, const Decision& placed);
   /// It ran where it was sent, or failed there.
   void record(const TaskShape& task, const Decision& decision, const Outcome& outcome);
   /// Counts a choice that was made elsewhere: decide() counts its own.
@@ -84,8 +84,10 @@ class Executor {
            const Decision& decision);
   /// The host has read results of an operation that was queued, in so much time beside the
   /// kernels', if that is known.
-  void read_back(std::string_view operation, std::size_t target, std::uint64_t bytes,
-                 std::optional<double> us);
+  ///
+  ///   sent  as in Scheduler::record_read_back()
+  void read_back(std::string_view operation, std::size_t target, std::uint64_t sent,
+                 std::uint64_t bytes, std::optional<double> us);
   /// The CPU took over from the decision's device, whose failure was recorded.
   void record_fallback(const TaskShape& task, const Decision& decision, const Error& error);
   /// The same for devices that could not be looked for, or opened, and so have no target: `device`

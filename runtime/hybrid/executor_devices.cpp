@@ -158,8 +158,8 @@ Decision Executor::decide(const TaskShape& task) {
   return decision;
 }
 
-Decision Executor::follow(const TaskShape& task, std::size_t target) {
-  const Decision decision = scheduler_.follow(task, target);
+Decision Executor::follow(const TaskShape& task, const Decision& placed) {
+  const Decision decision = scheduler_.follow(task, placed);
   note(task.operation, decision);
   return decision;
 }
@@ -185,10 +185,10 @@ void Executor::ran(const TaskShape& task, std::size_t target, const Outcome& out
         .cache_hits = outcome.cache_hits});
 }
 
-void Executor::read_back(std::string_view operation, std::size_t target, std::uint64_t bytes,
-                         std::optional<double> us) {
+void Executor::read_back(std::string_view operation, std::size_t target, std::uint64_t sent,
+                         std::uint64_t bytes, std::optional<double> us) {
   if (options_.telemetry) telemetry_.read_back(operation, name_of(target), bytes);
-  if (us) scheduler_.record_read_back(target, bytes, *us);
+  if (us) scheduler_.record_read_back(target, sent, bytes, *us);
 }
 
 void Executor::record_fallback(const TaskShape& task, const Decision& decision,

@@ -28,28 +28,31 @@ double median(std::vector<double>& values) {
 
 int size_class(std::uint64_t size) { return size == 0 ? 0 : std::bit_width(size) - 1; }
 
-double DriftWatch::add(double residual, std::uint64_t member, double outlier) {
+DriftWatch::Change DriftWatch::add(double residual, double expected_us, std::uint64_t member,
+                                   double outlier) {
   if (count_ == length_) {
     std::shift_left(ring_.begin(), ring_.begin() + length_, 1);
     --count_;
   }
-  ring_[static_cast<std::size_t>(count_++)] = {residual, member};
-  if (count_ < length_) return 0;
+  ring_[static_cast<std::size_t>(count_++)] = {residual, expected_us, member};
+  if (count_ < length_) return {};
   std::array<std::uint64_t, 8> seen{};
   int off = 0, members = 0;
+  double longest = 0;
   std::vector<double> shifts;
   for (int k = 0; k < length_; ++k) {
     const Entry& entry = ring_[static_cast<std::size_t>(k)];
     if (std::abs(entry.residual) < outlier || (entry.residual > 0) != (residual > 0)) continue;
     ++off;
     shifts.push_back(entry.residual);
+    longest = std::max(longest, entry.expected_us);
     const auto end = seen.begin() + members;
     if (std::find(seen.begin(), end, entry.member) == end)
       seen[static_cast<std::size_t>(members++)] = entry.member;
   }
-  if (off < length_ - 1 || members < members_) return 0;
+  if (off < length_ - 1 || members < members_) return {};
   clear();
-  return median(shifts);
+  return {median(shifts), kReachOfChange * longest};
 }
 
 History::Class& History::of(int size_class) {
@@ -98,10 +101,11 @@ void History::accept(Class& c, Sample sample, std::uint64_t window) {
   summarise(c);
 }
 
-void History::shift(double log_factor) {
+void History::shift(const DriftWatch::Change& change) {
   for (Class& c : classes_) {
-    for (Sample& sample : c.ring) sample.log_us += log_factor;
-    c.log_us += log_factor;
+    if (c.us > change.most_us) continue;
+    for (Sample& sample : c.ring) sample.log_us += change.log_factor;
+    c.log_us += change.log_factor;
     c.us = std::exp(c.log_us);
     c.pending_count = 0;
   }
@@ -130,16 +134,17 @@ History::Recorded History::record(std::uint64_t size, double us, const HybridOpt
   }
   const double residual = sample.log_us - std::log(expected.us);
   const double outlier = std::log(options.outlier_factor);
-  if (const double moved = watch_.add(residual, static_cast<std::uint64_t>(at_class), outlier);
-      moved != 0) {
-    shift(moved);
-    return {Verdict::drift, residual};
+  if (const DriftWatch::Change change =
+          watch_.add(residual, expected.us, static_cast<std::uint64_t>(at_class), outlier);
+      change.log_factor != 0) {
+    shift(change);
+    return {Verdict::drift, residual, expected.us};
   }
   if (std::abs(residual) <= std::max(outlier, 3 * c.spread)) {
     accept(c, sample, options.window);
-    return {Verdict::normal, residual};
+    return {Verdict::normal, residual, expected.us};
   }
-  return {set_aside(c, sample, options.drift_samples), residual};
+  return {set_aside(c, sample, options.drift_samples), residual, expected.us};
 }
 
 History::Verdict History::set_aside(Class& c, Sample sample, std::uint64_t enough) {

@@ -23,20 +23,32 @@ struct Estimate {
   explicit operator bool() const { return known; }
 };
 
+/// What makes short work slower (cold caches, threads that wake) says nothing about long work:
+/// times up to this many times those that have changed are taken to have changed with them.
+inline constexpr double kReachOfChange = 8;
+
 /// The last residuals, log(measured / expected), of a group of histories. When most of them lie far
-/// off on one side, and in several of the group, all of the group has changed.
+/// off on one side, and in several of the group, all of the group has changed, but for times that
+/// are much longer.
 class DriftWatch {
  public:
+  /// Of the group. log_factor 0: none.
+  struct Change {
+    double log_factor = 0;
+    double most_us = 0;  ///< of expected times that have changed
+  };
+
   ///   length  residuals looked at, <= 8    members  different ones that must agree
   DriftWatch(int length, int members) : length_(length), members_(members) {}
 
-  /// Adds one; gives the shift of the whole group, or 0.
-  double add(double residual, std::uint64_t member, double outlier);
+  /// Adds one, of work that was expected to take so long.
+  Change add(double residual, double expected_us, std::uint64_t member, double outlier);
   void clear() { count_ = 0; }
 
  private:
   struct Entry {
     double residual = 0;
+    double expected_us = 0;
     std::uint64_t member = 0;
   };
   int length_, members_;
@@ -57,6 +69,7 @@ class History {
   struct Recorded {
     Verdict verdict = Verdict::first;
     double residual = 0;  ///< log(measured / expected), where something was expected of this class
+    double expected_us = 0;  ///< there
   };
 
   ///   settled  a median of several runs, so that the first counts, too
@@ -73,8 +86,8 @@ class History {
   std::uint64_t drifts() const { return drifts_; }
   /// What is known was replaced or shifted within the last few samples.
   bool moved_lately() const { return drifts_ > 0 && total_ < moved_at_ + 8; }
-  /// All that is known was exp(log_factor) too fast: the machine has changed.
-  void shift(double log_factor);
+  /// What is known was exp(log_factor) too fast: the machine has changed.
+  void shift(const DriftWatch::Change& change);
 
   /// One size class as it is saved and carried to other machines.
   struct Row {

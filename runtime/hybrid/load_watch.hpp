@@ -2,6 +2,7 @@
 #pragma once
 
 #include <topograd/ir/hash.hpp>
+#include <topograd/runtime/hybrid/history.hpp>
 
 #include <algorithm>
 #include <array>
@@ -15,26 +16,32 @@ namespace topograd::runtime::hybrid {
 class LoadWatch {
  public:
   ///   now  seconds
-  void add(double residual, std::uint64_t kernel, double now) {
-    ring_[count_++ % kLength] = {residual, kernel, now};
+  void add(double residual, double expected_us, std::uint64_t kernel, double now) {
+    ring_[count_++ % kLength] = {residual, expected_us, kernel, now};
     if (count_ < kLength) return;
     std::array<double, kLength> residuals;
-    double oldest = now;
+    double oldest = now, longest = 0;
     bool several = false;
     for (std::size_t k = 0; k < kLength; ++k) {
       residuals[k] = ring_[k].residual;
       oldest = std::min(oldest, ring_[k].at);
+      if (ring_[k].residual > kLeast) longest = std::max(longest, ring_[k].expected_us);
       several |= ring_[k].kernel != ring_[0].kernel;
     }
     const auto middle = residuals.begin() + kLength / 2;
     std::nth_element(residuals.begin(), middle, residuals.end());
     factor_ = several && *middle > kLeast ? std::exp(*middle) : 1;
+    most_us_ = kReachOfChange * longest;
     until_ = oldest + kFreshSeconds;
   }
   /// It is slower than usual, or was a moment ago.
   bool loaded() const { return factor_ > 1; }
   /// What times are multiplied by, >= 1.
   double factor(double now) const { return now < until_ ? factor_ : 1; }
+  /// So many µs of usual work, now.
+  double slowed(double us, double now) const {
+    return us + (factor(now) - 1) * std::min(us, most_us_);
+  }
 
  private:
   static constexpr std::size_t kLength = 5;
@@ -42,12 +49,13 @@ class LoadWatch {
   static constexpr double kLeast = 0.25;  // a fourth slower is noise
   struct Entry {
     double residual = 0;
+    double expected_us = 0;
     std::uint64_t kernel = 0;
     double at = 0;
   };
   std::array<Entry, kLength> ring_{};
   std::size_t count_ = 0;
-  double factor_ = 1, until_ = 0;
+  double factor_ = 1, most_us_ = 0, until_ = 0;
 };
 
 }  // namespace topograd::runtime::hybrid

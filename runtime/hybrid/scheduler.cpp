@@ -80,8 +80,8 @@ std::optional<Reason> Scheduler::refusal(const TaskShape& task, const Kernel* ke
   return std::nullopt;
 }
 
-Prediction Scheduler::predicted(const TaskShape& task, const Kernel* kernel,
-                                std::size_t target) const {
+Prediction Scheduler::predicted(const TaskShape& task, const Kernel* kernel, std::size_t target,
+                                std::uint64_t sent) const {
   const Target& t = targets_[target];
   Prediction p;
   Estimate work;
@@ -94,7 +94,7 @@ Prediction Scheduler::predicted(const TaskShape& task, const Kernel* kernel,
       p.guessed = true;
     }
   }
-  p.terms.kernel = t.load.loaded() ? work.us * t.load.factor(clock_()) : work.us;
+  p.terms.kernel = t.load.loaded() ? t.load.slowed(work.us, clock_()) : work.us;
   p.terms.queue = t.queued_us;
   p.confidence = work.confidence;
   Estimate upload, read_back;
@@ -102,14 +102,19 @@ Prediction Scheduler::predicted(const TaskShape& task, const Kernel* kernel,
     if (task.bytes_away == 0 || task.away_on == kCpu) return p;
     const Target& from = targets_[task.away_on];
     p.terms.queue += from.queued_us;  // what has to be waited for
-    read_back = (task.queued ? from.operations : from.tasks).read_back.at(task.bytes_away);
+    const Transfers& transfers = task.queued ? from.operations : from.tasks;
+    read_back =
+        transfers.read_back.at(task.queued ? moved_bytes(0, task.bytes_away) : task.bytes_away);
   } else {
     const Transfers& transfers = task.queued ? t.operations : t.tasks;
     const std::uint64_t there = target < task.resident.size() ? task.resident[target] : 0;
     const std::uint64_t up = task.bytes_in - std::min(task.bytes_in, there);
     if (up > 0) upload = transfers.upload.at(up);
-    if (task.bytes_out > 0) read_back = transfers.read_back.at(task.bytes_out);
-    p.terms.submit = transfers.submit.at(1).us;
+    if (task.bytes_out > 0) {
+      read_back = transfers.read_back.at(task.queued ? moved_bytes(sent + up, task.bytes_out)
+                                                     : task.bytes_out);
+    }
+    if (!task.queued) p.terms.submit = transfers.submit.at(1).us;
   }
   p.terms.upload = upload.us;
   p.terms.read_back = read_back.us;
@@ -126,8 +131,11 @@ Prediction Scheduler::predicted(std::span<const TaskShape> tasks, std::size_t ta
   Prediction sum{.measured = true};
   double sure = 0;
   bool known = true;
+  std::uint64_t sent = 0;
   for (const TaskShape& task : tasks) {
-    const Prediction p = predicted(task, find(task.kernel), target);
+    const Prediction p = predicted(task, find(task.kernel), target, sent);
+    const std::uint64_t there = target < task.resident.size() ? task.resident[target] : 0;
+    sent = task.bytes_out > 0 ? 0 : sent + task.bytes_in - std::min(task.bytes_in, there);
     sum.terms.queue = std::max(sum.terms.queue, p.terms.queue);
     sum.terms.upload += p.terms.upload;
     sum.terms.submit += p.terms.submit;
@@ -306,9 +314,10 @@ Decision Scheduler::place(std::span<const TaskShape> tasks) {
   return choose(tasks);
 }
 
-Decision Scheduler::follow(const TaskShape& task, std::size_t target) {
+Decision Scheduler::follow(const TaskShape& task, const Decision& placed) {
   const std::lock_guard lock(mutex_);
-  Decision decision{.target = target, .reason = Reason::together};
+  const std::size_t target = placed.target;
+  Decision decision{.target = target, .reason = placed.reason};
   Kernel* kernel = find(task.kernel);
   if (kernel) kernel->used = ++tick_;
   decision.on_cpu = predicted(task, kernel, kCpu);

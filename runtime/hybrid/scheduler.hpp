@@ -44,8 +44,8 @@ struct Knowledge {
     std::uint64_t used = 0;  ///< the larger, the later, in this process; 0 = not; is not saved
   };
   std::vector<Kernel> kernels;
-  /// "upload", "submit" and "read_back" of each target, and the same of operations that are queued
-  /// ("operations_upload", ...); sizes are bytes.
+  /// "upload", "submit" and "read_back" of each target, and for operations that are queued
+  /// "operations_upload" and "operations_read_back"; sizes are bytes.
   std::map<std::string, std::map<std::string, std::vector<History::Row>>> transfers;
   std::map<std::string, double> thresholds;  ///< items, by operation
   std::map<std::string, std::vector<TrainingRow>> training;
@@ -86,8 +86,9 @@ class Scheduler {
   /// bytes of each are those that come from outside of them, and go there. Nothing is reserved:
   /// follow() does that as they come.
   Decision place(std::span<const TaskShape> tasks);
-  /// One of them goes where they were placed. Follow with record() or cancel(), as decide().
-  Decision follow(const TaskShape& task, std::size_t target);
+  /// One task goes where it was placed, with all of them or by the user, for the same reason.
+  /// Follow with record() or cancel(), as decide().
+  Decision follow(const TaskShape& task, const Decision& placed);
   /// The task ran where it was sent.
   void record(const TaskShape& task, const Decision& decision, const Outcome& outcome);
   /// It ran elsewhere or not at all.
@@ -95,7 +96,9 @@ class Scheduler {
   /// A run that nobody decided: warming up, falling back, splitting.
   void record(const TaskShape& task, std::size_t target, const Outcome& outcome);
   /// The host has read results of queued work, in so much time beside the kernels'.
-  void record_read_back(std::size_t target, std::uint64_t bytes, double us);
+  ///
+  ///   sent  bytes that were brought there since the last time: their way may end while it waits
+  void record_read_back(std::size_t target, std::uint64_t sent, std::uint64_t bytes, double us);
 
   Prediction predict(const TaskShape& task, std::size_t target) const;
   /// CPU time over that of the device that is best; 0 until both have run.
@@ -130,6 +133,11 @@ class Scheduler {
   struct Transfers {
     History upload, submit, read_back;
   };
+  /// What the wait for a result of queued work goes by: what was sent before it and what comes
+  /// back, which the host copies once more.
+  static std::uint64_t moved_bytes(std::uint64_t sent, std::uint64_t back) {
+    return sent + 2 * back;
+  }
   struct Target {
     Target(DeviceTarget target, const HybridOptions& options)
         : device(std::move(target)), breaker(options) {}
@@ -154,13 +162,15 @@ class Scheduler {
     Transfers Target::*account;
     History Transfers::*part;
   };
-  static const std::array<TransferPart, 6> kTransferParts;
+  static const std::array<TransferPart, 5> kTransferParts;
 
   bool usable(std::size_t target, bool admit_software = false) const;
   std::optional<Reason> refusal(const TaskShape& task, const Kernel* kernel, std::size_t target,
                                 double now) const;
   std::optional<std::uint64_t> free_bytes(const Target& target, double now) const;
-  Prediction predicted(const TaskShape& task, const Kernel* kernel, std::size_t target) const;
+  /// `sent`: bytes that tasks before it bring there, and nothing has been read since.
+  Prediction predicted(const TaskShape& task, const Kernel* kernel, std::size_t target,
+                       std::uint64_t sent = 0) const;
   Prediction predicted(std::span<const TaskShape> tasks, std::size_t target) const;
   Decision choose(std::span<const TaskShape> tasks);
   void reserve(Decision& decision);

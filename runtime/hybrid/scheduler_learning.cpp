@@ -33,7 +33,7 @@ void Scheduler::forget_oldest() {
 void Scheduler::record(const TaskShape& task, const Decision& decision, const Outcome& outcome) {
   const std::lock_guard lock(mutex_);
   release(decision);
-  if (outcome.success) {
+  if (outcome.success && decision.reason != Reason::forced) {
     total_us_ += outcome.times.work();
     const Prediction& other = decision.target == kCpu ? decision.on_device : decision.on_cpu;
     if (decision.reason == Reason::explored)
@@ -47,9 +47,10 @@ void Scheduler::record(const TaskShape& task, std::size_t target, const Outcome&
   learn(task, target, outcome);
 }
 
-void Scheduler::record_read_back(std::size_t target, std::uint64_t bytes, double us) {
+void Scheduler::record_read_back(std::size_t target, std::uint64_t sent, std::uint64_t bytes,
+                                 double us) {
   const std::lock_guard lock(mutex_);
-  targets_.at(target).operations.read_back.record(bytes, us, options_);
+  targets_.at(target).operations.read_back.record(moved_bytes(sent, bytes), us, options_);
 }
 
 /// What an outcome says about the target.
@@ -118,16 +119,16 @@ void Scheduler::learn_kernel(const TaskShape& task, std::size_t target, double u
                  history.at(task.size).us});
   }
   if (recorded.residual == 0) return;
-  t.load.add(recorded.residual, task.kernel.low, clock_());
-  const double moved =
-      t.watch.add(recorded.residual, task.kernel.low, std::log(options_.outlier_factor));
-  if (moved == 0) return;
+  t.load.add(recorded.residual, recorded.expected_us, task.kernel.low, clock_());
+  const DriftWatch::Change change = t.watch.add(recorded.residual, recorded.expected_us,
+                                                task.kernel.low, std::log(options_.outlier_factor));
+  if (change.log_factor == 0) return;
   ++t.drifts;
   t.load = {};  // from now on it is usual
   // Kernels that noticed by themselves are right already.
   for (auto& [hash, other] : kernels_) {
     if (target < other.targets.size() && !other.targets[target].moved_lately())
-      other.targets[target].shift(moved);
+      other.targets[target].shift(change);
   }
 }
 
@@ -137,13 +138,13 @@ void Scheduler::learn(const TaskShape& task, std::size_t target, const Outcome& 
   Target& t = targets_[target];
   const Terms& times = outcome.times;
   ++lessons_;
-  learn_kernel(task, target, times.kernel, outcome.settled);
+  learn_kernel(task, target, times.kernel + (task.queued ? times.submit : 0), outcome.settled);
   Transfers& transfers = task.queued ? t.operations : t.tasks;
   if (outcome.bytes_up > 0 && times.upload > 0)
     transfers.upload.record(outcome.bytes_up, times.upload, options_);
   if (outcome.bytes_down > 0 && times.read_back > 0)
     transfers.read_back.record(outcome.bytes_down, times.read_back, options_);
-  if (times.submit > 0) transfers.submit.record(1, times.submit, options_);
+  if (times.submit > 0 && !task.queued) transfers.submit.record(1, times.submit, options_);
   for (std::size_t k = target == kCpu ? 1 : target;
        k < (target == kCpu ? targets_.size() : target + 1); ++k)
     move_threshold(task, *find(task.kernel), k);
@@ -230,12 +231,11 @@ std::vector<TargetState> Scheduler::targets() const {
   return out;
 }
 
-const std::array<Scheduler::TransferPart, 6> Scheduler::kTransferParts = {
+const std::array<Scheduler::TransferPart, 5> Scheduler::kTransferParts = {
     {{"upload", &Target::tasks, &Transfers::upload},
      {"submit", &Target::tasks, &Transfers::submit},
      {"read_back", &Target::tasks, &Transfers::read_back},
      {"operations_upload", &Target::operations, &Transfers::upload},
-     {"operations_submit", &Target::operations, &Transfers::submit},
      {"operations_read_back", &Target::operations, &Transfers::read_back}}};
 
 Knowledge Scheduler::knowledge() const {

@@ -328,7 +328,7 @@ TEST_F(OpsRouting, TheWayToTheDeviceAndBackIsLearned) {
   const auto transfers = executor().scheduler().knowledge().transfers;
   const auto of_device = transfers.find(name_);
   ASSERT_NE(of_device, transfers.end());
-  for (const char* part : {"operations_upload", "operations_submit", "operations_read_back"}) {
+  for (const char* part : {"operations_upload", "operations_read_back"}) {
     const auto found = of_device->second.find(part);
     ASSERT_NE(found, of_device->second.end()) << part;
     ASSERT_FALSE(found->second.empty()) << part;
@@ -380,6 +380,21 @@ TEST_F(OpsRouting, PlacedOperationsAreCounted) {
   EXPECT_EQ(after.bytes_down - before.bytes_down, 4 * kRuns);
   EXPECT_LT(after.duration.count() - before.duration.count(), kRuns) << "some are timed";
   EXPECT_GT(after.duration.count(), 0u);
+}
+
+TEST_F(OpsRouting, PlacedOperationsAreLoad) {
+  const Array<float> x = ramp().to(Device::vulkan());
+  const auto square = [&] { return map([](Value v) { return v * v - 11.0; }, x); };
+  for (int k = 0; k < 20; ++k) square().read();
+  Device::vulkan().synchronise();
+  const std::size_t target = executor().find_device(name_);
+  const auto queued = [&] { return executor().scheduler().targets().at(target).queued_us; };
+  EXPECT_EQ(queued(), 0);
+  std::vector<Array<float>> kept;
+  for (int k = 0; k < 20; ++k) kept.push_back(square());
+  EXPECT_GT(queued(), 0);
+  Device::vulkan().synchronise();
+  EXPECT_EQ(queued(), 0);
 }
 
 TEST_F(OpsRouting, ThereIsOneExecutor) {

@@ -257,6 +257,48 @@ TEST(Scheduler, WaitingTasksAreLoad) {
   EXPECT_EQ(f.scheduler.decide(task(1024)).on_device.terms.queue, 0);
 }
 
+TEST(Scheduler, ShortWorkThatIsSlowSaysNothingOfLongWork) {
+  Fixture f;
+  for (std::uint64_t kernel = 1; kernel <= 4; ++kernel) f.measure(task(1000, kernel), 10, 40, 12);
+  f.measure(task(100'000, 5), 5000, 2000, 12);
+  // Caches that others have filled, threads that must wake: 20 µs more for each.
+  for (int k = 0; k < 40; ++k)
+    f.scheduler.record(task(1000, 1 + static_cast<std::uint64_t>(k) % 4), kCpu, took(30));
+  EXPECT_NEAR(f.scheduler.predict(task(100'000, 5), kCpu).terms.kernel, 5000, 50);
+  EXPECT_NEAR(f.scheduler.predict(task(1000, 1), kCpu).terms.kernel, 30, 3);
+}
+
+TEST(Scheduler, PlacedTasksAreLoadUntilTheyAreAnswered) {
+  Fixture f;
+  f.measure(task(1000), 100, 50, 8);
+  const Decision placed =
+      f.scheduler.follow(task(1000), {.target = f.device, .reason = Reason::forced});
+  EXPECT_EQ(placed.reason, Reason::forced);
+  EXPECT_NEAR(f.scheduler.targets()[f.device].queued_us, 50, 1);
+  EXPECT_FALSE(f.to_device(task(1000))) << "it would wait as long as it takes on the CPU";
+  f.scheduler.record(task(1000), placed, took(50));
+  EXPECT_EQ(f.scheduler.targets()[f.device].queued_us, 0);
+  EXPECT_TRUE(f.to_device(task(1000)));
+}
+
+TEST(Scheduler, ExploredPartsOfAChainCost) {
+  Fixture f({.explore_every = 4, .explore_share = 0.01});
+  f.measure(task(1000), 100, 400, 8);
+  const auto run = [&](const Decision& decision) {
+    f.scheduler.record(task(1000), decision, took(decision.target == kCpu ? 100 : 400));
+  };
+  int explored = 0;
+  constexpr int kChains = 400;
+  for (int k = 0; k < kChains; ++k) {
+    const TaskShape chain[] = {task(1000), task(1000)};
+    const Decision placed = f.scheduler.place(chain);
+    explored += placed.reason == Reason::explored ? 1 : 0;
+    for (const TaskShape& one : chain) run(f.scheduler.follow(one, placed));
+  }
+  EXPECT_GT(explored, 0);
+  EXPECT_LE(explored * 2 * 300, 0.015 * (kChains * 2 * 100 + explored * 2 * 300)) << explored;
+}
+
 TEST(Scheduler, ThresholdOfAnOperationFollowsWhatWasMeasured) {
   Fixture f;
   for (std::uint64_t k = 1; k <= 12; ++k) f.measure(task(5000, k), 10, 100, 3);

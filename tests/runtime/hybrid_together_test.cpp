@@ -48,7 +48,7 @@ TEST(Together, TheWayThereAndBackCounts) {
   m.measure(shape, kCpu, {.kernel = 250});
   m.measure(shape, m.device, {.upload = 30, .submit = 20, .kernel = 100});
   EXPECT_EQ(m.decide(shape).reason, Reason::faster);
-  for (int k = 0; k < 6; ++k) m.scheduler.record_read_back(m.device, 40'000, 380);
+  for (int k = 0; k < 6; ++k) m.scheduler.record_read_back(m.device, 40'000, 40'000, 380);
   const Decision decision = m.decide(shape);
   EXPECT_EQ(decision.reason, Reason::slower);
   EXPECT_NEAR(decision.on_device.terms.work(), 530, 1);
@@ -61,13 +61,44 @@ TEST(Together, TheWayThereAndBackCounts) {
   EXPECT_EQ(m.decide(waiting).on_device.terms.read_back, 0);
 }
 
+TEST(Together, AReadWaitsForWhatWasSentBeforeIt) {
+  Machine m;
+  for (int k = 0; k < 6; ++k) {
+    m.scheduler.record_read_back(m.device, 4'000, 4, 60);
+    m.scheduler.record_read_back(m.device, 16'000'000, 4, 900);
+  }
+  TaskShape small = operation(1), large = operation(2);
+  small.bytes_in = 4'000;
+  large.bytes_in = 16'000'000;
+  small.bytes_out = large.bytes_out = 4;
+  const auto read_back = [&](const TaskShape& shape) {
+    return m.scheduler.predict(shape, m.device).terms.read_back;
+  };
+  EXPECT_NEAR(read_back(small), 60, 1);
+  EXPECT_NEAR(read_back(large), 900, 1);
+  // In a chain, also for what came with the operations before.
+  TaskShape last = operation(3);
+  last.bytes_out = 4;
+  large.bytes_out = 0;
+  const TaskShape chain[] = {large, last};
+  EXPECT_NEAR(m.scheduler.place(chain).on_device.terms.read_back, 900, 1);
+}
+
+TEST(Together, SubmissionOfQueuedWorkIsAPartOfItsKernel) {
+  Machine m;
+  m.measure(operation(1), m.device, {.submit = 90, .kernel = 100});
+  m.measure(operation(2), m.device, {.submit = 2, .kernel = 10});
+  EXPECT_NEAR(m.decide(operation(1)).on_device.terms.work(), 190, 1);
+  EXPECT_NEAR(m.decide(operation(2)).on_device.terms.work(), 12, 1);
+}
+
 TEST(Together, WhatLiesOnTheDeviceHasToBeReadByTheCpu) {
   Machine m;
   TaskShape shape = operation(1);
   shape.bytes_in = 40'000;
   m.measure(shape, kCpu, {.kernel = 50});
   m.measure(shape, m.device, {.submit = 10, .kernel = 100});
-  for (int k = 0; k < 6; ++k) m.scheduler.record_read_back(m.device, 40'000, 380);
+  for (int k = 0; k < 6; ++k) m.scheduler.record_read_back(m.device, 0, 40'000, 380);
   EXPECT_EQ(m.decide(shape).target, kCpu);
   const std::array<std::uint64_t, 2> resident = {0, 40'000};
   shape.resident = resident;
@@ -89,7 +120,7 @@ TEST(Together, AChainGoesWhereAllOfItIsFaster) {
   }
   chain.front().bytes_in = 1'000'000;
   m.measure(chain.front(), m.device, {.upload = 200, .submit = 5, .kernel = 40});
-  for (int k = 0; k < 6; ++k) m.scheduler.record_read_back(m.device, 4, 60);
+  for (int k = 0; k < 6; ++k) m.scheduler.record_read_back(m.device, 1'000'000, 4, 60);
   chain.back().bytes_out = 4;
   EXPECT_EQ(m.decide(chain.front()).target, kCpu) << "alone, its upload costs more";
   const Decision all = m.scheduler.place(chain);
@@ -100,7 +131,8 @@ TEST(Together, AChainGoesWhereAllOfItIsFaster) {
   EXPECT_EQ(all.reserved_us, 0);
   EXPECT_EQ(m.scheduler.targets()[m.device].queued_us, 0);
 
-  const Decision one = m.scheduler.follow(chain[1], all.target);
+  const Decision one =
+      m.scheduler.follow(chain[1], {.target = all.target, .reason = Reason::together});
   EXPECT_EQ(one.target, m.device);
   EXPECT_EQ(one.reason, Reason::together);
   EXPECT_NEAR(m.scheduler.targets()[m.device].queued_us, 45, 1);
@@ -206,7 +238,7 @@ TEST(Together, ReadsAreCountedWithWhatMadeThem) {
   const Decision there{.target = device, .device = device, .reason = Reason::forced};
   executor.ran(shape, device, {.bytes_up = 8, .cache_hits = 2, .untimed = true}, there);
   executor.ran(shape, device, {.times = {.kernel = 50}, .bytes_up = 8}, there);
-  executor.read_back("map", device, 4000, 20.0);
+  executor.read_back("map", device, 0, 4000, 20.0);
   const OperationStatistics found = executor.statistics("map", "gpu");
   EXPECT_EQ(found.tasks, 2u);
   EXPECT_EQ(found.bytes_up, 16u);
