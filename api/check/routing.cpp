@@ -2,9 +2,11 @@
 #include <topograd/api/check/routing.hpp>
 
 #include <topograd/api/check/routing_operations.hpp>
+#include <topograd/api/check/routing_sides.hpp>
 #include <topograd/api/check/routing_task.hpp>
 #include <topograd/ir/error.hpp>
 #include <topograd/ir/median.hpp>
+#include <topograd/ir/platform.hpp>
 #include <topograd/ir/stopwatch.hpp>
 #include <topograd/runtime/hybrid/executor.hpp>
 #include <topograd/solver/device_engine.hpp>
@@ -57,6 +59,7 @@ class RoutingCheck {
       : options_(options),
         arrays_(10'000'000),
         executor_(fresh(options, report_.note)),
+        measuring_(executor_.get()),
         random_(options.seed) {
     const auto list = executor_->capabilities();
     if (list.size() > 1) report_.device = list[1].name;
@@ -66,23 +69,32 @@ class RoutingCheck {
     measure();
     if (!report_.device.empty()) {
       // The same device, and nothing learned from the measurements.
+      const std::unique_ptr<hybrid::Executor> measuring = std::move(executor_);
       executor_ = fresh(options_, report_.note);
       warm_up();
       trace();
+      measuring_ = nullptr;
     }
     time_decisions();
-    if (!report_.device.empty() && !Interrupts::came())
-      check_operations(options_, report_.device, random_, report_);
+    if (!report_.device.empty() && !Interrupts::came()) check_arrays();
     report_.learned = executor_->scheduler().knowledge();
     return std::move(report_);
   }
 
  private:
+  void check_arrays() {
+    // Read by the executor of operations when it is made: that device, and nothing of other runs.
+    platform::set_environment("TOPOGRAD_HYBRID_ADMIT_SOFTWARE", "1");
+    platform::set_environment("TOPOGRAD_HYBRID_STATE", "none");
+    if (!options_.device.empty()) platform::set_environment("TOPOGRAD_DEVICE", options_.device);
+    check_operations(options_, ops::Device::vulkan(report_.device), random_, report_);
+  }
+
   /// µs of one run, with everything around it.
   double timed(RoutingTask& task, hybrid::Override where) {
     task.where = where;
     const auto start = std::chrono::steady_clock::now();
-    executor_->execute(task);
+    measuring_->execute(task);
     const double us = 1e6 * seconds_since(start);
     report_.wrong_results += task.wrong();
     return us;
@@ -93,34 +105,32 @@ class RoutingCheck {
   /// Times of one kernel at one size on both sides.
   struct Runs {
     RoutingTask task;
-    std::vector<double> cpu, device;
-    double us = 0;  ///< of all of them
+    Sides sides = {};
   };
 
   void run_both(Runs& runs) {
-    runs.cpu.push_back(timed(runs.task, hybrid::Override::cpu));
-    runs.us += runs.cpu.back();
+    Sides& sides = runs.sides;
+    sides.cpu.push_back(timed(runs.task, hybrid::Override::cpu));
+    sides.us += sides.cpu.back();
     if (report_.device.empty()) return;
-    runs.device.push_back(timed(runs.task, hybrid::Override::device));
-    runs.us += runs.device.back();
+    sides.device.push_back(timed(runs.task, hybrid::Override::device));
+    sides.us += sides.device.back();
   }
 
   /// Sizes 10, 32, 100, ... up to 10⁷ or what there is time for. Times are taken in the order in
   /// which the trace has its tasks, at random, and not one kernel many times in a row, which finds
   /// threads awake and caches warm.
   void measure() {
-    std::vector<Runs> all;
+    std::vector<Runs>& all = all_;
     for (const std::uint64_t rounds : kRounds) {
       for (int half = 2; half <= 14 && (all.empty() || !Interrupts::came()); ++half) {
         const auto size = static_cast<std::uint64_t>(std::llround(std::pow(10, half / 2.0)));
         Runs& runs = all.emplace_back(Runs{.task = {arrays_, rounds, size}});
         report_.truths.push_back({.operations = 2 * rounds, .size = size});
         run_both(runs);  // brings kernels and buffers
-        runs.cpu.clear();
-        runs.device.clear();
-        runs.us = 0;
+        runs.sides.clear();
         run_both(runs);
-        if (std::max(median(runs.cpu), median(runs.device)) > most_us()) break;
+        if (std::max(median(runs.sides.cpu), median(runs.sides.device)) > most_us()) break;
       }
     }
     // Each has its share of a quarter of the time, and five runs at least.
@@ -131,15 +141,23 @@ class RoutingCheck {
       more = false;
       std::ranges::shuffle(order, random_);
       for (const std::size_t k : order) {
-        if (all[k].cpu.size() >= 101 || (all[k].us > share && all[k].cpu.size() >= 5)) continue;
+        const Sides& sides = all[k].sides;
+        if (sides.cpu.size() >= 101 || (sides.us > share && sides.cpu.size() >= 5)) continue;
         run_both(all[k]);
         more = true;
       }
     }
-    for (std::size_t k = 0; k < all.size(); ++k) {
-      report_.truths[k].cpu_us = median(all[k].cpu);
-      report_.truths[k].device_us = median(all[k].device);
+    if (report_.device.empty()) take_medians();
+  }
+
+  std::vector<Truth> take_medians() {
+    std::vector<Truth> truths;
+    for (std::size_t k = 0; k < all_.size(); ++k) {
+      const Truth& truth = truths.emplace_back(all_[k].sides);
+      report_.truths[k].cpu_us = truth.cpu_us;
+      report_.truths[k].device_us = truth.device_us;
     }
+    return truths;
   }
 
   void warm_up() {
@@ -153,29 +171,55 @@ class RoutingCheck {
     }
   }
 
+  struct Call {
+    std::size_t truth = 0;
+    hybrid::ExecutionStats stats;
+    bool on_cpu() const { return stats.device == "cpu"; }
+  };
+
+  /// Decides, and measures some on both sides between, so that both are of the same time.
   void trace() {
     const auto begin = std::chrono::steady_clock::now();
-    std::uint64_t right = 0;
-    double chosen_us = 0, best_us = 0;
+    std::vector<Call> calls;
     while (!Interrupts::came() &&
-           (seconds_since(begin) < options_.seconds / 4 || report_.tasks < 64)) {
-      RoutingTruth& truth = report_.truths[random_() % report_.truths.size()];
-      RoutingTask task(arrays_, truth.operations / 2, truth.size);
-      const hybrid::ExecutionStats stats = executor_->execute(task);
-      const bool on_cpu = stats.device == "cpu";
+           (seconds_since(begin) < options_.seconds / 4 || calls.size() < 64)) {
+      const std::size_t k = random_() % report_.truths.size();
+      RoutingTask task(arrays_, report_.truths[k].operations / 2, report_.truths[k].size);
+      calls.push_back({k, executor_->execute(task)});
       report_.wrong_results += task.wrong();
-      const double us = on_cpu ? truth.cpu_us : truth.device_us;
-      const double best = std::min(truth.cpu_us, truth.device_us);
-      ++(on_cpu ? truth.on_cpu : truth.on_device);
-      ++report_.tasks;
-      report_.explored += stats.decision.reason == hybrid::Reason::explored ? 1 : 0;
-      right += us < kRightWithin * best ? 1 : 0;
-      chosen_us += us;
-      best_us += best;
+      if (calls.size() % kDecidedForMeasured == 0) run_both(all_[random_() % all_.size()]);
     }
-    if (report_.tasks == 0) return;
-    report_.right_share = static_cast<double>(right) / static_cast<double>(report_.tasks);
-    report_.time_over_oracle = chosen_us / best_us - 1;
+    judge(calls);
+  }
+
+  void judge(const std::vector<Call>& calls) {
+    if (calls.empty()) return;
+    const std::vector<Truth> truths = take_medians();
+    std::uint64_t right = 0;
+    double over_us = 0, best_us = 0;
+    for (const Call& call : calls) {
+      RoutingTruth& row = report_.truths[call.truth];
+      const Truth& truth = truths[call.truth];
+      const hybrid::Decision& decision = call.stats.decision;
+      ++(call.on_cpu() ? row.on_cpu : row.on_device);
+      report_.explored += decision.reason == hybrid::Reason::explored ? 1 : 0;
+      over_us += truth.over_us(call.on_cpu());
+      best_us += truth.best_us();
+      right += truth.right(call.on_cpu()) ? 1 : 0;
+      if (truth.right(call.on_cpu())) continue;
+      report_.wrong.push_back({.name = std::to_string(row.operations) + " operations",
+                               .size = row.size,
+                               .call = row.on_cpu + row.on_device - 1,
+                               .reason = std::string(name(decision.reason)),
+                               .on_device = !call.on_cpu(),
+                               .cpu_us = truth.cpu_us,
+                               .device_us = truth.device_us,
+                               .expected_cpu_us = decision.on_cpu.terms.work(),
+                               .expected_device_us = decision.on_device.terms.work()});
+    }
+    report_.tasks = calls.size();
+    report_.right_share = static_cast<double>(right) / static_cast<double>(calls.size());
+    report_.time_over_oracle = over_us / best_us;
   }
 
   /// The best of some rounds: what else runs here only adds.
@@ -202,6 +246,8 @@ class RoutingCheck {
   RoutingArrays arrays_;
   RoutingReport report_;
   std::unique_ptr<hybrid::Executor> executor_;
+  hybrid::Executor* measuring_;
+  std::vector<Runs> all_;  // in the order of report_.truths
   std::mt19937_64 random_;
 };
 

@@ -35,6 +35,18 @@ struct OperationTruth {
   std::uint64_t size = 0;                   ///< elements, or rows of matrices
   double cpu_us = 0, device_us = 0;         ///< medians of runs that were sent to each side
   std::uint64_t on_cpu = 0, on_device = 0;  ///< of the trace
+  double expected_cpu_us = 0, expected_device_us = 0;  ///< by the decisions: medians of the trace
+};
+
+/// A call of the trace that ran on the slower side.
+struct WrongDecision {
+  std::string name;  ///< "check", or of the piece
+  std::uint64_t size = 0;
+  std::uint64_t call = 0;  ///< number of the call among those of this kernel and size, from 0
+  std::string reason;      ///< why it went there: of a chain, its first operation's
+  bool on_device = false;
+  double cpu_us = 0, device_us = 0;                    ///< truth
+  double expected_cpu_us = 0, expected_device_us = 0;  ///< when it was decided; 0: not known
 };
 
 struct RoutingReport {
@@ -50,6 +62,8 @@ struct RoutingReport {
   std::vector<RoutingTruth> truths;
   std::vector<OperationTruth> operations;  ///< of arrays and tensors; empty without a device
   std::optional<double> operations_right_share, operations_over_oracle;  ///< as those of tasks
+  std::uint64_t operations_calls = 0, operations_explored = 0;           ///< as those of tasks
+  std::vector<WrongDecision> wrong;                                      ///< of both traces
   runtime::hybrid::Knowledge learned;  ///< by the executor that decided
 
   /// Not both shares >= 0.95, both times over the oracle's <= 0.05 (where there were tasks),

@@ -1,8 +1,8 @@
 // Arrays and tensors that nobody placed, against both sides.
 #include <topograd/api/check/routing_operations.hpp>
 
+#include <topograd/api/check/routing_sides.hpp>
 #include <topograd/ir/median.hpp>
-#include <topograd/ir/platform.hpp>
 #include <topograd/ir/stopwatch.hpp>
 #include <topograd/ops/arrays.hpp>
 #include <topograd/ops/lessons.hpp>
@@ -26,6 +26,7 @@ using ops::Array;
 using ops::Device;
 using ops::Shape;
 using ops::Tensor;
+using runtime::hybrid::Reason;
 
 // Runs of each piece on each side that teach the executor before it decides; the first compiles,
 // the second is the first sample.
@@ -147,9 +148,23 @@ struct Measured {
   const OperationCase* one = nullptr;
   Piece on_cpu, on_device, anywhere;
   double expected = 0;
-  std::vector<double> cpu, device;
-  double us = 0;
+  Sides sides;
+  std::vector<double> expected_cpu, expected_device;
   bool teaches = false;
+};
+
+/// Of the operations of a piece, as they were decided: why the first one went where it did, and
+/// what all of them were expected to take.
+struct Seen {
+  std::optional<Reason> reason = {};
+  double cpu_us = 0, device_us = 0;
+};
+
+/// One of the trace.
+struct Call {
+  std::size_t piece = 0;
+  bool on_cpu = true;
+  Seen seen;
 };
 
 double timed(const Piece& piece, double& result) {
@@ -165,9 +180,16 @@ class OperationsCheck {
       : options_(options), device_(std::move(device)), random_(random), report_(report) {}
 
   void run() {
+    ops::executor().set_observer([this](auto, auto, const auto& stats) {
+      const runtime::hybrid::Decision& d = stats.decision;
+      if (!seen_.reason) seen_.reason = d.reason;
+      seen_.cpu_us += d.on_cpu.terms.work();
+      seen_.device_us += d.on_device.terms.work();
+    });
     measure();
     teach();
     trace();
+    report();
   }
 
  private:
@@ -177,7 +199,7 @@ class OperationsCheck {
     const ops::OnDevice scope(device);
     double result = 0;
     times.push_back(timed(piece, result));
-    of.us += times.back();
+    of.sides.us += times.back();
     judge(of, result);
   }
   void judge(const Measured& of, double result) {
@@ -185,8 +207,8 @@ class OperationsCheck {
     report_.wrong_results += std::abs(result - of.expected) <= bound ? 0 : 1;
   }
   void run_both(Measured& m) {
-    run_on(Device::cpu(), m.on_cpu, m.cpu, m);
-    run_on(device_, m.on_device, m.device, m);
+    run_on(Device::cpu(), m.on_cpu, m.sides.cpu, m);
+    run_on(device_, m.on_device, m.sides.device, m);
   }
 
   /// In a random order, as the trace has them; nothing is learned.
@@ -209,11 +231,9 @@ class OperationsCheck {
           m.expected = m.on_cpu();
         }
         run_both(m);  // brings kernels and buffers
-        m.cpu.clear();
-        m.device.clear();
-        m.us = 0;
+        m.sides.clear();
         run_both(m);
-        if (std::max(m.cpu[0], m.device[0]) > most_us()) break;
+        if (std::max(m.sides.cpu[0], m.sides.device[0]) > most_us()) break;
       }
     }
     const double share = 1e6 * options_.seconds / 4 / static_cast<double>(all_.size());
@@ -224,14 +244,10 @@ class OperationsCheck {
       std::ranges::shuffle(order, random_);
       for (const std::size_t k : order) {
         Measured& m = all_[k];
-        if (m.cpu.size() >= 51 || (m.us > share && m.cpu.size() >= 5)) continue;
+        if (m.sides.cpu.size() >= 51 || (m.sides.us > share && m.sides.cpu.size() >= 5)) continue;
         run_both(m);
         more = true;
       }
-    }
-    for (std::size_t k = 0; k < all_.size(); ++k) {
-      report_.operations[k].cpu_us = median(all_[k].cpu);
-      report_.operations[k].device_us = median(all_[k].device);
     }
   }
 
@@ -240,30 +256,66 @@ class OperationsCheck {
     for (Measured& m : all_) {
       if (Interrupts::came()) return;
       if (!m.teaches) continue;
+      const Sides measured = m.sides;
       for (int k = 0; k < kLessons; ++k) run_both(m);
+      m.sides = measured;  // one after the other, these find caches warm
     }
   }
 
+  /// Decides, and measures some on both sides between, so that both are of the same time.
   void trace() {
     const auto begin = std::chrono::steady_clock::now();
-    std::uint64_t right = 0, calls = 0;
-    double chosen_us = 0, best_us = 0;
-    while (!Interrupts::came() && (seconds_since(begin) < options_.seconds / 4 || calls < 64)) {
+    while (!Interrupts::came() &&
+           (seconds_since(begin) < options_.seconds / 4 || calls_.size() < 64)) {
       const std::size_t k = random_() % all_.size();
-      OperationTruth& truth = report_.operations[k];
+      seen_ = {};
       judge(all_[k], all_[k].anywhere());
-      const bool on_cpu = ops::last_stats().device == "cpu";
-      ++(on_cpu ? truth.on_cpu : truth.on_device);
-      const double us = on_cpu ? truth.cpu_us : truth.device_us;
-      const double best = std::min(truth.cpu_us, truth.device_us);
-      ++calls;
-      right += us < kRightWithin * best ? 1 : 0;
-      chosen_us += us;
-      best_us += best;
+      calls_.push_back({k, ops::last_stats().device == "cpu", seen_});
+      if (calls_.size() % kDecidedForMeasured != 0) continue;
+      const ops::WithoutLessons scope;
+      run_both(all_[random_() % all_.size()]);
     }
-    if (calls == 0) return;
-    report_.operations_right_share = static_cast<double>(right) / static_cast<double>(calls);
-    report_.operations_over_oracle = chosen_us / best_us - 1;
+  }
+
+  void report() {
+    if (calls_.empty()) return;
+    std::vector<Truth> truths;
+    for (std::size_t k = 0; k < all_.size(); ++k) {
+      const Truth& truth = truths.emplace_back(all_[k].sides);
+      report_.operations[k].cpu_us = truth.cpu_us;
+      report_.operations[k].device_us = truth.device_us;
+    }
+    std::uint64_t right = 0;
+    double over_us = 0, best_us = 0;
+    for (const Call& call : calls_) {
+      OperationTruth& row = report_.operations[call.piece];
+      const Truth& truth = truths[call.piece];
+      ++(call.on_cpu ? row.on_cpu : row.on_device);
+      all_[call.piece].expected_cpu.push_back(call.seen.cpu_us);
+      all_[call.piece].expected_device.push_back(call.seen.device_us);
+      report_.operations_explored += call.seen.reason == Reason::explored ? 1 : 0;
+      over_us += truth.over_us(call.on_cpu);
+      best_us += truth.best_us();
+      right += truth.right(call.on_cpu) ? 1 : 0;
+      if (truth.right(call.on_cpu)) continue;
+      report_.wrong.push_back({.name = row.name,
+                               .size = row.size,
+                               .call = row.on_cpu + row.on_device - 1,
+                               .reason = std::string(name(*call.seen.reason)),
+                               .on_device = !call.on_cpu,
+                               .cpu_us = truth.cpu_us,
+                               .device_us = truth.device_us,
+                               .expected_cpu_us = call.seen.cpu_us,
+                               .expected_device_us = call.seen.device_us});
+    }
+    for (std::size_t k = 0; k < all_.size(); ++k) {
+      report_.operations[k].expected_cpu_us = median(all_[k].expected_cpu);
+      report_.operations[k].expected_device_us = median(all_[k].expected_device);
+    }
+    const auto calls = static_cast<double>(calls_.size());
+    report_.operations_calls = calls_.size();
+    report_.operations_right_share = static_cast<double>(right) / calls;
+    report_.operations_over_oracle = over_us / best_us;
   }
 
   const RoutingOptions& options_;
@@ -272,17 +324,15 @@ class OperationsCheck {
   RoutingReport& report_;
   const std::vector<OperationCase> cases_ = cases();
   std::vector<Measured> all_;
+  std::vector<Call> calls_;
+  Seen seen_;
 };
 
 }  // namespace
 
-void check_operations(const RoutingOptions& options, const std::string& device,
+void check_operations(const RoutingOptions& options, const ops::Device& device,
                       std::mt19937_64& random, RoutingReport& report) {
-  // Read by the executor of operations when it is made: that device, and nothing of other runs.
-  platform::set_environment("TOPOGRAD_HYBRID_ADMIT_SOFTWARE", "1");
-  platform::set_environment("TOPOGRAD_HYBRID_STATE", "none");
-  if (!options.device.empty()) platform::set_environment("TOPOGRAD_DEVICE", options.device);
-  OperationsCheck(options, Device::vulkan(device), random, report).run();
+  OperationsCheck(options, device, random, report).run();
 }
 
 }  // namespace topograd::check

@@ -204,16 +204,22 @@ std::string text_of_operations(const check::RoutingReport& found, ordered_json& 
                     {"cpu_us", t.cpu_us},
                     {"device_us", t.device_us},
                     {"on_cpu", t.on_cpu},
-                    {"on_device", t.on_device}});
+                    {"on_device", t.on_device},
+                    {"expected_cpu_us", t.expected_cpu_us},
+                    {"expected_device_us", t.expected_device_us}});
     std::snprintf(line, sizeof line, "%-25s %10llu  %12.1f  %12.1f  %7llu  %9llu\n", t.name.c_str(),
                   static_cast<unsigned long long>(t.size), t.cpu_us, t.device_us,
                   static_cast<unsigned long long>(t.on_cpu),
                   static_cast<unsigned long long>(t.on_device));
     text += line;
   }
-  std::snprintf(line, sizeof line, "arrays and tensors: %.1f %% right, %.1f %% over the oracle\n",
+  std::snprintf(line, sizeof line,
+                "arrays and tensors: %llu calls, %.1f %% right, %.1f %% over the oracle, "
+                "%llu explored\n",
+                static_cast<unsigned long long>(found.operations_calls),
                 100 * found.operations_right_share.value_or(1),
-                100 * found.operations_over_oracle.value_or(0));
+                100 * found.operations_over_oracle.value_or(0),
+                static_cast<unsigned long long>(found.operations_explored));
   return text + line;
 }
 
@@ -240,7 +246,10 @@ void check_routing(const RoutingArguments& arguments) {
                          {"results", ordered_json::array()},
                          {"operations_right_share", or_null(found.operations_right_share)},
                          {"operations_over_oracle", or_null(found.operations_over_oracle)},
-                         {"operations", ordered_json::array()}};
+                         {"operations_calls", found.operations_calls},
+                         {"operations_explored", found.operations_explored},
+                         {"operations", ordered_json::array()},
+                         {"wrong", ordered_json::array()}};
   std::string text = "operations       items        cpu us     device us   on cpu  on device\n";
   char line[160];
   for (const check::RoutingTruth& t : found.truths) {
@@ -258,12 +267,25 @@ void check_routing(const RoutingArguments& arguments) {
     text += line;
   }
   std::snprintf(line, sizeof line,
-                "%llu tasks, %.1f %% right, %.1f %% over the oracle, %.0f ns a decision%s\n",
+                "%llu tasks, %.1f %% right, %.1f %% over the oracle, %llu explored, %.0f ns a "
+                "decision%s\n",
                 static_cast<unsigned long long>(found.tasks), 100 * found.right_share.value_or(1),
-                100 * found.time_over_oracle.value_or(0), found.decision_ns,
+                100 * found.time_over_oracle.value_or(0),
+                static_cast<unsigned long long>(found.explored), found.decision_ns,
                 found.broken() ? "  BROKEN" : "");
   text += found.device.empty() ? "no device, nothing to decide: " + found.note + "\n" : line;
   text += text_of_operations(found, report["operations"]);
+  for (const check::WrongDecision& w : found.wrong) {
+    report["wrong"].push_back({{"name", w.name},
+                               {"size", w.size},
+                               {"call", w.call},
+                               {"reason", w.reason},
+                               {"on_device", w.on_device},
+                               {"cpu_us", w.cpu_us},
+                               {"device_us", w.device_us},
+                               {"expected_cpu_us", w.expected_cpu_us},
+                               {"expected_device_us", w.expected_device_us}});
+  }
   write_training_data(arguments.training, found.learned);
   finish_check(arguments.json, text, report);
 }
