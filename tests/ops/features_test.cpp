@@ -123,6 +123,24 @@ void normalise(Memory& a, Memory& out, std::size_t depth, Memory* scale, Memory*
   }
 }
 
+/// Squared distances of each query to some targets, or to all: 0 places.
+void measure(std::size_t queries, std::size_t targets, std::size_t depth, std::size_t places) {
+  Memory q(queries * depth), t(targets * depth), listed(queries * places);
+  const std::size_t of_each = places == 0 ? targets : places;
+  Memory squared(queries * of_each);
+  std::mt19937 random(1);
+  for (std::size_t at = 0; at < squared.size(); ++at) {
+    if (places > 0) listed.load(at);
+    const std::size_t target = places > 0 ? random() % targets : at % targets;
+    Counted sum = 0;
+    for (std::size_t k = 0; k < depth; ++k) {
+      const Counted apart = q.load(at / of_each * depth + k) - t.load(target * depth + k);
+      sum = sum + apart * apart;
+    }
+    squared.store(at, sum);
+  }
+}
+
 struct Case {
   std::string name;
   Op op;
@@ -272,6 +290,7 @@ std::vector<Case> array_cases() {
 std::vector<Case> tensor_cases() {
   constexpr std::size_t m = 24, n = 36, d = 20;
   const auto of = [](const Shape& shape) { return randn(shape, 3).evaluate(); };
+  const bool graphs = NearestIndex(of({2, d})).is_approximate();
   return {
       {"fused map", Op::Map,
        [=] {
@@ -372,6 +391,18 @@ std::vector<Case> tensor_cases() {
          }
        },
        9, MemoryPattern::reduction, 1.3},
+      {"nearest of all", Op::Nearest,
+       [=] {
+         NearestIndex(of({40, d}), {.exact = true}).search(of({m, d}), 3);
+       },
+       [] { measure(m, 40, d, 0); }, 6, MemoryPattern::reduction},
+      {"nearest of a graph", Op::Nearest,
+       [=] {
+         NearestIndex(of({300, d})).search(of({m, d}), 3);
+       },
+       // Without a library for graphs all targets are compared.
+       [=] { measure(m, 300, d, graphs ? 100 : 0); }, 6,
+       graphs ? MemoryPattern::gather : MemoryPattern::reduction},
       {"take", Op::Gather,
        [=] {
          take(of({64, 8}), arange(32)).evaluate();
