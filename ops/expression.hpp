@@ -24,6 +24,8 @@ template <class R>
 std::vector<Value> outputs_of(R&& result) {
   if constexpr (std::is_convertible_v<R, Value>) {
     return {Value(std::forward<R>(result))};
+  } else if constexpr (std::is_same_v<std::decay_t<R>, Bool>) {
+    return {result.value()};  // 1 or 0
   } else if constexpr (VecType<std::decay_t<R>>) {
     std::vector<Value> out;
     for (int k = 0; k < std::decay_t<R>::kSize; ++k) out.push_back(result[k]);
@@ -79,7 +81,8 @@ class Expression {
   template <class F, std::size_t... K>
   static constexpr std::size_t results_of(std::index_sequence<K...>) {
     using R = std::invoke_result_t<const F&, detail::ValueAt<K>...>;
-    if constexpr (std::is_convertible_v<R, Value>) return 1;
+    if constexpr (std::is_convertible_v<R, Value> || std::is_same_v<std::decay_t<R>, Bool>)
+      return 1;
     if constexpr (VecType<std::decay_t<R>>) return std::decay_t<R>::kSize;
     if constexpr (requires { std::tuple_size<std::decay_t<R>>::value; })
       return std::tuple_size<std::decay_t<R>>::value;

@@ -158,7 +158,13 @@ Tensor map(const F& f, const Tensor& first, const Tensors&... rest) {
   return map(
       [&f]<std::size_t... I>(std::index_sequence<I...>) {
         return std::function<Value(std::span<const Value>)>(
-            [&f](std::span<const Value> v) -> Value { return f(v[I]...); });
+            [&f](std::span<const Value> v) -> Value {
+              if constexpr (std::is_same_v<decltype(f(v[I]...)), Bool>) {
+                return f(v[I]...).value();  // 1 or 0
+              } else {
+                return f(v[I]...);
+              }
+            });
       }(std::make_index_sequence<1 + sizeof...(Tensors)>{}),
       {first, rest...});
 }

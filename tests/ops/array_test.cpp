@@ -10,6 +10,13 @@
 namespace topograd::ops {
 namespace {
 
+TEST(Arrays, FunctionsMayGiveABool) {
+  const Array<float> x{1, 2, 3};
+  EXPECT_EQ(map([](Value v) { return v > 1.5; }, x).to_vector(), (std::vector<float>{0, 1, 1}));
+  EXPECT_EQ(map_to<std::int32_t>([](Value v) { return v > 1.5 && v < 2.5; }, x).to_vector(),
+            (std::vector<std::int32_t>{0, 1, 0}));
+}
+
 TEST(Arrays, MapEveryTypeAndSize) { test::check_maps(Device::cpu()); }
 TEST(Arrays, MapForms) { test::check_map_forms(Device::cpu()); }
 TEST(Arrays, ReduceEveryTypeAndSize) { test::check_reductions(Device::cpu()); }
