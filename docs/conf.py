@@ -2,6 +2,9 @@
 import pathlib
 import re
 
+from pygments.lexer import RegexLexer
+from pygments.token import Comment, Name, String, Text
+
 root = pathlib.Path(__file__).parent.parent
 
 project = "Topograd"
@@ -25,7 +28,36 @@ html_static_path = ["_static"]
 html_css_files = ["topograd.css"]
 html_copy_source = False
 html_show_sphinx = False
-html_theme_options = {"navigation_with_keys": True}
+# Debian's furo has the colours of code for dark screens and lacks the others.
+dark = {
+    "color-foreground-primary": "#d6d8db", "color-foreground-secondary": "#9ca0a5", "color-foreground-muted": "#81868d",
+    "color-foreground-border": "#666666", "color-background-primary": "#131416", "color-background-secondary": "#1a1c1e",
+    "color-background-hover": "#1e2124", "color-background-hover--transparent": "#1e212400",
+    "color-background-border": "#303335", "color-background-item": "#444444", "color-brand-primary": "#6cb2ff",
+    "color-brand-content": "#6cb2ff", "color-highlighted-background": "#083563", "color-highlight-on-target": "#333300",
+    "color-admonition-background": "#18181a", "color-api-background": "#1a1c1e", "color-api-overall": "#9ca0a5",
+    "color-api-name": "#d6d8db", "color-api-pre-name": "#d6d8db", "color-api-paren": "#9ca0a5", "color-api-keyword": "#9ca0a5",
+}
+html_theme_options = {"navigation_with_keys": True, "dark_css_variables": dark}
 
 pygments_style = "tango"
+smartquotes_action = "q"  # options keep their two dashes
 highlight_language = "text"
+
+
+class CommandLexer(RegexLexer):
+    """Commands: options are tokens, so that they are not broken at their dashes (topograd.css)."""
+
+    name = "commands"
+    tokens = {
+        "root": [
+            (r"(?:(?<=\s)|^)#.*", Comment),
+            (r"'[^'\n]*'", String),
+            (r"(?<![\w-])--?[A-Za-z][\w-]*", Name.Attribute),
+            (r".|\n", Text),
+        ]
+    }
+
+
+def setup(app):
+    app.add_lexer("sh", CommandLexer)
