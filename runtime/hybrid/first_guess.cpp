@@ -14,10 +14,11 @@ namespace {
 
 constexpr std::uint64_t kRowsNeeded = 12;
 constexpr std::size_t kKernelsNeeded = 3;
-constexpr std::uint64_t kRefit = 8;
+// Rows that come before the next fit: few while there are few.
+constexpr std::uint64_t kMostStale = 8, kRowsOfOneStale = 32;
 // Rows that the belief "time is the work times a constant" counts for, in each weight and in each
 // family's constant.
-constexpr double kRidge = 5;
+constexpr double kRidge = 20;
 constexpr double kFamilyRidge = 1;
 // Nothing is believed of the constant itself.
 constexpr double kRidgeOfConstant = 1e-3;
@@ -97,7 +98,8 @@ void FirstGuess::count(const TrainingRow& row, double sign) {
   if ((kernels_[row.kernel] += change) == 0) kernels_.erase(row.kernel);
   ++since_fit_;
   if (rows_ < kRowsNeeded || kernels_.size() < kKernelsNeeded) return;
-  if (!fitted_ || since_fit_ >= kRefit) fit();
+  if (!fitted_ || since_fit_ >= std::clamp<std::uint64_t>(rows_ / kRowsOfOneStale, 1, kMostStale))
+    fit();
 }
 
 /// Families' constants c, each with its own ridge, follow from the weights w: c = Σ (y − w φ) /
