@@ -36,7 +36,7 @@ class FirstGuess {
  public:
   static constexpr std::size_t kInputs = 10;
 
-  /// Cost: kInputs² operations; every eighth call a fit of kInputs³.
+  /// Cost: kInputs² operations; a fit of kInputs³, at every eighth call where there are many rows.
   void add(const TrainingRow& row) { count(row, 1); }
   /// Takes back what was added.
   void remove(const TrainingRow& row) { count(row, -1); }

@@ -25,7 +25,7 @@ struct Estimate {
 
 /// What makes short work slower (cold caches, threads that wake) says nothing about long work:
 /// times up to this many times those that have changed are taken to have changed with them.
-inline constexpr double kReachOfChange = 8;
+inline constexpr double kReachOfChange = 2;
 
 /// The last residuals, log(measured / expected), of a group of histories. When most of them lie far
 /// off on one side, and in several of the group, all of the group has changed, but for times that

@@ -14,6 +14,9 @@ constexpr double kLeastConfidence = 0.2;
 constexpr double kFreeSeconds = 0.02;
 // What the side that nobody has measured is taken to cost, when trying it is considered.
 constexpr double kUnknownFactor = 10;
+// A side that is surely this many times slower is explored so many times less often.
+constexpr double kMuchSlower = 2;
+constexpr std::uint64_t kMoreRarely = 4;
 
 }  // namespace
 
@@ -243,11 +246,14 @@ void Scheduler::weigh(std::span<const TaskShape> tasks, Decision& decision) {
 
 bool Scheduler::explores(const TaskShape& task, const Decision& decision) {
   if (options_.explore_every == 0 || task.deadline_us > 0) return false;
-  if (++since_exploring_ < options_.explore_every) return false;
   const bool on_cpu = decision.target == kCpu;
   const Prediction& here = on_cpu ? decision.on_cpu : decision.on_device;
   const Prediction& there = on_cpu ? decision.on_device : decision.on_cpu;
   const double now = here.terms.work();
+  const bool sure = here.measured && there.measured &&
+                    decision.confidence >= options_.sure_confidence &&
+                    there.terms.work() > kMuchSlower * now;
+  if (++since_exploring_ < options_.explore_every * (sure ? kMoreRarely : 1)) return false;
   const bool known = there.measured || there.guessed;
   const double extra = known ? std::max(0.0, there.terms.work() - now) : kUnknownFactor * now;
   if (explored_us_ + extra > options_.explore_share * total_us_) return false;
