@@ -10,6 +10,7 @@
 #include <topograd/solver/routing.hpp>
 #include <topograd/solver/solve.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <string>
@@ -42,6 +43,20 @@ class VulkanRouting : public test::VulkanTest {
   }
   SolverOptions options_;
 };
+
+TEST_F(VulkanRouting, ASolveThatNamesItsBackendIsLoad) {
+  const hybrid::Scheduler& scheduler = hybrid_executor().scheduler();
+  options_.backend = Backend::cpu;
+  solve(problems::springs(40)->problem, options_);  // tells how long a step takes
+  double queued_us = 0;
+  options_.callback = [&](const IterationSummary&) {
+    queued_us = std::max(queued_us, scheduler.targets()[hybrid::kCpu].queued_us);
+    return CallbackReturn::SOLVER_CONTINUE;
+  };
+  solve(problems::springs(40)->problem, options_);
+  EXPECT_GT(queued_us, 0);
+  EXPECT_EQ(scheduler.targets()[hybrid::kCpu].queued_us, 0);
+}
 
 TEST_F(VulkanRouting, AdmittedSoftwareReallyRuns) {
   const auto springs = problems::springs(12);
