@@ -152,19 +152,24 @@ void seed(std::uint64_t number);
 /// (8 of f64; make those that never change literal(c)).
 Tensor map(const std::function<Value(std::span<const Value>)>& f,
            std::initializer_list<Tensor> tensors);
+namespace detail {
+/// What a function of elements gives; 1 or 0 for a Bool.
+template <class R>
+Value to_number(const R& result) {
+  if constexpr (std::is_same_v<R, Bool>) {
+    return result.value();
+  } else {
+    return result;
+  }
+}
+}  // namespace detail
 /// The same for f(Value...) of as many Values as there are tensors.
 template <class F, class... Tensors>
 Tensor map(const F& f, const Tensor& first, const Tensors&... rest) {
   return map(
       [&f]<std::size_t... I>(std::index_sequence<I...>) {
         return std::function<Value(std::span<const Value>)>(
-            [&f](std::span<const Value> v) -> Value {
-              if constexpr (std::is_same_v<decltype(f(v[I]...)), Bool>) {
-                return f(v[I]...).value();  // 1 or 0
-              } else {
-                return f(v[I]...);
-              }
-            });
+            [&f](std::span<const Value> v) { return detail::to_number(f(v[I]...)); });
       }(std::make_index_sequence<1 + sizeof...(Tensors)>{}),
       {first, rest...});
 }
