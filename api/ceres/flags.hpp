@@ -1,6 +1,8 @@
 // What programs for Ceres use of gflags, for machines without it: flags of the command line.
 #pragma once
 
+#ifndef GFLAGS_GFLAGS_H_  // gflags itself, which glog includes
+
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -117,3 +119,5 @@ using gflags::SetUsageMessage;
 #define DEFINE_uint64(name, value, help) TG_DEFINE_FLAG(std::uint64_t, name, value, help)
 #define DEFINE_double(name, value, help) TG_DEFINE_FLAG(double, name, value, help)
 #define DEFINE_string(name, value, help) TG_DEFINE_FLAG(std::string, name, value, help)
+
+#endif

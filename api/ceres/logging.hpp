@@ -1,6 +1,8 @@
 // What programs for Ceres use of glog, for machines without it: messages on the standard error.
 #pragma once
 
+#if !defined(GLOG_LOGGING_H) && !defined(_LOGGING_H_)  // glog itself, new and old
+
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
@@ -96,3 +98,5 @@ T CheckNotNull(const char* file, int line, const char* names, T&& pointer) {
 #define DCHECK_LE(a, b) TG_DCHECK(CHECK_LE(a, b))
 #define DCHECK_GT(a, b) TG_DCHECK(CHECK_GT(a, b))
 #define DCHECK_GE(a, b) TG_DCHECK(CHECK_GE(a, b))
+
+#endif
