@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM: the first ends solves at their best points, the second ends the process.
+// Ctrl-C and SIGTERM: the first ends solves at their best points, a second one ends the process.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@ namespace topograd {
 
 /// While it lives, the first SIGINT or SIGTERM ends each solve of the process after its step, with
 /// Termination::USER_SUCCESS and the message "interrupted by SIGINT"; later solves end after their
-/// start. The second signal ends the process at once with status 128 + its number.
+/// start. A second signal, 0.2 s later or more, ends the process at once with status 128 + its
+/// number.
 ///
 /// Signals that the process was started to ignore are handled, too: shells start background jobs
 /// so. One at a time; the handlers from before come back at the end of its life.
