@@ -2,7 +2,9 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include <topograd/runtime/vulkan/core.hpp>
 #include <topograd/runtime/vulkan/first_compile.hpp>
@@ -77,7 +79,8 @@ void wait_until(const Done& done) {
 /// that are their parent's.
 void end_devices(int status) {
   if (foreign_calls_lost()) platform::end_process(status);
-  if (foreign_calls_ended()) return;
+  static constinit std::atomic<bool> begun{false};
+  if (begun.exchange(true)) return;
   std::shared_ptr<Device> device;
   {
     const std::lock_guard lock(registry().mutex);
@@ -196,14 +199,16 @@ std::shared_ptr<Device> open(const DeviceOptions& options) {
     keep(full, device, true);
     return device;
   }
-  const LoadingLibraries loading;
+  std::optional<LoadingLibraries> loading(std::in_place);
   std::shared_ptr<Core> core(
       new Core(instance, std::move(physical[chosen]), std::move(list[chosen]), full), retire);
   {
     const std::lock_guard cores_lock(registry().cores_mutex);
     registry().live.push_back(core.get());
   }
-  start_compiler(*core, loading);
+  start_compiler(*core, *loading);
+  loading.reset();
+  platform::at_exit(end_devices);  // called before what `loading` has registered
   auto device = std::make_shared<Device>(std::move(core));
   keep(full, device, true);
   return device;
