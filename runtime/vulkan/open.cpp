@@ -23,10 +23,9 @@ struct Registry {
 
   std::mutex opening;  // one device at a time: compilers inside of drivers race while they start
   bool compiler_started = false;  // of software devices; guarded by `opening`
-  std::mutex mutex;               // guards the next three
+  std::mutex mutex;               // guards the next two
   std::vector<Entry> entries;
   std::shared_ptr<Device> kept;
-  bool exit_handler = false;
 
   std::mutex cores_mutex;   // taken inside of the others
   std::vector<Core*> live;  // every core
@@ -156,8 +155,6 @@ void keep(const DeviceOptions& options, const std::shared_ptr<Device>& device, b
   const std::lock_guard lock(registry().mutex);
   if (fresh) registry().entries.push_back({options, device});
   dropped = std::exchange(registry().kept, device);
-  // Registered after the driver was loaded, so it runs before the driver's own handlers.
-  if (!std::exchange(registry().exit_handler, true)) platform::at_exit(end_devices);
 }
 
 void start_compiler(const Core& core, const LoadingLibraries& loading) {
@@ -208,7 +205,8 @@ std::shared_ptr<Device> open(const DeviceOptions& options) {
   }
   start_compiler(*core, *loading);
   loading.reset();
-  platform::at_exit(end_devices);  // called before what `loading` has registered
+  // It is called before the handlers of the driver and of `loading`, which were registered earlier.
+  platform::at_exit(end_devices);
   auto device = std::make_shared<Device>(std::move(core));
   keep(full, device, true);
   return device;
