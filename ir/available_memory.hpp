@@ -7,7 +7,7 @@ namespace topograd::platform {
 
 /// Bytes that the system can give without swapping, now; 0 where it does not say.
 std::uint64_t available_memory_bytes();
-/// Whether a piece of so many bytes of address space could be had; under `ulimit -v` it may not.
+/// True if the system gives so many bytes of address space at once; `ulimit -v` limits them.
 bool has_address_space(std::uint64_t bytes);
 
 }  // namespace topograd::platform

@@ -96,7 +96,7 @@ LoadingLibraries::~LoadingLibraries() {
   --loading;
 }
 
-// What is registered later is called earlier.
+// exit() calls the latest handler first.
 void LoadingLibraries::go_on() const { platform::at_exit(end_foreign_calls); }
 
 void end_foreign_calls(int status) {

@@ -417,7 +417,7 @@ class Runner {
       outcome.times.kernel = us.value_or(0);
       outcome.cold |= !us;
       outcome.untimed = !us;
-      // Of a device that no executor knows nothing is.
+      // Nothing is recorded for a device that no executor knows.
       if (reserved) shared_executor().record(shape, decision, outcome);
     });
   }

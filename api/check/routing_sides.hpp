@@ -39,7 +39,7 @@ struct Truth {
                        2 * std::hypot(error(sides.cpu), error(sides.device)))) {}
 
   double best_us() const { return std::min(cpu_us, device_us); }
-  /// What running there costs beyond the faster side.
+  /// Gives how much longer that side takes than the faster one; 0 if that is within the noise.
   double over_us(bool on_cpu) const {
     return log_ratio(on_cpu) <= noise ? 0 : (on_cpu ? cpu_us : device_us) - best_us();
   }

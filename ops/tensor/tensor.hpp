@@ -153,7 +153,7 @@ void seed(std::uint64_t number);
 Tensor map(const std::function<Value(std::span<const Value>)>& f,
            std::initializer_list<Tensor> tensors);
 namespace detail {
-/// What a function of elements gives; 1 or 0 for a Bool.
+/// The result of a function of elements as a number: a Bool gives 1 or 0.
 template <class R>
 Value to_number(const R& result) {
   if constexpr (std::is_same_v<R, Bool>) {
