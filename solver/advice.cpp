@@ -25,15 +25,16 @@ Advice advise(const Summary& summary) {
       std::span(summary.iterations).last(std::min(kLast, summary.iterations.size() - 1));
   const double before = (&steps.front() - 1)->cost, after = steps.back().cost;
   const bool falls = before - after > kStillFalls * std::abs(before);
-  if (summary.method == Method::newton)
-    return falls ? Advice::more_steps : Advice::looser_tolerance;
+  const bool newton_is_left = summary.method != Method::newton && summary.host_residuals == 0;
+  const Advice flat = newton_is_left ? Advice::looser_tolerance : Advice::good_enough;
+  if (summary.method == Method::newton) return falls ? Advice::more_steps : flat;
   if (takes_energies(summary.method)) return Advice::other_method;
   const auto poor = std::ranges::count_if(steps, [](const IterationSummary& step) {
     return !step.step_is_successful || step.relative_decrease < kPoorGain;
   });
   const bool poor_model = 2 * static_cast<std::size_t>(poor) >= steps.size();
-  if (poor_model && summary.host_residuals == 0) return Advice::second_derivatives;
-  return falls ? Advice::more_steps : Advice::looser_tolerance;
+  if (poor_model && newton_is_left) return Advice::second_derivatives;
+  return falls ? Advice::more_steps : flat;
 }
 
 std::string_view text(Advice advice) {
@@ -46,6 +47,9 @@ std::string_view text(Advice advice) {
     case Advice::looser_tolerance:
       return "the cost hardly fell in the last steps: raise function_tolerance if it is good "
              "enough, else try method newton";
+    case Advice::good_enough:
+      return "the cost hardly fell in the last steps: raise function_tolerance if it is good "
+             "enough";
     case Advice::other_method:
       return "methods of first order take many steps: raise max_iterations, or try method newton";
   }

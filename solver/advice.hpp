@@ -12,6 +12,7 @@ enum class Advice {
   more_steps,          ///< the cost still falls: a larger max_iterations
   second_derivatives,  ///< least squares whose model of the cost is poor: newton or lbfgs
   looser_tolerance,    ///< the cost hardly falls: a larger function_tolerance, or newton
+  good_enough,         ///< the same where newton is taken already, or cannot be
   other_method         ///< steps along gradients: newton, or a larger max_iterations
 };
 

@@ -1,6 +1,7 @@
 // Which blocks of unknowns can be eliminated each by itself.
 #include <topograd/solver/linear/elimination.hpp>
 
+#include <topograd/frontend/array_names.hpp>
 #include <topograd/ir/error.hpp>
 
 #include <algorithm>
@@ -184,21 +185,20 @@ std::size_t reach_of(const Graph& graph, std::span<const Mark> marks) {
   return farthest(graph, marks, end).second;
 }
 
-/// "parameter array 0, block 3", or without a model "block 3".
-std::string name_of_block(const runtime::Model* model, std::uint32_t number) {
+/// parameter "points", block 3, or where the array has no name: parameter array 0, block 3.
+std::string name_of_block(const EliminationHint& hint, std::uint32_t number) {
   std::uint64_t block = number;
-  for (std::size_t a = 0; model != nullptr && a < model->arrays.size(); ++a) {
-    if (block < model->arrays[a].blocks)
-      return "parameter array " + std::to_string(a) + ", block " + std::to_string(block);
-    block -= model->arrays[a].blocks;
+  for (std::size_t a = 0; a < hint.arrays.size(); ++a) {
+    const EliminationHint::Array& array = hint.arrays[a];
+    if (block < array.blocks) return block_text({array.name, a, array.blocks}, block);
+    block -= array.blocks;
   }
   return "block " + std::to_string(number);
 }
 
 /// Takes the blocks of the hint.
-void take_hinted(const Graph& graph, const EliminationHint& hint, const runtime::Model* model,
-                 std::vector<Mark>& marks) {
-  const auto hinted = [&](std::uint32_t b) { return hint[graph.numbers[b]] != 0; };
+void take_hinted(const Graph& graph, const EliminationHint& hint, std::vector<Mark>& marks) {
+  const auto hinted = [&](std::uint32_t b) { return hint.blocks[graph.numbers[b]] != 0; };
   for (std::uint32_t b = 0; b < graph.blocks.size(); ++b) {
     if (!hinted(b)) continue;
     for (std::size_t k = graph.starts[b]; k < graph.starts[b + 1]; ++k) {
@@ -207,8 +207,8 @@ void take_hinted(const Graph& graph, const EliminationHint& hint, const runtime:
       throw Error(ErrorCode::InvalidArgument,
                   "linear_solver_ordering: expected a first group of which no two blocks meet in a "
                   "residual, but " +
-                      name_of_block(model, graph.numbers[b]) + " and " +
-                      name_of_block(model, graph.numbers[other]) + " do");
+                      name_of_block(hint, graph.numbers[b]) + " and " +
+                      name_of_block(hint, graph.numbers[other]) + " do");
     }
     if (graph.blocks[b].width <= kWidestEliminated) marks[b] = Mark::taken;
   }
@@ -229,13 +229,12 @@ void take_independent(const Graph& graph, std::vector<Mark>& marks) {
   }
 }
 
-Elimination find_elimination(const Graph& graph, const EliminationHint& hint,
-                             const runtime::Model* model) {
+Elimination find_elimination(const Graph& graph, const EliminationHint& hint) {
   std::vector<Mark> marks(graph.blocks.size(), Mark::open);
   if (hint.empty()) {
     take_independent(graph, marks);
   } else {
-    take_hinted(graph, hint, model, marks);
+    take_hinted(graph, hint, marks);
   }
   Elimination out;
   for (std::uint32_t b = 0; b < graph.blocks.size(); ++b) {
@@ -251,12 +250,12 @@ Elimination find_elimination(const Graph& graph, const EliminationHint& hint,
 
 Elimination find_elimination(const SparseMatrix& lower, std::span<const std::uint32_t> block_of,
                              const EliminationHint& hint) {
-  return find_elimination(block_graph(lower, block_of), hint, nullptr);
+  return find_elimination(block_graph(lower, block_of), hint);
 }
 
 Elimination find_elimination(const runtime::Model& model, const EliminationHint& hint,
                              bool with_energies) {
-  return find_elimination(block_graph(model, with_energies), hint, &model);
+  return find_elimination(block_graph(model, with_energies), hint);
 }
 
 }  // namespace topograd

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace topograd {
@@ -36,9 +37,19 @@ struct Elimination {
   bool remains_wide() const;
 };
 
-/// By number of a parameter block among all of the problem's: 1 = to be eliminated. Empty: blocks
-/// are found.
-using EliminationHint = std::vector<std::uint8_t>;
+/// Blocks that were asked for. Empty: blocks are found.
+struct EliminationHint {
+  /// By number of a parameter block among all of the problem's: 1 = to be eliminated.
+  std::vector<std::uint8_t> blocks;
+  /// Arrays of these blocks in their order, as messages call them.
+  struct Array {
+    std::string name;
+    std::uint64_t blocks = 0;
+  };
+  std::vector<Array> arrays;
+
+  bool empty() const { return blocks.empty(); }
+};
 
 /// Widest block that is eliminated.
 inline constexpr std::uint32_t kWidestEliminated = 16;

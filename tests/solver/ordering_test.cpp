@@ -75,6 +75,34 @@ TEST(LinearSolverOrdering, HoldsForStepsOnTheHost) {
   EXPECT_NEAR(got.final_cost, want.final_cost, 1e-8 * want.final_cost);
 }
 
+TEST(LinearSolverOrdering, CallsParametersByTheirNames) {
+  std::vector<double> times = {1, 2}, scale = {1};
+  Problem problem;
+  const Parameters tau = problem.add_parameters(times, 1, "tau");
+  const Parameters s = problem.add_parameters(scale, 1, "scale");
+  for (std::size_t k = 0; k < 2; ++k) problem.add_residual(tau[k] * s[0] - 1.0);
+  const struct {
+    std::vector<OrderedParameters> ordering;
+    const char* text;
+  } rows[] = {
+      {{{tau, 0}, {s, 0}, {tau, 1, 0}}, "parameter \"tau\", block 1 and parameter \"scale\" do"},
+      {{{tau, -1, 1}}, "the group of parameter \"tau\", block 1 must be >= 0, got -1"},
+      {{{tau, 0, 7}}, "parameter \"tau\""},
+  };
+  for (const LinearSolver solver : {LinearSolver::schur, LinearSolver::automatic}) {
+    for (const auto& row : rows) {
+      try {
+        solve(problem, {.backend = Backend::cpu,
+                        .linear_solver = solver,
+                        .linear_solver_ordering = row.ordering});
+        FAIL() << row.text;
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find(row.text), std::string::npos) << error.what();
+      }
+    }
+  }
+}
+
 TEST(LinearSolverOrdering, IsRefusedWhereBlocksMeet) {
   Readings r, other;
   const struct {
@@ -85,7 +113,9 @@ TEST(LinearSolverOrdering, IsRefusedWhereBlocksMeet) {
        "invalid_argument: linear_solver_ordering: expected a first group of which no two blocks "
        "meet "
        "in a residual, but parameter array 0, block 1 and parameter array 1, block 0 do"},
-      {{{r.point, -1}}, "invalid_argument: linear_solver_ordering: group must be >= 0, got -1"},
+      {{{r.point, -1}},
+       "invalid_argument: linear_solver_ordering: the group of parameter array 1, block 0 must be "
+       ">= 0, got -1"},
       {{{r.point, 0, 12}},
        "invalid_argument: linear_solver_ordering: block 12 is out of range (the array has 12)"},
       {{{other.point, 0}},
