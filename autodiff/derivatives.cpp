@@ -57,7 +57,7 @@ std::vector<Id> seed_leaves(Builder& builder, ir::LeafCounts& leaves) {
   return seeds;
 }
 
-ir::Program products_of_columns(const ir::Program& J, std::size_t n) {
+ir::Program products_of_columns(const ir::Program& J, std::size_t n, bool diagonal) {
   const std::size_t rows = n == 0 ? 0 : J.outputs.size() / n;
   Builder builder(J);
   std::vector<std::vector<Id>> columns(n, std::vector<Id>(rows));
@@ -68,7 +68,8 @@ ir::Program products_of_columns(const ir::Program& J, std::size_t n) {
   }
   std::vector<Id> outputs;
   for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = i; j < n; ++j)
+    const std::size_t end = diagonal ? i + 1 : n;
+    for (std::size_t j = i; j < end; ++j)
       outputs.push_back(dot(builder.graph(), columns[i], columns[j]));
   }
   return builder.extract(outputs, builder.leaves());
@@ -133,6 +134,10 @@ ir::Program jtjp(const ir::Program& f, Slots slots, Slots moving) {
 
 ir::Program block(const ir::Program& f, Slots slots) {
   return products_of_columns(jacobian(f, slots), slots.size());
+}
+
+ir::Program diagonal(const ir::Program& f, Slots slots) {
+  return products_of_columns(jacobian(f, slots), slots.size(), true);
 }
 
 }  // namespace topograd::autodiff

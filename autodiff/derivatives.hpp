@@ -51,4 +51,7 @@ ir::Program jtjp(const ir::Program& f, Slots slots, Slots moving);
 /// Upper triangle of JᵀJ over `slots`, packed by rows: (s0,s0), (s0,s1), ..., (s1,s1), ...
 ir::Program block(const ir::Program& f, Slots slots);
 
+/// The diagonal of JᵀJ over `slots`. Cost: as the Jacobian, linear in the number of slots.
+ir::Program diagonal(const ir::Program& f, Slots slots);
+
 }  // namespace topograd::autodiff

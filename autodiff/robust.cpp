@@ -218,4 +218,8 @@ ir::Program block(const Robust& block, Slots slots) {
   return products_of_columns(jacobian(block, slots), slots.size());
 }
 
+ir::Program diagonal(const Robust& block, Slots slots) {
+  return products_of_columns(jacobian(block, slots), slots.size(), true);
+}
+
 }  // namespace topograd::autodiff

@@ -40,5 +40,6 @@ ir::Program jtjp(const Robust& block, std::span<const std::uint32_t> slots);
 ir::Program jtjp(const Robust& block, std::span<const std::uint32_t> slots,
                  std::span<const std::uint32_t> moving);
 ir::Program block(const Robust& block, std::span<const std::uint32_t> slots);
+ir::Program diagonal(const Robust& block, std::span<const std::uint32_t> slots);
 
 }  // namespace topograd::autodiff

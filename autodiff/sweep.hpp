@@ -36,6 +36,7 @@ std::vector<ir::Id> tangent_leaves(Builder& builder, std::span<const std::uint32
 std::vector<ir::Id> seed_leaves(Builder& builder, ir::LeafCounts& leaves);
 
 /// Upper triangle of JᵀJ, packed by rows, of a program whose outputs are J row-major, n columns.
-ir::Program products_of_columns(const ir::Program& J, std::size_t n);
+/// Only its diagonal if `diagonal`.
+ir::Program products_of_columns(const ir::Program& J, std::size_t n, bool diagonal = false);
 
 }  // namespace topograd::autodiff

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace topograd::codegen {
@@ -38,6 +39,26 @@ const Source& source_of(const std::vector<Source>& sources, std::uint32_t slot,
                      ", the layout has ", columns));
   }
   return source;
+}
+
+/// Neighbouring slots [first, end) whose columns are neighbours, too: column + (slot - first).
+struct Run {
+  std::uint32_t first = 0, end = 0, column = 0;
+};
+
+/// The range of `slots`, if there are so many that a loop loads them and each has a stored column
+/// of its own.
+template <class Source>
+std::optional<Run> find_run(const std::set<std::uint32_t>& slots,
+                            const std::vector<Source>& sources) {
+  if (slots.size() < kLeastLooped || *slots.rbegin() >= sources.size()) return std::nullopt;
+  const Run run{*slots.begin(), *slots.rbegin() + 1, sources[*slots.begin()].column};
+  for (std::uint32_t slot = run.first; slot < run.end; ++slot) {
+    Source expected;
+    expected.column = run.column + slot - run.first;
+    if (!(sources[slot] == expected)) return std::nullopt;
+  }
+  return run;
 }
 
 const IndexSource& index_source(const LeafPlace& place, const std::vector<IndexSource>& sources,
@@ -105,19 +126,35 @@ uint column_position(uint form, uint row) {
 
 class Loader {
  public:
-  Loader(const LeafPlace& place, const Needed& needed, Precision precision, LeafNames& names,
-         Shader& shader)
-      : place_(place), needed_(needed), precision_(precision), names_(names), shader_(shader) {}
+  Loader(const LeafPlace& place, const Needed& needed, const std::vector<std::uint32_t>& targets,
+         Precision precision, LeafNames& names, Shader& shader)
+      : place_(place), needed_(needed), precision_(precision), names_(names), shader_(shader) {
+    if (place.own.empty() && !place.fused) {
+      parameters_ = find_run(needed.parameters, place.layout.parameters);
+      tangents_ = find_run(needed.tangents, place.layout.parameters);
+    }
+    data_ = find_run(needed.data, place.layout.data);
+    find_direct_columns(targets);
+  }
 
   void write() {
     indices();
-    vectors(Op::Parameter, needed_.parameters, BufferRole::x);
-    vectors(Op::Tangent, needed_.tangents, BufferRole::direction);
+    if (parameters_) {
+      loop(Op::Parameter, *parameters_, BufferRole::x);
+    } else {
+      vectors(Op::Parameter, needed_.parameters, BufferRole::x);
+    }
+    if (tangents_) {
+      loop(Op::Tangent, *tangents_, BufferRole::direction);
+    } else {
+      vectors(Op::Tangent, needed_.tangents, BufferRole::direction);
+    }
     for (const std::uint32_t slot : needed_.uniforms) {
       const IndexSource& source = index_source(place_, place_.layout.uniforms, slot, "uniform");
       number(Op::Uniform, slot, BufferRole::uniforms, index_expression(source));
     }
-    for (const std::uint32_t slot : needed_.data) {
+    if (data_) loop(Op::Data, *data_, place_.data_columns);
+    for (const std::uint32_t slot : data_ ? std::set<std::uint32_t>() : needed_.data) {
       const DataSource& source = data_source(place_, slot);
       number(Op::Data, slot, place_.data_columns,
              source.kind == DataSource::Kind::flexible
@@ -131,8 +168,36 @@ class Loader {
   }
 
  private:
+  /// Columns that are read outside of loops.
+  void find_direct_columns(const std::vector<std::uint32_t>& targets) {
+    const auto add = [&](const std::vector<IndexSource>& sources, const auto& slots) {
+      for (const std::uint32_t slot : slots) direct_columns_.insert(sources[slot].column);
+    };
+    if (!parameters_) add(place_.layout.parameters, needed_.parameters);
+    if (!tangents_) add(place_.layout.parameters, needed_.tangents);
+    add(place_.layout.parameters, targets);
+    add(place_.layout.uniforms, needed_.uniforms);
+  }
+
+  /// Many neighbours: compilers take longer for each load than in step with their number.
+  void loop(Op op, const Run& run, BufferRole role) {
+    const auto name = shader_.use(role, element_of(precision_));
+    const std::string array = text("all_", name), count = unsigned_literal(run.end - run.first);
+    const std::string column =
+        run.column == 0 ? "k" : text("(k + ", unsigned_literal(run.column), ")");
+    std::string position = text(column, " * ", place_.stride, " + ", place_.row);
+    if (op != Op::Data)
+      position = text(shader_.use(place_.index_columns, Element::u32), "[", position, "]");
+    shader_.body().line(scalar_type(precision_), " ", array, "[", count, "];");
+    shader_.body().line("for (uint k = 0u; k < ", count, "; ++k) ", array, "[k] = ", name, "[",
+                        position, "];");
+    for (std::uint32_t slot = run.first; slot < run.end; ++slot)
+      names_.at(op, slot) = text(array, "[", unsigned_literal(slot - run.first), "]");
+  }
+
   void indices() {
     for (const auto& [column, source] : needed_.index_columns) {
+      if (!direct_columns_.contains(column)) continue;
       const auto name = shader_.use(place_.index_columns, Element::u32);
       if (source.kind == IndexSource::Kind::column) {
         shader_.body().line("uint c", column, " = ", name, "[",
@@ -178,6 +243,8 @@ class Loader {
   Precision precision_;
   LeafNames& names_;
   Shader& shader_;
+  std::optional<Run> parameters_, tangents_, data_;  // loaded by loops
+  std::set<std::uint32_t> direct_columns_;
 };
 
 // A letter and digits, or that after a "d": none that a variable of ours or a keyword has.
@@ -201,7 +268,7 @@ bool usable(const std::string& name) {
   if (name.find("__") != std::string::npos || kTaken.contains(name)) return false;
   for (const std::string_view prefix :
        {"gl_", "tg_", "own_", "sum_", "workgroup_", "compensated_", "sums_", "rz_", "rr_", "pq_",
-        "rider_", "item_", "end_", "index_form_", "index_step_", "data_form_"}) {
+        "rider_", "all_", "item_", "end_", "index_form_", "index_step_", "data_form_"}) {
     if (name.starts_with(prefix)) return false;
   }
   return std::ranges::none_of(name, [](char c) { return c >= 'A' && c <= 'Z'; });
@@ -243,7 +310,7 @@ std::vector<std::string> write_loads(const Prepared& prepared, const LeafPlace& 
                                      const std::vector<std::uint32_t>& targets, Precision precision,
                                      LeafNames& names, Shader& shader) {
   const Needed needed = find_needed(prepared, place, targets);
-  Loader(place, needed, precision, names, shader).write();
+  Loader(place, needed, targets, precision, names, shader).write();
   std::vector<std::string> positions;
   for (const std::uint32_t slot : targets) {
     positions.push_back(

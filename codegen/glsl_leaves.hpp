@@ -10,6 +10,10 @@
 
 namespace topograd::codegen {
 
+/// From so many loads or stores of one kind on, a loop over an array makes them: drivers' compilers
+/// take time with the square of the number of accesses to buffers.
+inline constexpr std::size_t kLeastLooped = 64;
+
 /// Names of a request's leaves, each one different from all others of the shader.
 LeafNames leaf_names(const KernelRequest& request, const ir::LeafCounts& leaves);
 

@@ -69,6 +69,17 @@ void declare_atomic_add(const KernelRequest& request, Shader& shader) {
 // `position`, with out_first in front.
 std::string result_position(const std::string& position) { return "out_first + " + position; }
 
+// Many results, by a loop over an array.
+void write_results(const Written& written, std::size_t results, std::string_view out,
+                   Precision precision, Lines& body) {
+  const std::string count = unsigned_literal(results);
+  body.line(scalar_type(precision), " all_results[", count, "];");
+  for (std::size_t k = 0; k < results; ++k)
+    body.line("all_results[", unsigned_literal(k), "] = ", written.outputs[k], ";");
+  body.line("for (uint k = 0u; k < ", count, "; ++k) ", out, "[",
+            result_position("k * out_stride + i"), "] = all_results[k];");
+}
+
 // Invocations of instances "i": one each, or those of a loop, in which values are summed.
 void open_instances(const KernelRequest& request, const ValuesText& values, Shader& shader) {
   if (values) {
@@ -118,7 +129,10 @@ BodyFacts write_store(const KernelRequest& request, Shader& shader) {
   const Written written = write_program(prepared, names, request.precision, shader);
   shader.body().line();
   const auto out = shader.use(BufferRole::out, element_of(request.precision), Access::write);
-  for (std::size_t k = 0; k < results; ++k) {
+  if (results >= kLeastLooped) {
+    write_results(written, results, out, request.precision, shader.body());
+  }
+  for (std::size_t k = 0; k < results && results < kLeastLooped; ++k) {
     const std::string position = k == 0   ? std::string("i")
                                  : k == 1 ? std::string("out_stride + i")
                                           : unsigned_literal(k) + " * out_stride + i";

@@ -81,15 +81,21 @@ class Graph {
  public:
   Graph(std::span<const Touched> terms, std::span<const std::uint8_t> leads)
       : start_(leads.size() + 1, 0) {
-    std::vector<std::uint32_t> degree(leads.size(), 0);
-    for_pairs(terms, leads, [&](std::uint32_t a, std::uint32_t) { ++degree[a]; });
+    std::vector<std::uint32_t> degree = count_neighbours(terms, leads);
     for (std::uint32_t& d : degree) d = d > kHub ? 0 : d;
     std::partial_sum(degree.begin(), degree.end(), start_.begin() + 1);
     list_.resize(start_.back());
     std::vector<std::uint32_t> next(start_.begin(), start_.end() - 1);
-    for_pairs(terms, leads, [&](std::uint32_t a, std::uint32_t b) {
-      if (degree[a] > 0) list_[next[a]++] = b;
-    });
+    for (const Touched& t : terms) {
+      for (std::size_t i = 0; i < t.instances(); ++i) {
+        for (const std::uint32_t a : t.of(i)) {
+          if (leads[a] == 0 || degree[a] == 0) continue;
+          for (const std::uint32_t b : t.of(i)) {
+            if (a != b && leads[b] != 0) list_[next[a]++] = b;
+          }
+        }
+      }
+    }
   }
   std::uint32_t blocks() const { return static_cast<std::uint32_t>(start_.size() - 1); }
   std::span<const std::uint32_t> of(std::uint32_t block) const {
@@ -97,18 +103,28 @@ class Graph {
   }
 
  private:
-  template <class F>
-  static void for_pairs(std::span<const Touched> terms, std::span<const std::uint8_t> leads,
-                        const F& f) {
+  /// Other leading blocks that share an instance, by block, each as often as it does; beyond kHub
+  /// just some number above it. Cost: the blocks of all instances, sorted by instance.
+  static std::vector<std::uint32_t> count_neighbours(std::span<const Touched> terms,
+                                                     std::span<const std::uint8_t> leads) {
+    std::vector<std::uint32_t> degree(leads.size(), 0), leading;
     for (const Touched& t : terms) {
       for (std::size_t i = 0; i < t.instances(); ++i) {
+        leading.clear();
         for (const std::uint32_t a : t.of(i)) {
-          for (const std::uint32_t b : t.of(i)) {
-            if (a != b && leads[a] != 0 && leads[b] != 0) f(a, b);
-          }
+          if (leads[a] != 0) leading.push_back(a);
+        }
+        std::ranges::sort(leading);
+        for (std::size_t first = 0, last = 0; first < leading.size(); first = last) {
+          const std::uint32_t a = leading[first];
+          while (last < leading.size() && leading[last] == a) ++last;
+          const std::uint64_t pairs = (last - first) * (leading.size() - (last - first));
+          degree[a] =
+              static_cast<std::uint32_t>(std::min<std::uint64_t>(degree[a] + pairs, kHub + 1));
         }
       }
     }
+    return degree;
   }
 
   std::vector<std::uint32_t> start_, list_;
@@ -230,6 +246,7 @@ void follow(std::span<const Touched> terms, std::span<const std::uint8_t> leads,
 std::vector<std::pair<std::uint32_t, std::uint32_t>> find_edges(
     std::span<const Touched> terms, std::span<const std::uint32_t> of_block) {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
+  std::vector<std::uint32_t> touched;
   const auto tidy = [&] {
     std::ranges::sort(edges);
     edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
@@ -237,11 +254,15 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> find_edges(
   std::size_t limit = std::size_t{1} << 16;
   for (const Touched& t : terms) {
     for (std::size_t i = 0; i < t.instances(); ++i) {
+      touched.clear();
       for (const std::uint32_t a : t.of(i)) {
-        for (const std::uint32_t b : t.of(i)) {
-          const std::uint32_t from = of_block[a], to = of_block[b];
-          if (from < to && to != kNoAggregate) edges.emplace_back(from, to);
-        }
+        if (of_block[a] != kNoAggregate) touched.push_back(of_block[a]);
+      }
+      std::ranges::sort(touched);
+      touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+      for (std::size_t from = 0; from < touched.size(); ++from) {
+        for (std::size_t to = from + 1; to < touched.size(); ++to)
+          edges.emplace_back(touched[from], touched[to]);
       }
       if (edges.size() < limit) continue;
       tidy();

@@ -149,6 +149,7 @@ FlexibleColumns find_flexible(const ir::Batch& batch, std::span<const SlotGroup>
   FlexibleColumns flexible{.index = std::vector<bool>(batch.index_columns(), false),
                            .data = std::vector<bool>(batch.data_columns(), false),
                            .entries = {}};
+  if (is_wide(groups)) return flexible;  // loops over columns need them stored
   flexible.entries.assign(groups.size(), flexible.index);
   if (batch.size() == 0) return flexible;
   std::vector<std::uint32_t> columns;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace topograd::runtime {
 namespace {
@@ -275,7 +276,48 @@ class Cutter {
   std::vector<std::uint32_t> heavy_first_, heavy_owner_;
 };
 
+/// Terms by scalar, in the order of slots and instances.
+Sorted sort_terms(const ir::Batch& batch, std::span<const std::uint32_t> slots,
+                  std::uint64_t scalars) {
+  const std::size_t rows = batch.size();
+  std::vector<std::uint32_t> next(scalars + 1, 0), column(rows);
+  for (const std::uint32_t slot : slots) {
+    batch.copy_index_column(slot, 0, column);
+    for (const std::uint32_t index : column) ++next[index];
+  }
+  Sorted sorted;
+  std::uint32_t entries = 0;
+  for (std::uint64_t scalar = 0; scalar < scalars; ++scalar) {
+    const std::uint32_t count = std::exchange(next[scalar], entries);
+    if (count == 0) continue;
+    sorted.owners.push_back(static_cast<std::uint32_t>(scalar));
+    sorted.starts.push_back(entries);
+    entries += count;
+  }
+  sorted.starts.push_back(entries);
+  sorted.instances.resize(entries);
+  for (std::size_t k = 0; k < slots.size(); ++k) {
+    batch.copy_index_column(slots[k], 0, column);
+    for (std::size_t i = 0; i < rows; ++i)
+      sorted.instances[next[column[i]]++] = static_cast<std::uint32_t>(k * rows + i);
+  }
+  return sorted;
+}
+
 }  // namespace
+
+std::vector<GatherPlan> invert_terms(const ir::Batch& batch, std::span<const std::uint32_t> slots,
+                                     std::uint64_t scalars,
+                                     std::span<const std::uint8_t> constant) {
+  GatherPlan plan{.array = kScalars, .roles = {0}, .of_terms = true};
+  Sorted sorted = sort_terms(batch, slots, scalars);
+  std::uint64_t owners = scalars;
+  if (!constant.empty()) owners = leave_out(sorted, plan, owners, constant);
+  plan.covers_all = sorted.owners.size() == owners;
+  Cutter(std::move(sorted), plan).cut();
+  if (plan.owners.empty()) return {};
+  return {std::move(plan)};
+}
 
 std::vector<GatherPlan> invert(const ir::Batch& batch, std::span<const SlotGroup> groups,
                                std::span<const ParameterArray> arrays, std::uint64_t scalars,

@@ -152,7 +152,7 @@ std::vector<SlotGroup> find_groups(const ir::Batch& batch, std::span<const Param
     }
     if (found) continue;
     const std::optional<Place> place = place_of(batch, k, arrays);
-    if (!place) return scalar_groups(batch);
+    if (!place || groups.size() == kMostGroups) return scalar_groups(batch);
     groups.push_back({place->array, {k}, {place->coordinate}});
   }
   return groups;

@@ -20,15 +20,6 @@ std::uint32_t packed(std::uint32_t i, std::uint32_t j, std::uint32_t width) {
   return i * width - i * (i + 1) / 2 + j;
 }
 
-/// The diagonal among the outputs of autodiff::block over n slots.
-ir::Program diagonal(ir::Program program, std::size_t slots) {
-  const auto n = static_cast<std::uint32_t>(slots);
-  std::vector<Id> outputs;
-  for (std::uint32_t k = 0; k < n; ++k) outputs.push_back(program.outputs[packed(k, k, n)]);
-  program.outputs = std::move(outputs);
-  return ir::remove_dead(program);
-}
-
 /// Jᵀ(J·t) with J read from data slots, row-major (m, n), its columns those of `slots`.
 ir::Program stored_jtjp(const ir::Program& f, std::span<const std::uint32_t> slots) {
   const auto n = static_cast<std::uint32_t>(slots.size());
@@ -69,7 +60,7 @@ ir::Program robust_program(Pass pass, const autodiff::Robust& f,
     case Pass::jtjp: return autodiff::jtjp(f, slots);
     case Pass::stored_jacobian: return autodiff::jacobian(f, slots);
     case Pass::stored_jtjp: return stored_jtjp(f.residual, slots);
-    case Pass::diagonal: return diagonal(autodiff::block(f, slots), slots.size());
+    case Pass::diagonal: return autodiff::diagonal(f, slots);
     case Pass::blocks: return autodiff::block(f, slots);
     case Pass::hvp: return autodiff::hvp(autodiff::cost(f), slots);
     case Pass::hessian:
@@ -143,7 +134,7 @@ ir::Program pass_program(Pass pass, const ir::Program& f, std::span<const std::u
     case Pass::jtjp: return autodiff::jtjp(f, slots);
     case Pass::stored_jacobian: return autodiff::jacobian(f, slots);
     case Pass::stored_jtjp: return stored_jtjp(f, slots);
-    case Pass::diagonal: return diagonal(autodiff::block(f, slots), slots.size());
+    case Pass::diagonal: return autodiff::diagonal(f, slots);
     case Pass::blocks: return autodiff::block(f, slots);
     case Pass::hvp: return autodiff::hvp(energy ? f : autodiff::cost(f), slots);
     case Pass::hessian:

@@ -19,10 +19,22 @@ struct SlotGroup {
 };
 inline constexpr std::uint32_t kScalars = ~0u;
 
+/// A residual that touches more blocks is wide (is_wide): no kernel is made that has code for each
+/// pair of them, or evaluates the residual once for each.
+inline constexpr std::size_t kMostGroups = 24;
+
+/// Unknowns that a residual on a device reads at most: compilers of drivers take time with more
+/// than the first power of a kernel's length.
+inline constexpr std::uint32_t kMostUnknowns = 512;
+
 /// Groups the parameter slots of a batch. Where a slot's array or coordinate differs between
-/// instances, all of the batch's slots become groups of their own, with single scalars as owners
-/// (array == kScalars).
+/// instances, and where there would be more than kMostGroups, all of the batch's slots become
+/// groups of their own, with single scalars as owners (array == kScalars).
 std::vector<SlotGroup> find_groups(const ir::Batch& batch, std::span<const ParameterArray> arrays);
+
+/// The terms of such a batch are stored, and summed by one list of positions for each scalar
+/// (invert_terms), whatever slots they come from.
+inline bool is_wide(std::span<const SlotGroup> groups) { return groups.size() > kMostGroups; }
 
 /// Columns of a batch that need not be stored as its rows are. Kernels are made for them: whatever
 /// the rows become, the same kernels are right (codegen::ColumnLayout).
@@ -79,6 +91,8 @@ struct GatherPlan {
       0;                       ///< items before this one write to owners, later ones partial sums
   std::uint32_t partials = 0;  ///< partial sums of all levels
   bool covers_all = false;     ///< every owner of the array that is not held has at least one entry
+  /// Of invert_terms: `instances` are positions of stored terms, there is one role.
+  bool of_terms = false;
 
   /// Sums partials [first[2k], first[2k + 1]) into target[k]: a partial of the next level, or an
   /// owner.
@@ -98,6 +112,13 @@ struct GatherPlan {
 std::vector<GatherPlan> invert(const ir::Batch& batch, std::span<const SlotGroup> groups,
                                std::span<const ParameterArray> arrays, std::uint64_t scalars,
                                std::span<const std::uint8_t> constant = {});
+
+/// For every scalar the positions of the stored terms that are added to it: that of slot slots[k]
+/// of instance i is k * batch.size() + i. At most one plan.
+/// Cost: a counting sort of instances x slots.
+std::vector<GatherPlan> invert_terms(const ir::Batch& batch, std::span<const std::uint32_t> slots,
+                                     std::uint64_t scalars,
+                                     std::span<const std::uint8_t> constant = {});
 
 /// Columns that an entry of a role reads, and how its slots read them; own slots are read from the
 /// owner.

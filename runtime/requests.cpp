@@ -58,6 +58,18 @@ bool accumulates(Pass pass) {
   return false;
 }
 
+bool is_atomic(Accumulation rung) {
+  return rung == Accumulation::atomic_cas || rung == Accumulation::atomic_float;
+}
+
+/// Those of a wide residual: of its blocks the diagonals, which are stored on every rung.
+std::vector<KernelRequest> wide_requests(const TermShape& shape, Pass pass, Accumulation rung) {
+  const Pass own = pass == Pass::blocks ? Pass::diagonal : pass;
+  if (own != Pass::diagonal && is_atomic(rung)) return {scatter_request(shape, own, rung)};
+  return {store_request(shape, own),
+          sum_terms_request(shape, has_values(own) ? Pass::gradient : own)};
+}
+
 codegen::BesideValues values_of(const TermShape& shape, Pass pass) {
   return {.given = has_values(pass),
           .rows = rows_beside(pass, shape.topology->program, shape.energy)};
@@ -78,9 +90,8 @@ std::vector<std::uint32_t> slots_of(const TermShape& shape, Pass pass) {
   std::vector<std::uint32_t> slots = autodiff::all_slots(shape.topology->program);
   const bool summed = (accumulates(pass) && pass != Pass::vjp) || pass == Pass::stored_jacobian;
   if (summed) {
-    std::erase_if(slots, [&](std::uint32_t slot) {
-      return std::ranges::find(shape.held, slot) != shape.held.end();
-    });
+    std::erase_if(slots,
+                  [&](std::uint32_t slot) { return std::ranges::binary_search(shape.held, slot); });
   }
   return slots;
 }
@@ -190,6 +201,17 @@ KernelRequest sum_terms_request(const TermShape& shape, Pass pass,
   return request;
 }
 
+KernelRequest sum_terms_request(const TermShape& shape, Pass pass) {
+  KernelRequest request = over_owners(shape, pass, 1);
+  request.name += "_sum";
+  request.form = Form::sum_terms;
+  request.accumulation = Accumulation::gather_store;
+  codegen::GatherRole role;
+  role.slots = role.targets = {0};
+  request.roles = {role};
+  return request;
+}
+
 KernelRequest combine_request(std::uint32_t out_width) {
   KernelRequest request;
   request.name = "combine_partial_sums";
@@ -215,10 +237,9 @@ std::vector<KernelRequest> requests(const TermShape& shape, std::span<const Para
                                     Pass pass, Accumulation rung) {
   if (pass == Pass::cost) return {cost_request(shape)};
   if (!accumulates(pass)) return {store_request(shape, pass)};
+  if (is_wide(shape.groups)) return wide_requests(shape, pass, rung);
   const bool blocks = pass == Pass::blocks || pass == Pass::diagonal;
-  if (!blocks && (rung == Accumulation::atomic_cas || rung == Accumulation::atomic_float)) {
-    return {scatter_request(shape, pass, rung)};
-  }
+  if (!blocks && is_atomic(rung)) return {scatter_request(shape, pass, rung)};
   const bool store = !blocks && rung == Accumulation::gather_store;
   std::vector<KernelRequest> made;
   if (store) made.push_back(store_request(shape, pass));

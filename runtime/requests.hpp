@@ -19,7 +19,7 @@ struct TermShape {
   codegen::ColumnLayout layout;
   std::vector<SlotGroup> groups;
   FlexibleColumns flexible;
-  std::vector<std::uint32_t> held;    ///< slots whose scalars are constant in all instances
+  std::vector<std::uint32_t> held;    ///< slots whose scalars are constant everywhere, ascending
   bool energy = false;                ///< Term::energy
   const ir::Program* loss = nullptr;  ///< Term::loss
 };
@@ -63,6 +63,8 @@ codegen::GatherRole gather_role(const TermShape& shape, Pass pass, std::uint32_t
 codegen::KernelRequest sum_terms_request(const TermShape& shape, Pass pass,
                                          std::span<const std::uint32_t> roles,
                                          std::uint32_t owner_width);
+/// Sums by scalar of terms whose positions are listed (invert_terms).
+codegen::KernelRequest sum_terms_request(const TermShape& shape, Pass pass);
 /// Sums of neighbouring partial sums, `out_width` numbers each.
 codegen::KernelRequest combine_request(std::uint32_t out_width);
 

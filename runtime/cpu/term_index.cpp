@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <unordered_map>
 
 namespace topograd::runtime::cpu {
 namespace {
@@ -46,7 +47,9 @@ class RoleFinder {
       : n_(instances), layout_(layout), index_(index) {}
 
   void add(std::uint32_t slot, Column<std::uint32_t> column) {
-    for (std::size_t r = 0; r < index_.roles.size(); ++r) {
+    // A slot joins none but the roles of the block that it reads in the first instance.
+    std::vector<std::size_t>& near = roles_of_block_[layout_.locate(column[0]).block];
+    for (const std::size_t r : near) {
       if (!joins(r, column)) continue;
       Role& role = index_.roles[r];
       distances_[r].push_back(std::int64_t{column[0]} - std::int64_t{role.base[0]});
@@ -55,6 +58,7 @@ class RoleFinder {
     }
     const std::optional<std::uint32_t> coordinate = common_coordinate(column, n_, layout_);
     const Widths widths = widths_of_blocks(column);
+    near.push_back(index_.roles.size());
     narrowest_.push_back(widths.narrowest);
     distances_.push_back({0});
     Role role{.base = std::move(column), .slots = {slot}};
@@ -114,6 +118,8 @@ class RoleFinder {
   TermIndex& index_;
   std::vector<std::vector<std::int64_t>> distances_;  // of slots from the base, by role
   std::vector<std::uint32_t> narrowest_;              // width of the narrowest block, by role
+  // By block of the first instance, in the order of roles.
+  std::unordered_map<std::uint32_t, std::vector<std::size_t>> roles_of_block_;
 };
 
 UniformPlace read_uniform(const ir::Batch& batch, std::uint32_t column, std::size_t uniforms) {

@@ -46,10 +46,11 @@ Decision& VulkanEngine::decision(std::size_t k, Pass pass) {
   choice.pass = name(pass);
   choice.instances = term.instances();
   const Accumulation rung = context_.rung.accumulation;
-  const bool atomic = rung == Accumulation::atomic_float || rung == Accumulation::atomic_cas;
-  if (options_.accumulation || atomic) {
-    choice.accumulation = rung;
-    choice.by = options_.accumulation ? ChosenBy::forced : ChosenBy::given;
+  const bool atomic = by_atomics();
+  if (options_.accumulation || atomic || term.is_wide()) {
+    const bool stored = term.is_wide() && (!atomic || pass == Pass::diagonal);
+    choice.accumulation = stored ? Accumulation::gather_store : rung;
+    if (!stored) choice.by = options_.accumulation ? ChosenBy::forced : ChosenBy::given;
     if (has_values(pass)) decide_values(k, pass, decision);
     return decision;
   }

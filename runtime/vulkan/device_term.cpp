@@ -24,6 +24,7 @@ DeviceTerm::DeviceTerm(Context& context, const Term& term, const Model& model)
       batch_(term.batch),
       rows_(static_cast<std::uint32_t>(term.topology->program.outputs.size())),
       slots_(term.topology->program.leaves.parameters) {
+  if (slots_ > kMostUnknowns) refuse_width(term);
   const auto start = std::chrono::steady_clock::now();
   view_ = {.shape = shape_of(term, model.arrays), .batch = term.batch};
   view_.shape.flexible =
@@ -35,8 +36,28 @@ DeviceTerm::DeviceTerm(Context& context, const Term& term, const Model& model)
   view_.forms = &forms_;
   view_.numbers = &numbers_;
   make_chunks();
+  if (is_wide() && !terms_fit()) refuse_terms();
   context_.plan_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Drivers' compilers take minutes for such kernels.
+void DeviceTerm::refuse_width(const Term& term) const {
+  throw Error(ErrorCode::Unsupported,
+              "vulkan: expected residuals that read at most " + std::to_string(kMostUnknowns) +
+                  " unknowns, got one that reads " + std::to_string(slots_) + ", \"" + term.name +
+                  "\": split it into several residuals, or solve on backend cpu");
+}
+
+/// Its terms are stored, which needs one range.
+void DeviceTerm::refuse_terms() const {
+  throw Error(ErrorCode::Unsupported,
+              "vulkan: kernel \"" + view_.shape.name + "\" has " + std::to_string(batch_->size()) +
+                  " residuals that read " + std::to_string(slots_) +
+                  " unknowns each, whose terms need a storage buffer range of " +
+                  std::to_string(batch_->size() * slots_ * context_.element_bytes()) +
+                  " bytes, the device has " + std::to_string(context_.max_range()) +
+                  ": solve on backend cpu");
 }
 
 void DeviceTerm::make_chunks() {
@@ -297,8 +318,10 @@ std::vector<std::unique_ptr<GatherSet>>& DeviceTerm::gather_sets() {
   if (std::exchange(masked_ ? masked_planned_ : planned_, true)) return sets;
   const auto start = std::chrono::steady_clock::now();
   const auto constant = masked_ ? constant_ : std::span<const std::uint8_t>();
-  for (GatherPlan& plan :
-       invert(*batch_, shape().groups, model_.arrays, model_.scalars, constant)) {
+  std::vector<GatherPlan> plans =
+      is_wide() ? invert_terms(*batch_, slots_of(shape(), Pass::gradient), model_.scalars, constant)
+                : invert(*batch_, shape().groups, model_.arrays, model_.scalars, constant);
+  for (GatherPlan& plan : plans) {
     sets.push_back(std::make_unique<GatherSet>(context_, view(), std::move(plan)));
   }
   context_.plan_seconds +=
@@ -327,8 +350,8 @@ DeviceTerm::JacobianColumns DeviceTerm::jacobian_columns() const {
     out.by_group.resize(out.by_group.size() + codegen::kMaxBlockWidth, JacobianColumns::kNone);
     std::uint32_t* const columns = &out.by_group.back() + 1 - codegen::kMaxBlockWidth;
     for (std::size_t k = 0; k < group.slots.size(); ++k) {
-      const auto at = std::ranges::find(stored, group.slots[k]);
-      if (at != stored.end())
+      const auto at = std::ranges::lower_bound(stored, group.slots[k]);
+      if (at != stored.end() && *at == group.slots[k])
         columns[group.coordinates[k]] = static_cast<std::uint32_t>(at - stored.begin());
     }
   }

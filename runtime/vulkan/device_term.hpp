@@ -92,6 +92,8 @@ class DeviceTerm {
   /// Partial sums of the cost that its kernels write, at most, whichever they are.
   std::uint64_t most_costs();
 
+  /// Its terms are stored, and summed by scalar.
+  bool is_wide() const { return runtime::is_wide(shape().groups); }
   /// True if the terms of an accumulating pass can be stored in one range.
   bool terms_fit() const;
   std::uint32_t store_stride() const;
@@ -152,6 +154,8 @@ class DeviceTerm {
   };
 
   const BatchView& view() const { return masked_ ? masked_view_ : view_; }
+  [[noreturn]] void refuse_width(const Term& term) const;
+  [[noreturn]] void refuse_terms() const;
   void make_chunks();
   void upload_index(Chunk& chunk);
   void upload_data(Chunk& chunk, bool own = true);

@@ -92,8 +92,10 @@ void GatherSet::add_part(std::uint32_t first_item, std::uint32_t last_item) {
     const auto outputs = slice(plan_.outputs);
     part.item_outputs.assign(outputs.begin(), outputs.end());
   }
-  upload_index(part);
-  upload_data(part);
+  if (!plan_.of_terms) {
+    upload_index(part);
+    upload_data(part);
+  }
   parts_.push_back(std::move(part));
 }
 
@@ -206,6 +208,7 @@ void GatherSet::upload_data_as(Part& part, bool own) {
 }
 
 void GatherSet::bind_columns(BindingTable& table, const Part& part) const {
+  if (plan_.of_terms) return;
   table.set(BufferRole::index_columns, part.index);
   table.set(BufferRole::data_columns, part.data);
   table.set(part.words);
@@ -235,6 +238,7 @@ void GatherSet::place_outputs(const std::vector<std::uint32_t>& positions) {
 }
 
 void GatherSet::refresh_data(bool moved, bool own) {
+  if (plan_.of_terms) return;
   for (Part& part : parts_) {
     if (moved) part.data = Buffer();
     upload_data(part, own);

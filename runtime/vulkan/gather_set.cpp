@@ -28,7 +28,7 @@ bool counts_up(std::span<const std::uint32_t> values) {
 
 GatherSet::GatherSet(Context& context, const BatchView& view, GatherPlan plan)
     : context_(context), view_(view), plan_(std::move(plan)) {
-  find_columns();
+  if (!plan_.of_terms) find_columns();
   cut_into_parts();
   dense_ = plan_.array != kScalars && parts_.size() == 1 && parts_[0].light &&
            counts_up(plan_.owners) && counts_up(plan_.outputs);
@@ -65,7 +65,8 @@ bool GatherSet::has_heavy() const { return !std::ranges::all_of(parts_, &Part::l
 
 codegen::KernelRequest GatherSet::request(Pass pass, bool stored_terms, bool heavy) const {
   codegen::KernelRequest made =
-      stored_terms
+      plan_.of_terms ? sum_terms_request(view_.shape, pass)
+      : stored_terms
           ? sum_terms_request(view_.shape, pass, plan_.roles, plan_.owner_width)
           : gather_request(view_.shape, pass, plan_.roles, plan_.owner_width, lead().value_or(0));
   made.dense_owners = dense_;
@@ -246,6 +247,7 @@ void bind_sinks(BindingTable& table, const ValueSinks& sinks) {
 }
 
 std::optional<std::size_t> GatherSet::lead() const {
+  if (plan_.of_terms) return std::nullopt;
   const auto found = std::ranges::find(role_entries_, view_.batch->size());
   if (found == role_entries_.end()) return std::nullopt;
   return static_cast<std::size_t>(found - role_entries_.begin());

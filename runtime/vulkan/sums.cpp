@@ -206,7 +206,7 @@ void VulkanEngine::record_blocks(CommandList& list, const Operands& operands) {
   record_zeros(list, packed_, std::max<std::uint64_t>(packed_blocks_, 1));
   std::vector<bool> stored(terms_.size(), false);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!takes_part(k, Pass::blocks) || by_atomics()) continue;
+    if (!takes_part(k, Pass::blocks) || (by_atomics() && !terms_[k]->is_wide())) continue;
     auto& sets = terms_[k]->gather_sets();
     const auto diagonals = [&](auto& set) { return sums_diagonals(*set, array_blocks_); };
     if (!std::ranges::all_of(sets, diagonals)) continue;

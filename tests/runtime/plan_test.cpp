@@ -226,6 +226,37 @@ TEST(Invert, EveryEntryReachesItsOwnerOnce) {
   }
 }
 
+TEST(Invert, TermsOfWideResidualsAreListedByScalar) {
+  const ParameterArray arrays[] = {{0, 1, 50}};
+  ir::Batch batch(40, 0, 0);
+  std::vector<std::uint32_t> index(40);
+  for (const std::uint32_t first : {0u, 10u}) {
+    std::iota(index.begin(), index.end(), first);
+    batch.append(index, {}, first);
+  }
+  const auto groups = find_groups(batch, arrays);
+  ASSERT_EQ(groups.size(), 40u);
+  EXPECT_TRUE(is_wide(groups));
+  std::vector<std::uint32_t> slots(40);
+  std::iota(slots.begin(), slots.end(), 0u);
+  slots.erase(slots.begin() + 3);  // held: the terms of slot 4 lie in its place
+  std::vector<std::uint8_t> constant(50, 0);
+  constant[3] = constant[20] = 1;
+  const auto plans = invert_terms(batch, slots, 50, constant);
+  ASSERT_EQ(plans.size(), 1u);
+  EXPECT_TRUE(plans[0].of_terms);
+  EXPECT_TRUE(plans[0].covers_all);
+  std::size_t terms = 0;
+  for (const auto& [key, positions] : reached(plans[0])) {
+    EXPECT_EQ(constant[key.first], 0);
+    for (const std::uint32_t position : positions) {
+      EXPECT_EQ(batch.index(position % 2, slots[position / 2]), key.first);
+      ++terms;
+    }
+  }
+  EXPECT_EQ(terms, 2u * 39 - 2);  // those of scalar 20
+}
+
 TEST(Invert, SaysWhetherAllOwnersAreReached) {
   const ParameterArray arrays[] = {{0, 3, 300}};
   const ir::Batch many = edge_batch(5000, 300, 3, 0), few = edge_batch(20, 300, 3, 0);

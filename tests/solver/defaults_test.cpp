@@ -3,6 +3,8 @@
 
 #include <topograd/frontend/math.hpp>
 #include <topograd/frontend/vec.hpp>
+#include <topograd/ir/error.hpp>
+#include <topograd/ir/platform.hpp>
 #include <topograd/ir/random.hpp>
 #include <topograd/solver/linear/choose.hpp>
 #include <topograd/solver/solve.hpp>
@@ -10,6 +12,8 @@
 #include <cmath>
 #include <string>
 #include <vector>
+
+#include <sys/resource.h>
 
 namespace topograd {
 namespace {
@@ -122,6 +126,43 @@ TEST(Defaults, WideResidualsAreNotFactored) {
   EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
 }
 
+TEST(Defaults, TheTimeOfAWideResidualGrowsWithItsWidth) {
+  const Summary summary = solve_wide(100'000, LinearSolver::automatic);
+  EXPECT_EQ(summary.linear_solver, LinearSolver::pcg);
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+}
+
+#if defined(__has_feature)
+#define TG_HAS_FEATURE(x) __has_feature(x)
+#else
+#define TG_HAS_FEATURE(x) 0
+#endif
+
+TEST(Defaults, MemoryThatIsShortIsATypedError) {
+#if defined(__SANITIZE_ADDRESS__) || TG_HAS_FEATURE(address_sanitizer)
+  GTEST_SKIP() << "the address sanitizer reserves more memory than the limit";
+#endif
+  std::vector<std::string> said;
+  const platform::ChildEnd end = platform::run_child(
+      [](const auto& say) {
+        constexpr rlim_t kBytes = 1'500'000'000;  // the factor alone takes twice as much
+        const rlimit limit{kBytes, kBytes};
+        if (::setrlimit(RLIMIT_AS, &limit) != 0) return say("no limit");
+        try {
+          solve_wide(20'000, LinearSolver::cholesky);
+          say("solved");
+        } catch (const Error& error) {
+          say(std::string(name(error.code())));
+          say(error.what());
+        }
+      },
+      [&](const std::string& line) { said.push_back(line); }, 120);
+  EXPECT_EQ(end.status, 0);
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said[0], "out_of_host_memory");
+  EXPECT_NE(said[1].find("residuals that read up to 20000 of them"), std::string::npos) << said[1];
+}
+
 TEST(Defaults, AReportSaysWhatToDoAtTheLimitOfSteps) {
   const auto history = [](std::vector<double> costs, double gain, Method method) {
     Summary summary;
@@ -140,9 +181,15 @@ TEST(Defaults, AReportSaysWhatToDoAtTheLimitOfSteps) {
       {history({8, 4, 2, 1}, 0.1, Method::levenberg_marquardt), Advice::second_derivatives},
       {history({8, 4, 2, 1}, 0, Method::lbfgs), Advice::other_method},
       {history({8, 4, 2, 1}, 0, Method::newton), Advice::more_steps},
+      {history({8, 7.99999, 7.99998}, 0, Method::newton), Advice::good_enough},
       {history({8}, 0, Method::newton), Advice::none},
   };
   for (const auto& [summary, advice] : rows) EXPECT_EQ(advise(summary), advice);
+  // Nobody is told to take what has been taken.
+  EXPECT_EQ(text(Advice::good_enough).find("newton"), std::string_view::npos);
+  Summary on_host = history({8, 7.99999, 7.99998}, 0, Method::levenberg_marquardt);
+  on_host.host_residuals = 1;
+  EXPECT_EQ(advise(on_host), Advice::good_enough);
   Summary converged = history({8, 4, 2, 1}, 1, Method::levenberg_marquardt);
   converged.termination = Termination::CONVERGENCE;
   EXPECT_EQ(advise(converged), Advice::none);

@@ -67,6 +67,66 @@ TEST_F(VulkanSolve, SameMinimumAsTheInterpreter) {
   EXPECT_EQ(expected.kernels_on_device, 0u);
 }
 
+/// One residual that reads all of `blocks` blocks of `width` unknowns, and a weak one for each.
+struct Wide {
+  Wide(std::size_t blocks, int width) : values(blocks * static_cast<std::size_t>(width), 0.5) {
+    for (std::size_t k = 0; k < values.size(); ++k) values[k] += 0.1 * std::sin(double(k));
+    x = problem.add_parameters(values, width);
+    Value sum = literal(0.0);
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      const Value one = x(k / std::size_t(width), int(k) % width);
+      sum = sum + one * one;
+      problem.add_residual(0.1 * (one - 1.0));
+    }
+    problem.add_residual(sum / double(values.size()) - 1.0);
+  }
+  std::vector<double> values;
+  Problem problem;
+  Parameters x;
+};
+
+TEST_F(VulkanSolve, ResidualsThatReadManyUnknowns) {
+  TG_NEEDS(float64);
+  struct Row {
+    std::size_t blocks;
+    int width;
+    bool held;
+  };
+  for (const Row& row : {Row{26, 1, false}, Row{70, 1, false}}) {
+    SCOPED_TRACE(row.blocks);
+    Wide on_cpu(row.blocks, row.width), on_device(row.blocks, row.width);
+    for (Wide* wide : {&on_cpu, &on_device}) {
+      for (std::size_t k = 0; row.held && k < 20; ++k) wide->problem.set_constant(wide->x, k);
+    }
+    SolverOptions options = {.backend = Backend::cpu, .linear_solver = LinearSolver::pcg};
+    const Summary expected = solve(on_cpu.problem, options);
+    options.backend = Backend::vulkan;
+    options.deterministic = row.held;  // the kernels of the mask serve from the start
+    const Summary summary = solve(on_device.problem, options);
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    EXPECT_NEAR(summary.final_cost, expected.final_cost, 1e-6 * expected.final_cost);
+  }
+}
+
+TEST_F(VulkanSolve, ResidualsThatAreTooWideForADeviceGoToTheCpu) {
+  Wide wide(513, 1);
+  try {
+    solve(wide.problem, options_);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::Unsupported);
+    EXPECT_NE(std::string(error.what())
+                  .find("expected residuals that read at most 512 unknowns, "
+                        "got one that reads 513"),
+              std::string::npos)
+        << error.what();
+  }
+  options_.backend = Backend::automatic;
+  const Summary summary = solve(wide.problem, options_);
+  EXPECT_EQ(summary.backend, "cpu");
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+}
+
 TEST_F(VulkanSolve, CholeskyBesideTheDevice) {
   TG_NEEDS(float64);
   const auto arap = problems::arap(strip(24)), peer = problems::arap(strip(24));
