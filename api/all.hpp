@@ -1,7 +1,7 @@
 // All that the library offers, but for Ceres' names, in one header.
 #pragma once
 
-#include <topograd/api/hybrid.hpp>
-#include <topograd/api/topograd.hpp>
-#include <topograd/ops/arrays.hpp>
-#include <topograd/ops/tensors.hpp>
+#include "../ops/arrays.hpp"
+#include "../ops/tensors.hpp"
+#include "hybrid.hpp"
+#include "topograd.hpp"

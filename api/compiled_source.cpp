@@ -1,9 +1,9 @@
 // SPIR-V and other shading languages of a kernel.
-#include <topograd/api/compiled_source.hpp>
+#include "compiled_source.hpp"
 
-#include <topograd/codegen/cross.hpp>
-#include <topograd/codegen/shader_compiler.hpp>
-#include <topograd/runtime/vulkan/kernel_cache.hpp>
+#include "../codegen/cross.hpp"
+#include "../codegen/shader_compiler.hpp"
+#include "../runtime/vulkan/kernel_cache.hpp"
 
 namespace topograd {
 

@@ -1,8 +1,8 @@
 // Text forms of a kernel that need the shader compiler.
 #pragma once
 
-#include <topograd/codegen/kernel.hpp>
-#include <topograd/runtime/kernel_listing.hpp>
+#include "../codegen/kernel.hpp"
+#include "../runtime/kernel_listing.hpp"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // Compiled forms of a kernel in a build without Vulkan.
-#include <topograd/api/compiled_source.hpp>
+#include "compiled_source.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
 
 namespace topograd {
 namespace {

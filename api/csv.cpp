@@ -1,7 +1,7 @@
 // Reading of CSV files.
-#include <topograd/api/csv.hpp>
+#include "csv.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,9 +1,9 @@
 // Reading text expressions: operators and calls wait on a stack, so that no depth is too deep.
-#include <topograd/api/expression.hpp>
+#include "expression.hpp"
 
-#include <topograd/api/expression_lexer.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/graph.hpp>
+#include "../ir/error.hpp"
+#include "../ir/graph.hpp"
+#include "expression_lexer.hpp"
 
 #include <array>
 #include <cmath>

@@ -1,8 +1,8 @@
 // Expressions as text: reading them into programs; ir/formulas.hpp writes them.
 #pragma once
 
-#include <topograd/ir/formulas.hpp>
-#include <topograd/ir/program.hpp>
+#include "../ir/formulas.hpp"
+#include "../ir/program.hpp"
 
 #include <string_view>
 

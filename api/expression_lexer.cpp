@@ -1,7 +1,7 @@
 // Cutting text expressions into tokens.
-#include <topograd/api/expression_lexer.hpp>
+#include "expression_lexer.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Programs as expressions.
-#include <topograd/api/expression_values.hpp>
+#include "expression_values.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
 
 #include <string>
 

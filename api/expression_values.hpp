@@ -1,8 +1,8 @@
 // Programs as expressions: what was read from text becomes residuals.
 #pragma once
 
-#include <topograd/frontend/value.hpp>
-#include <topograd/ir/program.hpp>
+#include "../frontend/value.hpp"
+#include "../ir/program.hpp"
 
 #include <span>
 #include <vector>

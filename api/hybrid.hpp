@@ -1,13 +1,13 @@
 // Tasks of your own on the CPU or a device, whichever is faster: topograd::hybrid.
 #pragma once
 
-#include <topograd/ir/language.hpp>
+#include "../ir/language.hpp"
 
-#include <topograd/runtime/hybrid/batch.hpp>
-#include <topograd/runtime/hybrid/executor.hpp>
-#include <topograd/runtime/hybrid/metrics.hpp>
-#include <topograd/solver/device_engine.hpp>
-#include <topograd/solver/routing.hpp>
+#include "../runtime/hybrid/batch.hpp"
+#include "../runtime/hybrid/executor.hpp"
+#include "../runtime/hybrid/metrics.hpp"
+#include "../solver/device_engine.hpp"
+#include "../solver/routing.hpp"
 
 namespace topograd {
 

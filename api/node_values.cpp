@@ -1,15 +1,15 @@
 // Node values side by side.
-#include <topograd/api/node_values.hpp>
+#include "node_values.hpp"
 
-#include <topograd/api/pass_names.hpp>
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/error_bound.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/runtime/passes.hpp>
-#include <topograd/runtime/term_rows.hpp>
-#include <topograd/solver/model.hpp>
+#include "../autodiff/derivatives.hpp"
+#include "../ir/error.hpp"
+#include "../ir/error_bound.hpp"
+#include "../ir/passes/passes.hpp"
+#include "../ir/text.hpp"
+#include "../runtime/passes.hpp"
+#include "../runtime/term_rows.hpp"
+#include "../solver/model.hpp"
+#include "pass_names.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // Every node's value on the evaluator, the interpreter and a device, side by side.
 #pragma once
 
-#include <topograd/api/check/runners.hpp>
-#include <topograd/frontend/problem.hpp>
+#include "../frontend/problem.hpp"
+#include "check/runners.hpp"
 
 #include <cstddef>
 #include <span>

@@ -1,7 +1,7 @@
 // Passes by their names.
-#include <topograd/api/pass_names.hpp>
+#include "pass_names.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
 
 namespace topograd {
 

@@ -1,11 +1,11 @@
 // Building problems from what their files say.
-#include <topograd/api/problem_file.hpp>
+#include "problem_file.hpp"
 
-#include <topograd/api/expression.hpp>
-#include <topograd/api/expression_values.hpp>
-#include <topograd/api/problem_file_description.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/text.hpp>
+#include "../ir/error.hpp"
+#include "../ir/text.hpp"
+#include "expression.hpp"
+#include "expression_values.hpp"
+#include "problem_file_description.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,10 @@
 // Problems as JSON files.
 #pragma once
 
-#include <topograd/api/problem_file_curve.hpp>
-#include <topograd/api/problem_file_place.hpp>
-#include <topograd/frontend/problem.hpp>
-#include <topograd/solver/options.hpp>
+#include "../frontend/problem.hpp"
+#include "../solver/options.hpp"
+#include "problem_file_curve.hpp"
+#include "problem_file_place.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,10 +1,10 @@
 // Finding the data and the model of a fit in its expression.
-#include <topograd/api/problem_file_curve.hpp>
+#include "problem_file_curve.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/passes/passes.hpp>
+#include "../autodiff/derivatives.hpp"
+#include "../ir/error.hpp"
+#include "../ir/evaluate.hpp"
+#include "../ir/passes/passes.hpp"
 
 #include <algorithm>
 #include <array>

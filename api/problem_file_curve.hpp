@@ -1,8 +1,8 @@
 // Residual blocks that fit a curve y = f(x) to points.
 #pragma once
 
-#include <topograd/api/expression.hpp>
-#include <topograd/ir/program.hpp>
+#include "../ir/program.hpp"
+#include "expression.hpp"
 
 #include <cstddef>
 #include <optional>

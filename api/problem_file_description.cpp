@@ -1,10 +1,10 @@
 // Reading of problem files: JSON and the form that it must have.
-#include <topograd/api/problem_file_description.hpp>
+#include "problem_file_description.hpp"
 
-#include <topograd/api/problem_file_item.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/runtime/json_values.hpp>
+#include "../ir/error.hpp"
+#include "../ir/text.hpp"
+#include "../runtime/json_values.hpp"
+#include "problem_file_item.hpp"
 
 #include <algorithm>
 #include <initializer_list>

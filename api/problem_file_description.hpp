@@ -1,10 +1,10 @@
 // What a problem file says, before anything is built from it.
 #pragma once
 
-#include <topograd/api/problem_file_place.hpp>
-#include <topograd/frontend/loss.hpp>
-#include <topograd/frontend/manifold.hpp>
-#include <topograd/solver/options.hpp>
+#include "../frontend/loss.hpp"
+#include "../frontend/manifold.hpp"
+#include "../solver/options.hpp"
+#include "problem_file_place.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,8 +1,8 @@
 // Reading of a problem file's values: JSON, and tables that it names.
-#include <topograd/api/problem_file_item.hpp>
+#include "problem_file_item.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/text.hpp>
+#include "../ir/error.hpp"
+#include "../ir/text.hpp"
 
 #include <algorithm>
 #include <cmath>

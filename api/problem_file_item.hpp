@@ -1,9 +1,9 @@
 // Values of a problem file on the way to what they say, each with its place for messages.
 #pragma once
 
-#include <topograd/api/csv.hpp>
-#include <topograd/api/problem_file_place.hpp>
-#include <topograd/runtime/json_values.hpp>
+#include "../runtime/json_values.hpp"
+#include "csv.hpp"
+#include "problem_file_place.hpp"
 
 #include <cstddef>
 #include <cstdint>

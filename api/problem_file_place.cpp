@@ -1,7 +1,7 @@
 // Walking through JSON text to the value that a pointer names.
-#include <topograd/api/problem_file_place.hpp>
+#include "problem_file_place.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
 
 #include <algorithm>
 #include <charconv>

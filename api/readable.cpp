@@ -1,8 +1,8 @@
 // Products as a number and powers of factors, put back together for reading.
-#include <topograd/api/readable.hpp>
+#include "readable.hpp"
 
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/passes/rewrite.hpp>
+#include "../ir/passes/passes.hpp"
+#include "../ir/passes/rewrite.hpp"
 
 #include <cmath>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Programs rewritten for people to read.
 #pragma once
 
-#include <topograd/ir/program.hpp>
+#include "../ir/program.hpp"
 
 namespace topograd {
 

@@ -1,16 +1,16 @@
 // Printing of kernels and topologies.
-#include <topograd/api/source.hpp>
+#include "source.hpp"
 
-#include <topograd/api/compiled_source.hpp>
-#include <topograd/api/pass_names.hpp>
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/codegen/c_source.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/runtime/accumulation_rule.hpp>
-#include <topograd/runtime/remembered_plans.hpp>
-#include <topograd/runtime/requests.hpp>
-#include <topograd/solver/model.hpp>
+#include "../autodiff/derivatives.hpp"
+#include "../codegen/c_source.hpp"
+#include "../ir/error.hpp"
+#include "../ir/text.hpp"
+#include "../runtime/accumulation_rule.hpp"
+#include "../runtime/remembered_plans.hpp"
+#include "../runtime/requests.hpp"
+#include "../solver/model.hpp"
+#include "compiled_source.hpp"
+#include "pass_names.hpp"
 
 #include <algorithm>
 #include <array>

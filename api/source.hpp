@@ -1,11 +1,11 @@
 // The source of the kernels of a problem or of an expression, to be read.
 #pragma once
 
-#include <topograd/api/expression.hpp>
-#include <topograd/codegen/kernel.hpp>
-#include <topograd/frontend/problem.hpp>
-#include <topograd/runtime/hybrid/task.hpp>
-#include <topograd/runtime/kernel_listing.hpp>
+#include "../codegen/kernel.hpp"
+#include "../frontend/problem.hpp"
+#include "../runtime/hybrid/task.hpp"
+#include "../runtime/kernel_listing.hpp"
+#include "expression.hpp"
 
 #include <cstdint>
 #include <span>

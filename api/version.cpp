@@ -1,5 +1,5 @@
 // The version of the library.
-#include <topograd/api/version.hpp>
+#include "version.hpp"
 
 namespace topograd {
 

@@ -1,8 +1,8 @@
 // Derivative programs for kernels: what each kind of kernel computes for one instance.
-#include <topograd/autodiff/derivatives.hpp>
+#include "derivatives.hpp"
 
-#include <topograd/autodiff/sweep.hpp>
-#include <topograd/ir/passes/passes.hpp>
+#include "../ir/passes/passes.hpp"
+#include "sweep.hpp"
 
 #include <numeric>
 

@@ -1,7 +1,7 @@
 // Derivative programs of a residual block: what a kernel of each kind computes for one instance.
 #pragma once
 
-#include <topograd/ir/program.hpp>
+#include "../ir/program.hpp"
 
 #include <cstdint>
 #include <span>

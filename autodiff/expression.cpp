@@ -1,7 +1,7 @@
 // Traits of a growing graph, and programs taken out of it.
-#include <topograd/autodiff/expression.hpp>
+#include "expression.hpp"
 
-#include <topograd/ir/passes/passes.hpp>
+#include "../ir/passes/passes.hpp"
 
 #include <array>
 

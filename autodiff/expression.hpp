@@ -1,8 +1,8 @@
 // Expressions on a graph that read like the textbook; what derivative rules are written with.
 #pragma once
 
-#include <topograd/autodiff/traits.hpp>
-#include <topograd/ir/graph.hpp>
+#include "../ir/graph.hpp"
+#include "traits.hpp"
 
 #include <cstddef>
 #include <span>

@@ -1,6 +1,6 @@
 // Forward mode: tangents from the parameters up to the outputs.
-#include <topograd/autodiff/rules.hpp>
-#include <topograd/autodiff/sweep.hpp>
+#include "rules.hpp"
+#include "sweep.hpp"
 
 namespace topograd::autodiff {
 namespace {

@@ -1,7 +1,7 @@
 // Jacobians: forward or reverse, whichever leaves fewer operations.
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/autodiff/sweep.hpp>
-#include <topograd/ir/passes/passes.hpp>
+#include "../ir/passes/passes.hpp"
+#include "derivatives.hpp"
+#include "sweep.hpp"
 
 namespace topograd::autodiff {
 namespace {

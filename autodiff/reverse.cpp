@@ -1,7 +1,7 @@
 // Reverse mode: adjoints from the outputs down to the parameters.
-#include <topograd/autodiff/rules.hpp>
-#include <topograd/autodiff/sweep.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "rules.hpp"
+#include "sweep.hpp"
 
 #include <string>
 

@@ -1,9 +1,9 @@
 // Derivative programs of a residual block under a robust loss.
-#include <topograd/autodiff/robust.hpp>
+#include "robust.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/autodiff/sweep.hpp>
-#include <topograd/ir/passes/passes.hpp>
+#include "../ir/passes/passes.hpp"
+#include "derivatives.hpp"
+#include "sweep.hpp"
 
 #include <array>
 #include <vector>

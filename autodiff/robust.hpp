@@ -1,7 +1,7 @@
 // Derivative programs of a residual block under a robust loss.
 #pragma once
 
-#include <topograd/ir/program.hpp>
+#include "../ir/program.hpp"
 
 #include <cstdint>
 #include <span>

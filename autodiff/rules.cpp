@@ -1,7 +1,7 @@
 // Derivative rules, op by op.
-#include <topograd/autodiff/rules.hpp>
+#include "rules.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
 
 #include <numbers>
 #include <string>

@@ -1,7 +1,7 @@
 // The derivative rules: one line of calculus per op, and the two products that carry them on.
 #pragma once
 
-#include <topograd/autodiff/expression.hpp>
+#include "expression.hpp"
 
 #include <array>
 

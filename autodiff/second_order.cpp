@@ -1,8 +1,8 @@
 // Second derivatives: the gradient program, differentiated once more.
-#include <topograd/autodiff/second_order.hpp>
+#include "second_order.hpp"
 
-#include <topograd/autodiff/sweep.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "sweep.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,7 +1,7 @@
 // Second derivatives of a scalar program: Hessian times a vector, and dense blocks of the Hessian.
 #pragma once
 
-#include <topograd/autodiff/derivatives.hpp>
+#include "derivatives.hpp"
 
 namespace topograd::autodiff {
 

@@ -1,7 +1,7 @@
 // The two modes of differentiation as sweeps over a builder's program.
 #pragma once
 
-#include <topograd/autodiff/expression.hpp>
+#include "expression.hpp"
 
 #include <span>
 #include <vector>

@@ -1,5 +1,5 @@
 // Inference of traits, op by op.
-#include <topograd/autodiff/traits.hpp>
+#include "traits.hpp"
 
 #include <algorithm>
 #include <cmath>

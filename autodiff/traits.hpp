@@ -1,7 +1,7 @@
 // What is known of a node's value without evaluating it: can it be infinite, is it a mask.
 #pragma once
 
-#include <topograd/ir/program.hpp>
+#include "../ir/program.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,9 +1,9 @@
 // What a step takes where unknowns have bounds, move on manifolds, or go along gradients: made on
 // the device, and on the host.
-#include <topograd/frontend/manifold.hpp>
-#include <topograd/frontend/math.hpp>
-#include <topograd/frontend/problem.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../frontend/manifold.hpp"
+#include "../frontend/math.hpp"
+#include "../frontend/problem.hpp"
+#include "../solver/solve.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "problems/springs.hpp"
+#include "../tools/problems/springs.hpp"
 
 namespace topograd::bench {
 namespace {

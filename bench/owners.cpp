@@ -1,8 +1,8 @@
 // How long sums take by the number of residuals that share a block, and by what is constant.
-#include <topograd/frontend/math.hpp>
-#include <topograd/frontend/problem.hpp>
-#include <topograd/runtime/vulkan/engine.hpp>
-#include <topograd/solver/model.hpp>
+#include "../frontend/math.hpp"
+#include "../frontend/problem.hpp"
+#include "../runtime/vulkan/engine.hpp"
+#include "../solver/model.hpp"
 
 #include <cstdint>
 #include <cstdio>
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "problems/springs.hpp"
+#include "../tools/problems/springs.hpp"
 
 namespace topograd::bench {
 namespace {

@@ -1,10 +1,10 @@
 // Programs as plain C99: one statement an operation.
-#include <topograd/codegen/c_source.hpp>
+#include "c_source.hpp"
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/text.hpp>
+#include "../ir/error.hpp"
+#include "../ir/passes/passes.hpp"
+#include "../ir/text.hpp"
+#include "glsl_text.hpp"
 
 #include <algorithm>
 #include <array>

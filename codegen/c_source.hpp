@@ -1,7 +1,7 @@
 // Programs as plain C99.
 #pragma once
 
-#include <topograd/ir/program.hpp>
+#include "../ir/program.hpp"
 
 #include <span>
 #include <string>

@@ -1,6 +1,6 @@
 // What kernels of conjugate gradients begin with: sums of partial sums, and what follows from them.
 // Source: Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 9.1.
-#include <topograd/codegen/conjugate_text.hpp>
+#include "conjugate_text.hpp"
 
 #include <string>
 

@@ -1,9 +1,9 @@
 // What kernels of conjugate gradients begin with: sums of partial sums, and what follows from them.
 #pragma once
 
-#include <topograd/codegen/glsl_reduction.hpp>
-#include <topograd/codegen/glsl_shader.hpp>
-#include <topograd/codegen/vector_kernels.hpp>
+#include "glsl_reduction.hpp"
+#include "glsl_shader.hpp"
+#include "vector_kernels.hpp"
 
 #include <cstdint>
 #include <initializer_list>

@@ -1,8 +1,8 @@
 // HLSL, MSL and ESSL through SPIRV-Cross, with a table of what each cannot say.
+#include "cross.hpp"
 #include <array>
 #include <set>
-#include <topograd/codegen/cross.hpp>
-#include <topograd/codegen/cross_context.hpp>
+#include "cross_context.hpp"
 
 namespace topograd::codegen {
 namespace {

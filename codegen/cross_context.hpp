@@ -7,8 +7,8 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <topograd/codegen/spirv_words.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "spirv_words.hpp"
 
 namespace topograd::codegen {
 

@@ -1,5 +1,5 @@
 // Names of the element types.
-#include <topograd/codegen/element.hpp>
+#include "element.hpp"
 
 namespace topograd::codegen {
 

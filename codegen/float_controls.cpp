@@ -1,12 +1,12 @@
 // Inserts OpCapability, OpExtension and OpExecutionMode at the places the module layout asks for.
+#include "float_controls.hpp"
 #include <algorithm>
 #include <array>
 #include <set>
 #include <spirv_cross/spirv.hpp>
 #include <string_view>
-#include <topograd/codegen/float_controls.hpp>
-#include <topograd/codegen/spirv_words.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "spirv_words.hpp"
 
 namespace topograd::codegen {
 namespace {

@@ -1,8 +1,8 @@
 // Writes programs as GLSL functions.
-#include <topograd/codegen/glsl_function.hpp>
+#include "glsl_function.hpp"
 
-#include <topograd/codegen/glsl_program.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "glsl_program.hpp"
 
 namespace topograd::codegen {
 namespace {

@@ -1,8 +1,8 @@
 // A program as a GLSL function, for kernels that are not the solver's.
 #pragma once
 
-#include <topograd/codegen/kernel.hpp>
-#include <topograd/ir/program.hpp>
+#include "../ir/program.hpp"
+#include "kernel.hpp"
 
 #include <span>
 #include <string>

@@ -1,7 +1,7 @@
 // Loads of a program's leaves: columns, constants, and what an owner holds itself.
-#include <topograd/codegen/glsl_leaves.hpp>
+#include "glsl_leaves.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
 
 #include <algorithm>
 #include <map>

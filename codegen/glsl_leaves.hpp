@@ -1,7 +1,7 @@
 // Loads of a program's leaves: columns, constants, and what an owner holds itself.
 #pragma once
 
-#include <topograd/codegen/glsl_program.hpp>
+#include "glsl_program.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,8 +1,8 @@
 // Straight-line programs as GLSL statements: one a line, each one precise.
-#include <topograd/codegen/glsl_program.hpp>
+#include "glsl_program.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/passes/passes.hpp>
+#include "../ir/error.hpp"
+#include "../ir/passes/passes.hpp"
 
 #include <algorithm>
 #include <cmath>

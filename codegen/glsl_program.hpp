@@ -1,8 +1,8 @@
 // Straight-line programs as GLSL statements.
 #pragma once
 
-#include <topograd/codegen/glsl_shader.hpp>
-#include <topograd/ir/program.hpp>
+#include "../ir/program.hpp"
+#include "glsl_shader.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Sums and maxima over a workgroup, in a fixed order.
-#include <topograd/codegen/glsl_reduction.hpp>
+#include "glsl_reduction.hpp"
 
 namespace topograd::codegen {
 namespace {

@@ -1,7 +1,7 @@
 // Sums and maxima over a workgroup, in a fixed order.
 #pragma once
 
-#include <topograd/codegen/glsl_shader.hpp>
+#include "glsl_shader.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 // Puts shaders together: header, extensions, push constants, buffers, functions, main.
-#include <topograd/codegen/glsl_shader.hpp>
+#include "glsl_shader.hpp"
 
-#include <topograd/codegen/math/library.hpp>
+#include "math/library.hpp"
 
 namespace topograd::codegen {
 namespace {

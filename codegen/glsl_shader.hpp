@@ -1,8 +1,8 @@
 // A compute shader under construction: what its body uses is declared when it is put together.
 #pragma once
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/codegen/kernel.hpp>
+#include "glsl_text.hpp"
+#include "kernel.hpp"
 
 #include <map>
 #include <set>

@@ -1,5 +1,5 @@
 // Small pieces of GLSL text: literals, identifiers and templates.
-#include <topograd/codegen/glsl_text.hpp>
+#include "glsl_text.hpp"
 
 #include <algorithm>
 #include <array>

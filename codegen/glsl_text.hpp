@@ -1,8 +1,8 @@
 // Small pieces of GLSL text: lines with indentation, literals, identifiers.
 #pragma once
 
-#include <topograd/codegen/element.hpp>
-#include <topograd/codegen/kernel.hpp>
+#include "element.hpp"
+#include "kernel.hpp"
 
 #include <concepts>
 #include <cstdint>

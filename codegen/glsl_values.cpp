@@ -1,5 +1,5 @@
 // Sums of costs and rows beside a kernel's own results.
-#include <topograd/codegen/glsl_values.hpp>
+#include "glsl_values.hpp"
 
 namespace topograd::codegen {
 

@@ -1,8 +1,8 @@
 // What a kernel gives beside its own results: a part of the cost, and rows.
 #pragma once
 
-#include <topograd/codegen/glsl_program.hpp>
-#include <topograd/codegen/glsl_reduction.hpp>
+#include "glsl_program.hpp"
+#include "glsl_reduction.hpp"
 
 #include <cstddef>
 #include <optional>

@@ -1,9 +1,9 @@
 // What a kernel is asked to be, checked, and the shader that is put together from it.
-#include <topograd/codegen/kernel.hpp>
+#include "kernel.hpp"
 
-#include <topograd/codegen/glsl_shader.hpp>
-#include <topograd/codegen/kernel_forms.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "glsl_shader.hpp"
+#include "kernel_forms.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,10 +1,10 @@
 // What a kernel is asked to be, and the source that is made of it.
 #pragma once
 
-#include <topograd/codegen/element.hpp>
-#include <topograd/codegen/reflect.hpp>
-#include <topograd/ir/hash.hpp>
-#include <topograd/ir/program.hpp>
+#include "../ir/hash.hpp"
+#include "../ir/program.hpp"
+#include "element.hpp"
+#include "reflect.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 // The bodies of kernels by form; generate() puts the rest around them.
 #pragma once
 
-#include <topograd/codegen/glsl_shader.hpp>
+#include "glsl_shader.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,9 +1,9 @@
 // Kernels that sum what belongs to one owner an invocation, or a workgroup: gather, sum_terms.
-#include <topograd/codegen/conjugate_text.hpp>
-#include <topograd/codegen/glsl_leaves.hpp>
-#include <topograd/codegen/glsl_values.hpp>
-#include <topograd/codegen/kernel_forms.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "conjugate_text.hpp"
+#include "glsl_leaves.hpp"
+#include "glsl_values.hpp"
+#include "kernel_forms.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,9 +1,9 @@
 // Kernels that evaluate one instance an invocation: store, reduce, scatter.
-#include <topograd/codegen/glsl_leaves.hpp>
-#include <topograd/codegen/glsl_reduction.hpp>
-#include <topograd/codegen/glsl_values.hpp>
-#include <topograd/codegen/kernel_forms.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "glsl_leaves.hpp"
+#include "glsl_reduction.hpp"
+#include "glsl_values.hpp"
+#include "kernel_forms.hpp"
 
 namespace topograd::codegen {
 namespace {

@@ -1,8 +1,8 @@
 // Changes opcodes and adds the operands that NV's instructions do not have.
-#include <topograd/codegen/khr_matrices.hpp>
+#include "khr_matrices.hpp"
 
-#include <topograd/codegen/spirv_words.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "spirv_words.hpp"
 
 #include <array>
 #include <initializer_list>

@@ -1,9 +1,9 @@
 // Source of the kernel that makes stored symmetric matrices positive semidefinite.
-#include <topograd/codegen/projection.hpp>
+#include "projection.hpp"
 
-#include <topograd/codegen/glsl_shader.hpp>
-#include <topograd/codegen/kernel_forms.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "glsl_shader.hpp"
+#include "kernel_forms.hpp"
 
 #include <algorithm>
 #include <array>

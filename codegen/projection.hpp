@@ -1,7 +1,7 @@
 // The kernel that makes stored symmetric matrices positive semidefinite.
 #pragma once
 
-#include <topograd/codegen/kernel.hpp>
+#include "kernel.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -1,8 +1,8 @@
 // Reflection through SPIRV-Cross' C interface, and the comparison with the host's layout.
+#include "reflect.hpp"
 #include <algorithm>
 #include <set>
-#include <topograd/codegen/cross_context.hpp>
-#include <topograd/codegen/reflect.hpp>
+#include "cross_context.hpp"
 
 namespace topograd::codegen {
 namespace {

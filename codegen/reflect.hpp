@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include <topograd/codegen/element.hpp>
+#include "element.hpp"
 
 namespace topograd::codegen {
 

@@ -1,8 +1,8 @@
 // Bindings, push constants and workgroup size from the words of a module.
-#include <topograd/codegen/reflect_words.hpp>
+#include "reflect_words.hpp"
 
-#include <topograd/codegen/spirv_words.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "spirv_words.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,7 +1,7 @@
 // Reads the interface of modules that SPIRV-Cross cannot: those with cooperative matrices.
 #pragma once
 
-#include <topograd/codegen/reflect.hpp>
+#include "reflect.hpp"
 
 #include <cstdint>
 #include <span>

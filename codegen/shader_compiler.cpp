@@ -6,10 +6,10 @@
 #include <shaderc/shaderc.hpp>
 #include <sstream>
 #include <string_view>
-#include <topograd/codegen/shader_compiler.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/foreign_call.hpp>
 #include <utility>
+#include "../ir/error.hpp"
+#include "../ir/foreign_call.hpp"
+#include "shader_compiler.hpp"
 
 namespace topograd::codegen {
 namespace {

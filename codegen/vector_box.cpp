@@ -1,5 +1,5 @@
 // Vector kernels of steps within a box: what holds a point there, and projected trial points.
-#include <topograd/codegen/vector_text.hpp>
+#include "vector_text.hpp"
 
 namespace topograd::codegen {
 namespace {

@@ -1,5 +1,5 @@
 // Vector kernels of blocks on manifolds: between tangent coordinates and those of x.
-#include <topograd/codegen/vector_text.hpp>
+#include "vector_text.hpp"
 
 namespace topograd::codegen {
 namespace {

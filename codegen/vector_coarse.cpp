@@ -1,5 +1,5 @@
 // Vector kernels of the two-level preconditioner: vectors on aggregates, their matrix, its inverse.
-#include <topograd/codegen/vector_text.hpp>
+#include "vector_text.hpp"
 
 namespace topograd::codegen {
 namespace {

@@ -1,6 +1,6 @@
 // Vector kernels of preconditioned conjugate gradients; scalars never leave the device.
 // Source: Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 9.1.
-#include <topograd/codegen/vector_text.hpp>
+#include "vector_text.hpp"
 
 namespace topograd::codegen {
 namespace {

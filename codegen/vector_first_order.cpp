@@ -1,5 +1,5 @@
 // Vector kernels of steps along gradients: Adam, momentum, and directions from a history.
-#include <topograd/codegen/vector_text.hpp>
+#include "vector_text.hpp"
 
 namespace topograd::codegen {
 namespace {

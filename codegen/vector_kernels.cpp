@@ -1,8 +1,8 @@
 // Requests for vector kernels, checked, and the shaders that are put together from them.
-#include <topograd/codegen/vector_kernels.hpp>
+#include "vector_kernels.hpp"
 
-#include <topograd/codegen/vector_text.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "vector_text.hpp"
 
 #include <bit>
 

@@ -2,7 +2,7 @@
 // device.
 #pragma once
 
-#include <topograd/codegen/kernel.hpp>
+#include "kernel.hpp"
 
 #include <array>
 #include <cstdint>

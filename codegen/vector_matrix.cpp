@@ -1,5 +1,5 @@
 // Vector kernels of JᵀJ by rows of blocks: its blocks from Jacobians, and products with it.
-#include <topograd/codegen/vector_text.hpp>
+#include "vector_text.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Vector kernels without a solver: fill, sums of vectors, dots, norms, reports.
-#include <topograd/codegen/vector_text.hpp>
+#include "vector_text.hpp"
 
 namespace topograd::codegen {
 namespace {

@@ -1,5 +1,5 @@
 // Vector kernels of the block-Jacobi preconditioner.
-#include <topograd/codegen/vector_text.hpp>
+#include "vector_text.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Vector kernels of the Schur complement: its blocks from Jacobians, products, elimination and
 // back. Source: Triggs, McLauchlan, Hartley, Fitzgibbon, Bundle Adjustment: A Modern Synthesis
 // (2000), section 6.1.
-#include <topograd/codegen/vector_text.hpp>
+#include "vector_text.hpp"
 
 namespace topograd::codegen {
 namespace {

@@ -1,5 +1,5 @@
 // Vector kernels that take steps: their length, whether they are accepted, and what runs then.
-#include <topograd/codegen/vector_text.hpp>
+#include "vector_text.hpp"
 
 namespace topograd::codegen {
 namespace {

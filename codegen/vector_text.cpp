@@ -1,7 +1,7 @@
 // Statements that vector kernels share: loops over the grid, sums, places in the scalar buffer.
-#include <topograd/codegen/vector_text.hpp>
+#include "vector_text.hpp"
 
-#include <topograd/codegen/conjugate_text.hpp>
+#include "conjugate_text.hpp"
 
 namespace topograd::codegen {
 VectorText::VectorText(const VectorKernelRequest& request, Shader& shader)

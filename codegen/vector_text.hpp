@@ -1,10 +1,10 @@
 // The bodies of vector kernels by op; generate() puts the rest around them.
 #pragma once
 
-#include <topograd/codegen/conjugate_text.hpp>
-#include <topograd/codegen/glsl_reduction.hpp>
-#include <topograd/codegen/glsl_shader.hpp>
-#include <topograd/codegen/vector_kernels.hpp>
+#include "conjugate_text.hpp"
+#include "glsl_reduction.hpp"
+#include "glsl_shader.hpp"
+#include "vector_kernels.hpp"
 
 #include <initializer_list>
 #include <string>

@@ -1,5 +1,5 @@
 // Texts for arrays, blocks and scalars.
-#include <topograd/frontend/array_names.hpp>
+#include "array_names.hpp"
 
 namespace topograd {
 

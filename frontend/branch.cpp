@@ -1,9 +1,9 @@
 // Evaluating the conditions of branches on the tape.
-#include <topograd/frontend/branch.hpp>
+#include "branch.hpp"
 
-#include <topograd/frontend/problem_state.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/evaluate.hpp>
+#include "../ir/error.hpp"
+#include "../ir/evaluate.hpp"
+#include "problem_state.hpp"
 
 #include <algorithm>
 #include <mutex>

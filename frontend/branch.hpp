@@ -1,8 +1,8 @@
 // Branches on Values: the numbers that decide them while expressions are traced.
 #pragma once
 
-#include <topograd/frontend/map_trace.hpp>
-#include <topograd/frontend/tape.hpp>
+#include "map_trace.hpp"
+#include "tape.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,8 +1,8 @@
 // Moving instances whose branches hold no longer.
-#include <topograd/frontend/branches.hpp>
-#include <topograd/frontend/callables.hpp>
-#include <topograd/frontend/problem_state.hpp>
-#include <topograd/ir/error.hpp>
+#include "branches.hpp"
+#include "../ir/error.hpp"
+#include "callables.hpp"
+#include "problem_state.hpp"
 
 #include <algorithm>
 

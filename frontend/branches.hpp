@@ -1,7 +1,7 @@
 // Branches of a problem's residuals: moving those that hold no longer to the path that does.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
+#include "problem.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Tracing elements again, and what they become.
-#include <topograd/frontend/callables.hpp>
+#include "callables.hpp"
 
-#include <topograd/frontend/problem_state.hpp>
+#include "problem_state.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,8 +1,8 @@
 // Callables of residuals with branches, kept so that residuals can be traced again.
 #pragma once
 
-#include <topograd/frontend/map_elements.hpp>
-#include <topograd/frontend/traced_path.hpp>
+#include "map_elements.hpp"
+#include "traced_path.hpp"
 
 #include <cstdint>
 #include <functional>

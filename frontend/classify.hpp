@@ -1,7 +1,7 @@
 // Finding what is alike among many, in parallel.
 #pragma once
 
-#include <topograd/ir/parallel.hpp>
+#include "../ir/parallel.hpp"
 
 #include <algorithm>
 #include <cstddef>

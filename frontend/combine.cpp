@@ -1,5 +1,5 @@
 // Several paths through one callable as one expression.
-#include <topograd/frontend/traced_path.hpp>
+#include "traced_path.hpp"
 
 #include <algorithm>
 #include <array>

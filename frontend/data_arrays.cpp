@@ -1,6 +1,6 @@
 // New numbers for data arrays, and for the instances that read them.
-#include <topograd/frontend/data_arrays.hpp>
-#include <topograd/frontend/problem_state.hpp>
+#include "data_arrays.hpp"
+#include "problem_state.hpp"
 
 #include <algorithm>
 #include <utility>

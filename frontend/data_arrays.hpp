@@ -1,7 +1,7 @@
 // The numbers of a problem's data arrays, one array after the other.
 #pragma once
 
-#include <topograd/ir/remote_numbers.hpp>
+#include "../ir/remote_numbers.hpp"
 
 #include <atomic>
 #include <cstdint>

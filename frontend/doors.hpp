@@ -1,7 +1,7 @@
 // What the calls of a Problem take, and what the compiler says where they are given something else.
 #pragma once
 
-#include <topograd/frontend/parameters.hpp>
+#include "parameters.hpp"
 
 #include <concepts>
 #include <cstddef>

@@ -1,10 +1,10 @@
 // Numbers and derivatives of expressions over variables.
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/frontend/eager.hpp>
-#include <topograd/frontend/raw_tape.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/graph.hpp>
+#include "eager.hpp"
+#include "../autodiff/derivatives.hpp"
+#include "../ir/error.hpp"
+#include "../ir/evaluate.hpp"
+#include "../ir/graph.hpp"
+#include "raw_tape.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,7 +1,7 @@
 // Value as a scalar of Eigen: Eigen::Matrix<Value, 3, 1> and its algebra trace like plain Values.
 #pragma once
 
-#include <topograd/frontend/mat.hpp>
+#include "mat.hpp"
 
 #include <Eigen/Core>
 #include <limits>

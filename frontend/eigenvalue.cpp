@@ -1,5 +1,5 @@
 // The smallest eigenvalue of a symmetric matrix, with a derivative that is its eigenprojector.
-#include <topograd/frontend/mat.hpp>
+#include "mat.hpp"
 
 namespace topograd {
 namespace {

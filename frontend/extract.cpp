@@ -1,7 +1,7 @@
 // Slots of leaves that read the same thing, and the graph of a tape.
-#include <topograd/frontend/extract.hpp>
-#include <topograd/frontend/problem_state.hpp>
-#include <topograd/ir/graph.hpp>
+#include "extract.hpp"
+#include "../ir/graph.hpp"
+#include "problem_state.hpp"
 
 #include <algorithm>
 #include <unordered_map>

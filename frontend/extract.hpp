@@ -1,9 +1,9 @@
 // From a piece of tape to a topology: slots for its leaves, and its canonical form.
 #pragma once
 
-#include <topograd/frontend/raw_tape.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/topology.hpp>
+#include "../ir/error.hpp"
+#include "../ir/topology.hpp"
+#include "raw_tape.hpp"
 
 #include <cstdint>
 #include <functional>

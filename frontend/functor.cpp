@@ -1,6 +1,6 @@
 // Functors in Ceres' style as residual blocks: sizes and rows checked.
-#include <topograd/frontend/functor.hpp>
-#include <topograd/frontend/refused.hpp>
+#include "functor.hpp"
+#include "refused.hpp"
 
 #include <algorithm>
 

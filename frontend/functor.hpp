@@ -1,8 +1,8 @@
 // Functors in Ceres' style as residual blocks: one pointer for each block of unknowns.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "problem.hpp"
 
 #include <array>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Triangles, vertex stars and distances.
-#include <topograd/frontend/geometry.hpp>
-#include <topograd/frontend/reduce.hpp>
-#include <topograd/ir/error.hpp>
+#include "geometry.hpp"
+#include "../ir/error.hpp"
+#include "reduce.hpp"
 
 #include <numbers>
 #include <string>

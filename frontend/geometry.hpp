@@ -1,7 +1,7 @@
 // Triangles, angles and distances, written with the ops of the table.
 #pragma once
 
-#include <topograd/frontend/mat.hpp>
+#include "mat.hpp"
 
 #include <span>
 

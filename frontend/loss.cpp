@@ -1,11 +1,11 @@
 // Robust losses: chains of built-in and custom stages, and their programs.
-#include <topograd/frontend/loss.hpp>
+#include "loss.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/frontend/traced_function.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/graph.hpp>
+#include "../autodiff/derivatives.hpp"
+#include "../ir/error.hpp"
+#include "../ir/evaluate.hpp"
+#include "../ir/graph.hpp"
+#include "traced_function.hpp"
 
 #include <algorithm>
 #include <cmath>

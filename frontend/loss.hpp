@@ -1,8 +1,8 @@
 // Robust losses: what is summed up instead of the squares of residual blocks.
 #pragma once
 
-#include <topograd/frontend/value.hpp>
-#include <topograd/ir/program.hpp>
+#include "../ir/program.hpp"
+#include "value.hpp"
 
 #include <array>
 #include <cstdint>

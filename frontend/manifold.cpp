@@ -1,11 +1,11 @@
 // The manifolds that need no trigonometry of rotations: Euclidean, subset, product, custom.
-#include <topograd/frontend/manifold.hpp>
+#include "manifold.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/frontend/manifold_expression.hpp>
-#include <topograd/frontend/traced_function.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/evaluate.hpp>
+#include "../autodiff/derivatives.hpp"
+#include "../ir/error.hpp"
+#include "../ir/evaluate.hpp"
+#include "manifold_expression.hpp"
+#include "traced_function.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Manifolds: spaces that parameter blocks move in.
 #pragma once
 
-#include <topograd/frontend/value.hpp>
+#include "value.hpp"
 
 #include <functional>
 #include <memory>

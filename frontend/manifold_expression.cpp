@@ -1,7 +1,7 @@
 // Plus of rotations and of the sphere on Values; manifold_rotations.cpp has the same on numbers.
-#include <topograd/frontend/manifold_expression.hpp>
+#include "manifold_expression.hpp"
 
-#include <topograd/frontend/quat.hpp>
+#include "quat.hpp"
 
 #include <array>
 

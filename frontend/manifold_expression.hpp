@@ -1,7 +1,7 @@
 // Manifolds whose Plus is written on Values, so that kernels can be made of it.
 #pragma once
 
-#include <topograd/frontend/manifold.hpp>
+#include "manifold.hpp"
 
 #include <span>
 #include <string>

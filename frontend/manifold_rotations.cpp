@@ -1,8 +1,8 @@
 // Manifolds of rotations and of the sphere.
-#include <topograd/frontend/manifold.hpp>
-#include <topograd/frontend/manifold_expression.hpp>
-#include <topograd/frontend/quat.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "manifold.hpp"
+#include "manifold_expression.hpp"
+#include "quat.hpp"
 
 #include <algorithm>
 #include <array>

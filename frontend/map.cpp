@@ -1,9 +1,9 @@
 // add_residuals: one trace for each shape of element and path through its branches, rows filled
 // from columns.
-#include <topograd/frontend/callables.hpp>
-#include <topograd/frontend/classify.hpp>
-#include <topograd/frontend/map_parts.hpp>
-#include <topograd/ir/text.hpp>
+#include "../ir/text.hpp"
+#include "callables.hpp"
+#include "classify.hpp"
+#include "map_parts.hpp"
 
 #include <algorithm>
 #include <compare>

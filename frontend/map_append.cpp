@@ -1,6 +1,6 @@
 // Rows of a map's elements: each is written to its place among the instances of its topology.
-#include <topograd/frontend/classify.hpp>
-#include <topograd/frontend/map_parts.hpp>
+#include "classify.hpp"
+#include "map_parts.hpp"
 
 #include <algorithm>
 

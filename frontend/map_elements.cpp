@@ -1,6 +1,6 @@
 // Dividing a map's arrays among its elements.
-#include <topograd/frontend/classify.hpp>
-#include <topograd/frontend/map_elements.hpp>
+#include "map_elements.hpp"
+#include "classify.hpp"
 
 #include <algorithm>
 #include <atomic>

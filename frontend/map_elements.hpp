@@ -1,9 +1,9 @@
 // The elements of a map: slices of its index and data columns, sizes and ranges checked.
 #pragma once
 
-#include <topograd/frontend/extract.hpp>
-#include <topograd/frontend/map_trace.hpp>
-#include <topograd/frontend/problem.hpp>
+#include "extract.hpp"
+#include "map_trace.hpp"
+#include "problem.hpp"
 
 #include <cstddef>
 #include <span>

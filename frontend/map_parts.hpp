@@ -1,9 +1,9 @@
 // The parts of a map: elements whose rows are instances of one topology, and what these rows read.
 #pragma once
 
-#include <topograd/frontend/map_elements.hpp>
-#include <topograd/frontend/problem_state.hpp>
-#include <topograd/frontend/traced_path.hpp>
+#include "map_elements.hpp"
+#include "problem_state.hpp"
+#include "traced_path.hpp"
 
 #include <cstdint>
 #include <span>

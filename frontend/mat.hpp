@@ -1,7 +1,7 @@
 // Mat2 and Mat3: square matrices of Values with the operations of matrix algebra.
 #pragma once
 
-#include <topograd/frontend/vec.hpp>
+#include "vec.hpp"
 
 #include <array>
 

@@ -2,7 +2,7 @@
 // table's.
 #pragma once
 
-#include <topograd/frontend/value.hpp>
+#include "value.hpp"
 
 namespace topograd {
 

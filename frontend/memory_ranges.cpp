@@ -1,5 +1,5 @@
 // Ranges of the caller's memory, none of which overlaps another.
-#include <topograd/frontend/memory_ranges.hpp>
+#include "memory_ranges.hpp"
 
 #include <functional>
 #include <iterator>

@@ -1,9 +1,9 @@
 // Leaves that are read through symbolic indices or from data arrays, and errors of range and width.
-#include <topograd/frontend/branch.hpp>
-#include <topograd/frontend/map_trace.hpp>
-#include <topograd/frontend/parameters.hpp>
-#include <topograd/frontend/problem_state.hpp>
-#include <topograd/ir/error.hpp>
+#include "parameters.hpp"
+#include "../ir/error.hpp"
+#include "branch.hpp"
+#include "map_trace.hpp"
+#include "problem_state.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -2,7 +2,7 @@
 // maps.
 #pragma once
 
-#include <topograd/frontend/quat.hpp>
+#include "quat.hpp"
 
 #include <cstddef>
 #include <cstdint>

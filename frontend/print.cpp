@@ -1,8 +1,8 @@
 // Values as text: the formula of an expression.
-#include <topograd/frontend/mat.hpp>
-#include <topograd/frontend/raw_tape.hpp>
-#include <topograd/ir/formulas.hpp>
-#include <topograd/ir/program.hpp>
+#include "../ir/formulas.hpp"
+#include "../ir/program.hpp"
+#include "mat.hpp"
+#include "raw_tape.hpp"
 
 #include <ostream>
 #include <string>

@@ -1,8 +1,8 @@
 // Problem: the user's calls.
-#include <topograd/frontend/map_trace.hpp>
-#include <topograd/frontend/problem.hpp>
-#include <topograd/frontend/problem_state.hpp>
-#include <topograd/ir/error.hpp>
+#include "problem.hpp"
+#include "../ir/error.hpp"
+#include "map_trace.hpp"
+#include "problem_state.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,13 +1,13 @@
 // Problem: parameters, residual blocks and what they read, grouped by topology as they are added.
 #pragma once
 
-#include <topograd/frontend/doors.hpp>
-#include <topograd/frontend/host_residual.hpp>
-#include <topograd/frontend/loss.hpp>
-#include <topograd/frontend/manifold.hpp>
-#include <topograd/frontend/parameters.hpp>
-#include <topograd/ir/batch.hpp>
-#include <topograd/ir/topology.hpp>
+#include "../ir/batch.hpp"
+#include "../ir/topology.hpp"
+#include "doors.hpp"
+#include "host_residual.hpp"
+#include "loss.hpp"
+#include "manifold.hpp"
+#include "parameters.hpp"
 
 #include <array>
 #include <concepts>

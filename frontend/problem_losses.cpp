@@ -1,6 +1,6 @@
 // Losses of residuals: their entries among the uniforms, and changing them.
-#include <topograd/frontend/problem_state.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "problem_state.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,7 @@
 // Problem: losses, bounds, manifolds and blocks that run on the host.
-#include <topograd/frontend/problem.hpp>
-#include <topograd/frontend/problem_state.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "problem.hpp"
+#include "problem_state.hpp"
 
 #include <algorithm>
 #include <cmath>

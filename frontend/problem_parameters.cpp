@@ -1,8 +1,8 @@
 // Problem: parameter arrays that come and go. The place in x of one that is removed stays, held
 // constant, until it is at the end or another array takes it.
-#include <topograd/frontend/problem.hpp>
-#include <topograd/frontend/problem_state.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "problem.hpp"
+#include "problem_state.hpp"
 
 #include <algorithm>
 #include <functional>

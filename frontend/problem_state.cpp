@@ -1,7 +1,7 @@
 // Instances of a problem: appending, finding and removing them.
-#include <topograd/frontend/branch.hpp>
-#include <topograd/frontend/callables.hpp>
-#include <topograd/frontend/problem_state.hpp>
+#include "problem_state.hpp"
+#include "branch.hpp"
+#include "callables.hpp"
 
 #include <algorithm>
 

@@ -1,12 +1,12 @@
 // What a Problem holds: arrays, topologies with their batches, raw shapes, labels.
 #pragma once
 
-#include <topograd/frontend/data_arrays.hpp>
-#include <topograd/frontend/memory_ranges.hpp>
-#include <topograd/frontend/problem.hpp>
-#include <topograd/frontend/raw_shape.hpp>
-#include <topograd/ir/hash.hpp>
-#include <topograd/ir/whole.hpp>
+#include "../ir/hash.hpp"
+#include "../ir/whole.hpp"
+#include "data_arrays.hpp"
+#include "memory_ranges.hpp"
+#include "problem.hpp"
+#include "raw_shape.hpp"
 
 #include <cstdint>
 #include <deque>

@@ -1,8 +1,8 @@
 // A problem while it is solved: changes are refused, and its end is noticed.
-#include <topograd/frontend/problem_use.hpp>
+#include "problem_use.hpp"
 
-#include <topograd/frontend/problem_state.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "problem_state.hpp"
 
 #include <string>
 #include <utility>

@@ -1,7 +1,7 @@
 // A problem while it is solved.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
+#include "problem.hpp"
 
 #include <functional>
 #include <memory>

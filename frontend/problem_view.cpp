@@ -1,8 +1,8 @@
 // Problem: what a solver reads.
-#include <topograd/frontend/callables.hpp>
-#include <topograd/frontend/problem.hpp>
-#include <topograd/frontend/problem_state.hpp>
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
+#include "callables.hpp"
+#include "problem.hpp"
+#include "problem_state.hpp"
 
 #include <algorithm>
 #include <string>

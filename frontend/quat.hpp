@@ -1,7 +1,7 @@
 // Quaternions of Values: one type for manifolds, functions and both orders of storage.
 #pragma once
 
-#include <topograd/frontend/mat.hpp>
+#include "mat.hpp"
 
 #include <iosfwd>
 

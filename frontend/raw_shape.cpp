@@ -1,6 +1,6 @@
 // Comparing a tape with raw shapes and copying its leaves out.
-#include <topograd/frontend/raw_shape.hpp>
-#include <topograd/ir/hash.hpp>
+#include "raw_shape.hpp"
+#include "../ir/hash.hpp"
 
 #include <algorithm>
 #include <array>

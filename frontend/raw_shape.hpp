@@ -2,8 +2,8 @@
 // form.
 #pragma once
 
-#include <topograd/frontend/extract.hpp>
-#include <topograd/frontend/raw_tape.hpp>
+#include "extract.hpp"
+#include "raw_tape.hpp"
 
 #include <cstdint>
 #include <deque>

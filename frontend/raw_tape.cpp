@@ -1,5 +1,5 @@
 // Collecting the nodes that rows need.
-#include <topograd/frontend/raw_tape.hpp>
+#include "raw_tape.hpp"
 
 #include <algorithm>
 

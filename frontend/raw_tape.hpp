@@ -1,7 +1,7 @@
 // A piece of tape on its own: nodes whose operands all lie within.
 #pragma once
 
-#include <topograd/frontend/tape.hpp>
+#include "tape.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,6 +1,6 @@
 // Balanced trees over a span of Values.
-#include <topograd/frontend/reduce.hpp>
-#include <topograd/ir/error.hpp>
+#include "reduce.hpp"
+#include "../ir/error.hpp"
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // What a callable throws at a point where it has no value.
 #pragma once
 
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
 
 #include <string>
 

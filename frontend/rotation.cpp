@@ -1,5 +1,5 @@
 // Inverses, rotations and what they need.
-#include <topograd/frontend/quat.hpp>
+#include "quat.hpp"
 
 #include <ostream>
 

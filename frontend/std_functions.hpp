@@ -2,7 +2,7 @@
 // of which fits.
 #pragma once
 
-#include <topograd/frontend/value.hpp>
+#include "value.hpp"
 
 #include <concepts>
 #include <type_traits>

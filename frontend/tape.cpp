@@ -1,6 +1,6 @@
 // Recycling and growth of the per-thread tape.
-#include <topograd/frontend/tape.hpp>
-#include <topograd/ir/error.hpp>
+#include "tape.hpp"
+#include "../ir/error.hpp"
 
 #include <algorithm>
 #include <atomic>

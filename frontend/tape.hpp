@@ -1,9 +1,9 @@
 // The tape that expressions are traced onto: one per thread; an append is a few stores.
 #pragma once
 
-#include <topograd/ir/language.hpp>
+#include "../ir/language.hpp"
 
-#include <topograd/ir/op.hpp>
+#include "../ir/op.hpp"
 
 #include <array>
 #include <bit>

@@ -1,5 +1,5 @@
 // From the rows of a residual to an instance of a topology.
-#include <topograd/frontend/problem_state.hpp>
+#include "problem_state.hpp"
 
 namespace topograd::detail {
 namespace {

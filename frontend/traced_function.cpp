@@ -1,9 +1,9 @@
 // A function of a few numbers, written on Values and traced once.
-#include <topograd/frontend/traced_function.hpp>
+#include "traced_function.hpp"
 
-#include <topograd/frontend/problem.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/graph.hpp>
+#include "../ir/error.hpp"
+#include "../ir/graph.hpp"
+#include "problem.hpp"
 
 #include <string>
 

@@ -1,8 +1,8 @@
 // A function of a few numbers, written on Values and traced once.
 #pragma once
 
-#include <topograd/frontend/value.hpp>
-#include <topograd/ir/program.hpp>
+#include "../ir/program.hpp"
+#include "value.hpp"
 
 #include <functional>
 #include <span>

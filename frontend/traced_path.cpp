@@ -1,7 +1,7 @@
 // Runs of callables: recording, checking, and making them an element's own.
-#include <topograd/frontend/traced_path.hpp>
+#include "traced_path.hpp"
 
-#include <topograd/frontend/problem_state.hpp>
+#include "problem_state.hpp"
 
 #include <algorithm>
 #include <unordered_map>

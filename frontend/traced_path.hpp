@@ -1,10 +1,10 @@
 // One way through a callable: what it computed and which branches it took; and several in one.
 #pragma once
 
-#include <topograd/frontend/branch.hpp>
-#include <topograd/frontend/extract.hpp>
-#include <topograd/frontend/raw_tape.hpp>
-#include <topograd/frontend/value.hpp>
+#include "branch.hpp"
+#include "extract.hpp"
+#include "raw_tape.hpp"
+#include "value.hpp"
 
 #include <cstdint>
 #include <functional>

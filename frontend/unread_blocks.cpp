@@ -1,6 +1,6 @@
 // Unknowns that nothing reads.
-#include <topograd/frontend/array_names.hpp>
-#include <topograd/frontend/unread_blocks.hpp>
+#include "unread_blocks.hpp"
+#include "array_names.hpp"
 
 #include <algorithm>
 #include <array>

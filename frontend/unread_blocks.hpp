@@ -1,7 +1,7 @@
 // Unknowns that nothing reads: often a slip in the code that adds residuals.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
+#include "problem.hpp"
 
 #include <cstddef>
 #include <string>

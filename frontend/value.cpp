@@ -1,5 +1,5 @@
 // Powers with exponents that are part of the structure.
-#include <topograd/frontend/value.hpp>
+#include "value.hpp"
 
 #include <cmath>
 #include <cstdlib>

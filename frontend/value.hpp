@@ -1,7 +1,7 @@
 // Value: a handle to one scalar node of an expression graph, with the arithmetic of scalar C++.
 #pragma once
 
-#include <topograd/frontend/tape.hpp>
+#include "tape.hpp"
 
 #include <concepts>
 #include <iosfwd>
@@ -173,5 +173,5 @@ std::ostream& operator<<(std::ostream& out, const Bool& condition);
 
 }  // namespace topograd
 
-#include <topograd/frontend/math.hpp>
-#include <topograd/frontend/std_functions.hpp>
+#include "math.hpp"
+#include "std_functions.hpp"

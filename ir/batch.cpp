@@ -1,5 +1,5 @@
 // Column storage in blocks of rows.
-#include <topograd/ir/batch.hpp>
+#include "batch.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,8 +1,8 @@
 // A batch: the index and data columns of all instances of one topology.
 #pragma once
 
-#include <topograd/ir/pages.hpp>
-#include <topograd/ir/remote_numbers.hpp>
+#include "pages.hpp"
+#include "remote_numbers.hpp"
 
 #include <cstddef>
 #include <cstdint>

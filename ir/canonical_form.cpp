@@ -1,5 +1,5 @@
 // Ties between operands, and the walk that numbers nodes.
-#include <topograd/ir/canonical_form.hpp>
+#include "canonical_form.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,7 +1,7 @@
 // Numbering of a coloured program: the canonical program, or the leaves that are still tied.
 #pragma once
 
-#include <topograd/ir/refinement.hpp>
+#include "refinement.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,6 +1,6 @@
 // The search tree of choices, walked without recursion.
-#include <topograd/ir/canonical_search.hpp>
-#include <topograd/ir/hash.hpp>
+#include "canonical_search.hpp"
+#include "hash.hpp"
 
 #include <algorithm>
 #include <numeric>

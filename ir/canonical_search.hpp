@@ -1,9 +1,9 @@
 // Breaking of ties that colours leave: trial of the leaves of a class, with a bound on the work.
 #pragma once
 
-#include <topograd/ir/canonical_form.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/refinement.hpp>
+#include "canonical_form.hpp"
+#include "graph.hpp"
+#include "refinement.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,5 +1,5 @@
 // Names of the error codes.
-#include <topograd/ir/error.hpp>
+#include "error.hpp"
 
 namespace topograd {
 

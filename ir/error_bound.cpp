@@ -1,9 +1,9 @@
 // Distances in units in the last place, and running error bounds.
-#include <topograd/ir/error_bound.hpp>
+#include "error_bound.hpp"
 
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/random_program.hpp>
+#include "graph.hpp"
+#include "passes/passes.hpp"
+#include "random_program.hpp"
 
 #include <algorithm>
 #include <cmath>

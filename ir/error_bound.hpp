@@ -1,8 +1,8 @@
 // How far a kernel's values may be from the evaluator's: of one op, and of whole programs.
 #pragma once
 
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/program.hpp>
+#include "evaluate.hpp"
+#include "program.hpp"
 
 #include <array>
 #include <span>

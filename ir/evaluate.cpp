@@ -1,7 +1,7 @@
 // Meaning of the ops on scalars.
-#include <topograd/ir/evaluate.hpp>
+#include "evaluate.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "error.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,7 +1,7 @@
 // The scalar evaluator: the meaning of every op.
 #pragma once
 
-#include <topograd/ir/program.hpp>
+#include "program.hpp"
 
 #include <span>
 #include <vector>

@@ -1,6 +1,6 @@
 // Words for the first difference between two topologies.
-#include <topograd/ir/text.hpp>
-#include <topograd/ir/topology.hpp>
+#include "text.hpp"
+#include "topology.hpp"
 
 #include <algorithm>
 #include <array>

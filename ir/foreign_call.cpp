@@ -1,8 +1,8 @@
 // A counter of running calls, and a flag that ends them.
-#include <topograd/ir/foreign_call.hpp>
+#include "foreign_call.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
+#include "error.hpp"
+#include "platform.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -1,8 +1,8 @@
 // Writing programs as infix formulas.
-#include <topograd/ir/formulas.hpp>
+#include "formulas.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/text.hpp>
+#include "error.hpp"
+#include "text.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Writing programs as infix formulas.
 #pragma once
 
-#include <topograd/ir/program.hpp>
+#include "program.hpp"
 
 #include <cstddef>
 #include <string>

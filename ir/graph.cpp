@@ -1,6 +1,6 @@
 // Hash-consing and extraction.
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/hash.hpp>
+#include "graph.hpp"
+#include "hash.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,7 @@
 // A graph: append-only, hash-consed nodes from which programs are taken.
 #pragma once
 
-#include <topograd/ir/program.hpp>
+#include "program.hpp"
 
 #include <span>
 #include <vector>

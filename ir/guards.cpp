@@ -1,8 +1,8 @@
 // Guards as a program of their own.
-#include <topograd/ir/guards.hpp>
+#include "guards.hpp"
 
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/passes/passes.hpp>
+#include "graph.hpp"
+#include "passes/passes.hpp"
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 // Guards as a program of their own.
 #pragma once
 
-#include <topograd/ir/program.hpp>
+#include "program.hpp"
 
 namespace topograd::ir {
 

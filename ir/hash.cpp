@@ -1,5 +1,5 @@
 // Printing and byte-wise use of 128-bit hashes.
-#include <topograd/ir/hash.hpp>
+#include "hash.hpp"
 
 #include <cstring>
 

@@ -1,6 +1,6 @@
 // Cutting the text form into tokens.
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/lexer.hpp>
+#include "lexer.hpp"
+#include "error.hpp"
 
 namespace topograd::ir {
 namespace {

@@ -1,5 +1,5 @@
 // Look-up of ops by name.
-#include <topograd/ir/op.hpp>
+#include "op.hpp"
 
 namespace topograd::ir {
 

@@ -11,7 +11,7 @@ namespace topograd::ir {
 
 enum class Op : std::uint8_t {
 #define TG_OP(id, ...) id,
-#include <topograd/ir/ops.def>
+#include "ops.def"
 #undef TG_OP
 };
 
@@ -46,7 +46,7 @@ struct OpInfo {
 
 inline constexpr OpInfo kOps[] = {
 #define TG_OP(id, ...) OpInfo{.op = Op::id, __VA_ARGS__},
-#include <topograd/ir/ops.def>
+#include "ops.def"
 #undef TG_OP
 };
 inline constexpr std::size_t kOpCount = sizeof(kOps) / sizeof(kOps[0]);

@@ -1,7 +1,7 @@
 // Memory for large arrays, in large pages.
 #pragma once
 
-#include <topograd/ir/platform.hpp>
+#include "platform.hpp"
 
 #include <cstddef>
 #include <memory>

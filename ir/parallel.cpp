@@ -1,7 +1,7 @@
 // Threads of a child of fork().
-#include <topograd/ir/parallel.hpp>
+#include "parallel.hpp"
 
-#include <topograd/ir/platform.hpp>
+#include "platform.hpp"
 
 #include <atomic>
 #include <condition_variable>

@@ -1,7 +1,7 @@
 // Reading programs from text.
-#include <topograd/ir/lexer.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/ir/verify.hpp>
+#include "lexer.hpp"
+#include "text.hpp"
+#include "verify.hpp"
 
 #include <charconv>
 #include <unordered_map>

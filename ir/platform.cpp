@@ -1,8 +1,8 @@
 // POSIX implementation of what depends on the operating system.
-#include <topograd/ir/output_file.hpp>
-#include <topograd/ir/platform.hpp>
+#include "platform.hpp"
+#include "output_file.hpp"
 
-#include <topograd/ir/available_memory.hpp>
+#include "available_memory.hpp"
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // Printing programs as text and as graphs.
-#include <topograd/ir/text.hpp>
+#include "text.hpp"
 
 #include <charconv>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Literals, and counts of a program.
-#include <topograd/ir/program.hpp>
+#include "program.hpp"
 
 #include <algorithm>
 #include <cmath>

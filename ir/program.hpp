@@ -1,7 +1,7 @@
 // A program: the value that every pass takes and returns.
 #pragma once
 
-#include <topograd/ir/op.hpp>
+#include "op.hpp"
 
 #include <array>
 #include <bit>

@@ -1,9 +1,9 @@
 // Making, feeding and shrinking random programs.
-#include <topograd/ir/random_program.hpp>
+#include "random_program.hpp"
 
-#include <topograd/ir/error_bound.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/random.hpp>
+#include "error_bound.hpp"
+#include "graph.hpp"
+#include "random.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,8 +1,8 @@
 // Random programs, points to evaluate them at, and a shrinker for those that fail.
 #pragma once
 
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/program.hpp>
+#include "evaluate.hpp"
+#include "program.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Passes of colours up and down a program.
-#include <topograd/ir/hash.hpp>
-#include <topograd/ir/refinement.hpp>
+#include "refinement.hpp"
+#include "hash.hpp"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 // called.
 #pragma once
 
-#include <topograd/ir/program.hpp>
+#include "program.hpp"
 
 #include <cstdint>
 #include <span>

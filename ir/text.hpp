@@ -1,7 +1,7 @@
 // The text form of programs: prints and parses without loss.
 #pragma once
 
-#include <topograd/ir/program.hpp>
+#include "program.hpp"
 
 #include <string>
 #include <string_view>

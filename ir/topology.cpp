@@ -1,9 +1,9 @@
 // Canonical programs and their hashes.
-#include <topograd/ir/canonical_search.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/passes/checked.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/topology.hpp>
+#include "topology.hpp"
+#include "canonical_search.hpp"
+#include "error.hpp"
+#include "passes/checked.hpp"
+#include "passes/passes.hpp"
 
 #include <algorithm>
 #include <tuple>

@@ -1,8 +1,8 @@
 // Topologies: the canonical structure of a residual block, with the numbers taken out.
 #pragma once
 
-#include <topograd/ir/hash.hpp>
-#include <topograd/ir/program.hpp>
+#include "hash.hpp"
+#include "program.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 // Checking the invariants of programs.
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/ir/verify.hpp>
+#include "verify.hpp"
+#include "graph.hpp"
+#include "text.hpp"
 
 #include <cstdio>
 #include <cstdlib>

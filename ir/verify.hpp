@@ -1,7 +1,7 @@
 // The verifier: the list of what must hold of every program.
 #pragma once
 
-#include <topograd/ir/program.hpp>
+#include "program.hpp"
 
 #include <optional>
 #include <string>

@@ -1,7 +1,7 @@
 // What an object that was moved from says when it is used.
 #pragma once
 
-#include <topograd/ir/error.hpp>
+#include "error.hpp"
 
 #include <string>
 

@@ -1,9 +1,9 @@
 // Arrays of numbers that live where they were last worked on.
 #pragma once
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/run.hpp>
-#include <topograd/ops/slice.hpp>
+#include "../ir/error.hpp"
+#include "run.hpp"
+#include "slice.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,10 +1,10 @@
 // What every kind of device offers to storages and operations.
 #pragma once
 
-#include <topograd/ir/remote_numbers.hpp>
-#include <topograd/ops/device.hpp>
-#include <topograd/ops/kernel_text.hpp>
-#include <topograd/ops/type.hpp>
+#include "../ir/remote_numbers.hpp"
+#include "device.hpp"
+#include "kernel_text.hpp"
+#include "type.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // The network, and the words whose order as integers is that of the elements.
-#include <topograd/ops/bitonic.hpp>
+#include "bitonic.hpp"
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ops/kernel_store.hpp>
+#include "../codegen/glsl_text.hpp"
+#include "kernel_store.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,7 @@
 // Internal: sorting of few elements on a device, by one workgroup in shared memory.
 #pragma once
 
-#include <topograd/ops/slice.hpp>
+#include "slice.hpp"
 
 namespace topograd::ops {
 

@@ -1,7 +1,7 @@
 // Internal: blocks of arrays on TBB's threads, combined in a fixed order.
 #pragma once
 
-#include <topograd/ir/parallel.hpp>
+#include "../ir/parallel.hpp"
 
 #include <algorithm>
 #include <cstddef>

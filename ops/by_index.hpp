@@ -1,7 +1,7 @@
 // Internal: what kernels share that reach elements through indices.
 #pragma once
 
-#include <topograd/ops/slice.hpp>
+#include "slice.hpp"
 
 #include <cstddef>
 #include <cstdint>

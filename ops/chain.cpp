@@ -1,5 +1,5 @@
 // What chains are, and where their operands lie.
-#include <topograd/ops/chain.hpp>
+#include "chain.hpp"
 
 #include <algorithm>
 #include <cstdint>

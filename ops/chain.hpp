@@ -2,7 +2,7 @@
 // together, by what followed the first of them the last time.
 #pragma once
 
-#include <topograd/ops/run.hpp>
+#include "run.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,9 +1,9 @@
 // Elements that are kept, in order: a scan of their flags says where they go.
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ops/blocks.hpp>
-#include <topograd/ops/by_index.hpp>
-#include <topograd/ops/kernel_store.hpp>
-#include <topograd/ops/scan.hpp>
+#include "../codegen/glsl_text.hpp"
+#include "blocks.hpp"
+#include "by_index.hpp"
+#include "kernel_store.hpp"
+#include "scan.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,8 +1,8 @@
 // The CPU as a backend: aligned host memory, and nothing to queue.
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/ops/guard_zones.hpp>
-#include <topograd/ops/storage.hpp>
+#include "../ir/error.hpp"
+#include "../ir/platform.hpp"
+#include "guard_zones.hpp"
+#include "storage.hpp"
 
 #include <algorithm>
 #include <atomic>

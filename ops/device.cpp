@@ -1,9 +1,9 @@
 // Device handles, and what all backends share.
-#include <topograd/ops/device.hpp>
+#include "device.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/backend.hpp>
-#include <topograd/ops/device_list.hpp>
+#include "../ir/error.hpp"
+#include "backend.hpp"
+#include "device_list.hpp"
 
 #include <algorithm>
 #include <optional>

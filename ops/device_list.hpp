@@ -1,8 +1,8 @@
 // Internal: the devices beside the CPU, listed without opening them.
 #pragma once
 
-#include <topograd/ops/device.hpp>
-#include <topograd/runtime/hybrid/backend.hpp>
+#include "../runtime/hybrid/backend.hpp"
+#include "device.hpp"
 
 #include <functional>
 #include <memory>

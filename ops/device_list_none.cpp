@@ -1,7 +1,7 @@
 // Builds without Vulkan: there is only the CPU.
-#include <topograd/ops/device_list.hpp>
+#include "device_list.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
 
 namespace topograd::ops {
 

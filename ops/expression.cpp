@@ -1,9 +1,9 @@
 // Tracing of expressions.
-#include <topograd/ops/expression.hpp>
+#include "expression.hpp"
 
-#include <topograd/frontend/traced_function.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/passes/passes.hpp>
+#include "../frontend/traced_function.hpp"
+#include "../ir/graph.hpp"
+#include "../ir/passes/passes.hpp"
 
 #include <algorithm>
 

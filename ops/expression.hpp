@@ -1,9 +1,9 @@
 // Functions of a few numbers, written with Values and traced: what map runs on each element.
 #pragma once
 
-#include <topograd/frontend/vec.hpp>
-#include <topograd/ir/hash.hpp>
-#include <topograd/ir/program.hpp>
+#include "../frontend/vec.hpp"
+#include "../ir/hash.hpp"
+#include "../ir/program.hpp"
 
 #include <array>
 #include <cstdint>

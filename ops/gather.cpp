@@ -1,10 +1,10 @@
 // Elements by index: gather, and scatter with the ladder of atomics.
-#include <topograd/ops/gather.hpp>
+#include "gather.hpp"
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ops/blocks.hpp>
-#include <topograd/ops/by_index.hpp>
-#include <topograd/ops/kernel_store.hpp>
+#include "../codegen/glsl_text.hpp"
+#include "blocks.hpp"
+#include "by_index.hpp"
+#include "kernel_store.hpp"
 
 #include <algorithm>
 #include <string>

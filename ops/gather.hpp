@@ -1,7 +1,7 @@
 // Elements by index: gather, and scatter, which stores or adds.
 #pragma once
 
-#include <topograd/ops/array.hpp>
+#include "array.hpp"
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 // The allocations of tests that have guard zones, and the check of these.
-#include <topograd/ops/guard_zones.hpp>
+#include "guard_zones.hpp"
 
-#include <topograd/ops/storage.hpp>
+#include "storage.hpp"
 
 #include <atomic>
 #include <cstring>

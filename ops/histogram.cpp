@@ -1,11 +1,11 @@
 // Histograms: counts of a workgroup's share in shared memory where they fit, then added up.
-#include <topograd/ops/histogram.hpp>
+#include "histogram.hpp"
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ops/blocks.hpp>
-#include <topograd/ops/kernel_store.hpp>
-#include <topograd/ops/map_kernel.hpp>
-#include <topograd/ops/reduce_device.hpp>
+#include "../codegen/glsl_text.hpp"
+#include "blocks.hpp"
+#include "kernel_store.hpp"
+#include "map_kernel.hpp"
+#include "reduce_device.hpp"
 
 #include <tbb/enumerable_thread_specific.h>
 

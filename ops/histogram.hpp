@@ -1,7 +1,7 @@
 // How many elements lie where.
 #pragma once
 
-#include <topograd/ops/array.hpp>
+#include "array.hpp"
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 // The texts of the process.
-#include <topograd/ops/kernel_store.hpp>
+#include "kernel_store.hpp"
 
 #include <memory>
 #include <mutex>

@@ -1,7 +1,7 @@
 // Internal: texts of kernels that were generated, by what they were generated from.
 #pragma once
 
-#include <topograd/ops/kernel_text.hpp>
+#include "kernel_text.hpp"
 
 #include <functional>
 

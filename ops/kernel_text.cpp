@@ -1,7 +1,7 @@
 // Writes the declarations around a kernel's body.
-#include <topograd/ops/kernel_text.hpp>
+#include "kernel_text.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
 
 namespace topograd::ops {
 namespace {

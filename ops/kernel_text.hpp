@@ -1,8 +1,8 @@
 // Compute kernels written by hand: GLSL bodies, and the declarations that are written around them.
 #pragma once
 
-#include <topograd/ir/hash.hpp>
-#include <topograd/ops/type.hpp>
+#include "../ir/hash.hpp"
+#include "type.hpp"
 
 #include <array>
 #include <cstdint>

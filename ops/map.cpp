@@ -1,11 +1,11 @@
 // Runs expressions over arrays: one kernel on a device, tiles of the interpreter on the CPU.
-#include <topograd/ops/map.hpp>
+#include "map.hpp"
 
-#include <topograd/codegen/glsl_function.hpp>
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ir/parallel.hpp>
-#include <topograd/ops/kernel_store.hpp>
-#include <topograd/ops/tiles.hpp>
+#include "../codegen/glsl_function.hpp"
+#include "../codegen/glsl_text.hpp"
+#include "../ir/parallel.hpp"
+#include "kernel_store.hpp"
+#include "tiles.hpp"
 
 #include <tbb/enumerable_thread_specific.h>
 

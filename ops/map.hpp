@@ -1,8 +1,8 @@
 // Element-wise operations: an expression over arrays is one kernel, however long it is.
 #pragma once
 
-#include <topograd/ops/array.hpp>
-#include <topograd/ops/expression.hpp>
+#include "array.hpp"
+#include "expression.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Pieces of text that kernels with expressions are put together from.
-#include <topograd/ops/map_kernel.hpp>
+#include "map_kernel.hpp"
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ir/graph.hpp>
+#include "../codegen/glsl_text.hpp"
+#include "../ir/graph.hpp"
 
 #include <bit>
 

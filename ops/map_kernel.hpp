@@ -1,11 +1,11 @@
 // Internal: expressions as text of kernels and as programs of the interpreter.
 #pragma once
 
-#include <topograd/codegen/kernel.hpp>
-#include <topograd/ops/expression.hpp>
-#include <topograd/ops/kernel_text.hpp>
-#include <topograd/ops/slice.hpp>
-#include <topograd/runtime/cpu/interpreter.hpp>
+#include "../codegen/kernel.hpp"
+#include "../runtime/cpu/interpreter.hpp"
+#include "expression.hpp"
+#include "kernel_text.hpp"
+#include "slice.hpp"
 
 #include <span>
 #include <string>

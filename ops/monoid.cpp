@@ -1,9 +1,9 @@
 // Text of states, and of how they are combined.
-#include <topograd/ops/monoid.hpp>
+#include "monoid.hpp"
 
-#include <topograd/codegen/glsl_function.hpp>
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ops/kernel_store.hpp>
+#include "../codegen/glsl_function.hpp"
+#include "../codegen/glsl_text.hpp"
+#include "kernel_store.hpp"
 
 #include <bit>
 

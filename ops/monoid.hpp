@@ -1,9 +1,9 @@
 // Internal: what is folded by reductions and scans, as text of kernels.
 #pragma once
 
-#include <topograd/ops/kernel_text.hpp>
-#include <topograd/ops/map_kernel.hpp>
-#include <topograd/ops/reduce.hpp>
+#include "kernel_text.hpp"
+#include "map_kernel.hpp"
+#include "reduce.hpp"
 
 #include <optional>
 #include <string>

@@ -9,7 +9,7 @@ namespace topograd::ops {
 
 enum class Op : std::uint8_t {
 #define TG_ARRAY_OP(id, ...) id,
-#include <topograd/ops/ops.def>
+#include "ops.def"
 #undef TG_ARRAY_OP
 };
 
@@ -24,7 +24,7 @@ struct OpRow {
 
 inline constexpr OpRow kOpTable[] = {
 #define TG_ARRAY_OP(id, ...) OpRow{.op = Op::id, __VA_ARGS__},
-#include <topograd/ops/ops.def>
+#include "ops.def"
 #undef TG_ARRAY_OP
 };
 inline constexpr std::size_t kOps = sizeof(kOpTable) / sizeof(kOpTable[0]);

@@ -1,7 +1,7 @@
 // Hands numbers to a problem where they lie.
-#include <topograd/ops/problem_data.hpp>
+#include "problem_data.hpp"
 
-#include <topograd/ops/tensor/arrays.hpp>
+#include "tensor/arrays.hpp"
 
 #include <utility>
 #include <vector>

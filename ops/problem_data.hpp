@@ -1,9 +1,9 @@
 // Arrays and tensors as the data of a least-squares problem.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
-#include <topograd/ops/array.hpp>
-#include <topograd/ops/tensor/tensor.hpp>
+#include "../frontend/problem.hpp"
+#include "array.hpp"
+#include "tensor/tensor.hpp"
 
 namespace topograd::ops {
 

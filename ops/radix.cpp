@@ -1,11 +1,11 @@
 // Radix sort: passes over eight bits, each of which counts digits by shares, scans the counts and
 // moves what each tile has sorted.
-#include <topograd/ops/radix.hpp>
+#include "radix.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/kernel_store.hpp>
-#include <topograd/ops/radix_text.hpp>
-#include <topograd/ops/scan.hpp>
+#include "../ir/error.hpp"
+#include "kernel_store.hpp"
+#include "radix_text.hpp"
+#include "scan.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 // Internal: radix sort on devices.
 #pragma once
 
-#include <topograd/ops/slice.hpp>
+#include "slice.hpp"
 
 #include <optional>
 #include <string>

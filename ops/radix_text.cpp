@@ -1,8 +1,8 @@
 // Kernels of a radix sort's passes: counts by shares, and tiles that are sorted in shared memory
 // before they are moved, so that neighbours are written beside each other.
-#include <topograd/ops/radix_text.hpp>
+#include "radix_text.hpp"
 
-#include <topograd/codegen/glsl_text.hpp>
+#include "../codegen/glsl_text.hpp"
 
 #include <algorithm>
 #include <string>

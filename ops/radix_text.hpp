@@ -1,8 +1,8 @@
 // Internal: kernels of a radix sort's passes.
 #pragma once
 
-#include <topograd/ops/kernel_text.hpp>
-#include <topograd/ops/type.hpp>
+#include "kernel_text.hpp"
+#include "type.hpp"
 
 #include <cstdint>
 

@@ -1,10 +1,10 @@
 // Philox 4x32-10 on the CPU and on devices.
-#include <topograd/ops/random.hpp>
+#include "random.hpp"
 
-#include <topograd/ops/blocks.hpp>
-#include <topograd/ops/kernel_store.hpp>
-#include <topograd/ops/random_text.hpp>
-#include <topograd/ops/tiles.hpp>
+#include "blocks.hpp"
+#include "kernel_store.hpp"
+#include "random_text.hpp"
+#include "tiles.hpp"
 
 #include <tbb/enumerable_thread_specific.h>
 

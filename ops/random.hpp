@@ -1,7 +1,7 @@
 // Random numbers that depend on a seed and a place alone: the same on every device.
 #pragma once
 
-#include <topograd/ops/map.hpp>
+#include "map.hpp"
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 // Philox in GLSL, and what becomes of its words.
-#include <topograd/ops/random_text.hpp>
+#include "random_text.hpp"
 
 #include <string>
 #include <string_view>

@@ -1,7 +1,7 @@
 // Internal: kernels of random numbers.
 #pragma once
 
-#include <topograd/ops/kernel_text.hpp>
+#include "kernel_text.hpp"
 
 #include <cstdint>
 

@@ -1,11 +1,11 @@
 // Reductions: checks, the CPU's side, and the way to the device's.
-#include <topograd/ops/reduce.hpp>
+#include "reduce.hpp"
 
-#include <topograd/codegen/glsl_function.hpp>
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ops/kernel_store.hpp>
-#include <topograd/ops/reduce_cpu.hpp>
-#include <topograd/ops/reduce_device.hpp>
+#include "../codegen/glsl_function.hpp"
+#include "../codegen/glsl_text.hpp"
+#include "kernel_store.hpp"
+#include "reduce_cpu.hpp"
+#include "reduce_device.hpp"
 
 #include <cmath>
 

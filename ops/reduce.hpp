@@ -1,8 +1,8 @@
 // Arrays to single numbers.
 #pragma once
 
-#include <topograd/ops/array.hpp>
-#include <topograd/ops/expression.hpp>
+#include "array.hpp"
+#include "expression.hpp"
 
 #include <cstdint>
 #include <span>

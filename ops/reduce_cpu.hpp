@@ -1,9 +1,9 @@
 // Internal: reductions on the CPU, of elements and of what expressions make of them.
 #pragma once
 
-#include <topograd/ops/blocks.hpp>
-#include <topograd/ops/reduce.hpp>
-#include <topograd/ops/tile_fold.hpp>
+#include "blocks.hpp"
+#include "reduce.hpp"
+#include "tile_fold.hpp"
 
 #include <tbb/enumerable_thread_specific.h>
 

@@ -1,8 +1,8 @@
 // Reduce on devices: one pass over the inputs, and a last one over what workgroups leave.
-#include <topograd/ops/reduce_device.hpp>
+#include "reduce_device.hpp"
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ops/kernel_store.hpp>
+#include "../codegen/glsl_text.hpp"
+#include "kernel_store.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Internal: reductions on devices.
 #pragma once
 
-#include <topograd/ops/monoid.hpp>
+#include "monoid.hpp"
 
 #include <functional>
 #include <span>

@@ -1,14 +1,14 @@
 // Decides where an operation runs, runs it there, and tells the executor how long it took.
-#include <topograd/ops/run.hpp>
+#include "run.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/median.hpp>
-#include <topograd/ops/chain.hpp>
-#include <topograd/ops/device_list.hpp>
-#include <topograd/ops/lessons.hpp>
-#include <topograd/ops/scope.hpp>
-#include <topograd/runtime/hybrid/executor_arena.hpp>
-#include <topograd/runtime/hybrid/process_executor.hpp>
+#include "../ir/error.hpp"
+#include "../ir/median.hpp"
+#include "../runtime/hybrid/executor_arena.hpp"
+#include "../runtime/hybrid/process_executor.hpp"
+#include "chain.hpp"
+#include "device_list.hpp"
+#include "lessons.hpp"
+#include "scope.hpp"
 
 #include <tbb/info.h>
 

@@ -1,10 +1,10 @@
 // Where an operation runs: asked for, where its data was placed, or what the executor decides.
 #pragma once
 
-#include <topograd/ops/op_table.hpp>
-#include <topograd/ops/storage.hpp>
-#include <topograd/runtime/hybrid/executor.hpp>
-#include <topograd/runtime/hybrid/work.hpp>
+#include "../runtime/hybrid/executor.hpp"
+#include "../runtime/hybrid/work.hpp"
+#include "op_table.hpp"
+#include "storage.hpp"
 
 #include <cstdint>
 #include <functional>

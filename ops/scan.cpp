@@ -1,14 +1,14 @@
 // Scans: shares are reduced first, then each is scanned from the sum of those before it. No
 // workgroup waits for another, which not every device would survive; scan_ahead.hpp is for those
 // that do.
-#include <topograd/ops/scan.hpp>
+#include "scan.hpp"
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ops/blocks.hpp>
-#include <topograd/ops/kernel_store.hpp>
-#include <topograd/ops/reduce_device.hpp>
-#include <topograd/ops/scan_ahead.hpp>
-#include <topograd/ops/tile_fold.hpp>
+#include "../codegen/glsl_text.hpp"
+#include "blocks.hpp"
+#include "kernel_store.hpp"
+#include "reduce_device.hpp"
+#include "scan_ahead.hpp"
+#include "tile_fold.hpp"
 
 #include <algorithm>
 #include <cmath>

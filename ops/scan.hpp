@@ -1,9 +1,9 @@
 // Running sums, and elements that are kept.
 #pragma once
 
-#include <topograd/ops/gather.hpp>
-#include <topograd/ops/map.hpp>
-#include <topograd/ops/reduce.hpp>
+#include "gather.hpp"
+#include "map.hpp"
+#include "reduce.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,8 +1,8 @@
 // Scans in one pass: a tile is reduced some hundred tiles before it is scanned.
-#include <topograd/ops/scan_ahead.hpp>
+#include "scan_ahead.hpp"
 
-#include <topograd/ops/kernel_store.hpp>
-#include <topograd/ops/scan_ahead_text.hpp>
+#include "kernel_store.hpp"
+#include "scan_ahead_text.hpp"
 
 #include <algorithm>
 

@@ -2,8 +2,8 @@
 // do.
 #pragma once
 
-#include <topograd/ops/monoid.hpp>
-#include <topograd/ops/slice.hpp>
+#include "monoid.hpp"
+#include "slice.hpp"
 
 namespace topograd::ops {
 

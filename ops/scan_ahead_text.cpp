@@ -1,7 +1,7 @@
 // The text of scans in one pass.
-#include <topograd/ops/scan_ahead_text.hpp>
+#include "scan_ahead_text.hpp"
 
-#include <topograd/codegen/glsl_text.hpp>
+#include "../codegen/glsl_text.hpp"
 
 namespace topograd::ops {
 namespace {

@@ -1,7 +1,7 @@
 // Internal: kernels of scans in one pass.
 #pragma once
 
-#include <topograd/ops/monoid.hpp>
+#include "monoid.hpp"
 
 #include <cstddef>
 #include <cstdint>

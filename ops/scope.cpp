@@ -1,5 +1,5 @@
 // Scopes of a thread: while one lives, operations run elsewhere, or are recorded.
-#include <topograd/ops/scope.hpp>
+#include "scope.hpp"
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 // Scopes of a thread: while one lives, operations run elsewhere, or are recorded.
 #pragma once
 
-#include <topograd/ops/run.hpp>
+#include "run.hpp"
 
 #include <cstdint>
 #include <optional>

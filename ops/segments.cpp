@@ -1,11 +1,11 @@
 // Segmented reductions: short segments by invocation, long ones by workgroup and in pieces.
-#include <topograd/ops/segments.hpp>
+#include "segments.hpp"
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ops/kernel_store.hpp>
-#include <topograd/ops/reduce_cpu.hpp>
-#include <topograd/ops/reduce_device.hpp>
-#include <topograd/ops/segments_text.hpp>
+#include "../codegen/glsl_text.hpp"
+#include "kernel_store.hpp"
+#include "reduce_cpu.hpp"
+#include "reduce_device.hpp"
+#include "segments_text.hpp"
 
 namespace topograd::ops {
 namespace {

@@ -1,8 +1,8 @@
 // Reductions of many pieces of one array at once.
 #pragma once
 
-#include <topograd/ops/reduce.hpp>
-#include <topograd/ops/scan.hpp>
+#include "reduce.hpp"
+#include "scan.hpp"
 
 #include <cstdint>
 

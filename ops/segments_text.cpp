@@ -1,7 +1,7 @@
 // The text of segmented reductions.
-#include <topograd/ops/segments_text.hpp>
+#include "segments_text.hpp"
 
-#include <topograd/codegen/glsl_text.hpp>
+#include "../codegen/glsl_text.hpp"
 
 namespace topograd::ops {
 namespace {

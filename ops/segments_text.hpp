@@ -1,7 +1,7 @@
 // Internal: kernels of segmented reductions.
 #pragma once
 
-#include <topograd/ops/monoid.hpp>
+#include "monoid.hpp"
 
 #include <cstdint>
 

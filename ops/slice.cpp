@@ -1,7 +1,7 @@
 // Slices as arguments of kernels.
-#include <topograd/ops/slice.hpp>
+#include "slice.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
 
 #include <limits>
 

@@ -1,8 +1,8 @@
 // Untyped pieces of storages: what operations are written for, under the typed arrays.
 #pragma once
 
-#include <topograd/ops/storage.hpp>
-#include <topograd/ops/type.hpp>
+#include "storage.hpp"
+#include "type.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,10 +1,10 @@
 // Sorting: keys whose order as integers is that of the elements, sorted by TBB or by radix.
-#include <topograd/ops/sort.hpp>
+#include "sort.hpp"
 
-#include <topograd/ir/parallel.hpp>
-#include <topograd/ops/bitonic.hpp>
-#include <topograd/ops/kernel_store.hpp>
-#include <topograd/ops/radix.hpp>
+#include "../ir/parallel.hpp"
+#include "bitonic.hpp"
+#include "kernel_store.hpp"
+#include "radix.hpp"
 
 #include <bit>
 #include <cmath>

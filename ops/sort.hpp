@@ -1,7 +1,7 @@
 // Sorting: by radix on devices, by TBB on the CPU; the same order on both.
 #pragma once
 
-#include <topograd/ops/scan.hpp>
+#include "scan.hpp"
 
 #include <cstdint>
 #include <utility>

@@ -1,7 +1,7 @@
 // Versions and copies: who has the latest contents, and how they get where they are needed.
-#include <topograd/ops/storage.hpp>
+#include "storage.hpp"
 
-#include <topograd/ops/chain.hpp>
+#include "chain.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -2,7 +2,7 @@
 // elsewhere.
 #pragma once
 
-#include <topograd/ops/backend.hpp>
+#include "backend.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Internal: a function of two numbers over many of them on the CPU, in order.
 #pragma once
 
-#include <topograd/ops/tiles.hpp>
+#include "tiles.hpp"
 
 #include <tbb/enumerable_thread_specific.h>
 

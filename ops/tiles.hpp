@@ -1,8 +1,8 @@
 // Internal: expressions on the CPU, a tile of elements at a time, by the interpreter.
 #pragma once
 
-#include <topograd/ops/map_kernel.hpp>
-#include <topograd/runtime/cpu/column.hpp>
+#include "../runtime/cpu/column.hpp"
+#include "map_kernel.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Names of element types.
-#include <topograd/ops/type.hpp>
+#include "type.hpp"
 
 namespace topograd::ops {
 

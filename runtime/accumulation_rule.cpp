@@ -1,8 +1,8 @@
 // The cost estimate by which sums of one batch are stored first or evaluated again.
-#include <topograd/runtime/accumulation_rule.hpp>
+#include "accumulation_rule.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/op.hpp>
+#include "../autodiff/derivatives.hpp"
+#include "../ir/op.hpp"
 
 #include <algorithm>
 

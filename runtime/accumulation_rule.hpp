@@ -1,8 +1,8 @@
 // The cost estimate by which sums of one batch are stored first or evaluated again.
 #pragma once
 
-#include <topograd/runtime/plan_record.hpp>
-#include <topograd/runtime/requests.hpp>
+#include "plan_record.hpp"
+#include "requests.hpp"
 
 #include <cstdint>
 #include <span>

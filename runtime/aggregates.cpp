@@ -1,9 +1,9 @@
 // Balls in the graph of blocks that share residuals.
-#include <topograd/runtime/aggregates.hpp>
+#include "aggregates.hpp"
 
-#include <topograd/runtime/block_numbers.hpp>
-#include <topograd/runtime/neighbours.hpp>
-#include <topograd/runtime/plan.hpp>
+#include "block_numbers.hpp"
+#include "neighbours.hpp"
+#include "plan.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,7 @@
 // Blocks of unknowns gathered into connected groups of about the same size.
 #pragma once
 
-#include <topograd/runtime/model.hpp>
+#include "model.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,7 @@
 // Internal: blocks of all parameter arrays, numbered one after the other.
 #pragma once
 
-#include <topograd/runtime/model.hpp>
+#include "model.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Blocks of unknowns that move on manifolds, as a backend is told of them.
 #pragma once
 
-#include <topograd/ir/program.hpp>
+#include "../ir/program.hpp"
 
 #include <cstdint>
 #include <vector>

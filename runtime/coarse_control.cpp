@@ -1,5 +1,5 @@
 // When a coarse space is made.
-#include <topograd/runtime/coarse_control.hpp>
+#include "coarse_control.hpp"
 
 #include <utility>
 

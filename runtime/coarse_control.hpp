@@ -1,8 +1,8 @@
 // When the coarse space of a two-level preconditioner is made.
 #pragma once
 
-#include <topograd/runtime/coarse_plan.hpp>
-#include <topograd/runtime/preconditioner.hpp>
+#include "coarse_plan.hpp"
+#include "preconditioner.hpp"
 
 #include <cstdint>
 #include <functional>

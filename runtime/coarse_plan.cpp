@@ -1,5 +1,5 @@
 // Vectors on aggregates, and colours of aggregates.
-#include <topograd/runtime/coarse_plan.hpp>
+#include "coarse_plan.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // The coarse space of a two-level preconditioner: smooth vectors on aggregates of blocks.
 #pragma once
 
-#include <topograd/runtime/aggregates.hpp>
-#include <topograd/runtime/model.hpp>
+#include "aggregates.hpp"
+#include "model.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,7 +1,7 @@
 // Columns whose rows share one number, count up, or follow another column.
-#include <topograd/runtime/column_forms.hpp>
+#include "column_forms.hpp"
 
-#include <topograd/runtime/column_scan.hpp>
+#include "column_scan.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -2,7 +2,7 @@
 // kernels.
 #pragma once
 
-#include <topograd/runtime/plan.hpp>
+#include "plan.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,8 +1,8 @@
 // Looking through the columns of a batch, block by block and on all threads.
 #pragma once
 
-#include <topograd/ir/batch.hpp>
-#include <topograd/ir/parallel.hpp>
+#include "../ir/batch.hpp"
+#include "../ir/parallel.hpp"
 
 #include <algorithm>
 #include <array>

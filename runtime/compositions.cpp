@@ -1,11 +1,11 @@
 // Compositions of ops as programs, and their numbers against the evaluator's.
-#include <topograd/runtime/compositions.hpp>
+#include "compositions.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/runtime/row_answers.hpp>
+#include "../autodiff/derivatives.hpp"
+#include "../ir/error.hpp"
+#include "../ir/graph.hpp"
+#include "../ir/passes/passes.hpp"
+#include "row_answers.hpp"
 
 #include <algorithm>
 #include <array>

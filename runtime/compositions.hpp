@@ -2,7 +2,7 @@
 // are right about each function alone, may still get wrong.
 #pragma once
 
-#include <topograd/runtime/rows.hpp>
+#include "rows.hpp"
 
 #include <span>
 #include <string>

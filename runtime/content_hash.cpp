@@ -1,5 +1,5 @@
 // MurmurHash3_x64_128 with a 128-bit seed, reading little-endian words on every machine.
-#include <topograd/runtime/content_hash.hpp>
+#include "content_hash.hpp"
 
 #include <bit>
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include <topograd/ir/hash.hpp>
+#include "../ir/hash.hpp"
 
 namespace topograd::runtime {
 

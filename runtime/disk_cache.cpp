@@ -1,5 +1,5 @@
 // Header checks, atomic replacement and eviction of the blob cache.
-#include <topograd/runtime/disk_cache.hpp>
+#include "disk_cache.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -7,7 +7,7 @@
 #include <iterator>
 #include <system_error>
 
-#include <topograd/ir/platform.hpp>
+#include "../ir/platform.hpp"
 
 namespace topograd::runtime {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include <topograd/runtime/content_hash.hpp>
+#include "content_hash.hpp"
 
 namespace topograd::runtime {
 

@@ -1,5 +1,5 @@
 // Asking an engine whether its steps can eliminate blocks.
-#include <topograd/runtime/elimination.hpp>
+#include "elimination.hpp"
 
 namespace topograd::runtime {
 

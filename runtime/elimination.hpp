@@ -1,7 +1,7 @@
 // What an engine may be beside an Engine: one whose steps eliminate blocks of unknowns.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
+#include "engine.hpp"
 
 #include <cstdint>
 #include <span>

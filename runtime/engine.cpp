@@ -1,9 +1,9 @@
 // Names of the kinds of evaluation, and what an engine need not have.
-#include <topograd/runtime/engine.hpp>
+#include "engine.hpp"
 
-#include <topograd/runtime/cpu/rows.hpp>
+#include "cpu/rows.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
 
 #include <algorithm>
 #include <cmath>

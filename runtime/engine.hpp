@@ -2,12 +2,12 @@
 // engine.
 #pragma once
 
-#include <topograd/codegen/kernel.hpp>
-#include <topograd/runtime/engine_stats.hpp>
-#include <topograd/runtime/model.hpp>
-#include <topograd/runtime/normal_matrix.hpp>
-#include <topograd/runtime/plan_record.hpp>
-#include <topograd/runtime/preconditioner.hpp>
+#include "../codegen/kernel.hpp"
+#include "engine_stats.hpp"
+#include "model.hpp"
+#include "normal_matrix.hpp"
+#include "plan_record.hpp"
+#include "preconditioner.hpp"
 
 #include <cstdint>
 #include <limits>

@@ -1,5 +1,5 @@
 // Sums and differences of what engines count.
-#include <topograd/runtime/engine_stats.hpp>
+#include "engine_stats.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Every call of an engine, handed to another one.
-#include <topograd/runtime/forwarding_engine.hpp>
+#include "forwarding_engine.hpp"
 
 namespace topograd::runtime {
 

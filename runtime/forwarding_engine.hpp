@@ -1,8 +1,8 @@
 // The base of engines that are another engine with something added.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
-#include <topograd/runtime/rows.hpp>
+#include "engine.hpp"
+#include "rows.hpp"
 
 #include <memory>
 #include <span>

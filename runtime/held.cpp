@@ -1,7 +1,7 @@
 // Looks through the index columns of a batch for constant scalars and blocks.
-#include <topograd/runtime/held.hpp>
+#include "held.hpp"
 
-#include <topograd/ir/parallel.hpp>
+#include "../ir/parallel.hpp"
 
 #include <algorithm>
 #include <atomic>

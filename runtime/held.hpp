@@ -1,7 +1,7 @@
 // What of a batch is constant: slots whose scalars all are, and blocks that need no sums.
 #pragma once
 
-#include <topograd/runtime/plan.hpp>
+#include "plan.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,7 +1,7 @@
 // Inversion of index columns: for every owner, the instances that touch it.
-#include <topograd/runtime/plan.hpp>
+#include "plan.hpp"
 
-#include <topograd/ir/parallel.hpp>
+#include "../ir/parallel.hpp"
 
 #include <algorithm>
 #include <numeric>

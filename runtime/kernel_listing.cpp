@@ -1,9 +1,9 @@
 // Kernels of the process, for those who want to read them.
-#include <topograd/runtime/kernel_listing.hpp>
+#include "kernel_listing.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/runtime/content_hash.hpp>
+#include "../ir/error.hpp"
+#include "../ir/platform.hpp"
+#include "content_hash.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,6 +1,6 @@
 // Column layouts: groups of slots, and the columns that they share.
-#include <topograd/runtime/column_scan.hpp>
-#include <topograd/runtime/plan.hpp>
+#include "column_scan.hpp"
+#include "plan.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,8 +1,8 @@
 // What a backend is told of a problem: arrays of unknowns and batches of residuals.
 #pragma once
 
-#include <topograd/ir/batch.hpp>
-#include <topograd/ir/topology.hpp>
+#include "../ir/batch.hpp"
+#include "../ir/topology.hpp"
 
 #include <cstdint>
 #include <memory>

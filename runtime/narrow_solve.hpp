@@ -1,7 +1,7 @@
 // Steps whose linear system another engine holds in lower precision.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
+#include "engine.hpp"
 
 namespace topograd::runtime {
 

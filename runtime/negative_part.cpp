@@ -1,5 +1,5 @@
 // Eigenvalues of packed matrices.
-#include <topograd/runtime/negative_part.hpp>
+#include "negative_part.hpp"
 
 namespace topograd::runtime {
 

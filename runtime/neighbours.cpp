@@ -1,7 +1,7 @@
 // Lists of neighbours, made bucket by bucket.
-#include <topograd/runtime/neighbours.hpp>
+#include "neighbours.hpp"
 
-#include <topograd/runtime/partition.hpp>
+#include "partition.hpp"
 
 #include <algorithm>
 #include <atomic>

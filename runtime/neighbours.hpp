@@ -1,8 +1,8 @@
 // Internal: the parameter blocks that share an instance.
 #pragma once
 
-#include <topograd/ir/pages.hpp>
-#include <topograd/runtime/order.hpp>
+#include "../ir/pages.hpp"
+#include "order.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,10 +1,10 @@
 // Planning JᵀJ: pairs of blocks that instances have, by rows of blocks.
-#include <topograd/runtime/normal_plan.hpp>
+#include "normal_plan.hpp"
 
-#include <topograd/codegen/vector_kernels.hpp>
-#include <topograd/ir/parallel.hpp>
-#include <topograd/runtime/block_numbers.hpp>
-#include <topograd/runtime/partition.hpp>
+#include "../codegen/vector_kernels.hpp"
+#include "../ir/parallel.hpp"
+#include "block_numbers.hpp"
+#include "partition.hpp"
 
 #include <algorithm>
 #include <array>

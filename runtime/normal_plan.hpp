@@ -1,9 +1,9 @@
 // Which products of Jacobians make up the blocks of JᵀJ, and where these lie.
 #pragma once
 
-#include <topograd/ir/pages.hpp>
-#include <topograd/runtime/model.hpp>
-#include <topograd/runtime/plan.hpp>
+#include "../ir/pages.hpp"
+#include "model.hpp"
+#include "plan.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,15 +1,15 @@
 // Breadth-first orders of blocks, counting sorts of instances.
-#include <topograd/runtime/order.hpp>
+#include "order.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/pages.hpp>
-#include <topograd/ir/parallel.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/runtime/block_numbers.hpp>
-#include <topograd/runtime/neighbours.hpp>
-#include <topograd/runtime/order_choice.hpp>
-#include <topograd/runtime/partition.hpp>
-#include <topograd/runtime/plan.hpp>
+#include "../ir/error.hpp"
+#include "../ir/pages.hpp"
+#include "../ir/parallel.hpp"
+#include "../ir/platform.hpp"
+#include "block_numbers.hpp"
+#include "neighbours.hpp"
+#include "order_choice.hpp"
+#include "partition.hpp"
+#include "plan.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,9 +1,9 @@
 // A locality order of parameter blocks and instances, found from the index columns.
 #pragma once
 
-#include <topograd/ir/pages.hpp>
-#include <topograd/runtime/model.hpp>
-#include <topograd/runtime/plan.hpp>
+#include "../ir/pages.hpp"
+#include "model.hpp"
+#include "plan.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,8 +1,8 @@
 // Internal: items put into buckets by ranges of their keys, so that what follows stays in a cache.
 #pragma once
 
-#include <topograd/ir/pages.hpp>
-#include <topograd/ir/parallel.hpp>
+#include "../ir/pages.hpp"
+#include "../ir/parallel.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,11 +1,11 @@
 // Programs and targets of the passes.
-#include <topograd/runtime/passes.hpp>
+#include "passes.hpp"
 
-#include <topograd/autodiff/robust.hpp>
-#include <topograd/autodiff/second_order.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/guards.hpp>
-#include <topograd/ir/passes/passes.hpp>
+#include "../autodiff/robust.hpp"
+#include "../autodiff/second_order.hpp"
+#include "../ir/graph.hpp"
+#include "../ir/guards.hpp"
+#include "../ir/passes/passes.hpp"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // Passes: what a kernel computes for one instance of a topology.
 #pragma once
 
-#include <topograd/ir/program.hpp>
-#include <topograd/runtime/plan.hpp>
+#include "../ir/program.hpp"
+#include "plan.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,8 +1,8 @@
 // Plans: how the columns of a batch are stored, and the inversion of its index columns.
 #pragma once
 
-#include <topograd/codegen/kernel.hpp>
-#include <topograd/runtime/model.hpp>
+#include "../codegen/kernel.hpp"
+#include "model.hpp"
 
 #include <cstdint>
 #include <span>

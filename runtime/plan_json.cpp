@@ -1,9 +1,9 @@
 // The plan record as JSON.
-#include <topograd/runtime/plan_json.hpp>
+#include "plan_json.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/json_values.hpp>
-#include <topograd/runtime/plan_json_value.hpp>
+#include "../ir/error.hpp"
+#include "json_values.hpp"
+#include "plan_json_value.hpp"
 
 #include <optional>
 

@@ -1,7 +1,7 @@
 // The plan record as JSON, to be kept and given back.
 #pragma once
 
-#include <topograd/runtime/plan_record.hpp>
+#include "plan_record.hpp"
 
 #include <string>
 #include <string_view>

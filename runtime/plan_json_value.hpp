@@ -1,7 +1,7 @@
 // Internal: the plan record as a part of larger JSON.
 #pragma once
 
-#include <topograd/runtime/plan_record.hpp>
+#include "plan_record.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // Names of choices.
-#include <topograd/runtime/plan_record.hpp>
+#include "plan_record.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
 
 #include <algorithm>
 #include <array>

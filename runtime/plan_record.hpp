@@ -1,7 +1,7 @@
 // The plan record: what was chosen for each batch, by whom, and from which figures.
 #pragma once
 
-#include <topograd/codegen/kernel.hpp>
+#include "../codegen/kernel.hpp"
 
 #include <cstdint>
 #include <string>

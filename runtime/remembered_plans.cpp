@@ -1,8 +1,8 @@
 // Plan records of one batch in the disk cache.
-#include <topograd/runtime/remembered_plans.hpp>
+#include "remembered_plans.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/plan_json.hpp>
+#include "../ir/error.hpp"
+#include "plan_json.hpp"
 
 #include <algorithm>
 #include <span>

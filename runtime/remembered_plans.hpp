@@ -1,8 +1,8 @@
 // Choices that were measured, as the disk cache keeps them: each a plan record of one batch.
 #pragma once
 
-#include <topograd/runtime/disk_cache.hpp>
-#include <topograd/runtime/plan_record.hpp>
+#include "disk_cache.hpp"
+#include "plan_record.hpp"
 
 #include <optional>
 #include <string_view>

@@ -1,10 +1,10 @@
 // Models in another order: rows of batches, flags, bounds and charts.
-#include <topograd/runtime/order.hpp>
+#include "order.hpp"
 
-#include <topograd/ir/pages.hpp>
-#include <topograd/ir/parallel.hpp>
-#include <topograd/runtime/block_numbers.hpp>
-#include <topograd/runtime/charts.hpp>
+#include "../ir/pages.hpp"
+#include "../ir/parallel.hpp"
+#include "block_numbers.hpp"
+#include "charts.hpp"
 
 #include <algorithm>
 #include <bit>

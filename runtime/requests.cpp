@@ -1,8 +1,8 @@
 // Building kernel requests from shapes.
-#include <topograd/runtime/requests.hpp>
+#include "requests.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/autodiff/robust.hpp>
+#include "../autodiff/derivatives.hpp"
+#include "../autodiff/robust.hpp"
 
 #include <algorithm>
 #include <cctype>

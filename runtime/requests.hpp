@@ -1,9 +1,9 @@
 // Kernel requests: what is generated for a pass over the instances of one topology.
 #pragma once
 
-#include <topograd/codegen/kernel.hpp>
-#include <topograd/runtime/passes.hpp>
-#include <topograd/runtime/plan.hpp>
+#include "../codegen/kernel.hpp"
+#include "passes.hpp"
+#include "plan.hpp"
 
 #include <cstdint>
 #include <span>

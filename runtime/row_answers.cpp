@@ -1,5 +1,5 @@
 // Running error bounds of programs at rows of numbers.
-#include <topograd/runtime/row_answers.hpp>
+#include "row_answers.hpp"
 
 #include <algorithm>
 

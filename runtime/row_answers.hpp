@@ -1,9 +1,9 @@
 // What programs may give at rows of numbers: the evaluator's values within running error bounds.
 #pragma once
 
-#include <topograd/ir/error_bound.hpp>
-#include <topograd/ir/program.hpp>
-#include <topograd/runtime/rows.hpp>
+#include "../ir/error_bound.hpp"
+#include "../ir/program.hpp"
+#include "rows.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,7 +1,7 @@
 // What running over rows asks of its input.
-#include <topograd/runtime/rows.hpp>
+#include "rows.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../ir/error.hpp"
 
 #include <numeric>
 

@@ -2,8 +2,8 @@
 // inside.
 #pragma once
 
-#include <topograd/codegen/kernel.hpp>
-#include <topograd/ir/program.hpp>
+#include "../codegen/kernel.hpp"
+#include "../ir/program.hpp"
 
 #include <cstddef>
 #include <memory>

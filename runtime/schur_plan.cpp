@@ -1,8 +1,8 @@
 // Planning a Schur complement: who meets whom, and through which eliminated blocks.
-#include <topograd/runtime/schur_plan.hpp>
+#include "schur_plan.hpp"
 
-#include <topograd/codegen/vector_kernels.hpp>
-#include <topograd/runtime/block_numbers.hpp>
+#include "../codegen/vector_kernels.hpp"
+#include "block_numbers.hpp"
 
 #include <algorithm>
 #include <map>

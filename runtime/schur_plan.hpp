@@ -1,8 +1,8 @@
 // Which products of Jacobians make up a Schur complement: blocks, their meetings, rows.
 #pragma once
 
-#include <topograd/runtime/model.hpp>
-#include <topograd/runtime/plan.hpp>
+#include "model.hpp"
+#include "plan.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,5 +1,5 @@
 // The numbers that instances of a term read, as rows.
-#include <topograd/runtime/term_rows.hpp>
+#include "term_rows.hpp"
 
 namespace topograd::runtime {
 

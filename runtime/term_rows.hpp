@@ -1,8 +1,8 @@
 // The numbers that instances of a term read, as rows.
 #pragma once
 
-#include <topograd/runtime/model.hpp>
-#include <topograd/runtime/rows.hpp>
+#include "model.hpp"
+#include "rows.hpp"
 
 #include <cstddef>
 #include <span>

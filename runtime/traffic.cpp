@@ -1,11 +1,11 @@
 // Counting the bytes of columns, unknowns and results.
-#include <topograd/runtime/traffic.hpp>
+#include "traffic.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/runtime/column_forms.hpp>
-#include <topograd/runtime/cpu/compact.hpp>
-#include <topograd/runtime/passes.hpp>
-#include <topograd/runtime/requests.hpp>
+#include "../autodiff/derivatives.hpp"
+#include "column_forms.hpp"
+#include "cpu/compact.hpp"
+#include "passes.hpp"
+#include "requests.hpp"
 
 namespace topograd::runtime {
 namespace {

@@ -1,7 +1,7 @@
 // The bytes that evaluations must move: what their times are measured against.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
+#include "engine.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -1,8 +1,8 @@
 // What to do about a solve that ran into its limit of steps.
-#include <topograd/solver/advice.hpp>
+#include "advice.hpp"
 
-#include <topograd/solver/first_order/minimize.hpp>
-#include <topograd/solver/summary.hpp>
+#include "first_order/minimize.hpp"
+#include "summary.hpp"
 
 #include <algorithm>
 #include <cmath>

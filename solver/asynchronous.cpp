@@ -1,8 +1,8 @@
 // Results of evaluations that were begun and not waited for.
-#include <topograd/solver/asynchronous_state.hpp>
+#include "asynchronous_state.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/parallel.hpp>
+#include "../ir/error.hpp"
+#include "../ir/parallel.hpp"
 
 #include <string>
 #include <type_traits>

@@ -1,8 +1,8 @@
 // Internal: one evaluation in flight.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
-#include <topograd/solver/asynchronous.hpp>
+#include "../runtime/engine.hpp"
+#include "asynchronous.hpp"
 
 #include <chrono>
 #include <exception>

@@ -1,12 +1,12 @@
 // A problem's manifolds as programs.
-#include <topograd/solver/charts.hpp>
+#include "charts.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/codegen/vector_kernels.hpp>
-#include <topograd/frontend/manifold_expression.hpp>
-#include <topograd/frontend/traced_function.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/passes/passes.hpp>
+#include "../autodiff/derivatives.hpp"
+#include "../codegen/vector_kernels.hpp"
+#include "../frontend/manifold_expression.hpp"
+#include "../frontend/traced_function.hpp"
+#include "../ir/graph.hpp"
+#include "../ir/passes/passes.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 // A problem's manifolds as programs.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
-#include <topograd/runtime/charts.hpp>
-#include <topograd/runtime/model.hpp>
+#include "../frontend/problem.hpp"
+#include "../runtime/charts.hpp"
+#include "../runtime/model.hpp"
 
 #include <memory>
 

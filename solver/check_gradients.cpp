@@ -1,10 +1,10 @@
 // Central differences of residuals, several columns of the Jacobian at a time.
-#include <topograd/solver/check_gradients.hpp>
+#include "check_gradients.hpp"
 
-#include <topograd/frontend/array_names.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/nonfinite.hpp>
+#include "../frontend/array_names.hpp"
+#include "../ir/error.hpp"
+#include "evaluator.hpp"
+#include "nonfinite.hpp"
 
 #include <Eigen/Core>
 #include <Eigen/SparseCore>

@@ -1,8 +1,8 @@
 // Derivatives of a problem against differences of its values.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
-#include <topograd/solver/options.hpp>
+#include "../frontend/problem.hpp"
+#include "options.hpp"
 
 #include <cstdint>
 #include <string>

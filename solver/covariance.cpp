@@ -1,12 +1,12 @@
 // Covariance of a problem's parameters at a solution.
-#include <topograd/solver/covariance.hpp>
+#include "covariance.hpp"
 
-#include <topograd/frontend/array_names.hpp>
-#include <topograd/frontend/problem_use.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/host/host_engine.hpp>
-#include <topograd/solver/host/tangent_jacobian.hpp>
-#include <topograd/solver/session.hpp>
+#include "../frontend/array_names.hpp"
+#include "../frontend/problem_use.hpp"
+#include "../ir/error.hpp"
+#include "host/host_engine.hpp"
+#include "host/tangent_jacobian.hpp"
+#include "session.hpp"
 
 #include <Eigen/QR>
 #include <Eigen/SVD>

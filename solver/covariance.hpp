@@ -1,8 +1,8 @@
 // Covariance of a problem's parameters at a solution.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
-#include <topograd/solver/options.hpp>
+#include "../frontend/problem.hpp"
+#include "options.hpp"
 
 #include <Eigen/Core>
 

@@ -1,11 +1,11 @@
 // Losses that decrease where they are evaluated: least squares takes the square root of ρ′.
-#include <topograd/solver/decreasing_loss.hpp>
+#include "decreasing_loss.hpp"
 
-#include <topograd/autodiff/robust.hpp>
-#include <topograd/runtime/cpu/rows.hpp>
-#include <topograd/runtime/term_rows.hpp>
-#include <topograd/solver/host/host_terms.hpp>
-#include <topograd/solver/nonfinite.hpp>
+#include "../autodiff/robust.hpp"
+#include "../runtime/cpu/rows.hpp"
+#include "../runtime/term_rows.hpp"
+#include "host/host_terms.hpp"
+#include "nonfinite.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // Losses that decrease where they are evaluated: least squares takes the square root of ρ′.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
-#include <topograd/solver/model.hpp>
+#include "../runtime/engine.hpp"
+#include "model.hpp"
 
 #include <optional>
 #include <string>

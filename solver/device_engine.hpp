@@ -1,10 +1,10 @@
 // The one place where the solver meets the Vulkan backend; built with or without it.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
-#include <topograd/runtime/hybrid/executor.hpp>
-#include <topograd/runtime/rows.hpp>
-#include <topograd/solver/placement.hpp>
+#include "../runtime/engine.hpp"
+#include "../runtime/hybrid/executor.hpp"
+#include "../runtime/rows.hpp"
+#include "placement.hpp"
 
 #include <cstddef>
 #include <memory>

@@ -1,5 +1,5 @@
 // Builds without Vulkan: there is never a device.
-#include <topograd/solver/device_engine.hpp>
+#include "device_engine.hpp"
 
 namespace topograd {
 namespace {

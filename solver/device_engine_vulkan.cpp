@@ -1,12 +1,12 @@
 // The Vulkan backend as the solver sees it.
-#include <topograd/solver/device_engine.hpp>
+#include "device_engine.hpp"
 
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/runtime/vulkan/engine.hpp>
-#include <topograd/runtime/vulkan/hybrid_backend.hpp>
-#include <topograd/runtime/vulkan/rows.hpp>
-#include <topograd/runtime/vulkan/self_check.hpp>
-#include <topograd/runtime/vulkan/unmade_kernels.hpp>
+#include "../runtime/vulkan/device.hpp"
+#include "../runtime/vulkan/engine.hpp"
+#include "../runtime/vulkan/hybrid_backend.hpp"
+#include "../runtime/vulkan/rows.hpp"
+#include "../runtime/vulkan/self_check.hpp"
+#include "../runtime/vulkan/unmade_kernels.hpp"
 
 #include <vector>
 

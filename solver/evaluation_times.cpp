@@ -1,5 +1,5 @@
 // Medians of evaluations.
-#include <topograd/solver/evaluation_times.hpp>
+#include "evaluation_times.hpp"
 
 #include <algorithm>
 

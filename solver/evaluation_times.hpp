@@ -1,7 +1,7 @@
 // Times of an Evaluator's calls, until they are worth telling.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
+#include "../runtime/engine.hpp"
 
 #include <map>
 #include <optional>

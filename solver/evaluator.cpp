@@ -1,17 +1,17 @@
 // Evaluator: residuals and derivatives of a problem at any point.
-#include <topograd/solver/evaluator.hpp>
+#include "evaluator.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/frontend/problem_use.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/whole.hpp>
-#include <topograd/runtime/passes.hpp>
-#include <topograd/solver/asynchronous_state.hpp>
-#include <topograd/solver/evaluation_times.hpp>
-#include <topograd/solver/host/host_engine.hpp>
-#include <topograd/solver/linear/normal_equations.hpp>
-#include <topograd/solver/retrace.hpp>
-#include <topograd/solver/session.hpp>
+#include "../autodiff/derivatives.hpp"
+#include "../frontend/problem_use.hpp"
+#include "../ir/error.hpp"
+#include "../ir/whole.hpp"
+#include "../runtime/passes.hpp"
+#include "asynchronous_state.hpp"
+#include "evaluation_times.hpp"
+#include "host/host_engine.hpp"
+#include "linear/normal_equations.hpp"
+#include "retrace.hpp"
+#include "session.hpp"
 
 #include <algorithm>
 #include <chrono>

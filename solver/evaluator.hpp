@@ -1,11 +1,11 @@
 // Evaluator: residuals and derivatives of a problem at any point.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
-#include <topograd/runtime/engine_stats.hpp>
-#include <topograd/runtime/plan_record.hpp>
-#include <topograd/solver/asynchronous.hpp>
-#include <topograd/solver/options.hpp>
+#include "../frontend/problem.hpp"
+#include "../runtime/engine_stats.hpp"
+#include "../runtime/plan_record.hpp"
+#include "asynchronous.hpp"
+#include "options.hpp"
 
 #include <Eigen/Core>
 #include <Eigen/SparseCore>

@@ -1,5 +1,5 @@
 // How exactly the linear system of each step is solved.
-#include <topograd/solver/forcing.hpp>
+#include "forcing.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // How exactly the linear system of each step is solved.
 #pragma once
 
-#include <topograd/solver/options.hpp>
+#include "options.hpp"
 
 namespace topograd {
 

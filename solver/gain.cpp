@@ -1,5 +1,5 @@
 // The gain ratio of steps.
-#include <topograd/solver/gain.hpp>
+#include "gain.hpp"
 
 #include <algorithm>
 

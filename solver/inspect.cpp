@@ -1,15 +1,15 @@
 // Domain errors and the CPU's answers, by debug variants of the kernels.
-#include <topograd/solver/inspect.hpp>
+#include "inspect.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/error_bound.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/topology.hpp>
-#include <topograd/runtime/cpu/rows.hpp>
-#include <topograd/runtime/passes.hpp>
-#include <topograd/runtime/term_rows.hpp>
-#include <topograd/solver/nonfinite.hpp>
+#include "../autodiff/derivatives.hpp"
+#include "../ir/error.hpp"
+#include "../ir/error_bound.hpp"
+#include "../ir/passes/passes.hpp"
+#include "../ir/topology.hpp"
+#include "../runtime/cpu/rows.hpp"
+#include "../runtime/passes.hpp"
+#include "../runtime/term_rows.hpp"
+#include "nonfinite.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,10 @@
 // What a solve looks at beside its work: operands outside of domains, and the CPU's answers.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
-#include <topograd/solver/model.hpp>
-#include <topograd/solver/options.hpp>
-#include <topograd/solver/summary.hpp>
+#include "../runtime/engine.hpp"
+#include "model.hpp"
+#include "options.hpp"
+#include "summary.hpp"
 
 #include <span>
 #include <string>

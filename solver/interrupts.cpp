@@ -1,5 +1,5 @@
 // Noting of signals.
-#include <topograd/solver/interrupts.hpp>
+#include "interrupts.hpp"
 
 #include <atomic>
 #include <chrono>

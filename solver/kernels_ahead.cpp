@@ -1,9 +1,9 @@
 // Internal: the kernels of a solve, made before it.
-#include <topograd/solver/kernels_ahead.hpp>
+#include "kernels_ahead.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/device_engine.hpp>
-#include <topograd/solver/first_order/minimize.hpp>
+#include "../ir/error.hpp"
+#include "device_engine.hpp"
+#include "first_order/minimize.hpp"
 
 #include <chrono>
 #include <thread>

@@ -1,9 +1,9 @@
 // Internal: the kernels of a solve, made before it.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
-#include <topograd/solver/model.hpp>
-#include <topograd/solver/options.hpp>
+#include "../runtime/engine.hpp"
+#include "model.hpp"
+#include "options.hpp"
 
 #include <span>
 

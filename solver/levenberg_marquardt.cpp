@@ -1,10 +1,10 @@
 // The outer loop of nonlinear least squares.
-#include <topograd/solver/levenberg_marquardt.hpp>
+#include "levenberg_marquardt.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/decreasing_loss.hpp>
-#include <topograd/solver/first_order/line_search.hpp>
-#include <topograd/solver/nonfinite.hpp>
+#include "../ir/error.hpp"
+#include "decreasing_loss.hpp"
+#include "first_order/line_search.hpp"
+#include "nonfinite.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,16 +1,16 @@
 // The outer loop of nonlinear least squares: damped steps, accepted or rejected by their gain.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
-#include <topograd/solver/forcing.hpp>
-#include <topograd/solver/gain.hpp>
-#include <topograd/solver/inspect.hpp>
-#include <topograd/solver/linear/step_solver.hpp>
-#include <topograd/solver/model.hpp>
-#include <topograd/solver/options.hpp>
-#include <topograd/solver/solve_control.hpp>
-#include <topograd/solver/summary.hpp>
-#include <topograd/solver/trust_region.hpp>
+#include "../runtime/engine.hpp"
+#include "forcing.hpp"
+#include "gain.hpp"
+#include "inspect.hpp"
+#include "linear/step_solver.hpp"
+#include "model.hpp"
+#include "options.hpp"
+#include "solve_control.hpp"
+#include "summary.hpp"
+#include "trust_region.hpp"
 
 #include <optional>
 #include <string>

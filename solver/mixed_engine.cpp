@@ -1,7 +1,7 @@
 // An engine whose point is in f64 and whose linear system is in f32.
-#include <topograd/solver/mixed_engine.hpp>
+#include "mixed_engine.hpp"
 
-#include <topograd/runtime/step_gradient.hpp>
+#include "../runtime/step_gradient.hpp"
 
 #include <utility>
 

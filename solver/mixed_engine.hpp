@@ -1,10 +1,10 @@
 // An engine whose point is in f64 and whose linear system is in f32.
 #pragma once
 
-#include <topograd/runtime/elimination.hpp>
-#include <topograd/runtime/first_order.hpp>
-#include <topograd/runtime/forwarding_engine.hpp>
-#include <topograd/runtime/narrow_solve.hpp>
+#include "../runtime/elimination.hpp"
+#include "../runtime/first_order.hpp"
+#include "../runtime/forwarding_engine.hpp"
+#include "../runtime/narrow_solve.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,10 +1,10 @@
 // A Problem as engines see it.
-#include <topograd/solver/model.hpp>
+#include "model.hpp"
 
-#include <topograd/frontend/array_names.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/solver/charts.hpp>
+#include "../frontend/array_names.hpp"
+#include "../ir/error.hpp"
+#include "../ir/text.hpp"
+#include "charts.hpp"
 
 #include <algorithm>
 #include <limits>

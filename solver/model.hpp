@@ -1,9 +1,9 @@
 // A Problem as engines see it.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
-#include <topograd/runtime/engine.hpp>
-#include <topograd/runtime/model.hpp>
+#include "../frontend/problem.hpp"
+#include "../runtime/engine.hpp"
+#include "../runtime/model.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,14 +1,14 @@
 // Finding the residual, the op and the operands behind a NaN or an infinity.
-#include <topograd/solver/nonfinite.hpp>
+#include "nonfinite.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/frontend/array_names.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/runtime/passes.hpp>
-#include <topograd/runtime/term_rows.hpp>
-#include <topograd/solver/decreasing_loss.hpp>
-#include <topograd/solver/host/host_terms.hpp>
+#include "../autodiff/derivatives.hpp"
+#include "../frontend/array_names.hpp"
+#include "../ir/error.hpp"
+#include "../ir/passes/passes.hpp"
+#include "../runtime/passes.hpp"
+#include "../runtime/term_rows.hpp"
+#include "decreasing_loss.hpp"
+#include "host/host_terms.hpp"
 
 #include <algorithm>
 #include <cmath>

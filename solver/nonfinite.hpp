@@ -1,8 +1,8 @@
 // Finding the residual, the op and the operands behind a NaN or an infinity.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
-#include <topograd/solver/model.hpp>
+#include "../runtime/engine.hpp"
+#include "model.hpp"
 
 #include <span>
 #include <string>

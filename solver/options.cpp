@@ -1,8 +1,8 @@
 // Names of options, their ranges, and the defaults of the process.
-#include <topograd/solver/options.hpp>
+#include "options.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
+#include "../ir/error.hpp"
+#include "../ir/platform.hpp"
 
 #include <array>
 #include <charconv>

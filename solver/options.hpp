@@ -1,11 +1,11 @@
 // What a solve or an Evaluator is asked to do, and the defaults of the process.
 #pragma once
 
-#include <topograd/codegen/kernel.hpp>
-#include <topograd/frontend/parameters.hpp>
-#include <topograd/runtime/normal_matrix.hpp>
-#include <topograd/runtime/plan_record.hpp>
-#include <topograd/runtime/preconditioner.hpp>
+#include "../codegen/kernel.hpp"
+#include "../frontend/parameters.hpp"
+#include "../runtime/normal_matrix.hpp"
+#include "../runtime/plan_record.hpp"
+#include "../runtime/preconditioner.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,7 @@
 // Which backend a solve or an Evaluator runs on.
-#include <topograd/solver/placement.hpp>
+#include "placement.hpp"
 
-#include <topograd/ir/platform.hpp>
+#include "../ir/platform.hpp"
 
 namespace topograd {
 namespace {

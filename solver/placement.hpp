@@ -1,8 +1,8 @@
 // Which backend a solve or an Evaluator runs on, decided once from the whole problem's work.
 #pragma once
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/options.hpp>
+#include "../ir/error.hpp"
+#include "options.hpp"
 
 #include <cstdint>
 #include <functional>

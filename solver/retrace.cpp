@@ -1,12 +1,12 @@
 // An engine that never evaluates a branch that holds no longer.
-#include <topograd/solver/retrace.hpp>
+#include "retrace.hpp"
 
-#include <topograd/frontend/branches.hpp>
-#include <topograd/frontend/refused.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/elimination.hpp>
-#include <topograd/runtime/forwarding_engine.hpp>
-#include <topograd/solver/inspect.hpp>
+#include "../frontend/branches.hpp"
+#include "../frontend/refused.hpp"
+#include "../ir/error.hpp"
+#include "../runtime/elimination.hpp"
+#include "../runtime/forwarding_engine.hpp"
+#include "inspect.hpp"
 
 #include <algorithm>
 #include <cmath>

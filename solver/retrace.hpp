@@ -1,9 +1,9 @@
 // An engine that never evaluates a branch that holds no longer.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
-#include <topograd/solver/options.hpp>
-#include <topograd/solver/session.hpp>
+#include "../frontend/problem.hpp"
+#include "options.hpp"
+#include "session.hpp"
 
 #include <cstdint>
 

@@ -1,10 +1,10 @@
 // Placements as tasks of the hybrid executor.
-#include <topograd/solver/routing.hpp>
+#include "routing.hpp"
 
-#include <topograd/ir/program.hpp>
-#include <topograd/runtime/hybrid/process_executor.hpp>
-#include <topograd/runtime/hybrid/work.hpp>
-#include <topograd/solver/device_engine.hpp>
+#include "../ir/program.hpp"
+#include "../runtime/hybrid/process_executor.hpp"
+#include "../runtime/hybrid/work.hpp"
+#include "device_engine.hpp"
 
 #include <algorithm>
 

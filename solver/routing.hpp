@@ -1,10 +1,10 @@
 // What Backend::automatic asks, and learns from: the executor of this process.
 #pragma once
 
-#include <topograd/runtime/engine_stats.hpp>
-#include <topograd/runtime/hybrid/executor.hpp>
-#include <topograd/solver/model.hpp>
-#include <topograd/solver/placement.hpp>
+#include "../runtime/engine_stats.hpp"
+#include "../runtime/hybrid/executor.hpp"
+#include "model.hpp"
+#include "placement.hpp"
 
 #include <memory>
 #include <optional>

@@ -1,10 +1,10 @@
 // An engine for a problem, in the place that was chosen for it.
-#include <topograd/solver/session.hpp>
+#include "session.hpp"
 
-#include <topograd/runtime/cpu/engine.hpp>
-#include <topograd/solver/device_engine.hpp>
-#include <topograd/solver/host/host_engine.hpp>
-#include <topograd/solver/mixed_engine.hpp>
+#include "../runtime/cpu/engine.hpp"
+#include "device_engine.hpp"
+#include "host/host_engine.hpp"
+#include "mixed_engine.hpp"
 
 #include <optional>
 

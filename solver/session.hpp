@@ -1,11 +1,11 @@
 // An engine for a problem, in the place that was chosen for it.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
-#include <topograd/solver/model.hpp>
-#include <topograd/solver/placement.hpp>
-#include <topograd/solver/routing.hpp>
-#include <topograd/solver/tiered_engine.hpp>
+#include "../runtime/engine.hpp"
+#include "model.hpp"
+#include "placement.hpp"
+#include "routing.hpp"
+#include "tiered_engine.hpp"
 
 #include <memory>
 

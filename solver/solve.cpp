@@ -1,23 +1,23 @@
 // solve(): from a problem to its minimum, and back to the caller's memory.
-#include <topograd/solver/solve.hpp>
+#include "solve.hpp"
 
-#include <topograd/frontend/problem_use.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/stopwatch.hpp>
-#include <topograd/ir/whole.hpp>
-#include <topograd/solver/advice.hpp>
-#include <topograd/solver/first_order/minimize.hpp>
-#include <topograd/solver/host/host_step.hpp>
-#include <topograd/solver/interrupts.hpp>
-#include <topograd/solver/kernels_ahead.hpp>
-#include <topograd/solver/levenberg_marquardt.hpp>
-#include <topograd/solver/linear/choose.hpp>
-#include <topograd/solver/linear/ordering.hpp>
-#include <topograd/solver/linear/projected_step.hpp>
-#include <topograd/solver/model.hpp>
-#include <topograd/solver/nonfinite.hpp>
-#include <topograd/solver/retrace.hpp>
-#include <topograd/solver/session.hpp>
+#include "../frontend/problem_use.hpp"
+#include "../ir/error.hpp"
+#include "../ir/stopwatch.hpp"
+#include "../ir/whole.hpp"
+#include "advice.hpp"
+#include "first_order/minimize.hpp"
+#include "host/host_step.hpp"
+#include "interrupts.hpp"
+#include "kernels_ahead.hpp"
+#include "levenberg_marquardt.hpp"
+#include "linear/choose.hpp"
+#include "linear/ordering.hpp"
+#include "linear/projected_step.hpp"
+#include "model.hpp"
+#include "nonfinite.hpp"
+#include "retrace.hpp"
+#include "session.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,10 +1,10 @@
 // solve() and Solver: minimise a problem, once or again and again.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
-#include <topograd/runtime/engine_stats.hpp>
-#include <topograd/solver/options.hpp>
-#include <topograd/solver/summary.hpp>
+#include "../frontend/problem.hpp"
+#include "../runtime/engine_stats.hpp"
+#include "options.hpp"
+#include "summary.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,5 @@
 // What all minimisers keep of a solve.
-#include <topograd/solver/solve_control.hpp>
+#include "solve_control.hpp"
 
 #include <cstdio>
 #include <utility>

@@ -1,8 +1,8 @@
 // What all minimisers keep of a solve: the history with its times, callbacks, and why it ended.
 #pragma once
 
-#include <topograd/solver/options.hpp>
-#include <topograd/solver/summary.hpp>
+#include "options.hpp"
+#include "summary.hpp"
 
 #include <chrono>
 #include <string>

@@ -1,7 +1,7 @@
 // Reports of a solve as text.
-#include <topograd/solver/summary.hpp>
+#include "summary.hpp"
 
-#include <topograd/solver/first_order/minimize.hpp>
+#include "first_order/minimize.hpp"
 
 #include <algorithm>
 #include <cstdarg>

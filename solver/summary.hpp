@@ -1,10 +1,10 @@
 // What a solve did: result, history, where it ran and why, and where the time went.
 #pragma once
 
-#include <topograd/frontend/unread_blocks.hpp>
-#include <topograd/runtime/engine_stats.hpp>
-#include <topograd/solver/advice.hpp>
-#include <topograd/solver/options.hpp>
+#include "../frontend/unread_blocks.hpp"
+#include "../runtime/engine_stats.hpp"
+#include "advice.hpp"
+#include "options.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,8 +1,8 @@
 // The summary of a solve as JSON.
-#include <topograd/solver/summary_json.hpp>
+#include "summary_json.hpp"
 
-#include <topograd/runtime/plan_json_value.hpp>
-#include <topograd/solver/first_order/minimize.hpp>
+#include "../runtime/plan_json_value.hpp"
+#include "first_order/minimize.hpp"
 
 #include <nlohmann/json.hpp>
 

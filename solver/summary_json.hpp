@@ -1,7 +1,7 @@
 // The summary of a solve as JSON.
 #pragma once
 
-#include <topograd/solver/summary.hpp>
+#include "summary.hpp"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // An engine that starts on the interpreter and goes on on a device.
-#include <topograd/solver/tiered_engine.hpp>
+#include "tiered_engine.hpp"
 
 #include <utility>
 

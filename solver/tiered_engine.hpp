@@ -1,10 +1,10 @@
 // An engine that starts on the interpreter and goes on on a device once its kernels are there.
 #pragma once
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/elimination.hpp>
-#include <topograd/runtime/first_order.hpp>
-#include <topograd/runtime/forwarding_engine.hpp>
+#include "../ir/error.hpp"
+#include "../runtime/elimination.hpp"
+#include "../runtime/first_order.hpp"
+#include "../runtime/forwarding_engine.hpp"
 
 #include <functional>
 #include <memory>

@@ -1,5 +1,5 @@
 // The radius of the trust region.
-#include <topograd/solver/trust_region.hpp>
+#include "trust_region.hpp"
 
 #include <algorithm>
 #include <cmath>

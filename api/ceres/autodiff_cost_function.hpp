@@ -1,10 +1,10 @@
 // AutoDiffCostFunction: residuals from a functor that is templated on its scalar.
 #pragma once
 
-#include <topograd/api/ceres/functor.hpp>
-#include <topograd/api/ceres/jet.hpp>
-#include <topograd/api/ceres/value_functions.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
+#include "functor.hpp"
+#include "jet.hpp"
+#include "value_functions.hpp"
 
 #include <memory>
 #include <utility>

@@ -1,8 +1,8 @@
 // AutoDiffLocalParameterization: a parameterization from a functor that is templated on its scalar.
 #pragma once
 
-#include <topograd/api/ceres/autodiff_manifold.hpp>
-#include <topograd/api/ceres/local_parameterization.hpp>
+#include "autodiff_manifold.hpp"
+#include "local_parameterization.hpp"
 
 #include <memory>
 

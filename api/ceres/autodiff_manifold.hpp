@@ -1,10 +1,10 @@
 // AutoDiffManifold: a manifold from a functor with Plus and Minus that is templated on its scalar.
 #pragma once
 
-#include <topograd/api/ceres/jet.hpp>
-#include <topograd/api/ceres/manifold.hpp>
-#include <topograd/api/ceres/value_functions.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
+#include "jet.hpp"
+#include "manifold.hpp"
+#include "value_functions.hpp"
 
 #include <array>
 #include <memory>

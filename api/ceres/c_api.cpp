@@ -1,10 +1,10 @@
 // Ceres' interface for C.
-#include <topograd/api/ceres/c_api.hpp>
+#include "c_api.hpp"
 
-#include <topograd/api/ceres/loss_function.hpp>
-#include <topograd/api/ceres/problem.hpp>
-#include <topograd/api/ceres/solver.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
+#include "loss_function.hpp"
+#include "problem.hpp"
+#include "solver.hpp"
 
 #include <iostream>
 #include <memory>

@@ -1,5 +1,5 @@
 // Progress of a solve in Ceres' words: iterations, their log, callbacks.
-#include <topograd/api/ceres/callbacks.hpp>
+#include "callbacks.hpp"
 
 #include <cstdio>
 #include <iostream>

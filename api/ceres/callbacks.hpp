@@ -1,10 +1,10 @@
 // What the library tells of a solve, in Ceres' words: iterations, their log, callbacks.
 #pragma once
 
-#include <topograd/api/ceres/iteration_callback.hpp>
-#include <topograd/api/ceres/types.hpp>
-#include <topograd/solver/options.hpp>
-#include <topograd/solver/summary.hpp>
+#include "../../solver/options.hpp"
+#include "../../solver/summary.hpp"
+#include "iteration_callback.hpp"
+#include "types.hpp"
 
 #include <functional>
 #include <string>

@@ -1,7 +1,7 @@
 // ConditionedCostFunction: residuals and Jacobians by the chain rule.
-#include <topograd/api/ceres/conditioned_cost_function.hpp>
+#include "conditioned_cost_function.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <string>
 

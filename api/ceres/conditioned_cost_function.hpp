@@ -1,7 +1,7 @@
 // ConditionedCostFunction: a cost function whose residuals pass through functions of one number.
 #pragma once
 
-#include <topograd/api/ceres/cost_function.hpp>
+#include "cost_function.hpp"
 
 #include <memory>
 #include <set>

@@ -1,8 +1,8 @@
 // The key functions of cost functions.
-#include <topograd/api/ceres/cost_function.hpp>
+#include "cost_function.hpp"
 
-#include <topograd/api/ceres/tiny_solver_functions.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
+#include "tiny_solver_functions.hpp"
 
 #include <string>
 

@@ -1,8 +1,8 @@
 // Cost functions: a residual vector and its Jacobian by each of the parameter blocks it reads.
 #pragma once
 
-#include <topograd/api/ceres/types.hpp>
-#include <topograd/frontend/value.hpp>
+#include "../../frontend/value.hpp"
+#include "types.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -1,9 +1,9 @@
 // Cost functions as functors, so that they can be parts of other functors.
 #pragma once
 
-#include <topograd/api/ceres/functor.hpp>
-#include <topograd/api/ceres/jet.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
+#include "functor.hpp"
+#include "jet.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // Covariance of parameter blocks: blocks of the inverse of the normal matrix.
-#include <topograd/api/ceres/covariance.hpp>
+#include "covariance.hpp"
 
-#include <topograd/api/ceres/problem_impl.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
+#include "problem_impl.hpp"
 
 #include <Eigen/Core>
 #include <Eigen/OrderingMethods>

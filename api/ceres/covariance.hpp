@@ -1,8 +1,8 @@
 // Covariance of parameter blocks at a minimum.
 #pragma once
 
-#include <topograd/api/ceres/problem.hpp>
-#include <topograd/api/ceres/types.hpp>
+#include "problem.hpp"
+#include "types.hpp"
 
 #include <memory>
 #include <utility>

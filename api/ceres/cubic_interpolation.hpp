@@ -1,9 +1,9 @@
 // Cubic interpolation of samples on a grid, by Catmull-Rom splines.
 #pragma once
 
-#include <topograd/api/ceres/jet.hpp>
-#include <topograd/frontend/value.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../frontend/value.hpp"
+#include "../../ir/error.hpp"
+#include "jet.hpp"
 
 #include <Eigen/Core>
 

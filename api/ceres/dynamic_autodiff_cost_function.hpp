@@ -1,10 +1,10 @@
 // DynamicAutoDiffCostFunction: a functor over as many parameter blocks as it is told of.
 #pragma once
 
-#include <topograd/api/ceres/functor.hpp>
-#include <topograd/api/ceres/jet.hpp>
-#include <topograd/api/ceres/value_functions.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
+#include "functor.hpp"
+#include "jet.hpp"
+#include "value_functions.hpp"
 
 #include <algorithm>
 #include <memory>

@@ -1,11 +1,11 @@
 // First-order functions: a scalar cost and its gradient.
 #pragma once
 
-#include <topograd/api/ceres/functor.hpp>
-#include <topograd/api/ceres/jet.hpp>
-#include <topograd/api/ceres/numeric_diff.hpp>
-#include <topograd/api/ceres/types.hpp>
-#include <topograd/api/ceres/value_functions.hpp>
+#include "functor.hpp"
+#include "jet.hpp"
+#include "numeric_diff.hpp"
+#include "types.hpp"
+#include "value_functions.hpp"
 
 #include <memory>
 #include <utility>

@@ -1,8 +1,8 @@
 // Calling user functors: ownership, and one argument a parameter block.
 #pragma once
 
-#include <topograd/api/ceres/cost_function.hpp>
-#include <topograd/api/ceres/types.hpp>
+#include "cost_function.hpp"
+#include "types.hpp"
 
 #include <array>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // GradientChecker: a cost function's Jacobians against finite differences.
-#include <topograd/api/ceres/gradient_checker.hpp>
+#include "gradient_checker.hpp"
 
-#include <topograd/api/ceres/numeric_diff.hpp>
-#include <topograd/api/ceres/report.hpp>
+#include "numeric_diff.hpp"
+#include "report.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,11 +1,11 @@
 // GradientChecker: a cost function's Jacobians against finite differences.
 #pragma once
 
-#include <topograd/api/ceres/cost_function.hpp>
-#include <topograd/api/ceres/local_parameterization.hpp>
-#include <topograd/api/ceres/manifold.hpp>
-#include <topograd/api/ceres/normal_prior.hpp>
-#include <topograd/api/ceres/numeric_diff_options.hpp>
+#include "cost_function.hpp"
+#include "local_parameterization.hpp"
+#include "manifold.hpp"
+#include "normal_prior.hpp"
+#include "numeric_diff_options.hpp"
 
 #include <concepts>
 #include <memory>

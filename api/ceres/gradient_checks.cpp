@@ -1,8 +1,8 @@
 // Checking the gradients of all residual blocks during a solve.
-#include <topograd/api/ceres/gradient_checks.hpp>
+#include "gradient_checks.hpp"
 
-#include <topograd/api/ceres/gradient_checker.hpp>
-#include <topograd/api/ceres/report.hpp>
+#include "gradient_checker.hpp"
+#include "report.hpp"
 
 #include <utility>
 #include <vector>

@@ -1,9 +1,9 @@
 // Solver::Options::check_gradients: every cost function's Jacobian against differences.
 #pragma once
 
-#include <topograd/api/ceres/problem_impl.hpp>
-#include <topograd/api/ceres/solver.hpp>
-#include <topograd/solver/options.hpp>
+#include "../../solver/options.hpp"
+#include "problem_impl.hpp"
+#include "solver.hpp"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // Gradient problems: evaluation in tangent space.
-#include <topograd/api/ceres/gradient_problem.hpp>
+#include "gradient_problem.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,9 +1,9 @@
 // GradientProblem: minimising a scalar cost that comes with its gradient.
 #pragma once
 
-#include <topograd/api/ceres/first_order_function.hpp>
-#include <topograd/api/ceres/local_parameterization.hpp>
-#include <topograd/api/ceres/manifold.hpp>
+#include "first_order_function.hpp"
+#include "local_parameterization.hpp"
+#include "manifold.hpp"
 
 #include <concepts>
 #include <memory>

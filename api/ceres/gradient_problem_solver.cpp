@@ -1,13 +1,13 @@
 // GradientProblemSolver on the library's L-BFGS.
-#include <topograd/api/ceres/gradient_problem_solver.hpp>
+#include "gradient_problem_solver.hpp"
 
-#include <topograd/api/ceres/callbacks.hpp>
-#include <topograd/api/ceres/line_search_options.hpp>
-#include <topograd/api/ceres/option_checks.hpp>
-#include <topograd/api/ceres/report.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/stopwatch.hpp>
-#include <topograd/solver/first_order/lbfgs.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/stopwatch.hpp"
+#include "../../solver/first_order/lbfgs.hpp"
+#include "callbacks.hpp"
+#include "line_search_options.hpp"
+#include "option_checks.hpp"
+#include "report.hpp"
 
 #include <algorithm>
 #include <chrono>

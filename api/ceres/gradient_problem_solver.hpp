@@ -1,9 +1,9 @@
 // GradientProblemSolver: L-BFGS for a GradientProblem, with Ceres' names.
 #pragma once
 
-#include <topograd/api/ceres/gradient_problem.hpp>
-#include <topograd/api/ceres/iteration_callback.hpp>
-#include <topograd/api/ceres/types.hpp>
+#include "gradient_problem.hpp"
+#include "iteration_callback.hpp"
+#include "types.hpp"
 
 #include <string>
 #include <vector>

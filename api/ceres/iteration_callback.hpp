@@ -1,7 +1,7 @@
 // IterationSummary, and callbacks that see it after every iteration or evaluation.
 #pragma once
 
-#include <topograd/api/ceres/types.hpp>
+#include "types.hpp"
 
 namespace ceres {
 

@@ -1,7 +1,7 @@
 // Jet: a number with its derivatives in N directions, and its arithmetic.
 #pragma once
 
-#include <topograd/api/ceres/jet_fwd.hpp>
+#include "jet_fwd.hpp"
 
 #include <Eigen/Core>
 
@@ -136,5 +136,5 @@ std::ostream& operator<<(std::ostream& out, const Jet<T, N>& f) {
 
 }  // namespace ceres
 
-#include <topograd/api/ceres/jet_functions.hpp>
-#include <topograd/api/ceres/jet_traits.hpp>
+#include "jet_functions.hpp"
+#include "jet_traits.hpp"

@@ -1,7 +1,7 @@
 // Functions of Jets: the value, and the derivative as a factor on the directions.
 #pragma once
 
-#include <topograd/api/ceres/jet.hpp>
+#include "jet.hpp"
 
 #include <cmath>
 #include <numbers>

@@ -1,7 +1,7 @@
 // Jet as a scalar of Eigen and of the standard library.
 #pragma once
 
-#include <topograd/api/ceres/jet.hpp>
+#include "jet.hpp"
 
 #include <Eigen/Core>
 

@@ -1,7 +1,7 @@
 // What the two solvers with line searches share of their options.
 #pragma once
 
-#include <topograd/solver/options.hpp>
+#include "../../solver/options.hpp"
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 // Parameterizations of Ceres 2.1: products, and any other as opaque code.
-#include <topograd/api/ceres/local_parameterization.hpp>
+#include "local_parameterization.hpp"
 
 #include <Eigen/Core>
 

@@ -1,7 +1,7 @@
 // LocalParameterization: what Ceres up to version 2.1 has in the place of manifolds.
 #pragma once
 
-#include <topograd/api/ceres/manifold.hpp>
+#include "manifold.hpp"
 
 #include <cstdint>
 #include <memory>

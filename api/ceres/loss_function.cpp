@@ -1,5 +1,5 @@
 // Robust loss functions: composition, scaling, ownership.
-#include <topograd/api/ceres/loss_function.hpp>
+#include "loss_function.hpp"
 
 namespace ceres {
 namespace internal {

@@ -1,8 +1,8 @@
 // Robust loss functions, with Ceres' names.
 #pragma once
 
-#include <topograd/api/ceres/types.hpp>
-#include <topograd/frontend/loss.hpp>
+#include "../../frontend/loss.hpp"
+#include "types.hpp"
 
 #include <memory>
 #include <optional>

@@ -1,13 +1,13 @@
 // From a ceres::Problem to a topograd::Problem: gathering blocks, tracing functors.
-#include <topograd/api/ceres/lowered_problem.hpp>
+#include "lowered_problem.hpp"
 
-#include <topograd/api/ceres/cost_function.hpp>
-#include <topograd/api/ceres/loss_function.hpp>
-#include <topograd/frontend/functor.hpp>
-#include <topograd/frontend/memory_ranges.hpp>
-#include <topograd/frontend/refused.hpp>
-#include <topograd/frontend/tape.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../frontend/functor.hpp"
+#include "../../frontend/memory_ranges.hpp"
+#include "../../frontend/refused.hpp"
+#include "../../frontend/tape.hpp"
+#include "../../ir/error.hpp"
+#include "cost_function.hpp"
+#include "loss_function.hpp"
 
 #include <algorithm>
 #include <limits>

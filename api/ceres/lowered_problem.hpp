@@ -1,10 +1,10 @@
 // A ceres::Problem as a topograd::Problem.
 #pragma once
 
-#include <topograd/api/ceres/ordered_groups.hpp>
-#include <topograd/api/ceres/problem_impl.hpp>
-#include <topograd/frontend/problem.hpp>
-#include <topograd/solver/options.hpp>
+#include "../../frontend/problem.hpp"
+#include "../../solver/options.hpp"
+#include "ordered_groups.hpp"
+#include "problem_impl.hpp"
 
 #include <cstdint>
 #include <map>

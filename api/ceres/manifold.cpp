@@ -1,7 +1,7 @@
 // Manifolds of the user's and lines, as manifolds of the library.
-#include <topograd/api/ceres/manifold.hpp>
+#include "manifold.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <Eigen/Core>
 

@@ -1,8 +1,8 @@
 // Manifolds: how a parameter block moves, and in how many directions.
 #pragma once
 
-#include <topograd/api/ceres/types.hpp>
-#include <topograd/frontend/manifold.hpp>
+#include "../../frontend/manifold.hpp"
+#include "types.hpp"
 
 #include <cstdint>
 #include <optional>

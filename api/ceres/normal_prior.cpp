@@ -1,7 +1,7 @@
 // NormalPrior: the residuals A (x - b).
-#include <topograd/api/ceres/normal_prior.hpp>
+#include "normal_prior.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // NormalPrior: the residuals A (x - b).
 #pragma once
 
-#include <topograd/api/ceres/cost_function.hpp>
+#include "cost_function.hpp"
 
 #include <Eigen/Core>
 

@@ -1,5 +1,5 @@
 // Jacobians by finite differences.
-#include <topograd/api/ceres/numeric_diff.hpp>
+#include "numeric_diff.hpp"
 
 #include <Eigen/Core>
 

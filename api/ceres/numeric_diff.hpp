@@ -1,8 +1,8 @@
 // Jacobians by finite differences.
 #pragma once
 
-#include <topograd/api/ceres/numeric_diff_options.hpp>
-#include <topograd/api/ceres/types.hpp>
+#include "numeric_diff_options.hpp"
+#include "types.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,8 +1,8 @@
 // NumericDiffCostFunction and DynamicNumericDiffCostFunction: Jacobians by finite differences.
 #pragma once
 
-#include <topograd/api/ceres/functor.hpp>
-#include <topograd/api/ceres/numeric_diff.hpp>
+#include "functor.hpp"
+#include "numeric_diff.hpp"
 
 #include <memory>
 #include <utility>

@@ -1,7 +1,7 @@
 // Macros that programs for Ceres use.
 #pragma once
 
-#include <topograd/ir/language.hpp>
+#include "../../ir/language.hpp"
 
 #define CERES_EXPORT
 #define CERES_NO_EXPORT

@@ -1,8 +1,8 @@
 // ceres::Problem: the user's calls.
-#include <topograd/api/ceres/problem.hpp>
+#include "problem.hpp"
 
-#include <topograd/api/ceres/problem_impl.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
+#include "problem_impl.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,13 +1,13 @@
 // Problem: cost functions over the user's parameter blocks, with Ceres' names.
 #pragma once
 
-#include <topograd/api/ceres/cost_function.hpp>
-#include <topograd/api/ceres/crs_matrix.hpp>
-#include <topograd/api/ceres/iteration_callback.hpp>
-#include <topograd/api/ceres/local_parameterization.hpp>
-#include <topograd/api/ceres/loss_function.hpp>
-#include <topograd/api/ceres/manifold.hpp>
-#include <topograd/api/ceres/types.hpp>
+#include "cost_function.hpp"
+#include "crs_matrix.hpp"
+#include "iteration_callback.hpp"
+#include "local_parameterization.hpp"
+#include "loss_function.hpp"
+#include "manifold.hpp"
+#include "types.hpp"
 
 #include <array>
 #include <concepts>

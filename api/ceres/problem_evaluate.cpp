@@ -1,7 +1,7 @@
 // Problem::Evaluate: cost functions, losses and manifolds at the user's values, on the CPU.
-#include <topograd/api/ceres/problem_impl.hpp>
+#include "problem_impl.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <Eigen/Core>
 

@@ -1,7 +1,7 @@
 // Blocks of a ceres::Problem: adding, finding, removing, owning.
-#include <topograd/api/ceres/problem_impl.hpp>
+#include "problem_impl.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // What a ceres::Problem holds: parameter blocks by address, residual blocks, owned functions.
 #pragma once
 
-#include <topograd/api/ceres/problem.hpp>
+#include "problem.hpp"
 
 #include <cstddef>
 #include <cstdint>

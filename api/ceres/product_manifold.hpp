@@ -1,7 +1,7 @@
 // ProductManifold: manifolds side by side in one parameter block.
 #pragma once
 
-#include <topograd/api/ceres/manifold.hpp>
+#include "manifold.hpp"
 
 #include <memory>
 #include <tuple>

@@ -1,7 +1,7 @@
 // Pieces of reports in Ceres' layout.
-#include <topograd/api/ceres/report.hpp>
+#include "report.hpp"
 
-#include <topograd/api/version.hpp>
+#include "../version.hpp"
 
 #include <cstdarg>
 #include <cstdio>

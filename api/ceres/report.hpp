@@ -1,7 +1,7 @@
 // Pieces of reports in Ceres' layout.
 #pragma once
 
-#include <topograd/api/ceres/types.hpp>
+#include "types.hpp"
 
 #include <string>
 #include <vector>

@@ -1,8 +1,8 @@
 // Rotations on any scalar: axis-angle vectors, quaternions (w, x, y, z) and 3x3 matrices.
 #pragma once
 
-#include <topograd/api/ceres/rotation_matrix.hpp>
-#include <topograd/api/ceres/value_functions.hpp>
+#include "rotation_matrix.hpp"
+#include "value_functions.hpp"
 
 #include <array>
 #include <cmath>

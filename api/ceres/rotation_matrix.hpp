@@ -1,7 +1,7 @@
 // 3x3 rotation matrices in any memory order, and what they share with quaternions and Euler angles.
 #pragma once
 
-#include <topograd/api/ceres/value_functions.hpp>
+#include "value_functions.hpp"
 
 #include <array>
 #include <cmath>

@@ -1,13 +1,13 @@
 // ceres::Solve: lowers the problem, minimises it, tells what happened in Ceres' words.
-#include <topograd/api/ceres/solver.hpp>
+#include "solver.hpp"
 
-#include <topograd/api/ceres/callbacks.hpp>
-#include <topograd/api/ceres/gradient_checks.hpp>
-#include <topograd/api/ceres/lowered_problem.hpp>
-#include <topograd/api/ceres/solver_options.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/stopwatch.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/stopwatch.hpp"
+#include "../../solver/solve.hpp"
+#include "callbacks.hpp"
+#include "gradient_checks.hpp"
+#include "lowered_problem.hpp"
+#include "solver_options.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,13 +1,13 @@
 // Solver::Options, Solver::Summary and Solve, with Ceres' names.
 #pragma once
 
-#include <topograd/api/ceres/crs_matrix.hpp>
-#include <topograd/api/ceres/iteration_callback.hpp>
-#include <topograd/api/ceres/ordered_groups.hpp>
-#include <topograd/api/ceres/problem.hpp>
-#include <topograd/api/ceres/types.hpp>
-#include <topograd/solver/options.hpp>
-#include <topograd/solver/summary.hpp>
+#include "../../solver/options.hpp"
+#include "../../solver/summary.hpp"
+#include "crs_matrix.hpp"
+#include "iteration_callback.hpp"
+#include "ordered_groups.hpp"
+#include "problem.hpp"
+#include "types.hpp"
 
 #include <memory>
 #include <string>

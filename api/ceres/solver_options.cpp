@@ -1,8 +1,8 @@
 // Solver::Options as topograd::SolverOptions: what has a counterpart, and what has no effect.
-#include <topograd/api/ceres/solver_options.hpp>
+#include "solver_options.hpp"
 
-#include <topograd/api/ceres/line_search_options.hpp>
-#include <topograd/api/ceres/option_checks.hpp>
+#include "line_search_options.hpp"
+#include "option_checks.hpp"
 
 #include <algorithm>
 

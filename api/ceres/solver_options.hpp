@@ -1,7 +1,7 @@
 // Solver::Options as topograd::SolverOptions.
 #pragma once
 
-#include <topograd/api/ceres/solver.hpp>
+#include "solver.hpp"
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // Reports of a solve in Ceres' layout.
-#include <topograd/api/ceres/solver.hpp>
+#include "solver.hpp"
 
-#include <topograd/api/ceres/report.hpp>
+#include "report.hpp"
 
 namespace ceres {
 namespace {

@@ -1,8 +1,8 @@
 // What TinySolver takes as functions: functors on Jets, and cost functions of one block.
 #pragma once
 
-#include <topograd/api/ceres/cost_function.hpp>
-#include <topograd/api/ceres/jet.hpp>
+#include "cost_function.hpp"
+#include "jet.hpp"
 
 #include <Eigen/Core>
 

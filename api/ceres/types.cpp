@@ -1,5 +1,5 @@
 // Names of the enumerators of the Ceres-compatible interface.
-#include <topograd/api/ceres/types.hpp>
+#include "types.hpp"
 
 #include <cctype>
 #include <string_view>

@@ -1,7 +1,7 @@
 // Enumerations of the Ceres-compatible interface and their names.
 #pragma once
 
-#include <topograd/api/ceres/port.hpp>
+#include "port.hpp"
 
 #include <string>
 

@@ -1,10 +1,10 @@
 // The functions that user code expects of a Ceres scalar, for Values.
 #pragma once
 
-#include <topograd/api/ceres/jet.hpp>
-#include <topograd/frontend/eigen.hpp>
-#include <topograd/frontend/math.hpp>
-#include <topograd/frontend/value.hpp>
+#include "../../frontend/eigen.hpp"
+#include "../../frontend/math.hpp"
+#include "../../frontend/value.hpp"
+#include "jet.hpp"
 
 #include <limits>
 

@@ -1,13 +1,13 @@
 // Damages files and looks at what becomes of them.
-#include <topograd/api/check/corruption.hpp>
+#include "corruption.hpp"
 
-#include <topograd/api/check/folder.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/ir/stopwatch.hpp>
-#include <topograd/runtime/disk_cache.hpp>
-#include <topograd/runtime/hybrid/state.hpp>
-#include <topograd/solver/interrupts.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/platform.hpp"
+#include "../../ir/stopwatch.hpp"
+#include "../../runtime/disk_cache.hpp"
+#include "../../runtime/hybrid/state.hpp"
+#include "../../solver/interrupts.hpp"
+#include "folder.hpp"
 
 #include <atomic>
 #include <chrono>

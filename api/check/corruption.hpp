@@ -1,7 +1,7 @@
 // Self-test of what is kept on disk: damaged files are cold starts and counters, never errors.
 #pragma once
 
-#include <topograd/solver/options.hpp>
+#include "../../solver/options.hpp"
 
 #include <cstdint>
 #include <optional>

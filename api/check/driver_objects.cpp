@@ -1,8 +1,8 @@
 // Counts through the table in front of the driver.
-#include <topograd/api/check/driver_objects.hpp>
+#include "driver_objects.hpp"
 
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/runtime/vulkan/faults.hpp>
+#include "../../runtime/vulkan/device.hpp"
+#include "../../runtime/vulkan/faults.hpp"
 
 namespace topograd::check {
 

@@ -1,5 +1,5 @@
 // Builds without Vulkan: nothing lives in drivers.
-#include <topograd/api/check/driver_objects.hpp>
+#include "driver_objects.hpp"
 
 namespace topograd::check {
 

@@ -1,10 +1,10 @@
 // Whole programs: values and derivatives within running error bounds.
-#include <topograd/api/check/end_to_end.hpp>
+#include "end_to_end.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/error_bound.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/text.hpp>
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/error_bound.hpp"
+#include "../../ir/passes/passes.hpp"
+#include "../../ir/text.hpp"
 
 #include <cmath>
 

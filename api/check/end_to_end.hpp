@@ -1,8 +1,8 @@
 // Whole programs at one point: what several ways of computing the same numbers may differ by.
 #pragma once
 
-#include <topograd/api/check/random.hpp>
-#include <topograd/ir/random_program.hpp>
+#include "../../ir/random_program.hpp"
+#include "random.hpp"
 
 #include <functional>
 

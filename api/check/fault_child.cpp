@@ -1,12 +1,12 @@
 // Makes calls fail while work is done, and looks at what came of it.
-#include <topograd/api/check/fault_child.hpp>
+#include "fault_child.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/runtime/vulkan/validation.hpp>
-#include <topograd/solver/device_engine.hpp>
-#include <topograd/solver/session.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/platform.hpp"
+#include "../../runtime/vulkan/device.hpp"
+#include "../../runtime/vulkan/validation.hpp"
+#include "../../solver/device_engine.hpp"
+#include "../../solver/session.hpp"
 
 #include <algorithm>
 #include <chrono>

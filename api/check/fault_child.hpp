@@ -1,8 +1,8 @@
 // Internal: what child processes of the check of failures do, and how they say it.
 #pragma once
 
-#include <topograd/api/check/fault_work.hpp>
-#include <topograd/runtime/vulkan/faults.hpp>
+#include "../../runtime/vulkan/faults.hpp"
+#include "fault_work.hpp"
 
 #include <cstddef>
 #include <functional>

@@ -1,11 +1,11 @@
 // A task and solves with known answers.
-#include <topograd/api/check/fault_work.hpp>
+#include "fault_work.hpp"
 
-#include <topograd/api/check/known_answers.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/solver/device_engine.hpp>
-#include <topograd/solver/routing.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../runtime/vulkan/device.hpp"
+#include "../../solver/device_engine.hpp"
+#include "../../solver/routing.hpp"
+#include "../../solver/solve.hpp"
+#include "known_answers.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 // Internal: what is done while calls fail, and what must come out.
 #pragma once
 
-#include <topograd/solver/options.hpp>
+#include "../../solver/options.hpp"
 
 #include <cstdint>
 #include <span>

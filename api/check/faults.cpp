@@ -1,11 +1,11 @@
 // Plans injections, runs them in child processes, and counts.
-#include <topograd/api/check/faults.hpp>
+#include "faults.hpp"
 
-#include <topograd/api/check/fault_child.hpp>
-#include <topograd/api/check/folder.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/solver/interrupts.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/platform.hpp"
+#include "../../solver/interrupts.hpp"
+#include "fault_child.hpp"
+#include "folder.hpp"
 
 #include <algorithm>
 #include <chrono>

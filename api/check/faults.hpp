@@ -1,8 +1,8 @@
 // Self-test of failures: every driver call that can fail is made to fail while work is done.
 #pragma once
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/options.hpp>
+#include "../../ir/error.hpp"
+#include "../../solver/options.hpp"
 
 #include <cstdint>
 #include <map>

@@ -1,7 +1,7 @@
 // Builds without Vulkan: no driver can fail.
-#include <topograd/api/check/faults.hpp>
+#include "faults.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 namespace topograd::check {
 

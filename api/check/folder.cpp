@@ -1,8 +1,8 @@
 // A folder for the files of a self-test.
-#include <topograd/api/check/folder.hpp>
+#include "folder.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/platform.hpp"
 
 #include <atomic>
 

@@ -1,11 +1,11 @@
 // Gradients of whole problems against the scalar evaluator.
-#include <topograd/api/check/gradients.hpp>
+#include "gradients.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/runtime/passes.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/model.hpp>
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../../runtime/passes.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/model.hpp"
 
 #include <algorithm>
 #include <cmath>

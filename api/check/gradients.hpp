@@ -1,9 +1,9 @@
 // Self-test of whole problems: gradients of each backend against the scalar evaluator.
 #pragma once
 
-#include <topograd/api/check/runners.hpp>
-#include <topograd/frontend/problem.hpp>
-#include <topograd/runtime/model.hpp>
+#include "../../frontend/problem.hpp"
+#include "../../runtime/model.hpp"
+#include "runners.hpp"
 
 #include <span>
 #include <string>

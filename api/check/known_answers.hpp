@@ -1,9 +1,9 @@
 // Internal: a task and a problem whose answers are known, for self-tests.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
-#include <topograd/runtime/hybrid/executor.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../frontend/problem.hpp"
+#include "../../runtime/hybrid/executor.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Points at which ops are checked.
-#include <topograd/api/check/ops.hpp>
+#include "ops.hpp"
 
-#include <topograd/ir/random_program.hpp>
+#include "../../ir/random_program.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,12 +1,12 @@
 // Self-test of the ops.
-#include <topograd/api/check/ops.hpp>
+#include "ops.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/error_bound.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/random_program.hpp>
-#include <topograd/runtime/row_answers.hpp>
-#include <topograd/solver/interrupts.hpp>
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/error_bound.hpp"
+#include "../../ir/passes/passes.hpp"
+#include "../../ir/random_program.hpp"
+#include "../../runtime/row_answers.hpp"
+#include "../../solver/interrupts.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Self-test of the ops: value and derivatives of each, on each backend, against the evaluator.
 #pragma once
 
-#include <topograd/api/check/runners.hpp>
+#include "runners.hpp"
 
 #include <cstddef>
 #include <string>

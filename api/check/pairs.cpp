@@ -1,8 +1,8 @@
 // Self-test of functions of functions.
-#include <topograd/api/check/pairs.hpp>
+#include "pairs.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/interrupts.hpp>
+#include "../../ir/error.hpp"
+#include "../../solver/interrupts.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // Self-test of functions of functions: what a driver's compiler makes of ops beside each other.
 #pragma once
 
-#include <topograd/api/check/runners.hpp>
-#include <topograd/runtime/compositions.hpp>
+#include "../../runtime/compositions.hpp"
+#include "runners.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,11 +1,11 @@
 // Self-test with random programs.
-#include <topograd/api/check/random.hpp>
+#include "random.hpp"
 
-#include <topograd/api/check/end_to_end.hpp>
-#include <topograd/api/check/random_nodes.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/solver/interrupts.hpp>
+#include "../../ir/passes/passes.hpp"
+#include "../../ir/text.hpp"
+#include "../../solver/interrupts.hpp"
+#include "end_to_end.hpp"
+#include "random_nodes.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -2,7 +2,7 @@
 // forward against reverse.
 #pragma once
 
-#include <topograd/api/check/runners.hpp>
+#include "runners.hpp"
 
 #include <cstddef>
 #include <cstdint>

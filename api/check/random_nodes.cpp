@@ -1,9 +1,9 @@
 // Nodes of many programs against the evaluator, one kernel an op.
-#include <topograd/api/check/random_nodes.hpp>
+#include "random_nodes.hpp"
 
-#include <topograd/ir/error_bound.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/text.hpp>
+#include "../../ir/error_bound.hpp"
+#include "../../ir/graph.hpp"
+#include "../../ir/text.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,8 +1,8 @@
 // Nodes of many programs, gathered by op and compared with what places make of their operands.
 #pragma once
 
-#include <topograd/api/check/random.hpp>
-#include <topograd/ir/evaluate.hpp>
+#include "../../ir/evaluate.hpp"
+#include "random.hpp"
 
 #include <array>
 

@@ -1,16 +1,16 @@
 // Measures both sides, then asks the executor.
-#include <topograd/api/check/routing.hpp>
+#include "routing.hpp"
 
-#include <topograd/api/check/routing_operations.hpp>
-#include <topograd/api/check/routing_sides.hpp>
-#include <topograd/api/check/routing_task.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/median.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/ir/stopwatch.hpp>
-#include <topograd/runtime/hybrid/executor.hpp>
-#include <topograd/solver/device_engine.hpp>
-#include <topograd/solver/interrupts.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/median.hpp"
+#include "../../ir/platform.hpp"
+#include "../../ir/stopwatch.hpp"
+#include "../../runtime/hybrid/executor.hpp"
+#include "../../solver/device_engine.hpp"
+#include "../../solver/interrupts.hpp"
+#include "routing_operations.hpp"
+#include "routing_sides.hpp"
+#include "routing_task.hpp"
 
 #include <algorithm>
 #include <chrono>

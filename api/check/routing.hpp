@@ -1,8 +1,8 @@
 // Self-test of routing: does the hybrid executor send tasks to the side that is faster here?
 #pragma once
 
-#include <topograd/runtime/hybrid/scheduler.hpp>
-#include <topograd/solver/options.hpp>
+#include "../../runtime/hybrid/scheduler.hpp"
+#include "../../solver/options.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,14 +1,14 @@
 // Arrays and tensors that nobody placed, against both sides.
-#include <topograd/api/check/routing_operations.hpp>
+#include "routing_operations.hpp"
 
-#include <topograd/api/check/routing_sides.hpp>
-#include <topograd/ir/median.hpp>
-#include <topograd/ir/stopwatch.hpp>
-#include <topograd/ops/arrays.hpp>
-#include <topograd/ops/lessons.hpp>
-#include <topograd/ops/scope.hpp>
-#include <topograd/ops/tensors.hpp>
-#include <topograd/solver/interrupts.hpp>
+#include "../../ir/median.hpp"
+#include "../../ir/stopwatch.hpp"
+#include "../../ops/arrays.hpp"
+#include "../../ops/lessons.hpp"
+#include "../../ops/scope.hpp"
+#include "../../ops/tensors.hpp"
+#include "../../solver/interrupts.hpp"
+#include "routing_sides.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,8 +1,8 @@
 // Internal: the part of the routing check that is about arrays and tensors.
 #pragma once
 
-#include <topograd/api/check/routing.hpp>
-#include <topograd/ops/device.hpp>
+#include "../../ops/device.hpp"
+#include "routing.hpp"
 
 #include <random>
 

@@ -1,7 +1,7 @@
 // Internal: runs of one piece of work on both sides, and what a choice between them counts as.
 #pragma once
 
-#include <topograd/ir/median.hpp>
+#include "../../ir/median.hpp"
 
 #include <algorithm>
 #include <cmath>

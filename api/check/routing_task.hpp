@@ -1,8 +1,8 @@
 // Internal: tasks of the routing check, x <- a x + b some times over for each item.
 #pragma once
 
-#include <topograd/runtime/content_hash.hpp>
-#include <topograd/runtime/hybrid/task.hpp>
+#include "../../runtime/content_hash.hpp"
+#include "../../runtime/hybrid/task.hpp"
 
 #include <cmath>
 #include <cstdint>

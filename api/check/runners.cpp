@@ -1,11 +1,11 @@
 // What the self-tests run on.
-#include <topograd/api/check/runners.hpp>
+#include "runners.hpp"
 
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/runtime/compositions.hpp>
-#include <topograd/runtime/cpu/rows.hpp>
-#include <topograd/solver/device_engine.hpp>
+#include "../../ir/graph.hpp"
+#include "../../ir/passes/passes.hpp"
+#include "../../runtime/compositions.hpp"
+#include "../../runtime/cpu/rows.hpp"
+#include "../../solver/device_engine.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,10 +1,10 @@
 // What the self-tests run on, and the numbers they draw.
 #pragma once
 
-#include <topograd/ir/program.hpp>
-#include <topograd/ir/random.hpp>
-#include <topograd/runtime/rows.hpp>
-#include <topograd/solver/options.hpp>
+#include "../../ir/program.hpp"
+#include "../../ir/random.hpp"
+#include "../../runtime/rows.hpp"
+#include "../../solver/options.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,16 +1,16 @@
 // Repeats the same work and looks at the process.
-#include <topograd/api/check/soak.hpp>
+#include "soak.hpp"
 
-#include <topograd/api/check/driver_objects.hpp>
-#include <topograd/api/check/known_answers.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/ir/stopwatch.hpp>
-#include <topograd/runtime/hybrid/executor.hpp>
-#include <topograd/solver/device_engine.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/interrupts.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/platform.hpp"
+#include "../../ir/stopwatch.hpp"
+#include "../../runtime/hybrid/executor.hpp"
+#include "../../solver/device_engine.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/interrupts.hpp"
+#include "../../solver/solve.hpp"
+#include "driver_objects.hpp"
+#include "known_answers.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,7 @@
 // Self-test of endurance: solves without a pause, while memory and handles must stay what they are.
 #pragma once
 
-#include <topograd/solver/options.hpp>
+#include "../../solver/options.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,10 +1,10 @@
 // Looks snippets up and puts them in order.
+#include "library.hpp"
 #include <algorithm>
 #include <array>
 #include <set>
-#include <topograd/codegen/math/library.hpp>
-#include <topograd/codegen/math/snippets.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
+#include "snippets.hpp"
 
 namespace topograd::codegen::math {
 namespace {

@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <topograd/codegen/kernel.hpp>
 #include <vector>
+#include "../kernel.hpp"
 
 /// Functions are named after the ops (`exp`, `atan2`, `mod`) and carry their precision in GLSL,
 /// because one shader may use both: tg_exp_f64, tg_exp_f32. Over the whole domain, with signed

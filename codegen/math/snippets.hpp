@@ -3,7 +3,7 @@
 
 #include <span>
 #include <string_view>
-#include <topograd/codegen/kernel.hpp>
+#include "../kernel.hpp"
 
 namespace topograd::codegen::math {
 

@@ -1,5 +1,5 @@
 // Rules of sums, products, quotients and powers; the contract stands in rules.hpp.
-#include <topograd/ir/passes/rules.hpp>
+#include "rules.hpp"
 
 #include <cmath>
 #include <limits>

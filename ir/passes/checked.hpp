@@ -1,8 +1,8 @@
 // What every pass ends with: the verifier, in debug builds.
 #pragma once
 
-#include <topograd/ir/program.hpp>
-#include <topograd/ir/verify.hpp>
+#include "../program.hpp"
+#include "../verify.hpp"
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 // Removal of nodes that nothing needs.
-#include <topograd/ir/passes/checked.hpp>
-#include <topograd/ir/passes/passes.hpp>
+#include "checked.hpp"
+#include "passes.hpp"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Domains of ops: keeping operands inside of them, and finding those that are outside.
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/passes/rewrite.hpp>
+#include "passes.hpp"
+#include "rewrite.hpp"
 
 #include <cmath>
 #include <optional>

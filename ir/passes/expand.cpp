@@ -1,7 +1,7 @@
 // Composite ops written with primitive ones, step by step as the evaluator computes them. Nodes are
 // made one after the other, not as several operands of one call, whose order is the compiler's.
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/passes/rewrite.hpp>
+#include "passes.hpp"
+#include "rewrite.hpp"
 
 namespace topograd::ir {
 namespace {
@@ -108,7 +108,7 @@ Id expand_node(Graph& g, const Node& node) {
 #define TG_OP(id, ...) \
   case Op::id:         \
     return expanded<Op::id>(g, x);
-#include <topograd/ir/ops.def>
+#include "../ops.def"
 #undef TG_OP
   }
   return kNone;

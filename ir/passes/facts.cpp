@@ -1,5 +1,5 @@
 // Derivation of facts from ops and the facts of operands.
-#include <topograd/ir/passes/facts.hpp>
+#include "facts.hpp"
 
 #include <cmath>
 

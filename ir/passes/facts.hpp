@@ -1,7 +1,7 @@
 // What is known of a node's value for all inputs, in float and in double; a NaN may always occur.
 #pragma once
 
-#include <topograd/ir/graph.hpp>
+#include "../graph.hpp"
 
 #include <vector>
 

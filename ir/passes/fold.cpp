@@ -1,7 +1,7 @@
 // Folding of nodes whose operands are all literals.
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/passes/rewrite.hpp>
+#include "../evaluate.hpp"
+#include "passes.hpp"
+#include "rewrite.hpp"
 
 #include <bit>
 #include <cmath>

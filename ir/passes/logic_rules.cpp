@@ -1,5 +1,5 @@
 // Rules of signs, rounding, order, logic and selection; the contract stands in rules.hpp.
-#include <topograd/ir/passes/rules.hpp>
+#include "rules.hpp"
 
 #include <limits>
 

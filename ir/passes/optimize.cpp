@@ -1,5 +1,5 @@
 // The pipeline of passes in front of differentiation.
-#include <topograd/ir/passes/passes.hpp>
+#include "passes.hpp"
 
 namespace topograd::ir {
 

@@ -1,7 +1,7 @@
 // Every pass, on one screen. A pass takes a program and returns an equivalent one.
 #pragma once
 
-#include <topograd/ir/program.hpp>
+#include "../program.hpp"
 
 #include <cstddef>
 

@@ -1,8 +1,8 @@
 // The frame of passes that replace nodes one by one, operands first.
 #pragma once
 
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/passes/checked.hpp>
+#include "../graph.hpp"
+#include "checked.hpp"
 
 #include <vector>
 

@@ -7,7 +7,7 @@
 // that are there already.
 #pragma once
 
-#include <topograd/ir/passes/facts.hpp>
+#include "facts.hpp"
 
 #include <optional>
 

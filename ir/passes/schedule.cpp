@@ -1,6 +1,6 @@
 // Ordering of nodes for few live values.
-#include <topograd/ir/passes/checked.hpp>
-#include <topograd/ir/passes/passes.hpp>
+#include "checked.hpp"
+#include "passes.hpp"
 
 #include <algorithm>
 #include <utility>

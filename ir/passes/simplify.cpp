@@ -1,7 +1,7 @@
 // The algebraic pass: tries the rules of each node's op until none applies.
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/passes/rewrite.hpp>
-#include <topograd/ir/passes/rules.hpp>
+#include "passes.hpp"
+#include "rewrite.hpp"
+#include "rules.hpp"
 
 #include <algorithm>
 #include <optional>

@@ -1,9 +1,9 @@
 // Layers of networks, and their composition.
-#include <topograd/ops/nn/layers.hpp>
+#include "layers.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/tensor/matmul.hpp>
-#include <topograd/ops/tensor/state.hpp>
+#include "../../ir/error.hpp"
+#include "../tensor/matmul.hpp"
+#include "../tensor/state.hpp"
 
 #include <cmath>
 #include <memory>

@@ -1,9 +1,9 @@
 // Layers of networks, and their composition.
 #pragma once
 
-#include <topograd/ops/tensor/losses.hpp>
-#include <topograd/ops/tensor/softmax.hpp>
-#include <topograd/ops/tensor/tensor.hpp>
+#include "../tensor/losses.hpp"
+#include "../tensor/softmax.hpp"
+#include "../tensor/tensor.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,12 +1,12 @@
 // Optimisers: steps of parameters against their derivatives, one kernel a parameter.
-#include <topograd/ops/nn/optimizer.hpp>
+#include "optimizer.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/ops/tensor/autograd.hpp>
-#include <topograd/ops/tensor/state.hpp>
-#include <topograd/ops/tensor/traced.hpp>
-#include <topograd/ops/tensor/with_options.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/text.hpp"
+#include "../tensor/autograd.hpp"
+#include "../tensor/state.hpp"
+#include "../tensor/traced.hpp"
+#include "../tensor/with_options.hpp"
 
 #include <array>
 #include <cmath>

@@ -1,8 +1,8 @@
 // Optimisers: steps of parameters against their derivatives, one kernel a parameter.
 #pragma once
 
-#include <topograd/ir/program.hpp>
-#include <topograd/ops/tensor/tensor.hpp>
+#include "../../ir/program.hpp"
+#include "../tensor/tensor.hpp"
 
 #include <cstdint>
 #include <vector>

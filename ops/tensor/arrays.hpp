@@ -1,8 +1,8 @@
 // Arrays as tensors, and tensors as arrays, without a copy.
 #pragma once
 
-#include <topograd/ops/array.hpp>
-#include <topograd/ops/tensor/tensor.hpp>
+#include "../array.hpp"
+#include "tensor.hpp"
 
 namespace topograd::ops {
 

@@ -1,9 +1,9 @@
 // Derivatives of tensors: reverse mode over the operations that were recorded.
-#include <topograd/ops/tensor/autograd.hpp>
+#include "autograd.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/tensor/reduce.hpp>
-#include <topograd/ops/tensor/state.hpp>
+#include "../../ir/error.hpp"
+#include "reduce.hpp"
+#include "state.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,7 +1,7 @@
 // Derivatives of tensors: where they are recorded, and where not.
 #pragma once
 
-#include <topograd/ops/tensor/tensor.hpp>
+#include "tensor.hpp"
 
 #include <utility>
 

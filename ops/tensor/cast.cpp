@@ -1,9 +1,9 @@
 // Internal: tensors of other types.
-#include <topograd/ops/tensor/cast.hpp>
+#include "cast.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/tensor/kernel_store.hpp>
-#include <topograd/ops/tensor/state.hpp>
+#include "../../ir/error.hpp"
+#include "kernel_store.hpp"
+#include "state.hpp"
 
 #include <Eigen/Core>
 

@@ -1,7 +1,7 @@
 // Internal: tensors of other types.
 #pragma once
 
-#include <topograd/ops/tensor/tensor.hpp>
+#include "tensor.hpp"
 
 namespace topograd::ops::detail {
 

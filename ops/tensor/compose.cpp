@@ -1,9 +1,9 @@
 // Expressions over tensors: fused as they are written down, computed when somebody reads them.
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ops/tensor/fused_run.hpp>
-#include <topograd/ops/tensor/state.hpp>
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/graph.hpp"
+#include "fused_run.hpp"
+#include "state.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,9 +1,9 @@
 // Convolutions of images, filters, and pooling.
-#include <topograd/ops/tensor/conv.hpp>
+#include "conv.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/tensor/conv_run.hpp>
-#include <topograd/ops/tensor/reduce.hpp>
+#include "../../ir/error.hpp"
+#include "conv_run.hpp"
+#include "reduce.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Convolutions of images, filters, and pooling.
 #pragma once
 
-#include <topograd/ops/tensor/tensor.hpp>
+#include "tensor.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,10 +1,10 @@
 // Internal: one convolution that serves images, their derivatives and those of weights.
-#include <topograd/ops/tensor/conv_run.hpp>
+#include "conv_run.hpp"
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/tensor/kernel_store.hpp>
-#include <topograd/runtime/cpu/pool.hpp>
+#include "../../codegen/glsl_text.hpp"
+#include "../../ir/error.hpp"
+#include "../../runtime/cpu/pool.hpp"
+#include "kernel_store.hpp"
 
 #include <Eigen/Core>
 

@@ -1,7 +1,7 @@
 // Internal: one convolution that serves images, their derivatives and those of weights.
 #pragma once
 
-#include <topograd/ops/tensor/state.hpp>
+#include "state.hpp"
 
 #include <array>
 #include <cstdint>

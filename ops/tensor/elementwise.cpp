@@ -1,9 +1,9 @@
 // Element-wise operations: the ops of the table and functions of Values, as expressions.
-#include <topograd/frontend/traced_function.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/ops/tensor/state.hpp>
+#include "../../frontend/traced_function.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/graph.hpp"
+#include "../../ir/text.hpp"
+#include "state.hpp"
 
 #include <array>
 #include <string>

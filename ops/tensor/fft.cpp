@@ -1,8 +1,8 @@
 // Discrete Fourier transforms of any length, in one and two dimensions.
-#include <topograd/ops/tensor/fft.hpp>
+#include "fft.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/tensor/fft_run.hpp>
+#include "../../ir/error.hpp"
+#include "fft_run.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Discrete Fourier transforms of any length, in one and two dimensions.
 #pragma once
 
-#include <topograd/ops/tensor/tensor.hpp>
+#include "tensor.hpp"
 
 namespace topograd::ops {
 

@@ -1,8 +1,8 @@
 // Internal: complex numbers and butterflies in kernels of Fourier transforms.
-#include <topograd/ops/tensor/fft_butterflies.hpp>
+#include "fft_butterflies.hpp"
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ops/tensor/kernel_store.hpp>
+#include "../../codegen/glsl_text.hpp"
+#include "kernel_store.hpp"
 
 #include <algorithm>
 #include <cmath>

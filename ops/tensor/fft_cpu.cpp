@@ -1,6 +1,6 @@
 // Internal: Fourier transforms on the CPU, by FFTW.
-#include <topograd/ops/tensor/fft_run.hpp>
-#include <topograd/runtime/cpu/pool.hpp>
+#include "../../runtime/cpu/pool.hpp"
+#include "fft_run.hpp"
 
 #include <fftw3.h>
 

@@ -1,9 +1,9 @@
 // Internal: Fourier transforms on devices: passes for products of 2, 3, 5 and 7, Bluestein's
 // algorithm for other lengths.
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/tensor/fft_run.hpp>
-#include <topograd/ops/tensor/fft_text.hpp>
-#include <topograd/ops/tensor/kernel_store.hpp>
+#include "../../ir/error.hpp"
+#include "fft_run.hpp"
+#include "fft_text.hpp"
+#include "kernel_store.hpp"
 
 #include <algorithm>
 #include <bit>

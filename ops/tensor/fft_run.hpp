@@ -1,7 +1,7 @@
 // Internal: what a Fourier transform of rows is run with, on the CPU and on devices.
 #pragma once
 
-#include <topograd/ops/tensor/state.hpp>
+#include "state.hpp"
 
 #include <complex>
 #include <memory>

@@ -1,9 +1,9 @@
 // Internal: kernels of Fourier transforms.
-#include <topograd/ops/tensor/fft_text.hpp>
+#include "fft_text.hpp"
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ops/tensor/fft_butterflies.hpp>
-#include <topograd/ops/tensor/kernel_store.hpp>
+#include "../../codegen/glsl_text.hpp"
+#include "fft_butterflies.hpp"
+#include "kernel_store.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Internal: kernels of Fourier transforms.
 #pragma once
 
-#include <topograd/ops/kernel_text.hpp>
+#include "../kernel_text.hpp"
 
 #include <cstdint>
 #include <string>

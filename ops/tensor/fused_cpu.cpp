@@ -1,8 +1,8 @@
 // Expressions over tensors on the CPU: tiles of elements through the interpreter.
-#include <topograd/ir/graph.hpp>
-#include <topograd/ops/tensor/fused_run.hpp>
-#include <topograd/runtime/cpu/interpreter.hpp>
-#include <topograd/runtime/cpu/pool.hpp>
+#include "../../ir/graph.hpp"
+#include "../../runtime/cpu/interpreter.hpp"
+#include "../../runtime/cpu/pool.hpp"
+#include "fused_run.hpp"
 
 #include <Eigen/Core>
 

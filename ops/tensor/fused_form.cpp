@@ -1,5 +1,5 @@
 // What kernels of fused expressions are told apart by.
-#include <topograd/ops/tensor/fused_text.hpp>
+#include "fused_text.hpp"
 
 #include <algorithm>
 

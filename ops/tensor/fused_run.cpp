@@ -1,8 +1,8 @@
 // Internal: runs expressions over tensors, as maps and reductions, on the CPU and on devices.
-#include <topograd/ops/tensor/fused_run.hpp>
+#include "fused_run.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/tensor/kernel_store.hpp>
+#include "../../ir/error.hpp"
+#include "kernel_store.hpp"
 
 #include <algorithm>
 #include <bit>

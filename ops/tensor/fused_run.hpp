@@ -1,8 +1,8 @@
 // Internal: runs expressions over tensors, as maps and reductions, on the CPU and on devices.
 #pragma once
 
-#include <topograd/ops/tensor/fused_text.hpp>
-#include <topograd/ops/tensor/state.hpp>
+#include "fused_text.hpp"
+#include "state.hpp"
 
 #include <span>
 #include <vector>

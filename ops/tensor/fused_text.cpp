@@ -1,8 +1,8 @@
 // Kernels around an expression over the elements of several tensors: maps and reductions.
-#include <topograd/ops/tensor/fused_text.hpp>
+#include "fused_text.hpp"
 
-#include <topograd/codegen/glsl_program.hpp>
-#include <topograd/codegen/glsl_shader.hpp>
+#include "../../codegen/glsl_program.hpp"
+#include "../../codegen/glsl_shader.hpp"
 
 #include <limits>
 

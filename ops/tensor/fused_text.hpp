@@ -1,9 +1,9 @@
 // Kernels around an expression over the elements of several tensors: maps and reductions.
 #pragma once
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ir/program.hpp>
-#include <topograd/ops/kernel_text.hpp>
+#include "../../codegen/glsl_text.hpp"
+#include "../../ir/program.hpp"
+#include "../kernel_text.hpp"
 
 #include <cstdint>
 #include <string>

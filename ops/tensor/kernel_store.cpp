@@ -1,7 +1,7 @@
 // Internal: keys and numbers of the kernels of tensors.
-#include <topograd/ops/tensor/kernel_store.hpp>
+#include "kernel_store.hpp"
 
-#include <topograd/ops/kernel_store.hpp>
+#include "../kernel_store.hpp"
 
 #include <bit>
 

@@ -1,7 +1,7 @@
 // Internal: kernels that were written once and are kept for the process.
 #pragma once
 
-#include <topograd/ops/kernel_text.hpp>
+#include "../kernel_text.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,11 +1,11 @@
 // Losses: means over all entries, fused from tensors that broadcast.
-#include <topograd/ops/tensor/losses.hpp>
+#include "losses.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/tensor/reduce.hpp>
-#include <topograd/ops/tensor/softmax.hpp>
-#include <topograd/ops/tensor/state.hpp>
-#include <topograd/ops/tensor/traced.hpp>
+#include "../../ir/error.hpp"
+#include "reduce.hpp"
+#include "softmax.hpp"
+#include "state.hpp"
+#include "traced.hpp"
 
 #include <algorithm>
 #include <optional>

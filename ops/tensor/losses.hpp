@@ -1,7 +1,7 @@
 // Losses: means over all entries, fused from tensors that broadcast.
 #pragma once
 
-#include <topograd/ops/tensor/tensor.hpp>
+#include "tensor.hpp"
 
 namespace topograd::ops {
 

@@ -1,12 +1,12 @@
 // Products of matrices: layouts of the operands, Eigen on the CPU, tiles on devices.
-#include <topograd/ops/tensor/matmul.hpp>
+#include "matmul.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/tensor/kernel_store.hpp>
-#include <topograd/ops/tensor/matmul_text.hpp>
-#include <topograd/ops/tensor/matmul_units.hpp>
-#include <topograd/ops/tensor/state.hpp>
-#include <topograd/runtime/cpu/pool.hpp>
+#include "../../ir/error.hpp"
+#include "../../runtime/cpu/pool.hpp"
+#include "kernel_store.hpp"
+#include "matmul_text.hpp"
+#include "matmul_units.hpp"
+#include "state.hpp"
 
 #include <Eigen/Core>
 

@@ -1,7 +1,7 @@
 // Products of matrices.
 #pragma once
 
-#include <topograd/ops/tensor/tensor.hpp>
+#include "tensor.hpp"
 
 namespace topograd::ops {
 

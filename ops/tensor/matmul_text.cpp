@@ -1,9 +1,9 @@
 // The shaders of matrix products: tiles in shared memory, four by four numbers a register tile; and
 // a number of C an invocation, for products so thin that tiles would be mostly empty.
-#include <topograd/ops/tensor/matmul_text.hpp>
+#include "matmul_text.hpp"
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ops/tensor/matmul_operand.hpp>
+#include "../../codegen/glsl_text.hpp"
+#include "matmul_operand.hpp"
 
 namespace topograd::ops::detail {
 namespace {

@@ -2,7 +2,7 @@
 // a number of C an invocation, for products so thin that tiles would be mostly empty.
 #pragma once
 
-#include <topograd/ops/kernel_text.hpp>
+#include "../kernel_text.hpp"
 
 #include <cstdint>
 #include <string>

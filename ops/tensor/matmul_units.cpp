@@ -1,8 +1,8 @@
 // Tiles of both operands in shared memory, cooperative matrices of 16 by 16 in subgroups.
-#include <topograd/ops/tensor/matmul_units.hpp>
+#include "matmul_units.hpp"
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ops/tensor/matmul_operand.hpp>
+#include "../../codegen/glsl_text.hpp"
+#include "matmul_operand.hpp"
 
 #include <string_view>
 

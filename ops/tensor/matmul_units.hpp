@@ -1,7 +1,7 @@
 // Internal: the shader of products of f16 matrices through cooperative matrices.
 #pragma once
 
-#include <topograd/ops/kernel_text.hpp>
+#include "../kernel_text.hpp"
 
 #include <cstdint>
 #include <string>

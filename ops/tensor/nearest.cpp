@@ -1,18 +1,18 @@
 // Nearest neighbours: candidates of a graph, or all targets, ranked by exact distances.
-#include <topograd/ops/tensor/nearest.hpp>
+#include "nearest.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/ops/tensor/autograd.hpp>
-#include <topograd/ops/tensor/kernel_store.hpp>
-#include <topograd/ops/tensor/nearest_graph.hpp>
-#include <topograd/ops/tensor/nearest_text.hpp>
-#include <topograd/ops/tensor/parts.hpp>
-#include <topograd/ops/tensor/reduce.hpp>
-#include <topograd/ops/tensor/search.hpp>
-#include <topograd/ops/tensor/state.hpp>
-#include <topograd/ops/tensor/with_options.hpp>
-#include <topograd/runtime/cpu/pool.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/text.hpp"
+#include "../../runtime/cpu/pool.hpp"
+#include "autograd.hpp"
+#include "kernel_store.hpp"
+#include "nearest_graph.hpp"
+#include "nearest_text.hpp"
+#include "parts.hpp"
+#include "reduce.hpp"
+#include "search.hpp"
+#include "state.hpp"
+#include "with_options.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // Nearest neighbours: a graph on the CPU proposes some, exact distances rank them.
 #pragma once
 
-#include <topograd/ops/run.hpp>
-#include <topograd/ops/tensor/tensor.hpp>
+#include "../run.hpp"
+#include "tensor.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,8 +1,8 @@
 // Internal: hierarchical navigable small world graphs, by hnswlib.
-#include <topograd/ops/tensor/nearest_graph.hpp>
+#include "nearest_graph.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/cpu/pool.hpp>
+#include "../../ir/error.hpp"
+#include "../../runtime/cpu/pool.hpp"
 
 #include <hnswlib/hnswlib.h>
 

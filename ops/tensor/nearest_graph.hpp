@@ -1,7 +1,7 @@
 // Internal: a graph over rows of numbers that proposes neighbours.
 #pragma once
 
-#include <topograd/ops/tensor/nearest.hpp>
+#include "nearest.hpp"
 
 #include <cstdint>
 #include <memory>

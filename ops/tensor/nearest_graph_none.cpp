@@ -1,5 +1,5 @@
 // Internal: no graph in a build without hnswlib.
-#include <topograd/ops/tensor/nearest_graph.hpp>
+#include "nearest_graph.hpp"
 
 namespace topograd::ops::detail {
 

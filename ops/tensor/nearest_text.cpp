@@ -1,7 +1,7 @@
 // Internal: the kernel of squared distances.
-#include <topograd/ops/tensor/nearest_text.hpp>
+#include "nearest_text.hpp"
 
-#include <topograd/ops/tensor/fused_text.hpp>
+#include "fused_text.hpp"
 
 #include <limits>
 #include <string>

@@ -1,8 +1,8 @@
 // Internal: the kernel of squared distances.
 #pragma once
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ops/kernel_text.hpp>
+#include "../../codegen/glsl_text.hpp"
+#include "../kernel_text.hpp"
 
 namespace topograd::ops::detail {
 

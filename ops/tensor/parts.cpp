@@ -1,11 +1,11 @@
 // Tensors put together and split.
-#include <topograd/ops/tensor/parts.hpp>
+#include "parts.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/tensor/autograd.hpp>
-#include <topograd/ops/tensor/kernel_store.hpp>
-#include <topograd/ops/tensor/parts_text.hpp>
-#include <topograd/ops/tensor/state.hpp>
+#include "../../ir/error.hpp"
+#include "autograd.hpp"
+#include "kernel_store.hpp"
+#include "parts_text.hpp"
+#include "state.hpp"
 
 #include <algorithm>
 #include <cstring>

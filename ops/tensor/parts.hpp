@@ -1,8 +1,8 @@
 // Tensors put together, split, and parts of them taken by index.
 #pragma once
 
-#include <topograd/ops/gather.hpp>
-#include <topograd/ops/tensor/tensor.hpp>
+#include "../gather.hpp"
+#include "tensor.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -1,7 +1,7 @@
 // Internal: kernels that copy parts of tensors.
-#include <topograd/ops/tensor/parts_text.hpp>
+#include "parts_text.hpp"
 
-#include <topograd/codegen/glsl_text.hpp>
+#include "../../codegen/glsl_text.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,8 +1,8 @@
 // Internal: kernels that copy parts of tensors, as units of several elements or of one.
 #pragma once
 
-#include <topograd/ops/kernel_text.hpp>
-#include <topograd/ops/type.hpp>
+#include "../kernel_text.hpp"
+#include "../type.hpp"
 
 #include <cstdint>
 #include <initializer_list>

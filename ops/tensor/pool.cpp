@@ -1,8 +1,8 @@
 // Pooling: reductions over views of images as windows, which may overlap.
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/tensor/conv.hpp>
-#include <topograd/ops/tensor/reduce.hpp>
-#include <topograd/ops/tensor/state.hpp>
+#include "../../ir/error.hpp"
+#include "conv.hpp"
+#include "reduce.hpp"
+#include "state.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,9 +1,9 @@
 // Tensors that share numbers with arrays, and random ones, which are made as arrays.
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/hash.hpp>
-#include <topograd/ops/random.hpp>
-#include <topograd/ops/tensor/arrays.hpp>
-#include <topograd/ops/tensor/state.hpp>
+#include "../random.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/hash.hpp"
+#include "arrays.hpp"
+#include "state.hpp"
 
 #include <atomic>
 #include <utility>

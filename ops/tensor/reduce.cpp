@@ -1,9 +1,9 @@
 // Sums, means and extremes of tensors along axes.
-#include <topograd/ops/tensor/reduce.hpp>
+#include "reduce.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/tensor/fused_run.hpp>
-#include <topograd/ops/tensor/state.hpp>
+#include "../../ir/error.hpp"
+#include "fused_run.hpp"
+#include "state.hpp"
 
 #include <algorithm>
 

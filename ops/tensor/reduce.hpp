@@ -1,7 +1,7 @@
 // Sums, means and extremes of tensors along axes.
 #pragma once
 
-#include <topograd/ops/tensor/tensor.hpp>
+#include "tensor.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -1,16 +1,16 @@
 // Finding what is near or large: cosine similarity and the k largest.
-#include <topograd/ops/tensor/search.hpp>
+#include "search.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/tensor/autograd.hpp>
-#include <topograd/ops/tensor/kernel_store.hpp>
-#include <topograd/ops/tensor/matmul.hpp>
-#include <topograd/ops/tensor/reduce.hpp>
-#include <topograd/ops/tensor/search_text.hpp>
-#include <topograd/ops/tensor/sorted_top_k.hpp>
-#include <topograd/ops/tensor/state.hpp>
-#include <topograd/ops/tensor/traced.hpp>
-#include <topograd/runtime/cpu/pool.hpp>
+#include "../../ir/error.hpp"
+#include "../../runtime/cpu/pool.hpp"
+#include "autograd.hpp"
+#include "kernel_store.hpp"
+#include "matmul.hpp"
+#include "reduce.hpp"
+#include "search_text.hpp"
+#include "sorted_top_k.hpp"
+#include "state.hpp"
+#include "traced.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Finding what is near or large: cosine similarity and the k largest.
 #pragma once
 
-#include <topograd/ops/tensor/tensor.hpp>
+#include "tensor.hpp"
 
 namespace topograd::ops {
 

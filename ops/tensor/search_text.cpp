@@ -1,7 +1,7 @@
 // Internal: kernels of cosine similarity and of the k largest.
-#include <topograd/ops/tensor/search_text.hpp>
+#include "search_text.hpp"
 
-#include <topograd/ops/tensor/fused_text.hpp>
+#include "fused_text.hpp"
 
 namespace topograd::ops::detail {
 namespace {

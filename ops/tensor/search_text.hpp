@@ -1,8 +1,8 @@
 // Internal: kernels of cosine similarity and of the k largest.
 #pragma once
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ops/kernel_text.hpp>
+#include "../../codegen/glsl_text.hpp"
+#include "../kernel_text.hpp"
 
 namespace topograd::ops::detail {
 

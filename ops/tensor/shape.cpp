@@ -1,7 +1,7 @@
 // Shapes and strides of tensors: broadcasting, views, and loops over several views at once.
-#include <topograd/ops/tensor/shape.hpp>
+#include "shape.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,13 +1,13 @@
 // Softmax and layer normalisation: rows that are scaled by their own sums.
-#include <topograd/ops/tensor/softmax.hpp>
+#include "softmax.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/ops/tensor/kernel_store.hpp>
-#include <topograd/ops/tensor/reduce.hpp>
-#include <topograd/ops/tensor/softmax_text.hpp>
-#include <topograd/ops/tensor/state.hpp>
-#include <topograd/runtime/cpu/pool.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/text.hpp"
+#include "../../runtime/cpu/pool.hpp"
+#include "kernel_store.hpp"
+#include "reduce.hpp"
+#include "softmax_text.hpp"
+#include "state.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,7 @@
 // Softmax and layer normalisation: rows that are scaled by their own sums.
 #pragma once
 
-#include <topograd/ops/tensor/tensor.hpp>
+#include "tensor.hpp"
 
 namespace topograd::ops {
 

@@ -1,9 +1,9 @@
 // Internal: kernels of softmax and layer normalisation.
-#include <topograd/ops/tensor/softmax_text.hpp>
+#include "softmax_text.hpp"
 
-#include <topograd/codegen/glsl_shader.hpp>
-#include <topograd/ops/tensor/fused_text.hpp>
-#include <topograd/ops/tensor/kernel_store.hpp>
+#include "../../codegen/glsl_shader.hpp"
+#include "fused_text.hpp"
+#include "kernel_store.hpp"
 
 #include <bit>
 #include <limits>

@@ -1,9 +1,9 @@
 // Internal: kernels of softmax and layer normalisation.
 #pragma once
 
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/ops/backend.hpp>
-#include <topograd/ops/kernel_text.hpp>
+#include "../../codegen/glsl_text.hpp"
+#include "../backend.hpp"
+#include "../kernel_text.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,8 +1,8 @@
 // The k largest by sorting whole rows: for many of them, where passes over the row would take long.
-#include <topograd/ops/tensor/sorted_top_k.hpp>
+#include "sorted_top_k.hpp"
 
-#include <topograd/ops/sort.hpp>
-#include <topograd/ops/tensor/arrays.hpp>
+#include "../sort.hpp"
+#include "arrays.hpp"
 
 #include <numeric>
 #include <vector>

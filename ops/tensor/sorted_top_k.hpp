@@ -1,7 +1,7 @@
 // Internal: the k largest by sorting.
 #pragma once
 
-#include <topograd/ops/tensor/search.hpp>
+#include "search.hpp"
 
 namespace topograd::ops::detail {
 

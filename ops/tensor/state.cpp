@@ -1,10 +1,10 @@
 // Internal: tensors in memory: views, copies, and what operations need of them.
-#include <topograd/ops/tensor/state.hpp>
+#include "state.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ops/scope.hpp>
-#include <topograd/ops/tensor/fused_run.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/graph.hpp"
+#include "../scope.hpp"
+#include "fused_run.hpp"
 
 #include <algorithm>
 

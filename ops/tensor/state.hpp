@@ -1,9 +1,9 @@
 // Internal: what a tensor is: numbers in memory, or an expression that nobody has read yet.
 #pragma once
 
-#include <topograd/ir/program.hpp>
-#include <topograd/ops/run.hpp>
-#include <topograd/ops/tensor/tensor.hpp>
+#include "../../ir/program.hpp"
+#include "../run.hpp"
+#include "tensor.hpp"
 
 #include <functional>
 #include <memory>

@@ -1,11 +1,11 @@
 // Entries of an axis by index, and where their derivatives go.
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/ops/tensor/autograd.hpp>
-#include <topograd/ops/tensor/kernel_store.hpp>
-#include <topograd/ops/tensor/parts.hpp>
-#include <topograd/ops/tensor/parts_text.hpp>
-#include <topograd/ops/tensor/state.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/text.hpp"
+#include "autograd.hpp"
+#include "kernel_store.hpp"
+#include "parts.hpp"
+#include "parts_text.hpp"
+#include "state.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // Tensors: what they are made from, how they are read, and views of them.
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ops/tensor/cast.hpp>
-#include <topograd/ops/tensor/state.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/graph.hpp"
+#include "cast.hpp"
+#include "state.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,10 @@
 // Tensors: numbers in a shape, operations on them, and derivatives of what was computed.
 #pragma once
 
-#include <topograd/frontend/value.hpp>
-#include <topograd/ops/device.hpp>
-#include <topograd/ops/tensor/shape.hpp>
-#include <topograd/ops/type.hpp>
+#include "../../frontend/value.hpp"
+#include "../device.hpp"
+#include "../type.hpp"
+#include "shape.hpp"
 
 #include <cstdint>
 #include <functional>

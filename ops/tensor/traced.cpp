@@ -1,7 +1,7 @@
 // From a traced function to the program of a fused expression.
-#include <topograd/ops/tensor/traced.hpp>
+#include "traced.hpp"
 
-#include <topograd/ir/graph.hpp>
+#include "../../ir/graph.hpp"
 
 namespace topograd::ops::detail {
 

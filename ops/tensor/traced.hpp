@@ -1,8 +1,8 @@
 // Internal: expressions of the library's own, traced once and run on any tensors.
 #pragma once
 
-#include <topograd/frontend/traced_function.hpp>
-#include <topograd/ir/program.hpp>
+#include "../../frontend/traced_function.hpp"
+#include "../../ir/program.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,7 @@
 // Tensor operations with options: a device of their own, and how they ran.
-#include <topograd/ops/tensor/with_options.hpp>
+#include "with_options.hpp"
 
-#include <topograd/ops/scope.hpp>
+#include "../scope.hpp"
 
 #include <optional>
 #include <string>

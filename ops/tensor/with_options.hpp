@@ -1,15 +1,15 @@
 // Tensor operations with options: a device of their own, and how they ran.
 #pragma once
 
-#include <topograd/ops/run.hpp>
-#include <topograd/ops/tensor/conv.hpp>
-#include <topograd/ops/tensor/fft.hpp>
-#include <topograd/ops/tensor/losses.hpp>
-#include <topograd/ops/tensor/matmul.hpp>
-#include <topograd/ops/tensor/parts.hpp>
-#include <topograd/ops/tensor/reduce.hpp>
-#include <topograd/ops/tensor/search.hpp>
-#include <topograd/ops/tensor/softmax.hpp>
+#include "../run.hpp"
+#include "conv.hpp"
+#include "fft.hpp"
+#include "losses.hpp"
+#include "matmul.hpp"
+#include "parts.hpp"
+#include "reduce.hpp"
+#include "search.hpp"
+#include "softmax.hpp"
 
 #include <cstdint>
 #include <memory>

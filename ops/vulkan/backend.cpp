@@ -1,15 +1,15 @@
 // Vulkan: memory from the device's pools, kernels from text, launches recorded into an open list.
-#include <topograd/ops/vulkan/backend.hpp>
+#include "backend.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/foreign_call.hpp>
-#include <topograd/ops/guard_zones.hpp>
-#include <topograd/ops/storage.hpp>
-#include <topograd/ops/vulkan/kernels.hpp>
-#include <topograd/ops/vulkan/numbers.hpp>
-#include <topograd/ops/vulkan/recorder.hpp>
-#include <topograd/runtime/vulkan/host_memory.hpp>
-#include <topograd/runtime/vulkan/subgroups.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/foreign_call.hpp"
+#include "../../runtime/vulkan/host_memory.hpp"
+#include "../../runtime/vulkan/subgroups.hpp"
+#include "../guard_zones.hpp"
+#include "../storage.hpp"
+#include "kernels.hpp"
+#include "numbers.hpp"
+#include "recorder.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,8 +1,8 @@
 // Vulkan devices as backends, for code that opens them with options of its own.
 #pragma once
 
-#include <topograd/ops/backend.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
+#include "../../runtime/vulkan/device.hpp"
+#include "../backend.hpp"
 
 #include <memory>
 #include <vector>

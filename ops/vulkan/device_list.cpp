@@ -1,10 +1,10 @@
 // Vulkan devices as operations see them.
-#include <topograd/ops/device_list.hpp>
+#include "../device_list.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/vulkan/backend.hpp>
-#include <topograd/runtime/vulkan/hybrid_backend.hpp>
-#include <topograd/runtime/vulkan/self_check.hpp>
+#include "../../ir/error.hpp"
+#include "../../runtime/vulkan/hybrid_backend.hpp"
+#include "../../runtime/vulkan/self_check.hpp"
+#include "backend.hpp"
 
 #include <algorithm>
 #include <cstdlib>

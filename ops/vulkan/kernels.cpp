@@ -1,16 +1,16 @@
 // From a kernel's text to a pipeline.
-#include <topograd/ops/vulkan/kernels.hpp>
+#include "kernels.hpp"
 
-#include <topograd/codegen/float_controls.hpp>
-#include <topograd/codegen/khr_matrices.hpp>
-#include <topograd/codegen/reflect.hpp>
-#include <topograd/codegen/reflect_words.hpp>
-#include <topograd/codegen/shader_compiler.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/foreign_call.hpp>
-#include <topograd/runtime/kernel_listing.hpp>
-#include <topograd/runtime/vulkan/khr_matrices.hpp>
-#include <topograd/runtime/vulkan/module_cache.hpp>
+#include "../../codegen/float_controls.hpp"
+#include "../../codegen/khr_matrices.hpp"
+#include "../../codegen/reflect.hpp"
+#include "../../codegen/reflect_words.hpp"
+#include "../../codegen/shader_compiler.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/foreign_call.hpp"
+#include "../../runtime/kernel_listing.hpp"
+#include "../../runtime/vulkan/khr_matrices.hpp"
+#include "../../runtime/vulkan/module_cache.hpp"
 
 #include <optional>
 #include <string>

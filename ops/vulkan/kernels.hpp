@@ -1,8 +1,8 @@
 // Internal: kernels of one Vulkan device by the hash of their text, SPIR-V kept on disk.
 #pragma once
 
-#include <topograd/ops/kernel_text.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
+#include "../../runtime/vulkan/device.hpp"
+#include "../kernel_text.hpp"
 
 #include <atomic>
 #include <cstdint>

@@ -1,9 +1,9 @@
 // Memory that solvers on the same device read.
-#include <topograd/ops/vulkan/numbers.hpp>
+#include "numbers.hpp"
 
-#include <topograd/ops/vulkan/backend.hpp>
-#include <topograd/ops/vulkan/recorder.hpp>
-#include <topograd/runtime/vulkan/remote_columns.hpp>
+#include "../../runtime/vulkan/remote_columns.hpp"
+#include "backend.hpp"
+#include "recorder.hpp"
 
 #include <optional>
 #include <span>

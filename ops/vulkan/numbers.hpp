@@ -1,7 +1,7 @@
 // Internal: memory of a Vulkan backend as the data of problems.
 #pragma once
 
-#include <topograd/ops/backend.hpp>
+#include "../backend.hpp"
 
 #include <cstdint>
 #include <memory>

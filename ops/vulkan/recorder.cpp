@@ -1,8 +1,8 @@
 // Recording, hazards, submission and timing of launches on a Vulkan device.
-#include <topograd/ops/vulkan/recorder.hpp>
+#include "recorder.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/storage.hpp>
+#include "../../ir/error.hpp"
+#include "../storage.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,9 @@
 // Internal: launches on their way into a command list, with barriers where one needs another.
 #pragma once
 
-#include <topograd/ops/backend.hpp>
-#include <topograd/ops/vulkan/kernels.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
+#include "../../runtime/vulkan/device.hpp"
+#include "../backend.hpp"
+#include "kernels.hpp"
 
 #include <deque>
 #include <functional>

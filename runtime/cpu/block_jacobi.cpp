@@ -1,5 +1,5 @@
 // Inverting and applying small symmetric blocks.
-#include <topograd/runtime/cpu/block_jacobi.hpp>
+#include "block_jacobi.hpp"
 
 #include <Eigen/Cholesky>
 #include <Eigen/Core>

@@ -1,9 +1,9 @@
 // The block-Jacobi preconditioner: inverses of the damped diagonal blocks of JᵀJ.
 #pragma once
 
-#include <topograd/runtime/cpu/block_layout.hpp>
-#include <topograd/runtime/cpu/column.hpp>
-#include <topograd/runtime/cpu/pool.hpp>
+#include "block_layout.hpp"
+#include "column.hpp"
+#include "pool.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,7 +1,7 @@
 // Numbering of blocks.
-#include <topograd/runtime/cpu/block_layout.hpp>
+#include "block_layout.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,7 @@
 // The unknowns as blocks: which block a scalar lies in, and where a block's numbers are.
 #pragma once
 
-#include <topograd/runtime/model.hpp>
+#include "../model.hpp"
 
 #include <algorithm>
 #include <cstdint>

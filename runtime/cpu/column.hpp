@@ -1,7 +1,7 @@
 // Aligned arrays that are not initialised: columns of instances, tiles, vectors of unknowns.
 #pragma once
 
-#include <topograd/runtime/cpu/tile_ops.hpp>
+#include "tile_ops.hpp"
 
 #include <cstddef>
 #include <cstdlib>

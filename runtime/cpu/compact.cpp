@@ -1,8 +1,8 @@
 // Which outputs need a column, and J·p from stored columns.
-#include <topograd/runtime/cpu/compact.hpp>
+#include "compact.hpp"
 
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/passes/passes.hpp>
+#include "../../ir/graph.hpp"
+#include "../../ir/passes/passes.hpp"
 
 #include <algorithm>
 #include <map>

@@ -2,7 +2,7 @@
 // own.
 #pragma once
 
-#include <topograd/ir/program.hpp>
+#include "../../ir/program.hpp"
 
 #include <cstddef>
 #include <cstdint>

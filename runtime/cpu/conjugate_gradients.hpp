@@ -1,8 +1,8 @@
 // Preconditioned conjugate gradients on the vectors of an engine.
 #pragma once
 
-#include <topograd/runtime/cpu/column.hpp>
-#include <topograd/runtime/cpu/pool.hpp>
+#include "column.hpp"
+#include "pool.hpp"
 
 #include <algorithm>
 #include <array>

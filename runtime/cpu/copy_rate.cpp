@@ -1,8 +1,8 @@
 // Copies of large arrays, one part a thread.
-#include <topograd/runtime/cpu/copy_rate.hpp>
+#include "copy_rate.hpp"
 
-#include <topograd/runtime/cpu/column.hpp>
-#include <topograd/runtime/cpu/median_time.hpp>
+#include "column.hpp"
+#include "median_time.hpp"
 
 #include <cstring>
 

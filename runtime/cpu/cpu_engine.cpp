@@ -1,8 +1,8 @@
 // Making an engine, following its model, moving points in and out.
-#include <topograd/runtime/cpu/cpu_engine.hpp>
+#include "cpu_engine.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/cpu/engine.hpp>
+#include "../../ir/error.hpp"
+#include "engine.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,14 +1,14 @@
 // The engine behind make_cpu_engine().
 #pragma once
 
-#include <topograd/runtime/coarse_control.hpp>
-#include <topograd/runtime/cpu/block_jacobi.hpp>
-#include <topograd/runtime/cpu/conjugate_gradients.hpp>
-#include <topograd/runtime/cpu/copy_rate.hpp>
-#include <topograd/runtime/cpu/rows.hpp>
-#include <topograd/runtime/cpu/term.hpp>
-#include <topograd/runtime/cpu/two_level.hpp>
-#include <topograd/runtime/engine.hpp>
+#include "../coarse_control.hpp"
+#include "../engine.hpp"
+#include "block_jacobi.hpp"
+#include "conjugate_gradients.hpp"
+#include "copy_rate.hpp"
+#include "rows.hpp"
+#include "term.hpp"
+#include "two_level.hpp"
 
 #include <functional>
 #include <map>

@@ -1,5 +1,5 @@
 // Steps within bounds: what holds a point on them.
-#include <topograd/runtime/cpu/cpu_engine.hpp>
+#include "cpu_engine.hpp"
 
 #include <algorithm>
 

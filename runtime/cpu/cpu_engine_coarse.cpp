@@ -1,5 +1,5 @@
 // The coarse space of the interpreter's conjugate gradients.
-#include <topograd/runtime/cpu/cpu_engine.hpp>
+#include "cpu_engine.hpp"
 
 #include <algorithm>
 #include <vector>

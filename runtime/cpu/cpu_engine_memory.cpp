@@ -1,5 +1,5 @@
 // What the interpreter's memory is for.
-#include <topograd/runtime/cpu/cpu_engine.hpp>
+#include "cpu_engine.hpp"
 
 namespace topograd::runtime::cpu {
 namespace {

@@ -1,7 +1,7 @@
 // The plan record of the interpreter: what its kernels take, none of which was chosen.
-#include <topograd/runtime/cpu/cpu_engine.hpp>
+#include "cpu_engine.hpp"
 
-#include <topograd/runtime/passes.hpp>
+#include "../passes.hpp"
 
 #include <set>
 #include <string>

@@ -1,6 +1,6 @@
 // Second derivatives at the current point, and the projection of Hessians of instances.
-#include <topograd/runtime/cpu/cpu_engine.hpp>
-#include <topograd/runtime/negative_part.hpp>
+#include "../negative_part.hpp"
+#include "cpu_engine.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Damped least-squares steps from the stored linearisation.
-#include <topograd/runtime/cpu/cpu_engine.hpp>
+#include "cpu_engine.hpp"
 
-#include <topograd/runtime/cpu/median_time.hpp>
+#include "median_time.hpp"
 
 #include <algorithm>
 #include <chrono>

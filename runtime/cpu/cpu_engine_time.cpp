@@ -1,6 +1,6 @@
 // Times of evaluations with everything resident.
-#include <topograd/runtime/cpu/cpu_engine.hpp>
-#include <topograd/runtime/cpu/median_time.hpp>
+#include "cpu_engine.hpp"
+#include "median_time.hpp"
 
 namespace topograd::runtime::cpu {
 

@@ -1,5 +1,5 @@
 // Values and derivatives at the current point.
-#include <topograd/runtime/cpu/cpu_engine.hpp>
+#include "cpu_engine.hpp"
 
 namespace topograd::runtime::cpu {
 

@@ -1,7 +1,7 @@
 // The CPU backend: an engine that runs every kernel on the tile interpreter.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
+#include "../engine.hpp"
 
 #include <memory>
 

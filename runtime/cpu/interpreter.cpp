@@ -1,5 +1,5 @@
 // Running instructions on tiles.
-#include <topograd/runtime/cpu/interpreter.hpp>
+#include "interpreter.hpp"
 
 #include <algorithm>
 

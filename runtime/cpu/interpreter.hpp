@@ -1,9 +1,9 @@
 // The interpreter: runs a lowered program on tiles of instances.
 #pragma once
 
-#include <topograd/runtime/cpu/column.hpp>
-#include <topograd/runtime/cpu/lower.hpp>
-#include <topograd/runtime/cpu/tile_ops.hpp>
+#include "column.hpp"
+#include "lower.hpp"
+#include "tile_ops.hpp"
 
 #include <cstdint>
 #include <vector>

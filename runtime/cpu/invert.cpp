@@ -1,7 +1,7 @@
 // The inversion of index columns: from blocks to the instances that touch them.
-#include <topograd/runtime/cpu/term_index.hpp>
+#include "term_index.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <bit>

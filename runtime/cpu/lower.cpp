@@ -1,7 +1,7 @@
 // Lowering: schedule, lifetimes, registers.
-#include <topograd/runtime/cpu/lower.hpp>
+#include "lower.hpp"
 
-#include <topograd/ir/passes/passes.hpp>
+#include "../../ir/passes/passes.hpp"
 
 #include <optional>
 

@@ -1,8 +1,8 @@
 // Lowering of programs to what the interpreter runs: instructions on tiles, few tiles at a time.
 #pragma once
 
-#include <topograd/ir/program.hpp>
-#include <topograd/runtime/cpu/tile_ops.hpp>
+#include "../../ir/program.hpp"
+#include "tile_ops.hpp"
 
 #include <cstdint>
 #include <vector>

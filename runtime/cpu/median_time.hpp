@@ -1,8 +1,8 @@
 // Median wall time of a piece of work.
 #pragma once
 
-#include <topograd/ir/median.hpp>
-#include <topograd/runtime/engine.hpp>
+#include "../../ir/median.hpp"
+#include "../engine.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
 // Sums over owners: short lists whole, long ones in segments.
-#include <topograd/runtime/cpu/owner_sum.hpp>
+#include "owner_sum.hpp"
 
 #include <algorithm>
 

@@ -2,8 +2,8 @@
 // stored J.
 #pragma once
 
-#include <topograd/runtime/cpu/pool.hpp>
-#include <topograd/runtime/cpu/term_index.hpp>
+#include "pool.hpp"
+#include "term_index.hpp"
 
 #include <cstdint>
 #include <vector>

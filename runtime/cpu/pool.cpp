@@ -1,5 +1,5 @@
 // Fixed-order summation.
-#include <topograd/runtime/cpu/pool.hpp>
+#include "pool.hpp"
 
 namespace topograd::runtime::cpu {
 

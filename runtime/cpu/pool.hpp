@@ -2,7 +2,7 @@
 // threads.
 #pragma once
 
-#include <topograd/ir/parallel.hpp>
+#include "../../ir/parallel.hpp"
 
 #include <tbb/info.h>
 

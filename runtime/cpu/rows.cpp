@@ -1,7 +1,7 @@
 // The interpreter on rows of numbers.
-#include <topograd/runtime/cpu/rows.hpp>
+#include "rows.hpp"
 
-#include <topograd/runtime/cpu/interpreter.hpp>
+#include "interpreter.hpp"
 
 #include <algorithm>
 

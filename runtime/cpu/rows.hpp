@@ -1,7 +1,7 @@
 // The interpreter on rows of numbers.
 #pragma once
 
-#include <topograd/runtime/rows.hpp>
+#include "../rows.hpp"
 
 namespace topograd::runtime::cpu {
 

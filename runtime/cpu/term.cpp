@@ -1,11 +1,11 @@
 // Kernels of one batch: made when first asked for, bound to its columns, run over its tiles.
-#include <topograd/runtime/cpu/term.hpp>
+#include "term.hpp"
 
-#include <topograd/autodiff/robust.hpp>
-#include <topograd/autodiff/second_order.hpp>
-#include <topograd/ir/guards.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/runtime/column_forms.hpp>
+#include "../../autodiff/robust.hpp"
+#include "../../autodiff/second_order.hpp"
+#include "../../ir/guards.hpp"
+#include "../../ir/passes/passes.hpp"
+#include "../column_forms.hpp"
 
 #include <algorithm>
 #include <mutex>

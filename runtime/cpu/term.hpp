@@ -1,10 +1,10 @@
 // One batch on the CPU: its columns, its kernels and what they write.
 #pragma once
 
-#include <topograd/runtime/cpu/compact.hpp>
-#include <topograd/runtime/cpu/interpreter.hpp>
-#include <topograd/runtime/cpu/owner_sum.hpp>
-#include <topograd/runtime/plan_record.hpp>
+#include "../plan_record.hpp"
+#include "compact.hpp"
+#include "interpreter.hpp"
+#include "owner_sum.hpp"
 
 #include <tbb/enumerable_thread_specific.h>
 

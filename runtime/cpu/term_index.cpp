@@ -1,7 +1,7 @@
 // Reading index columns, and finding the roles in them.
-#include <topograd/runtime/cpu/term_index.hpp>
+#include "term_index.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <limits>

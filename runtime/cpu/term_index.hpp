@@ -2,9 +2,9 @@
 // block.
 #pragma once
 
-#include <topograd/ir/batch.hpp>
-#include <topograd/runtime/cpu/block_layout.hpp>
-#include <topograd/runtime/cpu/column.hpp>
+#include "../../ir/batch.hpp"
+#include "block_layout.hpp"
+#include "column.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,5 +1,5 @@
 // The stored linearisation of one batch: r and J in columns, J·p and Jᵀu from them.
-#include <topograd/runtime/cpu/term.hpp>
+#include "term.hpp"
 
 namespace topograd::runtime::cpu {
 namespace {

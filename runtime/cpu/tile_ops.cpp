@@ -1,7 +1,7 @@
 // Choice of the table of tile functions by what the processor offers.
-#include <topograd/runtime/cpu/tile_ops.hpp>
+#include "tile_ops.hpp"
 
-#include <topograd/runtime/cpu/tile_ops_sets.hpp>
+#include "tile_ops_sets.hpp"
 
 #include <array>
 

@@ -1,7 +1,7 @@
 // The interpreter's vector table: each op on a tile of instances, per instruction set.
 #pragma once
 
-#include <topograd/ir/op.hpp>
+#include "../../ir/op.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@ inline constexpr std::size_t kLanes = 16;
 /// Two ops in one pass: what is between them stays in a vector register.
 enum class Pair : std::uint8_t {
 #define TG_PAIR(id, ...) id,
-#include <topograd/runtime/cpu/pairs.def>
+#include "pairs.def"
 #undef TG_PAIR
 };
 
@@ -28,7 +28,7 @@ struct PairInfo {
 };
 inline constexpr PairInfo kPairs[] = {
 #define TG_PAIR(id, inner, outer, place, ...) {ir::Op::inner, ir::Op::outer, place},
-#include <topograd/runtime/cpu/pairs.def>
+#include "pairs.def"
 #undef TG_PAIR
 };
 inline constexpr std::size_t kPairCount = sizeof(kPairs) / sizeof(kPairs[0]);

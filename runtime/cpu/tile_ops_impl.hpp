@@ -5,8 +5,8 @@
 // compiled for a newer instruction set must not be what the linker keeps for all.
 #pragma once
 
-#include <topograd/runtime/cpu/tile_ops.hpp>
-#include <topograd/runtime/cpu/tile_vector.hpp>
+#include "tile_ops.hpp"
+#include "tile_vector.hpp"
 
 #include <cmath>
 #include <type_traits>
@@ -278,7 +278,7 @@ typename TileOps<T>::Map map_of(Pair pair) {
              return second;                                                            \
            });                                                                         \
     };
-#include <topograd/runtime/cpu/pairs.def>
+#include "pairs.def"
 #undef TG_PAIR
   }
   return nullptr;

@@ -1,7 +1,7 @@
 // One table of tile functions for each instruction set that the library was compiled for.
 #pragma once
 
-#include <topograd/runtime/cpu/tile_ops.hpp>
+#include "tile_ops.hpp"
 
 namespace topograd::runtime::cpu {
 

@@ -1,5 +1,5 @@
 // Making and applying the coarse part of the two-level preconditioner.
-#include <topograd/runtime/cpu/two_level.hpp>
+#include "two_level.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,9 @@
 // The two-level preconditioner on the vectors of an engine.
 #pragma once
 
-#include <topograd/runtime/coarse_plan.hpp>
-#include <topograd/runtime/cpu/column.hpp>
-#include <topograd/runtime/cpu/pool.hpp>
+#include "../coarse_plan.hpp"
+#include "column.hpp"
+#include "pool.hpp"
 
 #include <Eigen/Cholesky>
 #include <Eigen/Core>

@@ -1,5 +1,5 @@
 // The device that is never there, and whose failures are the device's.
-#include <topograd/runtime/hybrid/backend.hpp>
+#include "backend.hpp"
 
 namespace topograd::runtime::hybrid {
 namespace {

@@ -1,8 +1,8 @@
 // Devices as the hybrid executor sees them.
 #pragma once
 
-#include <topograd/runtime/hybrid/scheduler.hpp>
-#include <topograd/runtime/hybrid/task.hpp>
+#include "scheduler.hpp"
+#include "task.hpp"
 
 #include <memory>
 #include <optional>

@@ -1,8 +1,8 @@
 // Any callable over the caller's own values, as tasks of the hybrid executor.
 #pragma once
 
-#include <topograd/runtime/content_hash.hpp>
-#include <topograd/runtime/hybrid/executor.hpp>
+#include "../content_hash.hpp"
+#include "executor.hpp"
 
 #include <cstdint>
 #include <functional>

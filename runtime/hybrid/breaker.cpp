@@ -1,5 +1,5 @@
 // States of the circuit breaker.
-#include <topograd/runtime/hybrid/breaker.hpp>
+#include "breaker.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 // The circuit breaker of a device: it stops asking what keeps failing, and asks again later.
 #pragma once
 
-#include <topograd/runtime/hybrid/options.hpp>
+#include "options.hpp"
 
 #include <cstdint>
 #include <string_view>

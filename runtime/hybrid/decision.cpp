@@ -1,5 +1,5 @@
 // Names of reasons, and decisions in words.
-#include <topograd/runtime/hybrid/scheduler.hpp>
+#include "scheduler.hpp"
 
 #include <cstdio>
 

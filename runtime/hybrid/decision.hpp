@@ -1,8 +1,8 @@
 // What a scheduler is asked, and what it answers.
 #pragma once
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/hash.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/hash.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // One task at a time: decide, run, learn, and fall back.
-#include <topograd/runtime/hybrid/executor.hpp>
+#include "executor.hpp"
 
-#include <topograd/ir/foreign_call.hpp>
-#include <topograd/runtime/hybrid/executor_arena.hpp>
+#include "../../ir/foreign_call.hpp"
+#include "executor_arena.hpp"
 
 #include <algorithm>
 

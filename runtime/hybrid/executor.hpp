@@ -1,10 +1,10 @@
 // Runs tasks where they are fastest, and on the CPU whatever happens to a device.
 #pragma once
 
-#include <topograd/runtime/hybrid/backend.hpp>
-#include <topograd/runtime/hybrid/state.hpp>
-#include <topograd/runtime/hybrid/telemetry.hpp>
-#include <topograd/runtime/hybrid/trace.hpp>
+#include "backend.hpp"
+#include "state.hpp"
+#include "telemetry.hpp"
+#include "trace.hpp"
 
 #include <atomic>
 #include <deque>

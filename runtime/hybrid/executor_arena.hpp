@@ -1,9 +1,9 @@
 // Internal: work that an executor runs beside its callers, on the process's one pool of threads.
 #pragma once
 
-#include <topograd/ir/foreign_call.hpp>
-#include <topograd/ir/parallel.hpp>
-#include <topograd/runtime/hybrid/executor.hpp>
+#include "../../ir/foreign_call.hpp"
+#include "../../ir/parallel.hpp"
+#include "executor.hpp"
 
 #include <tbb/info.h>
 #include <tbb/task_group.h>

@@ -1,7 +1,7 @@
 // Devices of an executor, what it keeps between runs, and what it tells.
-#include <topograd/runtime/hybrid/executor.hpp>
+#include "executor.hpp"
 
-#include <topograd/runtime/hybrid/executor_arena.hpp>
+#include "executor_arena.hpp"
 
 #include <algorithm>
 

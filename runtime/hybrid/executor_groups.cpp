@@ -1,7 +1,7 @@
 // Lists of tasks, and tasks that run on both sides at once.
-#include <topograd/runtime/hybrid/executor.hpp>
+#include "executor.hpp"
 
-#include <topograd/runtime/hybrid/executor_arena.hpp>
+#include "executor_arena.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,8 +1,8 @@
 // Ridge regression of log(µs) by normal equations.
-#include <topograd/runtime/hybrid/first_guess.hpp>
+#include "first_guess.hpp"
 
-#include <topograd/ir/median.hpp>
-#include <topograd/runtime/content_hash.hpp>
+#include "../../ir/median.hpp"
+#include "../content_hash.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // Times of kernels that have never run, from those of others: a small linear regression.
 #pragma once
 
-#include <topograd/runtime/hybrid/decision.hpp>
-#include <topograd/runtime/hybrid/history.hpp>
+#include "decision.hpp"
+#include "history.hpp"
 
 #include <array>
 #include <cstdint>

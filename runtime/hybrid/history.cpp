@@ -1,5 +1,5 @@
 // Medians by size class, and what lies between and beyond them.
-#include <topograd/runtime/hybrid/history.hpp>
+#include "history.hpp"
 
 #include <algorithm>
 #include <bit>

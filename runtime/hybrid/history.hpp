@@ -1,7 +1,7 @@
 // What one kernel's runs on one target took, by size: robust medians, outliers, drift.
 #pragma once
 
-#include <topograd/runtime/hybrid/options.hpp>
+#include "options.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // How much slower a target is right now than it usually is: others use it, too.
 #pragma once
 
-#include <topograd/ir/hash.hpp>
-#include <topograd/runtime/hybrid/history.hpp>
+#include "../../ir/hash.hpp"
+#include "history.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Families of metrics, once, and their two forms.
-#include <topograd/runtime/hybrid/metrics.hpp>
+#include "metrics.hpp"
 
-#include <topograd/runtime/content_hash.hpp>
+#include "../content_hash.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // What an executor counted, as Prometheus text and as JSON.
 #pragma once
 
-#include <topograd/runtime/hybrid/executor.hpp>
+#include "executor.hpp"
 
 #include <string>
 

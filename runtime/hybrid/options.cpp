@@ -1,10 +1,10 @@
 // One table of fields: ranges, JSON and environment read it.
-#include <topograd/runtime/hybrid/options.hpp>
+#include "options.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/runtime/hybrid/process_options.hpp>
-#include <topograd/runtime/json_values.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/platform.hpp"
+#include "../json_values.hpp"
+#include "process_options.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,8 +1,8 @@
 // The one executor of this process.
 #pragma once
 
-#include <topograd/runtime/hybrid/executor.hpp>
-#include <topograd/runtime/hybrid/process_options.hpp>
+#include "executor.hpp"
+#include "process_options.hpp"
 
 #include <cstdlib>
 #include <memory>

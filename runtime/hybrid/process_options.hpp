@@ -1,7 +1,7 @@
 // Options of the executors that this process makes by itself.
 #pragma once
 
-#include <topograd/runtime/hybrid/options.hpp>
+#include "options.hpp"
 
 namespace topograd::runtime::hybrid {
 

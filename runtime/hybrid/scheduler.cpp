@@ -1,5 +1,5 @@
 // The rules in their order, hysteresis and exploration.
-#include <topograd/runtime/hybrid/scheduler.hpp>
+#include "scheduler.hpp"
 
 #include <algorithm>
 

@@ -1,11 +1,11 @@
 // Chooses the target of each task by rules first, then by what was measured, then by guessing.
 #pragma once
 
-#include <topograd/runtime/hybrid/breaker.hpp>
-#include <topograd/runtime/hybrid/decision.hpp>
-#include <topograd/runtime/hybrid/first_guess.hpp>
-#include <topograd/runtime/hybrid/history.hpp>
-#include <topograd/runtime/hybrid/load_watch.hpp>
+#include "breaker.hpp"
+#include "decision.hpp"
+#include "first_guess.hpp"
+#include "history.hpp"
+#include "load_watch.hpp"
 
 #include <array>
 #include <functional>

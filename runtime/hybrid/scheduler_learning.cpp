@@ -1,5 +1,5 @@
 // What a scheduler learns from tasks that ran, and what it knows.
-#include <topograd/runtime/hybrid/scheduler.hpp>
+#include "scheduler.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,9 +1,9 @@
 // Knowledge as JSON, and as bytes inside of the blob cache's envelope.
-#include <topograd/runtime/hybrid/state.hpp>
+#include "state.hpp"
 
-#include <topograd/runtime/content_hash.hpp>
-#include <topograd/runtime/hybrid/backend.hpp>
-#include <topograd/runtime/json_values.hpp>
+#include "../content_hash.hpp"
+#include "../json_values.hpp"
+#include "backend.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,8 +1,8 @@
 // What a scheduler has learned, as text and on disk.
 #pragma once
 
-#include <topograd/runtime/disk_cache.hpp>
-#include <topograd/runtime/hybrid/scheduler.hpp>
+#include "../disk_cache.hpp"
+#include "scheduler.hpp"
 
 #include <memory>
 #include <optional>

@@ -1,8 +1,8 @@
 // Threads of the CPU side, and what tasks do by default.
-#include <topograd/runtime/hybrid/task.hpp>
+#include "task.hpp"
 
-#include <topograd/runtime/cpu/pool.hpp>
-#include <topograd/runtime/hybrid/backend.hpp>
+#include "../cpu/pool.hpp"
+#include "backend.hpp"
 
 #include <utility>
 

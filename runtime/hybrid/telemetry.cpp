@@ -1,5 +1,5 @@
 // Counting.
-#include <topograd/runtime/hybrid/telemetry.hpp>
+#include "telemetry.hpp"
 
 #include <cmath>
 

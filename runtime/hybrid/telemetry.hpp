@@ -1,7 +1,7 @@
 // Counters and histograms of the hybrid executor.
 #pragma once
 
-#include <topograd/runtime/hybrid/decision.hpp>
+#include "decision.hpp"
 
 #include <array>
 #include <cstdint>

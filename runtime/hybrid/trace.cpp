@@ -1,5 +1,5 @@
 // Lanes, rows and the JSON of traces.
-#include <topograd/runtime/hybrid/trace.hpp>
+#include "trace.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // Training rows as CSV and as JSON.
-#include <topograd/runtime/hybrid/training_data.hpp>
+#include "training_data.hpp"
 
-#include <topograd/runtime/content_hash.hpp>
+#include "../content_hash.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // The rows that first guesses are fitted on, for people who fit their own.
 #pragma once
 
-#include <topograd/runtime/hybrid/scheduler.hpp>
+#include "scheduler.hpp"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // The features of one item of a task, from what all of it does.
 #pragma once
 
-#include <topograd/runtime/hybrid/decision.hpp>
+#include "decision.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 // Which batches store their terms before they are summed: rule, plan record, memory, measurement.
-#include <topograd/runtime/accumulation_rule.hpp>
-#include <topograd/runtime/remembered_plans.hpp>
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "../accumulation_rule.hpp"
+#include "../remembered_plans.hpp"
+#include "vulkan_engine.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <string>

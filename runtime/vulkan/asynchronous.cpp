@@ -1,7 +1,7 @@
 // Evaluations that are begun now and read later.
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "vulkan_engine.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <array>
 #include <string>

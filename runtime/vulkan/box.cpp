@@ -1,5 +1,5 @@
 // Steps within bounds on the device: what holds a point on them, and projected trial points.
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "vulkan_engine.hpp"
 
 #include <algorithm>
 

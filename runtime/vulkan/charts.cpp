@@ -1,6 +1,6 @@
 // Steps on manifolds: conjugate gradients run in tangent coordinates, kernels of residuals in those
 // of x.
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "vulkan_engine.hpp"
 
 #include <algorithm>
 

@@ -4,9 +4,9 @@
 #include <charconv>
 #include <tuple>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/platform.hpp"
+#include "device.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

@@ -1,5 +1,5 @@
 // The two-level preconditioner on the device: making vectors, matrix and inverse, and applying it.
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "vulkan_engine.hpp"
 
 #include <algorithm>
 #include <string>

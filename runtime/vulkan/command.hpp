@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include <topograd/runtime/vulkan/kernel.hpp>
-#include <topograd/runtime/vulkan/memory.hpp>
+#include "kernel.hpp"
+#include "memory.hpp"
 
 namespace topograd::runtime::vulkan {
 

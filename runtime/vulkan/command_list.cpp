@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include <topograd/runtime/vulkan/core.hpp>
+#include "core.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

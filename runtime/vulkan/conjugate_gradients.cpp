@@ -1,7 +1,7 @@
 // Conjugate gradients on the device: an iteration is a direction, a product with JᵀJ + Λ, an
 // update.
-#include <topograd/runtime/vulkan/hazards.hpp>
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "hazards.hpp"
+#include "vulkan_engine.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,9 +1,9 @@
 // Buffers, bindings and dispatches for the parts of a Vulkan engine.
-#include <topograd/runtime/vulkan/context.hpp>
+#include "context.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/parallel.hpp>
-#include <topograd/runtime/vulkan/on_device.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/parallel.hpp"
+#include "on_device.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,11 +1,11 @@
 // What the parts of a Vulkan engine share: device, kernels, choices and counters.
 #pragma once
 
-#include <topograd/codegen/projection.hpp>
-#include <topograd/codegen/vector_kernels.hpp>
-#include <topograd/runtime/engine.hpp>
-#include <topograd/runtime/vulkan/kernel_cache.hpp>
-#include <topograd/runtime/vulkan/ladder.hpp>
+#include "../../codegen/projection.hpp"
+#include "../../codegen/vector_kernels.hpp"
+#include "../engine.hpp"
+#include "kernel_cache.hpp"
+#include "ladder.hpp"
 
 #include <cstdint>
 #include <functional>

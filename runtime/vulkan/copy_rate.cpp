@@ -1,5 +1,5 @@
 // What an engine's times and sizes are measured against: copies on the device, bytes by use.
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "vulkan_engine.hpp"
 
 #include <algorithm>
 

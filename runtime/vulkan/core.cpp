@@ -1,9 +1,9 @@
 // Creates the logical device with exactly the features that are there and not masked.
-#include <topograd/runtime/vulkan/core.hpp>
-#include <topograd/runtime/vulkan/host_import.hpp>
-#include <topograd/runtime/vulkan/khr_matrices.hpp>
-#include <topograd/runtime/vulkan/on_device.hpp>
-#include <topograd/runtime/vulkan/subgroups.hpp>
+#include "core.hpp"
+#include "host_import.hpp"
+#include "khr_matrices.hpp"
+#include "on_device.hpp"
+#include "subgroups.hpp"
 
 #include <algorithm>
 

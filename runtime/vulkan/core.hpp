@@ -11,15 +11,15 @@
 #include <unordered_set>
 #include <vector>
 
-#include <topograd/runtime/disk_cache.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/runtime/vulkan/instance.hpp>
-#include <topograd/runtime/vulkan/kernels.hpp>
-#include <topograd/runtime/vulkan/memory_pools.hpp>
-#include <topograd/runtime/vulkan/queue.hpp>
-#include <topograd/runtime/vulkan/spare_lists.hpp>
-#include <topograd/runtime/vulkan/staging.hpp>
-#include <topograd/runtime/vulkan/transfers.hpp>
+#include "../disk_cache.hpp"
+#include "device.hpp"
+#include "instance.hpp"
+#include "kernels.hpp"
+#include "memory_pools.hpp"
+#include "queue.hpp"
+#include "spare_lists.hpp"
+#include "staging.hpp"
+#include "transfers.hpp"
 
 namespace topograd::runtime::vulkan {
 

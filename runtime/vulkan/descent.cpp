@@ -1,5 +1,5 @@
 // Descent along directions from a history of steps, on the device.
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "vulkan_engine.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include <topograd/runtime/vulkan/instance.hpp>
+#include "instance.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

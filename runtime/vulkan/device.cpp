@@ -1,8 +1,8 @@
 // The Device and Submission handles.
-#include <topograd/runtime/vulkan/device.hpp>
+#include "device.hpp"
 
-#include <topograd/ir/foreign_call.hpp>
-#include <topograd/runtime/vulkan/core.hpp>
+#include "../../ir/foreign_call.hpp"
+#include "core.hpp"
 
 #include <utility>
 

@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include <topograd/runtime/vulkan/command.hpp>
-#include <topograd/runtime/vulkan/features.hpp>
-#include <topograd/runtime/vulkan/kernel.hpp>
-#include <topograd/runtime/vulkan/memory.hpp>
+#include "command.hpp"
+#include "features.hpp"
+#include "kernel.hpp"
+#include "memory.hpp"
 
 namespace topograd::runtime {
 class DiskCache;

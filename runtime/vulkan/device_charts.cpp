@@ -1,7 +1,7 @@
 // Blocks on manifolds on the device.
-#include <topograd/runtime/vulkan/device_charts.hpp>
+#include "device_charts.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <string>

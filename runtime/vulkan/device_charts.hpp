@@ -1,8 +1,8 @@
 // Blocks on manifolds on the device: bases of their tangents, and moves along them.
 #pragma once
 
-#include <topograd/runtime/charts.hpp>
-#include <topograd/runtime/vulkan/vector_ops.hpp>
+#include "../charts.hpp"
+#include "vector_ops.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,5 +1,5 @@
 // Recording JᵀJ by rows of blocks.
-#include <topograd/runtime/vulkan/device_matrix.hpp>
+#include "device_matrix.hpp"
 
 #include <algorithm>
 #include <bit>

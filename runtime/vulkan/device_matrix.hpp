@@ -1,11 +1,11 @@
 // JᵀJ on the device: its blocks from Jacobians, and products with it.
 #pragma once
 
-#include <topograd/runtime/normal_matrix.hpp>
-#include <topograd/runtime/normal_plan.hpp>
-#include <topograd/runtime/vulkan/block_range.hpp>
-#include <topograd/runtime/vulkan/device_term.hpp>
-#include <topograd/runtime/vulkan/vector_ops.hpp>
+#include "../normal_matrix.hpp"
+#include "../normal_plan.hpp"
+#include "block_range.hpp"
+#include "device_term.hpp"
+#include "vector_ops.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,5 @@
 // Recording the Schur complement: elimination, conjugate gradients on what remains, and back.
-#include <topograd/runtime/vulkan/device_schur.hpp>
+#include "device_schur.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,9 +1,9 @@
 // The Schur complement on the device: assembled from Jacobians, solved by conjugate gradients.
 #pragma once
 
-#include <topograd/runtime/schur_plan.hpp>
-#include <topograd/runtime/vulkan/device_term.hpp>
-#include <topograd/runtime/vulkan/vector_ops.hpp>
+#include "../schur_plan.hpp"
+#include "device_term.hpp"
+#include "vector_ops.hpp"
 
 #include <cstdint>
 #include <memory>

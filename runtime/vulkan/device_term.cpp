@@ -1,8 +1,8 @@
 // Chunks, store, reduce and scatter passes of one term.
-#include <topograd/runtime/vulkan/device_term.hpp>
+#include "device_term.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,7 @@
 // One term of a model on the device: columns in chunks, kernels by pass, gather sets.
 #pragma once
 
-#include <topograd/runtime/vulkan/gather_set.hpp>
+#include "gather_set.hpp"
 
 #include <cstdint>
 #include <map>

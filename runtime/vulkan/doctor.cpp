@@ -1,11 +1,11 @@
 // Runs the checks of the doctor, from the loader down to a shader's result.
-#include <topograd/runtime/vulkan/doctor.hpp>
+#include "doctor.hpp"
 
 #include <algorithm>
 #include <optional>
 
-#include <topograd/runtime/vulkan/core.hpp>
-#include <topograd/runtime/vulkan/self_check.hpp>
+#include "core.hpp"
+#include "self_check.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <topograd/runtime/vulkan/device.hpp>
+#include "device.hpp"
 
 namespace topograd::runtime::vulkan {
 

@@ -1,5 +1,5 @@
 // Translation of VkResults, the device-loss latch and fault injection.
-#include <topograd/runtime/vulkan/driver.hpp>
+#include "driver.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

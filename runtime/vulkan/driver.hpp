@@ -13,8 +13,8 @@
 #include <utility>
 #include <vulkan/vulkan_raii.hpp>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/foreign_call.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/foreign_call.hpp"
 
 namespace topograd::runtime::vulkan {
 

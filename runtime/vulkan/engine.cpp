@@ -1,8 +1,8 @@
 // Making a Vulkan engine and evaluating at the current point.
-#include <topograd/runtime/vulkan/engine.hpp>
+#include "engine.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "../../ir/error.hpp"
+#include "vulkan_engine.hpp"
 
 #include <algorithm>
 #include <chrono>

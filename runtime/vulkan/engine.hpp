@@ -1,7 +1,7 @@
 // The Vulkan backend: all kernels of a problem on one device.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
+#include "../engine.hpp"
 
 #include <memory>
 

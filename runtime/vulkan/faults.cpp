@@ -1,7 +1,7 @@
 // A table of entry points in front of the loader's.
-#include <topograd/runtime/vulkan/faults.hpp>
+#include "faults.hpp"
 
-#include <topograd/runtime/vulkan/instance.hpp>
+#include "instance.hpp"
 
 #include <algorithm>
 #include <array>
@@ -30,23 +30,23 @@ constexpr auto results_of(Results... results) {
 // what they make, and as what stands in front of them.
 #define TG_DESTROYS(name, made)
 #define TG_FALLIBLE(name, made, ...) constexpr auto name##_results = results_of(__VA_ARGS__);
-#include <topograd/runtime/vulkan/fallible_calls.def>
+#include "fallible_calls.def"
 #undef TG_FALLIBLE
 #define TG_FALLIBLE(name, made, ...) FallibleCall{#name, name##_results},
 constexpr FallibleCall kCalls[] = {
-#include <topograd/runtime/vulkan/fallible_calls.def>
+#include "fallible_calls.def"
 };
 #undef TG_FALLIBLE
 #define TG_FALLIBLE(name, made, ...) name,
 namespace number {
 enum Number : std::size_t {
-#include <topograd/runtime/vulkan/fallible_calls.def>
+#include "fallible_calls.def"
 };
 }  // namespace number
 #undef TG_FALLIBLE
 #define TG_FALLIBLE(name, made, ...) #made,
 constexpr std::string_view kMade[] = {
-#include <topograd/runtime/vulkan/fallible_calls.def>
+#include "fallible_calls.def"
 };
 #undef TG_FALLIBLE
 #undef TG_DESTROYS
@@ -234,7 +234,7 @@ const Entry* find_entry(std::string_view name) {
 #define TG_FALLIBLE(name, made, ...) entry<Front<number::name, PFN_##name>>(#name),
 #define TG_DESTROYS(name, made) entry<FrontOfEnd<#made, PFN_##name>>(#name),
   static const Entry entries[] = {
-#include <topograd/runtime/vulkan/fallible_calls.def>
+#include "fallible_calls.def"
   };
 #undef TG_FALLIBLE
 #undef TG_DESTROYS

@@ -1,9 +1,9 @@
 // The table of masks and the rules by which masks and overrides lower a device's limits.
-#include <topograd/runtime/vulkan/features.hpp>
+#include "features.hpp"
 
 #include <algorithm>
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

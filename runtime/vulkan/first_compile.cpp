@@ -1,9 +1,9 @@
 // A pipeline and a submission past what counts them.
-#include <topograd/runtime/vulkan/first_compile.hpp>
+#include "first_compile.hpp"
 
-#include <topograd/ir/foreign_call.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/runtime/vulkan/core.hpp>
+#include "../../ir/foreign_call.hpp"
+#include "../../ir/platform.hpp"
+#include "core.hpp"
 
 #include <array>
 #include <chrono>

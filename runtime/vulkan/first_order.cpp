@@ -1,5 +1,5 @@
 // Steps along gradients on the device.
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "vulkan_engine.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Sections of a list that run only where a number on the device says so.
-#include <topograd/runtime/vulkan/gate.hpp>
+#include "gate.hpp"
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 // Sections of a list that run only where a number on the device says so.
 #pragma once
 
-#include <topograd/runtime/vulkan/vector_ops.hpp>
+#include "vector_ops.hpp"
 
 #include <functional>
 

@@ -1,8 +1,8 @@
 // Work items and columns of gather passes, cut into parts that fit a device's ranges.
-#include <topograd/runtime/vulkan/gather_set.hpp>
+#include "gather_set.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/parallel.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/parallel.hpp"
 
 #include <algorithm>
 

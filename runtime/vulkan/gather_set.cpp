@@ -1,8 +1,8 @@
 // Recording of gather passes.
-#include <topograd/runtime/vulkan/gather_set.hpp>
+#include "gather_set.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/vulkan/riders.hpp>
+#include "../../ir/error.hpp"
+#include "riders.hpp"
 
 #include <algorithm>
 #include <numeric>

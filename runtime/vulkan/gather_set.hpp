@@ -1,11 +1,11 @@
 // The gather rungs on the device: columns in gather order, segments, combination of partial sums.
 #pragma once
 
-#include <topograd/runtime/column_forms.hpp>
-#include <topograd/runtime/plan.hpp>
-#include <topograd/runtime/requests.hpp>
-#include <topograd/runtime/vulkan/context.hpp>
-#include <topograd/runtime/vulkan/remote_columns.hpp>
+#include "../column_forms.hpp"
+#include "../plan.hpp"
+#include "../requests.hpp"
+#include "context.hpp"
+#include "remote_columns.hpp"
 
 #include <algorithm>
 #include <array>

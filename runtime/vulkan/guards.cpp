@@ -1,5 +1,5 @@
 // Branches on the device: what fails a guard, and trial points that outlive a change of terms.
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "vulkan_engine.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,8 +1,8 @@
 // Barriers between passes that add to the same array.
 #pragma once
 
-#include <topograd/runtime/plan.hpp>
-#include <topograd/runtime/vulkan/command.hpp>
+#include "../plan.hpp"
+#include "command.hpp"
 
 #include <cstdint>
 #include <set>

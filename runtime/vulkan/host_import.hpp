@@ -1,8 +1,8 @@
 // Internal: whether a device imports host memory, for those who open it.
 #pragma once
 
-#include <topograd/runtime/vulkan/driver.hpp>
-#include <topograd/runtime/vulkan/features.hpp>
+#include "driver.hpp"
+#include "features.hpp"
 
 #include <cstdint>
 

@@ -1,9 +1,9 @@
 // Buffers over the caller's memory.
-#include <topograd/runtime/vulkan/host_memory.hpp>
+#include "host_memory.hpp"
 
-#include <topograd/runtime/vulkan/core.hpp>
-#include <topograd/runtime/vulkan/host_import.hpp>
-#include <topograd/runtime/vulkan/instance.hpp>
+#include "core.hpp"
+#include "host_import.hpp"
+#include "instance.hpp"
 
 #include <algorithm>
 #include <cstdint>

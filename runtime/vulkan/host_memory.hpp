@@ -1,7 +1,7 @@
 // The caller's own memory as a device buffer, where the device has VK_EXT_external_memory_host.
 #pragma once
 
-#include <topograd/runtime/vulkan/device.hpp>
+#include "device.hpp"
 
 #include <cstddef>
 #include <optional>

@@ -1,18 +1,18 @@
 // Compiles, uploads, dispatches and reads back programs of the hybrid executor.
-#include <topograd/runtime/vulkan/hybrid_backend.hpp>
+#include "hybrid_backend.hpp"
 
-#include <topograd/codegen/reflect.hpp>
-#include <topograd/codegen/shader_compiler.hpp>
-#include <topograd/ir/available_memory.hpp>
-#include <topograd/ir/foreign_call.hpp>
-#include <topograd/runtime/content_hash.hpp>
-#include <topograd/runtime/kernel_listing.hpp>
-#include <topograd/runtime/vulkan/core.hpp>
-#include <topograd/runtime/vulkan/instance.hpp>
-#include <topograd/runtime/vulkan/module_cache.hpp>
-#include <topograd/runtime/vulkan/opened.hpp>
-#include <topograd/runtime/vulkan/resident_arrays.hpp>
-#include <topograd/runtime/vulkan/self_check.hpp>
+#include "../../codegen/reflect.hpp"
+#include "../../codegen/shader_compiler.hpp"
+#include "../../ir/available_memory.hpp"
+#include "../../ir/foreign_call.hpp"
+#include "../content_hash.hpp"
+#include "../kernel_listing.hpp"
+#include "core.hpp"
+#include "instance.hpp"
+#include "module_cache.hpp"
+#include "opened.hpp"
+#include "resident_arrays.hpp"
+#include "self_check.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,8 +1,8 @@
 // Vulkan devices for the hybrid executor.
 #pragma once
 
-#include <topograd/runtime/hybrid/executor.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
+#include "../hybrid/executor.hpp"
+#include "device.hpp"
 
 #include <memory>
 

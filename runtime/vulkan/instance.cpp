@@ -1,7 +1,7 @@
 // Opens the loader, makes instances, and shares one while anybody uses it.
-#include <topograd/runtime/vulkan/instance.hpp>
+#include "instance.hpp"
 
-#include <topograd/ir/foreign_call.hpp>
+#include "../../ir/foreign_call.hpp"
 
 #include <algorithm>
 #include <map>

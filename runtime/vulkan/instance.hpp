@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include <topograd/ir/platform.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/runtime/vulkan/driver.hpp>
+#include "../../ir/platform.hpp"
+#include "device.hpp"
+#include "driver.hpp"
 
 namespace topograd::runtime::vulkan {
 

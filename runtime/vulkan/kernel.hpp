@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <topograd/runtime/plan_record.hpp>
+#include "../plan_record.hpp"
 
 namespace topograd::runtime::vulkan {
 

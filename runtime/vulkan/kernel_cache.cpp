@@ -1,13 +1,13 @@
 // Making and remembering kernels.
-#include <topograd/runtime/vulkan/kernel_cache.hpp>
+#include "kernel_cache.hpp"
 
-#include <topograd/codegen/float_controls.hpp>
-#include <topograd/codegen/reflect.hpp>
-#include <topograd/codegen/shader_compiler.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/kernel_listing.hpp>
-#include <topograd/runtime/vulkan/module_cache.hpp>
-#include <topograd/runtime/vulkan/unmade_kernels.hpp>
+#include "../../codegen/float_controls.hpp"
+#include "../../codegen/reflect.hpp"
+#include "../../codegen/shader_compiler.hpp"
+#include "../../ir/error.hpp"
+#include "../kernel_listing.hpp"
+#include "module_cache.hpp"
+#include "unmade_kernels.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,10 +1,10 @@
 // From generated source to a pipeline: SPIR-V from memory, disk or compiler, checked, made once.
 #pragma once
 
-#include <topograd/codegen/kernel.hpp>
-#include <topograd/runtime/requests.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/runtime/vulkan/kernel_job.hpp>
+#include "../../codegen/kernel.hpp"
+#include "../requests.hpp"
+#include "device.hpp"
+#include "kernel_job.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // What drivers say of compiled kernels.
-#include <topograd/runtime/vulkan/core.hpp>
+#include "core.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

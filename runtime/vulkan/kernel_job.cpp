@@ -1,8 +1,8 @@
 // Jobs of the pool that make kernels.
-#include <topograd/runtime/vulkan/kernel_job.hpp>
+#include "kernel_job.hpp"
 
-#include <topograd/ir/foreign_call.hpp>
-#include <topograd/ir/parallel.hpp>
+#include "../../ir/foreign_call.hpp"
+#include "../../ir/parallel.hpp"
 
 #include <chrono>
 #include <utility>

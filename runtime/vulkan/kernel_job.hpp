@@ -1,8 +1,8 @@
 // Kernels that are made by whichever thread comes first: one of the pool, or the one that needs it.
 #pragma once
 
-#include <topograd/codegen/kernel.hpp>
-#include <topograd/runtime/vulkan/kernel.hpp>
+#include "../../codegen/kernel.hpp"
+#include "kernel.hpp"
 
 #include <atomic>
 #include <functional>

@@ -1,10 +1,10 @@
 // Makes pipelines once per content and keeps the driver's pipeline cache on disk.
-#include <topograd/runtime/vulkan/kernels.hpp>
+#include "kernels.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include <topograd/runtime/vulkan/core.hpp>
+#include "core.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

@@ -10,9 +10,9 @@
 #include <mutex>
 #include <utility>
 
-#include <topograd/runtime/content_hash.hpp>
-#include <topograd/runtime/vulkan/driver.hpp>
-#include <topograd/runtime/vulkan/kernel.hpp>
+#include "../content_hash.hpp"
+#include "driver.hpp"
+#include "kernel.hpp"
 
 namespace topograd::runtime::vulkan {
 

@@ -1,8 +1,8 @@
 // Asks a device for VK_KHR_cooperative_matrix.
-#include <topograd/runtime/vulkan/khr_matrices.hpp>
+#include "khr_matrices.hpp"
 
-#include <topograd/runtime/vulkan/core.hpp>
-#include <topograd/runtime/vulkan/instance.hpp>
+#include "core.hpp"
+#include "instance.hpp"
 
 #include <algorithm>
 

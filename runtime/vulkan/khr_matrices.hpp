@@ -1,8 +1,8 @@
 // Internal: VK_KHR_cooperative_matrix, which is newer than the headers that this is built with.
 #pragma once
 
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/runtime/vulkan/driver.hpp>
+#include "device.hpp"
+#include "driver.hpp"
 
 namespace topograd::runtime::vulkan {
 

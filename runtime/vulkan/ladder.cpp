@@ -1,5 +1,5 @@
 // Choice of the accumulation rung.
-#include <topograd/runtime/vulkan/ladder.hpp>
+#include "ladder.hpp"
 
 namespace topograd::runtime::vulkan {
 

@@ -1,8 +1,8 @@
 // The accumulation ladder: what each rung needs of a device, and what takes its place.
 #pragma once
 
-#include <topograd/codegen/kernel.hpp>
-#include <topograd/runtime/vulkan/features.hpp>
+#include "../../codegen/kernel.hpp"
+#include "features.hpp"
 
 #include <optional>
 #include <string>

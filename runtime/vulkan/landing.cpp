@@ -1,5 +1,5 @@
 // Copies of results in host memory.
-#include <topograd/runtime/vulkan/landing.hpp>
+#include "landing.hpp"
 
 #include <algorithm>
 #include <cstring>

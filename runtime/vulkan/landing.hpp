@@ -1,7 +1,7 @@
 // Numbers on their way to the host.
 #pragma once
 
-#include <topograd/runtime/vulkan/context.hpp>
+#include "context.hpp"
 
 #include <cstdint>
 #include <span>

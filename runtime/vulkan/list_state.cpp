@@ -1,5 +1,5 @@
 // Making and ending of command buffers, and the barriers that all of them share.
-#include <topograd/runtime/vulkan/core.hpp>
+#include "core.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

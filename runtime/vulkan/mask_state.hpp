@@ -1,10 +1,10 @@
 // What sums are made with, and the mask that may take their place.
 #pragma once
 
-#include <topograd/runtime/vulkan/device_matrix.hpp>
-#include <topograd/runtime/vulkan/device_term.hpp>
-#include <topograd/runtime/vulkan/passes.hpp>
-#include <topograd/runtime/vulkan/tuning.hpp>
+#include "device_matrix.hpp"
+#include "device_term.hpp"
+#include "passes.hpp"
+#include "tuning.hpp"
 
 #include <cstddef>
 #include <map>

@@ -1,11 +1,11 @@
 // Masks: constant blocks in bulk get no derivatives and no sums, once kernels without them are
 // there.
-#include <topograd/runtime/held.hpp>
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "../held.hpp"
+#include "vulkan_engine.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/program.hpp>
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/program.hpp"
 
 #include <algorithm>
 #include <utility>

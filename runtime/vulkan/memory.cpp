@@ -1,7 +1,7 @@
 // The Buffer handle, and checks of what callers hand in.
-#include <topograd/runtime/vulkan/memory.hpp>
+#include "memory.hpp"
 
-#include <topograd/runtime/vulkan/core.hpp>
+#include "core.hpp"
 
 namespace topograd::runtime::vulkan {
 

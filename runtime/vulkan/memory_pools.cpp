@@ -1,10 +1,10 @@
 // Size classes, choice of memory types, and the recycling of buffers.
-#include <topograd/runtime/vulkan/memory_pools.hpp>
+#include "memory_pools.hpp"
 
 #include <algorithm>
 #include <bit>
 
-#include <topograd/runtime/vulkan/core.hpp>
+#include "core.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include <topograd/runtime/vulkan/driver.hpp>
-#include <topograd/runtime/vulkan/memory.hpp>
+#include "driver.hpp"
+#include "memory.hpp"
 
 namespace topograd::runtime::vulkan {
 

@@ -1,7 +1,7 @@
 // SPIR-V modules as blobs of whole words.
-#include <topograd/runtime/vulkan/module_cache.hpp>
+#include "module_cache.hpp"
 
-#include <topograd/runtime/disk_cache.hpp>
+#include "../disk_cache.hpp"
 
 #include <cstring>
 

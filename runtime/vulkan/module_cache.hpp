@@ -1,7 +1,7 @@
 // Internal: SPIR-V modules in the cache on disk.
 #pragma once
 
-#include <topograd/runtime/content_hash.hpp>
+#include "../content_hash.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,5 +1,5 @@
 // Steps whose linear system another engine of the device holds, in lower precision.
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "vulkan_engine.hpp"
 
 #include <utility>
 

@@ -1,8 +1,8 @@
 // Numbers that all instances share, in the text of kernels: these serve from when they are there
 // until a number changes, general ones before and after.
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "vulkan_engine.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <bit>

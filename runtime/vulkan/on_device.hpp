@@ -1,7 +1,7 @@
 // Internal: what is kept for a device on disk, and engines on a device that is open.
 #pragma once
 
-#include <topograd/runtime/disk_cache.hpp>
+#include "../disk_cache.hpp"
 
 #include <memory>
 

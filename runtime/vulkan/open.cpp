@@ -6,9 +6,9 @@
 #include <thread>
 #include <utility>
 
-#include <topograd/runtime/vulkan/core.hpp>
-#include <topograd/runtime/vulkan/first_compile.hpp>
-#include <topograd/runtime/vulkan/opened.hpp>
+#include "core.hpp"
+#include "first_compile.hpp"
+#include "opened.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

@@ -2,11 +2,11 @@
 // way.
 #pragma once
 
-#include <topograd/runtime/plan_record.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/runtime/vulkan/gather_set.hpp>
-#include <topograd/runtime/vulkan/kernel_job.hpp>
-#include <topograd/runtime/vulkan/riders.hpp>
+#include "../plan_record.hpp"
+#include "device.hpp"
+#include "gather_set.hpp"
+#include "kernel_job.hpp"
+#include "riders.hpp"
 
 #include <cstddef>
 #include <memory>

@@ -1,5 +1,5 @@
 // Kernels of an evaluation or a step, made while something else runs.
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "vulkan_engine.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 // How conjugate gradients multiply by JᵀJ: by evaluating it, from a stored Jacobian, or from its
 // blocks.
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "vulkan_engine.hpp"
 
 #include <algorithm>
 #include <chrono>

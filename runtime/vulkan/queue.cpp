@@ -1,11 +1,11 @@
 // Submission to the queue and bounded waits on its timeline.
-#include <topograd/runtime/vulkan/queue.hpp>
+#include "queue.hpp"
 
 #include <algorithm>
 #include <chrono>
 
-#include <topograd/runtime/vulkan/core.hpp>
-#include <topograd/runtime/vulkan/opened.hpp>
+#include "core.hpp"
+#include "opened.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

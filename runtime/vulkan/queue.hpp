@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include <topograd/runtime/vulkan/driver.hpp>
-#include <topograd/runtime/vulkan/memory_pools.hpp>
+#include "driver.hpp"
+#include "memory_pools.hpp"
 
 namespace topograd::runtime::vulkan {
 

@@ -1,7 +1,7 @@
 // Command lists of an engine, by what is submitted together.
 #pragma once
 
-#include <topograd/runtime/vulkan/gate.hpp>
+#include "gate.hpp"
 
 #include <array>
 #include <cstdint>

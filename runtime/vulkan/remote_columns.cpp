@@ -1,9 +1,9 @@
 // From numbers on the device to columns on the device.
-#include <topograd/runtime/vulkan/remote_columns.hpp>
+#include "remote_columns.hpp"
 
-#include <topograd/codegen/shader_compiler.hpp>
-#include <topograd/runtime/content_hash.hpp>
-#include <topograd/runtime/vulkan/module_cache.hpp>
+#include "../../codegen/shader_compiler.hpp"
+#include "../content_hash.hpp"
+#include "module_cache.hpp"
 
 #include <algorithm>
 #include <string>

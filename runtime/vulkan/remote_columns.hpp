@@ -1,8 +1,8 @@
 // Data columns whose numbers lie on the device already.
 #pragma once
 
-#include <topograd/ir/batch.hpp>
-#include <topograd/runtime/vulkan/context.hpp>
+#include "../../ir/batch.hpp"
+#include "context.hpp"
 
 #include <cstdint>
 #include <map>

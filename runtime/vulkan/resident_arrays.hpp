@@ -1,7 +1,7 @@
 // Internal: inputs of tasks that stay on a device between them.
 #pragma once
 
-#include <topograd/runtime/vulkan/memory.hpp>
+#include "memory.hpp"
 
 #include <algorithm>
 #include <cstdint>

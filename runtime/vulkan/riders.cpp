@@ -1,6 +1,6 @@
 // Small terms that ride in another term's fused product, so that they need no dispatch of their
 // own.
-#include <topograd/runtime/vulkan/riders.hpp>
+#include "riders.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -2,7 +2,7 @@
 // own.
 #pragma once
 
-#include <topograd/runtime/vulkan/gather_set.hpp>
+#include "gather_set.hpp"
 
 #include <cstdint>
 #include <span>

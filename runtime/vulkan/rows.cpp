@@ -1,8 +1,8 @@
 // Generated kernels on rows of numbers on a device.
-#include <topograd/runtime/vulkan/rows.hpp>
+#include "rows.hpp"
 
-#include <topograd/runtime/vulkan/context.hpp>
-#include <topograd/runtime/vulkan/on_device.hpp>
+#include "context.hpp"
+#include "on_device.hpp"
 
 #include <algorithm>
 #include <numeric>

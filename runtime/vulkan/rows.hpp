@@ -1,8 +1,8 @@
 // Generated kernels on rows of numbers on a device.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
-#include <topograd/runtime/rows.hpp>
+#include "../engine.hpp"
+#include "../rows.hpp"
 
 namespace topograd::runtime::vulkan {
 

@@ -1,5 +1,5 @@
 // Steps through a Schur complement: when there is one, and what is recorded for it.
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "vulkan_engine.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,7 +1,7 @@
 // Second derivatives at the current point: products, and Hessians of instances in pieces.
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "vulkan_engine.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,14 +1,14 @@
 // Runs compositions of functions on a device, and remembers what came of it.
-#include <topograd/runtime/vulkan/self_check.hpp>
+#include "self_check.hpp"
 
-#include <topograd/codegen/math/library.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/foreign_call.hpp>
-#include <topograd/runtime/cpu/tile_ops.hpp>
-#include <topograd/runtime/disk_cache.hpp>
-#include <topograd/runtime/vulkan/core.hpp>
-#include <topograd/runtime/vulkan/on_device.hpp>
-#include <topograd/runtime/vulkan/rows.hpp>
+#include "../../codegen/math/library.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/foreign_call.hpp"
+#include "../cpu/tile_ops.hpp"
+#include "../disk_cache.hpp"
+#include "core.hpp"
+#include "on_device.hpp"
+#include "rows.hpp"
 
 #include <mutex>
 #include <optional>

@@ -2,8 +2,8 @@
 // device, driver and version of the generated functions.
 #pragma once
 
-#include <topograd/runtime/compositions.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
+#include "../compositions.hpp"
+#include "device.hpp"
 
 #include <string>
 #include <vector>

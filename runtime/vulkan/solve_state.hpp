@@ -1,9 +1,9 @@
 // What solves for steps have on the device.
 #pragma once
 
-#include <topograd/runtime/coarse_control.hpp>
-#include <topograd/runtime/vulkan/device_schur.hpp>
-#include <topograd/runtime/vulkan/recorded.hpp>
+#include "../coarse_control.hpp"
+#include "device_schur.hpp"
+#include "recorded.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,9 +1,9 @@
 // Recycling of the pools of lists.
-#include <topograd/runtime/vulkan/spare_lists.hpp>
+#include "spare_lists.hpp"
 
 #include <utility>
 
-#include <topograd/runtime/vulkan/core.hpp>
+#include "core.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

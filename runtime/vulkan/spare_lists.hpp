@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include <topograd/runtime/vulkan/driver.hpp>
+#include "driver.hpp"
 
 namespace topograd::runtime::vulkan {
 

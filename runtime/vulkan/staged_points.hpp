@@ -1,7 +1,7 @@
 // Copies of accepted points in host memory, written in turn; what a lost device leaves behind.
 #pragma once
 
-#include <topograd/runtime/vulkan/memory.hpp>
+#include "memory.hpp"
 
 #include <array>
 #include <chrono>

@@ -1,10 +1,10 @@
 // Uploads and downloads: direct where memory is mapped and idle, through rings elsewhere.
-#include <topograd/runtime/vulkan/staging.hpp>
+#include "staging.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include <topograd/runtime/vulkan/core.hpp>
+#include "core.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

@@ -9,10 +9,10 @@
 #include <span>
 #include <vector>
 
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/runtime/vulkan/driver.hpp>
-#include <topograd/runtime/vulkan/memory_pools.hpp>
-#include <topograd/runtime/vulkan/queue.hpp>
+#include "device.hpp"
+#include "driver.hpp"
+#include "memory_pools.hpp"
+#include "queue.hpp"
 
 namespace topograd::runtime::vulkan {
 

@@ -1,7 +1,7 @@
 // Damped least-squares steps on the device: linearisation, conjugate gradients, trial point.
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "vulkan_engine.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <chrono>

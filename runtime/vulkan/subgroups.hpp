@@ -1,7 +1,7 @@
 // What subgroups of a device can do beyond arithmetic.
 #pragma once
 
-#include <topograd/runtime/vulkan/device.hpp>
+#include "device.hpp"
 
 namespace topograd::runtime::vulkan {
 

@@ -1,8 +1,8 @@
 // Passes over all terms of a model: rows, costs, and sums by owner.
-#include <topograd/runtime/vulkan/hazards.hpp>
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "hazards.hpp"
+#include "vulkan_engine.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,6 @@
 // Steps that the device takes itself: length, acceptance and the next linearisation in the
 // submission of the solve.
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "vulkan_engine.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // Timing of single evaluations and of whole steps with x resident.
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "vulkan_engine.hpp"
 
-#include <topograd/ir/median.hpp>
-#include <topograd/ir/stopwatch.hpp>
+#include "../../ir/median.hpp"
+#include "../../ir/stopwatch.hpp"
 
 #include <chrono>
 #include <utility>

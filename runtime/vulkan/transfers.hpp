@@ -1,7 +1,7 @@
 // Internal: traffic as it is counted, of a device and of each handle on it.
 #pragma once
 
-#include <topograd/runtime/vulkan/device.hpp>
+#include "device.hpp"
 
 #include <atomic>
 #include <cstdint>

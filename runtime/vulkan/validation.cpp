@@ -1,6 +1,6 @@
 // Collects the messages of the validation layer.
-#include <topograd/runtime/vulkan/instance.hpp>
-#include <topograd/runtime/vulkan/validation.hpp>
+#include "validation.hpp"
+#include "instance.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

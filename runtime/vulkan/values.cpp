@@ -1,7 +1,7 @@
 // Cost, gradient and rows by one sweep over the instances, batch by batch where that is not slower.
-#include <topograd/runtime/accumulation_rule.hpp>
-#include <topograd/runtime/remembered_plans.hpp>
-#include <topograd/runtime/vulkan/vulkan_engine.hpp>
+#include "../accumulation_rule.hpp"
+#include "../remembered_plans.hpp"
+#include "vulkan_engine.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Recording of vector kernels and traffic of scalars.
-#include <topograd/runtime/vulkan/vector_ops.hpp>
+#include "vector_ops.hpp"
 
 #include <algorithm>
 

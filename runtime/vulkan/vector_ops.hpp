@@ -1,9 +1,9 @@
 // The solver's vector kernels on the device, recorded by name.
 #pragma once
 
-#include <topograd/codegen/vector_kernels.hpp>
-#include <topograd/runtime/vulkan/context.hpp>
-#include <topograd/runtime/vulkan/landing.hpp>
+#include "../../codegen/vector_kernels.hpp"
+#include "context.hpp"
+#include "landing.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,20 +1,20 @@
 // The Vulkan engine: terms, vectors and recorded command lists of one problem.
 #pragma once
 
-#include <topograd/runtime/elimination.hpp>
-#include <topograd/runtime/first_order.hpp>
-#include <topograd/runtime/narrow_solve.hpp>
-#include <topograd/runtime/order.hpp>
-#include <topograd/runtime/step_gradient.hpp>
-#include <topograd/runtime/vulkan/block_range.hpp>
-#include <topograd/runtime/vulkan/device_charts.hpp>
-#include <topograd/runtime/vulkan/mask_state.hpp>
-#include <topograd/runtime/vulkan/pace.hpp>
-#include <topograd/runtime/vulkan/recorded.hpp>
-#include <topograd/runtime/vulkan/rows.hpp>
-#include <topograd/runtime/vulkan/solve_state.hpp>
-#include <topograd/runtime/vulkan/staged_points.hpp>
-#include <topograd/runtime/vulkan/vector_ops.hpp>
+#include "../elimination.hpp"
+#include "../first_order.hpp"
+#include "../narrow_solve.hpp"
+#include "../order.hpp"
+#include "../step_gradient.hpp"
+#include "block_range.hpp"
+#include "device_charts.hpp"
+#include "mask_state.hpp"
+#include "pace.hpp"
+#include "recorded.hpp"
+#include "rows.hpp"
+#include "solve_state.hpp"
+#include "staged_points.hpp"
+#include "vector_ops.hpp"
 
 #include <array>
 #include <chrono>

@@ -1,7 +1,7 @@
 // Adam, AdamW and gradient descent with momentum.
-#include <topograd/solver/first_order/adam.hpp>
+#include "adam.hpp"
 
-#include <topograd/solver/first_order/control.hpp>
+#include "control.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,10 @@
 // Adam, AdamW and gradient descent with momentum: steps of given size, without a line search.
 #pragma once
 
-#include <topograd/runtime/first_order.hpp>
-#include <topograd/solver/first_order/objective.hpp>
-#include <topograd/solver/options.hpp>
-#include <topograd/solver/summary.hpp>
+#include "../../runtime/first_order.hpp"
+#include "../options.hpp"
+#include "../summary.hpp"
+#include "objective.hpp"
 
 #include <functional>
 #include <span>

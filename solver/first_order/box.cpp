@@ -1,5 +1,5 @@
 // Descent within a box: the active set.
-#include <topograd/solver/first_order/box.hpp>
+#include "box.hpp"
 
 #include <algorithm>
 #include <cmath>

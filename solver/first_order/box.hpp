@@ -1,8 +1,8 @@
 // Descent within a box: which coordinates their bounds hold, and what is left of a gradient.
 #pragma once
 
-#include <topograd/solver/first_order/control.hpp>
-#include <topograd/solver/first_order/objective.hpp>
+#include "control.hpp"
+#include "objective.hpp"
 
 #include <cstdint>
 #include <span>

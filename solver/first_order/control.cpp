@@ -1,7 +1,7 @@
 // History and termination of the minimisers of scalar objectives.
-#include <topograd/solver/first_order/control.hpp>
+#include "control.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 // History and termination of the minimisers of scalar objectives.
 #pragma once
 
-#include <topograd/solver/options.hpp>
-#include <topograd/solver/solve_control.hpp>
-#include <topograd/solver/summary.hpp>
+#include "../options.hpp"
+#include "../solve_control.hpp"
+#include "../summary.hpp"
 
 #include <chrono>
 #include <span>

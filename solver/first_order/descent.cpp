@@ -1,9 +1,9 @@
 // Descent along directions with a line search.
-#include <topograd/solver/first_order/descent.hpp>
+#include "descent.hpp"
 
-#include <topograd/solver/first_order/box.hpp>
-#include <topograd/solver/first_order/control.hpp>
-#include <topograd/solver/first_order/line_search.hpp>
+#include "box.hpp"
+#include "control.hpp"
+#include "line_search.hpp"
 
 #include <algorithm>
 #include <cmath>

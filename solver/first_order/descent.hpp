@@ -1,11 +1,11 @@
 // Descent along directions with a line search: the outer loop of L-BFGS and of Newton's method.
 #pragma once
 
-#include <topograd/solver/first_order/control.hpp>
-#include <topograd/solver/first_order/line_search.hpp>
-#include <topograd/solver/first_order/objective.hpp>
-#include <topograd/solver/options.hpp>
-#include <topograd/solver/summary.hpp>
+#include "../options.hpp"
+#include "../summary.hpp"
+#include "control.hpp"
+#include "line_search.hpp"
+#include "objective.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,9 +1,9 @@
 // Leaving points where the gradient vanishes although the cost falls to both sides.
-#include <topograd/solver/first_order/escape.hpp>
+#include "escape.hpp"
 
-#include <topograd/ir/random.hpp>
-#include <topograd/solver/first_order/control.hpp>
-#include <topograd/solver/solve_control.hpp>
+#include "../../ir/random.hpp"
+#include "../solve_control.hpp"
+#include "control.hpp"
 
 #include <algorithm>
 #include <cmath>

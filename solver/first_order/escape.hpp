@@ -1,9 +1,9 @@
 // Leaving points where the gradient vanishes although the cost falls to both sides.
 #pragma once
 
-#include <topograd/solver/first_order/objective.hpp>
-#include <topograd/solver/options.hpp>
-#include <topograd/solver/summary.hpp>
+#include "../options.hpp"
+#include "../summary.hpp"
+#include "objective.hpp"
 
 #include <span>
 

@@ -1,8 +1,8 @@
 // L-BFGS: the two-loop recursion, on vectors and on an engine that has them.
-#include <topograd/solver/first_order/lbfgs.hpp>
+#include "lbfgs.hpp"
 
-#include <topograd/solver/first_order/control.hpp>
-#include <topograd/solver/first_order/lbfgs_products.hpp>
+#include "control.hpp"
+#include "lbfgs_products.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // L-BFGS: directions from the last few steps and changes of the gradient.
 #pragma once
 
-#include <topograd/runtime/first_order.hpp>
-#include <topograd/solver/first_order/descent.hpp>
+#include "../../runtime/first_order.hpp"
+#include "descent.hpp"
 
 #include <cstdint>
 #include <deque>

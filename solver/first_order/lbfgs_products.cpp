@@ -1,7 +1,7 @@
 // L-BFGS from products of vectors that are somewhere else.
-#include <topograd/solver/first_order/lbfgs_products.hpp>
+#include "lbfgs_products.hpp"
 
-#include <topograd/solver/first_order/lbfgs.hpp>
+#include "lbfgs.hpp"
 
 #include <algorithm>
 

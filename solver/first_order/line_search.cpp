@@ -1,5 +1,5 @@
 // The strong Wolfe line search: bracketing, then zooming in.
-#include <topograd/solver/first_order/line_search.hpp>
+#include "line_search.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // A line search for the strong Wolfe conditions.
 #pragma once
 
-#include <topograd/solver/options.hpp>
+#include "../options.hpp"
 
 #include <functional>
 

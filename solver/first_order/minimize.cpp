@@ -1,14 +1,14 @@
 // Methods for scalar objectives on a problem and its engine.
-#include <topograd/solver/first_order/minimize.hpp>
+#include "minimize.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/first_order/adam.hpp>
-#include <topograd/solver/first_order/escape.hpp>
-#include <topograd/solver/first_order/lbfgs.hpp>
-#include <topograd/solver/first_order/newton.hpp>
-#include <topograd/solver/host/tangent_space.hpp>
-#include <topograd/solver/inspect.hpp>
-#include <topograd/solver/nonfinite.hpp>
+#include "../../ir/error.hpp"
+#include "../host/tangent_space.hpp"
+#include "../inspect.hpp"
+#include "../nonfinite.hpp"
+#include "adam.hpp"
+#include "escape.hpp"
+#include "lbfgs.hpp"
+#include "newton.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,11 +1,11 @@
 // Methods for scalar objectives on a problem and its engine.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
-#include <topograd/solver/first_order/objective.hpp>
-#include <topograd/solver/model.hpp>
-#include <topograd/solver/options.hpp>
-#include <topograd/solver/summary.hpp>
+#include "../../runtime/engine.hpp"
+#include "../model.hpp"
+#include "../options.hpp"
+#include "../summary.hpp"
+#include "objective.hpp"
 
 #include <span>
 

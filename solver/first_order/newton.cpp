@@ -1,8 +1,8 @@
 // Newton's method: projected Hessians and Cholesky, or products and conjugate gradients.
-#include <topograd/solver/first_order/newton.hpp>
+#include "newton.hpp"
 
-#include <topograd/solver/first_order/control.hpp>
-#include <topograd/solver/linear/normal_equations.hpp>
+#include "../linear/normal_equations.hpp"
+#include "control.hpp"
 
 #include <Eigen/SparseCholesky>
 #include <Eigen/SparseCore>

@@ -1,9 +1,9 @@
 // Newton's method: directions from second derivatives.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
-#include <topograd/runtime/model.hpp>
-#include <topograd/solver/first_order/descent.hpp>
+#include "../../runtime/engine.hpp"
+#include "../../runtime/model.hpp"
+#include "descent.hpp"
 
 #include <memory>
 #include <utility>

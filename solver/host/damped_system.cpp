@@ -1,8 +1,8 @@
 // Solving damped normal equations on the host.
-#include <topograd/solver/host/damped_system.hpp>
+#include "damped_system.hpp"
 
-#include <topograd/solver/linear/dense_rows.hpp>
-#include <topograd/solver/linear/factorization.hpp>
+#include "../linear/dense_rows.hpp"
+#include "../linear/factorization.hpp"
 
 #include <Eigen/IterativeLinearSolvers>
 #include <Eigen/QR>

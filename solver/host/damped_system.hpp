@@ -1,9 +1,9 @@
 // Solving damped normal equations on the host: sparse Cholesky, dense QR or conjugate gradients.
 #pragma once
 
-#include <topograd/solver/host/tangent_jacobian.hpp>
-#include <topograd/solver/linear/factorization.hpp>
-#include <topograd/solver/options.hpp>
+#include "../linear/factorization.hpp"
+#include "../options.hpp"
+#include "tangent_jacobian.hpp"
 
 #include <Eigen/Core>
 

@@ -1,5 +1,5 @@
 // The step of least model value along the dogleg, or in the plane that it spans.
-#include <topograd/solver/host/dogleg.hpp>
+#include "dogleg.hpp"
 
 #include <Eigen/Eigenvalues>
 

@@ -1,8 +1,8 @@
 // An engine with what only the host can do beside it.
-#include <topograd/solver/host/host_engine.hpp>
+#include "host_engine.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/model.hpp>
+#include "../../ir/error.hpp"
+#include "../model.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 // An engine with what only the host can do beside it: opaque blocks, manifolds, bounds.
 #pragma once
 
-#include <topograd/runtime/forwarding_engine.hpp>
-#include <topograd/solver/host/host_terms.hpp>
-#include <topograd/solver/host/tangent_space.hpp>
+#include "../../runtime/forwarding_engine.hpp"
+#include "host_terms.hpp"
+#include "tangent_space.hpp"
 
 #include <algorithm>
 #include <memory>

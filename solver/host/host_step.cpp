@@ -1,9 +1,9 @@
 // Steps found on the host.
-#include <topograd/solver/host/host_step.hpp>
+#include "host_step.hpp"
 
-#include <topograd/solver/host/dogleg.hpp>
-#include <topograd/solver/linear/choose.hpp>
-#include <topograd/solver/linear/projected_step.hpp>
+#include "../linear/choose.hpp"
+#include "../linear/projected_step.hpp"
+#include "dogleg.hpp"
 
 #include <algorithm>
 #include <chrono>

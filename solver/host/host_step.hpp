@@ -1,10 +1,10 @@
 // Steps found on the host, in tangent coordinates: damped, or by the dogleg; projected on bounds.
 #pragma once
 
-#include <topograd/runtime/model.hpp>
-#include <topograd/solver/host/damped_system.hpp>
-#include <topograd/solver/host/host_engine.hpp>
-#include <topograd/solver/linear/step_solver.hpp>
+#include "../../runtime/model.hpp"
+#include "../linear/step_solver.hpp"
+#include "damped_system.hpp"
+#include "host_engine.hpp"
 
 #include <memory>
 #include <optional>

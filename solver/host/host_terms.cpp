@@ -1,7 +1,7 @@
 // The blocks of opaque code.
-#include <topograd/solver/host/host_terms.hpp>
+#include "host_terms.hpp"
 
-#include <topograd/solver/decreasing_loss.hpp>
+#include "../decreasing_loss.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // The blocks of opaque code: values and derivatives, corrected for their losses.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/problem.hpp"
 
 #include <cstdint>
 #include <limits>

@@ -1,7 +1,7 @@
 // The Jacobian of a whole problem in tangent coordinates.
-#include <topograd/solver/host/tangent_jacobian.hpp>
+#include "tangent_jacobian.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <limits>

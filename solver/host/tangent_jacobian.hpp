@@ -1,9 +1,9 @@
 // The Jacobian of a whole problem in tangent coordinates, on the host; patterns are found once.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
-#include <topograd/solver/host/host_terms.hpp>
-#include <topograd/solver/host/tangent_space.hpp>
+#include "../../runtime/engine.hpp"
+#include "host_terms.hpp"
+#include "tangent_space.hpp"
 
 #include <Eigen/Core>
 #include <Eigen/SparseCore>

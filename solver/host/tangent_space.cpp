@@ -1,9 +1,9 @@
 // The coordinates that a problem's unknowns really have.
-#include <topograd/solver/host/tangent_space.hpp>
+#include "tangent_space.hpp"
 
-#include <topograd/frontend/array_names.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/model.hpp>
+#include "../../frontend/array_names.hpp"
+#include "../../ir/error.hpp"
+#include "../model.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // The coordinates that a problem's unknowns really have: free scalars and tangents of manifolds.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/problem.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,8 +1,8 @@
 // OpenBLAS is found among the loaded libraries: no header of it is needed, another BLAS will do.
-#include <topograd/solver/linear/blas_threads.hpp>
+#include "blas_threads.hpp"
 
-#include <topograd/ir/available_memory.hpp>
-#include <topograd/ir/platform.hpp>
+#include "../../ir/available_memory.hpp"
+#include "../../ir/platform.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,12 +1,12 @@
 // Steps by factorisation of the normal equations on the host.
-#include <topograd/solver/linear/cholesky.hpp>
+#include "cholesky.hpp"
 
-#include <topograd/ir/stopwatch.hpp>
-#include <topograd/solver/linear/choose.hpp>
-#include <topograd/solver/linear/dense_rows.hpp>
-#include <topograd/solver/linear/factorization.hpp>
-#include <topograd/solver/linear/normal_equations.hpp>
-#include <topograd/solver/linear/undetermined_blocks.hpp>
+#include "../../ir/stopwatch.hpp"
+#include "choose.hpp"
+#include "dense_rows.hpp"
+#include "factorization.hpp"
+#include "normal_equations.hpp"
+#include "undetermined_blocks.hpp"
 
 #include <algorithm>
 #include <chrono>

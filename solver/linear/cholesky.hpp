@@ -1,10 +1,10 @@
 // Steps by factorisation of the normal equations on the host, with the symbolic part done once.
 #pragma once
 
-#include <topograd/runtime/model.hpp>
-#include <topograd/solver/linear/elimination.hpp>
-#include <topograd/solver/linear/factorization.hpp>
-#include <topograd/solver/linear/step_solver.hpp>
+#include "../../runtime/model.hpp"
+#include "elimination.hpp"
+#include "factorization.hpp"
+#include "step_solver.hpp"
 
 #include <memory>
 #include <optional>

@@ -1,9 +1,9 @@
 // Which linear solver a problem gets.
-#include <topograd/solver/linear/choose.hpp>
+#include "choose.hpp"
 
-#include <topograd/solver/linear/cholesky.hpp>
-#include <topograd/solver/linear/factorization.hpp>
-#include <topograd/solver/linear/schur_step.hpp>
+#include "cholesky.hpp"
+#include "factorization.hpp"
+#include "schur_step.hpp"
 
 #include <algorithm>
 #include <cstdio>

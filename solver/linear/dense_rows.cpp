@@ -1,5 +1,5 @@
 // The whole Jacobian as a dense matrix, and damped steps by its QR decomposition.
-#include <topograd/solver/linear/dense_rows.hpp>
+#include "dense_rows.hpp"
 
 #include <Eigen/QR>
 

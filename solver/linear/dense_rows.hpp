@@ -2,8 +2,8 @@
 // unknowns whose normal equations have lost what they were made from.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
-#include <topograd/runtime/model.hpp>
+#include "../../runtime/engine.hpp"
+#include "../../runtime/model.hpp"
 
 #include <Eigen/Core>
 

@@ -1,8 +1,8 @@
 // Which blocks of unknowns can be eliminated each by itself.
-#include <topograd/solver/linear/elimination.hpp>
+#include "elimination.hpp"
 
-#include <topograd/frontend/array_names.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../frontend/array_names.hpp"
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,7 +1,7 @@
 // Factorisations of symmetric positive definite matrices that share one pattern.
 #pragma once
 
-#include <topograd/solver/linear/elimination.hpp>
+#include "elimination.hpp"
 
 #include <Eigen/Core>
 #include <Eigen/SparseCore>

@@ -1,8 +1,8 @@
 // JᵀJ or the Hessian of a whole problem as a sparse matrix whose pattern is found once.
-#include <topograd/solver/linear/normal_equations.hpp>
+#include "normal_equations.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/negative_part.hpp>
+#include "../../ir/error.hpp"
+#include "../../runtime/negative_part.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,8 +1,8 @@
 // SolverOptions::linear_solver_ordering as flags of blocks.
-#include <topograd/solver/linear/ordering.hpp>
+#include "ordering.hpp"
 
-#include <topograd/frontend/array_names.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../frontend/array_names.hpp"
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,7 @@
 // Steps within bounds.
-#include <topograd/solver/linear/projected_step.hpp>
+#include "projected_step.hpp"
 
-#include <topograd/solver/first_order/line_search.hpp>
+#include "../first_order/line_search.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Steps within bounds: trial points projected on the box, as short as the cost there asks for.
 #pragma once
 
-#include <topograd/solver/linear/step_solver.hpp>
+#include "step_solver.hpp"
 
 #include <functional>
 

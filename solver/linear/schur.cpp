@@ -1,7 +1,7 @@
 // Factorisation by the Schur complement of blocks that are eliminated each by itself.
-#include <topograd/solver/linear/factorization.hpp>
+#include "factorization.hpp"
 
-#include <topograd/solver/linear/schur_parts.hpp>
+#include "schur_parts.hpp"
 
 #include <Eigen/Cholesky>
 

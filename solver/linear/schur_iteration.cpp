@@ -1,8 +1,8 @@
 // Conjugate gradients on the Schur complement of blocks that are eliminated each by itself.
-#include <topograd/solver/linear/factorization.hpp>
+#include "factorization.hpp"
 
-#include <topograd/runtime/cpu/conjugate_gradients.hpp>
-#include <topograd/solver/linear/schur_parts.hpp>
+#include "../../runtime/cpu/conjugate_gradients.hpp"
+#include "schur_parts.hpp"
 
 #include <Eigen/Cholesky>
 

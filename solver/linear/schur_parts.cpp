@@ -1,5 +1,5 @@
 // The parts of a matrix by which blocks are eliminated: where they lie, and what elimination makes.
-#include <topograd/solver/linear/schur_parts.hpp>
+#include "schur_parts.hpp"
 
 #include <Eigen/Cholesky>
 

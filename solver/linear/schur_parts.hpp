@@ -1,8 +1,8 @@
 // The parts of a matrix by which blocks are eliminated: where they lie, and what elimination makes.
 #pragma once
 
-#include <topograd/runtime/cpu/pool.hpp>
-#include <topograd/solver/linear/elimination.hpp>
+#include "../../runtime/cpu/pool.hpp"
+#include "elimination.hpp"
 
 #include <Eigen/Core>
 

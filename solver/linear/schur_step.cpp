@@ -1,5 +1,5 @@
 // Steps by a Schur complement that is made and solved where the data are.
-#include <topograd/solver/linear/schur_step.hpp>
+#include "schur_step.hpp"
 
 #include <utility>
 

@@ -1,11 +1,11 @@
 // Steps by a Schur complement that is made and solved where the data are.
 #pragma once
 
-#include <topograd/runtime/elimination.hpp>
-#include <topograd/runtime/model.hpp>
-#include <topograd/solver/linear/cholesky.hpp>
-#include <topograd/solver/linear/elimination.hpp>
-#include <topograd/solver/linear/step_solver.hpp>
+#include "../../runtime/elimination.hpp"
+#include "../../runtime/model.hpp"
+#include "cholesky.hpp"
+#include "elimination.hpp"
+#include "step_solver.hpp"
 
 #include <cstdint>
 #include <memory>

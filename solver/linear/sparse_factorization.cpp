@@ -1,6 +1,6 @@
 // Sparse Cholesky factorisation by CHOLMOD or by Eigen.
-#include <topograd/solver/linear/blas_threads.hpp>
-#include <topograd/solver/linear/factorization.hpp>
+#include "blas_threads.hpp"
+#include "factorization.hpp"
 
 #ifdef TOPOGRAD_CHOLMOD
 #include <Eigen/CholmodSupport>

@@ -1,8 +1,8 @@
 // Finding a trial step: by the engine itself, or on the host.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
-#include <topograd/solver/options.hpp>
+#include "../../runtime/engine.hpp"
+#include "../options.hpp"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // Parameter blocks whose own block of JᵀJ is singular.
-#include <topograd/solver/linear/undetermined_blocks.hpp>
+#include "undetermined_blocks.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // Parameter blocks whose own block of JᵀJ is singular, such as a point that one spring pulls.
 #pragma once
 
-#include <topograd/runtime/model.hpp>
-#include <topograd/solver/linear/normal_equations.hpp>
+#include "../../runtime/model.hpp"
+#include "normal_equations.hpp"
 
 #include <cstdint>
 #include <vector>

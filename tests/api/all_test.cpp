@@ -1,9 +1,9 @@
 // <topograd/all.hpp> alone is enough for all parts, and <topograd/topograd.hpp> names the others.
 #include <gtest/gtest.h>
 
-#include <topograd/all.hpp>
+#include "../../api/all.hpp"
 
-#include "support/paths.hpp"
+#include "../support/paths.hpp"
 
 #include <filesystem>
 #include <regex>

@@ -1,12 +1,12 @@
 // Plain C, compiled by the system's compiler, against the evaluator.
-#include "support/paths.hpp"
-#include "support/random_program.hpp"
+#include "../support/paths.hpp"
+#include "../support/random_program.hpp"
 
-#include <topograd/api/expression.hpp>
-#include <topograd/codegen/c_source.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/runtime/passes.hpp>
+#include "../../api/expression.hpp"
+#include "../../codegen/c_source.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/graph.hpp"
+#include "../../runtime/passes.hpp"
 
 #include <gtest/gtest.h>
 

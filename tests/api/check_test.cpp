@@ -1,22 +1,22 @@
 // The self-tests: they pass on the interpreter, cover what they should, and find what is broken.
 #include <gtest/gtest.h>
 
-#include <topograd/api/check/gradients.hpp>
-#include <topograd/api/check/ops.hpp>
-#include <topograd/api/check/random.hpp>
-#include <topograd/api/expression.hpp>
-#include <topograd/api/node_values.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/error_bound.hpp>
-#include <topograd/ir/random_program.hpp>
-#include <topograd/runtime/cpu/rows.hpp>
+#include "../../api/check/gradients.hpp"
+#include "../../api/check/ops.hpp"
+#include "../../api/check/random.hpp"
+#include "../../api/expression.hpp"
+#include "../../api/node_values.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/error_bound.hpp"
+#include "../../ir/random_program.hpp"
+#include "../../runtime/cpu/rows.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
-#include "api/kinks.hpp"
+#include "kinks.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,11 +1,11 @@
 // The self-tests on a Vulkan device: what CI runs of them.
 #include <gtest/gtest.h>
 
-#include <topograd/api/check/ops.hpp>
-#include <topograd/api/check/random.hpp>
+#include "../../api/check/ops.hpp"
+#include "../../api/check/random.hpp"
 
-#include "api/kinks.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "kinks.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,9 +1,9 @@
 // Functions of functions: as programs, on the interpreter, and one that is off is found.
 #include <gtest/gtest.h>
 
-#include <topograd/api/check/pairs.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/cpu/rows.hpp>
+#include "../../api/check/pairs.hpp"
+#include "../../ir/error.hpp"
+#include "../../runtime/cpu/rows.hpp"
 
 #include <algorithm>
 #include <array>

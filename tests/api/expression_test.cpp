@@ -1,17 +1,17 @@
 // Text expressions: what they mean, errors with their place, formulas that read back.
-#include "support/random_program.hpp"
+#include "../support/random_program.hpp"
 
-#include <topograd/api/expression.hpp>
-#include <topograd/api/readable.hpp>
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/frontend/problem.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/error_bound.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/ir/topology.hpp>
-#include <topograd/ir/verify.hpp>
+#include "../../api/expression.hpp"
+#include "../../api/readable.hpp"
+#include "../../autodiff/derivatives.hpp"
+#include "../../frontend/problem.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/error_bound.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../../ir/passes/passes.hpp"
+#include "../../ir/text.hpp"
+#include "../../ir/topology.hpp"
+#include "../../ir/verify.hpp"
 
 #include <gtest/gtest.h>
 

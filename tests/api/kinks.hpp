@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <topograd/api/check/runners.hpp>
-#include <topograd/api/expression.hpp>
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/frontend/problem.hpp>
-#include <topograd/frontend/vec.hpp>
-#include <topograd/ir/evaluate.hpp>
+#include "../../api/check/runners.hpp"
+#include "../../api/expression.hpp"
+#include "../../autodiff/derivatives.hpp"
+#include "../../frontend/problem.hpp"
+#include "../../frontend/vec.hpp"
+#include "../../ir/evaluate.hpp"
 
 #include <cmath>
 #include <limits>

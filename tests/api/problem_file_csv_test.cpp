@@ -1,11 +1,11 @@
 // Problem files: numbers from CSV files, curves that are found, and parameters by their names.
-#include "support/paths.hpp"
+#include "../support/paths.hpp"
 
-#include <topograd/api/problem_file.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/covariance.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../api/problem_file.hpp"
+#include "../../ir/error.hpp"
+#include "../../solver/covariance.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/solve.hpp"
 
 #include <gtest/gtest.h>
 

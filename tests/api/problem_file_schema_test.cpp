@@ -1,10 +1,10 @@
 // The JSON Schema of problem files says what their reader says.
-#include "support/manual.hpp"
-#include "support/paths.hpp"
+#include "../support/manual.hpp"
+#include "../support/paths.hpp"
 
-#include <topograd/api/problem_file.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../api/problem_file.hpp"
+#include "../../ir/error.hpp"
+#include "../../solver/solve.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

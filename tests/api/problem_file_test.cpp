@@ -1,12 +1,12 @@
 // Problem files: what they build, and errors with their place.
-#include "support/paths.hpp"
+#include "../support/paths.hpp"
 
-#include <topograd/api/problem_file.hpp>
-#include <topograd/frontend/math.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../api/problem_file.hpp"
+#include "../../frontend/math.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/text.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/solve.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

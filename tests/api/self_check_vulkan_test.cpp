@@ -1,20 +1,20 @@
 // What a device must compute before it is chosen, and what becomes of one that does not.
 #include <gtest/gtest.h>
 
-#include <topograd/api/check/pairs.hpp>
-#include <topograd/codegen/shader_compiler.hpp>
-#include <topograd/runtime/hybrid/executor.hpp>
-#include <topograd/runtime/vulkan/doctor.hpp>
-#include <topograd/runtime/vulkan/self_check.hpp>
-#include <topograd/solver/device_engine.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../api/check/pairs.hpp"
+#include "../../codegen/shader_compiler.hpp"
+#include "../../runtime/hybrid/executor.hpp"
+#include "../../runtime/vulkan/doctor.hpp"
+#include "../../runtime/vulkan/self_check.hpp"
+#include "../../solver/device_engine.hpp"
+#include "../../solver/solve.hpp"
 
 #include <chrono>
 #include <cmath>
 
-#include "support/environment.hpp"
-#include "support/paths.hpp"
-#include "support/validation.hpp"
+#include "../support/environment.hpp"
+#include "../support/paths.hpp"
+#include "../support/validation.hpp"
 
 namespace topograd::test {
 namespace {

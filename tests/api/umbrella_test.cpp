@@ -1,7 +1,7 @@
 // <topograd/topograd.hpp> alone is enough for what the manual shows first.
 #include <gtest/gtest.h>
 
-#include <topograd/topograd.hpp>
+#include "../../api/topograd.hpp"
 
 #include <cmath>
 #include <regex>

@@ -1,13 +1,13 @@
 // Derivatives where functions have kinks, poles or sides that are not taken.
 #include <gtest/gtest.h>
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/text.hpp>
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../../ir/text.hpp"
 
 #include <cmath>
 #include <limits>
 
-#include "support/random_program.hpp"
+#include "../support/random_program.hpp"
 
 namespace topograd::test {
 namespace {

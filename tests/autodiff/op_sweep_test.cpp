@@ -1,15 +1,15 @@
 // Derivatives of every op of the table against differences in long double; no code for any single
 // op.
 #include <gtest/gtest.h>
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/graph.hpp>
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../../ir/graph.hpp"
 
 #include <array>
 #include <cmath>
 #include <random>
 
-#include "support/random_program.hpp"
+#include "../support/random_program.hpp"
 
 namespace topograd::test {
 namespace {

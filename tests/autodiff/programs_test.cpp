@@ -1,20 +1,20 @@
 // Derivative programs against each other: every kind is made of J, and J does not depend on the
 // mode.
 #include <gtest/gtest.h>
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/ir/verify.hpp>
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../../ir/graph.hpp"
+#include "../../ir/text.hpp"
+#include "../../ir/verify.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>
 
-#include "support/linear_time.hpp"
-#include "support/random_program.hpp"
+#include "../support/linear_time.hpp"
+#include "../support/random_program.hpp"
 
 namespace topograd::test {
 namespace {

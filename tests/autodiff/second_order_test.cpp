@@ -1,18 +1,18 @@
 // Second derivatives of every op of the table against differences in long double, and at kinks; no
 // code for any single op.
+#include "../../autodiff/second_order.hpp"
 #include <gtest/gtest.h>
-#include <topograd/autodiff/second_order.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/text.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../../ir/graph.hpp"
+#include "../../ir/text.hpp"
 
 #include <array>
 #include <cmath>
 #include <limits>
 #include <random>
 
-#include "support/random_program.hpp"
+#include "../support/random_program.hpp"
 
 namespace topograd::test {
 namespace {

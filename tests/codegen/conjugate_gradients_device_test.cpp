@@ -1,6 +1,6 @@
 // Conjugate gradients made of generated kernels, against a dense solve of the same normal
 // equations.
-#include <topograd/autodiff/derivatives.hpp>
+#include "../../autodiff/derivatives.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codegen/kernel_requests.hpp"
-#include "codegen/kernel_runner.hpp"
-#include "codegen/spring_set.hpp"
+#include "kernel_requests.hpp"
+#include "kernel_runner.hpp"
+#include "spring_set.hpp"
 
 namespace topograd::test {
 namespace {

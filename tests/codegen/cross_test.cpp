@@ -1,9 +1,9 @@
 // Other dialects: what comes out, and what they refuse.
 #include <gtest/gtest.h>
 
-#include <topograd/codegen/cross.hpp>
-#include <topograd/codegen/shader_compiler.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../codegen/cross.hpp"
+#include "../../codegen/shader_compiler.hpp"
+#include "../../ir/error.hpp"
 
 #include "test_shaders.hpp"
 

@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <spirv-tools/libspirv.hpp>
-#include <topograd/codegen/float_controls.hpp>
-#include <topograd/codegen/reflect.hpp>
-#include <topograd/codegen/shader_compiler.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../codegen/float_controls.hpp"
+#include "../../codegen/reflect.hpp"
+#include "../../codegen/shader_compiler.hpp"
+#include "../../ir/error.hpp"
 
 namespace topograd::codegen::test {
 namespace {

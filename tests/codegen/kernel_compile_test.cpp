@@ -1,8 +1,8 @@
 // Every shader that the emitter writes compiles, and reads back as the host believes it to be.
-#include <topograd/codegen/kernel.hpp>
-#include <topograd/codegen/reflect.hpp>
-#include <topograd/codegen/shader_compiler.hpp>
-#include <topograd/codegen/vector_kernels.hpp>
+#include "../../codegen/kernel.hpp"
+#include "../../codegen/reflect.hpp"
+#include "../../codegen/shader_compiler.hpp"
+#include "../../codegen/vector_kernels.hpp"
 
 #include <bit>
 
@@ -10,7 +10,7 @@
 
 #include <shaderc/shaderc.hpp>
 
-#include "codegen/kernel_requests.hpp"
+#include "kernel_requests.hpp"
 
 namespace topograd::codegen {
 namespace {

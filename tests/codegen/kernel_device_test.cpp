@@ -1,16 +1,16 @@
 // Every form of generated kernels on a device against the evaluator: odd sizes, all rungs.
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/graph.hpp>
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../../ir/graph.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "codegen/kernel_requests.hpp"
-#include "codegen/kernel_runner.hpp"
-#include "codegen/spring_set.hpp"
+#include "kernel_requests.hpp"
+#include "kernel_runner.hpp"
+#include "spring_set.hpp"
 
 namespace topograd::test {
 namespace {

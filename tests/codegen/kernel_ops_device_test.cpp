@@ -1,7 +1,7 @@
 // Every op, literal and leaf of generated kernels on a device against the evaluator.
-#include <topograd/ir/error_bound.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/graph.hpp>
+#include "../../ir/error_bound.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../../ir/graph.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <limits>
 #include <random>
 
-#include "codegen/kernel_requests.hpp"
-#include "codegen/kernel_runner.hpp"
+#include "kernel_requests.hpp"
+#include "kernel_runner.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,8 +1,8 @@
 // Programs and kernel requests that tests of the emitter share.
-#include "codegen/kernel_requests.hpp"
+#include "kernel_requests.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/graph.hpp>
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/graph.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,8 +1,8 @@
 // Programs and kernel requests that tests of the emitter share.
 #pragma once
 
-#include <topograd/codegen/kernel.hpp>
-#include <topograd/ir/program.hpp>
+#include "../../codegen/kernel.hpp"
+#include "../../ir/program.hpp"
 
 namespace topograd::test {
 

@@ -1,5 +1,5 @@
 // Runs generated kernels on a device with buffers that are bound by role.
-#include "codegen/kernel_runner.hpp"
+#include "kernel_runner.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,11 +1,11 @@
 // Runs generated kernels on a device with buffers that are bound by role.
 #pragma once
 
-#include <topograd/codegen/kernel.hpp>
-#include <topograd/codegen/projection.hpp>
-#include <topograd/codegen/vector_kernels.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/runtime/vulkan/kernel_cache.hpp>
+#include "../../codegen/kernel.hpp"
+#include "../../codegen/projection.hpp"
+#include "../../codegen/vector_kernels.hpp"
+#include "../../runtime/vulkan/device.hpp"
+#include "../../runtime/vulkan/kernel_cache.hpp"
 
 #include <cstdint>
 #include <map>
@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
 
 namespace topograd::test {
 

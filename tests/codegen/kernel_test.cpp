@@ -1,10 +1,10 @@
 // The emitter: golden shaders, what every shader must have, requests that are refused.
-#include <topograd/codegen/glsl_text.hpp>
-#include <topograd/codegen/kernel.hpp>
-#include <topograd/codegen/projection.hpp>
-#include <topograd/codegen/vector_kernels.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/graph.hpp>
+#include "../../codegen/kernel.hpp"
+#include "../../codegen/glsl_text.hpp"
+#include "../../codegen/projection.hpp"
+#include "../../codegen/vector_kernels.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/graph.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,8 +15,8 @@
 #include <regex>
 #include <sstream>
 
-#include "codegen/kernel_requests.hpp"
-#include "support/paths.hpp"
+#include "../support/paths.hpp"
+#include "kernel_requests.hpp"
 
 namespace topograd::codegen {
 namespace {

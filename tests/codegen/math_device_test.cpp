@@ -3,14 +3,14 @@
 
 #include <cmath>
 #include <limits>
-#include <topograd/codegen/float_controls.hpp>
-#include <topograd/codegen/math/library.hpp>
-#include <topograd/codegen/shader_compiler.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
+#include "../../codegen/float_controls.hpp"
+#include "../../codegen/math/library.hpp"
+#include "../../codegen/shader_compiler.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../../runtime/vulkan/device.hpp"
 
+#include "../support/validation.hpp"
 #include "math_reference.hpp"
-#include "support/validation.hpp"
 
 namespace topograd::codegen::test {
 namespace {

@@ -8,9 +8,9 @@
 #include <regex>
 #include <set>
 #include <sstream>
-#include <topograd/codegen/math/library.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/evaluate.hpp>
+#include "../../codegen/math/library.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/evaluate.hpp"
 
 #include "math_shim.hpp"
 

@@ -1,7 +1,7 @@
 // Prints the whole GLSL math library, in both precisions, as C++ for math_shim.hpp.
 #include <fstream>
 #include <regex>
-#include <topograd/codegen/math/library.hpp>
+#include "../../codegen/math/library.hpp"
 
 int main(int argc, char** argv) {
   using namespace topograd::codegen;

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-#include "codegen/vector_fixture.hpp"
+#include "vector_fixture.hpp"
 
 namespace topograd::test {
 namespace {

@@ -4,12 +4,12 @@
 #include <functional>
 #include <map>
 #include <set>
-#include <topograd/codegen/khr_matrices.hpp>
-#include <topograd/codegen/reflect.hpp>
-#include <topograd/codegen/reflect_words.hpp>
-#include <topograd/codegen/shader_compiler.hpp>
-#include <topograd/codegen/spirv_words.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../codegen/khr_matrices.hpp"
+#include "../../codegen/reflect.hpp"
+#include "../../codegen/reflect_words.hpp"
+#include "../../codegen/shader_compiler.hpp"
+#include "../../codegen/spirv_words.hpp"
+#include "../../ir/error.hpp"
 
 #include "test_shaders.hpp"
 

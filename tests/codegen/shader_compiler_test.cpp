@@ -6,10 +6,10 @@
 #include <set>
 #include <spirv_cross/spirv.hpp>
 #include <thread>
-#include <topograd/codegen/math/library.hpp>
-#include <topograd/codegen/shader_compiler.hpp>
-#include <topograd/codegen/spirv_words.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../codegen/math/library.hpp"
+#include "../../codegen/shader_compiler.hpp"
+#include "../../codegen/spirv_words.hpp"
+#include "../../ir/error.hpp"
 
 #include "test_shaders.hpp"
 

@@ -1,14 +1,14 @@
 // Springs between random vertices, on host and device.
 #pragma once
 
-#include <topograd/ir/evaluate.hpp>
+#include "../../ir/evaluate.hpp"
 
 #include <cstdint>
 #include <random>
 #include <utility>
 #include <vector>
 
-#include "codegen/kernel_runner.hpp"
+#include "kernel_runner.hpp"
 
 namespace topograd::test {
 

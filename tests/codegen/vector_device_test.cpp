@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "codegen/vector_fixture.hpp"
+#include "vector_fixture.hpp"
 
 namespace topograd::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/kernel_runner.hpp"
+#include "kernel_runner.hpp"
 
 namespace topograd::test {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "support/paths.hpp"
+#include "../support/paths.hpp"
 
 namespace topograd::test {
 namespace {

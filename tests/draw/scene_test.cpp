@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "draw/canvas.hpp"
-#include "draw/scene.hpp"
-#include "support/paths.hpp"
+#include "../../tools/draw/canvas.hpp"
+#include "../../tools/draw/scene.hpp"
+#include "../support/paths.hpp"
 
 namespace topograd::draw {
 namespace {

@@ -1,8 +1,8 @@
 // Branches on Values while residuals are traced: what is recorded, where, and what cannot be.
 #include <gtest/gtest.h>
 
-#include <topograd/frontend/eager.hpp>
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/eager.hpp"
+#include "../../frontend/problem.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "frontend/reference.hpp"
+#include "reference.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,13 +1,13 @@
 // Eager mode: numbers, derivatives, constants, lifetimes and errors.
+#include "../../frontend/eager.hpp"
 #include <gtest/gtest.h>
-#include <topograd/frontend/eager.hpp>
-#include <topograd/frontend/geometry.hpp>
+#include "../../frontend/geometry.hpp"
 
 #include <cmath>
 #include <thread>
 
-#include "frontend/reference.hpp"
-#include "support/linear_time.hpp"
+#include "../support/linear_time.hpp"
+#include "reference.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,11 +1,11 @@
 // Eigen's algebra on Values against the same algebra on doubles, with derivatives by differences.
+#include "../../frontend/eigen.hpp"
 #include <gtest/gtest.h>
-#include <topograd/frontend/eigen.hpp>
 
 #include <Eigen/Dense>
 #include <cmath>
 
-#include "frontend/evaluated.hpp"
+#include "evaluated.hpp"
 
 namespace topograd::test {
 namespace {

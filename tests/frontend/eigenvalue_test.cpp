@@ -1,16 +1,16 @@
 // The smallest eigenvalue against Eigen's solver, differences, and projectors of repeated ones.
 #include <gtest/gtest.h>
-#include <topograd/autodiff/second_order.hpp>
-#include <topograd/frontend/mat.hpp>
-#include <topograd/frontend/problem.hpp>
-#include <topograd/ir/evaluate.hpp>
+#include "../../autodiff/second_order.hpp"
+#include "../../frontend/mat.hpp"
+#include "../../frontend/problem.hpp"
+#include "../../ir/evaluate.hpp"
 
 #include <Eigen/Eigenvalues>
 #include <Eigen/Geometry>
 #include <cmath>
 #include <random>
 
-#include "frontend/evaluated.hpp"
+#include "evaluated.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,12 +1,12 @@
 // Energies of a problem: topologies of their own, rows, removal, labels, maps, mistakes.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/evaluate.hpp>
+#include "../../ir/evaluate.hpp"
 
 #include <functional>
 #include <vector>
 
-#include "frontend/reference.hpp"
+#include "reference.hpp"
 
 namespace topograd::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <limits>
 
-#include "frontend/reference.hpp"
+#include "reference.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,8 +1,8 @@
 // Tracing one residual and evaluating it with its derivatives.
-#include "frontend/evaluated.hpp"
+#include "evaluated.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/evaluate.hpp>
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/evaluate.hpp"
 
 #include <algorithm>
 #include <cmath>

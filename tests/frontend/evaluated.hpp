@@ -1,7 +1,7 @@
 // Values and Jacobian of an expression, on the scalar evaluator.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/problem.hpp"
 
 #include <functional>
 #include <vector>

@@ -1,7 +1,7 @@
 // Functors as residual blocks: values and derivatives, and what callers get wrong.
+#include "../../frontend/functor.hpp"
 #include <gtest/gtest.h>
-#include <topograd/frontend/functor.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <cmath>
 #include <functional>

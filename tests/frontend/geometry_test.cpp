@@ -1,12 +1,12 @@
 // Vectors and geometry against formulas in long double, and their derivatives at degenerate points.
+#include "../../frontend/geometry.hpp"
 #include <gtest/gtest.h>
-#include <topograd/frontend/geometry.hpp>
 
 #include <cmath>
 #include <functional>
 
-#include "frontend/evaluated.hpp"
-#include "frontend/reference.hpp"
+#include "evaluated.hpp"
+#include "reference.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,10 +1,10 @@
 // Robust losses: values and derivatives against the published formulas in long double, as numbers
 // and as programs; errors by text.
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/frontend/loss.hpp>
-#include <topograd/frontend/problem.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/evaluate.hpp>
+#include "../../frontend/loss.hpp"
+#include "../../autodiff/derivatives.hpp"
+#include "../../frontend/problem.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/evaluate.hpp"
 
 #include <gtest/gtest.h>
 

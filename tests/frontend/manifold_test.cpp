@@ -1,12 +1,12 @@
 // Manifolds: Plus against rotations by hand, Jacobians against differences, Minus as its inverse;
 // errors by text.
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/frontend/manifold.hpp>
-#include <topograd/frontend/manifold_expression.hpp>
-#include <topograd/frontend/math.hpp>
-#include <topograd/frontend/traced_function.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/evaluate.hpp>
+#include "../../frontend/manifold.hpp"
+#include "../../autodiff/derivatives.hpp"
+#include "../../frontend/manifold_expression.hpp"
+#include "../../frontend/math.hpp"
+#include "../../frontend/traced_function.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/evaluate.hpp"
 
 #include <gtest/gtest.h>
 #include <Eigen/Geometry>

@@ -1,5 +1,5 @@
 // Callables of maps that remember how often they ran.
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/problem.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "frontend/reference.hpp"
+#include "reference.hpp"
 
 namespace topograd::test {
 namespace {

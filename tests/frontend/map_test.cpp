@@ -8,7 +8,7 @@
 #include <ctime>
 #include <stdexcept>
 
-#include "frontend/reference.hpp"
+#include "reference.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,11 +1,11 @@
 // Matrices and rotations against Eigen and against differences in long double.
+#include "../../frontend/mat.hpp"
 #include <gtest/gtest.h>
-#include <topograd/frontend/mat.hpp>
 
 #include <Eigen/Dense>
 #include <cmath>
 
-#include "frontend/evaluated.hpp"
+#include "evaluated.hpp"
 
 namespace topograd::test {
 namespace {

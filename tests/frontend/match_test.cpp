@@ -8,7 +8,7 @@
 #include <numeric>
 #include <random>
 
-#include "frontend/reference.hpp"
+#include "reference.hpp"
 
 namespace topograd::test {
 namespace {

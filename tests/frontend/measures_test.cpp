@@ -1,13 +1,13 @@
 // Dihedral angles, vertex stars, angles and distances: closed forms, differences, degenerate
 // inputs.
 #include <gtest/gtest.h>
-#include <topograd/frontend/geometry.hpp>
+#include "../../frontend/geometry.hpp"
 
 #include <cmath>
 #include <string_view>
 
-#include "frontend/evaluated.hpp"
-#include "frontend/reference.hpp"
+#include "evaluated.hpp"
+#include "reference.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,8 +1,8 @@
 // The manual's table of ops is what the op table, the evaluator and the derivative rules say.
 #include <gtest/gtest.h>
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/graph.hpp>
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../../ir/graph.hpp"
 
 #include <array>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "support/manual.hpp"
+#include "../support/manual.hpp"
 
 namespace topograd::test {
 namespace {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include <Eigen/Core>
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/problem.hpp"
 
-#include "frontend/reference.hpp"
+#include "reference.hpp"
 
 namespace topograd::test {
 namespace {

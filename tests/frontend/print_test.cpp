@@ -1,6 +1,6 @@
 // Values as text.
-#include <topograd/frontend/eager.hpp>
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/eager.hpp"
+#include "../../frontend/problem.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "frontend/reference.hpp"
+#include "reference.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,6 +1,6 @@
 // The published test problems, traced and evaluated: initial costs and numbers of topologies.
 #include <gtest/gtest.h>
-#include <topograd/frontend/geometry.hpp>
+#include "../../frontend/geometry.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 #include <set>
 #include <sstream>
 
-#include "frontend/reference.hpp"
-#include "support/paths.hpp"
+#include "../support/paths.hpp"
+#include "reference.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,5 +1,5 @@
 // Quaternions: both orders of storage, their algebra, and what they share with manifolds.
-#include <topograd/frontend/quat.hpp>
+#include "../../frontend/quat.hpp"
 
 #include <gtest/gtest.h>
 #include <Eigen/Geometry>
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "frontend/evaluated.hpp"
+#include "evaluated.hpp"
 
 namespace topograd::test {
 namespace {

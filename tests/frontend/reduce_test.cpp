@@ -1,13 +1,13 @@
 // Reductions over spans: values, shapes of their trees, derivatives, empty spans.
+#include "../../frontend/reduce.hpp"
 #include <gtest/gtest.h>
-#include <topograd/frontend/reduce.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "frontend/evaluated.hpp"
-#include "frontend/reference.hpp"
+#include "evaluated.hpp"
+#include "reference.hpp"
 
 namespace topograd::test {
 namespace {

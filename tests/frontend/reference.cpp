@@ -1,7 +1,7 @@
 // Evaluating problems row by row and building the grid of springs.
-#include "frontend/reference.hpp"
+#include "reference.hpp"
 
-#include <topograd/ir/evaluate.hpp>
+#include "../../ir/evaluate.hpp"
 
 #include <cmath>
 

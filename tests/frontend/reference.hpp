@@ -2,8 +2,8 @@
 // problems.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../frontend/problem.hpp"
+#include "../../ir/error.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,11 +1,11 @@
 // The tape: how long handles keep their nodes, and that everything else is recycled.
 #include <gtest/gtest.h>
-#include <topograd/frontend/eager.hpp>
+#include "../../frontend/eager.hpp"
 
 #include <memory>
 #include <thread>
 
-#include "frontend/reference.hpp"
+#include "reference.hpp"
 
 namespace topograd::test {
 namespace {

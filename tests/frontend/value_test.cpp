@@ -1,6 +1,6 @@
 // Values: which op each function is, what numbers become, what throws.
 #include <gtest/gtest.h>
-#include <topograd/ir/evaluate.hpp>
+#include "../../ir/evaluate.hpp"
 
 #include <cmath>
 #include <functional>
@@ -8,7 +8,7 @@
 #include <set>
 #include <thread>
 
-#include "frontend/reference.hpp"
+#include "reference.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,6 +1,6 @@
 // Every input of the corpus through its target: seeds, and what fuzzing has found.
-#include "fuzz/target.hpp"
-#include "support/paths.hpp"
+#include "../support/paths.hpp"
+#include "target.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // Files of the blob cache: only what the cache itself would write is a hit.
-#include "fuzz/target.hpp"
+#include "target.hpp"
 
-#include "support/paths.hpp"
+#include "../support/paths.hpp"
 
-#include <topograd/runtime/disk_cache.hpp>
+#include "../../runtime/disk_cache.hpp"
 
 #include <algorithm>
 #include <fstream>

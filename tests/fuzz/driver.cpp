@@ -1,5 +1,5 @@
 // Entry point that libFuzzer calls: the target that this program was built for.
-#include "fuzz/target.hpp"
+#include "target.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Expressions as text: their formulas read back, and mean the same.
-#include "fuzz/target.hpp"
+#include "target.hpp"
 
-#include <topograd/api/expression.hpp>
-#include <topograd/ir/evaluate.hpp>
+#include "../../api/expression.hpp"
+#include "../../ir/evaluate.hpp"
 
 #include <bit>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Options of the hybrid executor as JSON.
-#include "fuzz/target.hpp"
+#include "target.hpp"
 
-#include <topograd/runtime/hybrid/options.hpp>
+#include "../../runtime/hybrid/options.hpp"
 
 namespace topograd::fuzz {
 

@@ -1,8 +1,8 @@
 // What a scheduler has learned, as text: reads back, merges, and decides.
-#include "fuzz/target.hpp"
+#include "target.hpp"
 
-#include <topograd/runtime/hybrid/scheduler.hpp>
-#include <topograd/runtime/hybrid/state.hpp>
+#include "../../runtime/hybrid/scheduler.hpp"
+#include "../../runtime/hybrid/state.hpp"
 
 #include <algorithm>
 #include <cmath>

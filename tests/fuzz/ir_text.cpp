@@ -1,11 +1,11 @@
 // Programs as text: what is read prints and reads back, and every pass takes it.
-#include "fuzz/target.hpp"
+#include "target.hpp"
 
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/ir/topology.hpp>
-#include <topograd/ir/verify.hpp>
+#include "../../ir/evaluate.hpp"
+#include "../../ir/passes/passes.hpp"
+#include "../../ir/text.hpp"
+#include "../../ir/topology.hpp"
+#include "../../ir/verify.hpp"
 
 #include <algorithm>
 #include <vector>

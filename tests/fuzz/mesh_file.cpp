@@ -1,7 +1,7 @@
 // OBJ files: every triangle names vertices that are there.
-#include "fuzz/target.hpp"
+#include "target.hpp"
 
-#include "command/mesh_file.hpp"
+#include "../../tools/command/mesh_file.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 // NIST's files: a set whose columns, starts and certified values fit each other.
-#include "fuzz/target.hpp"
+#include "target.hpp"
 
-#include "problems/nist.hpp"
+#include "../../tools/problems/nist.hpp"
 
-#include <topograd/ir/verify.hpp>
+#include "../../ir/verify.hpp"
 
 namespace topograd::fuzz {
 

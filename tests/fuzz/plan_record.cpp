@@ -1,7 +1,7 @@
 // Plan records as JSON.
-#include "fuzz/target.hpp"
+#include "target.hpp"
 
-#include <topograd/runtime/plan_json.hpp>
+#include "../../runtime/plan_json.hpp"
 
 namespace topograd::fuzz {
 

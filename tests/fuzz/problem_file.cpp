@@ -1,8 +1,8 @@
 // Problem files: a problem that can be evaluated, or a place in the text.
-#include "fuzz/target.hpp"
+#include "target.hpp"
 
-#include <topograd/api/problem_file.hpp>
-#include <topograd/solver/evaluator.hpp>
+#include "../../api/problem_file.hpp"
+#include "../../solver/evaluator.hpp"
 
 namespace topograd::fuzz {
 

@@ -1,5 +1,5 @@
 // The table of targets, and what they share.
-#include "fuzz/target.hpp"
+#include "target.hpp"
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,7 +1,7 @@
 // What the fuzzer calls: one function for each form of text or file that the project reads.
 #pragma once
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <functional>
 #include <initializer_list>

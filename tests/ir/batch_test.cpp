@@ -1,5 +1,5 @@
 // Columns in blocks: appending, reading, changing, removing, against plain vectors.
-#include <topograd/ir/batch.hpp>
+#include "../../ir/batch.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Operands moved into their domains, and operands found outside of them.
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/ir/verify.hpp>
+#include "../../ir/evaluate.hpp"
+#include "../../ir/passes/passes.hpp"
+#include "../../ir/text.hpp"
+#include "../../ir/verify.hpp"
 
 #include <gtest/gtest.h>
 

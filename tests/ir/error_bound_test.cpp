@@ -1,6 +1,6 @@
 // Running error bounds: which answers are certain.
-#include <topograd/ir/error_bound.hpp>
-#include <topograd/ir/graph.hpp>
+#include "../../ir/error_bound.hpp"
+#include "../../ir/graph.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // What the table of ops fixes: NaN, infinities, signed zeros, ties, bad edges.
-#include "support/random_program.hpp"
+#include "../support/random_program.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/text.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../../ir/text.hpp"
 
 #include <gtest/gtest.h>
 

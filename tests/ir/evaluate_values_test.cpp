@@ -1,8 +1,8 @@
 // Values of every op: published constants, and formulas in long double that are not the
 // evaluator's.
-#include "support/random_program.hpp"
+#include "../support/random_program.hpp"
 
-#include <topograd/ir/evaluate.hpp>
+#include "../../ir/evaluate.hpp"
 
 #include <gtest/gtest.h>
 

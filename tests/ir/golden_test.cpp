@@ -1,8 +1,8 @@
 // Text files of programs and what the printer, the parser and each pass make of them.
-#include "support/golden.hpp"
+#include "../support/golden.hpp"
 
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/text.hpp>
+#include "../../ir/passes/passes.hpp"
+#include "../../ir/text.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Interning, ordering of operands, extraction.
-#include "support/random_program.hpp"
+#include "../support/random_program.hpp"
 
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/verify.hpp>
+#include "../../ir/graph.hpp"
+#include "../../ir/verify.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Memory in large pages: zero, aligned, counted, given back.
-#include <topograd/ir/pages.hpp>
+#include "../../ir/pages.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // Every pass keeps the bits of all outputs and the verdict of the guards, in float and in double.
-#include "support/random_program.hpp"
+#include "../support/random_program.hpp"
 
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/ir/verify.hpp>
+#include "../../ir/evaluate.hpp"
+#include "../../ir/graph.hpp"
+#include "../../ir/passes/passes.hpp"
+#include "../../ir/text.hpp"
+#include "../../ir/verify.hpp"
 
 #include <gtest/gtest.h>
 

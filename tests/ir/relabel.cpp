@@ -1,7 +1,7 @@
 // Permuting slots and node order.
-#include "ir/relabel.hpp"
+#include "relabel.hpp"
 
-#include <topograd/ir/graph.hpp>
+#include "../../ir/graph.hpp"
 
 #include <algorithm>
 #include <random>

@@ -1,7 +1,7 @@
 // The same structure written another way: other slots, other node order.
 #pragma once
 
-#include <topograd/ir/program.hpp>
+#include "../../ir/program.hpp"
 
 #include <cstdint>
 

@@ -1,13 +1,13 @@
 // Chains of a million nodes, and structures with many ties: nothing recurses, nothing is quadratic.
-#include "ir/relabel.hpp"
-#include "support/random_program.hpp"
+#include "../support/random_program.hpp"
+#include "relabel.hpp"
 
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/ir/topology.hpp>
-#include <topograd/ir/verify.hpp>
+#include "../../ir/evaluate.hpp"
+#include "../../ir/graph.hpp"
+#include "../../ir/passes/passes.hpp"
+#include "../../ir/text.hpp"
+#include "../../ir/topology.hpp"
+#include "../../ir/verify.hpp"
 
 #include <gtest/gtest.h>
 

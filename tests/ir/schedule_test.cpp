@@ -1,9 +1,9 @@
 // Live values before and after scheduling.
-#include "support/random_program.hpp"
+#include "../support/random_program.hpp"
 
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/passes/passes.hpp>
-#include <topograd/ir/text.hpp>
+#include "../../ir/graph.hpp"
+#include "../../ir/passes/passes.hpp"
+#include "../../ir/text.hpp"
 
 #include <gtest/gtest.h>
 

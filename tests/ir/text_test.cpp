@@ -1,10 +1,10 @@
 // The text form: print and parse lose nothing, and no text ends the process.
-#include "support/random_program.hpp"
+#include "../support/random_program.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/ir/verify.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/graph.hpp"
+#include "../../ir/text.hpp"
+#include "../../ir/verify.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // Canonical forms against relabelled programs, against trying all names, and of symmetric graphs.
-#include "ir/relabel.hpp"
-#include "support/random_program.hpp"
+#include "../support/random_program.hpp"
+#include "relabel.hpp"
 
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/ir/topology.hpp>
-#include <topograd/ir/verify.hpp>
+#include "../../ir/evaluate.hpp"
+#include "../../ir/graph.hpp"
+#include "../../ir/text.hpp"
+#include "../../ir/topology.hpp"
+#include "../../ir/verify.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // Which programs are one topology and which are not.
-#include "support/golden.hpp"
+#include "../support/golden.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/ir/topology.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/graph.hpp"
+#include "../../ir/text.hpp"
+#include "../../ir/topology.hpp"
 
 #include <gtest/gtest.h>
 

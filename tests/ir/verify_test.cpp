@@ -1,8 +1,8 @@
 // Each invariant, broken once.
-#include "support/random_program.hpp"
+#include "../support/random_program.hpp"
 
-#include <topograd/ir/text.hpp>
-#include <topograd/ir/verify.hpp>
+#include "../../ir/text.hpp"
+#include "../../ir/verify.hpp"
 
 #include <gtest/gtest.h>
 

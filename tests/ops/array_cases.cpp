@@ -1,10 +1,10 @@
 // Maps and reductions against plain loops, on one device.
-#include "ops/array_cases.hpp"
+#include "array_cases.hpp"
 
-#include "ops/array_tests.hpp"
+#include "array_tests.hpp"
 
-#include <topograd/ops/map.hpp>
-#include <topograd/ops/reduce.hpp>
+#include "../../ops/map.hpp"
+#include "../../ops/reduce.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <topograd/ops/array.hpp>
+#include "../../ops/array.hpp"
 
 #include <cmath>
 #include <cstdint>

@@ -1,12 +1,12 @@
 // Folds and scans of expressions, reductions of segments and histograms against plain loops, on one
 // device.
-#include "ops/array_cases.hpp"
+#include "array_cases.hpp"
 
-#include "ops/array_tests.hpp"
+#include "array_tests.hpp"
 
-#include <topograd/ops/histogram.hpp>
-#include <topograd/ops/scan.hpp>
-#include <topograd/ops/segments.hpp>
+#include "../../ops/histogram.hpp"
+#include "../../ops/scan.hpp"
+#include "../../ops/segments.hpp"
 
 #include <algorithm>
 

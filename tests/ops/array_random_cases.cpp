@@ -1,10 +1,10 @@
 // Random numbers: published words, the same on every device, and their moments.
-#include "ops/array_cases.hpp"
+#include "array_cases.hpp"
 
-#include "ops/array_tests.hpp"
+#include "array_tests.hpp"
 
-#include <topograd/ops/random.hpp>
-#include <topograd/ops/reduce.hpp>
+#include "../../ops/random.hpp"
+#include "../../ops/reduce.hpp"
 
 #include <stdexcept>
 

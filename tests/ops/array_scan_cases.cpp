@@ -1,9 +1,9 @@
 // Scans, gather, scatter and compact against plain loops, on one device.
-#include "ops/array_cases.hpp"
+#include "array_cases.hpp"
 
-#include "ops/array_tests.hpp"
+#include "array_tests.hpp"
 
-#include <topograd/ops/scan.hpp>
+#include "../../ops/scan.hpp"
 
 #include <algorithm>
 

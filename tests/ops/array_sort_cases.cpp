@@ -1,9 +1,9 @@
 // Sorting against the standard library, on one device.
-#include "ops/array_cases.hpp"
+#include "array_cases.hpp"
 
-#include "ops/array_tests.hpp"
+#include "array_tests.hpp"
 
-#include <topograd/ops/sort.hpp>
+#include "../../ops/sort.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,9 +1,9 @@
 // Arrays on the CPU, and what they refuse.
-#include "ops/array_tests.hpp"
+#include "array_tests.hpp"
 
 #include <gtest/gtest.h>
 
-#include <topograd/ops/arrays.hpp>
+#include "../../ops/arrays.hpp"
 
 #include <functional>
 

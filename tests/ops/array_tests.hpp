@@ -1,7 +1,7 @@
 // Checks of arrays that run on any device.
 #pragma once
 
-#include <topograd/ops/device.hpp>
+#include "../../ops/device.hpp"
 
 namespace topograd::ops::test {
 

@@ -1,12 +1,12 @@
 // Arrays on a Vulkan device, between guard zones.
-#include "ops/array_tests.hpp"
-#include "ops/masked.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "array_tests.hpp"
+#include "masked.hpp"
 
-#include <topograd/ops/arrays.hpp>
-#include <topograd/ops/storage.hpp>
-#include <topograd/ops/vulkan/backend.hpp>
-#include <topograd/runtime/vulkan/host_memory.hpp>
+#include "../../ops/arrays.hpp"
+#include "../../ops/storage.hpp"
+#include "../../ops/vulkan/backend.hpp"
+#include "../../runtime/vulkan/host_memory.hpp"
 
 #include <memory>
 #include <span>

@@ -1,10 +1,10 @@
 // The Vulkan backend: launches, hazards, misaligned arguments, residency, guard zones.
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/run.hpp>
-#include <topograd/ops/storage.hpp>
-#include <topograd/ops/vulkan/backend.hpp>
+#include "../../ir/error.hpp"
+#include "../../ops/run.hpp"
+#include "../../ops/storage.hpp"
+#include "../../ops/vulkan/backend.hpp"
 
 #include <algorithm>
 #include <cstring>

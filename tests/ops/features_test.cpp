@@ -1,7 +1,7 @@
 // What operations state of themselves, against algorithms on numbers that count.
-#include <topograd/ops/arrays.hpp>
-#include <topograd/ops/scope.hpp>
-#include <topograd/ops/tensors.hpp>
+#include "../../ops/arrays.hpp"
+#include "../../ops/scope.hpp"
+#include "../../ops/tensors.hpp"
 
 #include <gtest/gtest.h>
 

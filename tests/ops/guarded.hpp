@@ -1,9 +1,9 @@
 // Tests on a device whose buffers lie between guard zones.
 #pragma once
 
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
 
-#include <topograd/ops/storage.hpp>
+#include "../../ops/storage.hpp"
 
 #include <string>
 #include <vector>

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/ops/device.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/platform.hpp"
+#include "../../ops/device.hpp"
 
 namespace topograd::ops::test {
 

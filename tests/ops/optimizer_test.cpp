@@ -1,8 +1,8 @@
 // Steps of optimisers against their published algorithms, written out for one number.
-#include "ops/tensor_checks.hpp"
+#include "tensor_checks.hpp"
 
-#include <topograd/ops/nn/optimizer.hpp>
-#include <topograd/ops/tensor/reduce.hpp>
+#include "../../ops/nn/optimizer.hpp"
+#include "../../ops/tensor/reduce.hpp"
 
 #include <gtest/gtest.h>
 

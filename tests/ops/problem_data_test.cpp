@@ -1,12 +1,12 @@
 // Data of problems that comes out of array operations on the device that solves them.
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/arrays.hpp>
-#include <topograd/ops/tensors.hpp>
-#include <topograd/ops/vulkan/backend.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../ops/arrays.hpp"
+#include "../../ops/tensors.hpp"
+#include "../../ops/vulkan/backend.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/solve.hpp"
 
 #include <gtest/gtest.h>
 

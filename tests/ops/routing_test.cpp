@@ -1,15 +1,15 @@
 // Where operations run that nobody placed: on a device that is admitted, back on the CPU when it
 // fails, and with what is there already in the account.
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/median.hpp>
-#include <topograd/ops/arrays.hpp>
-#include <topograd/ops/lessons.hpp>
-#include <topograd/ops/run.hpp>
-#include <topograd/ops/scope.hpp>
-#include <topograd/ops/tensors.hpp>
-#include <topograd/runtime/hybrid/process_executor.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/median.hpp"
+#include "../../ops/arrays.hpp"
+#include "../../ops/lessons.hpp"
+#include "../../ops/run.hpp"
+#include "../../ops/scope.hpp"
+#include "../../ops/tensors.hpp"
+#include "../../runtime/hybrid/process_executor.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 // Scans in one pass against plain loops. The software device leaves loops after some turns, so that
 // it has one thread here, where workgroups end in the order in which they begin and nobody waits.
-#include "ops/guarded.hpp"
+#include "guarded.hpp"
 
-#include <topograd/ops/arrays.hpp>
-#include <topograd/ops/scan_ahead.hpp>
+#include "../../ops/arrays.hpp"
+#include "../../ops/scan_ahead.hpp"
 
 #include <gtest/gtest.h>
 

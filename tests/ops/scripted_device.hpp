@@ -2,9 +2,9 @@
 // nothing.
 #pragma once
 
-#include <topograd/ir/stopwatch.hpp>
-#include <topograd/ops/backend.hpp>
-#include <topograd/ops/device_list.hpp>
+#include "../../ir/stopwatch.hpp"
+#include "../../ops/backend.hpp"
+#include "../../ops/device_list.hpp"
 
 #include <algorithm>
 #include <chrono>

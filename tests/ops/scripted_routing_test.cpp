@@ -1,9 +1,9 @@
 // Where unplaced operations go beside a discrete GPU that exists in numbers alone.
-#include "ops/scripted_device.hpp"
+#include "scripted_device.hpp"
 
-#include <topograd/ops/arrays.hpp>
-#include <topograd/ops/run.hpp>
-#include <topograd/ops/scope.hpp>
+#include "../../ops/arrays.hpp"
+#include "../../ops/run.hpp"
+#include "../../ops/scope.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

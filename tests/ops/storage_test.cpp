@@ -1,9 +1,9 @@
 // Storages and routing on the CPU alone.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/run.hpp>
-#include <topograd/ops/storage.hpp>
+#include "../../ir/error.hpp"
+#include "../../ops/run.hpp"
+#include "../../ops/storage.hpp"
 
 #include <cstring>
 #include <set>

@@ -1,14 +1,14 @@
 // What tensors must compute, wherever they are: run on the CPU and on a device.
-#include "ops/tensor_cases.hpp"
+#include "tensor_cases.hpp"
 
-#include "ops/tensor_checks.hpp"
+#include "tensor_checks.hpp"
 
-#include <topograd/ops/tensor/arrays.hpp>
-#include <topograd/ops/tensor/fft.hpp>
-#include <topograd/ops/tensor/matmul.hpp>
-#include <topograd/ops/tensor/reduce.hpp>
-#include <topograd/ops/tensor/search.hpp>
-#include <topograd/ops/tensor/softmax.hpp>
+#include "../../ops/tensor/arrays.hpp"
+#include "../../ops/tensor/fft.hpp"
+#include "../../ops/tensor/matmul.hpp"
+#include "../../ops/tensor/reduce.hpp"
+#include "../../ops/tensor/search.hpp"
+#include "../../ops/tensor/softmax.hpp"
 
 #include <cmath>
 #include <numbers>

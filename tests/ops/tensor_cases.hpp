@@ -1,7 +1,7 @@
 // What tensors must compute, wherever they are: run on the CPU and on a device.
 #pragma once
 
-#include <topograd/ops/device.hpp>
+#include "../../ops/device.hpp"
 
 #include <string>
 #include <vector>

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <topograd/ops/tensor/tensor.hpp>
+#include "../../ops/tensor/tensor.hpp"
 
 #include <functional>
 #include <string>

@@ -1,8 +1,8 @@
 // Bad input of tensors: each call says what it expected and what came, and writes nothing.
-#include "ops/tensor_checks.hpp"
+#include "tensor_checks.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/tensors.hpp>
+#include "../../ir/error.hpp"
+#include "../../ops/tensors.hpp"
 
 #include <limits>
 

@@ -1,17 +1,17 @@
 // Derivatives of every tensor operation: against central differences in f64, and of a device
 // against the CPU.
-#include "ops/tensor_cases.hpp"
-#include "ops/tensor_checks.hpp"
+#include "tensor_cases.hpp"
+#include "tensor_checks.hpp"
 
-#include <topograd/ops/tensor/autograd.hpp>
-#include <topograd/ops/tensor/conv.hpp>
-#include <topograd/ops/tensor/fft.hpp>
-#include <topograd/ops/tensor/losses.hpp>
-#include <topograd/ops/tensor/matmul.hpp>
-#include <topograd/ops/tensor/parts.hpp>
-#include <topograd/ops/tensor/reduce.hpp>
-#include <topograd/ops/tensor/search.hpp>
-#include <topograd/ops/tensor/softmax.hpp>
+#include "../../ops/tensor/autograd.hpp"
+#include "../../ops/tensor/conv.hpp"
+#include "../../ops/tensor/fft.hpp"
+#include "../../ops/tensor/losses.hpp"
+#include "../../ops/tensor/matmul.hpp"
+#include "../../ops/tensor/parts.hpp"
+#include "../../ops/tensor/reduce.hpp"
+#include "../../ops/tensor/search.hpp"
+#include "../../ops/tensor/softmax.hpp"
 
 #include <cmath>
 

@@ -1,10 +1,10 @@
 // Derivatives of tensor operations: that every one has a check, and how they are recorded.
-#include "ops/tensor_cases.hpp"
-#include "ops/tensor_checks.hpp"
-#include "support/paths.hpp"
+#include "../support/paths.hpp"
+#include "tensor_cases.hpp"
+#include "tensor_checks.hpp"
 
-#include <topograd/ops/tensor/autograd.hpp>
-#include <topograd/ops/tensor/reduce.hpp>
+#include "../../ops/tensor/autograd.hpp"
+#include "../../ops/tensor/reduce.hpp"
 
 #include <cmath>
 #include <filesystem>

@@ -1,15 +1,15 @@
 // Every tensor operation at odd sizes, on views that begin anywhere or are turned, against plain
 // loops, on one device.
-#include "ops/tensor_cases.hpp"
-#include "ops/tensor_layout_rows.hpp"
-#include "ops/tensor_references.hpp"
+#include "tensor_cases.hpp"
+#include "tensor_layout_rows.hpp"
+#include "tensor_references.hpp"
 
-#include <topograd/ops/tensor/conv.hpp>
-#include <topograd/ops/tensor/losses.hpp>
-#include <topograd/ops/tensor/matmul.hpp>
-#include <topograd/ops/tensor/reduce.hpp>
-#include <topograd/ops/tensor/search.hpp>
-#include <topograd/ops/tensor/softmax.hpp>
+#include "../../ops/tensor/conv.hpp"
+#include "../../ops/tensor/losses.hpp"
+#include "../../ops/tensor/matmul.hpp"
+#include "../../ops/tensor/reduce.hpp"
+#include "../../ops/tensor/search.hpp"
+#include "../../ops/tensor/softmax.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // How rows of tables of tensor operations are checked.
-#include "ops/tensor_layout_rows.hpp"
+#include "tensor_layout_rows.hpp"
 
-#include <topograd/ops/storage.hpp>
+#include "../../ops/storage.hpp"
 
 #include <algorithm>
 #include <cmath>

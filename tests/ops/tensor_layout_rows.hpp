@@ -1,9 +1,9 @@
 // Rows of tables of tensor operations at odd sizes and on views, and how they are checked.
 #pragma once
 
-#include "ops/tensor_checks.hpp"
+#include "tensor_checks.hpp"
 
-#include <topograd/ops/device.hpp>
+#include "../../ops/device.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,7 @@
 // Every tensor operation at odd sizes and on views, on the CPU, between guard zones.
-#include "ops/tensor_cases.hpp"
+#include "tensor_cases.hpp"
 
-#include <topograd/ops/storage.hpp>
+#include "../../ops/storage.hpp"
 
 #include <gtest/gtest.h>
 

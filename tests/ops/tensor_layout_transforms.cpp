@@ -1,11 +1,11 @@
 // Transforms of odd lengths and activations with their derivatives, on views, against plain loops,
 // on one device.
-#include "ops/tensor_cases.hpp"
-#include "ops/tensor_layout_rows.hpp"
-#include "ops/tensor_references.hpp"
+#include "tensor_cases.hpp"
+#include "tensor_layout_rows.hpp"
+#include "tensor_references.hpp"
 
-#include <topograd/ops/tensor/fft.hpp>
-#include <topograd/ops/tensor/reduce.hpp>
+#include "../../ops/tensor/fft.hpp"
+#include "../../ops/tensor/reduce.hpp"
 
 #include <cmath>
 #include <numbers>

@@ -1,9 +1,9 @@
 // Every tensor operation at odd sizes and on views, on a device, between guard zones.
-#include "ops/guarded.hpp"
-#include "ops/masked.hpp"
-#include "ops/tensor_cases.hpp"
+#include "guarded.hpp"
+#include "masked.hpp"
+#include "tensor_cases.hpp"
 
-#include <topograd/ops/vulkan/backend.hpp>
+#include "../../ops/vulkan/backend.hpp"
 
 namespace topograd::ops::test {
 namespace {

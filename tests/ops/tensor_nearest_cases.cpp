@@ -1,10 +1,10 @@
 // Nearest neighbours against plain loops in double.
-#include "ops/tensor_cases.hpp"
-#include "ops/tensor_checks.hpp"
+#include "tensor_cases.hpp"
+#include "tensor_checks.hpp"
 
-#include <topograd/ops/scope.hpp>
-#include <topograd/ops/tensor/nearest.hpp>
-#include <topograd/ops/tensor/search.hpp>
+#include "../../ops/scope.hpp"
+#include "../../ops/tensor/nearest.hpp"
+#include "../../ops/tensor/search.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // Nearest neighbours on the CPU: what is found, the same graph again, errors.
-#include "ops/tensor_cases.hpp"
-#include "ops/tensor_checks.hpp"
+#include "tensor_cases.hpp"
+#include "tensor_checks.hpp"
 
-#include <topograd/ops/tensor/nearest.hpp>
+#include "../../ops/tensor/nearest.hpp"
 
 #include <functional>
 #include <limits>

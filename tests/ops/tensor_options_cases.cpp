@@ -1,9 +1,9 @@
 // Tensor operations with options: they run where they are told, and say how.
-#include "ops/tensor_cases.hpp"
-#include "ops/tensor_checks.hpp"
+#include "tensor_cases.hpp"
+#include "tensor_checks.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/tensors.hpp>
+#include "../../ir/error.hpp"
+#include "../../ops/tensors.hpp"
 
 #include <functional>
 #include <string>

@@ -1,10 +1,10 @@
 // Several put together, split, and taken from by index: the very bits, on one device.
-#include "ops/tensor_cases.hpp"
-#include "ops/tensor_checks.hpp"
+#include "tensor_cases.hpp"
+#include "tensor_checks.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/tensor/parts.hpp>
-#include <topograd/ops/tensor/reduce.hpp>
+#include "../../ir/error.hpp"
+#include "../../ops/tensor/parts.hpp"
+#include "../../ops/tensor/reduce.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,6 +1,6 @@
 // Tensor operations as their definitions have them: plain loops in double, long sums in long
 // double.
-#include "ops/tensor_references.hpp"
+#include "tensor_references.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Tensor operations as their definitions have them: plain loops in double.
 #pragma once
 
-#include <topograd/ops/tensor/shape.hpp>
+#include "../../ops/tensor/shape.hpp"
 
 #include <functional>
 #include <vector>

@@ -1,20 +1,20 @@
 // Tensors on the CPU: values, errors, fusion.
-#include "ops/tensor_cases.hpp"
-#include "ops/tensor_checks.hpp"
+#include "tensor_cases.hpp"
+#include "tensor_checks.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/nn/layers.hpp>
-#include <topograd/ops/nn/optimizer.hpp>
-#include <topograd/ops/scope.hpp>
-#include <topograd/ops/tensor/arrays.hpp>
-#include <topograd/ops/tensor/conv.hpp>
-#include <topograd/ops/tensor/fft.hpp>
-#include <topograd/ops/tensor/losses.hpp>
-#include <topograd/ops/tensor/matmul.hpp>
-#include <topograd/ops/tensor/reduce.hpp>
-#include <topograd/ops/tensor/search.hpp>
-#include <topograd/ops/tensor/softmax.hpp>
-#include <topograd/ops/tensor/state.hpp>
+#include "../../ir/error.hpp"
+#include "../../ops/nn/layers.hpp"
+#include "../../ops/nn/optimizer.hpp"
+#include "../../ops/scope.hpp"
+#include "../../ops/tensor/arrays.hpp"
+#include "../../ops/tensor/conv.hpp"
+#include "../../ops/tensor/fft.hpp"
+#include "../../ops/tensor/losses.hpp"
+#include "../../ops/tensor/matmul.hpp"
+#include "../../ops/tensor/reduce.hpp"
+#include "../../ops/tensor/search.hpp"
+#include "../../ops/tensor/softmax.hpp"
+#include "../../ops/tensor/state.hpp"
 
 #include <vector>
 

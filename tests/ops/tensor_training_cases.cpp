@@ -1,15 +1,15 @@
 // Training: numbers that tensors begin with, optimisers, and a network that learns.
-#include "ops/tensor_cases.hpp"
-#include "ops/tensor_checks.hpp"
-#include "support/paths.hpp"
+#include "../support/paths.hpp"
+#include "tensor_cases.hpp"
+#include "tensor_checks.hpp"
 
-#include <topograd/ops/backend.hpp>
-#include <topograd/ops/nn/layers.hpp>
-#include <topograd/ops/nn/optimizer.hpp>
-#include <topograd/ops/tensor/autograd.hpp>
-#include <topograd/ops/tensor/losses.hpp>
-#include <topograd/ops/tensor/matmul.hpp>
-#include <topograd/ops/tensor/reduce.hpp>
+#include "../../ops/backend.hpp"
+#include "../../ops/nn/layers.hpp"
+#include "../../ops/nn/optimizer.hpp"
+#include "../../ops/tensor/autograd.hpp"
+#include "../../ops/tensor/losses.hpp"
+#include "../../ops/tensor/matmul.hpp"
+#include "../../ops/tensor/reduce.hpp"
 
 #include <cmath>
 #include <cstdint>

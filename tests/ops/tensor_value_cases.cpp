@@ -1,12 +1,12 @@
 // Losses, activations, real and two-dimensional transforms and the tiles of products against plain
 // formulas, on one device.
-#include "ops/tensor_cases.hpp"
-#include "ops/tensor_checks.hpp"
+#include "tensor_cases.hpp"
+#include "tensor_checks.hpp"
 
-#include <topograd/ops/tensor/fft.hpp>
-#include <topograd/ops/tensor/losses.hpp>
-#include <topograd/ops/tensor/matmul.hpp>
-#include <topograd/ops/tensor/matmul_text.hpp>
+#include "../../ops/tensor/fft.hpp"
+#include "../../ops/tensor/losses.hpp"
+#include "../../ops/tensor/matmul.hpp"
+#include "../../ops/tensor/matmul_text.hpp"
 
 #include <cmath>
 #include <complex>

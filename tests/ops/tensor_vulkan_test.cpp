@@ -1,13 +1,13 @@
 // Tensors on a device: what they are on the CPU.
-#include "ops/guarded.hpp"
-#include "ops/masked.hpp"
-#include "ops/tensor_cases.hpp"
-#include "ops/tensor_checks.hpp"
+#include "guarded.hpp"
+#include "masked.hpp"
+#include "tensor_cases.hpp"
+#include "tensor_checks.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/storage.hpp>
-#include <topograd/ops/tensors.hpp>
-#include <topograd/ops/vulkan/backend.hpp>
+#include "../../ir/error.hpp"
+#include "../../ops/storage.hpp"
+#include "../../ops/tensors.hpp"
+#include "../../ops/vulkan/backend.hpp"
 
 #include <functional>
 #include <string>

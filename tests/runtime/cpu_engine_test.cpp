@@ -1,8 +1,8 @@
 // The CPU engine against sums by the scalar evaluator, dense solves and itself on other numbers of
 // threads.
 #include <gtest/gtest.h>
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/cpu/engine.hpp>
+#include "../../ir/error.hpp"
+#include "../../runtime/cpu/engine.hpp"
 
 #include <Eigen/Dense>
 #include <algorithm>
@@ -10,9 +10,9 @@
 #include <numeric>
 #include <random>
 
-#include "runtime/engine_models.hpp"
-#include "runtime/second_order_checks.hpp"
-#include "runtime/value_checks.hpp"
+#include "engine_models.hpp"
+#include "second_order_checks.hpp"
+#include "value_checks.hpp"
 
 namespace topograd::test {
 namespace {

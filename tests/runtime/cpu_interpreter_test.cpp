@@ -1,11 +1,11 @@
 // The tile interpreter against the scalar evaluator: every op, every instruction set, special
 // values, odd sizes.
 #include <gtest/gtest.h>
-#include <topograd/ir/error_bound.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/graph.hpp>
-#include <topograd/ir/text.hpp>
-#include <topograd/runtime/cpu/interpreter.hpp>
+#include "../../ir/error_bound.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../../ir/graph.hpp"
+#include "../../ir/text.hpp"
+#include "../../runtime/cpu/interpreter.hpp"
 
 #include <array>
 #include <cmath>
@@ -13,7 +13,7 @@
 #include <random>
 #include <span>
 
-#include "support/random_program.hpp"
+#include "../support/random_program.hpp"
 
 namespace topograd::test {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 #include <thread>
 
-#include <topograd/ir/platform.hpp>
-#include <topograd/runtime/content_hash.hpp>
-#include <topograd/runtime/disk_cache.hpp>
+#include "../../ir/platform.hpp"
+#include "../../runtime/content_hash.hpp"
+#include "../../runtime/disk_cache.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,9 +1,9 @@
 // Building of test models and reference sums.
-#include "runtime/engine_models.hpp"
+#include "engine_models.hpp"
 
-#include <topograd/autodiff/second_order.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/text.hpp>
+#include "../../autodiff/second_order.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../../ir/text.hpp"
 
 #include <array>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Small models for tests of engines, and reference sums by the scalar evaluator.
 #pragma once
 
-#include <topograd/runtime/model.hpp>
+#include "../../runtime/model.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,11 +1,11 @@
 // What all engines share: sums of what they count and hold, and the column scaling of their steps.
+#include "../../runtime/cpu/engine.hpp"
 #include <gtest/gtest.h>
-#include <topograd/runtime/cpu/engine.hpp>
 
 #include <utility>
 #include <vector>
 
-#include "runtime/step_checks.hpp"
+#include "step_checks.hpp"
 
 namespace topograd::test {
 namespace {

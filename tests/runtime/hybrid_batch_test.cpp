@@ -6,9 +6,9 @@
 #include <string>
 #include <thread>
 
-#include <topograd/runtime/hybrid/batch.hpp>
+#include "../../runtime/hybrid/batch.hpp"
 
-#include "runtime/hybrid_device.hpp"
+#include "hybrid_device.hpp"
 
 namespace topograd::test {
 namespace {

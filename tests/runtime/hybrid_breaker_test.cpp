@@ -1,7 +1,7 @@
 // The circuit breaker on a clock that the test turns.
 #include <gtest/gtest.h>
 
-#include <topograd/runtime/hybrid/breaker.hpp>
+#include "../../runtime/hybrid/breaker.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,7 +1,7 @@
 // A device for tests of the hybrid executor: programs are C++ functions, failures are ordered.
 #pragma once
 
-#include <topograd/runtime/hybrid/executor.hpp>
+#include "../../runtime/hybrid/executor.hpp"
 
 #include <atomic>
 #include <cstring>

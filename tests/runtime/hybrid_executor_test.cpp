@@ -4,7 +4,7 @@
 #include <numeric>
 #include <thread>
 
-#include "runtime/hybrid_device.hpp"
+#include "hybrid_device.hpp"
 
 namespace topograd::test {
 namespace {

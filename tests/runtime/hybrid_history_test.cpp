@@ -4,8 +4,8 @@
 #include <cmath>
 #include <random>
 
-#include <topograd/runtime/hybrid/first_guess.hpp>
-#include <topograd/runtime/hybrid/history.hpp>
+#include "../../runtime/hybrid/first_guess.hpp"
+#include "../../runtime/hybrid/history.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,5 +1,5 @@
 // Times of the machine in numbers.
-#include "runtime/hybrid_machine.hpp"
+#include "hybrid_machine.hpp"
 
 #include <cmath>
 

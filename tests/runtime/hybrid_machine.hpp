@@ -1,7 +1,7 @@
 // A machine that exists in numbers alone: a CPU and a device whose times are known exactly.
 #pragma once
 
-#include <topograd/runtime/hybrid/scheduler.hpp>
+#include "../../runtime/hybrid/scheduler.hpp"
 
 #include <array>
 #include <cstdint>

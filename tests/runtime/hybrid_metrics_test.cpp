@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include <topograd/runtime/hybrid/metrics.hpp>
+#include "../../runtime/hybrid/metrics.hpp"
 
-#include "runtime/hybrid_device.hpp"
+#include "hybrid_device.hpp"
 
 namespace topograd::test {
 namespace {

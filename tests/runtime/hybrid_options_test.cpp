@@ -7,8 +7,8 @@
 #include <functional>
 #include <string>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/hybrid/options.hpp>
+#include "../../ir/error.hpp"
+#include "../../runtime/hybrid/options.hpp"
 
 namespace topograd::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "runtime/hybrid_machine.hpp"
+#include "hybrid_machine.hpp"
 
 namespace topograd::test {
 namespace {

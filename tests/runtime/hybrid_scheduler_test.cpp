@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include <topograd/runtime/hybrid/scheduler.hpp>
+#include "../../runtime/hybrid/scheduler.hpp"
 
 namespace topograd::test {
 namespace {

@@ -9,11 +9,11 @@
 #include <functional>
 #include <thread>
 
-#include <topograd/ir/platform.hpp>
-#include <topograd/runtime/hybrid/state.hpp>
-#include <topograd/runtime/hybrid/training_data.hpp>
+#include "../../ir/platform.hpp"
+#include "../../runtime/hybrid/state.hpp"
+#include "../../runtime/hybrid/training_data.hpp"
 
-#include "runtime/hybrid_device.hpp"
+#include "hybrid_device.hpp"
 
 namespace topograd::test {
 namespace {

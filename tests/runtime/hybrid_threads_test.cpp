@@ -5,10 +5,10 @@
 #include <future>
 #include <thread>
 
-#include <topograd/runtime/hybrid/metrics.hpp>
+#include "../../runtime/hybrid/metrics.hpp"
 
-#include "runtime/hybrid_device.hpp"
-#include "support/paths.hpp"
+#include "../support/paths.hpp"
+#include "hybrid_device.hpp"
 
 namespace topograd::test {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include <topograd/runtime/hybrid/executor.hpp>
-#include <topograd/runtime/hybrid/metrics.hpp>
-#include <topograd/runtime/hybrid/scheduler.hpp>
+#include "../../runtime/hybrid/executor.hpp"
+#include "../../runtime/hybrid/metrics.hpp"
+#include "../../runtime/hybrid/scheduler.hpp"
 
 namespace topograd::test {
 namespace {

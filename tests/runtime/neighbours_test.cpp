@@ -1,5 +1,5 @@
 // Lists of neighbours beside those that one loop makes, on any number of threads.
-#include <topograd/runtime/neighbours.hpp>
+#include "../../runtime/neighbours.hpp"
 
 #include <gtest/gtest.h>
 

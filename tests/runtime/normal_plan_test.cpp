@@ -1,7 +1,7 @@
 // The pattern of JᵀJ against the product of dense Jacobians.
-#include "runtime/engine_models.hpp"
+#include "engine_models.hpp"
 
-#include <topograd/runtime/normal_plan.hpp>
+#include "../../runtime/normal_plan.hpp"
 
 #include <gtest/gtest.h>
 

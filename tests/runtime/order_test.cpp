@@ -1,5 +1,5 @@
 // Locality orders of grids, hubs and models that are in order already.
-#include <topograd/runtime/order.hpp>
+#include "../../runtime/order.hpp"
 
 #include <gtest/gtest.h>
 

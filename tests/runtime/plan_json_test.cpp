@@ -1,6 +1,6 @@
 // Plan records as JSON: out and back, and what is no plan record.
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/plan_json.hpp>
+#include "../../runtime/plan_json.hpp"
+#include "../../ir/error.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Column layouts, slot groups and inversions against brute force.
-#include <topograd/runtime/column_forms.hpp>
-#include <topograd/runtime/plan.hpp>
+#include "../../runtime/plan.hpp"
+#include "../../runtime/column_forms.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // The ways in which a device sums terms, for tests that go through all of them.
 #pragma once
 
-#include <topograd/codegen/kernel.hpp>
+#include "../../codegen/kernel.hpp"
 
 namespace topograd::test {
 

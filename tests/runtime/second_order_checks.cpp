@@ -1,5 +1,5 @@
 // Checks of second derivatives that all engines share.
-#include "runtime/second_order_checks.hpp"
+#include "second_order_checks.hpp"
 
 #include <gtest/gtest.h>
 

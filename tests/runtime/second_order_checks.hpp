@@ -1,11 +1,11 @@
 // What the second derivatives of every engine must satisfy.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
+#include "../../runtime/engine.hpp"
 
 #include <vector>
 
-#include "runtime/engine_models.hpp"
+#include "engine_models.hpp"
 
 namespace topograd::test {
 

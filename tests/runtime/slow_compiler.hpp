@@ -1,7 +1,7 @@
 // A compiler that takes its time, so that tests see what is done meanwhile.
 #pragma once
 
-#include <topograd/runtime/vulkan/kernel_cache.hpp>
+#include "../../runtime/vulkan/kernel_cache.hpp"
 
 #include <chrono>
 

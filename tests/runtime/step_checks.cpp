@@ -1,11 +1,11 @@
 // What the damped steps of every engine must satisfy.
-#include "runtime/step_checks.hpp"
+#include "step_checks.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "runtime/engine_models.hpp"
+#include "engine_models.hpp"
 
 namespace topograd::test {
 

@@ -1,7 +1,7 @@
 // What the damped steps of every engine must satisfy.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
+#include "../../runtime/engine.hpp"
 
 #include <functional>
 #include <memory>

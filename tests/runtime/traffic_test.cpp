@@ -1,11 +1,11 @@
 // Bytes that evaluations must move, against sums by hand; copy rates and memory of the interpreter.
+#include "../../runtime/traffic.hpp"
 #include <gtest/gtest.h>
-#include <topograd/runtime/cpu/engine.hpp>
-#include <topograd/runtime/traffic.hpp>
+#include "../../runtime/cpu/engine.hpp"
 
 #include <string>
 
-#include "runtime/engine_models.hpp"
+#include "engine_models.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,10 +1,10 @@
 // The two-level preconditioner: its plan against brute force, its matrix against dense algebra.
 #include <gtest/gtest.h>
 
-#include <topograd/runtime/coarse_control.hpp>
-#include <topograd/runtime/coarse_plan.hpp>
-#include <topograd/runtime/cpu/engine.hpp>
-#include <topograd/runtime/cpu/two_level.hpp>
+#include "../../runtime/coarse_control.hpp"
+#include "../../runtime/coarse_plan.hpp"
+#include "../../runtime/cpu/engine.hpp"
+#include "../../runtime/cpu/two_level.hpp"
 
 #include <Eigen/Dense>
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include <random>
 #include <set>
 
-#include "runtime/engine_models.hpp"
+#include "engine_models.hpp"
 
 namespace topograd::test {
 namespace {

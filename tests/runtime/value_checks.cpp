@@ -1,5 +1,5 @@
 // Evaluations with everything asked for, and with some of it.
-#include "runtime/value_checks.hpp"
+#include "value_checks.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // Several values by one sweep against the same values one by one, and against the scalar evaluator.
 #pragma once
 
-#include "runtime/engine_models.hpp"
+#include "engine_models.hpp"
 
-#include <topograd/runtime/engine.hpp>
+#include "../../runtime/engine.hpp"
 
 namespace topograd::test {
 

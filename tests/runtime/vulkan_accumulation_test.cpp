@@ -1,10 +1,10 @@
 // How sums are made: rule, measurement, memory, plan records.
-#include "runtime/engine_models.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "engine_models.hpp"
 
-#include <topograd/runtime/accumulation_rule.hpp>
-#include <topograd/runtime/remembered_plans.hpp>
-#include <topograd/runtime/vulkan/engine.hpp>
+#include "../../runtime/accumulation_rule.hpp"
+#include "../../runtime/remembered_plans.hpp"
+#include "../../runtime/vulkan/engine.hpp"
 
 #include <gtest/gtest.h>
 

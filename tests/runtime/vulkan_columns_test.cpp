@@ -1,7 +1,7 @@
 // Columns that need not be stored, and what happens when they have to be.
-#include <topograd/runtime/vulkan/context.hpp>
-#include <topograd/runtime/vulkan/engine.hpp>
-#include <topograd/runtime/vulkan/kernel_cache.hpp>
+#include "../../runtime/vulkan/context.hpp"
+#include "../../runtime/vulkan/engine.hpp"
+#include "../../runtime/vulkan/kernel_cache.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "runtime/engine_models.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "engine_models.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,12 +1,12 @@
 // Making kernels: in parallel, once, from disk at the second start; and lists that are replayed.
-#include "runtime/engine_models.hpp"
-#include "runtime/slow_compiler.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "engine_models.hpp"
+#include "slow_compiler.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/vulkan/engine.hpp>
-#include <topograd/runtime/vulkan/kernel_cache.hpp>
-#include <topograd/runtime/vulkan/kernel_job.hpp>
+#include "../../ir/error.hpp"
+#include "../../runtime/vulkan/engine.hpp"
+#include "../../runtime/vulkan/kernel_cache.hpp"
+#include "../../runtime/vulkan/kernel_job.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // Engines that share a device count their own work and nobody else's.
-#include "runtime/engine_models.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "engine_models.hpp"
 
-#include <topograd/runtime/vulkan/engine.hpp>
-#include <topograd/runtime/vulkan/kernel_cache.hpp>
+#include "../../runtime/vulkan/engine.hpp"
+#include "../../runtime/vulkan/kernel_cache.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,15 +1,15 @@
 // The Vulkan engine against the scalar evaluator: every rung, precision, mask and chunk size.
-#include "runtime/engine_models.hpp"
-#include "runtime/rungs.hpp"
-#include "runtime/second_order_checks.hpp"
-#include "runtime/step_checks.hpp"
-#include "support/environment.hpp"
-#include "support/validation.hpp"
+#include "../support/environment.hpp"
+#include "../support/validation.hpp"
+#include "engine_models.hpp"
+#include "rungs.hpp"
+#include "second_order_checks.hpp"
+#include "step_checks.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/cpu/engine.hpp>
-#include <topograd/runtime/order.hpp>
-#include <topograd/runtime/vulkan/engine.hpp>
+#include "../../ir/error.hpp"
+#include "../../runtime/cpu/engine.hpp"
+#include "../../runtime/order.hpp"
+#include "../../runtime/vulkan/engine.hpp"
 
 #include <gtest/gtest.h>
 #include <Eigen/Dense>

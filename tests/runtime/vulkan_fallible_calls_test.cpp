@@ -10,9 +10,9 @@
 #include <sstream>
 #include <string>
 
-#include <topograd/runtime/vulkan/faults.hpp>
+#include "../../runtime/vulkan/faults.hpp"
 
-#include "support/paths.hpp"
+#include "../support/paths.hpp"
 
 namespace topograd::test {
 namespace {

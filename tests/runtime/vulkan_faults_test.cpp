@@ -8,10 +8,10 @@
 #include <map>
 #include <thread>
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
-#include "runtime/vulkan_shaders.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "vulkan_shaders.hpp"
 
 namespace topograd::test {
 namespace {

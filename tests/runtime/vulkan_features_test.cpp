@@ -1,9 +1,9 @@
 // Masks, overrides, size classes and the choice of a device, without a device.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/runtime/vulkan/memory_pools.hpp>
+#include "../../ir/error.hpp"
+#include "../../runtime/vulkan/device.hpp"
+#include "../../runtime/vulkan/memory_pools.hpp"
 
 namespace topograd::test {
 namespace {

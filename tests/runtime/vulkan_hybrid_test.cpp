@@ -6,10 +6,10 @@
 #include <atomic>
 #include <thread>
 
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
 
-#include <topograd/runtime/disk_cache.hpp>
-#include <topograd/runtime/vulkan/hybrid_backend.hpp>
+#include "../../runtime/disk_cache.hpp"
+#include "../../runtime/vulkan/hybrid_backend.hpp"
 
 namespace topograd::test {
 namespace {

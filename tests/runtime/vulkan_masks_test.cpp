@@ -1,13 +1,13 @@
 // Constant blocks in bulk: less work, the same results, and nobody waits for a compiler.
-#include "runtime/engine_models.hpp"
-#include "runtime/slow_compiler.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "engine_models.hpp"
+#include "slow_compiler.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/runtime/held.hpp>
-#include <topograd/runtime/vulkan/engine.hpp>
-#include <topograd/runtime/vulkan/kernel_cache.hpp>
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../../runtime/held.hpp"
+#include "../../runtime/vulkan/engine.hpp"
+#include "../../runtime/vulkan/kernel_cache.hpp"
 
 #include <gtest/gtest.h>
 

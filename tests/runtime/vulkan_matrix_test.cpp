@@ -1,8 +1,8 @@
 // Steps from an assembled JᵀJ on a device against those that never make it.
-#include "runtime/engine_models.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "engine_models.hpp"
 
-#include <topograd/runtime/vulkan/engine.hpp>
+#include "../../runtime/vulkan/engine.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Numbers that all instances share, as code: the same bits, in the background, and gone at once.
-#include <topograd/runtime/vulkan/context.hpp>
-#include <topograd/runtime/vulkan/engine.hpp>
-#include <topograd/runtime/vulkan/kernel_cache.hpp>
+#include "../../runtime/vulkan/context.hpp"
+#include "../../runtime/vulkan/engine.hpp"
+#include "../../runtime/vulkan/kernel_cache.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/engine_models.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "engine_models.hpp"
 
 namespace topograd::test {
 namespace {

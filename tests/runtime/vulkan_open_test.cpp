@@ -5,12 +5,12 @@
 #include <optional>
 #include <thread>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/vulkan/doctor.hpp>
+#include "../../ir/error.hpp"
+#include "../../runtime/vulkan/doctor.hpp"
 
-#include "runtime/vulkan_shaders.hpp"
-#include "support/environment.hpp"
-#include "support/validation.hpp"
+#include "../support/environment.hpp"
+#include "../support/validation.hpp"
+#include "vulkan_shaders.hpp"
 
 namespace topograd::test {
 namespace {

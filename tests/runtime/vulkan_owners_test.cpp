@@ -1,10 +1,10 @@
 // Sums of owners of every degree: by invocations, by workgroups, in segments.
-#include "runtime/engine_models.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "engine_models.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/runtime/vulkan/engine.hpp>
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../../runtime/vulkan/engine.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // How much of a solve goes into one submission.
 #include <gtest/gtest.h>
 
-#include <topograd/runtime/vulkan/pace.hpp>
+#include "../../runtime/vulkan/pace.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <functional>
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
-#include "runtime/vulkan_shaders.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "vulkan_shaders.hpp"
 
 namespace topograd::test {
 namespace {

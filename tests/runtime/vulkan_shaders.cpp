@@ -1,5 +1,5 @@
 // shaderc for the tests' own shaders, apart from the library's code generator.
-#include "runtime/vulkan_shaders.hpp"
+#include "vulkan_shaders.hpp"
 
 #include <mutex>
 #include <shaderc/shaderc.hpp>

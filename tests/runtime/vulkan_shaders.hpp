@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include <topograd/runtime/vulkan/device.hpp>
+#include "../../runtime/vulkan/device.hpp"
 
 namespace topograd::test {
 

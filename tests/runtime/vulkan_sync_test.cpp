@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "runtime/vulkan_shaders.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "vulkan_shaders.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,9 +1,9 @@
 // The two-level preconditioner on a device against the interpreter's.
-#include "runtime/engine_models.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "engine_models.hpp"
 
-#include <topograd/runtime/cpu/engine.hpp>
-#include <topograd/runtime/vulkan/engine.hpp>
+#include "../../runtime/cpu/engine.hpp"
+#include "../../runtime/vulkan/engine.hpp"
 
 #include <gtest/gtest.h>
 

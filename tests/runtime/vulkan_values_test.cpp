@@ -1,11 +1,11 @@
 // Cost, gradient and residuals by one sweep on the device: rungs, precisions, pieces, choices.
-#include "runtime/rungs.hpp"
-#include "runtime/value_checks.hpp"
-#include "support/environment.hpp"
-#include "support/validation.hpp"
+#include "../support/environment.hpp"
+#include "../support/validation.hpp"
+#include "rungs.hpp"
+#include "value_checks.hpp"
 
-#include <topograd/runtime/cpu/engine.hpp>
-#include <topograd/runtime/vulkan/engine.hpp>
+#include "../../runtime/cpu/engine.hpp"
+#include "../../runtime/vulkan/engine.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <regex>
 
-#include "support/manual.hpp"
-#include "support/paths.hpp"
+#include "../support/manual.hpp"
+#include "../support/paths.hpp"
 
 namespace topograd::test {
 namespace {

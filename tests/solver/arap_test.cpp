@@ -1,12 +1,12 @@
 // arap on spot: published initial cost and minimum, on the interpreter.
 #include <gtest/gtest.h>
 
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../solver/evaluator.hpp"
+#include "../../solver/solve.hpp"
 
+#include "../../tools/problems/arap.hpp"
+#include "../support/paths.hpp"
 #include "problem_files.hpp"
-#include "problems/arap.hpp"
-#include "support/paths.hpp"
 
 namespace topograd {
 namespace {

@@ -1,8 +1,8 @@
 // Checks of asynchronous evaluations that hold on every backend.
 #pragma once
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/evaluator.hpp>
+#include "../../ir/error.hpp"
+#include "../../solver/evaluator.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "problems/springs.hpp"
+#include "../../tools/problems/springs.hpp"
 
 namespace topograd::test {
 

@@ -1,8 +1,8 @@
 // Asynchronous evaluations on the interpreter, and of problems that cannot have them.
-#include "solver/async_checks.hpp"
+#include "async_checks.hpp"
 
-#include <topograd/frontend/problem.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../frontend/problem.hpp"
+#include "../../ir/error.hpp"
 
 #include <utility>
 #include <vector>

@@ -2,7 +2,7 @@
 // best accepted point. On the backend of `base`.
 #pragma once
 
-#include <topograd/solver/options.hpp>
+#include "../../solver/options.hpp"
 
 namespace topograd::test {
 

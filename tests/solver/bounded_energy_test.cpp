@@ -2,9 +2,9 @@
 // closed forms.
 #include <gtest/gtest.h>
 
-#include <topograd/frontend/math.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../frontend/math.hpp"
+#include "../../ir/error.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <functional>

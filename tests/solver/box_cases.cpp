@@ -1,10 +1,10 @@
 // Solves within bounds whose steps the engine makes.
-#include "solver/box_cases.hpp"
+#include "box_cases.hpp"
 
 #include <gtest/gtest.h>
 
-#include <topograd/frontend/math.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../frontend/math.hpp"
+#include "../../solver/solve.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "solver/step_walk.hpp"
+#include "step_walk.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,7 +1,7 @@
 // Solves within bounds whose steps the engine makes, against steps on the host and other methods.
 #pragma once
 
-#include <topograd/solver/options.hpp>
+#include "../../solver/options.hpp"
 
 namespace topograd::test {
 

@@ -1,13 +1,13 @@
 // Steps within bounds on the interpreter, by its conjugate gradients.
 #include <gtest/gtest.h>
 
-#include <topograd/solver/linear/projected_step.hpp>
+#include "../../solver/linear/projected_step.hpp"
 
 #include <cmath>
 #include <limits>
 #include <vector>
 
-#include "solver/box_cases.hpp"
+#include "box_cases.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,5 +1,5 @@
 // Problems with branches, each also without: by select().
-#include "solver/branch_problems.hpp"
+#include "branch_problems.hpp"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // Problems with branches, each also without: by select().
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/problem.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,18 +1,18 @@
 // Branches on Values in solves and evaluations: same answers as with select(), nothing stale.
 #include <gtest/gtest.h>
 
-#include <topograd/frontend/functor.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/solve.hpp>
-#include <topograd/solver/summary_json.hpp>
+#include "../../frontend/functor.hpp"
+#include "../../ir/error.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/solve.hpp"
+#include "../../solver/summary_json.hpp"
 
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <string>
 
-#include "solver/branch_problems.hpp"
+#include "branch_problems.hpp"
 
 namespace topograd::test {
 namespace {

@@ -2,10 +2,10 @@
 // the best point.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/covariance.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../solver/covariance.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <functional>

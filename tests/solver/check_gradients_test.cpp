@@ -1,9 +1,9 @@
 // Which derivative is wrong, by differences.
 #include <gtest/gtest.h>
 
-#include <topograd/frontend/math.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/check_gradients.hpp>
+#include "../../frontend/math.hpp"
+#include "../../ir/error.hpp"
+#include "../../solver/check_gradients.hpp"
 
 #include <cmath>
 #include <memory>

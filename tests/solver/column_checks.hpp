@@ -1,9 +1,9 @@
 // Checks of columns that are one number or count up until somebody changes them, on any backend.
 #pragma once
 
-#include <topograd/frontend/math.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../frontend/math.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/solve.hpp"
 
 #include <gtest/gtest.h>
 

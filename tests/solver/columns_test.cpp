@@ -1,5 +1,5 @@
 // Columns that change, on the interpreter.
-#include "solver/column_checks.hpp"
+#include "column_checks.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,6 +1,6 @@
 // Covariance against (JᵀJ)⁻¹ in long double, by both algorithms; manifolds, rank, errors by text.
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/covariance.hpp>
+#include "../../solver/covariance.hpp"
+#include "../../ir/error.hpp"
 
 #include <gtest/gtest.h>
 #include <Eigen/Dense>

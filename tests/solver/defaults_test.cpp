@@ -1,13 +1,13 @@
 // Defaults that fit: small toys converge, solvers fit the problem, and a report says what to do.
 #include <gtest/gtest.h>
 
-#include <topograd/frontend/math.hpp>
-#include <topograd/frontend/vec.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/ir/random.hpp>
-#include <topograd/solver/linear/choose.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../frontend/math.hpp"
+#include "../../frontend/vec.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/platform.hpp"
+#include "../../ir/random.hpp"
+#include "../../solver/linear/choose.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <string>

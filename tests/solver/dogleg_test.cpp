@@ -1,7 +1,7 @@
 // The dogleg, nonmonotonic steps and dense QR: steps against brute force, whole solves.
-#include <topograd/solver/gain.hpp>
-#include <topograd/solver/host/dogleg.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../solver/host/dogleg.hpp"
+#include "../../solver/gain.hpp"
+#include "../../solver/solve.hpp"
 
 #include <gtest/gtest.h>
 #include <Eigen/Dense>

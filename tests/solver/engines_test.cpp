@@ -1,6 +1,6 @@
 // Engines around engines: what they pass on, and what they do themselves.
-#include <topograd/solver/retrace.hpp>
-#include <topograd/solver/session.hpp>
+#include "../../solver/retrace.hpp"
+#include "../../solver/session.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "solver/branch_problems.hpp"
+#include "branch_problems.hpp"
 
 namespace topograd {
 namespace {

@@ -1,9 +1,9 @@
 // Defaults of the process from the environment; alone in its process, because they are read once.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/solver/options.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/platform.hpp"
+#include "../../solver/options.hpp"
 
 #include <string>
 

@@ -1,8 +1,8 @@
 // Solves that converge where the cost falls to both sides, and solves that do not.
 #include <gtest/gtest.h>
 
-#include <topograd/frontend/math.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../frontend/math.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <functional>

@@ -1,7 +1,7 @@
 // What of an Evaluator's calls becomes a median.
 #include <gtest/gtest.h>
 
-#include <topograd/solver/evaluation_times.hpp>
+#include "../../solver/evaluation_times.hpp"
 
 #include <optional>
 

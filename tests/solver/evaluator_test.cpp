@@ -1,16 +1,16 @@
 // Evaluator: against formulae by hand, against itself, and through changes of the problem.
 #include <gtest/gtest.h>
 
-#include <topograd/frontend/math.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../frontend/math.hpp"
+#include "../../ir/error.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <functional>
 #include <string>
 
-#include "problems/springs.hpp"
+#include "../../tools/problems/springs.hpp"
 
 namespace topograd {
 namespace {

@@ -1,8 +1,8 @@
 // Factorisations beside Eigen's dense one, and which blocks are eliminated.
 #include <gtest/gtest.h>
 
-#include <topograd/solver/linear/blas_threads.hpp>
-#include <topograd/solver/linear/factorization.hpp>
+#include "../../solver/linear/blas_threads.hpp"
+#include "../../solver/linear/factorization.hpp"
 
 #include <Eigen/Cholesky>
 

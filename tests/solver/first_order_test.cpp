@@ -1,12 +1,12 @@
 // Methods for scalar objectives: line search, L-BFGS, Newton, Adam and gradient descent.
 #include <gtest/gtest.h>
 
-#include <topograd/frontend/math.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/first_order/adam.hpp>
-#include <topograd/solver/first_order/lbfgs.hpp>
-#include <topograd/solver/first_order/line_search.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../frontend/math.hpp"
+#include "../../ir/error.hpp"
+#include "../../solver/first_order/adam.hpp"
+#include "../../solver/first_order/lbfgs.hpp"
+#include "../../solver/first_order/line_search.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <functional>
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "problems/springs.hpp"
+#include "../../tools/problems/springs.hpp"
 
 namespace topograd {
 namespace {

@@ -1,7 +1,7 @@
 // The forcing sequence against the formulas of Eisenstat and Walker (1996), choice 2.
 #include <gtest/gtest.h>
 
-#include <topograd/solver/forcing.hpp>
+#include "../../solver/forcing.hpp"
 
 namespace topograd {
 namespace {

@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/parallel.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/runtime/hybrid/batch.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/parallel.hpp"
+#include "../../ir/platform.hpp"
+#include "../../runtime/hybrid/batch.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/solve.hpp"
 
-#include "problems/springs.hpp"
+#include "../../tools/problems/springs.hpp"
 
 namespace topograd::test {
 namespace {

@@ -2,15 +2,15 @@
 // Hillstrom.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <string>
 
-#include "problems/bundle.hpp"
-#include "problems/mgh_large.hpp"
+#include "../../tools/problems/bundle.hpp"
+#include "../../tools/problems/mgh_large.hpp"
 
 namespace topograd {
 namespace {

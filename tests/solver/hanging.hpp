@@ -1,8 +1,8 @@
 // A problem of squares and energies for methods that take both.
 #pragma once
 
-#include <topograd/frontend/math.hpp>
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/math.hpp"
+#include "../../frontend/problem.hpp"
 
 #include <cmath>
 #include <cstddef>

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <topograd/frontend/math.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../frontend/math.hpp"
+#include "../../ir/error.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <functional>

@@ -1,9 +1,9 @@
 // Places of non-finite values, domain policies and cross-checks on the interpreter.
-#include "solver/inspect.hpp"
+#include "inspect.hpp"
 
-#include <topograd/runtime/cpu/engine.hpp>
-#include <topograd/runtime/rows.hpp>
-#include <topograd/solver/inspect.hpp>
+#include "../../runtime/cpu/engine.hpp"
+#include "../../runtime/rows.hpp"
+#include "../../solver/inspect.hpp"
 
 #include <cmath>
 #include <memory>

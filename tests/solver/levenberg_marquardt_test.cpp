@@ -1,8 +1,8 @@
 // The outer loop on scripted engines: what is accepted, what ends a solve, what is written down.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/levenberg_marquardt.hpp>
+#include "../../ir/error.hpp"
+#include "../../solver/levenberg_marquardt.hpp"
 
 #include <cmath>
 #include <limits>

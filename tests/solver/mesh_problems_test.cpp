@@ -1,9 +1,9 @@
 // The problems on meshes: published values at the start, gradients, descent; on the interpreter.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/solve.hpp"
 
 #include <Eigen/Geometry>
 #include <cmath>
@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "../../tools/problems/developable.hpp"
+#include "../../tools/problems/multi.hpp"
+#include "../../tools/problems/smooth.hpp"
+#include "../support/paths.hpp"
 #include "problem_files.hpp"
-#include "problems/developable.hpp"
-#include "problems/multi.hpp"
-#include "problems/smooth.hpp"
-#include "support/paths.hpp"
 
 namespace topograd {
 namespace {

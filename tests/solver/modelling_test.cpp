@@ -1,8 +1,8 @@
 // Bounds, manifolds and host residuals in whole solves: analytic answers, Ceres' rules, errors by
 // text.
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/solve.hpp"
 
 #include <gtest/gtest.h>
 #include <Eigen/Dense>

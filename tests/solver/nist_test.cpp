@@ -1,9 +1,9 @@
 // NIST's regression sets: models from headers, certified values from two starts.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <functional>
@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "problems/nist.hpp"
-#include "problems/nist_model.hpp"
-#include "support/paths.hpp"
+#include "../../tools/problems/nist.hpp"
+#include "../../tools/problems/nist_model.hpp"
+#include "../support/paths.hpp"
 
 namespace topograd {
 namespace {

@@ -1,18 +1,18 @@
 // JᵀJ with a fixed pattern against the product of the Jacobian.
 #include <gtest/gtest.h>
 
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/linear/elimination.hpp>
-#include <topograd/solver/linear/normal_equations.hpp>
-#include <topograd/solver/model.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../solver/evaluator.hpp"
+#include "../../solver/linear/elimination.hpp"
+#include "../../solver/linear/normal_equations.hpp"
+#include "../../solver/model.hpp"
+#include "../../solver/solve.hpp"
 
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 
-#include "problems/bundle.hpp"
-#include "problems/springs.hpp"
+#include "../../tools/problems/bundle.hpp"
+#include "../../tools/problems/springs.hpp"
 #include "reference_engine.hpp"
 
 namespace topograd {

@@ -1,8 +1,8 @@
 // Names of options, their ranges, and the defaults of the process.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/options.hpp>
+#include "../../ir/error.hpp"
+#include "../../solver/options.hpp"
 
 #include <functional>
 #include <limits>

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <topograd/frontend/mat.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../frontend/mat.hpp"
+#include "../../solver/solve.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "problems/arap.hpp"
-#include "problems/bundle.hpp"
-#include "problems/shuffle.hpp"
-#include "problems/springs.hpp"
+#include "../../tools/problems/arap.hpp"
+#include "../../tools/problems/bundle.hpp"
+#include "../../tools/problems/shuffle.hpp"
+#include "../../tools/problems/springs.hpp"
 
 namespace topograd::test {
 namespace {

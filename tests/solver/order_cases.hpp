@@ -1,7 +1,7 @@
 // Problems of which the residuals are added in two orders.
 #pragma once
 
-#include <topograd/solver/options.hpp>
+#include "../../solver/options.hpp"
 
 namespace topograd::test {
 

@@ -1,8 +1,8 @@
 // Elimination groups that a caller gives: what is eliminated, and what is refused.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <cstddef>

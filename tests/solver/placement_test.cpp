@@ -1,8 +1,8 @@
 // Where a problem runs, with made-up machines.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/placement.hpp>
+#include "../../ir/error.hpp"
+#include "../../solver/placement.hpp"
 
 namespace topograd {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "problems/mesh.hpp"
+#include "../../tools/problems/mesh.hpp"
 
 namespace topograd::test {
 

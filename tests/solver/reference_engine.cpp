@@ -1,8 +1,8 @@
 // An engine made of the scalar evaluator and dense loops.
 #include "reference_engine.hpp"
 
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/evaluate.hpp>
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/evaluate.hpp"
 
 #include <algorithm>
 #include <cmath>

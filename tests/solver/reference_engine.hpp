@@ -2,7 +2,7 @@
 // backends.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
+#include "../../runtime/engine.hpp"
 
 #include <span>
 #include <string>

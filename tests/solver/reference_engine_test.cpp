@@ -1,13 +1,13 @@
 // The interpreter and the engine made of the scalar evaluator take the same steps.
 #include <gtest/gtest.h>
 
-#include <topograd/runtime/cpu/engine.hpp>
-#include <topograd/solver/levenberg_marquardt.hpp>
+#include "../../runtime/cpu/engine.hpp"
+#include "../../solver/levenberg_marquardt.hpp"
 
 #include <cmath>
 
-#include "problems/arap.hpp"
-#include "problems/springs.hpp"
+#include "../../tools/problems/arap.hpp"
+#include "../../tools/problems/springs.hpp"
 #include "reference_engine.hpp"
 
 namespace topograd {

@@ -1,8 +1,8 @@
 // Blocks under robust losses and what their kernels must give.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
-#include <topograd/solver/evaluator.hpp>
+#include "../../frontend/problem.hpp"
+#include "../../solver/evaluator.hpp"
 
 #include <string>
 #include <vector>

@@ -2,7 +2,7 @@
 // double, in both precisions; a robust fit.
 #include "robust_cases.hpp"
 
-#include <topograd/solver/solve.hpp>
+#include "../../solver/solve.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // An engine that answers from a script, to test the outer loop without evaluating anything.
 #pragma once
 
-#include <topograd/runtime/engine.hpp>
+#include "../../runtime/engine.hpp"
 
 #include <cstddef>
 #include <functional>

@@ -1,13 +1,13 @@
 // Published minima of small problems: Moré, Garbow and Hillstrom.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../solver/solve.hpp"
 
 #include <string>
 #include <vector>
 
-#include "problems/mgh.hpp"
+#include "../../tools/problems/mgh.hpp"
 
 namespace topograd {
 namespace {

@@ -1,9 +1,9 @@
 // solve(): errors by their text, constant parameters, what is written back and when.
 #include <gtest/gtest.h>
 
-#include <topograd/frontend/math.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../frontend/math.hpp"
+#include "../../ir/error.hpp"
+#include "../../solver/solve.hpp"
 
 #include <functional>
 #include <limits>

@@ -1,9 +1,9 @@
 // A problem that is solved again and again, and what may change between two solves.
-#include "solver/solver_cases.hpp"
+#include "solver_cases.hpp"
 
 #include <gtest/gtest.h>
 
-#include <topograd/frontend/math.hpp>
+#include "../../frontend/math.hpp"
 
 #include <cmath>
 

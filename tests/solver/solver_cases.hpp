@@ -1,8 +1,8 @@
 // A problem that is solved again and again, and what may change between two solves.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../frontend/problem.hpp"
+#include "../../solver/solve.hpp"
 
 #include <functional>
 #include <memory>

@@ -1,11 +1,11 @@
 // Solver: each solve ends where a solve of its own would, whatever changed in between.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <stdexcept>
 
-#include "solver/solver_cases.hpp"
+#include "solver_cases.hpp"
 
 namespace topograd {
 namespace {

@@ -1,11 +1,11 @@
 // springs: published initial costs, on the interpreter.
 #include <gtest/gtest.h>
 
-#include <topograd/solver/evaluator.hpp>
+#include "../../solver/evaluator.hpp"
 
 #include <optional>
 
-#include "problems/springs.hpp"
+#include "../../tools/problems/springs.hpp"
 
 namespace topograd {
 namespace {

@@ -1,9 +1,9 @@
 // Solves step by step beside a solve whose steps are made on the host.
-#include "solver/step_walk.hpp"
+#include "step_walk.hpp"
 
 #include <gtest/gtest.h>
 
-#include <topograd/solver/solve.hpp>
+#include "../../solver/solve.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // Solves step by step beside a solve whose steps are made on the host.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
-#include <topograd/solver/options.hpp>
+#include "../../frontend/problem.hpp"
+#include "../../solver/options.hpp"
 
 #include <functional>
 #include <memory>

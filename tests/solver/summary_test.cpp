@@ -1,7 +1,7 @@
 // Reports of a solve as text and as JSON.
 #include <gtest/gtest.h>
 
-#include <topograd/solver/summary_json.hpp>
+#include "../../solver/summary_json.hpp"
 
 #include <nlohmann/json.hpp>
 

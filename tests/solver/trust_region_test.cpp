@@ -1,7 +1,7 @@
 // The radius: growth by gain, ever faster shrinking.
 #include <gtest/gtest.h>
 
-#include <topograd/solver/trust_region.hpp>
+#include "../../solver/trust_region.hpp"
 
 namespace topograd {
 namespace {

@@ -1,19 +1,19 @@
 // Units: multiplying all residuals or any unknown by 10^±12 changes no decision of a solve.
 #include <gtest/gtest.h>
 
-#include <topograd/frontend/math.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../frontend/math.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <string>
 #include <vector>
 
-#include "problems/mesh.hpp"
-#include "problems/mgh.hpp"
-#include "problems/nist.hpp"
-#include "problems/smooth.hpp"
-#include "problems/springs.hpp"
-#include "support/paths.hpp"
+#include "../../tools/problems/mesh.hpp"
+#include "../../tools/problems/mgh.hpp"
+#include "../../tools/problems/nist.hpp"
+#include "../../tools/problems/smooth.hpp"
+#include "../../tools/problems/springs.hpp"
+#include "../support/paths.hpp"
 
 namespace topograd {
 namespace {

@@ -1,6 +1,6 @@
 // Asynchronous evaluations on a device.
-#include "solver/async_checks.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "async_checks.hpp"
 
 namespace topograd {
 namespace {

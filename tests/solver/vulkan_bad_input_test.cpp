@@ -1,8 +1,8 @@
 // Problems that are not well posed, on a Vulkan device.
 #include <gtest/gtest.h>
 
+#include "../support/validation.hpp"
 #include "bad_input_cases.hpp"
-#include "support/validation.hpp"
 
 namespace topograd {
 namespace {

@@ -1,8 +1,8 @@
 // Steps within bounds on a Vulkan device, and what crosses the bus.
 #include <gtest/gtest.h>
 
-#include <topograd/frontend/manifold.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../frontend/manifold.hpp"
+#include "../../solver/solve.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,9 +10,9 @@
 #include <memory>
 #include <span>
 
-#include "problems/springs.hpp"
-#include "solver/box_cases.hpp"
-#include "support/validation.hpp"
+#include "../../tools/problems/springs.hpp"
+#include "../support/validation.hpp"
+#include "box_cases.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,15 +1,15 @@
 // Branches on a Vulkan device: found there, traced again, evaluated again; nothing compiled twice.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <string>
 
-#include "solver/branch_problems.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "branch_problems.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,18 +1,18 @@
 // Steps on manifolds on a Vulkan device, against steps on the host, and what crosses the bus.
 #include <gtest/gtest.h>
 
-#include <topograd/codegen/vector_kernels.hpp>
-#include <topograd/frontend/manifold.hpp>
-#include <topograd/frontend/math.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../codegen/vector_kernels.hpp"
+#include "../../frontend/manifold.hpp"
+#include "../../frontend/math.hpp"
+#include "../../solver/solve.hpp"
 
 #include <array>
 #include <cmath>
 #include <memory>
 #include <vector>
 
-#include "solver/step_walk.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "step_walk.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,6 +1,6 @@
 // Columns that change, on a device.
-#include "solver/column_checks.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "column_checks.hpp"
 
 namespace topograd::test {
 namespace {

@@ -14,16 +14,16 @@
 #include <thread>
 #include <vector>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/runtime/hybrid/executor.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/solver/device_engine.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/platform.hpp"
+#include "../../runtime/hybrid/executor.hpp"
+#include "../../runtime/vulkan/device.hpp"
+#include "../../solver/device_engine.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/solve.hpp"
 
-#include "problems/springs.hpp"
-#include "support/validation.hpp"
+#include "../../tools/problems/springs.hpp"
+#include "../support/validation.hpp"
 
 namespace topograd::test {
 namespace {

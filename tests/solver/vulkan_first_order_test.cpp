@@ -1,8 +1,8 @@
 // Adam, AdamW and gradient descent with momentum on a Vulkan device beside the host's vectors.
 #include <gtest/gtest.h>
 
-#include <topograd/codegen/vector_kernels.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../codegen/vector_kernels.hpp"
+#include "../../solver/solve.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "solver/hanging.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "hanging.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,8 +1,8 @@
 // Conjugate gradients on a device stop where the interpreter's do, in every step of whole solves.
 #include <gtest/gtest.h>
 
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../solver/evaluator.hpp"
+#include "../../solver/solve.hpp"
 
 #include <Eigen/Dense>
 #include <algorithm>
@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "problems/arap.hpp"
-#include "problems/bundle.hpp"
-#include "problems/springs.hpp"
-#include "support/validation.hpp"
+#include "../../tools/problems/arap.hpp"
+#include "../../tools/problems/bundle.hpp"
+#include "../../tools/problems/springs.hpp"
+#include "../support/validation.hpp"
 
 namespace topograd {
 namespace {

@@ -1,16 +1,16 @@
 // L-BFGS on a Vulkan device beside the host's vectors.
 #include <gtest/gtest.h>
 
-#include <topograd/codegen/vector_kernels.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../codegen/vector_kernels.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "solver/hanging.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "hanging.hpp"
 
 namespace topograd::test {
 namespace {

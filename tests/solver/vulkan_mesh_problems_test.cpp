@@ -1,20 +1,20 @@
 // The problems on meshes on a Vulkan device: gradients and descents of the interpreter.
 #include <gtest/gtest.h>
 
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../solver/evaluator.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <string>
 
+#include "../../tools/problems/arap.hpp"
+#include "../../tools/problems/developable.hpp"
+#include "../../tools/problems/multi.hpp"
+#include "../../tools/problems/smooth.hpp"
+#include "../../tools/problems/springs.hpp"
+#include "../support/paths.hpp"
+#include "../support/validation.hpp"
 #include "problem_files.hpp"
-#include "problems/arap.hpp"
-#include "problems/developable.hpp"
-#include "problems/multi.hpp"
-#include "problems/smooth.hpp"
-#include "problems/springs.hpp"
-#include "support/paths.hpp"
-#include "support/validation.hpp"
 
 namespace topograd {
 namespace {

@@ -1,8 +1,8 @@
 // The order in which residuals were added does not matter to a solve on a Vulkan device.
 #include <gtest/gtest.h>
 
+#include "../support/validation.hpp"
 #include "order_cases.hpp"
-#include "support/validation.hpp"
 
 namespace topograd {
 namespace {

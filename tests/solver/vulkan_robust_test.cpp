@@ -2,14 +2,14 @@
 // change.
 #include "robust_cases.hpp"
 
-#include <topograd/runtime/vulkan/context.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../runtime/vulkan/context.hpp"
+#include "../../solver/solve.hpp"
 
 #include <gtest/gtest.h>
 
 #include <optional>
 
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
 
 namespace topograd::test {
 namespace {

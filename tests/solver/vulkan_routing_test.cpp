@@ -2,13 +2,13 @@
 // what was measured decides, and a device that failed is left alone for a while.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/solver/device_engine.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/routing.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/platform.hpp"
+#include "../../runtime/vulkan/device.hpp"
+#include "../../solver/device_engine.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/routing.hpp"
+#include "../../solver/solve.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -16,8 +16,8 @@
 #include <string>
 #include <thread>
 
-#include "problems/springs.hpp"
-#include "support/validation.hpp"
+#include "../../tools/problems/springs.hpp"
+#include "../support/validation.hpp"
 
 namespace topograd {
 namespace {

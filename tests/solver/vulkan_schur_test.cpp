@@ -1,20 +1,20 @@
 // Steps through a Schur complement on a device: those of the host's factor, and what ends them.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/schur_plan.hpp>
-#include <topograd/solver/linear/schur_step.hpp>
-#include <topograd/solver/model.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../runtime/schur_plan.hpp"
+#include "../../solver/linear/schur_step.hpp"
+#include "../../solver/model.hpp"
+#include "../../solver/solve.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
-#include "problems/arap.hpp"
-#include "problems/bundle.hpp"
-#include "support/validation.hpp"
+#include "../../tools/problems/arap.hpp"
+#include "../../tools/problems/bundle.hpp"
+#include "../support/validation.hpp"
 
 namespace topograd {
 namespace {

@@ -2,19 +2,19 @@
 // bus.
 #include <gtest/gtest.h>
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../runtime/vulkan/device.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <limits>
 #include <string>
 
-#include "problems/arap.hpp"
-#include "problems/springs.hpp"
-#include "solver/inspect.hpp"
-#include "support/validation.hpp"
+#include "../../tools/problems/arap.hpp"
+#include "../../tools/problems/springs.hpp"
+#include "../support/validation.hpp"
+#include "inspect.hpp"
 
 namespace topograd {
 namespace {

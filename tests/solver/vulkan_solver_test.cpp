@@ -1,6 +1,6 @@
 // Solver on a device: buffers, kernels and recorded commands stay between solves.
-#include "solver/solver_cases.hpp"
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
+#include "solver_cases.hpp"
 
 namespace topograd {
 namespace {

@@ -1,17 +1,17 @@
 // What an outer step on a device asks of the host: one submission and one read-back of scalars.
 #include <gtest/gtest.h>
 
-#include <topograd/solver/solve.hpp>
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <functional>
 #include <string_view>
 #include <vector>
 
-#include "problems/arap.hpp"
-#include "problems/bundle.hpp"
-#include "problems/springs.hpp"
-#include "support/validation.hpp"
+#include "../../tools/problems/arap.hpp"
+#include "../../tools/problems/bundle.hpp"
+#include "../../tools/problems/springs.hpp"
+#include "../support/validation.hpp"
 
 namespace topograd {
 namespace {

@@ -1,10 +1,10 @@
 // Several solvers on several threads share one device, and a process may end in any order.
 #include <gtest/gtest.h>
 
-#include <topograd/solver/device_engine.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/routing.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../solver/device_engine.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/routing.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "problems/springs.hpp"
-#include "support/validation.hpp"
+#include "../../tools/problems/springs.hpp"
+#include "../support/validation.hpp"
 
 namespace topograd {
 namespace {

@@ -1,12 +1,12 @@
 // Under `automatic` the interpreter serves while the device's kernels are made.
-#include "support/validation.hpp"
+#include "../support/validation.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/runtime/vulkan/kernel_cache.hpp>
-#include <topograd/solver/evaluator.hpp>
-#include <topograd/solver/routing.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../runtime/vulkan/device.hpp"
+#include "../../runtime/vulkan/kernel_cache.hpp"
+#include "../../solver/evaluator.hpp"
+#include "../../solver/routing.hpp"
+#include "../../solver/solve.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "problems/springs.hpp"
+#include "../../tools/problems/springs.hpp"
 
 namespace topograd {
 namespace {

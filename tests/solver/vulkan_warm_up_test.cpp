@@ -1,10 +1,10 @@
 // warm_up(): the solve that follows compiles nothing, and has not been begun.
-#include "support/paths.hpp"
-#include "support/validation.hpp"
+#include "../support/paths.hpp"
+#include "../support/validation.hpp"
 
-#include <topograd/frontend/math.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../frontend/math.hpp"
+#include "../../ir/platform.hpp"
+#include "../../solver/solve.hpp"
 
 #include <cmath>
 #include <cstdint>

@@ -1,14 +1,14 @@
 // Tables of the manual that are made from headers, and names that its pages must have.
 #include <gtest/gtest.h>
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <map>
 #include <regex>
 #include <set>
 
-#include "structure/sources.hpp"
-#include "support/manual.hpp"
-#include "support/paths.hpp"
+#include "../support/manual.hpp"
+#include "../support/paths.hpp"
+#include "sources.hpp"
 
 namespace topograd::test {
 namespace {
@@ -201,7 +201,7 @@ struct Variable {
 };
 constexpr Variable kVariables[] = {
 #define TG_VARIABLE(name, meaning) {#name, meaning},
-#include <topograd/ir/environment.def>
+#include "../../ir/environment.def"
 };
 
 TEST(DocTables, VariablesAreTheList) {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "support/manual.hpp"
-#include "support/paths.hpp"
+#include "../support/manual.hpp"
+#include "../support/paths.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,10 +1,10 @@
 // The form of a source file: its first line, its guard, its length, no marks of unfinished work.
-#include "structure/file_rules.hpp"
+#include "file_rules.hpp"
 
 #include <algorithm>
 #include <array>
 
-#include "structure/sources.hpp"
+#include "sources.hpp"
 
 namespace topograd::test {
 namespace {

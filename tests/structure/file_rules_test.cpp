@@ -1,9 +1,9 @@
 // The form of source files: the tree keeps the rules, and the check can fail.
-#include "structure/file_rules.hpp"
+#include "file_rules.hpp"
 
 #include <gtest/gtest.h>
 
-#include "structure/sources.hpp"
+#include "sources.hpp"
 
 namespace topograd::test {
 namespace {

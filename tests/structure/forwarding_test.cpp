@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "support/paths.hpp"
+#include "../support/paths.hpp"
 
 namespace topograd::test {
 namespace {

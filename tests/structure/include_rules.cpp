@@ -1,13 +1,13 @@
 // Who may include whom: the one table of arrows between folders, and the check of a file against
 // it.
-#include "structure/include_rules.hpp"
+#include "include_rules.hpp"
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
 
-#include "structure/sources.hpp"
+#include "sources.hpp"
 
 namespace topograd::test {
 namespace {

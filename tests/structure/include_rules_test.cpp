@@ -1,9 +1,9 @@
 // Include arrows between folders: the tree obeys the table, and the check can fail.
-#include "structure/include_rules.hpp"
+#include "include_rules.hpp"
 
 #include <gtest/gtest.h>
 
-#include "structure/sources.hpp"
+#include "sources.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,11 +1,11 @@
 // The project's own source files, as text, for the tests that read the tree.
-#include "structure/sources.hpp"
+#include "sources.hpp"
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 
-#include "support/paths.hpp"
+#include "../support/paths.hpp"
 
 namespace topograd::test {
 namespace {

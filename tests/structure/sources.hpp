@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "support/manual.hpp"
+#include "../support/manual.hpp"
 
 namespace topograd::test {
 

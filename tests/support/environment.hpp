@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include <topograd/ir/platform.hpp>
+#include "../../ir/platform.hpp"
 
 namespace topograd::test {
 

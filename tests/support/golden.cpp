@@ -1,7 +1,7 @@
 // Comparing with golden files and rewriting them.
-#include "support/golden.hpp"
+#include "golden.hpp"
 
-#include "support/paths.hpp"
+#include "paths.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The pages of the manual: reading, comparing and writing anew.
-#include "support/manual.hpp"
+#include "manual.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "support/paths.hpp"
+#include "paths.hpp"
 
 namespace topograd::test {
 

@@ -1,6 +1,6 @@
 // Where tests find files of the source tree and built programs, also after they were moved
 // elsewhere.
-#include "support/paths.hpp"
+#include "paths.hpp"
 
 #include <stdlib.h>
 

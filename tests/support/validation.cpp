@@ -1,12 +1,12 @@
 // Turns the validation layer on for a test binary and fails tests on its messages.
-#include "support/validation.hpp"
+#include "validation.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 namespace topograd::test {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include <topograd/codegen/kernel.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/runtime/vulkan/validation.hpp>
+#include "../../codegen/kernel.hpp"
+#include "../../runtime/vulkan/device.hpp"
+#include "../../runtime/vulkan/validation.hpp"
 
 namespace topograd::test {
 

@@ -1,6 +1,6 @@
 // What solve tells of its answer: parameters by name, uncertainties, residuals, data and fit.
-#include "support/paths.hpp"
-#include "tools/run_command.hpp"
+#include "../support/paths.hpp"
+#include "run_command.hpp"
 
 #include <gtest/gtest.h>
 

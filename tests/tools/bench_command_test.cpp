@@ -1,6 +1,6 @@
 // topograd bench as users run it: shares of the copy bandwidth, memory, tracing, peers.
-#include "support/paths.hpp"
-#include "tools/run_command.hpp"
+#include "../support/paths.hpp"
+#include "run_command.hpp"
 
 #include <gtest/gtest.h>
 

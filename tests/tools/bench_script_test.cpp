@@ -1,7 +1,7 @@
 // scripts/bench in its quick form: every report is there, and so are the pages that it makes of
 // them.
-#include "support/paths.hpp"
-#include "tools/run_command.hpp"
+#include "../support/paths.hpp"
+#include "run_command.hpp"
 
 #include <gtest/gtest.h>
 

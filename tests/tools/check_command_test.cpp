@@ -1,5 +1,5 @@
 // check, dump --values, domain policies, cross-checks and bench topologies as users run them.
-#include "tools/run_command.hpp"
+#include "run_command.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Bad input to the command: exit status 2 and one line that says what to change.
-#include "support/paths.hpp"
-#include "tools/run_command.hpp"
+#include "../support/paths.hpp"
+#include "run_command.hpp"
 
 #include <gtest/gtest.h>
 

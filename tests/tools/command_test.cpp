@@ -1,6 +1,6 @@
 // The command's output: keys of its reports, costs, lists and sources.
-#include "support/paths.hpp"
-#include "tools/run_command.hpp"
+#include "../support/paths.hpp"
+#include "run_command.hpp"
 
 #include <gtest/gtest.h>
 

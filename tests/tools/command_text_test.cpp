@@ -4,11 +4,11 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "command/command_text.hpp"
-#include "command/commands.hpp"
-#include "command/progress.hpp"
-#include "support/paths.hpp"
-#include "tools/run_command.hpp"
+#include "../../tools/command/command_text.hpp"
+#include "../../tools/command/commands.hpp"
+#include "../../tools/command/progress.hpp"
+#include "../support/paths.hpp"
+#include "run_command.hpp"
 
 namespace topograd::test {
 namespace {

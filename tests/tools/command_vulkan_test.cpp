@@ -1,7 +1,7 @@
 // The command on Vulkan: arap to the published minimum, springs on every rung, the doctor.
-#include "support/paths.hpp"
-#include "support/validation.hpp"
-#include "tools/run_command.hpp"
+#include "../support/paths.hpp"
+#include "../support/validation.hpp"
+#include "run_command.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // How a solve ends for scripts: limits, signals, exit status, and files that are whole or not
 // there.
-#include "support/paths.hpp"
-#include "tools/run_command.hpp"
+#include "../support/paths.hpp"
+#include "run_command.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // dump --expr, grad and problem files: what they print and what they refuse.
-#include "support/paths.hpp"
-#include "tools/run_command.hpp"
+#include "../support/paths.hpp"
+#include "run_command.hpp"
 
 #include <gtest/gtest.h>
 

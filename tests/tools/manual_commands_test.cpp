@@ -7,10 +7,10 @@
 #include <span>
 #include <sstream>
 
-#include "command/command_text.hpp"
-#include "command/commands.hpp"
-#include "support/manual.hpp"
-#include "support/paths.hpp"
+#include "../../tools/command/command_text.hpp"
+#include "../../tools/command/commands.hpp"
+#include "../support/manual.hpp"
+#include "../support/paths.hpp"
 
 namespace topograd::test {
 namespace {

@@ -1,7 +1,7 @@
 // bench ops on a device, and what info --ops knows of it in a later process.
-#include "support/paths.hpp"
-#include "support/validation.hpp"
-#include "tools/run_command.hpp"
+#include "../support/paths.hpp"
+#include "../support/validation.hpp"
+#include "run_command.hpp"
 
 #include <gtest/gtest.h>
 

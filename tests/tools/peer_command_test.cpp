@@ -1,6 +1,6 @@
 // topograd solve --peer: Ceres from the same start in the same run, and our minimum beside its.
-#include "support/paths.hpp"
-#include "tools/run_command.hpp"
+#include "../support/paths.hpp"
+#include "run_command.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Running of programs with their output in files.
-#include "tools/run_command.hpp"
+#include "run_command.hpp"
 
-#include "support/paths.hpp"
+#include "../support/paths.hpp"
 
 #include <sys/wait.h>
 #include <cstdlib>

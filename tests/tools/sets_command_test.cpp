@@ -1,6 +1,6 @@
 // The command on sets of problems: a row a run, and the totals.
-#include "support/paths.hpp"
-#include "tools/run_command.hpp"
+#include "../support/paths.hpp"
+#include "run_command.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // What solve makes for people: the page, pictures, the progress line.
-#include "support/paths.hpp"
-#include "tools/run_command.hpp"
+#include "../support/paths.hpp"
+#include "run_command.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // Finding what a solve found.
-#include "command/answer.hpp"
+#include "answer.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/covariance.hpp>
-#include <topograd/solver/evaluator.hpp>
+#include "../../ir/error.hpp"
+#include "../../solver/covariance.hpp"
+#include "../../solver/evaluator.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 // What a solve found: unknowns by their names, residuals, uncertainties, and curves through points.
 #pragma once
 
-#include "command/named_problem.hpp"
+#include "named_problem.hpp"
 
-#include <topograd/solver/summary.hpp>
+#include "../../solver/summary.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // What a solve found as text and as JSON.
-#include "command/answer.hpp"
+#include "answer.hpp"
 
-#include "command/plot.hpp"
+#include "plot.hpp"
 
 #include <algorithm>
 #include <cmath>

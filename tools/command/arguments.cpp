@@ -1,9 +1,9 @@
 // The command line through CLI11, whose headers take seconds to compile: no other file has them.
-#include "command/arguments.hpp"
+#include "arguments.hpp"
 
-#include "command/output.hpp"
+#include "output.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <CLI/CLI.hpp>
 

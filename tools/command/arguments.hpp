@@ -1,7 +1,7 @@
 // Options, flags and subcommands of the command line; the library that reads them stays behind it.
 #pragma once
 
-#include "command/command_text.hpp"
+#include "command_text.hpp"
 
 #include <cstdint>
 #include <functional>

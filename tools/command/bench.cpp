@@ -1,13 +1,13 @@
 // topograd bench: times of a problem's evaluations and of a step.
-#include "command/bench_ops.hpp"
-#include "command/bench_report.hpp"
-#include "command/bench_topologies.hpp"
-#include "command/bench_trace.hpp"
-#include "command/commands.hpp"
-#include "command/output.hpp"
-#include "command/telemetry.hpp"
+#include "bench_ops.hpp"
+#include "bench_report.hpp"
+#include "bench_topologies.hpp"
+#include "bench_trace.hpp"
+#include "commands.hpp"
+#include "output.hpp"
+#include "telemetry.hpp"
 
-#include <topograd/solver/interrupts.hpp>
+#include "../../solver/interrupts.hpp"
 
 #include <nlohmann/json.hpp>
 

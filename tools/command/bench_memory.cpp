@@ -1,9 +1,9 @@
 // Adding up what the problem and the engine say they hold.
-#include "command/bench_memory.hpp"
+#include "bench_memory.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/solver/device_engine.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/platform.hpp"
+#include "../../solver/device_engine.hpp"
 
 #include <nlohmann/json.hpp>
 

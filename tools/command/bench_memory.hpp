@@ -1,11 +1,11 @@
 // Where the memory of a problem and its engine goes.
 #pragma once
 
-#include "command/named_problem.hpp"
+#include "named_problem.hpp"
 
-#include <topograd/runtime/engine.hpp>
-#include <topograd/runtime/rows.hpp>
-#include <topograd/solver/options.hpp>
+#include "../../runtime/engine.hpp"
+#include "../../runtime/rows.hpp"
+#include "../../solver/options.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 

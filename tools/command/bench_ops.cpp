@@ -1,17 +1,17 @@
 // topograd bench ops, and what info says of operations.
-#include "command/bench_ops.hpp"
+#include "bench_ops.hpp"
 
-#include "command/bench_ops_cases.hpp"
-#include "command/bench_ops_claims.hpp"
-#include "command/bench_ops_shapes.hpp"
-#include "command/bench_ops_times.hpp"
+#include "bench_ops_cases.hpp"
+#include "bench_ops_claims.hpp"
+#include "bench_ops_shapes.hpp"
+#include "bench_ops_times.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ops/lessons.hpp>
-#include <topograd/ops/map.hpp>
-#include <topograd/ops/reduce.hpp>
-#include <topograd/solver/interrupts.hpp>
-#include <topograd/solver/options.hpp>
+#include "../../ir/error.hpp"
+#include "../../ops/lessons.hpp"
+#include "../../ops/map.hpp"
+#include "../../ops/reduce.hpp"
+#include "../../solver/interrupts.hpp"
+#include "../../solver/options.hpp"
 
 #include <tbb/global_control.h>
 #include <tbb/info.h>

@@ -1,7 +1,7 @@
 // Operations on arrays, ready to be timed.
-#include "command/bench_ops_cases.hpp"
+#include "bench_ops_cases.hpp"
 
-#include <topograd/ops/arrays.hpp>
+#include "../../ops/arrays.hpp"
 
 namespace topograd::command {
 namespace {

@@ -1,8 +1,8 @@
 // Operations on tensors, ready to be timed; those on arrays are in bench_ops_arrays.cpp.
-#include "command/bench_ops_cases.hpp"
+#include "bench_ops_cases.hpp"
 
-#include <topograd/ops/arrays.hpp>
-#include <topograd/ops/tensors.hpp>
+#include "../../ops/arrays.hpp"
+#include "../../ops/tensors.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,9 +1,9 @@
 // Operations that are timed: their inputs, and what of them is done again and again.
 #pragma once
 
-#include <topograd/ops/array.hpp>
-#include <topograd/ops/device.hpp>
-#include <topograd/ops/tensor/tensor.hpp>
+#include "../../ops/array.hpp"
+#include "../../ops/device.hpp"
+#include "../../ops/tensor/tensor.hpp"
 
 #include <cstdint>
 #include <functional>

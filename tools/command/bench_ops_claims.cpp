@@ -1,16 +1,16 @@
 // What others claim that such systems reach, measured here; and long training.
-#include "command/bench_ops_claims.hpp"
+#include "bench_ops_claims.hpp"
 
-#include "command/bench_ops_cases.hpp"
-#include "command/bench_ops_times.hpp"
-#include "command/energy.hpp"
+#include "bench_ops_cases.hpp"
+#include "bench_ops_times.hpp"
+#include "energy.hpp"
 
-#include <topograd/ir/platform.hpp>
-#include <topograd/ops/arrays.hpp>
-#include <topograd/ops/backend.hpp>
-#include <topograd/ops/lessons.hpp>
-#include <topograd/ops/tensors.hpp>
-#include <topograd/solver/interrupts.hpp>
+#include "../../ir/platform.hpp"
+#include "../../ops/arrays.hpp"
+#include "../../ops/backend.hpp"
+#include "../../ops/lessons.hpp"
+#include "../../ops/tensors.hpp"
+#include "../../solver/interrupts.hpp"
 
 #include <tbb/global_control.h>
 #include <nlohmann/json.hpp>

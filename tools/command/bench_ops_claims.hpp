@@ -1,7 +1,7 @@
 // What others claim that such systems reach, measured here; and long training.
 #pragma once
 
-#include <topograd/ops/device.hpp>
+#include "../../ops/device.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -1,11 +1,11 @@
 // Operations at fixed shapes, those that docs/tensors.md has figures of.
-#include "command/bench_ops_shapes.hpp"
+#include "bench_ops_shapes.hpp"
 
-#include "command/bench_ops_cases.hpp"
-#include "command/bench_ops_times.hpp"
+#include "bench_ops_cases.hpp"
+#include "bench_ops_times.hpp"
 
-#include <topograd/ops/tensors.hpp>
-#include <topograd/solver/interrupts.hpp>
+#include "../../ops/tensors.hpp"
+#include "../../solver/interrupts.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // Operations at fixed shapes, those that docs/tensors.md has figures of.
 #pragma once
 
-#include <topograd/ops/device.hpp>
+#include "../../ops/device.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -1,9 +1,9 @@
 // How operations are timed.
-#include "command/bench_ops_times.hpp"
+#include "bench_ops_times.hpp"
 
-#include "command/bench_times.hpp"
+#include "bench_times.hpp"
 
-#include <topograd/ops/backend.hpp>
+#include "../../ops/backend.hpp"
 
 namespace topograd::command {
 namespace {

@@ -1,7 +1,7 @@
 // How operations are timed.
 #pragma once
 
-#include <topograd/ops/device.hpp>
+#include "../../ops/device.hpp"
 
 #include <chrono>
 #include <functional>

@@ -1,13 +1,13 @@
 // Pairs of timings with and without a locality order.
-#include "command/bench_orders.hpp"
+#include "bench_orders.hpp"
 
-#include "command/bench_times.hpp"
+#include "bench_times.hpp"
 
-#include <topograd/ir/platform.hpp>
-#include <topograd/runtime/order.hpp>
-#include <topograd/runtime/order_choice.hpp>
-#include <topograd/solver/interrupts.hpp>
-#include <topograd/solver/session.hpp>
+#include "../../ir/platform.hpp"
+#include "../../runtime/order.hpp"
+#include "../../runtime/order_choice.hpp"
+#include "../../solver/interrupts.hpp"
+#include "../../solver/session.hpp"
 
 #include <nlohmann/json.hpp>
 

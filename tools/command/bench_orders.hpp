@@ -1,8 +1,8 @@
 // What the locality order of blocks and instances is worth.
 #pragma once
 
-#include <topograd/solver/model.hpp>
-#include <topograd/solver/options.hpp>
+#include "../../solver/model.hpp"
+#include "../../solver/options.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -1,12 +1,12 @@
 // Other solvers on the same problem in the same run.
-#include "command/bench_peers.hpp"
+#include "bench_peers.hpp"
 
-#include "command/bench_times.hpp"
-#include "command/peer.hpp"
-#include "command/peer_inputs.hpp"
+#include "bench_times.hpp"
+#include "peer.hpp"
+#include "peer_inputs.hpp"
 
-#include <topograd/runtime/cpu/copy_rate.hpp>
-#include <topograd/solver/interrupts.hpp>
+#include "../../runtime/cpu/copy_rate.hpp"
+#include "../../solver/interrupts.hpp"
 
 #include <nlohmann/json.hpp>
 

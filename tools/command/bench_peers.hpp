@@ -1,9 +1,9 @@
 // Other solvers on the same problem in the same run.
 #pragma once
 
-#include "command/bench_report.hpp"
+#include "bench_report.hpp"
 
-#include <topograd/runtime/model.hpp>
+#include "../../runtime/model.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 

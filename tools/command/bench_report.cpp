@@ -1,18 +1,18 @@
 // Measuring one problem on one backend.
-#include "command/bench_report.hpp"
+#include "bench_report.hpp"
 
-#include "command/bench_memory.hpp"
-#include "command/bench_orders.hpp"
-#include "command/bench_peers.hpp"
-#include "command/bench_times.hpp"
-#include "command/output.hpp"
+#include "bench_memory.hpp"
+#include "bench_orders.hpp"
+#include "bench_peers.hpp"
+#include "bench_times.hpp"
+#include "output.hpp"
 
-#include <topograd/api/check/gradients.hpp>
-#include <topograd/ir/stopwatch.hpp>
-#include <topograd/runtime/content_hash.hpp>
-#include <topograd/runtime/plan_json.hpp>
-#include <topograd/solver/model.hpp>
-#include <topograd/solver/session.hpp>
+#include "../../api/check/gradients.hpp"
+#include "../../ir/stopwatch.hpp"
+#include "../../runtime/content_hash.hpp"
+#include "../../runtime/plan_json.hpp"
+#include "../../solver/model.hpp"
+#include "../../solver/session.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,8 @@
 // Figures of one problem on one backend.
 #pragma once
 
-#include "command/named_problem.hpp"
-#include "command/solver_arguments.hpp"
+#include "named_problem.hpp"
+#include "solver_arguments.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -1,8 +1,8 @@
 // Shares of the copy bandwidth.
-#include "command/bench_times.hpp"
+#include "bench_times.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/interrupts.hpp>
+#include "../../ir/error.hpp"
+#include "../../solver/interrupts.hpp"
 
 #include <algorithm>
 #include <array>

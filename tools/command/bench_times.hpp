@@ -1,8 +1,8 @@
 // Times of a bench report, each beside what it is measured against.
 #pragma once
 
-#include <topograd/ir/median.hpp>
-#include <topograd/runtime/traffic.hpp>
+#include "../../ir/median.hpp"
+#include "../../runtime/traffic.hpp"
 
 #include <nlohmann/json.hpp>
 

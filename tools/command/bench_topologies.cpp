@@ -1,15 +1,15 @@
 // Compile times of many topologies.
-#include "command/bench_topologies.hpp"
+#include "bench_topologies.hpp"
 
-#include "command/bench_times.hpp"
+#include "bench_times.hpp"
 
-#include <topograd/api/expression_values.hpp>
-#include <topograd/frontend/problem.hpp>
-#include <topograd/ir/random_program.hpp>
-#include <topograd/ir/stopwatch.hpp>
-#include <topograd/ir/topology.hpp>
-#include <topograd/solver/model.hpp>
-#include <topograd/solver/session.hpp>
+#include "../../api/expression_values.hpp"
+#include "../../frontend/problem.hpp"
+#include "../../ir/random_program.hpp"
+#include "../../ir/stopwatch.hpp"
+#include "../../ir/topology.hpp"
+#include "../../solver/model.hpp"
+#include "../../solver/session.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // How long many different topologies take to trace and to compile.
 #pragma once
 
-#include "command/solver_arguments.hpp"
+#include "solver_arguments.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 

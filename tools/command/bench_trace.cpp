@@ -1,17 +1,17 @@
 // Tracing springs again and again.
-#include "command/bench_trace.hpp"
+#include "bench_trace.hpp"
 
-#include "command/bench_times.hpp"
-#include "command/peer_inputs.hpp"
-#include "problems/springs.hpp"
+#include "../problems/springs.hpp"
+#include "bench_times.hpp"
+#include "peer_inputs.hpp"
 
-#include <topograd/frontend/math.hpp>
-#include <topograd/frontend/problem.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/stopwatch.hpp>
-#include <topograd/runtime/cpu/copy_rate.hpp>
-#include <topograd/solver/interrupts.hpp>
-#include <topograd/solver/model.hpp>
+#include "../../frontend/math.hpp"
+#include "../../frontend/problem.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/stopwatch.hpp"
+#include "../../runtime/cpu/copy_rate.hpp"
+#include "../../solver/interrupts.hpp"
+#include "../../solver/model.hpp"
 
 #include <nlohmann/json.hpp>
 

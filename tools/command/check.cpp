@@ -1,19 +1,19 @@
 // topograd check: self-tests of ops, random programs and gradients on this machine's devices.
-#include "command/check_faults.hpp"
-#include "command/check_repeat.hpp"
-#include "command/check_start.hpp"
-#include "command/commands.hpp"
-#include "command/named_problem.hpp"
-#include "command/output.hpp"
-#include "command/telemetry.hpp"
+#include "check_faults.hpp"
+#include "check_repeat.hpp"
+#include "check_start.hpp"
+#include "commands.hpp"
+#include "named_problem.hpp"
+#include "output.hpp"
+#include "telemetry.hpp"
 
-#include <topograd/api/check/corruption.hpp>
-#include <topograd/api/check/gradients.hpp>
-#include <topograd/api/check/ops.hpp>
-#include <topograd/api/check/pairs.hpp>
-#include <topograd/api/check/random.hpp>
-#include <topograd/api/check/routing.hpp>
-#include <topograd/solver/interrupts.hpp>
+#include "../../api/check/corruption.hpp"
+#include "../../api/check/gradients.hpp"
+#include "../../api/check/ops.hpp"
+#include "../../api/check/pairs.hpp"
+#include "../../api/check/random.hpp"
+#include "../../api/check/routing.hpp"
+#include "../../solver/interrupts.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,11 +1,11 @@
 // topograd check faults and soak: what fails, and what lasts.
-#include "command/check_faults.hpp"
+#include "check_faults.hpp"
 
-#include "command/commands.hpp"
-#include "command/output.hpp"
+#include "commands.hpp"
+#include "output.hpp"
 
-#include <topograd/api/check/faults.hpp>
-#include <topograd/api/check/soak.hpp>
+#include "../../api/check/faults.hpp"
+#include "../../api/check/soak.hpp"
 
 #include <nlohmann/json.hpp>
 

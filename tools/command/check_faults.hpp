@@ -1,7 +1,7 @@
 // The subcommands `check faults` and `check soak`.
 #pragma once
 
-#include "command/arguments.hpp"
+#include "arguments.hpp"
 
 namespace topograd::command {
 

@@ -1,18 +1,18 @@
 // topograd check repeat: sums by gathering have the same bits in every process, on any threads.
-#include "command/check_repeat.hpp"
+#include "check_repeat.hpp"
 
-#include "command/child.hpp"
-#include "command/commands.hpp"
-#include "command/named_problem.hpp"
-#include "command/output.hpp"
-#include "command/solver_arguments.hpp"
+#include "child.hpp"
+#include "commands.hpp"
+#include "named_problem.hpp"
+#include "output.hpp"
+#include "solver_arguments.hpp"
 
-#include <topograd/api/check/folder.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/runtime/content_hash.hpp>
-#include <topograd/solver/interrupts.hpp>
-#include <topograd/solver/session.hpp>
+#include "../../api/check/folder.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/platform.hpp"
+#include "../../runtime/content_hash.hpp"
+#include "../../solver/interrupts.hpp"
+#include "../../solver/session.hpp"
 
 #include <nlohmann/json.hpp>
 

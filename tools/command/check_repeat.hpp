@@ -1,7 +1,7 @@
 // The subcommand `check repeat`.
 #pragma once
 
-#include "command/arguments.hpp"
+#include "arguments.hpp"
 
 namespace topograd::command {
 

@@ -1,19 +1,19 @@
 // topograd check start: what compiling costs a first call, and what caches leave of it.
-#include "command/check_start.hpp"
+#include "check_start.hpp"
 
-#include "command/child.hpp"
-#include "command/commands.hpp"
-#include "command/named_problem.hpp"
-#include "command/output.hpp"
+#include "child.hpp"
+#include "commands.hpp"
+#include "named_problem.hpp"
+#include "output.hpp"
 
-#include <topograd/api/check/folder.hpp>
-#include <topograd/api/check/known_answers.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
-#include <topograd/runtime/hybrid/executor.hpp>
-#include <topograd/solver/device_engine.hpp>
-#include <topograd/solver/interrupts.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../api/check/folder.hpp"
+#include "../../api/check/known_answers.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/platform.hpp"
+#include "../../runtime/hybrid/executor.hpp"
+#include "../../solver/device_engine.hpp"
+#include "../../solver/interrupts.hpp"
+#include "../../solver/solve.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,8 @@
 // Answers and errors of other processes, as JSON through a pipe.
-#include "command/child.hpp"
+#include "child.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/platform.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/platform.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // The subcommands; each adds itself to the command line and runs when it was named.
 #pragma once
 
-#include "command/arguments.hpp"
+#include "arguments.hpp"
 
 namespace topograd::command {
 

@@ -1,5 +1,5 @@
 // Completion of the command line for bash and zsh.
-#include "command/command_text.hpp"
+#include "command_text.hpp"
 
 namespace topograd::command {
 namespace {

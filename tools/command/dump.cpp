@@ -1,14 +1,14 @@
 // topograd dump: sources of the kernels of a problem or an expression, and lists of topologies.
-#include "command/commands.hpp"
-#include "command/dump_operations.hpp"
-#include "command/expression_arguments.hpp"
-#include "command/named_problem.hpp"
-#include "command/output.hpp"
+#include "commands.hpp"
+#include "dump_operations.hpp"
+#include "expression_arguments.hpp"
+#include "named_problem.hpp"
+#include "output.hpp"
 
-#include <topograd/api/node_values.hpp>
-#include <topograd/api/source.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/options.hpp>
+#include "../../api/node_values.hpp"
+#include "../../api/source.hpp"
+#include "../../ir/error.hpp"
+#include "../../solver/options.hpp"
 
 #include <filesystem>
 #include <memory>

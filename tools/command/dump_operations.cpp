@@ -1,9 +1,9 @@
 // Runs operations on a device and lists the kernels that it was asked for.
-#include "command/dump_operations.hpp"
+#include "dump_operations.hpp"
 
-#include "command/bench_ops_cases.hpp"
+#include "bench_ops_cases.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 namespace topograd::command {
 namespace {

@@ -1,7 +1,7 @@
 // Kernels of operations on arrays and tensors, as a device is asked for them.
 #pragma once
 
-#include <topograd/runtime/kernel_listing.hpp>
+#include "../../runtime/kernel_listing.hpp"
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // RAPL through sysfs, and NVML where its library is there.
-#include "command/energy.hpp"
+#include "energy.hpp"
 
-#include <topograd/ir/platform.hpp>
+#include "../../ir/platform.hpp"
 
 #include <fstream>
 

@@ -1,7 +1,7 @@
 // Reading an expression from the command line.
-#include "command/expression_arguments.hpp"
+#include "expression_arguments.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 namespace topograd::command {
 

@@ -1,9 +1,9 @@
 // Options of the command that give an expression and its names.
 #pragma once
 
-#include "command/arguments.hpp"
+#include "arguments.hpp"
 
-#include <topograd/api/expression.hpp>
+#include "../../api/expression.hpp"
 
 #include <string>
 

@@ -1,13 +1,13 @@
 // topograd grad: the derivatives of an expression as formulas, and their values at a point.
-#include "command/commands.hpp"
-#include "command/expression_arguments.hpp"
-#include "command/output.hpp"
+#include "commands.hpp"
+#include "expression_arguments.hpp"
+#include "output.hpp"
 
-#include <topograd/api/readable.hpp>
-#include <topograd/autodiff/derivatives.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/evaluate.hpp>
-#include <topograd/ir/text.hpp>
+#include "../../api/readable.hpp"
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/evaluate.hpp"
+#include "../../ir/text.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // What --help prints.
-#include "command/command_text.hpp"
+#include "command_text.hpp"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // One page about a solve, for browsers: nothing else is needed to read it.
-#include "command/html_report.hpp"
+#include "html_report.hpp"
 
-#include "command/plot.hpp"
-#include "draw/svg.hpp"
+#include "../draw/svg.hpp"
+#include "plot.hpp"
 
 #include <nlohmann/json.hpp>
 

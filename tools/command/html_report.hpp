@@ -1,10 +1,10 @@
 // One page about a solve, for browsers: nothing else is needed to read it.
 #pragma once
 
-#include "command/answer.hpp"
+#include "answer.hpp"
 
-#include <topograd/api/source.hpp>
-#include <topograd/solver/summary.hpp>
+#include "../../api/source.hpp"
+#include "../../solver/summary.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 

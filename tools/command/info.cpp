@@ -1,11 +1,11 @@
 // topograd info and topograd doctor.
-#include "command/info.hpp"
+#include "info.hpp"
 
-#include "command/bench_ops.hpp"
-#include "command/commands.hpp"
-#include "command/output.hpp"
+#include "bench_ops.hpp"
+#include "commands.hpp"
+#include "output.hpp"
 
-#include <topograd/ir/op.hpp>
+#include "../../ir/op.hpp"
 
 #include <nlohmann/json.hpp>
 

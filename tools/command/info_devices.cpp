@@ -1,13 +1,13 @@
 // Vulkan devices, their abilities, and the checks of topograd doctor.
-#include "command/info.hpp"
+#include "info.hpp"
 
-#include <topograd/codegen/shader_compiler.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/remembered_plans.hpp>
-#include <topograd/runtime/vulkan/device.hpp>
-#include <topograd/runtime/vulkan/doctor.hpp>
-#include <topograd/runtime/vulkan/ladder.hpp>
-#include <topograd/runtime/vulkan/validation.hpp>
+#include "../../codegen/shader_compiler.hpp"
+#include "../../ir/error.hpp"
+#include "../../runtime/remembered_plans.hpp"
+#include "../../runtime/vulkan/device.hpp"
+#include "../../runtime/vulkan/doctor.hpp"
+#include "../../runtime/vulkan/ladder.hpp"
+#include "../../runtime/vulkan/validation.hpp"
 
 #include <nlohmann/json.hpp>
 

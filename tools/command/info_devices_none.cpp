@@ -1,5 +1,5 @@
 // Devices in a build without Vulkan: none.
-#include "command/info.hpp"
+#include "info.hpp"
 
 #include <nlohmann/json.hpp>
 

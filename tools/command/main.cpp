@@ -1,12 +1,12 @@
 // The command line and its exit status.
-#include "command/commands.hpp"
-#include "command/info.hpp"
-#include "command/model.hpp"
-#include "command/output.hpp"
-#include "command/warm_up.hpp"
+#include "commands.hpp"
+#include "info.hpp"
+#include "model.hpp"
+#include "output.hpp"
+#include "warm_up.hpp"
 
-#include <topograd/api/version.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../api/version.hpp"
+#include "../../ir/error.hpp"
 
 #include <csignal>
 #include <iostream>

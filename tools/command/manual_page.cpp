@@ -1,5 +1,5 @@
 // The page for man(1).
-#include "command/command_text.hpp"
+#include "command_text.hpp"
 
 namespace topograd::command {
 namespace {
@@ -64,7 +64,7 @@ struct Variable {
 };
 constexpr Variable kVariables[] = {
 #define TG_VARIABLE(name, meaning) {#name, meaning},
-#include <topograd/ir/environment.def>
+#include "../../ir/environment.def"
 };
 
 std::string without_backticks(std::string text) {

@@ -1,5 +1,5 @@
 // The page of the manual that lists all options.
-#include "command/command_text.hpp"
+#include "command_text.hpp"
 
 namespace topograd::command {
 namespace {

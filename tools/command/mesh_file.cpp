@@ -2,11 +2,11 @@
 //
 // OpenMesh, which the samples use, keeps OBJ coordinates as float and drops faces that are not
 // manifold; both would change the problems that are solved here.
-#include "command/mesh_file.hpp"
+#include "mesh_file.hpp"
 
-#include "command/output.hpp"
+#include "output.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Triangle meshes from and to OBJ files.
 #pragma once
 
-#include "problems/mesh.hpp"
+#include "../problems/mesh.hpp"
 
 #include <string>
 

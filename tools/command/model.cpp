@@ -1,12 +1,12 @@
 // topograd model export|merge: histories of kernels, as JSON and into this machine's.
-#include "command/model.hpp"
+#include "model.hpp"
 
-#include "command/output.hpp"
-#include "command/telemetry.hpp"
+#include "output.hpp"
+#include "telemetry.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/hybrid/process_options.hpp>
-#include <topograd/runtime/hybrid/state.hpp>
+#include "../../ir/error.hpp"
+#include "../../runtime/hybrid/process_options.hpp"
+#include "../../runtime/hybrid/state.hpp"
 
 #include <cstdio>
 #include <iostream>

@@ -1,7 +1,7 @@
 // topograd model: what the executor has learned, carried between machines.
 #pragma once
 
-#include "command/arguments.hpp"
+#include "arguments.hpp"
 
 namespace topograd::command {
 

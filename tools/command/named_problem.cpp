@@ -1,15 +1,15 @@
 // Making problems by name.
-#include "command/named_problem.hpp"
+#include "named_problem.hpp"
 
-#include "command/mesh_file.hpp"
-#include "problems/arap.hpp"
-#include "problems/developable.hpp"
-#include "problems/mgh_large.hpp"
-#include "problems/multi.hpp"
-#include "problems/smooth.hpp"
-#include "problems/springs.hpp"
+#include "../problems/arap.hpp"
+#include "../problems/developable.hpp"
+#include "../problems/mgh_large.hpp"
+#include "../problems/multi.hpp"
+#include "../problems/smooth.hpp"
+#include "../problems/springs.hpp"
+#include "mesh_file.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,14 +1,14 @@
 // The problems that the command knows by name.
 #pragma once
 
-#include "command/arguments.hpp"
-#include "problems/bundle.hpp"
-#include "problems/mesh.hpp"
-#include "problems/mgh.hpp"
-#include "problems/nist.hpp"
+#include "../problems/bundle.hpp"
+#include "../problems/mesh.hpp"
+#include "../problems/mgh.hpp"
+#include "../problems/nist.hpp"
+#include "arguments.hpp"
 
-#include <topograd/api/problem_file.hpp>
-#include <topograd/frontend/problem.hpp>
+#include "../../api/problem_file.hpp"
+#include "../../frontend/problem.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -1,11 +1,11 @@
 // Writing of results.
-#include "command/output.hpp"
+#include "output.hpp"
 
-#include "command/commands.hpp"
+#include "commands.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/output_file.hpp>
-#include <topograd/solver/interrupts.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/output_file.hpp"
+#include "../../solver/interrupts.hpp"
 
 #include <nlohmann/json.hpp>
 

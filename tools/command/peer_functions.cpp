@@ -1,7 +1,7 @@
 // A problem as functions that other solvers call.
-#include "command/peer_functions.hpp"
+#include "peer_functions.hpp"
 
-#include <topograd/solver/evaluator.hpp>
+#include "../../solver/evaluator.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 // A problem as functions that other solvers call.
 #pragma once
 
-#include "command/peer.hpp"
+#include "peer.hpp"
 
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/problem.hpp"
 
 namespace topograd::command {
 

@@ -1,13 +1,13 @@
 // Problems as other solvers take them.
-#include "command/peer_inputs.hpp"
+#include "peer_inputs.hpp"
 
-#include "problems/arap.hpp"
-#include "problems/bundle.hpp"
-#include "problems/developable.hpp"
-#include "problems/edges.hpp"
-#include "problems/smooth.hpp"
+#include "../problems/arap.hpp"
+#include "../problems/bundle.hpp"
+#include "../problems/developable.hpp"
+#include "../problems/edges.hpp"
+#include "../problems/smooth.hpp"
 
-#include <topograd/ir/platform.hpp>
+#include "../../ir/platform.hpp"
 
 #include <array>
 #include <map>

@@ -1,10 +1,10 @@
 // Problems as other solvers take them, and where these are.
 #pragma once
 
-#include "command/named_problem.hpp"
-#include "command/peer.hpp"
-#include "command/solver_arguments.hpp"
-#include "problems/springs.hpp"
+#include "../problems/springs.hpp"
+#include "named_problem.hpp"
+#include "peer.hpp"
+#include "solver_arguments.hpp"
 
 #include <optional>
 

@@ -1,7 +1,7 @@
 // Plots as SVG for pages.
-#include "command/plot.hpp"
+#include "plot.hpp"
 
-#include "draw/svg.hpp"
+#include "../draw/svg.hpp"
 
 #include <algorithm>
 #include <cmath>

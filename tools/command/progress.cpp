@@ -1,7 +1,7 @@
 // A line on a terminal that shows how far a solve is.
-#include "command/progress.hpp"
+#include "progress.hpp"
 
-#include <topograd/solver/summary.hpp>
+#include "../../solver/summary.hpp"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // A line on a terminal that shows how far a solve is.
 #pragma once
 
-#include <topograd/solver/options.hpp>
+#include "../../solver/options.hpp"
 
 #include <chrono>
 #include <string>

@@ -1,7 +1,7 @@
 // Report of a set of solves.
-#include "command/set_report.hpp"
+#include "set_report.hpp"
 
-#include <topograd/solver/summary_json.hpp>
+#include "../../solver/summary_json.hpp"
 
 #include <cmath>
 #include <cstdio>

@@ -1,9 +1,9 @@
 // Report of a set of solves: one row a run, and the totals.
 #pragma once
 
-#include "command/peer.hpp"
+#include "peer.hpp"
 
-#include <topograd/solver/summary.hpp>
+#include "../../solver/summary.hpp"
 
 #include <nlohmann/json.hpp>
 

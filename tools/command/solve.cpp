@@ -1,29 +1,29 @@
 // topograd solve: minimises a problem and reports.
-#include "command/answer.hpp"
-#include "command/commands.hpp"
-#include "command/html_report.hpp"
-#include "command/mesh_file.hpp"
-#include "command/named_problem.hpp"
-#include "command/output.hpp"
-#include "command/peer_inputs.hpp"
-#include "command/plot.hpp"
-#include "command/progress.hpp"
-#include "command/solve_kernels.hpp"
-#include "command/solve_options.hpp"
-#include "command/solve_peers.hpp"
-#include "command/solve_sets.hpp"
-#include "command/solver_arguments.hpp"
-#include "command/telemetry.hpp"
-#include "draw/canvas.hpp"
-#include "draw/scene.hpp"
+#include "../draw/canvas.hpp"
+#include "../draw/scene.hpp"
+#include "answer.hpp"
+#include "commands.hpp"
+#include "html_report.hpp"
+#include "mesh_file.hpp"
+#include "named_problem.hpp"
+#include "output.hpp"
+#include "peer_inputs.hpp"
+#include "plot.hpp"
+#include "progress.hpp"
+#include "solve_kernels.hpp"
+#include "solve_options.hpp"
+#include "solve_peers.hpp"
+#include "solve_sets.hpp"
+#include "solver_arguments.hpp"
+#include "telemetry.hpp"
 
-#include <topograd/api/problem_file.hpp>
-#include <topograd/frontend/unread_blocks.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/plan_json.hpp>
-#include <topograd/solver/interrupts.hpp>
-#include <topograd/solver/solve.hpp>
-#include <topograd/solver/summary_json.hpp>
+#include "../../api/problem_file.hpp"
+#include "../../frontend/unread_blocks.hpp"
+#include "../../ir/error.hpp"
+#include "../../runtime/plan_json.hpp"
+#include "../../solver/interrupts.hpp"
+#include "../../solver/solve.hpp"
+#include "../../solver/summary_json.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // The kernels of a solve, to be read.
-#include "command/solve_kernels.hpp"
+#include "solve_kernels.hpp"
 
 #include <string>
 #include <utility>

@@ -1,9 +1,9 @@
 // The kernels of a solve, to be read.
 #pragma once
 
-#include <topograd/api/source.hpp>
-#include <topograd/frontend/problem.hpp>
-#include <topograd/solver/summary.hpp>
+#include "../../api/source.hpp"
+#include "../../frontend/problem.hpp"
+#include "../../solver/summary.hpp"
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 // The options of a problem's solve.
-#include "command/solve_options.hpp"
+#include "solve_options.hpp"
 
 namespace topograd::command {
 

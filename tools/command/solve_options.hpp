@@ -1,10 +1,10 @@
 // The options of a problem's solve.
 #pragma once
 
-#include "command/named_problem.hpp"
-#include "command/solver_arguments.hpp"
+#include "named_problem.hpp"
+#include "solver_arguments.hpp"
 
-#include <topograd/solver/options.hpp>
+#include "../../solver/options.hpp"
 
 namespace topograd::command {
 

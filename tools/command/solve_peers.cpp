@@ -1,13 +1,13 @@
 // Other solvers on what `topograd solve` solves, in the same run.
-#include "command/solve_peers.hpp"
+#include "solve_peers.hpp"
 
-#include "command/peer_functions.hpp"
-#include "command/peer_inputs.hpp"
-#include "command/plot.hpp"
-#include "command/solve_sets.hpp"
+#include "peer_functions.hpp"
+#include "peer_inputs.hpp"
+#include "plot.hpp"
+#include "solve_sets.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/linear/blas_threads.hpp>
+#include "../../ir/error.hpp"
+#include "../../solver/linear/blas_threads.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,9 +1,9 @@
 // Other solvers on what `topograd solve` solves, in the same run.
 #pragma once
 
-#include "command/named_problem.hpp"
-#include "command/peer.hpp"
-#include "command/solver_arguments.hpp"
+#include "named_problem.hpp"
+#include "peer.hpp"
+#include "solver_arguments.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,16 +1,16 @@
 // Solving the sets of problems that the command knows.
-#include "command/solve_sets.hpp"
+#include "solve_sets.hpp"
 
-#include "command/solve_peers.hpp"
+#include "solve_peers.hpp"
 
-#include "problems/mgh.hpp"
-#include "problems/mgh_large.hpp"
-#include "problems/nist.hpp"
+#include "../problems/mgh.hpp"
+#include "../problems/mgh_large.hpp"
+#include "../problems/nist.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/stopwatch.hpp>
-#include <topograd/solver/interrupts.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/stopwatch.hpp"
+#include "../../solver/interrupts.hpp"
+#include "../../solver/solve.hpp"
 
 #include <chrono>
 #include <limits>

@@ -1,9 +1,9 @@
 // Solving the sets of problems that the command knows: nist and mgh.
 #pragma once
 
-#include "command/named_problem.hpp"
-#include "command/set_report.hpp"
-#include "command/solver_arguments.hpp"
+#include "named_problem.hpp"
+#include "set_report.hpp"
+#include "solver_arguments.hpp"
 
 #include <string>
 #include <vector>

@@ -1,11 +1,11 @@
 // Reading of SolverOptions from the command line.
-#include "command/solver_arguments.hpp"
+#include "solver_arguments.hpp"
 
-#include "command/output.hpp"
-#include "command/telemetry.hpp"
+#include "output.hpp"
+#include "telemetry.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/runtime/plan_json.hpp>
+#include "../../ir/error.hpp"
+#include "../../runtime/plan_json.hpp"
 
 #include <charconv>
 #include <memory>

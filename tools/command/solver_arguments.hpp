@@ -1,9 +1,9 @@
 // Options of the command that become SolverOptions.
 #pragma once
 
-#include "command/arguments.hpp"
+#include "arguments.hpp"
 
-#include <topograd/solver/options.hpp>
+#include "../../solver/options.hpp"
 
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
 // Which name a misspelt one was meant to be.
-#include "command/command_text.hpp"
+#include "command_text.hpp"
 
 #include <algorithm>
 #include <numeric>

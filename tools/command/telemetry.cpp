@@ -1,11 +1,11 @@
 // Metrics and traces of solves.
-#include "command/telemetry.hpp"
+#include "telemetry.hpp"
 
-#include "command/output.hpp"
+#include "output.hpp"
 
-#include <topograd/runtime/hybrid/metrics.hpp>
-#include <topograd/runtime/hybrid/training_data.hpp>
-#include <topograd/solver/routing.hpp>
+#include "../../runtime/hybrid/metrics.hpp"
+#include "../../runtime/hybrid/training_data.hpp"
+#include "../../solver/routing.hpp"
 
 #include <algorithm>
 #include <mutex>

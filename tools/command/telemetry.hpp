@@ -1,8 +1,8 @@
 // Files that a solve leaves for dashboards and trace viewers.
 #pragma once
 
-#include <topograd/runtime/hybrid/scheduler.hpp>
-#include <topograd/solver/summary.hpp>
+#include "../../runtime/hybrid/scheduler.hpp"
+#include "../../solver/summary.hpp"
 
 #include <string>
 

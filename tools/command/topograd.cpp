@@ -1,4 +1,4 @@
 // Entry point of the topograd command.
-#include "command/commands.hpp"
+#include "commands.hpp"
 
 int main(int argc, char** argv) { return topograd::command::run(argc, argv); }

@@ -1,13 +1,13 @@
 // topograd warm-up: compiles what solves of a catalogue of problems will need.
-#include "command/warm_up.hpp"
+#include "warm_up.hpp"
 
-#include "command/named_problem.hpp"
-#include "command/output.hpp"
-#include "command/solve_options.hpp"
-#include "command/solver_arguments.hpp"
+#include "named_problem.hpp"
+#include "output.hpp"
+#include "solve_options.hpp"
+#include "solver_arguments.hpp"
 
-#include <topograd/solver/interrupts.hpp>
-#include <topograd/solver/solve.hpp>
+#include "../../solver/interrupts.hpp"
+#include "../../solver/solve.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,8 @@
 // arap(mesh): as-rigid-as-possible deformation with a rotation a vertex.
-#include "problems/arap.hpp"
+#include "arap.hpp"
 
-#include <topograd/frontend/mat.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../frontend/mat.hpp"
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <limits>

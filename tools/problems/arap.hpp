@@ -1,9 +1,9 @@
 // arap(mesh): as-rigid-as-possible deformation with a rotation a vertex.
 #pragma once
 
-#include "problems/mesh.hpp"
+#include "mesh.hpp"
 
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/problem.hpp"
 
 #include <array>
 #include <cstdint>

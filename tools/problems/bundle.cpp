@@ -1,9 +1,9 @@
 // bundle(cameras, points): synthetic bundle adjustment with a known answer.
-#include "problems/bundle.hpp"
+#include "bundle.hpp"
 
-#include <topograd/frontend/mat.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/hash.hpp>
+#include "../../frontend/mat.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/hash.hpp"
 
 #include <Eigen/Geometry>
 

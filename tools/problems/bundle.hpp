@@ -1,7 +1,7 @@
 // bundle(cameras, points): synthetic bundle adjustment with a known answer.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/problem.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,13 +1,13 @@
 // developable(mesh): energies that are 0 where a triangle mesh can be unrolled.
-#include "problems/developable.hpp"
+#include "developable.hpp"
 
-#include "problems/edges.hpp"
+#include "edges.hpp"
 
-#include <topograd/frontend/geometry.hpp>
-#include <topograd/frontend/mat.hpp>
-#include <topograd/frontend/reduce.hpp>
-#include <topograd/ir/error.hpp>
-#include <topograd/solver/evaluator.hpp>
+#include "../../frontend/geometry.hpp"
+#include "../../frontend/mat.hpp"
+#include "../../frontend/reduce.hpp"
+#include "../../ir/error.hpp"
+#include "../../solver/evaluator.hpp"
 
 #include <string>
 

@@ -1,9 +1,9 @@
 // developable(mesh): energies that are 0 where a triangle mesh can be unrolled.
 #pragma once
 
-#include "problems/mesh.hpp"
+#include "mesh.hpp"
 
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/problem.hpp"
 
 #include <memory>
 #include <string_view>

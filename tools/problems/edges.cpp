@@ -1,7 +1,7 @@
 // Edge lengths as residuals.
-#include "problems/edges.hpp"
+#include "edges.hpp"
 
-#include <topograd/frontend/vec.hpp>
+#include "../../frontend/vec.hpp"
 
 #include <cmath>
 

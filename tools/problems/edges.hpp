@@ -1,9 +1,9 @@
 // Residuals that keep the edges of a mesh at their lengths.
 #pragma once
 
-#include "problems/mesh.hpp"
+#include "mesh.hpp"
 
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/problem.hpp"
 
 #include <cstdint>
 #include <vector>

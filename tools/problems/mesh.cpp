@@ -1,8 +1,8 @@
 // Triangle meshes: spheres, subdivision, edges and stars.
-#include "problems/mesh.hpp"
+#include "mesh.hpp"
 
-#include <topograd/ir/error.hpp>
-#include <topograd/ir/random.hpp>
+#include "../../ir/error.hpp"
+#include "../../ir/random.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@
 #include <set>
 #include <string>
 
-#include "problems/shuffle.hpp"
+#include "shuffle.hpp"
 
 namespace topograd::problems {
 namespace {

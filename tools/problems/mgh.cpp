@@ -1,7 +1,7 @@
 // Small problems of Moré, Garbow and Hillstrom, ACM TOMS 7(1), 1981, as scalar code.
-#include "problems/mgh.hpp"
+#include "mgh.hpp"
 
-#include <topograd/frontend/math.hpp>
+#include "../../frontend/math.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // The small problems of Moré, Garbow and Hillstrom, ACM TOMS 7(1), 1981, as scalar code.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/problem.hpp"
 
 #include <functional>
 #include <memory>

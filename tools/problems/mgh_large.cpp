@@ -1,9 +1,9 @@
 // The problems of Moré, Garbow and Hillstrom that have any number of unknowns.
-#include "problems/mgh_large.hpp"
+#include "mgh_large.hpp"
 
-#include <topograd/frontend/math.hpp>
-#include <topograd/frontend/reduce.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../frontend/math.hpp"
+#include "../../frontend/reduce.hpp"
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 // unknowns.
 #pragma once
 
-#include "problems/mgh.hpp"
+#include "mgh.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,12 +1,12 @@
 // multi(mesh): developability, edge lengths, smoothing and fit in one problem, with weights.
-#include "problems/multi.hpp"
+#include "multi.hpp"
 
-#include "problems/developable.hpp"
-#include "problems/edges.hpp"
-#include "problems/smooth.hpp"
+#include "developable.hpp"
+#include "edges.hpp"
+#include "smooth.hpp"
 
-#include <topograd/frontend/vec.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../frontend/vec.hpp"
+#include "../../ir/error.hpp"
 
 namespace topograd::problems {
 namespace {

@@ -1,9 +1,9 @@
 // multi(mesh): developability, edge lengths, smoothing and fit in one problem, with weights.
 #pragma once
 
-#include "problems/mesh.hpp"
+#include "mesh.hpp"
 
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/problem.hpp"
 
 #include <memory>
 #include <vector>

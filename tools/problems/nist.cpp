@@ -1,10 +1,10 @@
 // NIST's reference sets for nonlinear regression.
-#include "problems/nist.hpp"
+#include "nist.hpp"
 
-#include "problems/nist_model.hpp"
+#include "nist_model.hpp"
 
-#include <topograd/api/expression_values.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../api/expression_values.hpp"
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <cctype>

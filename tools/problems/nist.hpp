@@ -2,8 +2,8 @@
 // are read from a set's file.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
-#include <topograd/ir/program.hpp>
+#include "../../frontend/problem.hpp"
+#include "../../ir/program.hpp"
 
 #include <array>
 #include <memory>

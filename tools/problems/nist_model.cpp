@@ -1,8 +1,8 @@
 // Models as NIST's headers write them.
-#include "problems/nist_model.hpp"
+#include "nist_model.hpp"
 
-#include <topograd/api/expression.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../api/expression.hpp"
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -1,7 +1,7 @@
 // Models as NIST's headers write them.
 #pragma once
 
-#include <topograd/ir/program.hpp>
+#include "../../ir/program.hpp"
 
 #include <span>
 #include <string>

@@ -1,9 +1,9 @@
 // smooth(mesh): cotangent smoothing with weights that are differentiated.
-#include "problems/smooth.hpp"
+#include "smooth.hpp"
 
-#include <topograd/frontend/geometry.hpp>
-#include <topograd/frontend/math.hpp>
-#include <topograd/ir/error.hpp>
+#include "../../frontend/geometry.hpp"
+#include "../../frontend/math.hpp"
+#include "../../ir/error.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,9 @@
 // smooth(mesh): cotangent smoothing with weights that are differentiated.
 #pragma once
 
-#include "problems/mesh.hpp"
+#include "mesh.hpp"
 
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/problem.hpp"
 
 #include <memory>
 #include <vector>

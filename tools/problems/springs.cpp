@@ -1,14 +1,14 @@
 // springs(W): a grid of springs with four anchored corners.
-#include "problems/springs.hpp"
+#include "springs.hpp"
 
-#include <topograd/ir/error.hpp>
+#include "../../ir/error.hpp"
 
 #include <cmath>
 #include <numeric>
 #include <random>
 #include <string>
 
-#include "problems/shuffle.hpp"
+#include "shuffle.hpp"
 
 namespace topograd::problems {
 namespace {

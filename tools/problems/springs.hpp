@@ -1,7 +1,7 @@
 // springs(W): a grid of springs with four anchored corners.
 #pragma once
 
-#include <topograd/frontend/problem.hpp>
+#include "../../frontend/problem.hpp"
 
 #include <array>
 #include <cstdint>

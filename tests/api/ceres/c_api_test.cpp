@@ -1,6 +1,6 @@
 // Ceres' interface for C, and the small solver's errors.
 #include <gtest/gtest.h>
-#include <topograd/ir/error.hpp>
+#include "../../../ir/error.hpp"
 
 #include <cmath>
 #include <string>

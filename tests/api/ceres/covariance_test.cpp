@@ -1,6 +1,6 @@
 // Covariances on manifolds, of constant blocks and of problems without full rank.
 #include <gtest/gtest.h>
-#include <topograd/ir/error.hpp>
+#include "../../../ir/error.hpp"
 
 #include <Eigen/Dense>
 

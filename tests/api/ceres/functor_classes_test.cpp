@@ -1,6 +1,6 @@
 // Cost function classes on functors: constructors, derivatives, composition, checks.
 #include <gtest/gtest.h>
-#include <topograd/ir/error.hpp>
+#include "../../../ir/error.hpp"
 
 #include <cmath>
 #include <functional>

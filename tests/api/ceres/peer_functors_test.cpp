@@ -1,16 +1,16 @@
 // The functors that Ceres is measured with, through the interface in Ceres' style: the same
 // problems as those that are written as plain values.
-#include "bench/peer_functors.hpp"
+#include "../../../bench/peer_functors.hpp"
 
-#include "problems/arap.hpp"
-#include "problems/bundle.hpp"
-#include "problems/smooth.hpp"
-#include "problems/springs.hpp"
+#include "../../../tools/problems/arap.hpp"
+#include "../../../tools/problems/bundle.hpp"
+#include "../../../tools/problems/smooth.hpp"
+#include "../../../tools/problems/springs.hpp"
 
 #include <ceres/ceres.h>
 
 #include <gtest/gtest.h>
-#include <topograd/solver/evaluator.hpp>
+#include "../../../solver/evaluator.hpp"
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 // ceres::Problem: blocks, removal, ownership, evaluation, and what callers get wrong.
 #include <gtest/gtest.h>
-#include <topograd/ir/error.hpp>
+#include "../../../ir/error.hpp"
 
 #include <cmath>
 #include <functional>

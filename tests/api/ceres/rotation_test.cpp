@@ -1,7 +1,7 @@
 // Rotations against Eigen's, on doubles, Jets and traced Values.
 #include <gtest/gtest.h>
-#include <topograd/frontend/problem.hpp>
-#include <topograd/solver/evaluator.hpp>
+#include "../../../frontend/problem.hpp"
+#include "../../../solver/evaluator.hpp"
 
 #include <Eigen/Geometry>
 
