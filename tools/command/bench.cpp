@@ -85,7 +85,7 @@ void add_bench(Command app) {
                "bench ops: at fixed shapes instead; --count leaves out those of more elements");
   command.option("--steps", &arguments->steps,
                  "bench ops: only train a small network for so many steps, with its memory");
-  command.option("--seed", &arguments->seed, "bench topologies: of the trees (1)");
+  command.option("--seed", &arguments->seed, "bench topologies: seed of the trees");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.output(
       "--metrics", &arguments->metrics,

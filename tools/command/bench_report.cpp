@@ -151,7 +151,7 @@ void add_pools(ordered_json& report) {
 }  // namespace
 
 void add_bench_options(Command app, BenchArguments& arguments) {
-  app.option("--samples", &arguments.samples, "of which each time is the median (20)")
+  app.option("--samples", &arguments.samples, "evaluations of which each time is the median")
       .range(1, 1000);
   app.option("--only", &arguments.only,
              "times to take, by name: residual, cost, jacobian, gradient, cost_gradient, values, "

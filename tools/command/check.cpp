@@ -325,7 +325,7 @@ void add_corruption(Command check) {
   command.option("--backend", &arguments->backend,
                  "cpu: the executor's model; vulkan: the blob cache; otherwise both");
   command.option("--seconds", &arguments->options.seconds,
-                 "repeated until then, with other bits and places (once)");
+                 "repeats the rounds for so long, with other bits and places; 0: one round");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.callback(noting_signals([arguments] { check_corruption(*arguments); }));
 }
@@ -335,10 +335,10 @@ void add_routing(Command check) {
   Command command =
       check.subcommand("routing", "Tasks of many sizes against the faster side of each");
   command.option("--backend", &arguments->backend,
-                 "vulkan: software, too; automatic: devices that are none, or named");
+                 "vulkan also admits software devices; automatic admits them if they are named");
   command.option("--device", &arguments->options.device, "index or name of a Vulkan device");
-  command.option("--seconds", &arguments->options.seconds, "for all of it (20)");
-  command.option("--seed", &arguments->options.seed, "of the trace (1)");
+  command.option("--seconds", &arguments->options.seconds, "seconds for the whole check");
+  command.option("--seed", &arguments->options.seed, "seed of the random tasks");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.output("--training-data", &arguments->training,
                  "file for the runs behind first guesses: CSV, or JSON if it ends in .json");
@@ -352,9 +352,9 @@ void add_options(Command command, CheckArguments& arguments) {
   command.option("--device", &arguments.options.device, "index or name of a Vulkan device");
   command
       .option("--count", &arguments.options.count,
-              "random points an op (2000), random programs (200)")
+              "random points of each op (2000), random programs (200)")
       .range(1, std::numeric_limits<int>::max());
-  command.option("--seed", &arguments.options.seed, "of what is random (1)");
+  command.option("--seed", &arguments.options.seed, "seed of everything random");
   command.option("--mesh", &arguments.mesh, "gradients: OBJ file; otherwise an icosphere");
   command.output("--json", &arguments.json, "file for the report, - for standard output");
 }
@@ -365,8 +365,8 @@ void add_ops(Command check) {
   add_options(command, *arguments);
   command.flag("--pairs", arguments->pairs,
                "all ordered pairs of ops, and a sample of triples, instead of single ops");
-  command.option("--every", &arguments->every, "with --pairs: every N-th pair (1)");
-  command.option("--triples", &arguments->triples, "with --pairs: triples that are drawn (500)");
+  command.option("--every", &arguments->every, "with --pairs: only every N-th pair");
+  command.option("--triples", &arguments->triples, "with --pairs: number of random triples");
   command.callback(noting_signals(
       [arguments] { arguments->pairs ? check_pairs(*arguments) : check_ops(*arguments); }));
 }

@@ -134,12 +134,12 @@ void add_check_faults(Command check) {
   auto arguments = std::make_shared<FaultsArguments>();
   Command command = check.subcommand("faults", "Every driver call that can fail is made to fail");
   command.option("--backend", &arguments->backend,
-                 "automatic or vulkan; otherwise both (cpu: nothing can fail)");
+                 "automatic or vulkan; otherwise both; with cpu nothing can fail");
   command.flag("--full", arguments->options.full,
                "every use of each call; otherwise the first, middle and last one");
   command.option("--device", &arguments->options.device, "index or name of a Vulkan device");
   command.option("--seconds", &arguments->options.seconds,
-                 "as many as fit, in a random order (all of them)");
+                 "as many injections as fit, in a random order; 0: all of them");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.callback(noting_signals([arguments] { run(*arguments); }));
 }
@@ -150,9 +150,9 @@ void add_check_soak(Command check) {
   command.option("--backend", &arguments->backend,
                  "cpu or vulkan; otherwise the CPU, and the device if there is one");
   command.option("--device", &arguments->options.device, "index or name of a Vulkan device");
-  command.option("--seconds", &arguments->options.seconds, "of solving (600)");
+  command.option("--seconds", &arguments->options.seconds, "seconds of solving");
   command.option("--open-every", &arguments->options.open_every,
-                 "rounds after which the device is opened anew (never)");
+                 "rounds after which the device is opened again; 0: never");
   command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.callback(noting_signals([arguments] { run(*arguments); }));
 }

@@ -181,15 +181,16 @@ void add_check_repeat(Command check) {
       check.subcommand("repeat", "The same bits of gradient and JᵀJ·p in every process");
   command.option("--backend", &arguments->solver.backend,
                  "cpu or vulkan; otherwise the CPU, and the device if there is one");
-  command.option("--precision", &arguments->solver.precision, "f32 or f64 (f64)");
+  command.option("--precision", &arguments->solver.precision, "f32 or f64; otherwise f64");
   command.option("--device", &arguments->solver.device, "index or name of a Vulkan device");
-  command.option("--accumulate", &arguments->solver.accumulate,
-                 "of the device: one rung; otherwise gather_recompute and gather_store");
-  command.option("--width", &arguments->width, "of the grid of springs (150)");
-  command.option("--runs", &arguments->runs, "evaluations in each process (10)").range(1, 1000);
+  command.option(
+      "--accumulate", &arguments->solver.accumulate,
+      "accumulation strategy on the device; otherwise gather_recompute and gather_store");
+  command.option("--width", &arguments->width, "vertices along a side of the grid of springs");
+  command.option("--runs", &arguments->runs, "evaluations in each process").range(1, 1000);
   command
       .option("--processes", &arguments->processes,
-              "one after the other, with one thread and two (10)")
+              "number of processes, with one thread and two in turn")
       .range(2, 1000);
   command.output("--json", &arguments->json, "file for the report, - for standard output");
   command.callback(noting_signals([arguments] { run(*arguments); }));

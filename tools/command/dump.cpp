@@ -150,7 +150,8 @@ void add_dump(Command app) {
   command.flag("--list", arguments->list, "list topologies instead");
   command.flag("--values", arguments->values,
                "every node's value on the evaluator, the interpreter and the device");
-  command.option("--instance", &arguments->instance, "with --values: of each topology (0)");
+  command.option("--instance", &arguments->instance,
+                 "with --values: number of the instance of each topology");
   command
       .option("--at", &arguments->at,
               "with --values and --expr: parameters, data and uniforms, separated by commas")
