@@ -1,7 +1,7 @@
 // Eager mode: Values over numbers, to learn and to debug with.
 #pragma once
 
-#include "value.hpp"
+#include "math.hpp"
 
 #include <utility>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../ir/program.hpp"
-#include "value.hpp"
+#include "math.hpp"
 
 #include <array>
 #include <cstdint>

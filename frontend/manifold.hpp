@@ -1,7 +1,7 @@
 // Manifolds: spaces that parameter blocks move in.
 #pragma once
 
-#include "value.hpp"
+#include "math.hpp"
 
 #include <functional>
 #include <memory>

@@ -2,6 +2,7 @@
 // table's.
 #pragma once
 
+#include "std_functions.hpp"
 #include "value.hpp"
 
 namespace topograd {

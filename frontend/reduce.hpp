@@ -1,7 +1,7 @@
 // Reductions over any number of Values, as balanced trees.
 #pragma once
 
-#include "value.hpp"
+#include "math.hpp"
 
 #include <initializer_list>
 #include <span>

@@ -1,5 +1,5 @@
 // Powers with exponents that are part of the structure.
-#include "value.hpp"
+#include "math.hpp"
 
 #include <cmath>
 #include <cstdlib>

@@ -172,6 +172,3 @@ std::ostream& operator<<(std::ostream& out, const Value& value);
 std::ostream& operator<<(std::ostream& out, const Bool& condition);
 
 }  // namespace topograd
-
-#include "math.hpp"
-#include "std_functions.hpp"

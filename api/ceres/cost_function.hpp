@@ -1,7 +1,7 @@
 // Cost functions: a residual vector and its Jacobian by each of the parameter blocks it reads.
 #pragma once
 
-#include "../../frontend/value.hpp"
+#include "../../frontend/math.hpp"
 #include "types.hpp"
 
 #include <cstdint>

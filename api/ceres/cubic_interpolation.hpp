@@ -1,7 +1,7 @@
 // Cubic interpolation of samples on a grid, by Catmull-Rom splines.
 #pragma once
 
-#include "../../frontend/value.hpp"
+#include "../../frontend/math.hpp"
 #include "../../ir/error.hpp"
 #include "jet.hpp"
 

@@ -1,7 +1,7 @@
 // Tensors: numbers in a shape, operations on them, and derivatives of what was computed.
 #pragma once
 
-#include "../../frontend/value.hpp"
+#include "../../frontend/math.hpp"
 #include "../device.hpp"
 #include "../type.hpp"
 #include "shape.hpp"
