@@ -4,8 +4,9 @@
 #include "../ir/hash.hpp"
 #include "../ir/program.hpp"
 #include "element.hpp"
-#include "reflect.hpp"
+#include "layout.hpp"
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
