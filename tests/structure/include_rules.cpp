@@ -1,22 +1,25 @@
-// Who may include whom: the one table of arrows between folders, and the check of a file against
-// it.
+// Who may include whom: the tables of arrows between folders, and the check of a tree against them.
 #include "include_rules.hpp"
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
-
-#include "sources.hpp"
+#include <span>
+#include <string_view>
+#include <utility>
 
 namespace topograd::test {
 namespace {
 
-using Folders = std::set<std::string, std::less<>>;
+using Names = std::set<std::string, std::less<>>;
+using Arrows = std::map<std::string, Names, std::less<>>;
 
-/// An arrow to a folder allows what that folder may include. Samples, tools and benchmarks are
-/// users.
-const std::map<std::string, Folders, std::less<>> kArrows = {
+/// Between top folders. An arrow to a folder allows what that folder may include. Samples, tools
+/// and benchmarks are users.
+const Arrows kFolders = {
     {"ir", {}},
     {"autodiff", {"ir"}},
     {"frontend", {"ir", "autodiff"}},
@@ -31,9 +34,32 @@ const std::map<std::string, Folders, std::less<>> kArrows = {
     {"tests", {"api", "tools", "bench"}},
 };
 
+/// Between the folders of one top folder; the top folder stands for the files directly in it. An
+/// arrow allows what its target may include. Every folder of a top folder with subfolders has a
+/// row.
+const Arrows kSubfolders = {
+    {"codegen", {}},
+    {"codegen/glsl", {"codegen", "codegen/math"}},
+    {"codegen/kernels", {"codegen", "codegen/glsl", "codegen/vector"}},
+    {"codegen/math", {"codegen"}},
+    {"codegen/spirv", {"codegen"}},
+    {"codegen/vector", {"codegen", "codegen/glsl"}},
+    {"frontend", {"frontend/value"}},
+    {"frontend/inspect", {"frontend", "frontend/problem"}},
+    {"frontend/map", {"frontend", "frontend/problem"}},
+    {"frontend/problem", {"frontend", "frontend/value"}},
+    {"frontend/value", {}},
+    {"ir", {}},
+    {"ir/batch", {"ir/machine"}},
+    {"ir/checking", {"ir", "ir/passes"}},
+    {"ir/machine", {"ir"}},
+    {"ir/passes", {"ir"}},
+    {"ir/topology", {"ir", "ir/passes"}},
+};
+
 struct ForeignRule {
   std::string_view prefix;
-  Folders folders;
+  Names folders;
 };
 
 /// Libraries that stay behind one folder, so that the others build without them. Tests are exempt.
@@ -51,15 +77,42 @@ const std::vector<ForeignRule> kForeign = {
     {"tbb/task_arena", {"ir"}},
 };
 
-Folders reachable(const std::string& folder) {
-  Folders seen = {folder};
+/// Folders of users' programs, which include the installed headers.
+constexpr std::array<std::string_view, 4> kUsers = {
+    "samples/", "tests/install/", "tests/compile/programs/", "tests/api/ceres/programs/"};
+
+/// What quoted includes of tests may begin with besides paths: Ceres' headers, and those that
+/// programs written for Ceres include the same way.
+constexpr std::array<std::string_view, 4> kShims = {"ceres/", "glog/", "gflags/", "Eigen/"};
+
+constexpr std::string_view kOurs = "topograd/";
+/// Files that a test's build makes.
+constexpr std::string_view kGenerated = ".inc";
+/// Samples name files of tools/ by their paths below it.
+constexpr std::string_view kToolsOfSamples = "tools/";
+
+bool begins_with_one_of(std::string_view text, std::span<const std::string_view> beginnings) {
+  return std::ranges::any_of(beginnings, [&](std::string_view b) { return text.starts_with(b); });
+}
+
+bool is_user(std::string_view path) { return begins_with_one_of(path, kUsers); }
+
+std::string top_of(std::string_view path) { return std::string(path.substr(0, path.find('/'))); }
+
+std::string folder_of(std::string_view path) {
+  return std::string(path.substr(0, std::min(path.rfind('/'), path.size())));
+}
+
+/// A folder and all that its arrows allow.
+Names reachable(const Arrows& arrows, const std::string& folder) {
+  Names seen = {folder};
   std::vector<std::string> open = {folder};
   while (!open.empty()) {
-    const Folders& next = kArrows.at(open.back());
+    const auto row = arrows.find(open.back());
     open.pop_back();
-    for (const std::string& name : next) {
+    if (row == arrows.end()) continue;
+    for (const std::string& name : row->second)
       if (seen.insert(name).second) open.push_back(name);
-    }
   }
   return seen;
 }
@@ -67,6 +120,7 @@ Folders reachable(const std::string& folder) {
 struct Include {
   bool quoted;
   std::string_view name;
+  std::string_view line;
 };
 
 std::string_view skip_blanks(std::string_view s) {
@@ -74,8 +128,8 @@ std::string_view skip_blanks(std::string_view s) {
   return s;
 }
 
-std::optional<Include> parse_include(std::string_view line) {
-  line = skip_blanks(line);
+std::optional<Include> parse_include(std::string_view whole_line) {
+  std::string_view line = skip_blanks(whole_line);
   if (!line.starts_with('#')) return std::nullopt;
   line = skip_blanks(line.substr(1));
   constexpr std::string_view kInclude = "include";
@@ -83,52 +137,193 @@ std::optional<Include> parse_include(std::string_view line) {
   line = skip_blanks(line.substr(kInclude.size()));
   if (line.empty() || (line[0] != '<' && line[0] != '"')) return std::nullopt;
   const std::size_t end = line.find(line[0] == '<' ? '>' : '"', 1);
-  return Include{line[0] == '"', line.substr(1, end - 1)};
+  return Include{line[0] == '"', line.substr(1, end - 1), whole_line};
 }
 
-/// The folder of ours behind <topograd/...>: <topograd/topograd.hpp> stands for api.
-std::string folder_of(std::string_view name) {
-  name.remove_prefix(std::string_view("topograd/").size());
-  const std::size_t slash = name.find('/');
-  return slash == name.npos ? "api" : std::string(name.substr(0, slash));
+template <class Visit>
+void for_each_include(const SourceFile& file, Visit&& visit) {
+  const std::string code = without_raw_strings(file.text);
+  for (const std::string_view line : lines_of(code))
+    if (const std::optional<Include> include = parse_include(line)) visit(*include);
 }
 
-std::string check_ours(const std::string& folder, const Include& include) {
-  const std::string target = folder_of(include.name);
-  if (include.quoted) return "spell it <" + std::string(include.name) + ">";
-  if (!kArrows.contains(target)) return "there is no folder " + target;
-  if (!reachable(folder).contains(target)) return folder + " may not include " + target;
-  return {};
-}
+/// The tree's paths, and its folders that have files.
+struct Paths {
+  Names files, folders;
+  Names nested;  ///< top folders that have subfolders
 
-std::string check_foreign(const std::string& folder, const Include& include) {
-  for (const ForeignRule& rule : kForeign) {
-    if (include.name.starts_with(rule.prefix) && folder != "tests" &&
-        !rule.folders.contains(folder)) {
-      return folder + " may not include " + std::string(include.name);
+  explicit Paths(const std::vector<SourceFile>& tree) {
+    for (const SourceFile& file : tree) {
+      files.insert(file.path);
+      const std::string folder = folder_of(file.path);
+      folders.insert(folder);
+      if (folder != top_of(file.path)) nested.insert(top_of(file.path));
     }
   }
-  const bool library = reachable("api").contains(folder);
-  if (include.quoted && library) return "headers of the library are spelled <topograd/...>";
+};
+
+/// The file of the tree that a user's <topograd/...> stands for, whether it is there or not.
+std::string installed_path(std::string_view name) {
+  name.remove_prefix(kOurs.size());
+  return name.find('/') == name.npos ? "api/" + std::string(name) : std::string(name);
+}
+
+/// The file of ours that an include names; empty: it is none of ours, or not there.
+std::string target_of(const std::string& path, const Include& include, const Names& files) {
+  std::string target;
+  if (include.quoted) {
+    const std::filesystem::path folder = folder_of(path);
+    target = (folder / include.name).lexically_normal().generic_string();
+    if (!files.contains(target) && top_of(path) == "samples")
+      target = std::string(kToolsOfSamples) + std::string(include.name);
+  } else if (include.name.starts_with(kOurs)) {
+    target = installed_path(include.name);
+  }
+  return files.contains(target) ? target : std::string();
+}
+
+std::string check_unknown(const std::string& path, const Include& include) {
+  const std::string name(include.name);
+  if (!include.quoted && include.name.starts_with(kOurs))
+    return "there is no " + installed_path(include.name);
+  if (include.quoted) {
+    const bool made = include.name.ends_with(kGenerated);
+    if (top_of(path) == "tests" && (made || begins_with_one_of(include.name, kShims))) return {};
+    return "there is no " + name + " beside this file";
+  }
+  for (const ForeignRule& rule : kForeign) {
+    if (include.name.starts_with(rule.prefix) && top_of(path) != "tests" &&
+        !rule.folders.contains(top_of(path)))
+      return top_of(path) + " may not include " + name;
+  }
   return {};
+}
+
+std::string check_arrow(const std::string& path, const std::string& target) {
+  const std::string from = top_of(path), to = top_of(target);
+  if (from != to) {
+    const bool allowed = reachable(kFolders, from).contains(to);
+    return allowed ? "" : from + " may not include " + to;
+  }
+  const std::string folder = folder_of(path), other = folder_of(target);
+  const bool exempt = from == "tests" || from == "samples" || !kSubfolders.contains(folder);
+  if (exempt || reachable(kSubfolders, folder).contains(other)) return {};
+  return folder + " may not include " + other;
+}
+
+std::string check(const std::string& path, const Include& include, const Names& files) {
+  const std::string target = target_of(path, include, files);
+  if (!include.quoted && include.name.starts_with(kOurs) && !is_user(path))
+    return "inside of the library, includes are quoted paths relative to the file";
+  return target.empty() ? check_unknown(path, include) : check_arrow(path, target);
+}
+
+/// From each name to others, with the includes that make the arrow, "a.cpp includes b.hpp".
+using Graph = std::map<std::string, std::map<std::string, std::vector<std::string>>>;
+
+/// Takes out what no circle goes through: names without arrows from, or to, what is left.
+Graph trimmed(Graph graph) {
+  for (bool changed = true; changed;) {
+    Names targets;
+    for (const auto& [from, arrows] : graph)
+      for (const auto& [to, includes] : arrows) targets.insert(to);
+    for (auto& [from, arrows] : graph)
+      std::erase_if(arrows, [&](const auto& arrow) { return !graph.contains(arrow.first); });
+    changed = std::erase_if(graph, [&](const auto& row) {
+                return row.second.empty() || !targets.contains(row.first);
+              }) != 0;
+  }
+  return graph;
+}
+
+/// Strongly connected components of more than one name, each sorted.
+std::vector<Names> components(const Graph& graph) {
+  Arrows arrows;
+  for (const auto& [from, row] : graph)
+    for (const auto& [to, includes] : row) arrows[from].insert(to);
+  std::map<std::string, Names> reached;
+  for (const auto& [name, row] : graph) reached[name] = reachable(arrows, name);
+  std::set<Names> found;
+  for (const auto& [name, others] : reached) {
+    Names component;
+    for (const std::string& other : others)
+      if (reached.contains(other) && reached.at(other).contains(name)) component.insert(other);
+    if (component.size() > 1) found.insert(component);
+  }
+  return {found.begin(), found.end()};
+}
+
+/// "circle of folders a, b: a/x.cpp includes b/y.hpp; ...": a few includes of each arrow.
+std::string circle_text(const std::string& what, const Names& circle, const Graph& graph) {
+  constexpr std::size_t kMostOfAnArrow = 4;
+  std::string names, text;
+  for (const std::string& from : circle) {
+    names += (names.empty() ? " " : ", ") + from;
+    for (const auto& [to, includes] : graph.at(from)) {
+      if (!circle.contains(to)) continue;
+      const std::size_t shown = std::min(includes.size(), kMostOfAnArrow);
+      for (std::size_t k = 0; k < shown; ++k) text += "\n  " + includes[k];
+      if (shown < includes.size())
+        text +=
+            "\n  and " + std::to_string(includes.size() - shown) + " more of " + from + " in " + to;
+    }
+  }
+  return "circle of " + what + names + ":" + text;
 }
 
 }  // namespace
 
-std::vector<std::string> include_violations(std::string_view path, std::string_view text) {
-  const std::string folder(path.substr(0, path.find('/')));
-  if (!kArrows.contains(folder)) return {std::string(path) + ": not a folder of the table"};
+std::vector<std::string> include_violations(const std::vector<SourceFile>& tree) {
+  const Paths paths(tree);
   std::vector<std::string> found;
-  const std::string code = without_raw_strings(text);
-  for (const std::string_view line : lines_of(code)) {
-    const std::optional<Include> include = parse_include(line);
-    if (!include) continue;
-    const bool ours = include->name.starts_with("topograd/");
-    const std::string wrong = ours ? check_ours(folder, *include) : check_foreign(folder, *include);
-    if (!wrong.empty())
-      found.push_back(std::string(path) + ": " + std::string(line) + ": " + wrong);
+  for (const std::string& folder : paths.folders) {
+    const std::string top = top_of(folder);
+    if (!kFolders.contains(top)) found.push_back(folder + ": not a folder of the table");
+    const bool exempt = top == "tests" || top == "samples" || !paths.nested.contains(top);
+    if (!exempt && !kSubfolders.contains(folder))
+      found.push_back(folder + ": no row in the table of subfolders");
+  }
+  for (const SourceFile& file : tree) {
+    for_each_include(file, [&](const Include& include) {
+      const std::string wrong = check(file.path, include, paths.files);
+      if (!wrong.empty())
+        found.push_back(file.path + ": " + std::string(include.line) + ": " + wrong);
+    });
   }
   return found;
+}
+
+std::vector<std::string> include_circles(const std::vector<SourceFile>& tree) {
+  const Paths paths(tree);
+  Graph files, folders;
+  for (const SourceFile& file : tree) {
+    if (top_of(file.path) == "tests" || top_of(file.path) == "samples") continue;
+    for_each_include(file, [&](const Include& include) {
+      const std::string target = target_of(file.path, include, paths.files);
+      if (target.empty()) return;
+      const std::string text = file.path + " includes " + target;
+      const std::string from = folder_of(file.path), to = folder_of(target);
+      files[file.path][target].push_back(text);
+      if (from != to) folders[from][to].push_back(text);
+    });
+  }
+  std::vector<std::string> found;
+  const std::pair<const char*, Graph> graphs[] = {{"files", trimmed(std::move(files))},
+                                                  {"folders", trimmed(std::move(folders))}};
+  for (const auto& [what, graph] : graphs)
+    for (const Names& circle : components(graph)) found.push_back(circle_text(what, circle, graph));
+  return found;
+}
+
+std::vector<std::string> missing_folders(const std::vector<SourceFile>& tree) {
+  const Names folders = Paths(tree).folders;
+  Names missing;
+  for (const auto& [folder, targets] : kSubfolders) {
+    if (!folders.contains(folder)) missing.insert(folder);
+    for (const std::string& target : targets)
+      if (!folders.contains(target)) missing.insert(target);
+  }
+  return {missing.begin(), missing.end()};
 }
 
 }  // namespace topograd::test

@@ -1,20 +1,28 @@
-// Who may include whom: the one table of arrows between folders, and the check of a file against
-// it.
+// Who may include whom: the tables of arrows between folders, and the check of a tree against them.
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "sources.hpp"
 
 namespace topograd::test {
 
-/// What is wrong with the includes of one file, a sentence each, with its line; empty if nothing
-/// is.
+/// What is wrong with the includes of each file of the tree, a sentence each, with file and line.
 ///
-/// Folders of ours may be included along the arrows of the table and along what those allow in
-/// turn, spelled <topograd/FOLDER/FILE>; some libraries of others belong to certain folders alone.
-///
-///   path  relative to the root, e.g. "ir/graph.hpp"
-std::vector<std::string> include_violations(std::string_view path, std::string_view text);
+/// Inside the library, tools, benchmarks and tests an include of ours is quoted and names a file of
+/// the tree, relative to the including file. Samples and the programs of some tests are users: they
+/// write <topograd/FOLDER/FILE>, which names a file of the tree, too. Arrows between top folders,
+/// and between the subfolders of one, are those of two tables and what these allow in turn. Some
+/// libraries of others belong to certain folders alone.
+std::vector<std::string> include_violations(const std::vector<SourceFile>& tree);
+
+/// Circles of includes between files and between folders of the product (all but tests and
+/// samples), a sentence each, with the includes that make it. A folder and its subfolders are
+/// different folders.
+std::vector<std::string> include_circles(const std::vector<SourceFile>& tree);
+
+/// Folders that the table of subfolders names and the tree does not have.
+std::vector<std::string> missing_folders(const std::vector<SourceFile>& tree);
 
 }  // namespace topograd::test
