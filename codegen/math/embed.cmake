@@ -1,9 +1,9 @@
 # Turns the GLSL snippets of this folder into one C++ table: cmake -DOUTPUT=F -DSOURCE=DIR -P embed.cmake
 #
-# common/NAME.glsl is written once for both precisions: REAL, REAL2, REAL3 stand for double and dvec
-# or float and vec, _PREC at the end of a name for _f64 or _f32, and _r behind a digit for the
-# suffix of a literal. f64/NAME.glsl and f32/NAME.glsl are taken as they are. "// needs: a b" names
-# the snippets that a snippet uses; those lines are not part of the text.
+# A file NAME.glsl below common/ is written once for both precisions: REAL, REAL2, REAL3 stand for
+# double and dvec or float and vec, _PREC at the end of a name for _f64 or _f32, and _r behind a
+# digit for the suffix of a literal. Files below f64/ and f32/ are taken as they are. "// needs: a b"
+# names the snippets that a snippet uses; those lines are not part of the text.
 
 function(specialise text bits type vector literal out)
   string(REPLACE "REAL3" "${vector}3" text "${text}")
@@ -35,7 +35,7 @@ file(WRITE ${OUTPUT}.new "// Generated from codegen/math by embed.cmake.\n"
      "namespace topograd::codegen::math {\n\nnamespace {\n\nconstexpr Snippet kTable[] = {\n")
 foreach(bits 64 32)
   foreach(folder common f${bits})
-    file(GLOB files ${SOURCE}/${folder}/*.glsl)
+    file(GLOB_RECURSE files ${SOURCE}/${folder}/*.glsl)
     list(SORT files)
     foreach(file ${files})
       append_row(${bits} ${folder} ${file})
