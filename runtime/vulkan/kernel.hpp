@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "../plan_record.hpp"
+#include "../kernel_figures.hpp"
 
 namespace topograd::runtime::vulkan {
 
