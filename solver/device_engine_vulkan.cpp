@@ -4,7 +4,6 @@
 #include "../runtime/vulkan/device.hpp"
 #include "../runtime/vulkan/engine.hpp"
 #include "../runtime/vulkan/hybrid_backend.hpp"
-#include "../runtime/vulkan/rows.hpp"
 #include "../runtime/vulkan/self_check.hpp"
 #include "../runtime/vulkan/unmade_kernels.hpp"
 

@@ -2,7 +2,6 @@
 #include "core.hpp"
 #include "host_import.hpp"
 #include "khr_matrices.hpp"
-#include "on_device.hpp"
 #include "subgroups.hpp"
 
 #include <algorithm>

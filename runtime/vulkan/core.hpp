@@ -69,6 +69,9 @@ class Core {
   void set_name(vk::ObjectType type, std::uint64_t handle, const std::string& name);
 };
 
+/// What the blobs of a device are kept by.
+DiskCacheOptions disk_cache_options(const DeviceOptions& options, const DeviceInfo& info);
+
 /// Of a list's pools of descriptors.
 inline constexpr std::uint32_t kSetsPerPool = 64;
 inline constexpr std::uint32_t kDescriptorsPerPool = 512;

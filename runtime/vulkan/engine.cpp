@@ -2,6 +2,7 @@
 #include "engine.hpp"
 
 #include "../../ir/error.hpp"
+#include "rows.hpp"
 #include "vulkan_engine.hpp"
 
 #include <algorithm>
@@ -376,6 +377,10 @@ void VulkanEngine::read_landed(const Landing& landing, const Submission& after,
 
 std::unique_ptr<Engine> make_vulkan_engine(const Model& model, const EngineOptions& options) {
   return std::make_unique<VulkanEngine>(model, options);
+}
+
+std::unique_ptr<RowRunner> make_row_runner(const EngineOptions& options) {
+  return make_row_runner(LaunchContext(open_context(options)));
 }
 
 }  // namespace topograd::runtime::vulkan

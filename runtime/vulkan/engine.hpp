@@ -13,4 +13,8 @@ namespace topograd::runtime::vulkan {
 /// lacks what the precision needs (float64 for f64) or a buffer would exceed its ranges.
 std::unique_ptr<Engine> make_vulkan_engine(const Model& model, const EngineOptions& options);
 
+/// Runs programs over rows of numbers on the device that `options` name; throws as
+/// make_vulkan_engine() does.
+std::unique_ptr<RowRunner> make_row_runner(const EngineOptions& options);
+
 }  // namespace topograd::runtime::vulkan

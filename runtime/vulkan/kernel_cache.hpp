@@ -2,7 +2,6 @@
 #pragma once
 
 #include "../../codegen/kernel.hpp"
-#include "../requests.hpp"
 #include "device.hpp"
 #include "kernel_job.hpp"
 

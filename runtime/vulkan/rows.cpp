@@ -1,11 +1,9 @@
 // Generated kernels on rows of numbers on a device.
 #include "rows.hpp"
 
-#include "context.hpp"
-#include "on_device.hpp"
-
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -14,11 +12,11 @@ using codegen::BufferRole;
 
 class DeviceRows final : public RowRunner {
  public:
-  explicit DeviceRows(Context context) : context_(std::move(context)) {}
+  explicit DeviceRows(LaunchContext context) : context_(std::move(context)) {}
 
   std::string backend() const override { return "vulkan"; }
   std::string device() const override { return context_.device->info().name; }
-  Precision precision() const override { return context_.options.precision; }
+  Precision precision() const override { return context_.precision; }
 
   Columns run(const ir::Program& program, const Rows& rows) override {
     check_rows(program, rows);
@@ -87,18 +85,18 @@ class DeviceRows final : public RowRunner {
     }
   }
 
-  Context context_;
+  LaunchContext context_;
 };
 
 }  // namespace
 
-std::unique_ptr<RowRunner> make_row_runner(const EngineOptions& options) {
-  return std::make_unique<DeviceRows>(open_context(options));
+std::unique_ptr<RowRunner> make_row_runner(LaunchContext context) {
+  return std::make_unique<DeviceRows>(std::move(context));
 }
 
 std::unique_ptr<RowRunner> make_row_runner(const std::shared_ptr<Device>& device,
                                            Precision precision) {
-  return std::make_unique<DeviceRows>(make_context(device, {.precision = precision}));
+  return make_row_runner(make_launch_context(device, precision));
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -7,7 +7,6 @@
 #include "../cpu/tile_ops.hpp"
 #include "../disk_cache.hpp"
 #include "core.hpp"
-#include "on_device.hpp"
 #include "rows.hpp"
 
 #include <mutex>
