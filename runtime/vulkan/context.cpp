@@ -84,6 +84,15 @@ std::uint32_t Context::item_workgroup_size(std::uint64_t entries) const {
 
 namespace {
 
+/// Data become literals; nothing is folded.
+void put_in(ir::Program& program, const SharedNumbers& numbers) {
+  for (ir::Node& node : program.nodes) {
+    if (node.op != ir::Op::Data || node.slot() >= numbers.size()) continue;
+    if (const std::optional<double>& number = numbers[node.slot()])
+      node = ir::make_literal(*number);
+  }
+}
+
 /// Both kinds of request take the same way to a kernel.
 template <class Request>
 LoadedKernel load(Context& context, Request& request) {
@@ -114,6 +123,21 @@ LoadedKernel load_kernel(Context& context, codegen::VectorKernelRequest request)
 LoadedKernel load_kernel(Context& context, codegen::ProjectionRequest request) {
   request.precision = context.options.precision;
   return load(context, request);
+}
+
+LoadedKernel& pick_kernel(Context& context, TermKernel& kernel, const SharedNumbers& numbers,
+                          const std::function<codegen::KernelRequest()>& request) {
+  if (context.code == Code::make && !kernel.coded && !numbers.empty()) {
+    codegen::KernelRequest made = request();
+    put_in(made.program, numbers);
+    for (codegen::GatherRole& role : made.roles) {
+      if (!role.rides) put_in(role.program, numbers);
+    }
+    kernel.coded = load_kernel(context, std::move(made));
+  }
+  if (context.code != Code::general && kernel.coded) return kernel.coded;
+  if (!kernel.general) kernel.general = load_kernel(context, request());
+  return kernel.general;
 }
 
 }  // namespace topograd::runtime::vulkan

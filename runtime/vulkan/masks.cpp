@@ -3,9 +3,7 @@
 #include "../held.hpp"
 #include "vulkan_engine.hpp"
 
-#include "../../autodiff/derivatives.hpp"
 #include "../../ir/error.hpp"
-#include "../../ir/program.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -18,45 +16,6 @@ constexpr std::uint64_t kLeastLeftOut = 1u << 13;
 constexpr std::uint64_t kShareLeftOut = 8;
 
 }  // namespace
-
-void DeviceTerm::set_mask(std::vector<std::uint32_t> held, std::span<const std::uint8_t> constant) {
-  masked_view_ = view_;
-  masked_view_.shape.held = std::move(held);
-  constant_ = constant;
-}
-
-DeviceTerm::Work DeviceTerm::work(Pass pass, bool stored_terms) {
-  const std::uint64_t number = context_.element_bytes();
-  const codegen::ColumnLayout layout = serving_layout();
-  Work work;
-  if (stored_terms) {
-    const codegen::KernelRequest request = store_request(shape(), pass);
-    work.operations = instances() * ir::operation_count(request.program);
-    work.bytes =
-        instances() * (stored_bytes(layout, context_.element_bytes()) + number * width(pass));
-  }
-  for (const auto& set : gather_sets()) {
-    for (std::size_t r = 0; r < set->roles(); ++r) {
-      const std::uint32_t group = set->role_groups()[r];
-      const std::uint64_t entries = set->role_entries()[r];
-      work.entries += entries;
-      if (stored_terms) {
-        work.bytes += entries * (4 + number * shape().groups[group].slots.size());
-        continue;
-      }
-      const bool gives = value_set(pass) == set.get() && set->lead() == r;
-      const codegen::GatherRole role = gather_role(
-          shape(), has_values(pass) && !gives ? Pass::gradient : pass, group, set->owner_width());
-      work.operations += entries * ir::operation_count(role.program);
-      const EntryColumns columns =
-          entry_columns(layout, shape().groups[group], shape().flexible.of_group(group));
-      const codegen::ColumnLayout numbers{.data = columns.layout.data,
-                                          .data_columns = columns.layout.data_columns};
-      work.bytes += entries * (4 * columns.fixed + stored_bytes(numbers, context_.element_bytes()));
-    }
-  }
-  return work;
-}
 
 void VulkanEngine::find_mask() {
   mask_ = {};
