@@ -78,7 +78,7 @@ TEST(VulkanFallibleCalls, EachListsWhatTheSpecificationLists) {
 TEST(VulkanFallibleCalls, EveryCheckedCallIsListed) {
   static const std::regex named("\\bcall\\(\\s*\"(vk\\w+)\"");
   std::set<std::string> calls;
-  for (const auto& file : fs::directory_iterator(source_dir() / "runtime" / "vulkan")) {
+  for (const auto& file : fs::recursive_directory_iterator(source_dir() / "runtime")) {
     if (!file.is_regular_file()) continue;
     const std::string text = read_file(file.path());
     for (std::sregex_iterator it(text.begin(), text.end(), named), end; it != end; ++it)
