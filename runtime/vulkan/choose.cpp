@@ -6,7 +6,7 @@
 
 #include "../../ir/error.hpp"
 #include "../../ir/platform.hpp"
-#include "device.hpp"
+#include "device_info.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

@@ -1,7 +1,6 @@
-// Vulkan devices: what is there, opening one, and everything that is made on it.
+// Vulkan devices: opening one, and everything that is made on it.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "command.hpp"
+#include "device_info.hpp"
 #include "features.hpp"
 #include "kernel.hpp"
 #include "memory.hpp"
@@ -21,58 +21,6 @@ class DiskCache;
 }
 
 namespace topograd::runtime::vulkan {
-
-/// How to find and open a device. Two equal options give the same Device.
-struct DeviceOptions {
-  /// Index (decimal) or part of a name, any case. Empty: TOPOGRAD_DEVICE, else the best device
-  /// that is not software, else software.
-  std::string device;
-  /// Comma-separated mask names (features.hpp), in addition to TOPOGRAD_MASK.
-  std::string mask;
-  LimitOverrides limits;
-  /// Validation layer with synchronisation validation; also with TOPOGRAD_VALIDATION=1.
-  bool validation = false;
-  /// Seconds without progress after which a wait gives Error{Timeout}; > 0.
-  double timeout_seconds = 60;
-  /// Path or file name of libvulkan. Empty: TOPOGRAD_VULKAN_LOADER, else libvulkan.so.1.
-  std::string loader;
-  /// Folder of the disk cache. Empty: TOPOGRAD_CACHE_DIR, else XDG.
-  std::string cache_dir;
-
-  bool operator==(const DeviceOptions&) const = default;
-};
-
-enum class DeviceType { Other, Integrated, Discrete, Virtual, Software };
-
-/// "discrete", "integrated", "virtual", "software" or "other".
-const char* name(DeviceType type);
-
-struct MemoryHeap {
-  std::uint64_t size = 0;    ///< bytes
-  std::uint64_t budget = 0;  ///< bytes this process may use; = size without VK_EXT_memory_budget
-  bool device_local = false;
-};
-
-struct DeviceInfo {
-  std::uint32_t index = 0;  ///< as DeviceOptions::device takes it
-  std::string name;
-  DeviceType type = DeviceType::Other;
-  std::uint32_t vendor_id = 0;
-  std::uint32_t device_id = 0;
-  std::string vendor;          ///< a name where the id is known, else hexadecimal
-  std::string driver;          ///< e.g. "llvmpipe", "NVIDIA"
-  std::string driver_version;  ///< as the driver prints it
-  std::string api_version;     ///< e.g. "1.3.230"
-  Features features;           ///< after masks
-  Limits limits;               ///< after masks and overrides
-  std::vector<MemoryHeap> heaps;
-  std::array<std::uint8_t, 16> uuid{};
-  std::array<std::uint8_t, 16> driver_uuid{};
-  /// Empty if the device can be opened, else what it lacks.
-  std::string unusable;
-
-  bool software() const { return type == DeviceType::Software; }
-};
 
 /// What goes to a device and comes from it.
 struct Transfers {
@@ -217,12 +165,6 @@ class Device {
 /// Throws Error{NoLoader} if libvulkan cannot be opened (names what was tried and the package to
 /// install), Error{NoDriver} if it knows no driver, Error{InvalidArgument} for a bad mask.
 std::vector<DeviceInfo> devices(const DeviceOptions& options = {});
-
-/// The index in `list` that options name (see DeviceOptions::device, TOPOGRAD_DEVICE included).
-///
-/// Throws Error{NoDevice}, listing what is there, or Error{Unsupported} if the named device lacks
-/// what Topograd needs.
-std::size_t choose_device(const std::vector<DeviceInfo>& list, const DeviceOptions& options);
 
 /// Opens a device, or gives the one already open for equal options. Serialised.
 ///

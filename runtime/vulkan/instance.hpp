@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "../../ir/platform.hpp"
-#include "device.hpp"
+#include "device_info.hpp"
 #include "driver.hpp"
 
 namespace topograd::runtime::vulkan {
