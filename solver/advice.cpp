@@ -1,7 +1,6 @@
 // What to do about a solve that ran into its limit of steps.
 #include "advice.hpp"
 
-#include "first_order/minimize.hpp"
 #include "summary.hpp"
 
 #include <algorithm>

@@ -206,6 +206,17 @@ Backend parse_backend(std::string_view text) { return parse_in(kBackends, "backe
 std::string_view name(Method method) { return name_in(kMethods, method); }
 Method parse_method(std::string_view text) { return parse_in(kMethods, "method", text); }
 
+bool takes_energies(Method method) {
+  switch (method) {
+    case Method::lbfgs:
+    case Method::newton:
+    case Method::adam:
+    case Method::adamw:
+    case Method::sgd: return true;
+    default: return false;
+  }
+}
+
 std::string_view name(ForcingSequence sequence) { return name_in(kForcingSequences, sequence); }
 ForcingSequence parse_forcing_sequence(std::string_view text) {
   return parse_in(kForcingSequences, "forcing sequence", text);

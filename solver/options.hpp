@@ -48,6 +48,8 @@ enum class Method {
 std::string_view name(Method method);
 /// Takes also "lm" and "gn". Throws Error{InvalidArgument}.
 Method parse_method(std::string_view text);
+/// True for the methods that take any cost: lbfgs, newton, adam, adamw, sgd.
+bool takes_energies(Method method);
 
 /// Which step dogleg takes: a point on the path over the minimum of steepest descent to the
 /// Gauss–Newton point, or the best point in the plane of the two.

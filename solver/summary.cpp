@@ -1,8 +1,6 @@
 // Reports of a solve as text.
 #include "summary.hpp"
 
-#include "first_order/minimize.hpp"
-
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>

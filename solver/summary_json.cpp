@@ -2,7 +2,6 @@
 #include "summary_json.hpp"
 
 #include "../runtime/plan_json_value.hpp"
-#include "first_order/minimize.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -139,17 +139,6 @@ void run_method(runtime::Engine& engine, const ProblemModel& problem_model,
 
 }  // namespace
 
-bool takes_energies(Method method) {
-  switch (method) {
-    case Method::lbfgs:
-    case Method::newton:
-    case Method::adam:
-    case Method::adamw:
-    case Method::sgd: return true;
-    default: return false;
-  }
-}
-
 Objective cost_of(runtime::Engine& engine, const runtime::Model& model) {
   const auto evaluate = [&engine, &model](std::span<const double> x, std::span<double> gradient) {
     engine.set_point(x);

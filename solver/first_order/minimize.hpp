@@ -11,9 +11,6 @@
 
 namespace topograd {
 
-/// True for the methods that take any cost: lbfgs, newton, adam, adamw, sgd.
-bool takes_energies(Method method);
-
 /// Cost and gradient of the engine's problem; derivatives by constant scalars are 0. Both outlive
 /// it. Moves the engine's point.
 Objective cost_of(runtime::Engine& engine, const runtime::Model& model);
