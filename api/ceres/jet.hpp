@@ -1,140 +1,83 @@
-// Jet: a number with its derivatives in N directions, and its arithmetic.
+// Jet with its functions, as a scalar of Eigen and of the standard library.
 #pragma once
 
-#include "jet_fwd.hpp"
+#include "jet_arithmetic.hpp"
+#include "jet_functions.hpp"
 
 #include <Eigen/Core>
 
-#include <iostream>  // as in Ceres, whose users rely on it
+#include <limits>
 #include <type_traits>
 
-namespace ceres {
+namespace Eigen {
 
-/// a + v·ε with ε² = 0: arithmetic on Jets carries first derivatives along.
-///
-/// Comparisons look at `a` alone. What AutoDiffCostFunction::Evaluate runs functors with, on the
-/// CPU; a solve traces them instead (frontend/value.hpp). T may be a Jet itself.
-/// Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 3.1.
 template <typename T, int N>
-struct Jet {
-  enum { DIMENSION = N };
-  using Scalar = T;
-
-  Jet() : a(T(0)) { v.setConstant(T(0)); }
-  explicit Jet(const T& value) : a(value) { v.setConstant(T(0)); }
-  /// The k-th of N independent variables.
-  Jet(const T& value, int k) : a(value) {
-    v.setConstant(T(0));
-    v[k] = T(1);
-  }
-  template <typename Derived>
-  Jet(const T& value, const Eigen::DenseBase<Derived>& derivatives) : a(value), v(derivatives) {}
-
-  Jet& operator+=(const Jet& y) { return *this = *this + y; }
-  Jet& operator-=(const Jet& y) { return *this = *this - y; }
-  Jet& operator*=(const Jet& y) { return *this = *this * y; }
-  Jet& operator/=(const Jet& y) { return *this = *this / y; }
-  Jet& operator+=(const T& s) { return *this = *this + s; }
-  Jet& operator-=(const T& s) { return *this = *this - s; }
-  Jet& operator*=(const T& s) { return *this = *this * s; }
-  Jet& operator/=(const T& s) { return *this = *this / s; }
-
-  T a;
-  Eigen::Matrix<T, N, 1> v;
-
-  EIGEN_MAKE_ALIGNED_OPERATOR_NEW
+struct NumTraits<ceres::Jet<T, N>> {
+  using Real = ceres::Jet<T, N>;
+  using NonInteger = ceres::Jet<T, N>;
+  using Nested = ceres::Jet<T, N>;
+  using Literal = ceres::Jet<T, N>;
+  enum {
+    IsComplex = 0,
+    IsInteger = 0,
+    IsSigned = 1,
+    RequireInitialization = 1,
+    ReadCost = 1,
+    AddCost = 1,
+    MulCost = 3,
+    HasFloatingPoint = 1
+  };
+  template <bool Vectorized>
+  struct Div {
+    enum { Cost = 3 };
+  };
+  static Real epsilon() { return Real(T(std::numeric_limits<double>::epsilon())); }
+  static Real dummy_precision() { return Real(T(1e-12)); }
+  static Real highest() { return Real(T(std::numeric_limits<double>::max())); }
+  static Real lowest() { return Real(T(std::numeric_limits<double>::lowest())); }
+  static int digits10() { return NumTraits<T>::digits10(); }
+  static int max_digits10() { return std::numeric_limits<double>::max_digits10; }
 };
 
-template <typename T, int N>
-Jet<T, N> const& operator+(const Jet<T, N>& f) {
-  return f;
-}
-template <typename T, int N>
-Jet<T, N> operator-(const Jet<T, N>& f) {
-  return Jet<T, N>(-f.a, -f.v);
-}
-template <typename T, int N>
-Jet<T, N> operator+(const Jet<T, N>& f, const Jet<T, N>& g) {
-  return Jet<T, N>(f.a + g.a, f.v + g.v);
-}
-template <typename T, int N>
-Jet<T, N> operator-(const Jet<T, N>& f, const Jet<T, N>& g) {
-  return Jet<T, N>(f.a - g.a, f.v - g.v);
-}
-template <typename T, int N>
-Jet<T, N> operator*(const Jet<T, N>& f, const Jet<T, N>& g) {
-  return Jet<T, N>(f.a * g.a, f.a * g.v + f.v * g.a);
-}
-template <typename T, int N>
-Jet<T, N> operator/(const Jet<T, N>& f, const Jet<T, N>& g) {
-  const T quotient = f.a / g.a;
-  return Jet<T, N>(quotient, (f.v - quotient * g.v) / g.a);
-}
+template <typename Operation, typename T, int N>
+struct ScalarBinaryOpTraits<ceres::Jet<T, N>, T, Operation> {
+  using ReturnType = ceres::Jet<T, N>;
+};
+template <typename Operation, typename T, int N>
+struct ScalarBinaryOpTraits<T, ceres::Jet<T, N>, Operation> {
+  using ReturnType = ceres::Jet<T, N>;
+};
 
-// With a scalar: T is not deduced from it, so that any number converts.
-template <typename T, int N>
-Jet<T, N> operator+(const Jet<T, N>& f, const std::type_identity_t<T>& s) {
-  return Jet<T, N>(f.a + s, f.v);
-}
-template <typename T, int N>
-Jet<T, N> operator+(const std::type_identity_t<T>& s, const Jet<T, N>& f) {
-  return Jet<T, N>(s + f.a, f.v);
-}
-template <typename T, int N>
-Jet<T, N> operator-(const Jet<T, N>& f, const std::type_identity_t<T>& s) {
-  return Jet<T, N>(f.a - s, f.v);
-}
-template <typename T, int N>
-Jet<T, N> operator-(const std::type_identity_t<T>& s, const Jet<T, N>& f) {
-  return Jet<T, N>(s - f.a, -f.v);
-}
-template <typename T, int N>
-Jet<T, N> operator*(const Jet<T, N>& f, const std::type_identity_t<T>& s) {
-  return Jet<T, N>(f.a * s, f.v * s);
-}
-template <typename T, int N>
-Jet<T, N> operator*(const std::type_identity_t<T>& s, const Jet<T, N>& f) {
-  return Jet<T, N>(s * f.a, s * f.v);
-}
-template <typename T, int N>
-Jet<T, N> operator/(const Jet<T, N>& f, const std::type_identity_t<T>& s) {
-  return Jet<T, N>(f.a / s, f.v / s);
-}
-template <typename T, int N>
-Jet<T, N> operator/(const std::type_identity_t<T>& s, const Jet<T, N>& g) {
-  const T quotient = s / g.a;
-  return Jet<T, N>(quotient, g.v * (-quotient / g.a));
-}
+}  // namespace Eigen
 
-#define TG_CERES_COMPARE(op)                                               \
-  template <typename T, int N>                                             \
-  bool operator op(const Jet<T, N>& f, const Jet<T, N>& g) {               \
-    return f.a op g.a;                                                     \
-  }                                                                        \
-  template <typename T, int N>                                             \
-  bool operator op(const Jet<T, N>& f, const std::type_identity_t<T>& s) { \
-    return f.a op s;                                                       \
-  }                                                                        \
-  template <typename T, int N>                                             \
-  bool operator op(const std::type_identity_t<T>& s, const Jet<T, N>& f) { \
-    return s op f.a;                                                       \
-  }
-TG_CERES_COMPARE(<)
-TG_CERES_COMPARE(<=)
-TG_CERES_COMPARE(>)
-TG_CERES_COMPARE(>=)
-TG_CERES_COMPARE(==)
-TG_CERES_COMPARE(!=)
-#undef TG_CERES_COMPARE
+namespace std {
 
 template <typename T, int N>
-std::ostream& operator<<(std::ostream& out, const Jet<T, N>& f) {
-  out << "[" << f.a << " ; ";
-  for (int k = 0; k < N; ++k) out << f.v[k] << (k + 1 < N ? ", " : "");
-  return out << "]";
-}
+struct numeric_limits<ceres::Jet<T, N>> : numeric_limits<T> {
+  using Jet = ceres::Jet<T, N>;
+  static constexpr bool is_specialized = true;
+  static Jet min() noexcept { return Jet(numeric_limits<T>::min()); }
+  static Jet lowest() noexcept { return Jet(numeric_limits<T>::lowest()); }
+  static Jet max() noexcept { return Jet(numeric_limits<T>::max()); }
+  static Jet epsilon() noexcept { return Jet(numeric_limits<T>::epsilon()); }
+  static Jet round_error() noexcept { return Jet(numeric_limits<T>::round_error()); }
+  static Jet infinity() noexcept { return Jet(numeric_limits<T>::infinity()); }
+  static Jet quiet_NaN() noexcept { return Jet(numeric_limits<T>::quiet_NaN()); }
+  static Jet signaling_NaN() noexcept { return Jet(numeric_limits<T>::signaling_NaN()); }
+  static Jet denorm_min() noexcept { return Jet(numeric_limits<T>::denorm_min()); }
+};
 
-}  // namespace ceres
+template <typename T, int N, typename U>
+struct common_type<T, ceres::Jet<U, N>> {
+  using type = ceres::Jet<common_type_t<T, U>, N>;
+};
+template <typename T, int N, typename U>
+struct common_type<ceres::Jet<T, N>, U> {
+  using type = ceres::Jet<common_type_t<T, U>, N>;
+};
+template <typename T, int N, typename U>
+struct common_type<ceres::Jet<T, N>, ceres::Jet<U, N>> {
+  using type = ceres::Jet<common_type_t<T, U>, N>;
+};
 
-#include "jet_functions.hpp"
-#include "jet_traits.hpp"
+}  // namespace std

@@ -1,7 +1,7 @@
 // Functions of Jets: the value, and the derivative as a factor on the directions.
 #pragma once
 
-#include "jet.hpp"
+#include "jet_arithmetic.hpp"
 
 #include <cmath>
 #include <numbers>
