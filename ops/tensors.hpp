@@ -20,4 +20,4 @@
 #include "tensor/search.hpp"
 #include "tensor/softmax.hpp"
 #include "tensor/tensor.hpp"
-#include "tensor/with_options.hpp"
+#include "tensors_with_options.hpp"

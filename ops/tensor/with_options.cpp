@@ -1,4 +1,4 @@
-// Tensor operations with options: a device of their own, and how they ran.
+// Runs tensor operations with options: a device of their own, and how they ran.
 #include "with_options.hpp"
 
 #include "../scope.hpp"
