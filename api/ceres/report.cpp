@@ -1,8 +1,6 @@
 // Pieces of reports in Ceres' layout.
 #include "report.hpp"
 
-#include "../version.hpp"
-
 #include <cstdarg>
 #include <cstdio>
 
@@ -20,7 +18,7 @@ std::string Format(const char* text, ...) {
   return out;
 }
 
-std::string VersionText() { return "Topograd " + std::string(topograd::version()); }
+std::string VersionText() { return "Topograd " TOPOGRAD_VERSION; }
 
 std::string Seconds(const char* label, double value) {
   return Format("%-30s %14.6f\n", label, value);
