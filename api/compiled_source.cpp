@@ -1,9 +1,9 @@
 // SPIR-V and other shading languages of a kernel.
 #include "compiled_source.hpp"
 
-#include "../codegen/cross.hpp"
-#include "../codegen/shader_compiler.hpp"
-#include "../runtime/vulkan/kernel_cache.hpp"
+#include "../codegen/spirv/cross.hpp"
+#include "../codegen/spirv/shader_compiler.hpp"
+#include "../runtime/device/kernels/kernel_cache.hpp"
 
 namespace topograd {
 

@@ -6,8 +6,8 @@
 #include "../runtime/hybrid/batch.hpp"
 #include "../runtime/hybrid/executor.hpp"
 #include "../runtime/hybrid/metrics.hpp"
-#include "../solver/device_engine.hpp"
-#include "../solver/routing.hpp"
+#include "../solver/session/device_engine.hpp"
+#include "../solver/session/routing.hpp"
 
 namespace topograd {
 

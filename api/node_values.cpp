@@ -2,13 +2,13 @@
 #include "node_values.hpp"
 
 #include "../autodiff/derivatives.hpp"
+#include "../ir/checking/error_bound.hpp"
 #include "../ir/error.hpp"
-#include "../ir/error_bound.hpp"
 #include "../ir/passes/passes.hpp"
 #include "../ir/text.hpp"
-#include "../runtime/passes.hpp"
-#include "../runtime/term_rows.hpp"
-#include "../solver/model.hpp"
+#include "../runtime/model/term_rows.hpp"
+#include "../runtime/plan/passes.hpp"
+#include "../solver/model/model.hpp"
 #include "pass_names.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../frontend/problem.hpp"
-#include "check/runners.hpp"
+#include "check/programs/runners.hpp"
 
 #include <cstddef>
 #include <span>

@@ -1,7 +1,7 @@
 // Internal: passes by their names, as users ask for kernels.
 #pragma once
 
-#include "../runtime/passes.hpp"
+#include "../runtime/plan/passes.hpp"
 
 #include <span>
 #include <string>

@@ -3,9 +3,9 @@
 
 #include "../ir/error.hpp"
 #include "../ir/text.hpp"
-#include "expression.hpp"
-#include "expression_values.hpp"
-#include "problem_file_description.hpp"
+#include "expression/expression.hpp"
+#include "expression/expression_values.hpp"
+#include "problem_file/problem_file_description.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,8 +3,8 @@
 
 #include "../frontend/problem.hpp"
 #include "../solver/options.hpp"
-#include "problem_file_curve.hpp"
-#include "problem_file_place.hpp"
+#include "problem_file/problem_file_curve.hpp"
+#include "problem_file/problem_file_place.hpp"
 
 #include <cstdint>
 #include <memory>

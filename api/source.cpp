@@ -2,13 +2,13 @@
 #include "source.hpp"
 
 #include "../autodiff/derivatives.hpp"
-#include "../codegen/c_source.hpp"
+#include "../codegen/glsl/c_source.hpp"
 #include "../ir/error.hpp"
 #include "../ir/text.hpp"
-#include "../runtime/accumulation_rule.hpp"
-#include "../runtime/remembered_plans.hpp"
-#include "../runtime/requests.hpp"
-#include "../solver/model.hpp"
+#include "../runtime/plan/accumulation_rule.hpp"
+#include "../runtime/plan/record/remembered_plans.hpp"
+#include "../runtime/plan/requests.hpp"
+#include "../solver/model/model.hpp"
 #include "compiled_source.hpp"
 #include "pass_names.hpp"
 

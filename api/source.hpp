@@ -5,7 +5,7 @@
 #include "../frontend/problem.hpp"
 #include "../runtime/hybrid/task.hpp"
 #include "../runtime/kernel_listing.hpp"
-#include "expression.hpp"
+#include "expression/expression.hpp"
 
 #include <cstdint>
 #include <span>

@@ -1,8 +1,8 @@
 // What a step takes where unknowns have bounds, move on manifolds, or go along gradients: made on
 // the device, and on the host.
 #include "../frontend/manifold.hpp"
-#include "../frontend/math.hpp"
 #include "../frontend/problem.hpp"
+#include "../frontend/value/math.hpp"
 #include "../solver/solve.hpp"
 
 #include <algorithm>

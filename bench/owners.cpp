@@ -1,8 +1,8 @@
 // How long sums take by the number of residuals that share a block, and by what is constant.
-#include "../frontend/math.hpp"
 #include "../frontend/problem.hpp"
+#include "../frontend/value/math.hpp"
 #include "../runtime/vulkan/engine.hpp"
-#include "../solver/model.hpp"
+#include "../solver/model/model.hpp"
 
 #include <cstdint>
 #include <cstdio>

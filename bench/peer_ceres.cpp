@@ -1,5 +1,5 @@
 // Ceres as a peer: a library of its own, which the command opens where it was built.
-#include "../tools/command/peer.hpp"
+#include "../tools/command/peers/peer.hpp"
 #include "peer_functors.hpp"
 #include "peer_star.hpp"
 

@@ -9,7 +9,8 @@ set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/topograd)
 foreach(_folder ${_folders})
   set(_without_vulkan)
   if(NOT TOPOGRAD_VULKAN)
-    set(_without_vulkan PATTERN "vulkan" EXCLUDE PATTERN "fault_child.hpp" EXCLUDE)
+    set(_without_vulkan PATTERN "vulkan" EXCLUDE REGEX "/runtime/device$" EXCLUDE
+        PATTERN "fault_child.hpp" EXCLUDE)
   endif()
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${_folder}
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/topograd

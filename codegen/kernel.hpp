@@ -150,7 +150,7 @@ struct KernelRequest {
   bool use_subgroups = false;  ///< reduce: the device has subgroup arithmetic
   bool wide_sums = false;      ///< reduce, values: partial sums are f64 whatever `precision` is
   /// Store, scatter, gather, sum_terms: return at once where Scalar::state in the scalar buffer is
-  /// not 0 (vector_kernels.hpp), so that a solve that is over costs next to nothing.
+  /// not 0 (vector/kernels.hpp), so that a solve that is over costs next to nothing.
   bool predicated = false;
   Precision scalars = Precision::f64;  ///< predicated, fused: of the scalar buffer
   Fusion fusion = Fusion::none;        ///< gather
@@ -183,7 +183,7 @@ enum class BufferRole {
   entries,  ///< sum_terms, gather with seeds or rows: u32, position of the entry's instance
   out,      ///< results
   failures,  ///< reduce of a program with guards: u32, [0] counts instances that failed one
-  // vector_kernels.hpp:
+  // vector/kernels.hpp:
   scalars,         ///< the solver's numbers, by Scalar
   partials,        ///< partial sums of workgroups
   fixed,           ///< u32 by scalar of x: 1 = held constant

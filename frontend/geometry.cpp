@@ -1,7 +1,7 @@
 // Triangles, vertex stars and distances.
 #include "geometry.hpp"
 #include "../ir/error.hpp"
-#include "reduce.hpp"
+#include "value/reduce.hpp"
 
 #include <numbers>
 #include <string>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../ir/program.hpp"
-#include "math.hpp"
+#include "value/math.hpp"
 
 #include <array>
 #include <cstdint>

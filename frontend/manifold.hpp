@@ -1,7 +1,7 @@
 // Manifolds: spaces that parameter blocks move in.
 #pragma once
 
-#include "math.hpp"
+#include "value/math.hpp"
 
 #include <functional>
 #include <memory>

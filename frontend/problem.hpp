@@ -1,8 +1,8 @@
 // Problem: parameters, residual blocks and what they read, grouped by topology as they are added.
 #pragma once
 
-#include "../ir/batch.hpp"
-#include "../ir/topology.hpp"
+#include "../ir/batch/batch.hpp"
+#include "../ir/topology/topology.hpp"
 #include "doors.hpp"
 #include "host_residual.hpp"
 #include "loss.hpp"

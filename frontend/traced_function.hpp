@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../ir/program.hpp"
-#include "value.hpp"
+#include "value/value.hpp"
 
 #include <functional>
 #include <span>

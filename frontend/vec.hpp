@@ -1,7 +1,7 @@
 // Vec2, Vec3, Vec4: fixed-size groups of Values with the operations of vector algebra.
 #pragma once
 
-#include "math.hpp"
+#include "value/math.hpp"
 
 #include <array>
 

@@ -18,7 +18,7 @@ struct ExpressionNames {
   std::vector<std::string> parameters, data, uniforms;
 };
 
-/// A program as formulas that parse() (api/expression.hpp) reads back.
+/// A program as formulas that parse() (api/expression/expression.hpp) reads back.
 struct Formulas {
   /// Sub-expressions that are used more than once (or too long for one line) and their names t1,
   /// t2, ..., each of leaves and of those before it.

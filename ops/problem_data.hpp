@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../frontend/problem.hpp"
-#include "array.hpp"
+#include "array/array.hpp"
 #include "tensor/tensor.hpp"
 
 namespace topograd::ops {

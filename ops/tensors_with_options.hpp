@@ -1,14 +1,14 @@
 // Tensor operations that take options as their last argument.
 #pragma once
 
-#include "tensor/conv.hpp"
-#include "tensor/fft.hpp"
-#include "tensor/losses.hpp"
-#include "tensor/matmul.hpp"
-#include "tensor/parts.hpp"
+#include "tensor/conv/conv.hpp"
+#include "tensor/fft/fft.hpp"
+#include "tensor/losses/losses.hpp"
+#include "tensor/losses/softmax.hpp"
+#include "tensor/matmul/matmul.hpp"
+#include "tensor/parts/parts.hpp"
 #include "tensor/reduce.hpp"
-#include "tensor/search.hpp"
-#include "tensor/softmax.hpp"
+#include "tensor/search/search.hpp"
 #include "tensor/with_options.hpp"
 
 #include <cstdint>

@@ -2,8 +2,8 @@
 #include "kernel_listing.hpp"
 
 #include "../ir/error.hpp"
-#include "../ir/platform.hpp"
-#include "content_hash.hpp"
+#include "../ir/machine/platform.hpp"
+#include "cache/content_hash.hpp"
 
 #include <algorithm>
 #include <atomic>

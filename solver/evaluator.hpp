@@ -2,8 +2,8 @@
 #pragma once
 
 #include "../frontend/problem.hpp"
-#include "../runtime/engine_stats.hpp"
-#include "../runtime/plan_record.hpp"
+#include "../runtime/engine/engine_stats.hpp"
+#include "../runtime/plan/record/plan_record.hpp"
 #include "asynchronous.hpp"
 #include "options.hpp"
 

@@ -2,7 +2,7 @@
 #include "options.hpp"
 
 #include "../ir/error.hpp"
-#include "../ir/platform.hpp"
+#include "../ir/machine/platform.hpp"
 
 #include <array>
 #include <charconv>

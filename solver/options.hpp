@@ -3,9 +3,9 @@
 
 #include "../codegen/kernel.hpp"
 #include "../frontend/parameters.hpp"
-#include "../runtime/normal_matrix.hpp"
-#include "../runtime/plan_record.hpp"
-#include "../runtime/preconditioner.hpp"
+#include "../runtime/linear/normal_matrix.hpp"
+#include "../runtime/linear/preconditioner.hpp"
+#include "../runtime/plan/record/plan_record.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -20,7 +20,7 @@ namespace topograd {
 using codegen::Accumulation;
 using codegen::Precision;
 
-/// What runs the kernels. `automatic` chooses once per solve or Evaluator (placement.hpp).
+/// What runs the kernels. `automatic` chooses once per solve or Evaluator (session/placement.hpp).
 enum class Backend { automatic, cpu, vulkan };
 /// "automatic", "cpu" or "vulkan".
 std::string_view name(Backend backend);
@@ -59,8 +59,8 @@ std::string_view name(DoglegType type);
 DoglegType parse_dogleg_type(std::string_view text);
 
 /// How exactly linear systems are solved by conjugate gradients: always to `linear_tolerance`, or
-/// as exactly as the gradient falls (forcing.hpp), and never more exactly than that. `automatic`:
-/// the second where linear_solver `automatic` takes pcg for a mesh, else the first.
+/// as exactly as the gradient falls (step_control/forcing.hpp), and never more exactly than that.
+/// `automatic`: the second where linear_solver `automatic` takes pcg for a mesh, else the first.
 enum class ForcingSequence { constant, eisenstat_walker, automatic };
 std::string_view name(ForcingSequence sequence);
 /// Throws Error{InvalidArgument}.
@@ -78,17 +78,17 @@ std::string_view name(LinearSolver solver);
 LinearSolver parse_linear_solver(std::string_view text);
 
 /// What conjugate gradients of the damped normal equations are preconditioned with
-/// (runtime/preconditioner.hpp): block_jacobi, or two_level, which adds smooth vectors on some
-/// hundred groups of neighbouring blocks. `automatic` begins with the first and makes the second
-/// where iterations have cost as much. Who names one of the other two asks for pcg, where
+/// (runtime/linear/preconditioner.hpp): block_jacobi, or two_level, which adds smooth vectors on
+/// some hundred groups of neighbouring blocks. `automatic` begins with the first and makes the
+/// second where iterations have cost as much. Who names one of the other two asks for pcg, where
 /// linear_solver is automatic.
 using runtime::Preconditioner;
 std::string_view name(Preconditioner preconditioner);
 /// Throws Error{InvalidArgument} that lists the names.
 Preconditioner parse_preconditioner(std::string_view text);
 
-/// How conjugate gradients of pcg multiply by JᵀJ on a device (runtime/normal_matrix.hpp); the
-/// interpreter has a stored Jacobian.
+/// How conjugate gradients of pcg multiply by JᵀJ on a device (runtime/linear/normal_matrix.hpp);
+/// the interpreter has a stored Jacobian.
 using runtime::NormalMatrix;
 std::string_view name(NormalMatrix matrix);
 /// Throws Error{InvalidArgument} that lists the names.

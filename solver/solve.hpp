@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../frontend/problem.hpp"
-#include "../runtime/engine_stats.hpp"
+#include "../runtime/engine/engine_stats.hpp"
 #include "options.hpp"
 #include "summary.hpp"
 

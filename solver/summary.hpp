@@ -1,8 +1,8 @@
 // What a solve did: result, history, where it ran and why, and where the time went.
 #pragma once
 
-#include "../frontend/unread_blocks.hpp"
-#include "../runtime/engine_stats.hpp"
+#include "../frontend/inspect/unread_blocks.hpp"
+#include "../runtime/engine/engine_stats.hpp"
 #include "advice.hpp"
 #include "options.hpp"
 

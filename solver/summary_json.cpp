@@ -1,7 +1,7 @@
 // The summary of a solve as JSON.
 #include "summary_json.hpp"
 
-#include "../runtime/plan_json_value.hpp"
+#include "../runtime/plan/record/plan_json_value.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -2,9 +2,9 @@
 #include "c_api.hpp"
 
 #include "../../ir/error.hpp"
-#include "loss_function.hpp"
-#include "problem.hpp"
-#include "solver.hpp"
+#include "cost/loss_function.hpp"
+#include "problem/problem.hpp"
+#include "solver/solver.hpp"
 
 #include <iostream>
 #include <memory>

@@ -1,8 +1,8 @@
 // Layers of networks, and their composition.
 #pragma once
 
-#include "../tensor/losses.hpp"
-#include "../tensor/softmax.hpp"
+#include "../tensor/losses/losses.hpp"
+#include "../tensor/losses/softmax.hpp"
 #include "../tensor/tensor.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Arrays as tensors, and tensors as arrays, without a copy.
 #pragma once
 
-#include "../array.hpp"
+#include "../array/array.hpp"
 #include "tensor.hpp"
 
 namespace topograd::ops {

@@ -1,7 +1,7 @@
 // Expressions over tensors on the CPU: tiles of elements through the interpreter.
 #include "../../ir/graph.hpp"
-#include "../../runtime/cpu/interpreter.hpp"
-#include "../../runtime/cpu/pool.hpp"
+#include "../../runtime/cpu/interpreter/interpreter.hpp"
+#include "../../runtime/cpu/tiles/pool.hpp"
 #include "fused_run.hpp"
 
 #include <Eigen/Core>

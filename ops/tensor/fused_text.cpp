@@ -1,8 +1,8 @@
 // Kernels around an expression over the elements of several tensors: maps and reductions.
 #include "fused_text.hpp"
 
-#include "../../codegen/glsl_program.hpp"
-#include "../../codegen/glsl_shader.hpp"
+#include "../../codegen/glsl/program.hpp"
+#include "../../codegen/glsl/shader.hpp"
 
 #include <limits>
 

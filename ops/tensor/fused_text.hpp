@@ -1,9 +1,9 @@
 // Kernels around an expression over the elements of several tensors: maps and reductions.
 #pragma once
 
-#include "../../codegen/glsl_text.hpp"
+#include "../../codegen/glsl/text.hpp"
 #include "../../ir/program.hpp"
-#include "../kernel_text.hpp"
+#include "../backend/kernel_text.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 // Internal: keys and numbers of the kernels of tensors.
 #include "kernel_store.hpp"
 
-#include "../kernel_store.hpp"
+#include "../backend/kernel_store.hpp"
 
 #include <bit>
 

@@ -1,7 +1,7 @@
 // Internal: kernels that were written once and are kept for the process.
 #pragma once
 
-#include "../kernel_text.hpp"
+#include "../backend/kernel_text.hpp"
 
 #include <array>
 #include <cstdint>

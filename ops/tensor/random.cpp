@@ -1,5 +1,5 @@
 // Tensors that share numbers with arrays, and random ones, which are made as arrays.
-#include "../random.hpp"
+#include "../array/random.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/hash.hpp"
 #include "arrays.hpp"

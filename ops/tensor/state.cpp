@@ -3,7 +3,7 @@
 
 #include "../../ir/error.hpp"
 #include "../../ir/graph.hpp"
-#include "../scope.hpp"
+#include "../run/scope.hpp"
 #include "fused_run.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../ir/program.hpp"
-#include "../run.hpp"
+#include "../run/run.hpp"
 #include "tensor.hpp"
 
 #include <functional>

@@ -1,9 +1,9 @@
 // Tensors: numbers in a shape, operations on them, and derivatives of what was computed.
 #pragma once
 
-#include "../../frontend/math.hpp"
-#include "../device.hpp"
-#include "../type.hpp"
+#include "../../frontend/value/math.hpp"
+#include "../backend/device.hpp"
+#include "../backend/type.hpp"
 #include "shape.hpp"
 
 #include <cstdint>

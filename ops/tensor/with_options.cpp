@@ -1,7 +1,7 @@
 // Runs tensor operations with options: a device of their own, and how they ran.
 #include "with_options.hpp"
 
-#include "../scope.hpp"
+#include "../run/scope.hpp"
 
 #include <optional>
 #include <string>

@@ -1,7 +1,7 @@
 // Runs tensor operations with options: a device of their own, and how they ran.
 #pragma once
 
-#include "../run.hpp"
+#include "../run/run.hpp"
 #include "tensor.hpp"
 
 #include <memory>

@@ -1,8 +1,8 @@
 // Vulkan devices as backends, for code that opens them with options of its own.
 #pragma once
 
-#include "../../runtime/vulkan/device.hpp"
-#include "../backend.hpp"
+#include "../../runtime/device/device.hpp"
+#include "../backend/backend.hpp"
 
 #include <memory>
 #include <vector>

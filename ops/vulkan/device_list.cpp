@@ -1,9 +1,9 @@
 // Vulkan devices as operations see them.
-#include "../device_list.hpp"
+#include "../backend/device_list.hpp"
 
 #include "../../ir/error.hpp"
-#include "../../runtime/vulkan/hybrid_backend.hpp"
-#include "../../runtime/vulkan/self_check.hpp"
+#include "../../runtime/device/check/self_check.hpp"
+#include "../../runtime/hybrid/vulkan/hybrid_backend.hpp"
 #include "backend.hpp"
 
 #include <algorithm>

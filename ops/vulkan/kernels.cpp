@@ -1,16 +1,16 @@
 // From a kernel's text to a pipeline.
 #include "kernels.hpp"
 
-#include "../../codegen/float_controls.hpp"
-#include "../../codegen/khr_matrices.hpp"
-#include "../../codegen/reflect.hpp"
-#include "../../codegen/reflect_words.hpp"
-#include "../../codegen/shader_compiler.hpp"
+#include "../../codegen/spirv/float_controls.hpp"
+#include "../../codegen/spirv/khr_matrices.hpp"
+#include "../../codegen/spirv/reflect.hpp"
+#include "../../codegen/spirv/reflect_words.hpp"
+#include "../../codegen/spirv/shader_compiler.hpp"
 #include "../../ir/error.hpp"
-#include "../../ir/foreign_call.hpp"
+#include "../../ir/machine/foreign_call.hpp"
+#include "../../runtime/device/kernels/module_cache.hpp"
+#include "../../runtime/device/opened/khr_matrices.hpp"
 #include "../../runtime/kernel_listing.hpp"
-#include "../../runtime/vulkan/khr_matrices.hpp"
-#include "../../runtime/vulkan/module_cache.hpp"
 
 #include <optional>
 #include <string>

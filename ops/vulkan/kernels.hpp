@@ -1,8 +1,8 @@
 // Internal: kernels of one Vulkan device by the hash of their text, SPIR-V kept on disk.
 #pragma once
 
-#include "../../runtime/vulkan/device.hpp"
-#include "../kernel_text.hpp"
+#include "../../runtime/device/device.hpp"
+#include "../backend/kernel_text.hpp"
 
 #include <atomic>
 #include <cstdint>

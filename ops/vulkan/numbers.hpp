@@ -1,7 +1,7 @@
 // Internal: memory of a Vulkan backend as the data of problems.
 #pragma once
 
-#include "../backend.hpp"
+#include "../backend/backend.hpp"
 
 #include <cstdint>
 #include <memory>

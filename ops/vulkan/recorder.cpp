@@ -2,7 +2,7 @@
 #include "recorder.hpp"
 
 #include "../../ir/error.hpp"
-#include "../storage.hpp"
+#include "../run/storage.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // Internal: launches on their way into a command list, with barriers where one needs another.
 #pragma once
 
-#include "../../runtime/vulkan/device.hpp"
-#include "../backend.hpp"
+#include "../../runtime/device/device.hpp"
+#include "../backend/backend.hpp"
 #include "kernels.hpp"
 
 #include <deque>

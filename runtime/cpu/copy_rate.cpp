@@ -1,8 +1,8 @@
 // Copies of large arrays, one part a thread.
 #include "copy_rate.hpp"
 
-#include "column.hpp"
 #include "median_time.hpp"
+#include "tiles/column.hpp"
 
 #include <cstring>
 

@@ -1,7 +1,7 @@
 // How fast this machine copies memory: what times of the interpreter are measured against.
 #pragma once
 
-#include "pool.hpp"
+#include "tiles/pool.hpp"
 
 namespace topograd::runtime::cpu {
 

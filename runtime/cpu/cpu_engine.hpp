@@ -1,14 +1,14 @@
 // The engine behind make_cpu_engine().
 #pragma once
 
-#include "../coarse_control.hpp"
-#include "../engine.hpp"
-#include "block_jacobi.hpp"
-#include "conjugate_gradients.hpp"
+#include "../engine/engine.hpp"
+#include "../linear/coarse_control.hpp"
 #include "copy_rate.hpp"
-#include "rows.hpp"
-#include "term.hpp"
-#include "two_level.hpp"
+#include "interpreter/rows.hpp"
+#include "linear/block_jacobi.hpp"
+#include "linear/conjugate_gradients.hpp"
+#include "linear/two_level.hpp"
+#include "terms/term.hpp"
 
 #include <functional>
 #include <map>

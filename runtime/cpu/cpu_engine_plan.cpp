@@ -1,7 +1,7 @@
 // The plan record of the interpreter: what its kernels take, none of which was chosen.
 #include "cpu_engine.hpp"
 
-#include "../passes.hpp"
+#include "../plan/passes.hpp"
 
 #include <set>
 #include <string>

@@ -1,5 +1,5 @@
 // Second derivatives at the current point, and the projection of Hessians of instances.
-#include "../negative_part.hpp"
+#include "../linear/negative_part.hpp"
 #include "cpu_engine.hpp"
 
 #include <algorithm>

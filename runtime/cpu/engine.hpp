@@ -1,7 +1,7 @@
 // The CPU backend: an engine that runs every kernel on the tile interpreter.
 #pragma once
 
-#include "../engine.hpp"
+#include "../engine/engine.hpp"
 
 #include <memory>
 

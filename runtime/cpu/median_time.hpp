@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../ir/median.hpp"
-#include "../engine.hpp"
+#include "../engine/engine.hpp"
 
 #include <algorithm>
 #include <chrono>

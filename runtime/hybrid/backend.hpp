@@ -1,7 +1,7 @@
 // Devices as the hybrid executor sees them.
 #pragma once
 
-#include "scheduler.hpp"
+#include "routing/scheduler.hpp"
 #include "task.hpp"
 
 #include <memory>

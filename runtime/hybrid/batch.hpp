@@ -1,7 +1,7 @@
 // Any callable over the caller's own values, as tasks of the hybrid executor.
 #pragma once
 
-#include "../content_hash.hpp"
+#include "../cache/content_hash.hpp"
 #include "executor.hpp"
 
 #include <cstdint>

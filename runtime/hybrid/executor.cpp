@@ -1,7 +1,7 @@
 // One task at a time: decide, run, learn, and fall back.
 #include "executor.hpp"
 
-#include "../../ir/foreign_call.hpp"
+#include "../../ir/machine/foreign_call.hpp"
 #include "executor_arena.hpp"
 
 #include <algorithm>

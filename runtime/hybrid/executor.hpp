@@ -3,8 +3,8 @@
 
 #include "backend.hpp"
 #include "state.hpp"
-#include "telemetry.hpp"
-#include "trace.hpp"
+#include "telemetry/telemetry.hpp"
+#include "telemetry/trace.hpp"
 
 #include <atomic>
 #include <deque>

@@ -1,8 +1,8 @@
 // Internal: work that an executor runs beside its callers, on the process's one pool of threads.
 #pragma once
 
-#include "../../ir/foreign_call.hpp"
-#include "../../ir/parallel.hpp"
+#include "../../ir/machine/foreign_call.hpp"
+#include "../../ir/machine/parallel.hpp"
 #include "executor.hpp"
 
 #include <tbb/info.h>

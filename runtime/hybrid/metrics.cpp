@@ -1,7 +1,7 @@
 // Families of metrics, once, and their two forms.
 #include "metrics.hpp"
 
-#include "../content_hash.hpp"
+#include "../cache/content_hash.hpp"
 
 #include <nlohmann/json.hpp>
 

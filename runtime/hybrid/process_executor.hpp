@@ -2,7 +2,7 @@
 #pragma once
 
 #include "executor.hpp"
-#include "process_options.hpp"
+#include "routing/process_options.hpp"
 
 #include <cstdlib>
 #include <memory>

@@ -1,8 +1,8 @@
 // Knowledge as JSON, and as bytes inside of the blob cache's envelope.
 #include "state.hpp"
 
-#include "../content_hash.hpp"
-#include "../json_values.hpp"
+#include "../cache/content_hash.hpp"
+#include "../cache/json_values.hpp"
 #include "backend.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // What a scheduler has learned, as text and on disk.
 #pragma once
 
-#include "../disk_cache.hpp"
-#include "scheduler.hpp"
+#include "../cache/disk_cache.hpp"
+#include "routing/scheduler.hpp"
 
 #include <memory>
 #include <optional>

@@ -1,7 +1,7 @@
 // Threads of the CPU side, and what tasks do by default.
 #include "task.hpp"
 
-#include "../cpu/pool.hpp"
+#include "../cpu/tiles/pool.hpp"
 #include "backend.hpp"
 
 #include <utility>

@@ -1,7 +1,7 @@
 // A piece of work with an implementation for the CPU and one for devices.
 #pragma once
 
-#include "decision.hpp"
+#include "routing/decision.hpp"
 
 #include <cstddef>
 #include <cstdint>

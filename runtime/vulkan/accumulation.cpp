@@ -1,6 +1,6 @@
 // Which batches store their terms before they are summed: rule, plan record, memory, measurement.
-#include "../accumulation_rule.hpp"
-#include "../remembered_plans.hpp"
+#include "../plan/accumulation_rule.hpp"
+#include "../plan/record/remembered_plans.hpp"
 #include "vulkan_engine.hpp"
 
 #include "../../ir/error.hpp"

@@ -1,6 +1,6 @@
 // Conjugate gradients on the device: an iteration is a direction, a product with JᵀJ + Λ, an
 // update.
-#include "hazards.hpp"
+#include "recording/hazards.hpp"
 #include "vulkan_engine.hpp"
 
 #include <algorithm>

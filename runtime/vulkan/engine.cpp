@@ -2,7 +2,7 @@
 #include "engine.hpp"
 
 #include "../../ir/error.hpp"
-#include "rows.hpp"
+#include "../device/check/rows.hpp"
 #include "vulkan_engine.hpp"
 
 #include <algorithm>

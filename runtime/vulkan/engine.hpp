@@ -1,7 +1,7 @@
 // The Vulkan backend: all kernels of a problem on one device.
 #pragma once
 
-#include "../engine.hpp"
+#include "../engine/engine.hpp"
 
 #include <memory>
 

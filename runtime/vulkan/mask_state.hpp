@@ -1,9 +1,9 @@
 // What sums are made with, and the mask that may take their place.
 #pragma once
 
-#include "device_matrix.hpp"
-#include "device_term.hpp"
-#include "passes.hpp"
+#include "linear/device_matrix.hpp"
+#include "terms/device_term.hpp"
+#include "terms/passes.hpp"
 #include "tuning.hpp"
 
 #include <cstddef>

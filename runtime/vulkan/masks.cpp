@@ -1,6 +1,6 @@
 // Masks: constant blocks in bulk get no derivatives and no sums, once kernels without them are
 // there.
-#include "../held.hpp"
+#include "../plan/held.hpp"
 #include "vulkan_engine.hpp"
 
 #include "../../ir/error.hpp"

@@ -1,5 +1,5 @@
 // Passes over all terms of a model: rows, costs, and sums by owner.
-#include "hazards.hpp"
+#include "recording/hazards.hpp"
 #include "vulkan_engine.hpp"
 
 #include "../../ir/error.hpp"

@@ -1,8 +1,8 @@
 // Timing of single evaluations and of whole steps with x resident.
 #include "vulkan_engine.hpp"
 
+#include "../../ir/machine/stopwatch.hpp"
 #include "../../ir/median.hpp"
-#include "../../ir/stopwatch.hpp"
 
 #include <chrono>
 #include <utility>

@@ -1,7 +1,7 @@
 // Choices between two ways to record something: what a record says, what was measured.
 #pragma once
 
-#include "../plan_record.hpp"
+#include "../plan/record/plan_record.hpp"
 
 namespace topograd::runtime::vulkan {
 

@@ -1,6 +1,6 @@
 // Cost, gradient and rows by one sweep over the instances, batch by batch where that is not slower.
-#include "../accumulation_rule.hpp"
-#include "../remembered_plans.hpp"
+#include "../plan/accumulation_rule.hpp"
+#include "../plan/record/remembered_plans.hpp"
 #include "vulkan_engine.hpp"
 
 #include <algorithm>

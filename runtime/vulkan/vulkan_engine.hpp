@@ -1,21 +1,21 @@
 // The Vulkan engine: terms, vectors and recorded command lists of one problem.
 #pragma once
 
-#include "../elimination.hpp"
-#include "../first_order.hpp"
-#include "../narrow_solve.hpp"
-#include "../order.hpp"
-#include "../rows.hpp"
-#include "../step_gradient.hpp"
-#include "block_range.hpp"
-#include "device_charts.hpp"
+#include "../engine/elimination.hpp"
+#include "../engine/first_order.hpp"
+#include "../engine/narrow_solve.hpp"
+#include "../engine/step_gradient.hpp"
+#include "../order/order.hpp"
+#include "../rows/rows.hpp"
 #include "engine.hpp"
+#include "linear/block_range.hpp"
+#include "linear/solve_state.hpp"
 #include "mask_state.hpp"
-#include "pace.hpp"
-#include "recorded.hpp"
-#include "solve_state.hpp"
-#include "staged_points.hpp"
-#include "vector_ops.hpp"
+#include "recording/recorded.hpp"
+#include "recording/vector_ops.hpp"
+#include "steps/device_charts.hpp"
+#include "steps/pace.hpp"
+#include "steps/staged_points.hpp"
 
 #include <array>
 #include <chrono>

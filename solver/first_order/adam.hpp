@@ -1,7 +1,7 @@
 // Adam, AdamW and gradient descent with momentum: steps of given size, without a line search.
 #pragma once
 
-#include "../../runtime/first_order.hpp"
+#include "../../runtime/engine/first_order.hpp"
 #include "../options.hpp"
 #include "../summary.hpp"
 #include "objective.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../options.hpp"
-#include "../solve_control.hpp"
+#include "../step_control/solve_control.hpp"
 #include "../summary.hpp"
 
 #include <chrono>

@@ -1,9 +1,9 @@
 // Descent along directions with a line search.
 #include "descent.hpp"
 
+#include "../step_control/line_search.hpp"
 #include "box.hpp"
 #include "control.hpp"
-#include "line_search.hpp"
 
 #include <algorithm>
 #include <cmath>

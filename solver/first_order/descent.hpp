@@ -2,9 +2,9 @@
 #pragma once
 
 #include "../options.hpp"
+#include "../step_control/line_search.hpp"
 #include "../summary.hpp"
 #include "control.hpp"
-#include "line_search.hpp"
 #include "objective.hpp"
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Leaving points where the gradient vanishes although the cost falls to both sides.
 #include "escape.hpp"
 
-#include "../../ir/random.hpp"
-#include "../solve_control.hpp"
+#include "../../ir/checking/random.hpp"
+#include "../step_control/solve_control.hpp"
 #include "control.hpp"
 
 #include <algorithm>

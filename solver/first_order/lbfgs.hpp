@@ -1,7 +1,7 @@
 // L-BFGS: directions from the last few steps and changes of the gradient.
 #pragma once
 
-#include "../../runtime/first_order.hpp"
+#include "../../runtime/engine/first_order.hpp"
 #include "descent.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // L-BFGS from products of vectors that are somewhere else.
 #pragma once
 
-#include "../../runtime/first_order.hpp"
+#include "../../runtime/engine/first_order.hpp"
 
 #include <cstddef>
 #include <deque>

@@ -3,8 +3,8 @@
 
 #include "../../ir/error.hpp"
 #include "../host/tangent_space.hpp"
-#include "../inspect.hpp"
-#include "../nonfinite.hpp"
+#include "../model/inspect.hpp"
+#include "../model/nonfinite.hpp"
 #include "adam.hpp"
 #include "escape.hpp"
 #include "lbfgs.hpp"

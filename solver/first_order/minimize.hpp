@@ -1,8 +1,8 @@
 // Methods for scalar objectives on a problem and its engine.
 #pragma once
 
-#include "../../runtime/engine.hpp"
-#include "../model.hpp"
+#include "../../runtime/engine/engine.hpp"
+#include "../model/model.hpp"
 #include "../options.hpp"
 #include "../summary.hpp"
 #include "objective.hpp"

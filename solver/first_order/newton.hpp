@@ -1,8 +1,8 @@
 // Newton's method: directions from second derivatives.
 #pragma once
 
-#include "../../runtime/engine.hpp"
-#include "../../runtime/model.hpp"
+#include "../../runtime/engine/engine.hpp"
+#include "../../runtime/model/model.hpp"
 #include "descent.hpp"
 
 #include <memory>

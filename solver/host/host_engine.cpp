@@ -2,7 +2,7 @@
 #include "host_engine.hpp"
 
 #include "../../ir/error.hpp"
-#include "../model.hpp"
+#include "../model/model.hpp"
 
 #include <algorithm>
 #include <cmath>

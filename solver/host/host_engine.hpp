@@ -1,8 +1,8 @@
 // An engine with what only the host can do beside it: opaque blocks, manifolds, bounds.
 #pragma once
 
-#include "../../runtime/forwarding_engine.hpp"
-#include "host_terms.hpp"
+#include "../../runtime/engine/forwarding_engine.hpp"
+#include "../model/host_terms.hpp"
 #include "tangent_space.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Steps found on the host, in tangent coordinates: damped, or by the dogleg; projected on bounds.
 #pragma once
 
-#include "../../runtime/model.hpp"
+#include "../../runtime/model/model.hpp"
 #include "../linear/step_solver.hpp"
 #include "damped_system.hpp"
 #include "host_engine.hpp"

@@ -1,8 +1,8 @@
 // The Jacobian of a whole problem in tangent coordinates, on the host; patterns are found once.
 #pragma once
 
-#include "../../runtime/engine.hpp"
-#include "host_terms.hpp"
+#include "../../runtime/engine/engine.hpp"
+#include "../model/host_terms.hpp"
 #include "tangent_space.hpp"
 
 #include <Eigen/Core>

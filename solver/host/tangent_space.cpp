@@ -1,9 +1,9 @@
 // The coordinates that a problem's unknowns really have.
 #include "tangent_space.hpp"
 
-#include "../../frontend/array_names.hpp"
+#include "../../frontend/inspect/array_names.hpp"
 #include "../../ir/error.hpp"
-#include "../model.hpp"
+#include "../model/model.hpp"
 
 #include <algorithm>
 #include <cstdio>

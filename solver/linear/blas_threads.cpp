@@ -1,8 +1,8 @@
 // OpenBLAS is found among the loaded libraries: no header of it is needed, another BLAS will do.
 #include "blas_threads.hpp"
 
-#include "../../ir/available_memory.hpp"
-#include "../../ir/platform.hpp"
+#include "../../ir/machine/available_memory.hpp"
+#include "../../ir/machine/platform.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,7 +1,7 @@
 // Steps by factorisation of the normal equations on the host.
 #include "cholesky.hpp"
 
-#include "../../ir/stopwatch.hpp"
+#include "../../ir/machine/stopwatch.hpp"
 #include "choose.hpp"
 #include "dense_rows.hpp"
 #include "factorization.hpp"

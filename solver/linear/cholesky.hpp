@@ -1,7 +1,7 @@
 // Steps by factorisation of the normal equations on the host, with the symbolic part done once.
 #pragma once
 
-#include "../../runtime/model.hpp"
+#include "../../runtime/model/model.hpp"
 #include "elimination.hpp"
 #include "factorization.hpp"
 #include "step_solver.hpp"

@@ -1,7 +1,7 @@
 // Which linear solver a problem gets.
 #pragma once
 
-#include "../../runtime/model.hpp"
+#include "../../runtime/model/model.hpp"
 #include "elimination.hpp"
 #include "factorization.hpp"
 #include "step_solver.hpp"

@@ -2,8 +2,8 @@
 // unknowns whose normal equations have lost what they were made from.
 #pragma once
 
-#include "../../runtime/engine.hpp"
-#include "../../runtime/model.hpp"
+#include "../../runtime/engine/engine.hpp"
+#include "../../runtime/model/model.hpp"
 
 #include <Eigen/Core>
 

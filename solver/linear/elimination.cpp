@@ -1,7 +1,7 @@
 // Which blocks of unknowns can be eliminated each by itself.
 #include "elimination.hpp"
 
-#include "../../frontend/array_names.hpp"
+#include "../../frontend/inspect/array_names.hpp"
 #include "../../ir/error.hpp"
 
 #include <algorithm>

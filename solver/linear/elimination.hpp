@@ -1,7 +1,7 @@
 // Which blocks of unknowns can be eliminated each by itself: points seen by cameras.
 #pragma once
 
-#include "../../runtime/model.hpp"
+#include "../../runtime/model/model.hpp"
 
 #include <Eigen/SparseCore>
 

@@ -1,8 +1,8 @@
 // JᵀJ or the Hessian of a whole problem as a sparse matrix whose pattern is found once.
 #pragma once
 
-#include "../../runtime/engine.hpp"
-#include "../../runtime/model.hpp"
+#include "../../runtime/engine/engine.hpp"
+#include "../../runtime/model/model.hpp"
 
 #include <cstdint>
 #include <span>

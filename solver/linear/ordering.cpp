@@ -1,7 +1,7 @@
 // SolverOptions::linear_solver_ordering as flags of blocks.
 #include "ordering.hpp"
 
-#include "../../frontend/array_names.hpp"
+#include "../../frontend/inspect/array_names.hpp"
 #include "../../ir/error.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Steps within bounds.
 #include "projected_step.hpp"
 
-#include "../first_order/line_search.hpp"
+#include "../step_control/line_search.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Conjugate gradients on the Schur complement of blocks that are eliminated each by itself.
 #include "factorization.hpp"
 
-#include "../../runtime/cpu/conjugate_gradients.hpp"
+#include "../../runtime/cpu/linear/conjugate_gradients.hpp"
 #include "schur_parts.hpp"
 
 #include <Eigen/Cholesky>

@@ -1,7 +1,7 @@
 // The parts of a matrix by which blocks are eliminated: where they lie, and what elimination makes.
 #pragma once
 
-#include "../../runtime/cpu/pool.hpp"
+#include "../../runtime/cpu/tiles/pool.hpp"
 #include "elimination.hpp"
 
 #include <Eigen/Core>

@@ -1,8 +1,8 @@
 // Steps by a Schur complement that is made and solved where the data are.
 #pragma once
 
-#include "../../runtime/elimination.hpp"
-#include "../../runtime/model.hpp"
+#include "../../runtime/engine/elimination.hpp"
+#include "../../runtime/model/model.hpp"
 #include "cholesky.hpp"
 #include "elimination.hpp"
 #include "step_solver.hpp"

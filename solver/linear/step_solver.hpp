@@ -1,7 +1,7 @@
 // Finding a trial step: by the engine itself, or on the host.
 #pragma once
 
-#include "../../runtime/engine.hpp"
+#include "../../runtime/engine/engine.hpp"
 #include "../options.hpp"
 
 #include <string>

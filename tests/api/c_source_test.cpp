@@ -2,11 +2,11 @@
 #include "../support/paths.hpp"
 #include "../support/random_program.hpp"
 
-#include "../../api/expression.hpp"
-#include "../../codegen/c_source.hpp"
+#include "../../api/expression/expression.hpp"
+#include "../../codegen/glsl/c_source.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/graph.hpp"
-#include "../../runtime/passes.hpp"
+#include "../../runtime/plan/passes.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,15 +1,15 @@
 // The self-tests: they pass on the interpreter, cover what they should, and find what is broken.
 #include <gtest/gtest.h>
 
-#include "../../api/check/gradients.hpp"
-#include "../../api/check/ops.hpp"
-#include "../../api/check/random.hpp"
-#include "../../api/expression.hpp"
+#include "../../api/check/programs/gradients.hpp"
+#include "../../api/check/programs/ops.hpp"
+#include "../../api/check/programs/random.hpp"
+#include "../../api/expression/expression.hpp"
 #include "../../api/node_values.hpp"
+#include "../../ir/checking/error_bound.hpp"
+#include "../../ir/checking/random_program.hpp"
 #include "../../ir/error.hpp"
-#include "../../ir/error_bound.hpp"
-#include "../../ir/random_program.hpp"
-#include "../../runtime/cpu/rows.hpp"
+#include "../../runtime/cpu/interpreter/rows.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // The self-tests on a Vulkan device: what CI runs of them.
 #include <gtest/gtest.h>
 
-#include "../../api/check/ops.hpp"
-#include "../../api/check/random.hpp"
+#include "../../api/check/programs/ops.hpp"
+#include "../../api/check/programs/random.hpp"
 
 #include "../support/validation.hpp"
 #include "kinks.hpp"

@@ -1,9 +1,9 @@
 // Functions of functions: as programs, on the interpreter, and one that is off is found.
 #include <gtest/gtest.h>
 
-#include "../../api/check/pairs.hpp"
+#include "../../api/check/programs/pairs.hpp"
 #include "../../ir/error.hpp"
-#include "../../runtime/cpu/rows.hpp"
+#include "../../runtime/cpu/interpreter/rows.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,16 +1,16 @@
 // Text expressions: what they mean, errors with their place, formulas that read back.
 #include "../support/random_program.hpp"
 
-#include "../../api/expression.hpp"
+#include "../../api/expression/expression.hpp"
 #include "../../api/readable.hpp"
 #include "../../autodiff/derivatives.hpp"
 #include "../../frontend/problem.hpp"
+#include "../../ir/checking/error_bound.hpp"
 #include "../../ir/error.hpp"
-#include "../../ir/error_bound.hpp"
 #include "../../ir/evaluate.hpp"
 #include "../../ir/passes/passes.hpp"
 #include "../../ir/text.hpp"
-#include "../../ir/topology.hpp"
+#include "../../ir/topology/topology.hpp"
 #include "../../ir/verify.hpp"
 
 #include <gtest/gtest.h>

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "../../api/check/runners.hpp"
-#include "../../api/expression.hpp"
+#include "../../api/check/programs/runners.hpp"
+#include "../../api/expression/expression.hpp"
 #include "../../autodiff/derivatives.hpp"
 #include "../../frontend/problem.hpp"
 #include "../../frontend/vec.hpp"

@@ -2,7 +2,7 @@
 #include "../support/paths.hpp"
 
 #include "../../api/problem_file.hpp"
-#include "../../frontend/math.hpp"
+#include "../../frontend/value/math.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/text.hpp"
 #include "../../solver/evaluator.hpp"

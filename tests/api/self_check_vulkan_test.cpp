@@ -1,12 +1,12 @@
 // What a device must compute before it is chosen, and what becomes of one that does not.
 #include <gtest/gtest.h>
 
-#include "../../api/check/pairs.hpp"
-#include "../../codegen/shader_compiler.hpp"
+#include "../../api/check/programs/pairs.hpp"
+#include "../../codegen/spirv/shader_compiler.hpp"
+#include "../../runtime/device/check/doctor.hpp"
+#include "../../runtime/device/check/self_check.hpp"
 #include "../../runtime/hybrid/executor.hpp"
-#include "../../runtime/vulkan/doctor.hpp"
-#include "../../runtime/vulkan/self_check.hpp"
-#include "../../solver/device_engine.hpp"
+#include "../../solver/session/device_engine.hpp"
 #include "../../solver/solve.hpp"
 
 #include <chrono>

@@ -1,8 +1,8 @@
 // Other dialects: what comes out, and what they refuse.
 #include <gtest/gtest.h>
 
-#include "../../codegen/cross.hpp"
-#include "../../codegen/shader_compiler.hpp"
+#include "../../codegen/spirv/cross.hpp"
+#include "../../codegen/spirv/shader_compiler.hpp"
 #include "../../ir/error.hpp"
 
 #include "test_shaders.hpp"

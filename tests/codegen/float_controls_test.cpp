@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <spirv-tools/libspirv.hpp>
-#include "../../codegen/float_controls.hpp"
-#include "../../codegen/reflect.hpp"
-#include "../../codegen/shader_compiler.hpp"
+#include "../../codegen/spirv/float_controls.hpp"
+#include "../../codegen/spirv/reflect.hpp"
+#include "../../codegen/spirv/shader_compiler.hpp"
 #include "../../ir/error.hpp"
 
 namespace topograd::codegen::test {

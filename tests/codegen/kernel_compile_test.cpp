@@ -1,8 +1,8 @@
 // Every shader that the emitter writes compiles, and reads back as the host believes it to be.
 #include "../../codegen/kernel.hpp"
-#include "../../codegen/reflect.hpp"
-#include "../../codegen/shader_compiler.hpp"
-#include "../../codegen/vector_kernels.hpp"
+#include "../../codegen/spirv/reflect.hpp"
+#include "../../codegen/spirv/shader_compiler.hpp"
+#include "../../codegen/vector/kernels.hpp"
 
 #include <bit>
 

@@ -1,5 +1,5 @@
 // Every op, literal and leaf of generated kernels on a device against the evaluator.
-#include "../../ir/error_bound.hpp"
+#include "../../ir/checking/error_bound.hpp"
 #include "../../ir/evaluate.hpp"
 #include "../../ir/graph.hpp"
 

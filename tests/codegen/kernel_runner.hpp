@@ -2,10 +2,10 @@
 #pragma once
 
 #include "../../codegen/kernel.hpp"
-#include "../../codegen/projection.hpp"
-#include "../../codegen/vector_kernels.hpp"
-#include "../../runtime/vulkan/device.hpp"
-#include "../../runtime/vulkan/kernel_cache.hpp"
+#include "../../codegen/kernels/projection.hpp"
+#include "../../codegen/vector/kernels.hpp"
+#include "../../runtime/device/device.hpp"
+#include "../../runtime/device/kernels/kernel_cache.hpp"
 
 #include <cstdint>
 #include <map>

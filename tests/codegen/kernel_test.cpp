@@ -1,8 +1,8 @@
 // The emitter: golden shaders, what every shader must have, requests that are refused.
 #include "../../codegen/kernel.hpp"
-#include "../../codegen/glsl_text.hpp"
-#include "../../codegen/projection.hpp"
-#include "../../codegen/vector_kernels.hpp"
+#include "../../codegen/glsl/text.hpp"
+#include "../../codegen/kernels/projection.hpp"
+#include "../../codegen/vector/kernels.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/graph.hpp"
 

@@ -3,11 +3,11 @@
 
 #include <cmath>
 #include <limits>
-#include "../../codegen/float_controls.hpp"
 #include "../../codegen/math/library.hpp"
-#include "../../codegen/shader_compiler.hpp"
+#include "../../codegen/spirv/float_controls.hpp"
+#include "../../codegen/spirv/shader_compiler.hpp"
 #include "../../ir/evaluate.hpp"
-#include "../../runtime/vulkan/device.hpp"
+#include "../../runtime/device/device.hpp"
 
 #include "../support/validation.hpp"
 #include "math_reference.hpp"

@@ -4,11 +4,11 @@
 #include <functional>
 #include <map>
 #include <set>
-#include "../../codegen/khr_matrices.hpp"
-#include "../../codegen/reflect.hpp"
-#include "../../codegen/reflect_words.hpp"
-#include "../../codegen/shader_compiler.hpp"
-#include "../../codegen/spirv_words.hpp"
+#include "../../codegen/spirv/khr_matrices.hpp"
+#include "../../codegen/spirv/reflect.hpp"
+#include "../../codegen/spirv/reflect_words.hpp"
+#include "../../codegen/spirv/shader_compiler.hpp"
+#include "../../codegen/spirv/spirv_words.hpp"
 #include "../../ir/error.hpp"
 
 #include "test_shaders.hpp"

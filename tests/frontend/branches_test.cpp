@@ -1,8 +1,8 @@
 // Branches on Values while residuals are traced: what is recorded, where, and what cannot be.
 #include <gtest/gtest.h>
 
-#include "../../frontend/eager.hpp"
 #include "../../frontend/problem.hpp"
+#include "../../frontend/value/eager.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
 // Eager mode: numbers, derivatives, constants, lifetimes and errors.
-#include "../../frontend/eager.hpp"
+#include "../../frontend/value/eager.hpp"
 #include <gtest/gtest.h>
 #include "../../frontend/geometry.hpp"
 

@@ -3,8 +3,8 @@
 #include "../../frontend/manifold.hpp"
 #include "../../autodiff/derivatives.hpp"
 #include "../../frontend/manifold_expression.hpp"
-#include "../../frontend/math.hpp"
 #include "../../frontend/traced_function.hpp"
+#include "../../frontend/value/math.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/evaluate.hpp"
 

@@ -1,6 +1,6 @@
 // Values as text.
-#include "../../frontend/eager.hpp"
 #include "../../frontend/problem.hpp"
+#include "../../frontend/value/eager.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Reductions over spans: values, shapes of their trees, derivatives, empty spans.
-#include "../../frontend/reduce.hpp"
+#include "../../frontend/value/reduce.hpp"
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // The tape: how long handles keep their nodes, and that everything else is recycled.
 #include <gtest/gtest.h>
-#include "../../frontend/eager.hpp"
+#include "../../frontend/value/eager.hpp"
 
 #include <memory>
 #include <thread>

@@ -1,7 +1,7 @@
 // Blocks of unknowns that no residual and no energy reads are found.
 #include <gtest/gtest.h>
 
-#include "../../frontend/unread_blocks.hpp"
+#include "../../frontend/inspect/unread_blocks.hpp"
 
 #include <memory>
 #include <utility>

@@ -3,7 +3,7 @@
 
 #include "../support/paths.hpp"
 
-#include "../../runtime/disk_cache.hpp"
+#include "../../runtime/cache/disk_cache.hpp"
 
 #include <algorithm>
 #include <fstream>

@@ -1,7 +1,7 @@
 // Expressions as text: their formulas read back, and mean the same.
 #include "target.hpp"
 
-#include "../../api/expression.hpp"
+#include "../../api/expression/expression.hpp"
 #include "../../ir/evaluate.hpp"
 
 #include <bit>

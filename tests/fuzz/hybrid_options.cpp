@@ -1,7 +1,7 @@
 // Options of the hybrid executor as JSON.
 #include "target.hpp"
 
-#include "../../runtime/hybrid/options.hpp"
+#include "../../runtime/hybrid/routing/options.hpp"
 
 namespace topograd::fuzz {
 

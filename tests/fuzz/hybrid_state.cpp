@@ -1,7 +1,7 @@
 // What a scheduler has learned, as text: reads back, merges, and decides.
 #include "target.hpp"
 
-#include "../../runtime/hybrid/scheduler.hpp"
+#include "../../runtime/hybrid/routing/scheduler.hpp"
 #include "../../runtime/hybrid/state.hpp"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #include "../../ir/evaluate.hpp"
 #include "../../ir/passes/passes.hpp"
 #include "../../ir/text.hpp"
-#include "../../ir/topology.hpp"
+#include "../../ir/topology/topology.hpp"
 #include "../../ir/verify.hpp"
 
 #include <algorithm>

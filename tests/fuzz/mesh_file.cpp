@@ -1,7 +1,7 @@
 // OBJ files: every triangle names vertices that are there.
 #include "target.hpp"
 
-#include "../../tools/command/mesh_file.hpp"
+#include "../../tools/command/input/mesh_file.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Columns in blocks: appending, reading, changing, removing, against plain vectors.
-#include "../../ir/batch.hpp"
+#include "../../ir/batch/batch.hpp"
 
 #include <gtest/gtest.h>
 

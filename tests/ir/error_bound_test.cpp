@@ -1,5 +1,5 @@
 // Running error bounds: which answers are certain.
-#include "../../ir/error_bound.hpp"
+#include "../../ir/checking/error_bound.hpp"
 #include "../../ir/graph.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Memory in large pages: zero, aligned, counted, given back.
-#include "../../ir/pages.hpp"
+#include "../../ir/batch/pages.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include "../../ir/graph.hpp"
 #include "../../ir/passes/passes.hpp"
 #include "../../ir/text.hpp"
-#include "../../ir/topology.hpp"
+#include "../../ir/topology/topology.hpp"
 #include "../../ir/verify.hpp"
 
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include "../../ir/evaluate.hpp"
 #include "../../ir/graph.hpp"
 #include "../../ir/text.hpp"
-#include "../../ir/topology.hpp"
+#include "../../ir/topology/topology.hpp"
 #include "../../ir/verify.hpp"
 
 #include <gtest/gtest.h>

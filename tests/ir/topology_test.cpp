@@ -4,7 +4,7 @@
 #include "../../ir/error.hpp"
 #include "../../ir/graph.hpp"
 #include "../../ir/text.hpp"
-#include "../../ir/topology.hpp"
+#include "../../ir/topology/topology.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // What operations state of themselves, against algorithms on numbers that count.
 #include "../../ops/arrays.hpp"
-#include "../../ops/scope.hpp"
+#include "../../ops/run/scope.hpp"
 #include "../../ops/tensors.hpp"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 
 #include "../support/validation.hpp"
 
-#include "../../ops/storage.hpp"
+#include "../../ops/run/storage.hpp"
 
 #include <string>
 #include <vector>

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "../../ir/error.hpp"
-#include "../../ir/platform.hpp"
-#include "../../ops/device.hpp"
+#include "../../ir/machine/platform.hpp"
+#include "../../ops/backend/device.hpp"
 
 namespace topograd::ops::test {
 

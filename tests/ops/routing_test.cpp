@@ -5,9 +5,9 @@
 #include "../../ir/error.hpp"
 #include "../../ir/median.hpp"
 #include "../../ops/arrays.hpp"
-#include "../../ops/lessons.hpp"
-#include "../../ops/run.hpp"
-#include "../../ops/scope.hpp"
+#include "../../ops/run/lessons.hpp"
+#include "../../ops/run/run.hpp"
+#include "../../ops/run/scope.hpp"
 #include "../../ops/tensors.hpp"
 #include "../../runtime/hybrid/process_executor.hpp"
 

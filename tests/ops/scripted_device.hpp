@@ -2,9 +2,9 @@
 // nothing.
 #pragma once
 
-#include "../../ir/stopwatch.hpp"
-#include "../../ops/backend.hpp"
-#include "../../ops/device_list.hpp"
+#include "../../ir/machine/stopwatch.hpp"
+#include "../../ops/backend/backend.hpp"
+#include "../../ops/backend/device_list.hpp"
 
 #include <algorithm>
 #include <chrono>

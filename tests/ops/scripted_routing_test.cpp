@@ -2,8 +2,8 @@
 #include "scripted_device.hpp"
 
 #include "../../ops/arrays.hpp"
-#include "../../ops/run.hpp"
-#include "../../ops/scope.hpp"
+#include "../../ops/run/run.hpp"
+#include "../../ops/run/scope.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

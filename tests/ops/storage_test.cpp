@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "../../ir/error.hpp"
-#include "../../ops/run.hpp"
-#include "../../ops/storage.hpp"
+#include "../../ops/run/run.hpp"
+#include "../../ops/run/storage.hpp"
 
 #include <cstring>
 #include <set>

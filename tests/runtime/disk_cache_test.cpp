@@ -10,9 +10,9 @@
 #include <string>
 #include <thread>
 
-#include "../../ir/platform.hpp"
-#include "../../runtime/content_hash.hpp"
-#include "../../runtime/disk_cache.hpp"
+#include "../../ir/machine/platform.hpp"
+#include "../../runtime/cache/content_hash.hpp"
+#include "../../runtime/cache/disk_cache.hpp"
 
 namespace topograd::test {
 namespace {

@@ -201,7 +201,7 @@ struct Variable {
 };
 constexpr Variable kVariables[] = {
 #define TG_VARIABLE(name, meaning) {#name, meaning},
-#include "../../ir/environment.def"
+#include "../../ir/machine/environment.def"
 };
 
 TEST(DocTables, VariablesAreTheList) {
@@ -217,7 +217,7 @@ TEST(DocTables, VariablesAreThoseThatAreRead) {
   std::set<std::string> read;
   for (const SourceFile& file : cpp_sources()) {
     const bool counts = !file.path.starts_with("tests/") && !file.path.starts_with("bench/");
-    if (!counts || file.path == "ir/environment.def") continue;
+    if (!counts || file.path == "ir/machine/environment.def") continue;
     for (const std::string_view line : lines_of(file.text)) {
       const std::string text(line);
       for (std::sregex_iterator it(text.begin(), text.end(), literal), end; it != end; ++it)
@@ -228,7 +228,7 @@ TEST(DocTables, VariablesAreThoseThatAreRead) {
   for (const Variable& one : kVariables) listed.insert(one.name);
   for (const std::string& name : read) {
     const bool option = name.starts_with("TOPOGRAD_HYBRID_");
-    EXPECT_TRUE(option || listed.contains(name)) << name << " is not in ir/environment.def";
+    EXPECT_TRUE(option || listed.contains(name)) << name << " is not in ir/machine/environment.def";
   }
   for (const std::string& name : listed) EXPECT_TRUE(read.contains(name)) << name;
 }
@@ -239,9 +239,9 @@ TEST(DocTables, PagesHaveTheNamesOfTheCode) {
     const char *page, *source, *name;
   } rows[] = {
       {"docs/hybrid.md", "runtime/hybrid/metrics.cpp", R"re("(topograd_[a-z_]+)")re"},
-      {"docs/hybrid.md", "runtime/hybrid/decision.hpp", R"(^  (\w+), +///<)"},
+      {"docs/hybrid.md", "runtime/hybrid/routing/decision.hpp", R"(^  (\w+), +///<)"},
       {"docs/modelling.md", "frontend/loss.hpp", R"(static Loss (\w+)\()"},
-      {"docs/requirements.md", "runtime/vulkan/features.cpp", R"re(^ +\{"([a-z0-9_]+)",)re"},
+      {"docs/requirements.md", "runtime/device/driver/features.cpp", R"re(^ +\{"([a-z0-9_]+)",)re"},
   };
   for (const auto& row : rows) {
     const std::string page = read_file(source_dir() / row.page);

@@ -25,8 +25,8 @@ std::multiset<std::string> declarations(const std::string& text, const std::stri
 }
 
 TEST(ForwardingEngine, HandsOnEveryCall) {
-  const std::string engine = read_file(source_dir() / "runtime/engine.hpp");
-  const std::string forwarding = read_file(source_dir() / "runtime/forwarding_engine.hpp");
+  const std::string engine = read_file(source_dir() / "runtime/engine/engine.hpp");
+  const std::string forwarding = read_file(source_dir() / "runtime/engine/forwarding_engine.hpp");
   const std::size_t begin = engine.find("class Engine {");
   ASSERT_NE(begin, engine.npos);
   const auto expected = declarations(engine.substr(begin), "virtual [^;~(]*?(\\w+)\\(([^)]*)\\)");

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "../../ir/platform.hpp"
+#include "../../ir/machine/platform.hpp"
 
 namespace topograd::test {
 

@@ -1,7 +1,7 @@
 // The library's random programs under the names that tests use, and how many to take.
 #pragma once
 
-#include "../../ir/random_program.hpp"
+#include "../../ir/checking/random_program.hpp"
 
 #include <cstdint>
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "../../codegen/kernel.hpp"
-#include "../../runtime/vulkan/device.hpp"
-#include "../../runtime/vulkan/validation.hpp"
+#include "../../runtime/device/device.hpp"
+#include "../../runtime/device/driver/validation.hpp"
 
 namespace topograd::test {
 

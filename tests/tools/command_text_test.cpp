@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "../../tools/command/command_text.hpp"
-#include "../../tools/command/commands.hpp"
-#include "../../tools/command/progress.hpp"
+#include "../../tools/command/arguments/command_text.hpp"
+#include "../../tools/command/arguments/commands.hpp"
+#include "../../tools/command/solve/progress.hpp"
 #include "../support/paths.hpp"
 #include "run_command.hpp"
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <sstream>
 
-#include "../../tools/command/command_text.hpp"
-#include "../../tools/command/commands.hpp"
+#include "../../tools/command/arguments/command_text.hpp"
+#include "../../tools/command/arguments/commands.hpp"
 #include "../support/manual.hpp"
 #include "../support/paths.hpp"
 

@@ -1,9 +1,9 @@
 // topograd dump: sources of the kernels of a problem or an expression, and lists of topologies.
-#include "commands.hpp"
+#include "arguments/commands.hpp"
+#include "arguments/expression_arguments.hpp"
+#include "arguments/output.hpp"
 #include "dump_operations.hpp"
-#include "expression_arguments.hpp"
-#include "named_problem.hpp"
-#include "output.hpp"
+#include "input/named_problem.hpp"
 
 #include "../../api/node_values.hpp"
 #include "../../api/source.hpp"

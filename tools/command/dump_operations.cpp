@@ -1,7 +1,7 @@
 // Runs operations on a device and lists the kernels that it was asked for.
 #include "dump_operations.hpp"
 
-#include "bench_ops_cases.hpp"
+#include "bench/ops/bench_ops_cases.hpp"
 
 #include "../../ir/error.hpp"
 

@@ -1,9 +1,9 @@
 // topograd info and topograd doctor.
 #include "info.hpp"
 
-#include "bench_ops.hpp"
-#include "commands.hpp"
-#include "output.hpp"
+#include "arguments/commands.hpp"
+#include "arguments/output.hpp"
+#include "bench/ops/bench_ops.hpp"
 
 #include "../../ir/op.hpp"
 

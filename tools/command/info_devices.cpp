@@ -1,13 +1,13 @@
 // Vulkan devices, their abilities, and the checks of topograd doctor.
 #include "info.hpp"
 
-#include "../../codegen/shader_compiler.hpp"
+#include "../../codegen/spirv/shader_compiler.hpp"
 #include "../../ir/error.hpp"
-#include "../../runtime/remembered_plans.hpp"
-#include "../../runtime/vulkan/device.hpp"
-#include "../../runtime/vulkan/doctor.hpp"
-#include "../../runtime/vulkan/ladder.hpp"
-#include "../../runtime/vulkan/validation.hpp"
+#include "../../runtime/device/check/doctor.hpp"
+#include "../../runtime/device/device.hpp"
+#include "../../runtime/device/driver/validation.hpp"
+#include "../../runtime/plan/record/remembered_plans.hpp"
+#include "../../runtime/vulkan/recording/ladder.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,8 @@
 // The command line and its exit status.
-#include "commands.hpp"
+#include "arguments/commands.hpp"
+#include "arguments/output.hpp"
 #include "info.hpp"
 #include "model.hpp"
-#include "output.hpp"
 #include "warm_up.hpp"
 
 #include "../../api/version.hpp"

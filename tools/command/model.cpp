@@ -1,11 +1,11 @@
 // topograd model export|merge: histories of kernels, as JSON and into this machine's.
 #include "model.hpp"
 
-#include "output.hpp"
-#include "telemetry.hpp"
+#include "arguments/output.hpp"
+#include "arguments/telemetry.hpp"
 
 #include "../../ir/error.hpp"
-#include "../../runtime/hybrid/process_options.hpp"
+#include "../../runtime/hybrid/routing/process_options.hpp"
 #include "../../runtime/hybrid/state.hpp"
 
 #include <cstdio>

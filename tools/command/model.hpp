@@ -1,7 +1,7 @@
 // topograd model: what the executor has learned, carried between machines.
 #pragma once
 
-#include "arguments.hpp"
+#include "arguments/arguments.hpp"
 
 namespace topograd::command {
 

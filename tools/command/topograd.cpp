@@ -1,4 +1,4 @@
 // Entry point of the topograd command.
-#include "commands.hpp"
+#include "arguments/commands.hpp"
 
 int main(int argc, char** argv) { return topograd::command::run(argc, argv); }

@@ -1,10 +1,10 @@
 // topograd warm-up: compiles what solves of a catalogue of problems will need.
 #include "warm_up.hpp"
 
-#include "named_problem.hpp"
-#include "output.hpp"
-#include "solve_options.hpp"
-#include "solver_arguments.hpp"
+#include "arguments/output.hpp"
+#include "arguments/solver_arguments.hpp"
+#include "input/named_problem.hpp"
+#include "solve/solve_options.hpp"
 
 #include "../../solver/interrupts.hpp"
 #include "../../solver/solve.hpp"

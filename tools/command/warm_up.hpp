@@ -1,7 +1,7 @@
 // The subcommand `warm-up`.
 #pragma once
 
-#include "arguments.hpp"
+#include "arguments/arguments.hpp"
 
 namespace topograd::command {
 

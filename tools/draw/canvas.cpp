@@ -1,7 +1,7 @@
 // A sheet drawn into pixels: depth buffer, supersampling, text, PNG.
 #include "canvas.hpp"
 
-#include "../../ir/output_file.hpp"
+#include "../../ir/machine/output_file.hpp"
 
 #include <ft2build.h>
 #include FT_FREETYPE_H

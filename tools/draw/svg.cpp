@@ -1,7 +1,7 @@
 // A sheet drawn as SVG: flat triangles painted from far to near.
 #include "svg.hpp"
 
-#include "../../ir/output_file.hpp"
+#include "../../ir/machine/output_file.hpp"
 
 #include <iomanip>
 #include <span>

@@ -5,7 +5,7 @@
 
 #include "../../frontend/geometry.hpp"
 #include "../../frontend/mat.hpp"
-#include "../../frontend/reduce.hpp"
+#include "../../frontend/value/reduce.hpp"
 #include "../../ir/error.hpp"
 #include "../../solver/evaluator.hpp"
 

@@ -1,8 +1,8 @@
 // Triangle meshes: spheres, subdivision, edges and stars.
 #include "mesh.hpp"
 
+#include "../../ir/checking/random.hpp"
 #include "../../ir/error.hpp"
-#include "../../ir/random.hpp"
 
 #include <algorithm>
 #include <cmath>

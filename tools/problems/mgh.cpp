@@ -1,7 +1,7 @@
 // Small problems of Moré, Garbow and Hillstrom, ACM TOMS 7(1), 1981, as scalar code.
 #include "mgh.hpp"
 
-#include "../../frontend/math.hpp"
+#include "../../frontend/value/math.hpp"
 
 #include <algorithm>
 #include <cmath>

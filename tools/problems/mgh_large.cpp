@@ -1,8 +1,8 @@
 // The problems of Moré, Garbow and Hillstrom that have any number of unknowns.
 #include "mgh_large.hpp"
 
-#include "../../frontend/math.hpp"
-#include "../../frontend/reduce.hpp"
+#include "../../frontend/value/math.hpp"
+#include "../../frontend/value/reduce.hpp"
 #include "../../ir/error.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 
 #include "nist_model.hpp"
 
-#include "../../api/expression_values.hpp"
+#include "../../api/expression/expression_values.hpp"
 #include "../../ir/error.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Models as NIST's headers write them.
 #include "nist_model.hpp"
 
-#include "../../api/expression.hpp"
+#include "../../api/expression/expression.hpp"
 #include "../../ir/error.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #include "smooth.hpp"
 
 #include "../../frontend/geometry.hpp"
-#include "../../frontend/math.hpp"
+#include "../../frontend/value/math.hpp"
 #include "../../ir/error.hpp"
 
 #include <algorithm>

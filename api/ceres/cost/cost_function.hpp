@@ -1,0 +1,88 @@
+// Cost functions: a residual vector and its Jacobian by each of the parameter blocks it reads.
+#pragma once
+
+#include "../../../frontend/value/math.hpp"
+#include "../types/types.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace ceres {
+
+/// Residuals and derivatives as code that only the CPU can run.
+///
+/// Solvers call Evaluate on one thread at a time.
+class CostFunction {
+ public:
+  CostFunction() = default;
+  CostFunction(const CostFunction&) = delete;
+  CostFunction& operator=(const CostFunction&) = delete;
+  virtual ~CostFunction();
+
+  /// Computes residuals and derivatives at a point; false if it is outside of the domain.
+  ///
+  ///   parameters  one pointer a block, parameter_block_sizes()[i] numbers each
+  ///   residuals   num_residuals() numbers, out
+  ///   jacobians   nullptr, or for each block nullptr or (num_residuals(), size) row-major, out
+  virtual bool Evaluate(double const* const* parameters, double* residuals,
+                        double** jacobians) const = 0;
+
+  const std::vector<std::int32_t>& parameter_block_sizes() const { return parameter_block_sizes_; }
+  int num_residuals() const { return num_residuals_; }
+
+ protected:
+  std::vector<std::int32_t>* mutable_parameter_block_sizes() { return &parameter_block_sizes_; }
+  void set_num_residuals(int num_residuals) { num_residuals_ = num_residuals; }
+
+ private:
+  std::vector<std::int32_t> parameter_block_sizes_;
+  int num_residuals_ = 0;
+};
+
+/// A cost function whose sizes are known when it is compiled; kNumResiduals may be DYNAMIC.
+template <int kNumResiduals, int... Ns>
+class SizedCostFunction : public CostFunction {
+ public:
+  static_assert(kNumResiduals > 0 || kNumResiduals == DYNAMIC,
+                "the number of residuals is positive, or DYNAMIC");
+  static_assert(sizeof...(Ns) > 0, "a cost function has a parameter block");
+  static_assert(((Ns > 0) && ...), "the sizes of parameter blocks are positive");
+
+  SizedCostFunction() {
+    set_num_residuals(kNumResiduals);
+    *mutable_parameter_block_sizes() = {Ns...};
+  }
+};
+
+/// A cost function whose sizes are set one after the other.
+class DynamicCostFunction : public CostFunction {
+ public:
+  virtual void AddParameterBlock(int size) { mutable_parameter_block_sizes()->push_back(size); }
+  virtual void SetNumResiduals(int num_residuals) { set_num_residuals(num_residuals); }
+};
+
+namespace internal {
+
+/// A cost function that is traced into an expression, so that any backend can run it.
+class Traceable {
+ public:
+  virtual ~Traceable();
+  /// Calls the functor with Values; false if it returns false or cannot be called so.
+  ///
+  ///   parameters  one pointer a block
+  ///   residuals   num_residuals() Values, out
+  virtual bool Trace(const topograd::Value* const* parameters,
+                     topograd::Value* residuals) const = 0;
+};
+
+}  // namespace internal
+}  // namespace ceres
+
+namespace topograd {
+
+/// Whether AutoDiffCostFunction compiles the functor for Values. Specialise it as false for a
+/// functor that cannot be (one that names its scalar's parts); it then runs on the CPU, with Jets.
+template <class Functor>
+inline constexpr bool traced_functor = true;
+
+}  // namespace topograd

@@ -1,0 +1,32 @@
+// Jacobians by finite differences.
+#pragma once
+
+#include "../types/types.hpp"
+#include "numeric_diff_options.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+namespace ceres::internal {
+
+/// Residuals at a point; false if it is outside of the domain.
+using ResidualFunction = std::function<bool(double const* const* parameters, double* residuals)>;
+
+/// Fills in the blocks of `jacobians` that are not nullptr; false if f is at one of its points.
+///
+///   sizes       of the parameter blocks
+///   residuals   at `parameters`; their number is the number of rows
+///   jacobians   one pointer a block: nullptr, or (residuals.size(), size) row-major, out
+///
+/// Steps are at least sqrt(2^-52). Cost: per parameter one call of f (FORWARD), two (CENTRAL), or
+/// up to twice max_num_ridders_extrapolations (RIDDERS).
+/// Source for RIDDERS: C. J. F. Ridders, Accurate computation of F'(x) and F'(x) F''(x), Advances
+/// in Engineering Software 4(2), 1982: Richardson extrapolation of central differences, stopped
+/// where its error estimate grows.
+bool NumericJacobian(const ResidualFunction& f, NumericDiffMethodType method,
+                     const NumericDiffOptions& options, std::span<const std::int32_t> sizes,
+                     double const* const* parameters, std::span<const double> residuals,
+                     double** jacobians);
+
+}  // namespace ceres::internal

@@ -1,0 +1,89 @@
+// AutoDiffManifold: a manifold from a functor with Plus and Minus that is templated on its scalar.
+#pragma once
+
+#include "../../../ir/error.hpp"
+#include "../jet/jet.hpp"
+#include "../jet/value_functions.hpp"
+#include "manifold.hpp"
+
+#include <array>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace ceres {
+
+/// The functor has `template <typename T> bool Plus(const T* x, const T* delta, T* x_plus_delta)
+/// const` and `template <typename T> bool Minus(const T* y, const T* x, T* y_minus_x) const`.
+template <typename Functor, int kAmbientSize, int kTangentSize>
+class AutoDiffManifold final : public Manifold {
+ public:
+  AutoDiffManifold() : functor_(std::make_unique<Functor>()) {}
+  /// Takes ownership.
+  explicit AutoDiffManifold(Functor* functor) : functor_(functor) {}
+  explicit AutoDiffManifold(std::unique_ptr<Functor> functor) : functor_(std::move(functor)) {}
+
+  int AmbientSize() const override { return kAmbientSize; }
+  int TangentSize() const override { return kTangentSize; }
+
+  bool Plus(const double* x, const double* delta, double* x_plus_delta) const override {
+    return functor_->Plus(x, delta, x_plus_delta);
+  }
+  bool Minus(const double* y, const double* x, double* y_minus_x) const override {
+    return functor_->Minus(y, x, y_minus_x);
+  }
+
+  bool PlusJacobian(const double* x, double* jacobian) const override {
+    using Number = Jet<double, kTangentSize>;
+    std::array<Number, kTangentSize> delta;
+    std::array<Number, kAmbientSize> point, sum;
+    for (int k = 0; k < kTangentSize; ++k) delta[k] = Number(0.0, k);
+    for (int k = 0; k < kAmbientSize; ++k) point[k] = Number(x[k]);
+    if (!functor_->Plus(point.data(), delta.data(), sum.data())) return false;
+    return Store<kAmbientSize, kTangentSize>(sum, jacobian);
+  }
+
+  bool MinusJacobian(const double* x, double* jacobian) const override {
+    using Number = Jet<double, kAmbientSize>;
+    std::array<Number, kAmbientSize> from, to;
+    std::array<Number, kTangentSize> difference;
+    for (int k = 0; k < kAmbientSize; ++k) {
+      from[k] = Number(x[k]);
+      to[k] = Number(x[k], k);
+    }
+    if (!functor_->Minus(to.data(), from.data(), difference.data())) return false;
+    return Store<kTangentSize, kAmbientSize>(difference, jacobian);
+  }
+
+  /// Traced, if Plus can be.
+  topograd::Manifold Lowered() const override {
+    using Values = std::vector<topograd::Value>;
+    using Arguments = std::span<const topograd::Value>;
+    try {
+      return topograd::Manifold::custom(
+          kAmbientSize, kTangentSize, [this](Arguments x, Arguments delta) {
+            Values sum(kAmbientSize);
+            if (!functor_->Plus(x.data(), delta.data(), sum.data()))
+              throw topograd::Error(topograd::ErrorCode::Unsupported, "trace: Plus returned false");
+            return sum;
+          });
+    } catch (const topograd::Error&) {
+      return Manifold::Lowered();
+    }
+  }
+
+  const Functor& functor() const { return *functor_; }
+
+ private:
+  template <int rows, int columns, class Rows>
+  static bool Store(const Rows& values, double* jacobian) {
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < columns; ++c) jacobian[r * columns + c] = values[r].v[c];
+    return true;
+  }
+
+  std::unique_ptr<Functor> functor_;
+};
+
+}  // namespace ceres

@@ -1,0 +1,140 @@
+// Manifolds: how a parameter block moves, and in how many directions.
+#pragma once
+
+#include "../../../frontend/manifold.hpp"
+#include "../types/types.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace ceres {
+
+/// The set in which a block of AmbientSize() numbers may lie, of dimension TangentSize().
+class Manifold {
+ public:
+  virtual ~Manifold();
+  virtual int AmbientSize() const = 0;
+  virtual int TangentSize() const = 0;
+
+  /// x_plus_delta = the point that the tangent vector `delta` leads to from x; false where there is
+  /// none. Plus(x, 0) = x.
+  virtual bool Plus(const double* x, const double* delta, double* x_plus_delta) const = 0;
+  /// The derivative of Plus(x, delta) by delta at 0: (ambient, tangent), row-major.
+  virtual bool PlusJacobian(const double* x, double* jacobian) const = 0;
+  /// tangent_matrix = ambient_matrix (num_rows, ambient) times PlusJacobian(x); row-major.
+  virtual bool RightMultiplyByPlusJacobian(const double* x, int num_rows,
+                                           const double* ambient_matrix,
+                                           double* tangent_matrix) const;
+  /// The tangent vector that leads from x to y.
+  virtual bool Minus(const double* y, const double* x, double* y_minus_x) const = 0;
+  /// The derivative of Minus(y, x) by y at x: (tangent, ambient), row-major.
+  virtual bool MinusJacobian(const double* x, double* jacobian) const = 0;
+
+  // Additions to Ceres' interface, for manifolds that the library knows.
+  /// The same manifold as a topograd::Problem takes it; here: opaque code that refers to *this.
+  virtual topograd::Manifold Lowered() const;
+  /// If all that the manifold does is to hold coordinates: bit k stands for coordinate k.
+  virtual std::optional<std::uint32_t> HeldCoordinates() const { return std::nullopt; }
+};
+
+namespace internal {
+
+/// A manifold of the library's; formulas stand in frontend/manifold.hpp.
+class KnownManifold : public Manifold {
+ public:
+  int AmbientSize() const override { return space_.ambient_size(); }
+  int TangentSize() const override { return space_.tangent_size(); }
+  bool Plus(const double* x, const double* delta, double* x_plus_delta) const override {
+    return space_.plus(x, delta, x_plus_delta);
+  }
+  bool PlusJacobian(const double* x, double* jacobian) const override {
+    return space_.plus_jacobian(x, jacobian);
+  }
+  bool Minus(const double* y, const double* x, double* y_minus_x) const override {
+    return space_.minus(y, x, y_minus_x);
+  }
+  bool MinusJacobian(const double* x, double* jacobian) const override {
+    return space_.minus_jacobian(x, jacobian);
+  }
+  topograd::Manifold Lowered() const override { return space_; }
+
+ protected:
+  explicit KnownManifold(topograd::Manifold space) : space_(std::move(space)) {}
+
+ private:
+  topograd::Manifold space_;
+};
+
+/// Throws Error{InvalidArgument} unless `size` is the template's argument, or that is DYNAMIC.
+int CheckedManifoldSize(const char* name, int of_template, int size);
+
+/// Lines of R^n as (point, direction): points move across the direction, directions on a sphere.
+topograd::Manifold LineSpace(int size);
+
+}  // namespace internal
+
+/// All of R^n.
+template <int Size>
+class EuclideanManifold final : public internal::KnownManifold {
+ public:
+  EuclideanManifold() : KnownManifold(topograd::Manifold::euclidean(Size)) {
+    static_assert(Size != DYNAMIC, "a DYNAMIC manifold needs its size");
+  }
+  explicit EuclideanManifold(int size)
+      : KnownManifold(topograd::Manifold::euclidean(
+            internal::CheckedManifoldSize("EuclideanManifold", Size, size))) {}
+  std::optional<std::uint32_t> HeldCoordinates() const override { return 0u; }
+};
+
+/// R^size with some coordinates held.
+class SubsetManifold final : public internal::KnownManifold {
+ public:
+  /// Throws Error{InvalidArgument} for a coordinate out of range or named twice.
+  SubsetManifold(int size, const std::vector<int>& constant_parameters)
+      : KnownManifold(topograd::Manifold::subset(size, constant_parameters)),
+        constant_(constant_parameters) {}
+  std::optional<std::uint32_t> HeldCoordinates() const override;
+
+ private:
+  std::vector<int> constant_;
+};
+
+/// Unit quaternions (w, x, y, z): a step is multiplied from the left, delta half the angle times
+/// the axis.
+class QuaternionManifold final : public internal::KnownManifold {
+ public:
+  QuaternionManifold() : KnownManifold(topograd::Manifold::quaternion()) {}
+};
+
+/// As QuaternionManifold, in the order of Eigen's memory (x, y, z, w).
+class EigenQuaternionManifold final : public internal::KnownManifold {
+ public:
+  EigenQuaternionManifold() : KnownManifold(topograd::Manifold::eigen_quaternion()) {}
+};
+
+/// Vectors of R^n of fixed, non-zero length.
+template <int AmbientSpaceDimension>
+class SphereManifold final : public internal::KnownManifold {
+ public:
+  SphereManifold() : KnownManifold(topograd::Manifold::sphere(AmbientSpaceDimension)) {
+    static_assert(AmbientSpaceDimension > 1, "a sphere lies in two or more dimensions");
+  }
+  explicit SphereManifold(int size)
+      : KnownManifold(topograd::Manifold::sphere(
+            internal::CheckedManifoldSize("SphereManifold", AmbientSpaceDimension, size))) {}
+};
+
+/// Lines of R^n as (point, direction); the length of the direction stays as it is.
+template <int AmbientSpaceDimension>
+class LineManifold final : public internal::KnownManifold {
+ public:
+  LineManifold() : KnownManifold(internal::LineSpace(AmbientSpaceDimension)) {
+    static_assert(AmbientSpaceDimension > 1, "a line lies in two or more dimensions");
+  }
+  explicit LineManifold(int size)
+      : KnownManifold(internal::LineSpace(
+            internal::CheckedManifoldSize("LineManifold", AmbientSpaceDimension, size))) {}
+};
+
+}  // namespace ceres

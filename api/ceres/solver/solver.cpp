@@ -1,0 +1,206 @@
+// ceres::Solve: lowers the problem, minimises it, tells what happened in Ceres' words.
+#include "solver.hpp"
+
+#include "../../../ir/error.hpp"
+#include "../../../ir/machine/stopwatch.hpp"
+#include "../../../solver/solve.hpp"
+#include "../problem/lowered_problem.hpp"
+#include "callbacks.hpp"
+#include "gradient_checks.hpp"
+#include "solver_options.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace ceres {
+namespace internal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int Narrow(std::size_t n) { return static_cast<int>(n); }
+
+/// Sizes of the whole problem, and of what can move and what depends on it.
+void Count(const ProblemImpl& problem, Solver::Summary& summary) {
+  summary.num_parameter_blocks = Narrow(problem.parameters().size());
+  summary.num_residual_blocks = Narrow(problem.residuals().size());
+  int* const sums[] = {&summary.num_parameters,
+                       &summary.num_effective_parameters,
+                       &summary.num_residuals,
+                       &summary.num_parameter_blocks_reduced,
+                       &summary.num_parameters_reduced,
+                       &summary.num_effective_parameters_reduced,
+                       &summary.num_residual_blocks_reduced,
+                       &summary.num_residuals_reduced};
+  for (int* sum : sums) *sum = 0;
+  std::vector<bool> used(problem.parameters().size(), false);
+  for (const auto& residual : problem.residuals()) {
+    const int rows = residual->cost->num_residuals();
+    summary.num_residuals += rows;
+    const bool varies = std::ranges::any_of(residual->parameters,
+                                            [](const auto* block) { return !block->constant; });
+    summary.num_residual_blocks_reduced += varies ? 1 : 0;
+    summary.num_residuals_reduced += varies ? rows : 0;
+    for (const ParameterBlock* block : residual->parameters) used[block->position] = true;
+  }
+  for (const auto& block : problem.parameters()) {
+    summary.num_parameters += block->size;
+    summary.num_effective_parameters += block->tangent_size();
+    if (!used[block->position] || block->constant) continue;
+    ++summary.num_parameter_blocks_reduced;
+    summary.num_parameters_reduced += block->size;
+    summary.num_effective_parameters_reduced += block->tangent_size();
+    summary.is_constrained |= !block->lower.empty() || !block->upper.empty();
+  }
+}
+
+/// What is known before the solve, and what it is asked for.
+void Describe(const Solver::Options& options, const ProblemImpl& problem,
+              Solver::Summary& summary) {
+  Count(problem, summary);
+  summary.minimizer_type = options.minimizer_type;
+  summary.num_threads_given = summary.num_threads_used = options.num_threads;
+  summary.linear_solver_type_given = options.linear_solver_type;
+  summary.linear_solver_type_used = options.linear_solver_type;
+  summary.preconditioner_type_given = options.preconditioner_type;
+  summary.trust_region_strategy_type = options.trust_region_strategy_type;
+  summary.dogleg_type = options.dogleg_type;
+  summary.dense_linear_algebra_library_type = options.dense_linear_algebra_library_type;
+  summary.sparse_linear_algebra_library_type = EIGEN_SPARSE;
+  summary.line_search_direction_type = options.line_search_direction_type;
+  summary.line_search_type = options.line_search_type;
+  summary.max_lbfgs_rank = options.max_lbfgs_rank;
+  summary.inner_iterations_given = options.use_inner_iterations;
+  summary.num_inner_iteration_steps = 0;
+  summary.num_line_search_steps = 0;
+  summary.fixed_cost = 0;
+  summary.options_without_effect = OptionsWithoutEffect(options);
+  if (options.linear_solver_ordering)
+    for (const auto& [group, blocks] : options.linear_solver_ordering->group_to_elements())
+      summary.linear_solver_ordering_given.push_back(static_cast<int>(blocks.size()));
+}
+
+void Report(const topograd::Summary& from, Solver::Summary& to) {
+  to.termination_type = FromTopograd(from.termination);
+  to.message = from.message;
+  to.initial_cost = from.initial_cost;
+  to.final_cost = from.final_cost;
+  to.num_successful_steps = from.num_successful_steps + 1;  // Ceres counts the start
+  to.num_unsuccessful_steps = from.num_unsuccessful_steps;
+  to.linear_solver_type_used = UsedLinearSolver(to.linear_solver_type_given, from.linear_solver);
+  to.preconditioner_type_used = from.linear_solver == topograd::LinearSolver::pcg ? JACOBI
+                                : to.linear_solver_type_used == ITERATIVE_SCHUR   ? SCHUR_JACOBI
+                                                                                  : IDENTITY;
+  to.num_linear_solves = from.num_iterations();
+  to.linear_solver_time_in_seconds = from.times.linear_solver_seconds;
+  to.residual_evaluation_time_in_seconds = from.times.evaluation_seconds;
+  to.num_residual_evaluations = from.num_iterations() + 1;
+  to.num_jacobian_evaluations = from.num_successful_steps + 1;
+  to.jacobian_evaluation_time_in_seconds = 0;
+  for (const topograd::IterationSummary& iteration : from.iterations)
+    to.iterations.push_back(Translate(iteration));
+}
+
+/// One call of Solve.
+class Solve {
+ public:
+  Solve(const Solver::Options& options, ProblemImpl& problem, Solver::Summary& summary)
+      : options_(options), problem_(problem), summary_(summary) {}
+
+  void Run() {
+    const Clock::time_point begin = Clock::now();
+    summary_ = Solver::Summary();
+    Describe(options_, problem_, summary_);
+    if (options_.IsValid(&summary_.message)) {
+      try {
+        Minimize();
+      } catch (const topograd::Error& error) {
+        summary_.termination_type = FAILURE;
+        summary_.message = error.what();
+      }
+    }
+    summary_.total_time_in_seconds = topograd::seconds_since(begin);
+    summary_.minimizer_time_in_seconds =
+        summary_.total_time_in_seconds - std::max(summary_.preprocessor_time_in_seconds, 0.0);
+    summary_.postprocessor_time_in_seconds = 0;
+  }
+
+ private:
+  void Minimize() {
+    const Clock::time_point begin = Clock::now();
+    if (options_.minimizer_type == LINE_SEARCH && summary_.is_constrained) {
+      summary_.message = "LINE_SEARCH Minimizer does not support bounds.";
+      return;
+    }
+    LoweredProblem lowered(problem_);
+    summary_.num_successful_steps = summary_.num_unsuccessful_steps = 0;
+    summary_.preprocessor_time_in_seconds = topograd::seconds_since(begin);
+    summary_.host_notes = lowered.host_notes();
+    if (lowered.variable_blocks() == 0) return NothingToDo();
+    topograd::SolverOptions options =
+        Lower(options_, static_cast<double>(summary_.num_residuals_reduced) *
+                            summary_.num_effective_parameters_reduced);
+    if (TakesOrdering(options_) && options_.linear_solver_ordering)
+      options.linear_solver_ordering =
+          lowered.Ordered(*options_.linear_solver_ordering, summary_.linear_solver_ordering_used);
+    const bool logs = options_.minimizer_progress_to_stdout && options_.logging_type != SILENT;
+    options.callback = ForwardCallbacks(options_.callbacks, logs);
+    GradientChecks checks(options_, problem_);
+    if (options_.check_gradients) {
+      options.update_state_every_iteration = true;
+      options.callback = checks.Before(std::move(options.callback));
+    }
+    if (options.callback && options.update_state_every_iteration)
+      options.callback = [&lowered, forward = options.callback](const auto& iteration) {
+        lowered.Write();
+        return forward(iteration);
+      };
+    try {
+      summary_.topograd = topograd::solve(lowered.problem(), options);
+    } catch (...) {
+      lowered.Write();
+      throw;
+    }
+    lowered.Write();
+    Report(summary_.topograd, summary_);
+    if (checks.error().empty()) return;
+    summary_.termination_type = FAILURE;
+    summary_.message = checks.error();
+  }
+
+  /// As Ceres ends where nothing can move: cost functions run once, for the cost.
+  void NothingToDo() {
+    double cost = 0;
+    for (const auto& residual : problem_.residuals()) {
+      double part = 0;
+      if (!EvaluateBlock(*residual, true, &part, nullptr, nullptr)) {
+        summary_.message = "Evaluation of the fixed cost failed.";
+        return;
+      }
+      cost += part;
+    }
+    summary_.initial_cost = summary_.final_cost = summary_.fixed_cost = cost;
+    summary_.num_successful_steps = summary_.num_unsuccessful_steps = 0;
+    summary_.termination_type = CONVERGENCE;
+    summary_.message = "Function tolerance reached. No non-constant parameter blocks found.";
+  }
+
+  const Solver::Options& options_;
+  ProblemImpl& problem_;
+  Solver::Summary& summary_;
+};
+
+}  // namespace
+}  // namespace internal
+
+Solver::~Solver() = default;
+
+void Solver::Solve(const Options& options, Problem* problem, Summary* summary) {
+  internal::Solve(options, internal::ProblemAccess::impl(*problem), *summary).Run();
+}
+
+void Solve(const Solver::Options& options, Problem* problem, Solver::Summary* summary) {
+  Solver().Solve(options, problem, summary);
+}
+
+}  // namespace ceres

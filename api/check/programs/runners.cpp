@@ -1,0 +1,61 @@
+// What the self-tests run on.
+#include "runners.hpp"
+
+#include "../../../ir/graph.hpp"
+#include "../../../ir/passes/passes.hpp"
+#include "../../../runtime/cpu/interpreter/rows.hpp"
+#include "../../../runtime/rows/compositions.hpp"
+#include "../../../solver/session/device_engine.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace topograd::check {
+namespace {
+
+Place make_place(std::unique_ptr<runtime::RowRunner> runner) {
+  const bool keeps = runtime::keeps_subnormals(*runner);
+  return {std::move(runner), keeps};
+}
+
+}  // namespace
+
+ir::Program single_op(ir::Op op) {
+  ir::Graph graph;
+  std::array<ir::Id, 3> p{};
+  for (std::uint32_t k = 0; k < 3; ++k) p[k] = graph.leaf(ir::Op::Parameter, k);
+  const ir::Id y = graph.add(op, p[0], p[1], p[2]);
+  return ir::expand(graph.extract(std::array{y}, {.parameters = 3}));
+}
+
+std::vector<Place> open_places(const Options& options) {
+  std::vector<Precision> precisions = {Precision::f64, Precision::f32};
+  if (options.precision) precisions = {*options.precision};
+  std::vector<Place> places;
+  if (options.backend != Backend::vulkan) {
+    for (const Precision precision : precisions)
+      places.push_back(make_place(runtime::cpu::make_row_runner(precision)));
+  }
+  if (options.backend == Backend::cpu) return places;
+  const DeviceFacts facts = probe_device({.device = options.device});
+  const bool forced = options.backend == Backend::vulkan;
+  if (!facts.usable && !forced) return places;
+  for (const Precision precision : precisions) {
+    const bool wide = precision == Precision::f64;
+    if (wide && !facts.float64 && facts.usable && !(forced && options.precision)) continue;
+    places.push_back(
+        make_place(make_device_rows({.precision = precision, .device = options.device})));
+  }
+  return places;
+}
+
+std::vector<Precision> precisions_of(std::span<const Place> places) {
+  std::vector<Precision> found;
+  for (const Place& place : places) {
+    const Precision precision = place.runner->precision();
+    if (std::find(found.begin(), found.end(), precision) == found.end()) found.push_back(precision);
+  }
+  return found;
+}
+
+}  // namespace topograd::check

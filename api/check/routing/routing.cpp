@@ -1,0 +1,269 @@
+// Measures both sides, then asks the executor.
+#include "routing.hpp"
+
+#include "../../../ir/error.hpp"
+#include "../../../ir/machine/platform.hpp"
+#include "../../../ir/machine/stopwatch.hpp"
+#include "../../../ir/median.hpp"
+#include "../../../runtime/hybrid/executor.hpp"
+#include "../../../solver/interrupts.hpp"
+#include "../../../solver/session/device_engine.hpp"
+#include "routing_operations.hpp"
+#include "routing_sides.hpp"
+#include "routing_task.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <random>
+
+namespace topograd::check {
+namespace {
+
+namespace hybrid = runtime::hybrid;
+
+constexpr std::uint64_t kRounds[] = {1, 8, 64, 256, 1024};
+
+/// The device of the options, or nothing and why.
+std::unique_ptr<hybrid::DeviceBackend> find_device(const RoutingOptions& options,
+                                                   std::string& note) {
+  note = "backend cpu: no device was asked for";
+  if (options.backend == Backend::cpu) return nullptr;
+  const SolverOptions wanted{.device = options.device};
+  const DeviceFacts facts = probe_device(wanted);
+  if (options.backend == Backend::vulkan && !facts.usable)
+    throw Error(facts.code, "check routing: backend vulkan: " + facts.problem);
+  const bool admitted = options.backend == Backend::vulkan || names_device(wanted) ||
+                        hybrid::environment_hybrid_options().admit_software;
+  note = facts.usable ? facts.name +
+                            " is software; --backend vulkan or TOPOGRAD_HYBRID_ADMIT_SOFTWARE=1 "
+                            "takes it"
+                      : facts.problem;
+  if (!facts.usable || (facts.software && !admitted)) return nullptr;
+  note.clear();
+  return make_device_backend(wanted);
+}
+
+/// An executor of its own, that knows nothing of other runs.
+std::unique_ptr<hybrid::Executor> fresh(const RoutingOptions& options, std::string& note) {
+  auto executor = std::make_unique<hybrid::Executor>(hybrid::HybridOptions{.admit_software = true});
+  if (auto device = find_device(options, note)) executor->add_device(std::move(device));
+  return executor;
+}
+
+class RoutingCheck {
+ public:
+  explicit RoutingCheck(const RoutingOptions& options)
+      : options_(options),
+        arrays_(10'000'000),
+        executor_(fresh(options, report_.note)),
+        measuring_(executor_.get()),
+        random_(options.seed) {
+    const auto list = executor_->capabilities();
+    if (list.size() > 1) report_.device = list[1].name;
+  }
+
+  RoutingReport run() {
+    measure();
+    if (!report_.device.empty()) {
+      // The same device, and nothing learned from the measurements.
+      const std::unique_ptr<hybrid::Executor> measuring = std::move(executor_);
+      executor_ = fresh(options_, report_.note);
+      warm_up();
+      trace();
+      measuring_ = nullptr;
+    }
+    time_decisions();
+    if (!report_.device.empty() && !Interrupts::came()) check_arrays();
+    report_.learned = executor_->scheduler().knowledge();
+    return std::move(report_);
+  }
+
+ private:
+  void check_arrays() {
+    // Read by the executor of operations when it is made: that device, and nothing of other runs.
+    platform::set_environment("TOPOGRAD_HYBRID_ADMIT_SOFTWARE", "1");
+    platform::set_environment("TOPOGRAD_HYBRID_STATE", "none");
+    if (!options_.device.empty()) platform::set_environment("TOPOGRAD_DEVICE", options_.device);
+    check_operations(options_, ops::Device::vulkan(report_.device), random_, report_);
+  }
+
+  /// µs of one run, with everything around it.
+  double timed(RoutingTask& task, hybrid::Override where) {
+    task.where = where;
+    const auto start = std::chrono::steady_clock::now();
+    measuring_->execute(task);
+    const double us = 1e6 * seconds_since(start);
+    report_.wrong_results += task.wrong();
+    return us;
+  }
+
+  double most_us() const { return 1e6 * options_.seconds / 500; }
+
+  /// Times of one kernel at one size on both sides.
+  struct Runs {
+    RoutingTask task;
+    Sides sides = {};
+  };
+
+  void run_both(Runs& runs) {
+    Sides& sides = runs.sides;
+    sides.cpu.push_back(timed(runs.task, hybrid::Override::cpu));
+    sides.us += sides.cpu.back();
+    if (report_.device.empty()) return;
+    sides.device.push_back(timed(runs.task, hybrid::Override::device));
+    sides.us += sides.device.back();
+  }
+
+  /// Sizes 10, 32, 100, ... up to 10⁷ or what there is time for. Times are taken in the order in
+  /// which the trace has its tasks, at random, and not one kernel many times in a row, which finds
+  /// threads awake and caches warm.
+  void measure() {
+    std::vector<Runs>& all = all_;
+    for (const std::uint64_t rounds : kRounds) {
+      for (int half = 2; half <= 14 && (all.empty() || !Interrupts::came()); ++half) {
+        const auto size = static_cast<std::uint64_t>(std::llround(std::pow(10, half / 2.0)));
+        Runs& runs = all.emplace_back(Runs{.task = {arrays_, rounds, size}});
+        report_.truths.push_back({.operations = 2 * rounds, .size = size});
+        run_both(runs);  // brings kernels and buffers
+        runs.sides.clear();
+        run_both(runs);
+        if (std::max(median(runs.sides.cpu), median(runs.sides.device)) > most_us()) break;
+      }
+    }
+    // Each has its share of a quarter of the time, and five runs at least.
+    const double share = 1e6 * options_.seconds / 4 / static_cast<double>(all.size());
+    std::vector<std::size_t> order(all.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    for (bool more = true; more && !Interrupts::came();) {
+      more = false;
+      std::ranges::shuffle(order, random_);
+      for (const std::size_t k : order) {
+        const Sides& sides = all[k].sides;
+        if (sides.cpu.size() >= 101 || (sides.us > share && sides.cpu.size() >= 5)) continue;
+        run_both(all[k]);
+        more = true;
+      }
+    }
+    if (report_.device.empty()) take_medians();
+  }
+
+  std::vector<Truth> take_medians() {
+    std::vector<Truth> truths;
+    for (std::size_t k = 0; k < all_.size(); ++k) {
+      const Truth& truth = truths.emplace_back(all_[k].sides);
+      report_.truths[k].cpu_us = truth.cpu_us;
+      report_.truths[k].device_us = truth.device_us;
+    }
+    return truths;
+  }
+
+  void warm_up() {
+    for (const RoutingTruth& truth : report_.truths) {
+      if (Interrupts::came()) return;
+      const double power = std::log10(static_cast<double>(truth.size));
+      if (std::abs(power - std::round(power)) > 0.1) continue;
+      RoutingTask task(arrays_, truth.operations / 2, truth.size);
+      hybrid::Task* const list[] = {&task};
+      executor_->warm_up(list, 4);
+    }
+  }
+
+  struct Call {
+    std::size_t truth = 0;
+    hybrid::ExecutionStats stats;
+    bool on_cpu() const { return stats.device == "cpu"; }
+  };
+
+  /// Decides, and measures some on both sides between, so that both are of the same time.
+  void trace() {
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<Call> calls;
+    while (!Interrupts::came() &&
+           (seconds_since(begin) < options_.seconds / 4 || calls.size() < 64)) {
+      const std::size_t k = random_() % report_.truths.size();
+      RoutingTask task(arrays_, report_.truths[k].operations / 2, report_.truths[k].size);
+      calls.push_back({k, executor_->execute(task)});
+      report_.wrong_results += task.wrong();
+      if (calls.size() % kDecidedForMeasured == 0) run_both(all_[random_() % all_.size()]);
+    }
+    judge(calls);
+  }
+
+  void judge(const std::vector<Call>& calls) {
+    if (calls.empty()) return;
+    const std::vector<Truth> truths = take_medians();
+    std::uint64_t right = 0;
+    double over_us = 0, best_us = 0;
+    for (const Call& call : calls) {
+      RoutingTruth& row = report_.truths[call.truth];
+      const Truth& truth = truths[call.truth];
+      const hybrid::Decision& decision = call.stats.decision;
+      ++(call.on_cpu() ? row.on_cpu : row.on_device);
+      report_.explored += decision.reason == hybrid::Reason::explored ? 1 : 0;
+      over_us += truth.over_us(call.on_cpu());
+      best_us += truth.best_us();
+      right += truth.right(call.on_cpu()) ? 1 : 0;
+      if (truth.right(call.on_cpu())) continue;
+      report_.wrong.push_back({.name = std::to_string(row.operations) + " operations",
+                               .size = row.size,
+                               .call = row.on_cpu + row.on_device - 1,
+                               .reason = std::string(name(decision.reason)),
+                               .on_device = !call.on_cpu(),
+                               .cpu_us = truth.cpu_us,
+                               .device_us = truth.device_us,
+                               .expected_cpu_us = decision.on_cpu.terms.work(),
+                               .expected_device_us = decision.on_device.terms.work()});
+    }
+    report_.tasks = calls.size();
+    report_.right_share = static_cast<double>(right) / static_cast<double>(calls.size());
+    report_.time_over_oracle = over_us / best_us;
+  }
+
+  /// The best of some rounds: what else runs here only adds.
+  void time_decisions() {
+    std::vector<hybrid::TaskShape> shapes;
+    std::vector<double> us;
+    for (const RoutingTruth& truth : report_.truths) {
+      shapes.push_back(RoutingTask(arrays_, truth.operations / 2, truth.size).shape());
+      us.push_back(report_.device.empty() ? truth.cpu_us : std::min(truth.cpu_us, truth.device_us));
+    }
+    std::ranges::sort(us);
+    report_.median_task_us = us[us.size() / 2];
+    report_.decision_ns = 1e9;
+    hybrid::Scheduler& scheduler = executor_->scheduler();
+    for (int round = 0; round < 100; ++round) {
+      const auto start = std::chrono::steady_clock::now();
+      for (const hybrid::TaskShape& shape : shapes) scheduler.cancel(scheduler.decide(shape));
+      report_.decision_ns = std::min(
+          report_.decision_ns, 1e9 * seconds_since(start) / static_cast<double>(shapes.size()));
+    }
+  }
+
+  const RoutingOptions options_;
+  RoutingArrays arrays_;
+  RoutingReport report_;
+  std::unique_ptr<hybrid::Executor> executor_;
+  hybrid::Executor* measuring_;
+  std::vector<Runs> all_;  // in the order of report_.truths
+  std::mt19937_64 random_;
+};
+
+}  // namespace
+
+bool RoutingReport::broken() const {
+  return right_share.value_or(1) < 0.95 || time_over_oracle.value_or(0) > 0.05 ||
+         operations_right_share.value_or(1) < 0.95 || operations_over_oracle.value_or(0) > 0.05 ||
+         wrong_results > 0 || decision_ns > std::max(1000.0, 10 * median_task_us);
+}
+
+RoutingReport check_routing(const RoutingOptions& options) {
+  if (!(options.seconds > 0))
+    throw Error(ErrorCode::InvalidArgument,
+                "check routing: seconds must be > 0, got " + std::to_string(options.seconds));
+  return RoutingCheck(options).run();
+}
+
+}  // namespace topograd::check

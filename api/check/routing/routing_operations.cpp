@@ -1,0 +1,338 @@
+// Arrays and tensors that nobody placed, against both sides.
+#include "routing_operations.hpp"
+
+#include "../../../ir/machine/stopwatch.hpp"
+#include "../../../ir/median.hpp"
+#include "../../../ops/arrays.hpp"
+#include "../../../ops/run/lessons.hpp"
+#include "../../../ops/run/scope.hpp"
+#include "../../../ops/tensors.hpp"
+#include "../../../solver/interrupts.hpp"
+#include "routing_sides.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace topograd::check {
+namespace {
+
+using ops::Array;
+using ops::Device;
+using ops::Shape;
+using ops::Tensor;
+using runtime::hybrid::Reason;
+
+// Runs of each piece on each side that teach the executor before it decides; the first compiles,
+// the second is the first sample.
+constexpr int kLessons = 5;
+
+/// Reads what it computes, and gives a number that tells whether it is right.
+using Piece = std::function<double()>;
+
+struct OperationCase {
+  const char* name;
+  std::vector<std::uint64_t> sizes;
+  std::function<Piece(std::uint64_t size)> make;
+};
+
+std::vector<float> ramp(std::uint64_t size) {
+  std::vector<float> out(size);
+  for (std::uint64_t k = 0; k < size; ++k) out[k] = 1e-3f * static_cast<float>(k % 1000);
+  return out;
+}
+/// Operands come from the host each time.
+Array<float> array(const std::vector<float>& numbers) {
+  return Array<float>(std::span<const float>(numbers));
+}
+Tensor matrix(const std::vector<float>& numbers, std::int64_t rows) {
+  return ops::tensor(std::span<const float>(numbers),
+                     {rows, static_cast<std::int64_t>(numbers.size()) / rows});
+}
+double last_of(const Array<float>& x) { return x.read().back(); }
+double last_of(const Tensor& x) { return x.floats().back(); }
+
+/// A step of a small network on numbers from the host; its weights stay where it was.
+Piece training_step(std::uint64_t width) {
+  const auto n = static_cast<std::int64_t>(width);
+  struct State {
+    std::vector<float> x, y;
+    Tensor first, second;
+    std::unique_ptr<ops::nn::Sgd> optimizer;
+  };
+  auto s = std::make_shared<State>();
+  s->x = ramp(128 * width);
+  s->y = ramp(128 * 10);
+  s->first = (ops::randn({n, n}, 1) * 0.01).evaluate().detach();
+  s->second = (ops::randn({n, 10}, 2) * 0.01).evaluate().detach();
+  s->first.requires_grad();
+  s->second.requires_grad();
+  s->optimizer = std::make_unique<ops::nn::Sgd>(std::vector{s->first, s->second},
+                                                ops::nn::SgdOptions{.rate = 1e-6});
+  return [s] {
+    const Tensor hidden = ops::relu(ops::matmul(matrix(s->x, 128), s->first));
+    const Tensor error = ops::matmul(hidden, s->second) - matrix(s->y, 128);
+    const Tensor loss = ops::mean(ops::square(error));
+    s->optimizer->zero_grad();
+    loss.backward();
+    s->optimizer->step();
+    loss.item();
+    return 0.0;  // differs from step to step
+  };
+}
+
+std::vector<OperationCase> cases() {
+  const std::vector<std::uint64_t> elements = {1000, 10'000, 60'000, 300'000, 1'000'000, 4'000'000};
+  const auto of_numbers = [&](const char* name, double (*run)(const std::vector<float>&)) {
+    return OperationCase{name, elements, [run](std::uint64_t size) -> Piece {
+                           return [run, x = ramp(size)] { return run(x); };
+                         }};
+  };
+  const auto of_matrices = [&](const char* name, std::vector<std::uint64_t> sizes,
+                               double (*run)(const std::vector<float>&, std::int64_t)) {
+    return OperationCase{name, std::move(sizes), [run](std::uint64_t size) -> Piece {
+                           return [run, x = ramp(size * size),
+                                   n = static_cast<std::int64_t>(size)] { return run(x, n); };
+                         }};
+  };
+  return {
+      of_numbers("map",
+                 [](auto& x) {
+                   return last_of(ops::map([](Value v) { return v * 3.0 + 1.0; }, array(x)));
+                 }),
+      of_numbers("map of sixty operations",
+                 [](auto& x) {
+                   return last_of(ops::map(
+                       [](Value v) {
+                         for (int k = 0; k < 20; ++k) v = exp(-v * v);
+                         return v;
+                       },
+                       array(x)));
+                 }),
+      of_numbers("sum", [](auto& x) { return double{ops::sum(array(x)).item()}; }),
+      of_numbers("scan", [](auto& x) { return last_of(ops::inclusive_scan(array(x))); }),
+      of_numbers("sort", [](auto& x) { return last_of(ops::sort(array(x))); }),
+      of_numbers("histogram",
+                 [](auto& x) { return double(ops::histogram(array(x), {.count = 64}).read()[1]); }),
+      of_numbers("three maps and a sum",
+                 [](auto& x) {
+                   Array<float> y = ops::map([](Value v) { return v * 0.5 - 2.0; }, array(x));
+                   y = ops::map([](Value v) { return sin(v); }, y);
+                   y = ops::map([](Value v) { return v * v; }, y);
+                   return double{ops::sum(y).item()};
+                 }),
+      of_matrices("matmul", {32, 64, 128, 256, 512},
+                  [](auto& x, auto n) { return last_of(ops::matmul(matrix(x, n), matrix(x, n))); }),
+      of_matrices("softmax", {32, 128, 512, 1024},
+                  [](auto& x, auto n) { return last_of(ops::softmax(matrix(x, n))); }),
+      of_matrices("fft", {32, 128, 512, 1024},
+                  [](auto& x, auto n) {
+                    return last_of(ops::fft(matrix(x, n).reshape({n, n / 2, 2})));
+                  }),
+      of_matrices("two products and a sum", {64, 128, 256, 512},
+                  [](auto& x, auto n) {
+                    const Tensor a = matrix(x, n) * (1 / static_cast<double>(n));
+                    return ops::sum(ops::matmul(ops::relu(ops::matmul(a, a)), a)).item();
+                  }),
+      {"training step", {32, 64, 128, 256, 512}, training_step},
+  };
+}
+
+/// One piece at one size.
+struct Measured {
+  const OperationCase* one = nullptr;
+  Piece on_cpu, on_device, anywhere;
+  double expected = 0;
+  Sides sides;
+  std::vector<double> expected_cpu, expected_device;
+  bool teaches = false;
+};
+
+/// Of the operations of a piece, as they were decided: why the first one went where it did, and
+/// what all of them were expected to take.
+struct Seen {
+  std::optional<Reason> reason = {};
+  double cpu_us = 0, device_us = 0;
+};
+
+/// One of the trace.
+struct Call {
+  std::size_t piece = 0;
+  bool on_cpu = true;
+  Seen seen;
+};
+
+double timed(const Piece& piece, double& result) {
+  const auto start = std::chrono::steady_clock::now();
+  result = piece();
+  return 1e6 * seconds_since(start);
+}
+
+class OperationsCheck {
+ public:
+  OperationsCheck(const RoutingOptions& options, Device device, std::mt19937_64& random,
+                  RoutingReport& report)
+      : options_(options), device_(std::move(device)), random_(random), report_(report) {}
+
+  void run() {
+    ops::executor().set_observer([this](auto, auto, const auto& stats) {
+      const runtime::hybrid::Decision& d = stats.decision;
+      if (!seen_.reason) seen_.reason = d.reason;
+      seen_.cpu_us += d.on_cpu.terms.work();
+      seen_.device_us += d.on_device.terms.work();
+    });
+    measure();
+    teach();
+    trace();
+    report();
+  }
+
+ private:
+  double most_us() const { return 1e6 * options_.seconds / 500; }
+
+  void run_on(const Device& device, const Piece& piece, std::vector<double>& times, Measured& of) {
+    const ops::OnDevice scope(device);
+    double result = 0;
+    times.push_back(timed(piece, result));
+    of.sides.us += times.back();
+    judge(of, result);
+  }
+  void judge(const Measured& of, double result) {
+    const double bound = 1e-3 * std::max(1.0, std::abs(of.expected));
+    report_.wrong_results += std::abs(result - of.expected) <= bound ? 0 : 1;
+  }
+  void run_both(Measured& m) {
+    run_on(Device::cpu(), m.on_cpu, m.sides.cpu, m);
+    run_on(device_, m.on_device, m.sides.device, m);
+  }
+
+  /// In a random order, as the trace has them; nothing is learned.
+  void measure() {
+    const ops::WithoutLessons scope;
+    for (const OperationCase& one : cases_) {
+      bool teaches = true;
+      for (const std::uint64_t size : one.sizes) {
+        if (Interrupts::came() && !all_.empty()) return;
+        Measured& m = all_.emplace_back();
+        m.one = &one;
+        m.on_cpu = one.make(size);
+        m.on_device = one.make(size);
+        m.anywhere = one.make(size);
+        m.teaches = teaches;
+        teaches = !teaches;
+        report_.operations.push_back({.name = one.name, .size = size});
+        {
+          const ops::OnDevice on_cpu(Device::cpu());
+          m.expected = m.on_cpu();
+        }
+        run_both(m);  // brings kernels and buffers
+        m.sides.clear();
+        run_both(m);
+        if (std::max(m.sides.cpu[0], m.sides.device[0]) > most_us()) break;
+      }
+    }
+    const double share = 1e6 * options_.seconds / 4 / static_cast<double>(all_.size());
+    std::vector<std::size_t> order(all_.size());
+    for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
+    for (bool more = true; more && !Interrupts::came();) {
+      more = false;
+      std::ranges::shuffle(order, random_);
+      for (const std::size_t k : order) {
+        Measured& m = all_[k];
+        if (m.sides.cpu.size() >= 51 || (m.sides.us > share && m.sides.cpu.size() >= 5)) continue;
+        run_both(m);
+        more = true;
+      }
+    }
+  }
+
+  /// Every other size, on both sides.
+  void teach() {
+    for (Measured& m : all_) {
+      if (Interrupts::came()) return;
+      if (!m.teaches) continue;
+      const Sides measured = m.sides;
+      for (int k = 0; k < kLessons; ++k) run_both(m);
+      m.sides = measured;  // one after the other, these find caches warm
+    }
+  }
+
+  /// Decides, and measures some on both sides between, so that both are of the same time.
+  void trace() {
+    const auto begin = std::chrono::steady_clock::now();
+    while (!Interrupts::came() &&
+           (seconds_since(begin) < options_.seconds / 4 || calls_.size() < 64)) {
+      const std::size_t k = random_() % all_.size();
+      seen_ = {};
+      judge(all_[k], all_[k].anywhere());
+      calls_.push_back({k, ops::last_stats().device == "cpu", seen_});
+      if (calls_.size() % kDecidedForMeasured != 0) continue;
+      const ops::WithoutLessons scope;
+      run_both(all_[random_() % all_.size()]);
+    }
+  }
+
+  void report() {
+    if (calls_.empty()) return;
+    std::vector<Truth> truths;
+    for (std::size_t k = 0; k < all_.size(); ++k) {
+      const Truth& truth = truths.emplace_back(all_[k].sides);
+      report_.operations[k].cpu_us = truth.cpu_us;
+      report_.operations[k].device_us = truth.device_us;
+    }
+    std::uint64_t right = 0;
+    double over_us = 0, best_us = 0;
+    for (const Call& call : calls_) {
+      OperationTruth& row = report_.operations[call.piece];
+      const Truth& truth = truths[call.piece];
+      ++(call.on_cpu ? row.on_cpu : row.on_device);
+      all_[call.piece].expected_cpu.push_back(call.seen.cpu_us);
+      all_[call.piece].expected_device.push_back(call.seen.device_us);
+      report_.operations_explored += call.seen.reason == Reason::explored ? 1 : 0;
+      over_us += truth.over_us(call.on_cpu);
+      best_us += truth.best_us();
+      right += truth.right(call.on_cpu) ? 1 : 0;
+      if (truth.right(call.on_cpu)) continue;
+      report_.wrong.push_back({.name = row.name,
+                               .size = row.size,
+                               .call = row.on_cpu + row.on_device - 1,
+                               .reason = std::string(name(*call.seen.reason)),
+                               .on_device = !call.on_cpu,
+                               .cpu_us = truth.cpu_us,
+                               .device_us = truth.device_us,
+                               .expected_cpu_us = call.seen.cpu_us,
+                               .expected_device_us = call.seen.device_us});
+    }
+    for (std::size_t k = 0; k < all_.size(); ++k) {
+      report_.operations[k].expected_cpu_us = median(all_[k].expected_cpu);
+      report_.operations[k].expected_device_us = median(all_[k].expected_device);
+    }
+    const auto calls = static_cast<double>(calls_.size());
+    report_.operations_calls = calls_.size();
+    report_.operations_right_share = static_cast<double>(right) / calls;
+    report_.operations_over_oracle = over_us / best_us;
+  }
+
+  const RoutingOptions& options_;
+  const Device device_;
+  std::mt19937_64& random_;
+  RoutingReport& report_;
+  const std::vector<OperationCase> cases_ = cases();
+  std::vector<Measured> all_;
+  std::vector<Call> calls_;
+  Seen seen_;
+};
+
+}  // namespace
+
+void check_operations(const RoutingOptions& options, const ops::Device& device,
+                      std::mt19937_64& random, RoutingReport& report) {
+  OperationsCheck(options, device, random, report).run();
+}
+
+}  // namespace topograd::check

@@ -1,0 +1,64 @@
+// Internal: runs of one piece of work on both sides, and what a choice between them counts as.
+#pragma once
+
+#include "../../../ir/median.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace topograd::check {
+
+/// A side that takes at most this many times what the other takes is right, too.
+inline constexpr double kRightWithin = 1.1;
+/// Pairs of runs that the other calls of a trace are for one that it decides.
+inline constexpr int kDecidedForMeasured = 3;
+
+/// Times of runs that were sent to each side, µs.
+struct Sides {
+  std::vector<double> cpu, device;
+  double us = 0;  ///< of all of them
+
+  void clear() {
+    cpu.clear();
+    device.clear();
+    us = 0;
+  }
+};
+
+/// The medians of both sides. Where they differ by no more than twice the standard error of their
+/// difference, nobody can say which side is faster: either is right, and costs nothing.
+struct Truth {
+  double cpu_us = 0, device_us = 0;
+  double noise = 0;  ///< of log(cpu_us / device_us)
+
+  explicit Truth(const Sides& sides)
+      : cpu_us(median(sides.cpu)),
+        device_us(median(sides.device)),
+        noise(std::min(std::log(kMostNoise),
+                       2 * std::hypot(error(sides.cpu), error(sides.device)))) {}
+
+  double best_us() const { return std::min(cpu_us, device_us); }
+  /// Gives how much longer that side takes than the faster one; 0 if that is within the noise.
+  double over_us(bool on_cpu) const {
+    return log_ratio(on_cpu) <= noise ? 0 : (on_cpu ? cpu_us : device_us) - best_us();
+  }
+  bool right(bool on_cpu) const { return log_ratio(on_cpu) <= std::log(kRightWithin) + noise; }
+
+ private:
+  static constexpr double kMostNoise = 1.5;
+
+  double log_ratio(bool on_cpu) const {
+    return best_us() > 0 ? std::log((on_cpu ? cpu_us : device_us) / best_us()) : 0;
+  }
+  /// Standard error of the logarithm of the median, from the median absolute deviation.
+  static double error(const std::vector<double>& us) {
+    if (us.size() < 2) return 0;
+    std::vector<double> off;
+    const double middle = std::log(median(us));
+    for (const double one : us) off.push_back(std::abs(std::log(one) - middle));
+    return 1.2533 * 1.4826 * median(std::move(off)) / std::sqrt(static_cast<double>(us.size()));
+  }
+};
+
+}  // namespace topograd::check

@@ -1,0 +1,205 @@
+// Reading of CSV files.
+#include "csv.hpp"
+
+#include "../../ir/error.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace topograd {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
+}
+
+/// A finite number, and nothing else.
+std::optional<double> csv_number(std::string_view field) {
+  std::string_view text = trimmed(field);
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+    return std::nullopt;
+  return value;
+}
+
+/// The text that a message shows for a field.
+std::string shown_field(const std::string& field) {
+  constexpr std::size_t kMost = 40;
+  std::string text = field.substr(0, kMost);
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
+  return "\"" + text + (field.size() > kMost ? "...\"" : "\"");
+}
+
+class CsvReader {
+ public:
+  /// From a row on, of a file whose separator is known.
+  CsvReader(std::string_view text, const std::string& name, char separator)
+      : text_(text), name_(name), separator_(separator) {}
+  /// From the beginning on.
+  CsvReader(std::string_view text, const std::string& name) : text_(text), name_(name) {
+    constexpr std::string_view kMark = "\xef\xbb\xbf";  // of UTF-8
+    if (text_.starts_with(kMark)) at_ = kMark.size();
+  }
+
+  std::size_t line() const { return line_; }
+  /// Position at which the last row begins.
+  std::size_t begin() const { return begin_; }
+  char separator() const { return separator_; }
+  void go_to(std::size_t begin) { at_ = begin; }
+
+  /// The next row that is not passed over; false at the end.
+  bool next(std::vector<std::string>& fields) {
+    while (at_ < text_.size()) {
+      const std::string_view rest = text_.substr(at_, text_.find_first_of("\r\n", at_) - at_);
+      line_ = next_line_;
+      if (!trimmed(rest).empty() && rest.front() != '#') {
+        if (separator_ == 0) separator_ = separator_of(rest);
+        begin_ = at_;
+        read_row(fields);
+        return true;
+      }
+      at_ += rest.size();
+      end_line();
+    }
+    return false;
+  }
+
+  [[noreturn]] void fail(std::size_t line, const std::string& message) const {
+    throw Error(ErrorCode::Parse, name_ + ":" + std::to_string(line) + ": " + message);
+  }
+
+ private:
+  static char separator_of(std::string_view row) {
+    for (const char c : {'\t', ';'})
+      if (row.find(c) != std::string_view::npos) return c;
+    return ',';
+  }
+
+  bool at_line_end() const {
+    return at_ >= text_.size() || text_[at_] == '\n' || text_[at_] == '\r';
+  }
+
+  void end_line() {
+    if (at_ < text_.size() && text_[at_] == '\r') ++at_;
+    if (at_ < text_.size() && text_[at_] == '\n') ++at_;
+    ++next_line_;
+  }
+
+  void read_row(std::vector<std::string>& fields) {
+    fields.clear();
+    for (;;) {
+      fields.push_back(read_field());
+      if (at_line_end()) break;
+      ++at_;  // the separator
+    }
+    end_line();
+  }
+
+  std::string read_field() {
+    while (!at_line_end() && text_[at_] == ' ') ++at_;
+    if (at_ < text_.size() && text_[at_] == '"') return read_quoted();
+    const std::size_t begin = at_;
+    while (!at_line_end() && text_[at_] != separator_) ++at_;
+    return std::string(trimmed(text_.substr(begin, at_ - begin)));
+  }
+
+  std::string read_quoted() {
+    std::string out;
+    for (++at_; at_ < text_.size(); ++at_) {
+      const char c = text_[at_];
+      if (c == '"' && !text_.substr(at_ + 1).starts_with('"')) break;
+      if (c == '"') ++at_;
+      if (c == '\n') ++next_line_;
+      out += c;
+    }
+    if (at_ >= text_.size()) fail(line_, "expected an end of the quoted field");
+    ++at_;
+    while (!at_line_end() && text_[at_] == ' ') ++at_;
+    if (!at_line_end() && text_[at_] != separator_)
+      fail(line_, "expected a separator after the quoted field");
+    return out;
+  }
+
+  std::string_view text_;
+  const std::string& name_;
+  std::size_t at_ = 0, begin_ = 0, line_ = 1, next_line_ = 1;
+  char separator_ = 0;
+};
+
+}  // namespace
+
+CsvTable::CsvTable(std::string text, const std::string& name)
+    : text_(std::move(text)), name_(name) {
+  CsvReader reader(text_, name_);
+  std::vector<std::string> row;
+  while (reader.next(row)) {
+    if (width_ == 0) {
+      width_ = row.size();
+      const auto is_number = [](const std::string& field) { return csv_number(field).has_value(); };
+      if (!std::ranges::all_of(row, is_number)) {
+        names_ = row;
+        continue;
+      }
+    }
+    if (row.size() != width_)
+      reader.fail(reader.line(), "expected " + std::to_string(width_) +
+                                     " fields as the first row has, got " +
+                                     std::to_string(row.size()));
+    rows_.push_back({reader.line(), reader.begin()});
+  }
+  separator_ = reader.separator();
+  if (rows_.empty()) reader.fail(reader.line(), "expected rows of numbers, got none");
+}
+
+std::vector<double> CsvTable::column(const std::string& column) const {
+  const auto found = std::ranges::find(names_, column);
+  if (found != names_.end()) {
+    if (std::find(found + 1, names_.end(), column) != names_.end())
+      throw Error(ErrorCode::Parse, name_ + ": expected one column " + shown_field(column) +
+                                        ", got several of that name; give its number from 0");
+    return this->column(static_cast<std::size_t>(found - names_.begin()));
+  }
+  std::string known;
+  for (const std::string& name : names_) known += (known.empty() ? "" : ", ") + name;
+  throw Error(ErrorCode::Parse,
+              name_ +
+                  (names_.empty() ? ": expected a column by its number, the first row has no "
+                                    "names, got "
+                                  : ": expected one of the columns " + known + ", got ") +
+                  shown_field(column));
+}
+
+std::vector<double> CsvTable::column(std::size_t column) const {
+  if (column >= width_)
+    throw Error(ErrorCode::Parse, name_ + ": expected a column below " + std::to_string(width_) +
+                                      ", got " + std::to_string(column));
+  std::vector<double> out;
+  out.reserve(rows_.size());
+  CsvReader reader(text_, name_, separator_);
+  std::vector<std::string> fields;
+  for (const Row& row : rows_) {
+    reader.go_to(row.begin);
+    reader.next(fields);
+    const std::string& field = fields[column];
+    const std::optional<double> value = csv_number(field);
+    if (!value) {
+      const std::string called =
+          names_.empty() ? std::to_string(column) : "\"" + names_[column] + "\"";
+      throw Error(ErrorCode::Parse, name_ + ":" + std::to_string(row.line) +
+                                        ": expected a finite number in column " + called +
+                                        ", got " + shown_field(field));
+    }
+    out.push_back(*value);
+  }
+  return out;
+}
+
+}  // namespace topograd

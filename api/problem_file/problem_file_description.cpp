@@ -1,0 +1,399 @@
+// Reading of problem files: JSON and the form that it must have.
+#include "problem_file_description.hpp"
+
+#include "../../ir/error.hpp"
+#include "../../ir/text.hpp"
+#include "../../runtime/cache/json_values.hpp"
+#include "problem_file_item.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+namespace topograd::problem_file {
+namespace {
+
+using runtime::Json;
+
+// Calls `read` for each item of the list under a key, which may be missing.
+template <class Read>
+void each(const Item& root, const std::string& key, Read read) {
+  const std::optional<Item> list = root.find(key);
+  if (!list) return;
+  list->array("a list");
+  for (std::size_t k = 0; k < list->size(); ++k) read(list->at(k));
+}
+
+/// What `make` gives; its error, of a number out of range, with the place in the file.
+template <class Make>
+auto made_from(const Item& item, const Make& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::Parse) throw;
+    item.fail(error.what());
+  }
+}
+
+/// A number for all scalars, or a list with one for each, where null is `open`.
+std::vector<double> read_bounds(const Item& item, std::size_t scalars, double open) {
+  if (item.is_number()) return std::vector<double>(scalars, item.number());
+  item.array("a number or a list of them");
+  if (item.size() != scalars)
+    item.fail("expected one bound a scalar, " + std::to_string(scalars) + ", got " +
+              std::to_string(item.size()));
+  std::vector<double> out;
+  for (std::size_t k = 0; k < scalars; ++k)
+    out.push_back(item.at(k).is_null() ? open : item.at(k).number());
+  return out;
+}
+
+/// Every value lies within its bounds.
+void check_start(const Item& values, const ArrayDescription& array) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (std::size_t k = 0; k < array.values.size(); ++k) {
+    const double low = array.lower.empty() ? -kInfinity : array.lower[k];
+    const double high = array.upper.empty() ? kInfinity : array.upper[k];
+    if (array.values[k] >= low && array.values[k] <= high) continue;
+    const Item value = values.is_array() ? values.at(k) : values;
+    if (low > high)
+      value.fail("expected a lower bound below the upper one, got " + ir::print_number(low) +
+                 " and " + ir::print_number(high));
+    value.fail("expected a start within its bounds [" + ir::print_number(low) + ", " +
+               ir::print_number(high) + "], got " + ir::print_number(array.values[k]));
+  }
+}
+
+Manifold read_manifold(const Item& item, std::uint32_t width) {
+  const auto named = [&](const std::string& name) -> Manifold {
+    if (name == "quaternion") return Manifold::quaternion();
+    if (name == "eigen_quaternion") return Manifold::eigen_quaternion();
+    if (name == "so3_axis_angle") return Manifold::so3_axis_angle();
+    if (name == "sphere") return Manifold::sphere(static_cast<int>(width));
+    item.fail_expected(
+        "quaternion, eigen_quaternion, so3_axis_angle, sphere or {\"subset\": [...]}");
+  };
+  const Manifold manifold = made_from(item, [&] {
+    if (!item.is_object()) return named(item.string("the name of a manifold"));
+    std::vector<int> constant;
+    for (const std::uint32_t k : item.object({"subset"}).get("subset").blocks())
+      constant.push_back(static_cast<int>(k));
+    return Manifold::subset(static_cast<int>(width), constant);
+  });
+  if (manifold.ambient_size() != static_cast<int>(width))
+    item.fail("expected a manifold of blocks of " + std::to_string(width) + ", got " +
+              manifold.name() + " of " + std::to_string(manifold.ambient_size()));
+  return manifold;
+}
+
+/// "trivial", {"huber": a}, {"tolerant": [a, b]}, {"scaled": [loss, s]}, {"composed": [f, g]}.
+Loss read_loss(const Item& item, int depth = 0) {
+  constexpr int kDeepest = 64;  // so that no file is deeper than the stack
+  if (depth > kDeepest) item.fail("expected losses at most " + std::to_string(kDeepest) + " deep");
+  using Maker = Loss (*)(double);
+  constexpr std::pair<const char*, Maker> kLosses[] = {{"huber", Loss::huber},
+                                                       {"soft_l1", Loss::soft_l1},
+                                                       {"cauchy", Loss::cauchy},
+                                                       {"arctan", Loss::arctan},
+                                                       {"tukey", Loss::tukey}};
+  if (item.is_string()) {
+    if (item.string("a loss") != "trivial") item.fail_expected("\"trivial\" or an object");
+    return {};
+  }
+  item.object({"huber", "soft_l1", "cauchy", "arctan", "tukey", "tolerant", "scaled", "composed"});
+  if (item.size() != 1) item.fail("expected one loss, got " + std::to_string(item.size()));
+  const std::string key = item.keys().front();
+  const Item value = item.get(key);
+  const auto pair = [&](const char* what) {
+    if (value.array(what).size() != 2) value.fail_expected(what);
+  };
+  return made_from(value, [&] {
+    for (const auto& [name, make] : kLosses)
+      if (key == name) return make(value.number());
+    if (key == "tolerant") {
+      pair("a list of two numbers");
+      return Loss::tolerant(value.at(0).number(), value.at(1).number());
+    }
+    if (key == "scaled") {
+      pair("a list of a loss and a number");
+      return Loss::scaled(read_loss(value.at(0), depth + 1), value.at(1).number());
+    }
+    pair("a list of two losses");
+    return Loss::composed(read_loss(value.at(0), depth + 1), read_loss(value.at(1), depth + 1));
+  });
+}
+
+/// Width and numbers of an array: values, which may be columns of a file, or those columns
+/// themselves.
+void read_values(const Item& item, ArrayDescription& out) {
+  if (item.is_csv() && item.find("values")) item.fail("expected \"values\" or \"csv\", got both");
+  const Item values = item.is_csv() ? item : item.get("values");
+  if (values.is_csv()) out.width = values.csv_width();
+  if (const auto width = item.find("width")) out.width = width->integer("a width from 1", 1);
+  out.values = item.is_csv() ? item.csv_numbers() : values.numbers();
+  if (out.values.empty() || out.values.size() % out.width != 0) {
+    values.fail("expected blocks of " + std::to_string(out.width) + ", got " +
+                std::to_string(out.values.size()) + " numbers");
+  }
+}
+
+ArrayDescription read_array(const Item& item, bool parameters) {
+  parameters ? item.object({"name", "width", "values", "csv", "column", "constant", "lower",
+                            "upper", "manifold"})
+             : item.object({"name", "width", "values", "csv", "column"});
+  ArrayDescription out;
+  out.pointer = item.pointer();
+  out.name = item.get("name").string("a name");
+  read_values(item, out);
+  const Item values = item.is_csv() ? item : item.get("values");
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (const auto lower = item.find("lower"))
+    out.lower = read_bounds(*lower, out.values.size(), -kInfinity);
+  if (const auto upper = item.find("upper"))
+    out.upper = read_bounds(*upper, out.values.size(), kInfinity);
+  check_start(values, out);
+  if (const auto manifold = item.find("manifold"))
+    out.manifold = read_manifold(*manifold, out.width);
+  const auto constant = item.find("constant");
+  if (constant && constant->is_bool()) {
+    out.all_constant = constant->boolean();
+  } else if (constant) {
+    out.constant = constant->blocks();
+    for (std::size_t k = 0; k < out.constant.size(); ++k) {
+      if (out.constant[k] >= out.blocks())
+        constant->at(k).fail("expected a block number below " + std::to_string(out.blocks()) +
+                             ", got " + std::to_string(out.constant[k]));
+    }
+  }
+  return out;
+}
+
+/// An entry of "data" that is an object: numbers, columns of a file, or values with a width.
+ArrayDescription read_named_data(const Item& item, const std::string& name) {
+  ArrayDescription out;
+  out.pointer = item.pointer();
+  out.name = name;
+  if (item.is_array()) {
+    out.values = item.numbers();
+    if (out.values.empty()) item.fail_expected("at least one number");
+  } else {
+    read_values(item.object({"width", "values", "csv", "column"}), out);
+  }
+  return out;
+}
+
+/// A list of arrays with their names, or an object {"name": numbers}.
+std::vector<ArrayDescription> read_data(const Item& item) {
+  std::vector<ArrayDescription> out;
+  if (item.is_object()) {
+    for (const std::string& name : item.keys())
+      out.push_back(read_named_data(*item.find(name), name));
+    return out;
+  }
+  item.array("a list or an object");
+  for (std::size_t k = 0; k < item.size(); ++k) out.push_back(read_array(item.at(k), false));
+  return out;
+}
+
+/// A name, {array, index, coordinate}, {csv, column}, or (where numbers may stand) a number or a
+/// list of them.
+Binding read_binding(const Item& item, const std::string& name, bool numbers) {
+  Binding out;
+  out.name = name;
+  out.pointer = item.pointer();
+  if (item.is_string()) {
+    out.array = item.string("a name");
+  } else if (numbers && item.is_number()) {
+    out.numbers = {item.number()};
+    out.one_for_all = true;
+  } else if (numbers && (item.is_array() || item.is_csv())) {
+    out.numbers = item.is_csv() ? item.one_column() : item.numbers();
+    if (out.numbers.empty()) item.fail_expected("at least one number");
+  } else {
+    item.object({"array", "index", "coordinate"});
+    out.array = item.get("array").string("a name");
+    const auto index = item.find("index");
+    if (index && (index->is_array() || index->is_csv())) {
+      out.index = index->indices();
+      if (out.index.empty()) index->fail_expected("at least one block number");
+    } else if (index) {
+      out.block = index->integer("a block number or a list of them", 0);
+    }
+    if (const auto coordinate = item.find("coordinate"))
+      out.coordinate = coordinate->integer("a coordinate from 0", 0);
+  }
+  return out;
+}
+
+/// {"name": binding, ...}, or ["array", ...] for arrays that keep their names.
+std::vector<Binding> read_bindings(const Item& block, const std::string& key, bool numbers) {
+  std::vector<Binding> out;
+  const auto found = block.find(key);
+  if (!found) return out;
+  if (found->is_array()) {
+    for (std::size_t k = 0; k < found->size(); ++k) {
+      const std::string name = found->at(k).string("the name of an array");
+      out.push_back(read_binding(found->at(k), name, false));
+    }
+    return out;
+  }
+  if (!found->is_object()) found->fail_expected("an object or a list of names");
+  for (const std::string& name : found->keys())
+    out.push_back(read_binding(*found->find(name), name, numbers));
+  return out;
+}
+
+BlockDescription read_block(const Item& item) {
+  item.object({"label", "count", "expressions", "parameters", "data", "weight", "loss"});
+  BlockDescription out;
+  out.pointer = item.pointer();
+  if (const auto label = item.find("label")) out.label = label->string("a text");
+  if (const auto count = item.find("count")) out.count = count->integer("a count from 1", 1);
+  const Item expressions = item.get("expressions");
+  expressions.array("a list of expressions");
+  for (std::size_t k = 0; k < expressions.size(); ++k)
+    out.expressions.push_back(expressions.at(k).string("an expression"));
+  if (out.expressions.empty()) expressions.fail_expected("at least one expression");
+  out.parameters = read_bindings(item, "parameters", false);
+  out.data = read_bindings(item, "data", true);
+  if (const auto loss = item.find("loss")) out.loss = read_loss(*loss);
+  if (const auto weight = item.find("weight")) out.weight = read_binding(*weight, "weight", true);
+  return out;
+}
+
+/// An option of the solver and how it is set; setting throws Error{InvalidArgument} for bad text.
+struct Option {
+  const char* key;
+  void (*set)(SolverOptions& options, const Item& value);
+};
+constexpr Option kOptions[] = {
+    {"backend",
+     [](SolverOptions& o, const Item& v) { o.backend = parse_backend(v.string("a text")); }},
+    {"precision", [](SolverOptions& o,
+                     const Item& v) { o.precision = parse_solve_precision(v.string("a text")); }},
+    {"method",
+     [](SolverOptions& o, const Item& v) { o.method = parse_method(v.string("a text")); }},
+    {"linear_solver",
+     [](SolverOptions& o, const Item& v) {
+       o.linear_solver = parse_linear_solver(v.string("a text"));
+     }},
+    {"preconditioner",
+     [](SolverOptions& o, const Item& v) {
+       o.preconditioner = parse_preconditioner(v.string("a text"));
+     }},
+    {"normal_matrix",
+     [](SolverOptions& o, const Item& v) {
+       o.normal_matrix = parse_normal_matrix(v.string("a text"));
+     }},
+    {"max_iterations", [](SolverOptions& o, const Item& v) { o.max_iterations = v.count(); }},
+    {"max_linear_iterations",
+     [](SolverOptions& o, const Item& v) { o.max_linear_iterations = v.count(); }},
+    {"time_limit_seconds",
+     [](SolverOptions& o, const Item& v) { o.time_limit_seconds = v.number(); }},
+    {"function_tolerance",
+     [](SolverOptions& o, const Item& v) { o.function_tolerance = v.number(); }},
+    {"gradient_tolerance",
+     [](SolverOptions& o, const Item& v) { o.gradient_tolerance = v.number(); }},
+    {"parameter_tolerance",
+     [](SolverOptions& o, const Item& v) { o.parameter_tolerance = v.number(); }},
+    {"linear_tolerance", [](SolverOptions& o, const Item& v) { o.linear_tolerance = v.number(); }},
+    {"forcing_sequence",
+     [](SolverOptions& o, const Item& v) {
+       o.forcing_sequence = parse_forcing_sequence(v.string("a text"));
+     }},
+    {"initial_trust_region_radius",
+     [](SolverOptions& o, const Item& v) { o.initial_trust_region_radius = v.number(); }},
+    {"dogleg_type", [](SolverOptions& o,
+                       const Item& v) { o.dogleg_type = parse_dogleg_type(v.string("a text")); }},
+    {"use_nonmonotonic_steps",
+     [](SolverOptions& o, const Item& v) {
+       if (!v.is_bool()) v.fail_expected("true or false");
+       o.use_nonmonotonic_steps = v.boolean();
+     }},
+    {"max_consecutive_nonmonotonic_steps",
+     [](SolverOptions& o, const Item& v) { o.max_consecutive_nonmonotonic_steps = v.count(); }},
+    {"threads", [](SolverOptions& o, const Item& v) { o.threads = v.count(); }},
+};
+
+SolverOptions read_options(const Item& item) {
+  SolverOptions options;
+  std::string known;
+  for (const Option& option : kOptions)
+    known += (known.empty() ? "" : ", ") + std::string(option.key);
+  if (!item.is_object()) item.fail_expected("an object");
+  for (const std::string& key : item.keys()) {
+    const Item value = *item.find(key);
+    const auto* option = std::ranges::find(kOptions, key, &Option::key);
+    if (option == std::end(kOptions))
+      value.fail("expected one of the keys " + known + ", got \"" + key + "\"");
+    try {
+      option->set(options, value);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::Parse) throw;
+      value.fail(error.what());
+    }
+  }
+  return options;
+}
+
+// "[json.exception.parse_error.101] parse error at line 1, column 2: what" -> "what"
+std::string without_place(const std::string& message) {
+  std::size_t first = message.find("] ");
+  first = first == std::string::npos ? 0 : first + 2;
+  const std::size_t column = message.find("column ", first);
+  const std::size_t colon = column == std::string::npos ? column : message.find(": ", column);
+  std::string out = message.substr(colon == std::string::npos ? first : colon + 2);
+  for (char& c : out)
+    c = static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e ? '?' : c;
+  return out;
+}
+
+Json parse_json(const Document& document) {
+  try {
+    return runtime::parse_json(document.text);
+  } catch (const Json::parse_error& error) {
+    const std::size_t last = std::min(error.byte, document.text.size() + 1);
+    problem_file::fail_at(document, last > 0 ? last - 1 : 0, without_place(error.what()));
+  } catch (const Json::out_of_range& error) {
+    // A number too large, between quotes in the message.
+    const std::string message = without_place(error.what());
+    const std::size_t first = message.find('\''), last = message.rfind('\'');
+    const std::size_t at =
+        first < last ? document.text.find(message.substr(first + 1, last - first - 1)) : 0;
+    problem_file::fail_at(document, at == std::string::npos ? 0 : at, message);
+  }
+}
+
+}  // namespace
+
+Description read_description(const Document& document) {
+  const Json json = parse_json(document);
+  if (const std::size_t at = find_repeated_key(document.text); at != std::string_view::npos) {
+    const std::string_view key = document.text.substr(at, document.text.find('"', at + 1) + 1 - at);
+    fail_at(document, at, "the key " + std::string(key) + " is there twice");
+  }
+  Source source(document);
+  const Item root(source, json, "");
+  root.object({"title", "parameters", "uniforms", "data", "residuals", "solver", "$schema"});
+  Description out;
+  if (const auto title = root.find("title")) out.title = title->string("a text");
+  if (const auto schema = root.find("$schema")) schema->string("a text");
+  each(root, "parameters",
+       [&](const Item& item) { out.parameters.push_back(read_array(item, true)); });
+  if (const auto data = root.find("data")) out.data = read_data(*data);
+  each(root, "uniforms", [&](const Item& item) {
+    item.object({"name", "value"});
+    out.uniforms.push_back(
+        {item.get("name").string("a name"), item.get("value").number(), item.pointer()});
+  });
+  each(root, "residuals", [&](const Item& item) { out.residuals.push_back(read_block(item)); });
+  if (out.parameters.empty()) root.fail("expected \"parameters\" with at least one array");
+  if (out.residuals.empty()) root.fail("expected \"residuals\" with at least one block");
+  if (const auto solver = root.find("solver")) out.options = read_options(*solver);
+  return out;
+}
+
+}  // namespace topograd::problem_file

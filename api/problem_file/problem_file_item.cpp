@@ -1,0 +1,166 @@
+// Reading of a problem file's values: JSON, and tables that it names.
+#include "problem_file_item.hpp"
+
+#include "../../ir/error.hpp"
+#include "../../ir/text.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace topograd::problem_file {
+
+const CsvTable& Source::table(const std::string& path) {
+  const auto found = tables_.find(path);
+  if (found != tables_.end()) return found->second;
+  return tables_.emplace(path, CsvTable(document_.read_file(path), path)).first->second;
+}
+
+void Item::fail(const std::string& message) const {
+  problem_file::fail(source_.document(), pointer_, message);
+}
+
+void Item::fail_expected(const std::string& what) const {
+  fail("expected " + what + ", got " + runtime::shown(json_));
+}
+
+std::optional<Item> Item::find(const std::string& key) const {
+  const auto found = json_.find(key);
+  if (found == json_.end()) return std::nullopt;
+  return Item(source_, *found, pointer_ + "/" + key);
+}
+
+Item Item::get(const std::string& key) const {
+  const std::optional<Item> found = find(key);
+  if (!found) fail("expected the key \"" + key + "\"");
+  return *found;
+}
+
+std::vector<std::string> Item::keys() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json_.items()) keys.push_back(key);
+  return keys;
+}
+
+const Item& Item::object(std::initializer_list<std::string_view> known) const {
+  if (!json_.is_object()) fail_expected("an object");
+  for (const std::string& key : keys()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    std::string list;
+    for (std::string_view name : known) list += (list.empty() ? "" : ", ") + std::string(name);
+    find(key)->fail("expected one of the keys " + list + ", got \"" + key + "\"");
+  }
+  return *this;
+}
+
+const Item& Item::array(const char* what) const {
+  if (!json_.is_array()) fail_expected(what);
+  return *this;
+}
+
+std::string Item::string(const char* what) const {
+  if (!json_.is_string()) fail_expected(what);
+  return json_.get<std::string>();
+}
+
+double Item::number() const {
+  if (!json_.is_number()) fail_expected("a number");
+  return json_.get<double>();
+}
+
+std::uint32_t Item::integer(const char* what, std::uint32_t least) const {
+  const bool fits = json_.is_number_unsigned() && json_.get<std::uint64_t>() >= least &&
+                    json_.get<std::uint64_t>() < std::numeric_limits<std::uint32_t>::max();
+  if (!fits) fail_expected(what);
+  return json_.get<std::uint32_t>();
+}
+
+int Item::count() const {
+  const std::uint32_t value = integer("a count from 0", 0);
+  if (value > static_cast<std::uint32_t>(std::numeric_limits<int>::max()))
+    fail_expected("a count below 2^31");
+  return static_cast<int>(value);
+}
+
+std::vector<double> Item::numbers() const {
+  if (is_csv()) return object({"csv", "column"}).csv_numbers();
+  std::vector<double> out;
+  out.reserve(array("a list of numbers").size());
+  for (std::size_t k = 0; k < size(); ++k) {
+    if (!json_[k].is_number()) at(k).fail_expected("a number");
+    out.push_back(json_[k].get<double>());
+  }
+  return out;
+}
+
+std::vector<std::uint32_t> Item::blocks() const {
+  std::vector<std::uint32_t> out;
+  out.reserve(array("a list of block numbers").size());
+  for (std::size_t k = 0; k < size(); ++k) {
+    const Json& entry = json_[k];
+    if (!entry.is_number_unsigned() ||
+        entry.get<std::uint64_t>() >= std::numeric_limits<std::uint32_t>::max())
+      at(k).fail_expected("a block number from 0");
+    out.push_back(entry.get<std::uint32_t>());
+  }
+  return out;
+}
+
+std::vector<std::uint32_t> Item::indices() const {
+  if (!is_csv()) return blocks();
+  std::vector<std::uint32_t> out;
+  for (const double block : one_column()) {
+    if (!(block >= 0) || block != std::floor(block) ||
+        block >= std::numeric_limits<std::uint32_t>::max())
+      fail("expected block numbers from 0, got " + ir::print_number(block));
+    out.push_back(static_cast<std::uint32_t>(block));
+  }
+  return out;
+}
+
+std::uint32_t Item::csv_width() const {
+  const Item column = get("column");
+  return column.is_array() ? static_cast<std::uint32_t>(column.size()) : 1;
+}
+
+std::vector<double> Item::csv_numbers() const {
+  const Item csv = get("csv"), column = get("column");
+  const CsvTable& table = csv.csv_table();
+  if (!column.is_array()) return column.csv_column(table);
+  if (column.size() == 0) column.fail_expected("at least one column");
+  std::vector<std::vector<double>> columns;
+  for (std::size_t k = 0; k < column.size(); ++k) columns.push_back(column.at(k).csv_column(table));
+  std::vector<double> out;
+  for (std::size_t row = 0; row < table.rows(); ++row)
+    for (const std::vector<double>& numbers : columns) out.push_back(numbers[row]);
+  return out;
+}
+
+std::vector<double> Item::one_column() const {
+  object({"csv", "column"});
+  if (csv_width() != 1)
+    get("column").fail("expected one column, got " + std::to_string(csv_width()));
+  return csv_numbers();
+}
+
+const CsvTable& Item::csv_table() const {
+  const std::string path = string("the path of a CSV file");
+  try {
+    return source_.table(path);
+  } catch (const Error& error) {
+    fail(error.what());
+  }
+}
+
+std::vector<double> Item::csv_column(const CsvTable& table) const {
+  if (!is_string() && !json_.is_number_unsigned())
+    fail_expected("the name of a column or its number from 0");
+  try {
+    return is_string() ? table.column(json_.get<std::string>())
+                       : table.column(json_.get<std::size_t>());
+  } catch (const Error& error) {
+    fail(error.what());
+  }
+}
+
+}  // namespace topograd::problem_file

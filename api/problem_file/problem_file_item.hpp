@@ -1,0 +1,95 @@
+// Values of a problem file on the way to what they say, each with its place for messages.
+#pragma once
+
+#include "../../runtime/cache/json_values.hpp"
+#include "csv.hpp"
+#include "problem_file_place.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace topograd::problem_file {
+
+/// A file and the tables that it names, each read once.
+class Source {
+ public:
+  explicit Source(const Document& document) : document_(document) {}
+
+  const Document& document() const { return document_; }
+  /// Throws Error{File} and what CsvTable throws.
+  const CsvTable& table(const std::string& path);
+
+ private:
+  const Document& document_;
+  std::map<std::string, CsvTable> tables_;
+};
+
+/// A value of the file and the way to it. What is asked for and not there is Error{Parse} with the
+/// place.
+class Item {
+ public:
+  using Json = runtime::Json;
+
+  Item(Source& source, const Json& json, std::string pointer)
+      : source_(source), json_(json), pointer_(std::move(pointer)) {}
+
+  const std::string& pointer() const { return pointer_; }
+  bool is_array() const { return json_.is_array(); }
+  bool is_string() const { return json_.is_string(); }
+  bool is_number() const { return json_.is_number(); }
+  bool is_bool() const { return json_.is_boolean(); }
+  bool is_object() const { return json_.is_object(); }
+  bool is_null() const { return json_.is_null(); }
+  bool boolean() const { return json_.get<bool>(); }
+  std::size_t size() const { return json_.size(); }
+
+  [[noreturn]] void fail(const std::string& message) const;
+  [[noreturn]] void fail_expected(const std::string& what) const;
+
+  Item at(std::size_t k) const { return {source_, json_[k], pointer_ + "/" + std::to_string(k)}; }
+  std::optional<Item> find(const std::string& key) const;
+  Item get(const std::string& key) const;
+  std::vector<std::string> keys() const;
+
+  /// An object that has no other keys.
+  const Item& object(std::initializer_list<std::string_view> known) const;
+  const Item& array(const char* what) const;
+  std::string string(const char* what) const;
+  double number() const;
+  std::uint32_t integer(const char* what, std::uint32_t least) const;
+  int count() const;
+  /// A list of numbers, or the columns of {"csv", "column"}.
+  std::vector<double> numbers() const;
+  /// A list of block numbers.
+  std::vector<std::uint32_t> blocks() const;
+  /// The same, which may be the column of {"csv", "column"}.
+  std::vector<std::uint32_t> indices() const;
+
+  /// Whether numbers are columns of a CSV file, {"csv": path, "column": name, number or list}.
+  bool is_csv() const { return json_.is_object() && json_.contains("csv"); }
+  /// How many columns: of csv_numbers() a row has as many.
+  std::uint32_t csv_width() const;
+  /// Its columns side by side, row by row.
+  std::vector<double> csv_numbers() const;
+  /// The numbers of {"csv", "column"} with one column.
+  std::vector<double> one_column() const;
+
+ private:
+  /// The table whose path this item is.
+  const CsvTable& csv_table() const;
+  /// The column that this item, a name or a number from 0, stands for.
+  std::vector<double> csv_column(const CsvTable& table) const;
+
+  Source& source_;
+  const Json& json_;
+  std::string pointer_;
+};
+
+}  // namespace topograd::problem_file

@@ -1,0 +1,218 @@
+// Programs as plain C99: one statement an operation.
+#include "c_source.hpp"
+
+#include "../../ir/error.hpp"
+#include "../../ir/passes/passes.hpp"
+#include "../../ir/text.hpp"
+#include "text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <string_view>
+
+namespace topograd::codegen {
+namespace {
+
+using ir::Id;
+using ir::Node;
+using ir::Op;
+
+/// What C lacks, or has with another meaning at NaN, ties or signed zeros.
+struct LibraryFunction {
+  Op op;
+  std::string_view name;
+  std::string_view text;
+};
+constexpr std::array kLibrary = {
+    LibraryFunction{Op::Rsqrt, "tg_rsqrt",
+                    "static double tg_rsqrt(double a) { return 1.0 / sqrt(a); }\n"},
+    LibraryFunction{
+        Op::Sign, "tg_sign",
+        "static double tg_sign(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a; }\n"},
+    LibraryFunction{Op::Sigmoid, "tg_sigmoid",
+                    R"(static double tg_sigmoid(double a) {
+  const double power = exp(-fabs(a));
+  return (a < 0.0 ? power : 1.0) / (1.0 + power);
+}
+)"},
+    LibraryFunction{Op::NormalCdf, "tg_normal_cdf",
+                    R"(static double tg_normal_cdf(double a) {
+  return (double)(erfcl(-a * 0.707106781186547524400844362104849039L) / 2.0L);
+}
+)"},
+    LibraryFunction{Op::Round, "tg_round",
+                    R"(/* Half to even in any rounding mode. */
+static double tg_round(double a) {
+  const double low = floor(a), distance = a - low;
+  if (isnan(distance) || distance == 0.0) return a;
+  return copysign(distance > 0.5 || (distance == 0.5 && fmod(low, 2.0) != 0.0) ? low + 1.0 : low, a);
+}
+)"},
+    LibraryFunction{Op::Mod, "tg_mod",
+                    R"(/* Floored: the result has the divisor's sign. */
+static double tg_mod(double a, double b) {
+  const double remainder = fmod(a, b);
+  if (remainder == 0.0) return copysign(remainder, b);
+  return !signbit(remainder) != !signbit(b) ? remainder + b : remainder;
+}
+)"},
+    LibraryFunction{Op::Min, "tg_min",
+                    R"(/* NaN propagates, -0 is less than +0. */
+static double tg_min(double a, double b) {
+  if (isnan(a) || isnan(b)) return NAN;
+  if (a == b) return signbit(a) ? a : b;
+  return a < b ? a : b;
+}
+)"},
+    LibraryFunction{Op::Max, "tg_max",
+                    R"(/* NaN propagates, -0 is less than +0. */
+static double tg_max(double a, double b) {
+  if (isnan(a) || isnan(b)) return NAN;
+  if (a == b) return signbit(a) ? b : a;
+  return a > b ? a : b;
+}
+)"},
+};
+
+const LibraryFunction* find_library_function(Op op) {
+  const auto* found = std::ranges::find(kLibrary, op, &LibraryFunction::op);
+  return found == kLibrary.end() ? nullptr : found;
+}
+
+std::string c_literal(double value) {
+  if (std::isnan(value)) return "NAN";
+  if (std::isinf(value)) return value > 0 ? "INFINITY" : "(-INFINITY)";
+  std::string digits = ir::print_number(value);
+  if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
+  return std::signbit(value) ? "(" + digits + ")" : digits;
+}
+
+/// The pointer that a kind of leaf is read through.
+char pointer(Op op) {
+  switch (op) {
+    case Op::Parameter: return 'p';
+    case Op::Data: return 'd';
+    case Op::Uniform: return 'u';
+    case Op::Tangent: return 't';
+    default: return 's';
+  }
+}
+
+/// The body of one function.
+class CWriter {
+ public:
+  explicit CWriter(const ir::Program& program)
+      : program_(program), names_(program.nodes.size()), live_(program.nodes.size(), false) {
+    for (const Id output : program.outputs) live_[output] = true;
+    for (std::size_t id = live_.size(); id-- > 0;) {
+      if (!live_[id]) continue;
+      for (const Id operand : program.nodes[id].operands()) live_[operand] = true;
+    }
+  }
+
+  void write() {
+    for (Id id = 0; id < program_.nodes.size(); ++id) {
+      if (live_[id]) write_node(id);
+    }
+    for (std::size_t k = 0; k < program_.outputs.size(); ++k)
+      body_ += "  out[" + std::to_string(k) + "] = " + names_[program_.outputs[k]] + ";\n";
+  }
+
+  const std::string& body() const { return body_; }
+  const std::set<Op>& used() const { return used_; }
+
+ private:
+  void write_node(Id id) {
+    const Node& node = program_.nodes[id];
+    used_.insert(node.op);
+    if (node.op == Op::Literal) {
+      names_[id] = c_literal(node.literal());
+    } else if (ir::is_leaf(node.op)) {
+      names_[id] = std::string(1, pointer(node.op)) + "[" + std::to_string(node.slot()) + "]";
+    } else {
+      names_[id] = "t" + std::to_string(next_++);
+      body_ += "  const double " + names_[id] + " = " + expression(node) + ";\n";
+    }
+  }
+
+  std::string expression(const Node& node) const {
+    const auto operand = [&](std::size_t k) {
+      return k < node.operands().size() ? names_[node.args[k]] : std::string();
+    };
+    const ir::OpInfo& info = ir::info(node.op);
+    const LibraryFunction* ours = find_library_function(node.op);
+    if (ours == nullptr && node.op != Op::Abs && !info.spelling.empty()) {
+      return substitute(info.spelling, {{"0", operand(0)},
+                                        {"1", operand(1)},
+                                        {"2", operand(2)},
+
+                                        {"T", ""}});
+    }
+    const std::string_view function = ours != nullptr      ? ours->name
+                                      : node.op == Op::Abs ? "fabs"
+                                                           : info.function;
+    std::string call = std::string(function) + "(";
+    for (std::size_t k = 0; k < node.operands().size(); ++k)
+      call += (k > 0 ? ", " : "") + operand(k);
+    return call + ")";
+  }
+
+  const ir::Program& program_;
+  std::vector<std::string> names_;
+  std::vector<bool> live_;
+  std::set<Op> used_;
+  std::string body_;
+  std::size_t next_ = 0;
+};
+
+// The local names t0, t1, ... hide the pointer `t` nowhere: it has no digits.
+std::string head(const CFunction& function, const std::set<Op>& used) {
+  const ir::LeafCounts& n = function.program.leaves;
+  std::string text = "/* " + function.title + ": " + std::to_string(n.parameters) +
+                     " parameters, " + std::to_string(n.data) + " data, " +
+                     std::to_string(n.uniforms) + " uniforms -> " +
+                     std::to_string(function.program.outputs.size()) + " outputs */\nvoid " +
+                     function.name + "(const double* p, const double* d, const double* u, ";
+  if (used.contains(Op::Tangent)) text += "const double* t, ";
+  if (used.contains(Op::Seed)) text += "const double* s, ";
+  text += "double* out) {\n";
+  for (const Op op : {Op::Parameter, Op::Data, Op::Uniform}) {
+    if (!used.contains(op)) text += std::string("  (void)") + pointer(op) + ";\n";
+  }
+  return text;
+}
+
+std::string block_comment(std::string text) {
+  for (std::size_t at; (at = text.find("*/")) != std::string::npos;) text.replace(at, 2, "* ");
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
+}  // namespace
+
+std::string c_source(std::span<const CFunction> functions) {
+  std::set<Op> used;
+  std::string bodies;
+  for (const CFunction& f : functions) {
+    if (!is_identifier(f.name)) {
+      throw Error(
+          ErrorCode::InvalidArgument,
+          "c_source: expected an identifier as the function's name, got \"" + f.name + "\"");
+    }
+    const CFunction expanded = {f.name, block_comment(f.title),
+                                ir::remove_dead(ir::expand(f.program))};
+    CWriter writer(expanded.program);
+    writer.write();
+    used.insert(writer.used().begin(), writer.used().end());
+    bodies += "\n" + head(expanded, writer.used()) + writer.body() + "}\n";
+  }
+  std::string text = "#include <math.h>\n";
+  for (const LibraryFunction& function : kLibrary) {
+    if (used.contains(function.op)) text += "\n" + std::string(function.text);
+  }
+  return text + bodies;
+}
+
+}  // namespace topograd::codegen

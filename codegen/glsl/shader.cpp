@@ -1,0 +1,208 @@
+// Puts shaders together: header, extensions, push constants, buffers, functions, main.
+#include "shader.hpp"
+
+#include "../math/library.hpp"
+
+namespace topograd::codegen {
+namespace {
+
+std::string_view qualifier(Access access) {
+  switch (access) {
+    case Access::read: return "readonly ";
+    case Access::write: return "writeonly ";
+    case Access::read_write: return "";
+  }
+  return "";
+}
+
+constexpr std::string_view kInt64Atomics = "GL_EXT_shader_atomic_int64";
+constexpr std::string_view kFloatAtomics = "GL_EXT_shader_atomic_float";
+constexpr std::string_view kSubgroups = "GL_KHR_shader_subgroup_arithmetic";
+
+}  // namespace
+
+std::string_view array_name(BufferRole role) {
+  switch (role) {
+    case BufferRole::x: return "x";
+    case BufferRole::direction: return "direction";
+    case BufferRole::seeds: return "seeds";
+    case BufferRole::uniforms: return "uniforms";
+    case BufferRole::index_columns: return "index_columns";
+    case BufferRole::data_columns: return "data_columns";
+    case BufferRole::starts: return "starts";
+    case BufferRole::owners: return "owners";
+    case BufferRole::outputs: return "outputs";
+    case BufferRole::terms: return "terms";
+    case BufferRole::entries: return "entries";
+    case BufferRole::out: return "results";  // `out` is a keyword
+    case BufferRole::failures: return "failures";
+    case BufferRole::scalars: return "scalars";
+    case BufferRole::partials: return "partials";
+    case BufferRole::fixed: return "fixed_scalars";  // `fixed` is a reserved word
+    case BufferRole::first_operand: return "first_operand";
+    case BufferRole::second_operand: return "second_operand";
+    case BufferRole::result: return "result";
+    case BufferRole::gradient: return "gradient";
+    case BufferRole::step: return "delta";  // step() is a built-in function
+    case BufferRole::residual: return "residual";
+    case BufferRole::product: return "product";
+    case BufferRole::preconditioned: return "preconditioned";
+    case BufferRole::scale: return "scale";
+    case BufferRole::damping: return "damping";
+    case BufferRole::blocks: return "blocks";
+    case BufferRole::inverse: return "inverse_blocks";
+    case BufferRole::rotated: return "rotated";
+    case BufferRole::eigenvectors: return "eigenvectors";
+    case BufferRole::next_direction: return "next_direction";
+    case BufferRole::decision: return "decision";
+    case BufferRole::curvature: return "curvature";
+    case BufferRole::rider_owners: return "rider_owners";
+    case BufferRole::rider_starts: return "rider_starts";
+    case BufferRole::rider_index_columns: return "rider_index_columns";
+    case BufferRole::rider_data_columns: return "rider_data_columns";
+    case BufferRole::lower_bounds: return "lower_bounds";
+    case BufferRole::upper_bounds: return "upper_bounds";
+    case BufferRole::held: return "held_scalars";
+    case BufferRole::coarse_vectors: return "coarse_vectors";
+    case BufferRole::coarse_matrix: return "coarse_matrix";
+    case BufferRole::coarse_in: return "coarse_in";
+    case BufferRole::coarse_out: return "coarse_out";
+    case BufferRole::costs: return "costs";
+    case BufferRole::rows: return "rows";
+  }
+  return "";
+}
+
+std::string block_name(BufferRole role) {
+  std::string out;
+  bool upper = true;
+  for (const char c : array_name(role)) {
+    if (c == '_') {
+      upper = true;
+    } else {
+      out += upper ? static_cast<char>(c - 'a' + 'A') : c;
+      upper = false;
+    }
+  }
+  return out + "Buffer";
+}
+
+std::string_view Shader::use(BufferRole role, Element element, Access access) {
+  const auto [place, added] = uses_.emplace(role, Use{element, access});
+  if (!added && place->second.access != access) place->second.access = Access::read_write;
+  return array_name(role);
+}
+
+std::string form_name(const ColumnForm& form) {
+  switch (form.word) {
+    case ColumnForm::Word::index: return text("index_form_", form.form);
+    case ColumnForm::Word::step: return text("index_step_", form.form);
+    case ColumnForm::Word::data: return text("data_form_", form.form);
+  }
+  return "";
+}
+
+std::string Shader::use(const ColumnForm& form) {
+  forms_.insert(form);
+  return form_name(form);
+}
+
+void Shader::declare(std::string_view key, std::string_view text) {
+  if (declared_.emplace(key).second) file_level_.emplace_back(text);
+}
+
+std::string Shader::math_function(std::string_view function, Precision precision) {
+  if (!math::is_built_in(function)) math_[static_cast<std::size_t>(precision)].emplace(function);
+  return math::spelling(function, precision);
+}
+
+std::string Shader::declarations(const ShaderFrame& frame) const {
+  Lines out;
+  out.line("layout(local_size_x = ", frame.workgroup_size, ") in;");
+  out.line();
+  out.open("layout(push_constant) uniform PushConstants");
+  std::size_t width = 0;
+  for (const PushMember& member : frame.push_constants) width = std::max(width, member.name.size());
+  for (const PushMember& member : frame.push_constants) {
+    const std::string blanks(width - member.name.size(), ' ');
+    out.line("uint ", member.name, ";", blanks, "  // ", member.comment);
+  }
+  out.close("};");
+  out.line();
+  std::uint32_t binding = 0;
+  for (const auto& [role, use] : uses_) {
+    out.line("layout(std430, binding = ", binding++, ") restrict ", qualifier(use.access),
+             "buffer ", block_name(role), " { ", codegen::name(use.element), " ", array_name(role),
+             "[]; };");
+  }
+  out.line();
+  return out.text();
+}
+
+void Shader::collect_needs(KernelSource& out) const {
+  for (const auto& [role, use] : uses_) {
+    out.bindings.push_back({.role = role,
+                            .binding = static_cast<std::uint32_t>(out.bindings.size()),
+                            .element = use.element,
+                            .writes = use.access != Access::read,
+                            .reads = use.access != Access::write,
+                            .name = std::string(array_name(role))});
+    out.needs_float64 |= use.element == Element::f64;
+  }
+  // A shader whose buffers are all narrow may still compute in double.
+  for (const std::string& text : file_level_) {
+    out.needs_float64 |= text.find("double") != std::string::npos;
+  }
+  out.needs_float64 |= body_.text().find("double") != std::string::npos;
+  out.needs_int64_atomics = extensions_.contains(kInt64Atomics);
+  out.needs_atomic_float = extensions_.contains(kFloatAtomics);
+  out.needs_subgroups = extensions_.contains(kSubgroups);
+}
+
+std::string Shader::functions() const {
+  std::string code;
+  for (const Precision precision : {Precision::f32, Precision::f64}) {
+    const auto& names = math_[static_cast<std::size_t>(precision)];
+    if (names.empty()) continue;
+    code += math::library(std::vector<std::string>(names.begin(), names.end()), precision) + "\n";
+  }
+  bool constants = false;  // single lines stand together
+  for (const std::string& declaration : file_level_) {
+    const bool single = !declaration.ends_with('\n');
+    if (constants && !single) code += '\n';
+    code += declaration + "\n";
+    constants = single;
+  }
+  if (constants) code += '\n';
+  return code;
+}
+
+KernelSource Shader::finish(const ShaderFrame& frame) const {
+  KernelSource out;
+  out.name = frame.name;
+  out.workgroup_size = frame.workgroup_size;
+  for (const PushMember& member : frame.push_constants)
+    out.push_constants.emplace_back(member.name);
+  collect_needs(out);
+
+  std::string code = "#version 450\n";
+  for (const std::string& extension : extensions_) {
+    code += text("#extension ", extension, " : require\n");
+  }
+  code += "\n" + declarations(frame) + functions();
+  code += "void main() {\n" + body_.text() + "}\n";
+
+  for (const std::string& line : frame.header)
+    out.glsl += line.empty() ? "//\n" : "// " + line + "\n";
+  ir::add_bytes(out.hash, code.data(), code.size());
+  out.glsl += code;
+  return out;
+}
+
+void write_predicate(Shader& shader, Precision scalars, BufferRole role) {
+  const std::string_view name = shader.use(role, element_of(scalars));
+  shader.body().line("if (", name, "[0] != ", literal(0, scalars),
+                     ") return;  // the solver is done");
+}
+
+}  // namespace topograd::codegen

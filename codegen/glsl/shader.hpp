@@ -1,0 +1,81 @@
+// A compute shader under construction: what its body uses is declared when it is put together.
+#pragma once
+
+#include "../kernel.hpp"
+#include "text.hpp"
+
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace topograd::codegen {
+
+enum class Access { read, write, read_write };
+
+/// One uint of the push constant block.
+struct PushMember {
+  std::string_view name;
+  std::string_view comment;
+};
+
+/// What stands around the body of a shader.
+struct ShaderFrame {
+  std::string name;
+  std::vector<std::string> header;  ///< comment lines
+  std::uint32_t workgroup_size = 128;
+  std::span<const PushMember> push_constants;
+};
+
+/// Collects buffers, extensions, functions and the body of main().
+class Shader {
+ public:
+  /// Notes that a buffer is used; uses add up. Returns the name of its array.
+  std::string_view use(BufferRole role, Element element, Access access = Access::read);
+  void need_extension(std::string_view extension) { extensions_.emplace(extension); }
+  /// A declaration at file level (a function, a shared array), once for each `key`, in order of
+  /// first use.
+  void declare(std::string_view key, std::string_view text);
+  /// Notes that a word of push constants is used; returns its name.
+  std::string use(const ColumnForm& form);
+  const std::set<ColumnForm>& forms() const { return forms_; }
+  /// What calls of a math library function are spelled as; its text is put in front of the
+  /// declarations.
+  std::string math_function(std::string_view function, Precision precision);
+
+  Lines& body() { return body_; }
+  const std::set<std::string, std::less<>>& extensions() const { return extensions_; }
+  /// What the body calls: functions of the library, then declarations.
+  std::string functions() const;
+
+  /// The source, its bindings and what it needs of a device.
+  KernelSource finish(const ShaderFrame& frame) const;
+
+ private:
+  struct Use {
+    Element element;
+    Access access;
+  };
+  std::string declarations(const ShaderFrame& frame) const;
+  void collect_needs(KernelSource& out) const;
+
+  std::map<BufferRole, Use> uses_;
+  std::set<ColumnForm> forms_;
+  std::set<std::string, std::less<>> extensions_;
+  std::set<std::string, std::less<>> declared_;
+  std::set<std::string, std::less<>> math_[2];  // by precision
+  std::vector<std::string> file_level_;
+  Lines body_{1};
+};
+
+/// Name of the array behind a role, and of the block around it.
+std::string_view array_name(BufferRole role);
+std::string block_name(BufferRole role);
+std::string form_name(const ColumnForm& form);
+
+/// Statement that returns where the solver is done (Scalar::state is not 0).
+void write_predicate(Shader& shader, Precision scalars, BufferRole role = BufferRole::scalars);
+
+}  // namespace topograd::codegen

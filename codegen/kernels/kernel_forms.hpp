@@ -1,0 +1,32 @@
+// The bodies of kernels by form; generate() puts the rest around them.
+#pragma once
+
+#include "../glsl/shader.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace topograd::codegen {
+
+/// What a body tells about itself.
+struct BodyFacts {
+  std::array<std::uint32_t, ir::kOpCount> operations{};  ///< by op
+  std::uint32_t bytes = 0;
+};
+
+BodyFacts write_store(const KernelRequest& request, Shader& shader);
+BodyFacts write_reduce(const KernelRequest& request, Shader& shader);
+BodyFacts write_scatter(const KernelRequest& request, Shader& shader);
+BodyFacts write_gather(const KernelRequest& request, Shader& shader);
+BodyFacts write_sum_terms(const KernelRequest& request, Shader& shader);
+
+/// "uint i = ...", and the return of invocations beyond the end.
+void write_invocation_index(std::string_view variable, Shader& shader);
+
+/// Throws Error{InvalidArgument} unless `got` == `expected`.
+void expect_count(const KernelRequest& request, std::string_view what, std::size_t expected,
+                  std::size_t got);
+
+}  // namespace topograd::codegen

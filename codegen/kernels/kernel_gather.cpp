@@ -1,0 +1,402 @@
+// Kernels that sum what belongs to one owner an invocation, or a workgroup: gather, sum_terms.
+#include "../../ir/error.hpp"
+#include "../glsl/leaves.hpp"
+#include "../glsl/values.hpp"
+#include "../vector/conjugate_text.hpp"
+#include "kernel_forms.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+namespace topograd::codegen {
+namespace {
+
+// k scalars from `base` on: base, base + 1u, ...
+std::string offset_from(std::string_view base, std::uint32_t k) {
+  return k == 0 ? std::string(base) : text(base, " + ", unsigned_literal(k));
+}
+
+// Multiplication by one is left out.
+std::string times(std::string_view variable, std::size_t factor) {
+  return factor == 1 ? std::string(variable) : text(variable, " * ", unsigned_literal(factor));
+}
+
+// The owner, or the place of the sums, of work item w.
+std::string owner(const KernelRequest& request, BufferRole role, Shader& shader) {
+  if (request.dense_owners) return "w";
+  return text(shader.use(role, Element::u32), "[w]");
+}
+
+std::string own_value(std::uint32_t coordinate) { return text("own_", coordinate); }
+std::string own_direction(std::uint32_t coordinate) { return text("own_d", coordinate); }
+
+bool fused(const KernelRequest& request) { return request.fusion != Fusion::none; }
+
+// A sum starts at +0 and is never -0, so that adding a zero of either sign changes no bit of it.
+bool adds_nothing(const ir::Program& program, std::size_t output) {
+  const ir::Node& node = program.nodes[program.outputs[output]];
+  return node.op == ir::Op::Literal && node.literal() == 0;
+}
+
+void check_role(const KernelRequest& request, const GatherRole& role) {
+  const auto fail = [&](const std::string& what) {
+    throw Error(ErrorCode::InvalidArgument, "generate: \"" + request.name + "\": " + what);
+  };
+  for (const std::uint32_t target : role.targets) {
+    if (target >= request.out_width) {
+      fail(text("expected targets below out_width ", request.out_width, ", got ", target));
+    }
+  }
+  if (request.form == Form::sum_terms) return;
+  const std::size_t beside = role.gives_values ? 1 + request.values.rows : 0;
+  expect_count(request, "targets of a role", role.program.outputs.size(),
+               role.targets.size() + beside);
+  expect_count(request, "coordinates of a role", role.slots.size(), role.coordinates.size());
+  for (const std::uint32_t coordinate : role.coordinates) {
+    if (coordinate >= request.owner_width) {
+      fail(text("expected coordinates below owner_width ", request.owner_width, ", got ",
+                coordinate));
+    }
+  }
+}
+
+// Such columns may grow with the owner's first index.
+bool has_flexible_index(const KernelRequest& request) {
+  const auto flexible = [](const IndexSource& source) {
+    return source.kind == IndexSource::Kind::flexible;
+  };
+  return std::ranges::any_of(request.roles, [&](const GatherRole& role) {
+    return std::ranges::any_of(role.layout.parameters, flexible) ||
+           std::ranges::any_of(role.layout.uniforms, flexible);
+  });
+}
+
+// Loads of what the owner itself holds, out of the loops.
+void write_own(const KernelRequest& request, const std::vector<Prepared>& prepared,
+               Shader& shader) {
+  std::set<std::uint32_t> values, directions;
+  for (std::size_t r = 0; r < request.roles.size(); ++r) {
+    const GatherRole& role = request.roles[r];
+    for (std::size_t id = 0; id < prepared[r].live.size(); ++id) {
+      const ir::Node& node = prepared[r].program.nodes[id];
+      if (!prepared[r].live[id]) continue;
+      if (node.op != ir::Op::Parameter && node.op != ir::Op::Tangent) continue;
+      const auto found = std::ranges::find(role.slots, node.slot());
+      if (found == role.slots.end()) continue;
+      const std::uint32_t coordinate =
+          role.coordinates[static_cast<std::size_t>(found - role.slots.begin())];
+      (node.op == ir::Op::Parameter ? values : directions).insert(coordinate);
+    }
+  }
+  if (fused(request)) {
+    for (std::uint32_t c = 0; c < request.owner_width; ++c) directions.insert(c);
+  }
+  if (values.empty() && directions.empty() && !has_flexible_index(request)) return;
+  const Element element = element_of(request.precision);
+  const std::string_view type = scalar_type(request.precision);
+  shader.body().line("uint own = x_first + ",
+                     times(owner(request, BufferRole::owners, shader), request.owner_width), ";");
+  for (const std::uint32_t c : values) {
+    shader.body().line(type, " ", own_value(c), " = ", shader.use(BufferRole::x, element), "[",
+                       offset_from("own", c), "];");
+  }
+  for (const std::uint32_t c : directions) {
+    if (fused(request)) {
+      shader.body().line("precise ", type, " ", own_direction(c), " = ",
+                         fused_direction(offset_from("own", c), request.precision, shader), ";");
+      continue;
+    }
+    shader.body().line(type, " ", own_direction(c), " = ",
+                       shader.use(BufferRole::direction, element), "[", offset_from("own", c),
+                       "];");
+  }
+}
+
+void write_sums(const KernelRequest& request, Shader& shader) {
+  for (std::uint32_t k = 0; k < request.out_width; ++k) {
+    shader.body().line("precise ", scalar_type(request.precision), " sum_", k, " = ",
+                       literal(0, request.precision), ";");
+  }
+}
+
+std::size_t count_hosts(const KernelRequest& request) {
+  return static_cast<std::size_t>(std::ranges::count(request.roles, false, &GatherRole::rides));
+}
+
+void open_entries(const KernelRequest& request, std::size_t role, Shader& shader) {
+  const bool rides = request.roles[role].rides;
+  const std::size_t hosts = count_hosts(request);
+  const auto starts =
+      shader.use(rides ? BufferRole::rider_starts : BufferRole::starts, Element::u32);
+  const std::string base =
+      rides ? times("rider_item", request.roles.size() - hosts) : times("w", hosts);
+  const auto position = [&](std::size_t r) {
+    return offset_from(base, static_cast<std::uint32_t>(rides ? r - hosts : r));
+  };
+  shader.body().line("uint end_", role, " = ", starts, "[", position(role + 1), "];");
+  std::string begin = text(starts, "[", position(role), "]"), step = "++e";
+  if (request.workgroup_items) {
+    begin += " + gl_LocalInvocationIndex";
+    step = text("e += ", unsigned_literal(request.workgroup_size));
+  }
+  shader.body().open("for (uint e = ", begin, "; e < end_", role, "; ", step, ")");
+}
+
+// What the sums of an owner are for conjugate gradients: a part of the product and of p·q.
+void write_fused(const KernelRequest& request, const Summation& sums, Shader& shader) {
+  const Element element = element_of(request.precision);
+  const std::string_view type = scalar_type(request.scalars);
+  Lines& body = shader.body();
+  body.line();
+  std::string product;
+  for (std::uint32_t c = 0; c < request.owner_width; ++c) {
+    if (request.fusion != Fusion::adds) {
+      const auto damping = shader.use(BufferRole::damping, element);
+      const auto next = shader.use(BufferRole::next_direction, element, Access::write);
+      body.line("sum_", c, " += ", damping, "[", offset_from("own", c), "] * ", own_direction(c),
+                ";");
+      body.line(next, "[", offset_from("own", c), "] = ", own_direction(c), ";");
+    }
+    product += text(c > 0 ? " + " : "", type, "(", own_direction(c), ") * ", type, "(sum_", c, ")");
+  }
+  body.line("precise ", type, " pq_term = ", product, ";");
+  sums.add(shader, "pq", "pq_term", request.scalars);
+}
+
+void close_fused(const KernelRequest& request, const Summation& sums, Shader& shader) {
+  const auto curvature =
+      shader.use(BufferRole::curvature, element_of(request.scalars), Access::write);
+  shader.body().line(scalar_type(request.scalars), " total = ", sums.total(shader, "pq"), ";");
+  shader.body().line("if (gl_LocalInvocationIndex == 0u) ", curvature,
+                     "[curvature_first + gl_WorkGroupID.x] = total;");
+}
+
+// Of `sums` numbers that every invocation has, the totals over the workgroup: the first {parts} x
+// {sums} invocations sum every {parts}th number, the first {sums} of them what these have.
+constexpr std::string_view kTotals = R"(
+barrier();
+if (self < {workers}) {
+  uint base = self / {parts} * {size} + self % {parts};
+  precise {T} part = item_sums[base];
+  for (uint k = {parts}; k < {size}; k += {parts}) part += item_sums[base + k];
+  item_sums[base] = part;
+}
+barrier();
+if (self < {sums}) {
+  precise {T} total = item_sums[self * {size}];
+  for (uint k = 1u; k < {parts}; ++k) total += item_sums[self * {size} + k];
+  if (overwrite == 0u) total = {out}[o + self] + total;
+  {out}[o + self] = total;
+}
+)";
+
+// Two steps of the tree's width each instead of one for every factor of two: barriers cost more
+// than the few additions, above all on a device that runs invocations as coroutines.
+void write_workgroup_results(const KernelRequest& request, Shader& shader) {
+  const std::uint32_t size = request.workgroup_size, sums = request.out_width;
+  const std::uint32_t parts = 1u << (std::bit_width(size) - 1) / 2;
+  const std::uint32_t bytes = size * (request.precision == Precision::f32 ? 4 : 8);
+  const std::uint32_t most = std::clamp(request.tree_bytes / bytes, 1u, size / parts);
+  const std::uint32_t rounds = (sums + most - 1) / most, at_once = (sums + rounds - 1) / rounds;
+  const std::string type(scalar_type(request.precision));
+  shader.declare("item_sums", text("shared ", type, " item_sums[", at_once * size, "];"));
+  Lines& body = shader.body();
+  body.line("uint self = gl_LocalInvocationIndex;");
+  for (std::uint32_t first = 0; first < sums; first += at_once) {
+    const std::uint32_t count = std::min(at_once, sums - first);
+    body.line();
+    if (first > 0) {
+      body.line("o += ", unsigned_literal(at_once), ";");
+      body.line("barrier();");
+    }
+    for (std::uint32_t k = 0; k < count; ++k)
+      body.line("item_sums[", offset_from("self", k * size), "] = sum_", first + k, ";");
+    const auto out = shader.use(BufferRole::out, element_of(request.precision), Access::read_write);
+    body.lines(substitute(kTotals.substr(1), {{"workers", unsigned_literal(count * parts)},
+                                              {"parts", unsigned_literal(parts)},
+                                              {"size", unsigned_literal(size)},
+                                              {"sums", unsigned_literal(count)},
+                                              {"out", std::string(out)},
+                                              {"T", type}}));
+  }
+}
+
+void write_results(const KernelRequest& request, Shader& shader) {
+  const auto out = shader.use(BufferRole::out, element_of(request.precision), Access::read_write);
+  Lines& body = shader.body();
+  body.line();
+  body.line("uint o = out_first + ",
+            times(owner(request, BufferRole::outputs, shader), request.out_width), ";");
+  if (request.workgroup_items) return write_workgroup_results(request, shader);
+  body.open("if (overwrite == 0u)");
+  for (std::uint32_t k = 0; k < request.out_width; ++k) {
+    body.line("sum_", k, " = ", out, "[", offset_from("o", k), "] + sum_", k, ";");
+  }
+  body.close();
+  for (std::uint32_t k = 0; k < request.out_width; ++k) {
+    body.line(out, "[", offset_from("o", k), "] = sum_", k, ";");
+  }
+}
+
+// "role 1: owner's 0, 1, 2 are x_b0, x_b1, x_b2"
+std::string describe(const GatherRole& role, std::size_t index, const LeafNames& names) {
+  std::string coordinates, slots;
+  for (std::size_t k = 0; k < role.slots.size(); ++k) {
+    coordinates += text(k > 0 ? ", " : "", "own_", role.coordinates[k]);
+    slots += text(k > 0 ? ", " : "", names.at(ir::Op::Parameter, role.slots[k]));
+  }
+  return text("// Role ", index, ": ", coordinates, role.slots.size() == 1 ? " is " : " are ",
+              slots, ".");
+}
+
+void write_role(const KernelRequest& request, std::size_t index, const Prepared& prepared,
+                Shader& shader, BodyFacts& facts) {
+  const GatherRole& role = request.roles[index];
+  LeafNames names = leaf_names(request, role.program.leaves);
+  LeafPlace place{.layout = role.layout,
+                  .row = "e",
+                  .seed_row = "i",
+                  .own = {},
+                  .fused = fused(request),
+                  .counter = "own"};
+  if (role.rides) {
+    place.index_columns = BufferRole::rider_index_columns;
+    place.data_columns = BufferRole::rider_data_columns;
+    place.stride = "rider_stride";
+  }
+  for (std::size_t k = 0; k < role.slots.size(); ++k) {
+    place.own.push_back(
+        {role.slots[k], own_value(role.coordinates[k]), own_direction(role.coordinates[k])});
+  }
+  Lines& body = shader.body();
+  body.line();
+  body.line(describe(role, index, names));
+  for (const OwnSlot& own : place.own) {
+    names.at(ir::Op::Parameter, own.slot) = own.value;
+    names.at(ir::Op::Tangent, own.slot) = own.direction;
+  }
+  const Expressions invariant = write_invariant(prepared, role.slots, names, request.precision,
+                                                text("own_r", index, "_"), shader);
+  open_entries(request, index, shader);
+  const ValuesText values(request);
+  const bool seeds = role.program.leaves.seeds > 0;
+  const bool instance = seeds || (role.gives_values && request.values.rows > 0);
+  if (instance) body.line("uint i = ", shader.use(BufferRole::entries, Element::u32), "[e];");
+  write_loads(prepared, place, {}, request.precision, names, shader);
+  body.line();
+  const Written written = write_program(prepared, names, request.precision, shader, invariant);
+  for (std::size_t k = 0; k < role.targets.size(); ++k) {
+    if (adds_nothing(prepared.program, k)) continue;
+    body.line("sum_", role.targets[k], " += ", written.outputs[k], ";");
+  }
+  if (role.gives_values) {
+    values.add(written, role.targets.size(), "i", shader);
+    facts.bytes += values.bytes();
+  }
+  body.close();
+  prepared.count_operations(facts.operations);
+  facts.bytes += column_bytes(prepared, place, {}, request.precision) + (instance ? 4u : 0u);
+}
+
+// Looks up whether the owner has entries in the roles that ride, and where they begin.
+void open_riders(const KernelRequest& request, Shader& shader) {
+  const auto owners = shader.use(BufferRole::rider_owners, Element::u32);
+  Lines& body = shader.body();
+  body.line();
+  body.line("uint rider_owner = ", owner(request, BufferRole::owners, shader), ";");
+  body.line("uint rider_bits = ", owners, "[2u * (rider_owner >> 5u)];");
+  body.line("uint rider_bit = 1u << (rider_owner & 31u);");
+  body.open("if ((rider_bits & rider_bit) != 0u)");
+  body.line("uint rider_before = ", owners, "[2u * (rider_owner >> 5u) + 1u];");
+  body.line("uint rider_item = rider_before + uint(bitCount(rider_bits & (rider_bit - 1u)));");
+}
+
+// A fused kernel runs few workgroups, each of which sums the partial sums that it needs itself.
+void open_fused(const KernelRequest& request, const Summation& sums, Shader& shader) {
+  ConjugateText(shader, request.scalars, request.workgroup_size, request.use_subgroups)
+      .open_direction(request.fusion == Fusion::decides);
+  sums.begin(shader, "pq");
+  shader.body().line("uint grid = gl_NumWorkGroups.x * ", unsigned_literal(request.workgroup_size),
+                     ";");
+  shader.body().open("for (uint w = gl_GlobalInvocationID.x + first; w < count; w += grid)");
+}
+
+void write_work_item(const KernelRequest& request, const ValuesText& values, Shader& shader) {
+  values.begin(shader);
+  if (values && !request.workgroup_items) return values.open_loop("w", shader);
+  if (request.workgroup_items) {
+    shader.body().line("uint w = gl_WorkGroupID.x + first;");
+    shader.body().line("if (w >= count) return;");
+  } else {
+    write_invocation_index("w", shader);
+  }
+  if (request.predicated) write_predicate(shader, request.scalars);
+}
+
+}  // namespace
+
+BodyFacts write_gather(const KernelRequest& request, Shader& shader) {
+  std::vector<Prepared> prepared;
+  for (const GatherRole& role : request.roles) {
+    check_role(request, role);
+    prepared.push_back(prepare(role.program));
+  }
+  const Summation products(request.scalars, request.workgroup_size, request.use_subgroups);
+  const ValuesText values(request);
+  if (fused(request)) {
+    open_fused(request, products, shader);
+  } else {
+    write_work_item(request, values, shader);
+  }
+  write_own(request, prepared, shader);
+  write_sums(request, shader);
+  BodyFacts facts;
+  const std::size_t hosts = count_hosts(request);
+  for (std::size_t r = 0; r < request.roles.size(); ++r) {
+    if (r == hosts) open_riders(request, shader);
+    write_role(request, r, prepared[r], shader, facts);
+  }
+  if (hosts < request.roles.size()) shader.body().close();
+  if (fused(request)) write_fused(request, products, shader);
+  write_results(request, shader);
+  if (fused(request)) {
+    shader.body().close();
+    close_fused(request, products, shader);
+  }
+  if (values && !request.workgroup_items) shader.body().close();
+  values.end(shader);
+  return facts;
+}
+
+BodyFacts write_sum_terms(const KernelRequest& request, Shader& shader) {
+  const Element element = element_of(request.precision);
+  write_work_item(request, ValuesText(request), shader);
+  write_sums(request, shader);
+  BodyFacts facts;
+  for (std::size_t r = 0; r < request.roles.size(); ++r) {
+    const GatherRole& role = request.roles[r];
+    check_role(request, role);
+    expect_count(request, "slots of a role", role.targets.size(), role.slots.size());
+    shader.body().line();
+    open_entries(request, r, shader);
+    shader.body().line("uint i = ", shader.use(BufferRole::entries, Element::u32), "[e];");
+    for (std::size_t k = 0; k < role.slots.size(); ++k) {
+      const std::string row = role.slots[k] == 0 ? std::string()
+                              : role.slots[k] == 1
+                                  ? std::string("out_stride + ")
+                                  : unsigned_literal(role.slots[k]) + " * out_stride + ";
+      shader.body().line("sum_", role.targets[k], " += ", shader.use(BufferRole::terms, element),
+                         "[", row, "i];");
+    }
+    shader.body().close();
+    const std::size_t bytes = 4 + role.slots.size() * (request.precision == Precision::f32 ? 4 : 8);
+    facts.operations[static_cast<std::size_t>(ir::Op::Add)] +=
+        static_cast<std::uint32_t>(role.slots.size());
+    facts.bytes += static_cast<std::uint32_t>(bytes);
+  }
+  write_results(request, shader);
+  return facts;
+}
+
+}  // namespace topograd::codegen

@@ -1,0 +1,39 @@
+// Reads a compiled module's interface back and compares it with what the host believes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "../layout.hpp"
+
+namespace topograd::codegen {
+
+/// The interface of a module (bindings by set and number), and what the device must have for it.
+struct ModuleLayout : ExpectedLayout {
+  std::vector<std::uint32_t> specialization_ids;  ///< constant_id of each constant, ascending
+  std::vector<std::uint32_t> capabilities;        ///< SpvCapability, ascending
+  std::vector<std::string> extensions;            ///< SPV_..., ascending
+
+  bool uses_float64() const;
+  bool uses_int64() const;
+  bool uses_int64_atomics() const;
+  bool uses_float32_atomic_add() const;
+  bool uses_float64_atomic_add() const;
+  bool uses_subgroups() const;
+  bool has(std::uint32_t capability) const;
+};
+
+/// Reads a compute module back through SPIRV-Cross.
+///
+/// Throws Error{InvalidArgument} if `module` is not SPIR-V or SPIRV-Cross cannot read it.
+ModuleLayout reflect(std::span<const std::uint32_t> module);
+
+/// Compares a module with the host's belief; binding order does not matter.
+///
+/// Throws Error{LayoutMismatch} that names the kernel and the first difference, expected and got.
+void check(const ModuleLayout& got, const ExpectedLayout& want, std::string_view kernel_name);
+
+}  // namespace topograd::codegen

@@ -1,0 +1,149 @@
+// GLSL to SPIR-V through shaderc; the text form through SPIRV-Tools.
+#include <spirv-tools/libspirv.hpp>
+
+#include <charconv>
+#include <memory>
+#include <shaderc/shaderc.hpp>
+#include <sstream>
+#include <string_view>
+#include <utility>
+#include "../../ir/error.hpp"
+#include "../../ir/machine/foreign_call.hpp"
+#include "shader_compiler.hpp"
+
+namespace topograd::codegen {
+namespace {
+
+constexpr int kMaxComplaints = 8;
+
+// Answers #include from the map of a ShaderSource, which outlives the compilation.
+class MapIncluder : public shaderc::CompileOptions::IncluderInterface {
+ public:
+  explicit MapIncluder(const std::map<std::string, std::string>& texts) : texts_(texts) {}
+
+  shaderc_include_result* GetInclude(const char* wanted, shaderc_include_type, const char* from,
+                                     std::size_t) override {
+    auto answer = std::make_unique<Answer>();
+    const auto found = texts_.find(wanted);
+    if (found == texts_.end()) {
+      // An empty source name is how shaderc learns that content is an error message.
+      answer->message = "no include named \"" + std::string(wanted) + "\" (asked for by " +
+                        std::string(from) + ")";
+      answer->result.content = answer->message.data();
+      answer->result.content_length = answer->message.size();
+      answer->result.source_name = "";
+    } else {
+      answer->result.source_name = found->first.data();
+      answer->result.source_name_length = found->first.size();
+      answer->result.content = found->second.data();
+      answer->result.content_length = found->second.size();
+    }
+    answer->result.user_data = answer.get();
+    return &answer.release()->result;
+  }
+
+  void ReleaseInclude(shaderc_include_result* result) override {
+    delete static_cast<Answer*>(result->user_data);
+  }
+
+ private:
+  struct Answer {
+    shaderc_include_result result{};
+    std::string message;
+  };
+  const std::map<std::string, std::string>& texts_;
+};
+
+// Never destroyed: threads may still compile while static objects go away at exit.
+shaderc::Compiler& shared_compiler() {
+  static shaderc::Compiler& compiler = *new shaderc::Compiler;
+  return compiler;
+}
+
+std::string_view nth_line(std::string_view text, int number) {
+  while (--number > 0) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return {};
+    text.remove_prefix(end + 1);
+  }
+  return text.substr(0, text.find('\n'));
+}
+
+// "file:12: error: ..." gives the text of line 12 of that file, or nothing.
+std::string quoted_line(std::string_view complaint, const ShaderSource& source) {
+  const auto quote = [&](std::string_view file, std::string_view text) -> std::string {
+    if (!complaint.starts_with(file) || complaint.size() <= file.size() ||
+        complaint[file.size()] != ':') {
+      return {};
+    }
+    const char* first = complaint.data() + file.size() + 1;
+    int number = 0;
+    const auto parsed = std::from_chars(first, complaint.data() + complaint.size(), number);
+    if (parsed.ec != std::errc{} || number < 1) return {};
+    const std::string_view line = nth_line(text, number);
+    if (line.empty()) return {};
+    return "\n    " + std::to_string(number) + " | " + std::string(line);
+  };
+  if (std::string found = quote(source.name, source.glsl); !found.empty()) return found;
+  for (const auto& [name, text] : source.includes) {
+    if (std::string found = quote(name, text); !found.empty()) return found;
+  }
+  return {};
+}
+
+std::string explain(const ShaderSource& source, const std::string& log) {
+  std::string message = "compile: shader \"" + source.name + "\" was refused";
+  std::istringstream lines(log);
+  std::string line;
+  int shown = 0;
+  while (std::getline(lines, line)) {
+    if (line.empty()) continue;
+    if (++shown > kMaxComplaints) {
+      message += "\n  ...";
+      break;
+    }
+    message += "\n  " + line + quoted_line(line, source);
+  }
+  return message;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> compile(const ShaderSource& source) {
+  if (source.glsl.find("#version") == std::string::npos) {
+    // glslang would take it for GLSL 1.10, fail on its own built-ins and print them.
+    throw Error(ErrorCode::ShaderCompile,
+                "compile: shader \"" + source.name + "\" was refused: no #version line");
+  }
+  const ForeignCall permission("compile");
+  shaderc::CompileOptions settings;
+  settings.SetTargetEnvironment(shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_2);
+  settings.SetSourceLanguage(shaderc_source_language_glsl);
+  // Drivers optimise by themselves: kernels run as fast, and SPIRV-Tools' passes would take 97 % of
+  // the time.
+  settings.SetOptimizationLevel(shaderc_optimization_level_zero);
+  settings.SetIncluder(std::make_unique<MapIncluder>(source.includes));
+  const shaderc::SpvCompilationResult result = shared_compiler().CompileGlslToSpv(
+      source.glsl.data(), source.glsl.size(), shaderc_compute_shader, source.name.c_str(), "main",
+      settings);
+  if (result.GetCompilationStatus() != shaderc_compilation_status_success) {
+    throw Error(ErrorCode::ShaderCompile, explain(source, result.GetErrorMessage()));
+  }
+  return {result.cbegin(), result.cend()};
+}
+
+std::string disassemble(std::span<const std::uint32_t> module) {
+  const spvtools::SpirvTools tools(SPV_ENV_VULKAN_1_2);
+  std::string text;
+  if (!tools.Disassemble(module.data(), module.size(), &text,
+                         SPV_BINARY_TO_TEXT_OPTION_FRIENDLY_NAMES |
+                             SPV_BINARY_TO_TEXT_OPTION_INDENT |
+                             SPV_BINARY_TO_TEXT_OPTION_NO_HEADER)) {
+    throw Error(ErrorCode::InvalidArgument, "disassemble: expected a SPIR-V module, got " +
+                                                std::to_string(module.size()) +
+                                                " words that are none");
+  }
+  return text;
+}
+
+}  // namespace topograd::codegen

@@ -1,0 +1,52 @@
+// What kernels of conjugate gradients begin with: sums of partial sums, and what follows from them.
+#pragma once
+
+#include "../glsl/reduction.hpp"
+#include "../glsl/shader.hpp"
+#include "kernels.hpp"
+
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+
+namespace topograd::codegen {
+
+/// Notes the use of a scalar buffer, and declares constants named after the places: RZ, THRESHOLD.
+void use_scalars(Shader& shader, BufferRole role, Precision precision,
+                 std::initializer_list<Scalar> places, Access access = Access::read);
+
+/// Writes the statements that every workgroup runs before its own work. Returns in them are the
+/// same for all invocations of a dispatch.
+class ConjugateText {
+ public:
+  ConjugateText(Shader& shader, Precision scalars, std::uint32_t workgroup_size,
+                bool use_subgroups = false)
+      : shader_(shader),
+        scalars_(scalars),
+        sums_(scalars, workgroup_size, use_subgroups),
+        group_(workgroup_size) {}
+
+  /// Declares rz, rr, state and beta; returns where state is not running. One invocation of the
+  /// dispatch writes state, rz, rr to the decision buffer if it `decides`.
+  void open_direction(bool decides);
+  /// Declares rz, rr and state, of which one invocation writes the scalars.
+  void finish();
+  /// Declares alpha; returns where the decision is not to run, or p·q is not positive. One
+  /// invocation of the dispatch writes iterations, next_state, previous_rz and what is left of the
+  /// step if it `decides`.
+  void open_update(bool decides, StepTime step_time);
+
+  /// {S} and state names in `pattern` filled in.
+  void lines(std::string_view pattern);
+
+ private:
+  void totals(BufferRole partials, std::initializer_list<std::string_view> names);
+  void decide();
+
+  Shader& shader_;
+  Precision scalars_;
+  Summation sums_;
+  std::uint32_t group_;
+};
+
+}  // namespace topograd::codegen

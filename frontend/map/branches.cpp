@@ -1,0 +1,90 @@
+// Moving instances whose branches hold no longer.
+#include "branches.hpp"
+#include "../../ir/error.hpp"
+#include "../problem/callables.hpp"
+#include "../problem/problem_state.hpp"
+
+#include <algorithm>
+
+namespace topograd {
+
+using detail::ProblemState;
+using detail::TracedMap;
+
+struct Branches::Moved {
+  std::uint64_t id;
+  std::uint32_t group;
+  detail::Row row;
+  TracedMap* map;
+  std::size_t element;
+  std::uint32_t form;
+};
+
+bool Branches::any() const {
+  return std::ranges::any_of(whole(problem_.state_).groups, [](const detail::Group& group) {
+    return group.batch.size() > 0 && !group.topology.program.guards.empty();
+  });
+}
+
+void Branches::retake(std::span<const BranchFailure> failures, std::span<const double> x,
+                      bool narrow,
+                      const std::function<std::string(const BranchFailure&)>& describe) {
+  ProblemState& state = whole(problem_.state_);
+  const detail::Point point{x, narrow};
+  // Moves renumber instances: ids do not change.
+  struct Failed {
+    std::uint64_t id;
+    bool energy;
+    std::string label;
+  };
+  std::vector<Failed> failed;
+  for (const BranchFailure& failure : failures) {
+    const detail::Group& group = state.groups[failure.topology];
+    const std::uint64_t id = state.id_of(group, failure.instance);
+    const auto& callables = state.callables[group.energy ? 1 : 0];
+    if (callables == nullptr || callables->find(id) == nullptr)
+      throw Error(ErrorCode::StaleBranch,
+                  "if: a branch of " + describe(failure) +
+                      " holds no longer, and there is no callable to trace it again; add the "
+                      "residual by a callable, or use select(condition, a, b)");
+    failed.push_back(
+        {id, group.energy, std::string(problem_.label(failure.topology, failure.instance))});
+  }
+  for (const auto& [id, energy, label] : failed) {
+    TracedMap& map = *state.callables[energy ? 1 : 0]->find(id);
+    const std::size_t element = map.element_of(id);
+    const TracedMap::ElementState before = map.state_of(element);
+    detail::Caller caller = state.caller("if", label, energy);
+    caller.number = id;
+    const detail::ConcreteTape tape = map.retake(state, element, point, caller);
+    const detail::Location from = state.locate(id, energy);
+    const std::uint32_t loss = state.loss_of(state.groups[from.group], from.instance);
+    const std::uint32_t to =
+        detail::match_tape(state, tape.view(), caller, state.losses[loss].program);
+    const std::uint32_t had = state.groups[from.group].outputs(), has = state.groups[to].outputs();
+    if (had != has) {
+      map.state_of(element) = before;
+      caller.fail(ErrorCode::Shape, "expected " + std::to_string(had) +
+                                        " rows on every path through the callable, got " +
+                                        std::to_string(has));
+    }
+    if (!map.includes(map.state_of(element), before))
+      moved_.push_back(std::make_shared<const Moved>(
+          Moved{id, from.group, state.row_of(from), &map, element, before.form}));
+    const detail::Row row = state.row;
+    state.move(id, to, row);
+  }
+}
+
+std::size_t Branches::undo() {
+  const std::size_t count = moved_.size();
+  for (std::size_t k = moved_.size(); k-- > 0;) {
+    const Moved& moved = *moved_[k];
+    whole(problem_.state_).move(moved.id, moved.group, moved.row);
+    moved.map->state_of(moved.element).form = moved.form;
+  }
+  moved_.clear();
+  return count;
+}
+
+}  // namespace topograd

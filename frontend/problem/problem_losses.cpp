@@ -1,0 +1,191 @@
+// Losses of residuals: their entries among the uniforms, and changing them.
+#include "../../ir/error.hpp"
+#include "problem_state.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace topograd::detail {
+namespace {
+
+std::uint64_t hash_of(std::uint32_t program, std::span<const double> uniforms) {
+  std::uint64_t hash = program;
+  for (const double u : uniforms) {
+    hash = (hash ^ std::bit_cast<std::uint64_t>(u)) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+/// Number of an equal program, + 1; added if there is none.
+std::uint32_t program_number(std::deque<ir::Program>& programs, const ir::Program& program) {
+  const auto known = std::find(programs.begin(), programs.end(), program);
+  const auto number = static_cast<std::uint32_t>(known - programs.begin());
+  if (known == programs.end()) programs.push_back(program);
+  return number + 1;
+}
+
+std::uint32_t label_at(const Group& group, std::uint64_t id) {
+  const auto after = std::upper_bound(group.runs.begin(), group.runs.end(), id,
+                                      [](std::uint64_t i, const Run& run) { return i < run.id; });
+  return after == group.runs.begin() ? 0 : (after - 1)->label;
+}
+
+/// Gives one id a label and leaves those of the others.
+void set_label(Group& group, std::uint64_t id, std::uint32_t label) {
+  const std::uint32_t before = label_at(group, id), next = label_at(group, id + 1);
+  if (before == label) return;
+  std::erase_if(group.runs, [&](const Run& run) { return run.id == id || run.id == id + 1; });
+  const auto at = std::lower_bound(group.runs.begin(), group.runs.end(), id,
+                                   [](const Run& run, std::uint64_t i) { return run.id < i; });
+  group.runs.insert(at, {Run{id, label}, Run{id + 1, next}});
+}
+
+}  // namespace
+
+std::uint32_t ProblemState::loss_entry(const char* call, const Loss& loss, bool built_in) {
+  if (loss.is_trivial() && !built_in) return kTrivialLoss;
+  if (last_loss != kTrivialLoss && losses[last_loss].loss == loss) return last_loss;
+  if (loss.is_host())
+    throw Error(ErrorCode::Unsupported,
+                std::string(call) + ": the loss " + loss.describe() +
+                    " is opaque code; only host residuals can have it, write it with Loss::custom");
+  const std::vector<double> numbers = loss.uniforms();
+  const std::uint32_t program = program_number(loss_programs, *loss.program());
+  const std::uint64_t hash = hash_of(program, numbers);
+  const auto [first, beyond] = loss_of_hash.equal_range(hash);
+  for (auto at = first; at != beyond; ++at)
+    if (losses[at->second].program == program && losses[at->second].loss == loss)
+      return last_loss = at->second;
+  last_loss = static_cast<std::uint32_t>(losses.size());
+  losses.push_back({loss, program, static_cast<std::uint32_t>(uniforms.size()), 0});
+  loss_of_hash.emplace(hash, last_loss);
+  uniforms.insert(uniforms.end(), numbers.begin(), numbers.end());
+  ++versions.uniforms;
+  return last_loss;
+}
+
+std::uint32_t ProblemState::loss_of(const Group& group, std::size_t instance) const {
+  if (group.loss_program == 0) return kTrivialLoss;
+  const std::uint32_t column = group.batch.index_columns() - group.loss_uniforms;
+  const std::uint32_t uniform = group.batch.index(instance, column);
+  const auto after = std::upper_bound(
+      losses.begin() + 1, losses.end(), uniform,
+      [](std::uint32_t u, const LossEntry& entry) { return u < entry.first_uniform; });
+  return static_cast<std::uint32_t>(after - losses.begin()) - 1;
+}
+
+void ProblemState::set_loss(std::uint64_t first, std::uint64_t last, const Loss& loss) {
+  index_blocks(false);
+  const std::vector<Location>& locations = residuals.locations;
+  std::vector<std::uint64_t> traced;
+  std::vector<std::uint32_t> host;
+  for (std::uint64_t id = first; id < last && id < locations.size(); ++id) {
+    if (locations[id].group < groups.size()) traced.push_back(id);
+    if (locations[id].group == kHostGroup) host.push_back(locations[id].instance);
+  }
+  if (traced.empty() && host.empty())
+    throw Error(ErrorCode::InvalidArgument,
+                "set_loss: the residual is not there, or was removed before");
+  if (!traced.empty() && loss.is_host()) loss_entry("set_loss", loss);  // throws
+  for (const std::uint32_t k : host) host_blocks[k].loss = loss;
+  if (!host.empty()) ++versions.structure;
+  if (!traced.empty()) set_traced_loss(traced, loss);
+}
+
+void ProblemState::set_traced_loss(std::span<const std::uint64_t> traced, const Loss& loss) {
+  const std::vector<Location>& locations = residuals.locations;
+  const auto entry_of = [&](std::uint64_t id) {
+    return loss_of(groups[locations[id].group], locations[id].instance);
+  };
+  const std::uint32_t old = entry_of(traced.front());
+  const bool one = std::ranges::all_of(traced, [&](auto id) { return entry_of(id) == old; });
+  LossEntry& entry = losses[old];
+  const bool in_place = one && old != kTrivialLoss && entry.users == traced.size() &&
+                        *loss.program() == loss_programs[entry.program - 1];
+  if (in_place) {
+    const std::vector<double> numbers = loss.uniforms();
+    const std::uint64_t hash =
+        hash_of(entry.program, std::span(uniforms).subspan(entry.first_uniform, numbers.size()));
+    std::erase_if(loss_of_hash,
+                  [&](const auto& item) { return item.first == hash && item.second == old; });
+    std::ranges::copy(numbers, uniforms.begin() + entry.first_uniform);
+    loss_of_hash.emplace(hash_of(entry.program, numbers), old);
+    entry.loss = loss;
+    ++versions.uniforms;
+    return;
+  }
+  for (const std::uint64_t id : traced) {
+    // A block that loses its loss stays with the others, whose kernels are there.
+    const std::uint32_t program = groups[locations[id].group].loss_program;
+    const bool built_in = program != 0 && loss_programs[program - 1] == *Loss().program();
+    move_instance(id, loss_entry("set_loss", loss, built_in));
+  }
+  ++versions.structure;
+}
+
+void ProblemState::move_instance(std::uint64_t id, std::uint32_t to) {
+  Ledger& kind = residuals;
+  const Location at = kind.locations[id];
+  Group& from = groups[at.group];
+  const std::uint32_t before = loss_of(from, at.instance);
+  const std::uint32_t columns = from.batch.index_columns() - from.loss_uniforms;
+  if (from.loss_program == losses[to].program) {
+    for (std::uint32_t k = 0; k < from.loss_uniforms; ++k)
+      from.batch.set_index(at.instance, columns + k, losses[to].first_uniform + k);
+    if (before != kTrivialLoss) --losses[before].users;
+    if (to != kTrivialLoss) ++losses[to].users;
+    return;
+  }
+  move_block(id, variant(at.group, losses[to].program), row_of(at), to);
+}
+
+Location ProblemState::locate(std::uint64_t id, bool energy) {
+  index_blocks(energy);
+  return ledger(energy).locations[id];
+}
+
+Row ProblemState::row_of(const Location& at) const {
+  const Group& group = groups[at.group];
+  const std::uint32_t columns = group.batch.index_columns() - group.loss_uniforms;
+  const std::size_t numbers = group.batch.data_columns();
+  Row values;
+  for (std::uint32_t k = 0; k < columns; ++k)
+    values.indices.push_back(group.batch.index(at.instance, k));
+  for (std::uint32_t k = 0; k < numbers; ++k) {
+    values.data.push_back(group.batch.data(at.instance, k));
+    if (!group.sources.empty()) values.sources.push_back(group.sources[at.instance * numbers + k]);
+  }
+  return values;
+}
+
+void ProblemState::move(std::uint64_t id, std::uint32_t group, const Row& values) {
+  const Location at = locate(id, groups[group].energy);
+  const std::uint32_t loss = loss_of(groups[at.group], at.instance);
+  move_block(id, variant(group, losses[loss].program), values, loss);
+  ++versions.structure;
+}
+
+void ProblemState::move_block(std::uint64_t id, std::uint32_t target, const Row& values,
+                              std::uint32_t loss) {
+  Ledger& kind = ledger(groups[target].energy);
+  const Location at = kind.locations[id];
+  const std::uint64_t first_row = groups[at.group].batch.residual_row(at.instance);
+  const std::uint32_t label = label_at(groups[at.group], id);
+  take_out(kind, id);
+  // append() numbers a new block; this one keeps its id, its row and its label.
+  const std::uint64_t ids = kind.next_id, all_rows = kind.rows;
+  append(target, values, label_at(groups[target], kind.next_id), loss);
+  Group& group = groups[target];
+  const std::size_t instance = group.batch.size() - 1;
+  kind.next_id = ids;
+  kind.rows = all_rows;
+  --kind.blocks;
+  kind.locations.resize(kind.next_id);
+  kind.locations[id] = {target, static_cast<std::uint32_t>(instance)};
+  group.ids[instance] = id;
+  group.batch.set_residual_row(instance, first_row);
+  set_label(group, id, label);
+}
+
+}  // namespace topograd::detail

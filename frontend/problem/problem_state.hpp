@@ -1,0 +1,263 @@
+// What a Problem holds: arrays, topologies with their batches, raw shapes, labels.
+#pragma once
+
+#include "../../ir/hash.hpp"
+#include "../../ir/whole.hpp"
+#include "../problem.hpp"
+#include "data_arrays.hpp"
+#include "memory_ranges.hpp"
+#include "raw_shape.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace topograd::detail {
+
+/// What an instance carries besides its row; instances from `id` on carry it, up to the next run.
+struct Run {
+  std::uint64_t id = 0;
+  std::uint32_t label = 0;  ///< number in ProblemState::labels
+};
+
+/// A loss that residuals have, and where its numbers are among the uniforms.
+struct LossEntry {
+  Loss loss;
+  std::uint32_t program = 0;  ///< number in ProblemState::loss_programs, + 1; 0: trivial
+  std::uint32_t first_uniform = 0;
+  std::uint64_t users = 0;  ///< instances; host blocks are not counted
+};
+inline constexpr std::uint32_t kTrivialLoss = 0;  ///< its entry
+
+/// A topology, its instances and what only the frontend needs to know of them. Residuals of one
+/// topology whose losses are other programs are groups of their own.
+struct Group {
+  ir::Topology topology;           ///< the last uniforms are the loss's
+  bool energy = false;             ///< of energies; an equal topology of residuals is another group
+  std::uint32_t loss_program = 0;  ///< as LossEntry::program
+  std::uint32_t loss_uniforms = 0;      ///< how many
+  std::vector<std::uint32_t> variants;  ///< groups of the same topology with other losses
+  ir::Batch batch;
+  std::vector<Run> runs;  ///< ascending by id
+  std::vector<std::uint32_t>
+      sources;                     ///< one for each number, row by row; empty if all are kNoSource
+  std::vector<std::uint64_t> ids;  ///< of each instance, once a residual has been removed
+
+  std::uint32_t outputs() const {
+    return static_cast<std::uint32_t>(topology.program.outputs.size());
+  }
+};
+
+/// Location::group of a host block; `instance` is its number.
+inline constexpr std::uint32_t kHostGroup = ~std::uint32_t{0} - 1;
+
+/// The instance that a block's id stands for.
+struct Location {
+  std::uint32_t group = ~std::uint32_t{0};
+  std::uint32_t instance = 0;
+};
+
+/// The blocks of one kind, residuals or energies, in the order of adding. Each kind numbers its
+/// rows (an energy has one) and its ids on its own.
+struct Ledger {
+  std::uint64_t blocks = 0;         ///< that are there
+  std::uint64_t rows = 0;           ///< that are there
+  std::uint64_t next_id = 0;        ///< ids count the rows that were ever added
+  bool removed_any = false;         ///< then `locations` and Group::ids are kept
+  bool rows_moved = false;          ///< rows are to be numbered again before they are read
+  std::vector<Location> locations;  ///< by id
+};
+struct Callables;
+
+/// At the end of a problem's life its Values end.
+struct EndOfValues {
+  std::uint32_t problem = 0;
+  ~EndOfValues() { end_values_of(problem); }
+};
+
+/// A solve that is under way. Its Problem ends once `before_end` has run.
+struct SolveInProgress {
+  std::function<void()> before_end;
+  bool ended = false;
+};
+
+struct ProblemState {
+  /// Takes a serial; branches on this problem's Values find it by that while it lives.
+  ProblemState();
+  ~ProblemState();
+  ProblemState(const ProblemState&) = delete;
+  ProblemState& operator=(const ProblemState&) = delete;
+
+  std::uint32_t serial = 0;
+  EndOfValues end_of_values{serial};  ///< runs after what follows, which may hold Values
+  std::vector<ParameterArray> arrays;
+  MemoryRanges memory;  ///< of the arrays
+  /// Containers that arrays were given as, by the array's values.
+  std::map<const double*, Lender> lenders;
+  std::uint32_t scalars = 0;    ///< in x
+  std::size_t gaps = 0;         ///< of the arrays: places of removed ones, which have no values
+  bool removed_arrays = false;  ///< then residuals are asked whether they read one
+  DataArrays data;
+  /// By first entry: names of the data arrays from the first one that has a name.
+  std::map<std::uint32_t, std::string> data_names;
+  std::vector<double> uniforms;
+  std::vector<std::uint8_t> constants;  ///< one a scalar; empty if nothing is constant
+  std::size_t constant_count = 0;
+
+  std::vector<double> lower, upper;  ///< bounds, one a scalar; empty if there are none
+  std::deque<Manifold> manifolds;
+  /// By array: number in `manifolds`, + 1, of each block; empty if none has one.
+  std::vector<std::vector<std::uint32_t>> manifold_numbers;
+
+  std::deque<Group> groups;
+  std::vector<HostBlock> host_blocks;
+  std::deque<ir::Program> loss_programs;
+  std::vector<LossEntry> losses =
+      std::vector<LossEntry>(1);  ///< ascending by first_uniform; the first one is trivial
+  std::uint32_t last_loss = kTrivialLoss;
+  std::unordered_multimap<std::uint64_t, std::uint32_t> loss_of_hash;
+  std::unordered_multimap<ir::Hash128, std::uint32_t> group_of_hash;
+  std::deque<std::string> labels{std::string()};
+  std::unordered_map<std::string_view, std::uint32_t> label_numbers;
+  std::uint32_t last_label = 0;  ///< number of the label asked for last
+
+  Ledger residuals, energies;
+  Ledger& ledger(bool energy) { return energy ? energies : residuals; }
+  const Ledger& ledger(bool energy) const { return energy ? energies : residuals; }
+
+  RawShapes residual_shapes, energy_shapes;
+  RawShapes& shapes(bool energy) { return energy ? energy_shapes : residual_shapes; }
+  Row row;
+  std::vector<std::uint32_t> scratch;
+  std::vector<std::uint32_t> raw_rows;
+  std::vector<RawGuard> raw_guards;
+  CompactTape compact;
+  Versions versions;
+  TraceStatistics statistics;
+  SolveInProgress* solve = nullptr;  ///< null: none
+  const Problem* ended = nullptr;    ///< the Problem whose end left this state to its views
+  /// Of residuals and of energies that have branches; null if none has.
+  std::unique_ptr<Callables> callables[2];
+
+  /// Adds an array, in a gap that is large enough for it or at the end of x; returns its offset.
+  /// Throws Error{InvalidArgument} if it shares memory with another.
+  std::uint32_t add_array(std::span<double> values, std::uint32_t width, std::string_view name);
+  /// Throws Error{InvalidArgument} if a container that an array was given as has other memory now.
+  void check_lenders() const;
+  /// Makes a gap of an array. Throws Error{InvalidArgument} if something reads it.
+  void remove_array(std::size_t number);
+  /// The array or gap that has a scalar of x.
+  std::size_t array_number(std::uint32_t scalar) const;
+  bool is_removed(std::uint32_t scalar) const;
+  /// " of parameter "tau"" for the array that has a scalar of x; empty if it has no name.
+  std::string of_parameters(std::uint32_t scalar) const;
+  /// Throws Error{InvalidArgument} if `row`, of a group, reads a removed unknown.
+  void check_present(std::uint32_t group, const Caller& caller) const;
+
+  /// For the texts of errors about the next residual block or energy.
+  Caller caller(std::string_view call, std::string_view label, bool energy = false) const;
+  /// The group of an equal topology of that kind with whatever losses, which is added if there is
+  /// none.
+  std::uint32_t group_of(const ir::Canonical& canonical, bool energy, std::uint32_t loss_program);
+  /// The group of the same topology with losses of that program; added if there is none.
+  std::uint32_t variant(std::uint32_t group, std::uint32_t loss_program);
+  /// The entry of an equal loss, which is added if there is none. Throws Error{Unsupported} for a
+  /// host loss.
+  ///
+  ///   built_in  a trivial loss gets an entry in the program of the built-in ones
+  std::uint32_t loss_entry(const char* call, const Loss& loss, bool built_in = false);
+  /// The entry of an instance's loss.
+  std::uint32_t loss_of(const Group& group, std::size_t instance) const;
+  /// Gives another loss to the blocks with ids first .. last - 1.
+  void set_loss(std::uint64_t first, std::uint64_t last, const Loss& loss);
+  std::uint32_t label_number(std::string_view label);
+  /// Appends an instance; returns its id.
+  ///
+  ///   values  without the loss's uniforms
+  std::uint64_t append(std::uint32_t group, const Row& values, std::uint32_t label,
+                       std::uint32_t loss);
+  std::uint64_t append(HostBlock block);
+  struct Many {
+    std::size_t count = 0;
+    std::uint64_t first_id = 0;  ///< no id of the instances is less
+    bool sources = false;        ///< Group::sources gets entries, too, of kNoSource
+  };
+  /// Appends instances of one group whose rows, columns (those of the loss, too), sources, ids and
+  /// locations the caller writes at once.
+  std::vector<ir::Batch::NewRows> append_many(std::uint32_t group, const Many& many,
+                                              std::uint32_t label, std::uint32_t loss);
+
+  void remove(std::uint64_t id, bool energy);
+  /// The instance that an id stands for, and what its row holds but for the loss's uniforms.
+  Location locate(std::uint64_t id, bool energy);
+  Row row_of(const Location& at) const;
+  /// Makes a block an instance of another topology with as many rows; id, place among the rows,
+  /// label and loss stay.
+  void move(std::uint64_t id, std::uint32_t group, const Row& values);
+  /// Kept callables of that kind of block, to add to.
+  Callables& callables_of(bool energy);
+  /// Numbers the rows in the order of ids, if a removal has moved them.
+  void number_rows();
+  std::uint64_t id_of(const Group& group, std::size_t instance) const;
+  Run run_of(const Group& group, std::size_t instance) const;
+
+  /// New numbers for a data array, `first` being its first entry: in `data`, and in what instances
+  /// have of it.
+  void set_data(std::uint32_t first, std::span<const double> values);
+  void set_data(std::uint32_t first, std::shared_ptr<const ir::RemoteNumbers> values);
+
+  /// From now on blocks are found by their ids.
+  void index_blocks(bool energy);
+
+ private:
+  std::uint32_t loss_uniforms(std::uint32_t program) const {
+    return program == 0 ? 0 : loss_programs[program - 1].leaves.uniforms;
+  }
+  void remove_host_block(std::uint32_t number);
+  void set_traced_loss(std::span<const std::uint64_t> ids, const Loss& loss);
+  void move_instance(std::uint64_t id, std::uint32_t loss);
+  /// Makes a block an instance of another group; id, place among the rows and label stay.
+  void move_block(std::uint64_t id, std::uint32_t group, const Row& values, std::uint32_t loss);
+  void take_out(Ledger& kind, std::uint64_t id);
+};
+
+/// A problem's state. Throws Error{InvalidArgument} if the problem was moved from.
+inline ProblemState& whole(const std::shared_ptr<ProblemState>& state) {
+  return topograd::whole(state, "problem");
+}
+
+[[noreturn]] void refuse_change(const char* call);
+/// The same for `call`, which changes the problem. Throws Error{InvalidArgument} while it is
+/// solved.
+inline ProblemState& changing(const std::shared_ptr<ProblemState>& state, const char* call) {
+  ProblemState& present = whole(state);
+  if (present.solve != nullptr) [[unlikely]]
+    refuse_change(call);
+  return present;
+}
+
+/// Nodes of this thread's tape that the rows are. Throws Error{Shape} and Error{StaleValue}.
+std::vector<std::uint64_t> row_nodes(std::span<const Value> rows, const Caller& caller);
+
+/// The group of a tape that needs no others, with `state.row` filled: by its raw shape, or in
+/// canonical form.
+///
+///   loss_program  of the group, if it is a new one
+///   leaves        if not null, which nodes the slots stand for
+std::uint32_t match_tape(ProblemState& state, const RawTape& raw, const Caller& caller,
+                         std::uint32_t loss_program, LeafMap* leaves = nullptr);
+
+/// Adds the residual block that `rows` are, or the energy that its one row is: by its raw shape, or
+/// in canonical form. Returns its id.
+std::uint64_t trace_block(ProblemState& state, std::span<const Value> rows,
+                          const ResidualOptions& options, bool energy);
+
+/// Throws unless what is to be an energy has one row and no robust loss.
+void check_energy(std::size_t rows, const Loss& loss, const Caller& caller);
+
+}  // namespace topograd::detail

@@ -1,0 +1,141 @@
+// Problem: what a solver reads.
+#include "../../ir/error.hpp"
+#include "../problem.hpp"
+#include "callables.hpp"
+#include "problem_state.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace topograd {
+namespace {
+
+void check_size(const char* call, std::size_t size, std::size_t expected) {
+  if (size != expected)
+    throw Error(ErrorCode::Shape, std::string(call) + ": expected " + std::to_string(expected) +
+                                      " numbers, got " + std::to_string(size));
+}
+
+}  // namespace
+
+std::size_t Problem::parameter_count() const { return whole(state_).scalars; }
+std::size_t Problem::residual_count() const { return whole(state_).residuals.rows; }
+std::size_t Problem::residual_block_count() const { return whole(state_).residuals.blocks; }
+std::size_t Problem::energy_count() const { return whole(state_).energies.blocks; }
+std::size_t Problem::topology_count() const { return whole(state_).groups.size(); }
+
+const ir::Topology& Problem::topology(std::size_t t) const {
+  return whole(state_).groups[t].topology;
+}
+
+bool Problem::is_energy(std::size_t t) const { return whole(state_).groups[t].energy; }
+
+const ir::Batch& Problem::batch(std::size_t t) const {
+  whole(state_).number_rows();
+  return whole(state_).groups[t].batch;
+}
+
+std::string_view Problem::label(std::size_t t) const {
+  for (const detail::Run& run : whole(state_).groups[t].runs)
+    if (run.label != 0) return whole(state_).labels[run.label];
+  return {};
+}
+
+std::string_view Problem::label(std::size_t t, std::size_t instance) const {
+  return whole(state_).labels[whole(state_).run_of(whole(state_).groups[t], instance).label];
+}
+
+const ir::Program* Problem::loss_program(std::size_t t) const {
+  const std::uint32_t number = whole(state_).groups[t].loss_program;
+  return number == 0 ? nullptr : &whole(state_).loss_programs[number - 1];
+}
+
+Loss Problem::loss(std::size_t t, std::size_t instance) const {
+  return whole(state_).losses[whole(state_).loss_of(whole(state_).groups[t], instance)].loss;
+}
+
+std::span<const ParameterArray> Problem::arrays() const { return whole(state_).arrays; }
+std::span<const double> Problem::uniforms() const { return whole(state_).uniforms; }
+std::span<const std::uint8_t> Problem::constant_mask() const { return whole(state_).constants; }
+std::span<const double> Problem::lower_bounds() const { return whole(state_).lower; }
+std::span<const double> Problem::upper_bounds() const { return whole(state_).upper; }
+bool Problem::has_manifolds() const { return !whole(state_).manifolds.empty(); }
+const Manifold* Problem::manifold(std::size_t array, std::size_t block) const {
+  if (array >= whole(state_).manifold_numbers.size()) return nullptr;
+  const std::vector<std::uint32_t>& numbers = whole(state_).manifold_numbers[array];
+  if (block >= numbers.size() || numbers[block] == 0) return nullptr;
+  return &whole(state_).manifolds[numbers[block] - 1];
+}
+std::span<const HostBlock> Problem::host_blocks() const {
+  whole(state_).number_rows();
+  return whole(state_).host_blocks;
+}
+std::string_view Problem::host_label(std::size_t block) const {
+  return whole(state_).labels[whole(state_).host_blocks[block].label];
+}
+Versions Problem::versions() const { return whole(state_).versions; }
+
+void Problem::read_x(std::span<double> x) const {
+  check_size("read_x", x.size(), whole(state_).scalars);
+  whole(state_).check_lenders();
+  for (const ParameterArray& a : whole(state_).arrays) {
+    const std::size_t count = std::size_t{a.blocks} * a.width;
+    if (a.values == nullptr) {
+      std::fill_n(x.data() + a.offset, count, 0.0);
+    } else {
+      std::copy_n(a.values, count, x.data() + a.offset);
+    }
+  }
+}
+
+void Problem::write_x(std::span<const double> x) const {
+  check_size("write_x", x.size(), whole(state_).scalars);
+  for (const ParameterArray& a : whole(state_).arrays)
+    if (a.values != nullptr)
+      std::copy_n(x.data() + a.offset, std::size_t{a.blocks} * a.width, a.values);
+}
+
+Place Problem::locate(std::uint64_t row) const {
+  for (std::size_t t = 0; t < topology_count(); ++t) {
+    if (is_energy(t)) continue;
+    const ir::Batch& instances = batch(t);
+    const std::uint64_t outputs = whole(state_).groups[t].outputs();
+    for (std::size_t k = 0; k < instances.size(); ++k) {
+      const std::uint64_t output = row - instances.residual_row(k);
+      if (output < outputs) return {t, k, static_cast<std::uint32_t>(output), label(t, k)};
+    }
+  }
+  for (std::size_t k = 0; k < host_blocks().size(); ++k) {
+    const HostBlock& block = whole(state_).host_blocks[k];
+    if (row - block.row < block.rows)
+      return {Place::kHost, k, static_cast<std::uint32_t>(row - block.row), host_label(k)};
+  }
+  throw Error(ErrorCode::InvalidArgument, "locate: row " + std::to_string(row) +
+                                              " is out of range (problem has " +
+                                              std::to_string(whole(state_).residuals.rows) + ")");
+}
+
+TraceStatistics Problem::statistics() const {
+  TraceStatistics statistics = whole(state_).statistics;
+  statistics.residual_blocks = whole(state_).residuals.blocks;
+  statistics.energies = whole(state_).energies.blocks;
+  return statistics;
+}
+
+std::size_t Problem::bytes() const {
+  const detail::ProblemState& s = whole(state_);
+  const std::size_t locations = s.residuals.locations.capacity() + s.energies.locations.capacity();
+  std::size_t total = s.residual_shapes.bytes() + s.energy_shapes.bytes() + s.data.bytes() +
+                      s.uniforms.capacity() * 8 + s.constants.capacity() +
+                      locations * sizeof(detail::Location);
+  for (const auto& callables : s.callables)
+    if (callables != nullptr)
+      for (const auto& [id, map] : callables->maps) total += map->bytes();
+  for (const detail::Group& g : s.groups) {
+    total += g.batch.bytes() + g.runs.capacity() * sizeof(detail::Run) +
+             g.sources.capacity() * sizeof(std::uint32_t) + g.ids.capacity() * 8;
+  }
+  return total;
+}
+
+}  // namespace topograd

@@ -1,0 +1,319 @@
+// Distances in units in the last place, and running error bounds.
+#include "error_bound.hpp"
+
+#include "../graph.hpp"
+#include "../passes/passes.hpp"
+#include "random_program.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+namespace topograd::ir {
+namespace {
+
+using Long = long double;
+
+constexpr Long kUnknown = std::numeric_limits<Long>::infinity();
+// An error beyond this share of a value (of one, for small values) says nothing any more: the ends
+// of an interval no longer tell what an op does inside of it.
+constexpr Long kLost = 0.1L;
+
+template <class T>
+double bound_of(Op op) {
+  return sizeof(T) == sizeof(float) ? info(op).ulp_f32 : info(op).ulp_f64;
+}
+
+/// The evaluator's bits are asked for.
+template <class T>
+bool exact(Op op) {
+  return bound_of<T>(op) == 0 && !info(op).rounds_product;
+}
+
+/// The first number beyond T's range, for infinities.
+template <class T>
+Long finite(Long x) {
+  if (!std::isinf(x)) return x;
+  return std::copysign(std::ldexp(Long(1), std::numeric_limits<T>::max_exponent), x);
+}
+
+template <class T>
+double distance(Long expected, Long got) {
+  constexpr double kWrong = std::numeric_limits<double>::infinity();
+  if (std::isnan(expected) || std::isnan(got)) {
+    return std::isnan(expected) == std::isnan(got) ? 0 : kWrong;
+  }
+  if (std::isinf(expected)) return got == expected ? 0 : kWrong;
+  if (expected == 0) return got == 0 && std::signbit(got) == std::signbit(expected) ? 0 : kWrong;
+  const Long largest = std::ldexp(Long(1), std::numeric_limits<T>::max_exponent);
+  if (std::isinf(got) && std::fabs(expected) >= largest) {
+    return std::signbit(got) == std::signbit(expected) ? 0 : kWrong;
+  }
+  return static_cast<double>(std::fabs(finite<T>(got) - expected) / ulp<T>(expected));
+}
+
+/// Rounding of the product inside of a sum that a device does in two steps; infinite where the
+/// product alone overflows.
+template <class T>
+Long product_rounding(Op op, Long a, Long b) {
+  if (!info(op).rounds_product || !std::isfinite(a * b)) return 0;
+  return std::fabs(a * b) > std::numeric_limits<T>::max() ? kUnknown : ulp<T>(a * b);
+}
+
+/// Choices, counts and whole numbers: exact where they are decided.
+bool is_step(Op op) { return info(op).boolean || (info(op).steps && op != Op::Mod); }
+
+/// One node on the way from its operands' enclosures to its own.
+class Step {
+ public:
+  Step(const Node& node, Against against)
+      // Operands that are one node move together.
+      : against_(against),
+        same_{node.args[1] == node.args[0], node.args[2] == node.args[0],
+              node.args[2] == node.args[1]} {}
+
+  template <class T>
+  Carried run(Op op, const std::array<Enclosure, 3>& x) {
+    const Enclosure enclosure = enclose<T>(op, x);
+    return {enclosure, decided_};
+  }
+
+ private:
+  /// Nothing is known; a step that may have gone either way leaves the program undecided.
+  Enclosure unknown(Op op) {
+    if (is_step(op) || op == Op::Mod) decided_ = false;
+    return {0, kUnknown};
+  }
+
+  template <class T>
+  Enclosure enclose(Op op, const std::array<Enclosure, 3>& x) {
+    if (op == Op::Select) return choose(x);
+    const auto n = static_cast<std::size_t>(arity(op));
+    const auto all = std::span(x).first(n);
+    if (op == Op::Zmul && x[0].value == 0 && x[0].error == 0) return {0, 0};
+    if (std::ranges::any_of(all, [](const Enclosure& e) { return !e.known(); })) return unknown(op);
+    const bool certain = std::ranges::all_of(all, [](const Enclosure& e) { return e.error == 0; });
+    if (certain && exact<T>(op)) {
+      const Long y = apply<T>(op, static_cast<T>(x[0].value), static_cast<T>(x[1].value),
+                              static_cast<T>(x[2].value));
+      const bool rounded =
+          std::isfinite(y) && y != apply<Long>(op, x[0].value, x[1].value, x[2].value);
+      if (against_ == Against::evaluator || !rounded) return {y, 0};
+    }
+    if (may_be_equal(op, x) || may_wrap(op, x) || may_be_whole(op, x)) return unknown(op);
+    return settle<T>(op, x, spread(op, x));
+  }
+
+  /// Of eq and ne, whose answer inside of the intervals is not that at their ends.
+  bool may_be_equal(Op op, const std::array<Enclosure, 3>& x) const {
+    if ((op != Op::Eq && op != Op::Ne) || same_[0]) return false;
+    const Long reach = x[0].error + x[1].error;
+    return reach > 0 && std::fabs(x[0].value - x[1].value) <= reach;
+  }
+
+  /// Of periodic ops whose operand may lie as far off as half a period, about: the ends tell
+  /// nothing of what lies between them.
+  static bool may_wrap(Op op, const std::array<Enclosure, 3>& x) {
+    if (op == Op::Sin || op == Op::Cos || op == Op::Tan) return x[0].error >= 1;
+    if (op != Op::Mod || x[1].value == 0 || !std::isfinite(x[0].value / x[1].value)) return false;
+    const Long moved = x[0].error + std::fabs(x[0].value / x[1].value) * x[1].error;
+    return moved >= std::fabs(x[1].value) / 2;
+  }
+
+  /// Of powers of negative numbers, which are NaN but for whole exponents.
+  static bool may_be_whole(Op op, const std::array<Enclosure, 3>& x) {
+    if (op != Op::Pow || x[1].error == 0 || !(x[0].value - x[0].error < 0)) return false;
+    return std::floor(x[1].value + x[1].error) >= x[1].value - x[1].error;
+  }
+
+  Enclosure choose(const std::array<Enclosure, 3>& x) {
+    const Enclosure& c = x[0];
+    if (!c.known() || (c.error > 0 && std::fabs(c.value) <= c.error)) {
+      decided_ = false;
+      return {0, kUnknown};
+    }
+    return c.value != 0 ? x[1] : x[2];
+  }
+
+  /// Largest distance from the op at the centres that it has at the ends of the intervals (and at
+  /// zero where one holds it); infinite where the results are not of one kind.
+  Long spread(Op op, const std::array<Enclosure, 3>& x) {
+    std::array<std::array<Long, 3>, 3> at;
+    std::array<std::size_t, 3> count = {1, 1, 1};
+    for (std::size_t k = 0; k < 3; ++k) {
+      const auto [v, e] = x[k];
+      at[k] = {v, 0, 0};
+      const bool follows = k == 1 ? same_[0] : k == 2 && (same_[1] || same_[2]);
+      if (e == 0 || static_cast<int>(k) >= arity(op) || follows) continue;
+      at[k] = {v - e, v + e, 0};
+      count[k] = std::fabs(v) <= e ? 3 : 2;
+    }
+    const Long center = apply<Long>(op, x[0].value, x[1].value, x[2].value);
+    Long most = 0;
+    for (std::size_t i = 0; i < count[0]; ++i) {
+      for (std::size_t j = 0; j < count[1]; ++j) {
+        for (std::size_t k = 0; k < count[2]; ++k) {
+          const Long b = same_[0] ? at[0][i] : at[1][j];
+          const Long c = same_[1] ? at[0][i] : same_[2] ? b : at[2][k];
+          const Long y = apply<Long>(op, at[0][i], b, c);
+          if (std::isfinite(center) && std::isfinite(y)) {
+            most = std::max(most, std::fabs(y - center));
+          } else if (!(y == center || (std::isnan(y) && std::isnan(center)))) {
+            return kUnknown;
+          }
+        }
+      }
+    }
+    return most;
+  }
+
+  template <class T>
+  Enclosure settle(Op op, const std::array<Enclosure, 3>& x, Long spread) {
+    const Long y = apply<Long>(op, x[0].value, x[1].value, x[2].value);
+    if (spread == kUnknown) return unknown(op);
+    if (is_step(op)) return spread == 0 ? Enclosure{y, 0} : unknown(op);
+    if (op == Op::Mod && spread > std::fabs(x[1].value) / 2) return unknown(op);
+    if (!std::isfinite(y) || (y == 0 && spread == 0)) return {y, 0};
+    // Twice: an op may bend between the ends. One more unit: exact ops round too.
+    const Long own = (bound_of<T>(op) + 1) * ulp<T>(std::fabs(y) + spread);
+    const Long error = 2 * spread + own + product_rounding<T>(op, x[0].value, x[1].value);
+    constexpr Long kLargest = std::numeric_limits<T>::max();
+    if (std::fabs(y) - error > kLargest) return {std::copysign(kUnknown, y), 0};
+    if (std::fabs(y) + error > kLargest) return unknown(op);
+    if (error > kLost * std::max(std::fabs(y), Long(1))) return unknown(op);
+    return {y, error};
+  }
+
+  Against against_;
+  bool decided_ = true;
+  std::array<bool, 3> same_;  // second and first, third and first, third and second operand
+};
+
+template <class T>
+Long exact_leaf(const Node& node, const Inputs<T>& in) {
+  const auto at = [&](std::span<const T> space) { return static_cast<Long>(space[node.slot()]); };
+  switch (node.op) {
+    case Op::Parameter: return at(in.parameters);
+    case Op::Data: return at(in.data);
+    case Op::Uniform: return at(in.uniforms);
+    case Op::Tangent: return at(in.tangents);
+    case Op::Seed: return at(in.seeds);
+    default: return static_cast<Long>(static_cast<T>(node.literal()));
+  }
+}
+
+}  // namespace
+
+template <class T>
+Long ulp(Long x) {
+  using Limits = std::numeric_limits<T>;
+  int exponent = Limits::min_exponent;
+  if (std::isfinite(x) && x != 0) std::frexp(x, &exponent);
+  if (!std::isfinite(x)) exponent = Limits::max_exponent;
+  exponent = std::clamp(exponent, Limits::min_exponent, Limits::max_exponent);
+  return std::ldexp(Long(1), exponent - Limits::digits);
+}
+
+template <class T>
+Deviation deviation(Op op, const std::array<T, 3>& x, T got) {
+  if (exact<T>(op)) {
+    const T expected = apply<T>(op, x[0], x[1], x[2]);
+    return {expected, distance<T>(expected, got), same_bits(expected, got)};
+  }
+  const Long expected = apply<Long>(op, x[0], x[1], x[2]);
+  const double far = distance<T>(expected, got);
+  const Long extra = product_rounding<T>(op, x[0], x[1]) / ulp<T>(expected);
+  const Long rounding = info(op).rounds_product ? Long(1) : Long(0);
+  return {expected, far, far <= bound_of<T>(op) + extra + rounding};
+}
+
+bool Enclosure::known() const { return error != kUnknown; }
+
+bool Enclosure::contains(Long got) const {
+  if (!known()) return true;
+  if (std::isnan(value)) return std::isnan(got);
+  if (std::isinf(value)) return got == value;
+  return std::fabs(got - value) <= error;
+}
+
+namespace {
+
+std::array<Enclosure, 3> operands_of(const Node& node, std::span<const Enclosure> nodes) {
+  std::array<Enclosure, 3> x;
+  for (std::size_t k = 0; k < node.operands().size(); ++k) x[k] = nodes[node.args[k]];
+  return x;
+}
+
+/// The composite op of three parameters, written with others.
+const Program& parts(Op op) {
+  static const std::vector<Program>& programs = *new std::vector<Program>([] {
+    std::vector<Program> made(kOpCount);
+    for (const OpInfo& row : kOps) {
+      if (!row.composite) continue;
+      Graph graph;
+      std::array<Id, 3> p{};
+      for (std::uint32_t k = 0; k < 3; ++k) p[k] = graph.leaf(Op::Parameter, k);
+      const Id y = graph.add(row.op, p[0], p[1], p[2]);
+      made[static_cast<std::size_t>(row.op)] =
+          expand(graph.extract(std::array{y}, {.parameters = 3}));
+    }
+    return made;
+  }());
+  return programs[static_cast<std::size_t>(op)];
+}
+
+template <class T>
+Carried carry_parts(const Program& program, const std::array<Enclosure, 3>& x, Against against) {
+  std::vector<Enclosure> values;
+  bool decided = true;
+  for (const Node& node : program.nodes) {
+    if (node.op == Op::Parameter) {
+      values.push_back(x[node.slot()]);
+    } else if (is_leaf(node.op)) {
+      values.push_back({static_cast<Long>(static_cast<T>(node.literal())), 0});
+    } else {
+      const Carried part = Step(node, against).run<T>(node.op, operands_of(node, values));
+      values.push_back(part.enclosure);
+      decided = decided && part.decided;
+    }
+  }
+  return {values[program.outputs[0]], decided};
+}
+
+}  // namespace
+
+template <class T>
+Carried carry(const Node& node, std::span<const Enclosure> nodes, Against against) {
+  const std::array<Enclosure, 3> x = operands_of(node, nodes);
+  if (info(node.op).composite) return carry_parts<T>(parts(node.op), x, against);
+  return Step(node, against).run<T>(node.op, x);
+}
+
+template <class T>
+RunningError running_error(const Program& program, const Inputs<T>& inputs, Against against) {
+  evaluate_nodes(program, inputs);  // checks the slots
+  RunningError result;
+  result.nodes.reserve(program.nodes.size());
+  for (const Node& node : program.nodes) {
+    if (is_leaf(node.op)) {
+      result.nodes.push_back({exact_leaf(node, inputs), 0});
+      continue;
+    }
+    const Carried carried = carry<T>(node, result.nodes, against);
+    result.nodes.push_back(carried.enclosure);
+    result.decided = result.decided && carried.decided;
+  }
+  return result;
+}
+
+#define TG_INSTANTIATE(T)                                                      \
+  template Long ulp<T>(Long);                                                  \
+  template Deviation deviation<T>(Op, const std::array<T, 3>&, T);             \
+  template Carried carry<T>(const Node&, std::span<const Enclosure>, Against); \
+  template RunningError running_error<T>(const Program&, const Inputs<T>&, Against);
+TG_INSTANTIATE(float)
+TG_INSTANTIATE(double)
+#undef TG_INSTANTIATE
+
+}  // namespace topograd::ir

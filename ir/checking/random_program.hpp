@@ -1,0 +1,57 @@
+// Random programs, points to evaluate them at, and a shrinker for those that fail.
+#pragma once
+
+#include "../evaluate.hpp"
+#include "../program.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace topograd::ir {
+
+/// A number for each leaf of a program.
+struct Point {
+  std::vector<double> parameters, data, uniforms, tangents, seeds;
+
+  Inputs<double> inputs() const { return {parameters, data, uniforms, tangents, seeds}; }
+};
+
+/// What a random program is made of.
+struct RandomProgramOptions {
+  std::size_t operations = 20;  ///< nodes that are neither leaf nor literal, about
+  std::vector<Op> ops;          ///< to choose from; empty: every op
+  LeafCounts leaves = {.parameters = 3, .data = 2, .uniforms = 1};
+  std::size_t outputs = 1;  ///< at most
+  std::size_t guards = 0;   ///< at most
+  double literals = 0.2;    ///< share of the leaves that are literals
+  bool tree = false;        ///< every operation has one user (leaves may have more)
+  /// Ops and operands are drawn again, some times, while the value at this point is not an ordinary
+  /// number (NaN, infinite, beyond a hundred, or below a thousandth but not 0), or while rounding
+  /// in float could turn a comparison or a jump the other way.
+  const Point* ordinary_at = nullptr;
+};
+
+/// A program that satisfies the verifier; the same seed gives the same program on every machine.
+Program random_program(std::uint64_t seed, const RandomProgramOptions& options = {});
+
+/// Every op that is no leaf, in the order of the table.
+std::vector<Op> all_ops();
+/// Ops that are smooth on their domain: what differences can check.
+std::vector<Op> smooth_ops();
+
+/// Numbers of ordinary size; a share `special` of them is drawn from special_values().
+Point random_point(std::uint64_t seed, const LeafCounts& leaves, double special = 0);
+
+/// Zeros, ones, infinities, NaN, subnormals, halves, huge and tiny numbers, of both signs.
+const std::vector<double>& special_values();
+
+/// Equal bits, or both NaN.
+bool same_bits(double a, double b);
+bool same_bits(float a, float b);
+
+/// Removes outputs, guards and nodes for as long as `fails` holds, which must hold of `program`.
+Program shrink(Program program, const std::function<bool(const Program&)>& fails);
+
+}  // namespace topograd::ir

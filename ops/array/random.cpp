@@ -1,0 +1,194 @@
+// Philox 4x32-10 on the CPU and on devices.
+#include "random.hpp"
+
+#include "../backend/kernel_store.hpp"
+#include "blocks.hpp"
+#include "random_text.hpp"
+#include "tiles.hpp"
+
+#include <tbb/enumerable_thread_specific.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+namespace topograd::ops {
+namespace {
+
+// The generator's constants.
+constexpr std::uint32_t kMultiply0 = 0xD2511F53u, kMultiply1 = 0xCD9E8D57u;
+constexpr std::uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
+
+std::array<std::uint32_t, 4> philox(std::uint64_t counter, std::uint32_t stream,
+                                    std::uint64_t seed) {
+  std::array<std::uint32_t, 4> c = {static_cast<std::uint32_t>(counter),
+                                    static_cast<std::uint32_t>(counter >> 32), stream, 0};
+  auto k0 = static_cast<std::uint32_t>(seed), k1 = static_cast<std::uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = std::uint64_t{kMultiply0} * c[0], b = std::uint64_t{kMultiply1} * c[2];
+    c = {static_cast<std::uint32_t>(b >> 32) ^ c[1] ^ k0, static_cast<std::uint32_t>(b),
+         static_cast<std::uint32_t>(a >> 32) ^ c[3] ^ k1, static_cast<std::uint32_t>(a)};
+    k0 += kWeyl0;
+    k1 += kWeyl1;
+  }
+  return c;
+}
+
+std::uint32_t low_word(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
+std::uint32_t high_word(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
+
+/// Numbers of a kind in a slice: which part of which stream.
+struct RandomCall {
+  RandomKind kind;
+  const Slice& output;
+  std::uint64_t seed, first;
+  std::uint32_t stream = kRadii;  ///< of words and uniform numbers
+
+  /// Of one number: ten rounds of eight give four words; a normal number is a function of two.
+  double operations() const {
+    constexpr double kWord = 20;
+    switch (kind) {
+      case RandomKind::words: return kWord;
+      case RandomKind::uniform: return kWord + 2;
+      case RandomKind::normal: return 2 * kWord + 9;
+    }
+    return kWord;
+  }
+
+  void on_device(Backend& backend) const {
+    const std::uint64_t chunk =
+        std::min<std::uint64_t>(backend.limits().binding_bytes / 4, 1u << 30) / 1024 * 1024;
+    for (std::uint64_t begin = 0; begin < output.size; begin += chunk) {
+      const std::uint64_t end = begin + std::min(chunk, output.size - begin);
+      // Vectors of four as far as they go, where the slice lies on their bounds.
+      const bool aligned = output.byte_offset() % 16 == 0;
+      const std::uint64_t middle = aligned ? end - (end - begin) % 4 : begin;
+      if (middle > begin) launch(backend, begin, middle, true);
+      if (end > middle) launch(backend, middle, end, false);
+    }
+  }
+
+  void launch(Backend& backend, std::uint64_t begin, std::uint64_t end, bool quads) const {
+    const std::uint32_t local = std::min(256u, backend.limits().local_size);
+    const KernelText& kernel =
+        kernel_for(key_of("random", static_cast<std::uint64_t>(kind), quads, local),
+                   [&] { return random_kernel(kind, quads, local); });
+    const std::uint64_t counter = (first + begin) / 4, items = (end - begin + 3) / 4;
+    Argument y = output.writes(backend, begin, end - begin, begin > 0);
+    if (quads) y.element = 16;
+    const std::uint32_t words[] = {low_word(quads ? items : end - begin),
+                                   low_word(counter),
+                                   high_word(counter),
+                                   low_word(seed),
+                                   high_word(seed),
+                                   stream};
+    backend.launch({.kernel = &kernel,
+                    .arguments = {&y, 1},
+                    .words = words,
+                    .groups = linear_groups(backend, kernel, items)});
+  }
+
+  /// use(place, words) for each block of four words of a part of the slice; the last may be cut.
+  template <class Use>
+  void each_block(std::uint32_t of_stream, std::size_t begin, std::size_t n, const Use& use) const {
+    for (std::size_t i = begin; i < begin + n; i += 4)
+      use(i, philox((first + i) / 4, of_stream, seed));
+  }
+
+  template <class T, class F>
+  void write_words(const F& number) const {
+    T* to = output.write<T>();
+    for_blocks(output.size, [&](std::size_t, std::size_t begin, std::size_t n) {
+      each_block(stream, begin, n, [&](std::size_t i, const std::array<std::uint32_t, 4>& words) {
+        for (std::size_t k = 0; k < std::min<std::size_t>(4, begin + n - i); ++k)
+          to[i + k] = number(words[k]);
+      });
+    });
+  }
+
+  /// By the same expression in f64 as random_normal<double>.
+  void write_normal() const {
+    float* to = output.write<float>();
+    const Expression expression = Expression::of<2>("random_normal", box_muller);
+    const TileExpression<double> tiles(expression.program(), expression.numbers());
+    tbb::enumerable_thread_specific<TileExpression<double>::Scratch> scratches;
+    const auto fill = [&](std::uint32_t of_stream, std::size_t begin, std::size_t n, double* tile) {
+      each_block(of_stream, begin, n,
+                 [&](std::size_t i, const std::array<std::uint32_t, 4>& words) {
+                   for (std::size_t k = 0; k < std::min<std::size_t>(4, begin + n - i); ++k)
+                     tile[i - begin + k] = words[k];
+                 });
+    };
+    static_assert(kTile % 4 == 0 && kBlock % kTile == 0);
+    for_blocks(output.size, [&](std::size_t, std::size_t begin, std::size_t count) {
+      auto& scratch = scratches.local();
+      for (std::size_t at = begin; at < begin + count; at += kTile) {
+        const std::size_t n = std::min(kTile, begin + count - at);
+        fill(kRadii, at, n, tiles.input(scratch, 2, 0));
+        fill(kAngles, at, n, tiles.input(scratch, 2, 1));
+        tiles.run(scratch, n);
+        for (std::size_t i = 0; i < n; ++i)
+          to[at + i] = static_cast<float>(tiles.output(scratch, 0)[i]);
+      }
+    });
+  }
+
+  void on_cpu() const {
+    switch (kind) {
+      case RandomKind::words: return write_words<std::uint32_t>([](std::uint32_t w) { return w; });
+      case RandomKind::uniform:
+        return write_words<float>(
+            [](std::uint32_t w) { return static_cast<float>(w >> 8) * 0x1p-24f; });
+      case RandomKind::normal: return write_normal();
+    }
+  }
+
+  ExecutionStats run(const char* call, const OpOptions& options) const {
+    if (first % 4 != 0) {
+      throw Error(ErrorCode::InvalidArgument,
+                  std::string(call) + ": expected a first place in multiples of 4, got " +
+                      std::to_string(first));
+    }
+    expect_type(call, "results", kind == RandomKind::words ? Type::u32 : Type::f32, output.type);
+    const std::shared_ptr<Storage> out[] = {output.storage};
+    return ops::run({.op = Op::Random,
+                     .kernel = key_of("philox", static_cast<std::uint64_t>(kind)),
+                     .size = output.size,
+                     .work = {.operations = operations() * static_cast<double>(output.size),
+                              .bytes_read = 0,
+                              .bytes_written = output.bytes()},
+                     .outputs = out,
+                     .on_cpu = [&] { on_cpu(); },
+                     .on_device = [&](Backend& backend) { on_device(backend); }},
+                    options);
+  }
+};
+
+}  // namespace
+
+Value box_muller(Value radius, Value angle) {
+  const Value u = (radius + literal(1)) * literal(0x1p-32);
+  return sqrt(log(u) * literal(-2)) * cos(angle * literal(0x1.921fb54442d18p-30));
+}
+
+ExecutionStats random_words_into(const Slice& output, std::uint64_t seed, std::uint64_t first,
+                                 const OpOptions& options, std::uint32_t stream) {
+  return RandomCall{RandomKind::words, output, seed, first, stream}.run("random_words", options);
+}
+ExecutionStats random_uniform_into(const Slice& output, std::uint64_t seed, std::uint64_t first,
+                                   const OpOptions& options) {
+  return RandomCall{RandomKind::uniform, output, seed, first}.run("random_uniform", options);
+}
+ExecutionStats random_normal_into(const Slice& output, std::uint64_t seed, std::uint64_t first,
+                                  const OpOptions& options) {
+  return RandomCall{RandomKind::normal, output, seed, first}.run("random_normal", options);
+}
+
+Array<std::uint32_t> random_words(std::uint64_t count, std::uint64_t seed, std::uint64_t first,
+                                  const OpOptions& options, std::uint32_t stream) {
+  Array<std::uint32_t> out(count);
+  random_words_into(out.untyped(), seed, first, options, stream);
+  return out;
+}
+
+}  // namespace topograd::ops

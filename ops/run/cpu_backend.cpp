@@ -1,0 +1,168 @@
+// The CPU as a backend: aligned host memory, and nothing to queue.
+#include "../../ir/error.hpp"
+#include "../../ir/machine/platform.hpp"
+#include "guard_zones.hpp"
+#include "storage.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <new>
+#include <string>
+
+namespace topograd::ops {
+namespace {
+
+// Whole cache lines and vectors, whole pages for large arrays.
+constexpr std::size_t kAlignment = 64;
+
+struct Usage {
+  std::atomic<std::uint64_t> now{0}, peak{0};
+
+  void add(std::uint64_t bytes) {
+    const std::uint64_t sum = now += bytes;
+    std::uint64_t seen = peak;
+    while (seen < sum && !peak.compare_exchange_weak(seen, sum)) {
+    }
+  }
+};
+
+/// Aligned bytes.
+class Block {
+ public:
+  Block(std::uint64_t bytes, Usage& usage) : bytes_(bytes), usage_(usage) {
+    memory_ =
+        static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}, std::nothrow));
+    if (memory_ == nullptr) {
+      throw Error(ErrorCode::OutOfHostMemory,
+                  "array: no memory for " + std::to_string(bytes) + " bytes on the host");
+    }
+    usage_.add(bytes);
+  }
+  ~Block() {
+    usage_.now -= bytes_;
+    ::operator delete (memory_, std::align_val_t{kAlignment});
+  }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  std::byte* data() const { return memory_; }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* memory_ = nullptr;
+  std::uint64_t bytes_;
+  Usage& usage_;
+};
+
+class HostMemory final : public Memory {
+ public:
+  HostMemory(std::uint64_t bytes, std::shared_ptr<Block> block, std::uint64_t offset)
+      : Memory(bytes), block_(std::move(block)), offset_(offset) {}
+  std::byte* host() const override { return block_->data() + offset_; }
+
+ private:
+  std::shared_ptr<Block> block_;
+  std::uint64_t offset_;
+};
+
+class CallersMemory final : public Memory {
+ public:
+  explicit CallersMemory(std::span<std::byte> memory)
+      : Memory(memory.size()), data_(memory.data()) {}
+  std::byte* host() const override { return data_; }
+
+ private:
+  std::byte* data_;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend() {
+    facts_ = {.name = "cpu",
+              .kind = "cpu",
+              .memory_bytes = platform::physical_memory_bytes(),
+              .float64 = true,
+              .unified = true};
+  }
+
+  const DeviceFacts& facts() const override { return facts_; }
+  bool is_cpu() const override { return true; }
+  const LaunchLimits& limits() const override { return limits_; }
+
+  std::shared_ptr<Memory> allocate(std::uint64_t bytes, std::string_view name) override {
+    const std::uint64_t rounded = (std::max<std::uint64_t>(bytes, 4) + 63) / 64 * 64;
+    const std::uint64_t zone = guard_zone_bytes();
+    if (zone == 0)
+      return std::make_shared<HostMemory>(bytes, std::make_shared<Block>(rounded, usage_), 0);
+    auto block = std::make_shared<Block>(bytes + 2 * zone, usage_);
+    const auto fill = [&](std::uint64_t first) {
+      for (std::uint64_t k = 0; k < zone; k += 4)
+        std::memcpy(block->data() + first + k, &kGuardWord, 4);
+    };
+    fill(0);
+    fill(zone + bytes);
+    keep_guarded([block, zone, bytes, what = std::string(name)] {
+      const std::string before = describe_zone(what + " (cpu) in front", {block->data(), zone});
+      return !before.empty()
+                 ? before
+                 : describe_zone(what + " (cpu) behind", {block->data() + zone + bytes, zone});
+    });
+    return std::make_shared<HostMemory>(bytes, block, zone);
+  }
+
+  std::shared_ptr<Memory> import(std::span<std::byte> memory, std::string_view) override {
+    return std::make_shared<CallersMemory>(memory);
+  }
+
+  void upload(const std::shared_ptr<Memory>& to, std::uint64_t offset,
+              std::span<const std::byte> from) override {
+    if (!from.empty()) std::memcpy(to->host() + offset, from.data(), from.size());
+  }
+  void download(const std::shared_ptr<Memory>& from, std::uint64_t offset,
+                std::span<std::byte> to) override {
+    if (!to.empty()) std::memcpy(to.data(), from->host() + offset, to.size());
+  }
+  void copy(const std::shared_ptr<Memory>& from, std::uint64_t from_offset,
+            const std::shared_ptr<Memory>& to, std::uint64_t to_offset,
+            std::uint64_t bytes) override {
+    if (bytes > 0) std::memmove(to->host() + to_offset, from->host() + from_offset, bytes);
+  }
+  void fill(const std::shared_ptr<Memory>& to, std::uint64_t offset, std::uint64_t bytes,
+            std::uint32_t word) override {
+    for (std::uint64_t k = 0; k < bytes; k += 4) std::memcpy(to->host() + offset + k, &word, 4);
+  }
+  void wait(const std::shared_ptr<Memory>&) override {}
+
+  void launch(const Launch& launch) override { prepare(*launch.kernel); }
+  bool prepare(const KernelText& kernel) override {
+    throw Error(ErrorCode::Unsupported, "kernel \"" + kernel.name + "\": the cpu runs no shaders");
+  }
+  void flush() override {}
+  void synchronise() override {}
+  bool begin_timing() override { return true; }
+  void end_timing(std::function<void(std::optional<double>)> done) override { done(std::nullopt); }
+  void when_done(std::function<void()> done) override { done(); }
+
+  BackendCounters counters() const override {
+    BackendCounters c;
+    c.bytes_in_use = usage_.now;
+    c.peak_bytes_in_use = usage_.peak;
+    return c;
+  }
+
+ private:
+  DeviceFacts facts_;
+  LaunchLimits limits_;
+  Usage usage_;
+};
+
+}  // namespace
+
+const std::shared_ptr<Backend>& cpu_backend() {
+  // Never destroyed: arrays of any lifetime refer to it.
+  static const auto& backend = *new std::shared_ptr<Backend>(std::make_shared<CpuBackend>());
+  return backend;
+}
+
+}  // namespace topograd::ops

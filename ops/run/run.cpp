@@ -1,0 +1,502 @@
+// Decides where an operation runs, runs it there, and tells the executor how long it took.
+#include "run.hpp"
+
+#include "../../ir/error.hpp"
+#include "../../ir/median.hpp"
+#include "../../runtime/hybrid/executor_arena.hpp"
+#include "../../runtime/hybrid/process_executor.hpp"
+#include "../backend/device_list.hpp"
+#include "chain.hpp"
+#include "lessons.hpp"
+#include "scope.hpp"
+
+#include <tbb/info.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace topograd::ops {
+namespace {
+
+namespace hybrid = runtime::hybrid;
+using hybrid::Decision;
+using hybrid::TaskShape;
+
+// Runs of one kernel near one size that nobody decided about and that are timed, and how many of
+// those after them go untimed for one that is.
+constexpr std::uint64_t kTimedRuns = 8, kUntimedRuns = 64;
+// Operations on what the host has that the CPU does in less are not asked about: they are what a
+// call costs.
+constexpr double kLeastMicroseconds = 0.5;
+// About what a thread takes for an operation, a byte and an element at a random place, in µs.
+constexpr double kOperationMicroseconds = 1e-3, kByteMicroseconds = 5e-4,
+                 kRandomMicroseconds = 2e-2;
+
+hybrid::Executor& shared_executor() { return *hybrid::process_executor(); }
+const hybrid::HybridOptions& asked() { return shared_executor().scheduler().options(); }
+
+/// The devices that the executor decides about, by target.
+struct Routing {
+  std::vector<const ListedDevice*> devices = {nullptr};
+
+  Routing() {
+    for (const ListedDevice& listed : listed_devices()) {
+      const std::size_t target =
+          shared_executor().target_of(listed.facts.name, [&] { return listed.for_executor(); });
+      if (target >= devices.size()) devices.resize(target + 1);
+      // Of several with one name, the one that solves take.
+      if (devices[target] == nullptr || listed.preferred) devices[target] = &listed;
+    }
+  }
+
+  /// kCpu for the CPU, and for what no executor knows.
+  std::size_t target_of(const Backend& backend) const {
+    for (std::size_t k = 1; k < devices.size(); ++k)
+      if (devices[k] != nullptr && devices[k]->facts.name == backend.facts().name) return k;
+    return hybrid::kCpu;
+  }
+};
+
+const Routing& routing() {
+  static const Routing& instance = *new Routing;
+  return instance;
+}
+
+Whereabouts whereabouts(const Storage& storage) {
+  const Backend* const there = storage.on_device();
+  return {.on_host = storage.on_host(),
+          .device = there == nullptr ? hybrid::kCpu : routing().target_of(*there)};
+}
+
+// Of this thread: µs of all kernels whose times have become known, and whether work is queued whose
+// time nobody will tell; bytes that were brought to devices since the last read.
+thread_local double settled_us = 0;
+thread_local bool queued_untimed = false;
+thread_local std::uint64_t sent_bytes = 0;
+// What it runs on the CPU reads operands; it is not the program that does.
+thread_local int running_on_cpu = 0;
+
+thread_local ExecutionStats last;
+
+std::uint64_t sum_bytes(std::span<const std::shared_ptr<Storage>> storages) {
+  std::uint64_t sum = 0;
+  for (const auto& s : storages) sum += s->bytes();
+  return sum;
+}
+
+/// The device that an input was placed on. Throws where two disagree.
+std::optional<Device> placement(const OpCall& call) {
+  std::optional<Device> found;
+  for (const auto& s : call.inputs) {
+    const std::optional<Device> placed = s->placed();
+    if (!placed) continue;
+    if (found && !(*found == *placed)) {
+      throw Error(ErrorCode::InvalidArgument,
+                  std::string(name(call.op)) + ": expected inputs on one device, got \"" +
+                      found->name() + "\" and \"" + placed->name() +
+                      "\"; name one in the options, or move them with to()");
+    }
+    found = placed;
+  }
+  return found;
+}
+
+/// What a device would lack, if anything.
+std::string refusal(const OpCall& call, const DeviceFacts& device) {
+  if (!call.on_device)
+    return call.device_refusal.empty() ? "has no implementation there"
+                                       : std::string(call.device_refusal);
+  if (call.needs_float64 && !device.float64) return "expects a device with float64";
+  return {};
+}
+
+/// About what half of the threads take: few operations use all of them well.
+double most_cpu_us(const Work& work, std::uint64_t items) {
+  static const double threads = std::max(1.0, 0.5 * tbb::info::default_concurrency());
+  const bool random = work.pattern == hybrid::MemoryPattern::gather ||
+                      work.pattern == hybrid::MemoryPattern::scatter;
+  const double one = kOperationMicroseconds * work.operations +
+                     kByteMicroseconds * (work.bytes_read + work.bytes_written) +
+                     (random ? kRandomMicroseconds * static_cast<double>(items) : 0);
+  return one / threads;
+}
+
+/// One call: its shape for the executor, and how it went.
+class Runner {
+ public:
+  Runner(const OpCall& call, const OpOptions& options) : call_(call), options_(options) {
+    shape_.kernel = call.kernel;
+    shape_.operation = name(call.op);
+    shape_.size = call.size;
+    shape_.bytes_in = sum_bytes(call.inputs);
+    shape_.bytes_out = sum_bytes(call.outputs);
+    shape_.bytes_held = shape_.bytes_in + shape_.bytes_out;
+    shape_.features = call.work.per_item(call.size);
+    shape_.queued = true;
+    shape_.first_threshold = row(call.op).minimum;
+    shape_.most_cpu_us = most_cpu_us(call.work, call.size);
+  }
+
+  ExecutionStats run() {
+    std::optional<Device> device = options_.device ? options_.device : scope_device();
+    if (!device) {
+      device = placement(call_);
+      placed_ = device.has_value();
+    }
+    if (device) {
+      return run_where_asked(*device);
+    }
+    return run_where_decided();
+  }
+
+ private:
+  ExecutionStats run_where_asked(const Device& device) {
+    const Decision decision = reserve(device);
+    try {
+      if (device.is_cpu()) {
+        run_on_cpu(decision);
+      } else {
+        run_on_device(device, decision);
+      }
+    } catch (const Error& error) {
+      if (reserved_ && !device.is_cpu()) answer_failure(decision, error);
+      throw;
+    }
+    const auto maker = std::make_shared<Maker>();
+    maker->operation = shape_.operation;
+    for (const auto& s : call_.outputs) {
+      s->made_by(maker);
+      if (placed_) s->place(device);
+    }
+    return stats_;
+  }
+
+  /// What is asked for is a part of the load that later decisions see.
+  Decision reserve(const Device& device) {
+    Decision decision{.reason = hybrid::Reason::forced};
+    if (!device.is_cpu()) {
+      if (const std::string why = refusal(call_, device.facts()); !why.empty()) {
+        throw Error(ErrorCode::Unsupported,
+                    std::string(name(call_.op)) + " on \"" + device.name() + "\": " + why);
+      }
+      decision.target = decision.device = routing().target_of(device.backend());
+    }
+    const bool small = shape_.most_cpu_us < kLeastMicroseconds;
+    if (device.is_cpu() ? small : decision.target == hybrid::kCpu) {
+      shared_executor().routed(shape_.operation, decision);
+      return decision;
+    }
+    const std::vector<std::uint64_t> resident = locate();
+    shape_.resident = resident;
+    reserved_ = true;
+    decision = shared_executor().follow(shape_, decision);
+    shape_.resident = {};
+    return decision;
+  }
+
+  /// The device's failure counts; another one is the caller's.
+  void answer_failure(const Decision& decision, const Error& error) {
+    if (hybrid::is_device_failure(error.code())) {
+      shared_executor().record(shape_, decision, {.success = false, .error = error.code()});
+    } else {
+      shared_executor().scheduler().cancel(decision);
+    }
+  }
+
+  ExecutionStats run_where_decided() {
+    Chain& chain = Chain::of_thread();
+    const bool known = chain.next(call_, shape_);
+    const Decision decision = decide(chain, known);
+    const bool forced = asked().force == hybrid::Force::device;
+    if (forced && decision.target == hybrid::kCpu) {
+      if (reserved_) shared_executor().scheduler().cancel(decision);
+      throw hybrid::no_device_error(shape_, decision.reason);
+    }
+    if (decision.target == hybrid::kCpu) {
+      run_on_cpu(decision);
+      chain.ran(call_, hybrid::kCpu);
+      return stats_;
+    }
+    std::optional<Error> failure;
+    try {
+      run_on_device(routing().devices[decision.target]->open(), decision);
+      chain.ran(call_, decision.target);
+      return stats_;
+    } catch (const Error& error) {
+      answer_failure(decision, error);
+      if (forced || !hybrid::is_device_failure(error.code())) throw;
+      failure = error;
+    }
+    shared_executor().record_fallback(shape_, decision, *failure);
+    chain.place(std::nullopt);
+    decided_ = reserved_ = false;
+    run_on_cpu({.device = decision.device, .reason = decision.reason});
+    chain.ran(call_, hybrid::kCpu);
+    stats_.decision = decision;
+    stats_.fallback = failure->what();
+    return stats_;
+  }
+
+  /// The user's own word about the operation's size.
+  std::optional<std::uint64_t> own_minimum() const {
+    const auto own = asked().min_batch_of.find(name(call_.op));
+    return own == asked().min_batch_of.end() ? std::nullopt : std::optional(own->second);
+  }
+
+  /// What is too small to ask about stays on the CPU: devices are not listed for it.
+  Decision decide(Chain& chain, bool known) {
+    const std::optional<std::uint64_t> own = own_minimum();
+    const bool small =
+        call_.size < own.value_or(row(call_.op).minimum) && shape_.most_cpu_us < kLeastMicroseconds;
+    const bool away = std::ranges::any_of(
+        call_.inputs, [](const auto& s) { return !s->on_host() && s->on_device() != nullptr; });
+    const bool forced = asked().force != hybrid::Force::none;
+    shape_.minimum = own;
+    if (known && !forced && chain.expected_length() > 1 &&
+        chain.expected_cpu_us() >= kLeastMicroseconds)
+      place(chain);
+    const bool to_device = chain.placed() && chain.placed()->target != hybrid::kCpu;
+    if (!forced && small && !away && !to_device) return undecided();
+    std::vector<std::uint64_t> resident = describe();
+    chain.described(shape_);
+    shape_.resident = resident;
+    if (const auto read = chain.expected_read()) shape_.bytes_out = *read;
+    const std::optional<Decision> placed = forced ? std::nullopt : chain.placed();
+    Decision decision;
+    if (placed && (shape_.targets >> placed->target & 1) != 0 && call_.size >= own.value_or(0)) {
+      decision = shared_executor().follow(shape_, *placed);
+    } else {
+      // What lies on a device is no smaller for being few.
+      if (away && !own) shape_.minimum = 1;
+      decision = shared_executor().decide(shape_);
+    }
+    decided_ = reserved_ = true;
+    shape_.resident = {};
+    return decision;
+  }
+
+  Decision undecided() {
+    const Decision decision{.reason = hybrid::Reason::below_minimum};
+    shared_executor().routed(shape_.operation, decision);
+    return decision;
+  }
+
+  /// The rest of the chain, as it went last time, on the side that takes least for all.
+  static void place(Chain& chain) {
+    const auto tasks =
+        chain.expected(routing().devices.size(), [](const Storage& s) { return whereabouts(s); });
+    Decision placed = shared_executor().scheduler().place(tasks);
+    if (placed.reason != hybrid::Reason::explored) placed.reason = hybrid::Reason::together;
+    chain.place(placed);
+  }
+
+  /// Where the operands are, by target, and who can run it.
+  std::vector<std::uint64_t> describe() {
+    const Routing& r = routing();
+    std::uint64_t targets = 1;
+    for (std::size_t k = 1; k < r.devices.size(); ++k) {
+      if (r.devices[k] == nullptr || !refusal(call_, r.devices[k]->facts).empty()) continue;
+      targets |= std::uint64_t{1} << k;
+      shape_.admit_software |= r.devices[k]->asked_for;
+    }
+    shape_.targets = targets;
+    return locate();
+  }
+
+  /// Bytes of the operands on each target.
+  std::vector<std::uint64_t> locate() {
+    std::vector<std::uint64_t> resident(routing().devices.size());
+    for (const auto& s : call_.inputs) {
+      const Whereabouts where = whereabouts(*s);
+      if (where.device == hybrid::kCpu) continue;
+      resident[where.device] += s->bytes();
+      if (where.on_host) continue;
+      shape_.bytes_away += s->bytes();
+      shape_.away_on = where.device;
+    }
+    return resident;
+  }
+
+  void run_on_cpu(const Decision& decision) {
+    stats_ = {.device = "cpu", .decision = decision};
+    hybrid::Executor& executor = shared_executor();
+    std::chrono::steady_clock::time_point start;
+    ++running_on_cpu;
+    try {
+      for (const auto& s : call_.inputs) s->read_host();
+      start = std::chrono::steady_clock::now();
+      call_.on_cpu();
+    } catch (...) {
+      --running_on_cpu;
+      if (reserved_) executor.scheduler().cancel(decision);
+      throw;
+    }
+    --running_on_cpu;
+    stats_.times.kernel =
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+    hybrid::Outcome outcome;
+    outcome.times = stats_.times;
+    outcome.cold = WithoutLessons::any() || (!decided_ && !teaches(hybrid::kCpu));
+    if (reserved_) return executor.record(shape_, decision, outcome);
+    if (!outcome.cold) executor.scheduler().record(shape_, hybrid::kCpu, outcome);
+    executor.ran(shape_, hybrid::kCpu, outcome, decision);
+  }
+
+  void run_on_device(const Device& device, const Decision& decision) {
+    Backend& backend = device.backend();
+    const bool timed = decided_ || options_.stats != nullptr || teaches(decision.target);
+    const BackendCounters before = backend.counters();
+    const auto start = std::chrono::steady_clock::now();
+    std::uint64_t there = 0;
+    for (const auto& s : call_.inputs) {
+      there += s->resident_on(backend) ? 1 : 0;
+      s->read_on(backend);
+    }
+    const auto brought = std::chrono::steady_clock::now();
+    const bool clocked = timed && backend.begin_timing();
+    try {
+      call_.on_device(backend);
+    } catch (...) {
+      if (clocked) backend.end_timing([](std::optional<double>) {});
+      throw;
+    }
+    const auto recorded = std::chrono::steady_clock::now();
+    const auto us = [](auto from, auto to) {
+      return std::chrono::duration<double, std::micro>(to - from).count();
+    };
+    const BackendCounters used = backend.counters() - before;
+    stats_ = {.device = device.name(), .decision = decision};
+    stats_.times.upload = us(start, brought);
+    stats_.times.submit = us(brought, recorded);
+    stats_.bytes_up = used.bytes_up;
+    stats_.cache_hits = there + (used.launches - std::min(used.launches, used.compiled));
+    queued_untimed |= !clocked;
+    sent_bytes += used.bytes_up;
+    settle(backend, decision, clocked, used.compiled > 0 || WithoutLessons::any());
+    if (options_.stats == nullptr) return;
+    backend.synchronise();
+    const double wall = us(brought, std::chrono::steady_clock::now());
+    stats_.times.kernel = kernel_us_ ? kernel_us_->value_or(wall) : wall;
+    stats_.times.submit = std::max(0.0, wall - stats_.times.kernel);
+  }
+
+  /// A run that nobody decided about and that the executor still learns from: those of a kernel and
+  /// a size are enough after a few, but for some that tell whether they are as they were.
+  bool teaches(std::size_t target) const {
+    if (WithoutLessons::any()) return false;
+    thread_local std::uint64_t calls = 0;
+    if (++calls % kUntimedRuns == 0) return true;
+    return shared_executor().scheduler().samples(shape_, target) < kTimedRuns;
+  }
+
+  /// Tells the executor, of what is timed once the device's time is known.
+  void settle(Backend& backend, const Decision& decision, bool clocked, bool cold) {
+    hybrid::Outcome outcome;
+    outcome.times = {.upload = stats_.times.upload, .submit = stats_.times.submit};
+    outcome.bytes_up = stats_.bytes_up;
+    outcome.cache_hits = stats_.cache_hits;
+    outcome.cold = cold;
+    if (!clocked) {
+      // Nobody asks how long it takes, or somebody times what it is a part of: it teaches nothing.
+      outcome.cold = outcome.untimed = true;
+      if (!reserved_) return;
+      shared_executor().ran(shape_, decision.target, outcome, decision);
+      backend.when_done([shape = shape_, decision, outcome] {
+        shared_executor().scheduler().record(shape, decision, outcome);
+      });
+      return;
+    }
+    kernel_us_ = std::make_shared<std::optional<double>>();
+    backend.end_timing([shape = shape_, decision, reserved = reserved_, outcome,
+                        told = kernel_us_](std::optional<double> us) mutable {
+      *told = us;
+      settled_us += us.value_or(0);
+      outcome.times.kernel = us.value_or(0);
+      outcome.cold |= !us;
+      outcome.untimed = !us;
+      // Nothing is recorded for a device that no executor knows.
+      if (reserved) shared_executor().record(shape, decision, outcome);
+    });
+  }
+
+  const OpCall& call_;
+  const OpOptions& options_;
+  TaskShape shape_;
+  ExecutionStats stats_;
+  bool placed_ = false;
+  bool decided_ = false;   // by the executor
+  bool reserved_ = false;  // the executor waits to be told how it went
+  std::shared_ptr<std::optional<double>> kernel_us_;
+};
+
+}  // namespace
+
+HostRead::HostRead() : begin_(std::chrono::steady_clock::now()), kernels_us_(settled_us) {}
+
+bool HostRead::wanted(Maker& maker, std::uint64_t bytes) {
+  if (running_on_cpu > 0) return false;
+  maker.read += bytes;
+  Chain::of_thread().was_read();
+  return true;
+}
+
+/// What a read takes beside the kernels that it waited for is the way to the device and back.
+void HostRead::moved(const Maker* maker, const Backend& from, std::uint64_t bytes) const {
+  const std::size_t target = routing().target_of(from);
+  if (target == hybrid::kCpu) return;
+  const bool untimed = std::exchange(queued_untimed, false) || WithoutLessons::any();
+  const std::uint64_t sent = std::exchange(sent_bytes, 0);
+  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin_;
+  const double beside = std::max(1.0, took.count() - (settled_us - kernels_us_));
+  shared_executor().read_back(maker ? maker->operation : "read", target, sent, bytes,
+                              untimed ? std::nullopt : std::optional(beside));
+}
+
+ExecutionStats run(const OpCall& call, const OpOptions& options) {
+  OpOptions own = options;
+  ExecutionStats recorded;
+  RecordOperations* const record = recording();
+  if (record != nullptr && own.stats == nullptr) own.stats = &recorded;
+  last = Runner(call, own).run();
+  if (record != nullptr) record->add({call.op, call.size, last, call.work.per_item(call.size)});
+  if (options.stats != nullptr) *options.stats = last;
+  return last;
+}
+
+const ExecutionStats& last_stats() { return last; }
+
+hybrid::Executor& executor() { return shared_executor(); }
+
+OpMeasurement measured(Op op) {
+  routing();  // what was learned on a device is known once the device is
+  const hybrid::Knowledge knowledge = executor().scheduler().knowledge();
+  OpMeasurement out{.threshold = executor().scheduler().threshold(name(op), row(op).minimum)};
+  int largest = -1;
+  std::vector<double> factors;  // of kernels measured at that size
+  for (const auto& kernel : knowledge.kernels) {
+    const auto cpu = kernel.targets.find("cpu");
+    if (kernel.operation != name(op) || cpu == kernel.targets.end()) continue;
+    bool both = false;
+    for (const auto& [target, rows] : kernel.targets) {
+      if (target == "cpu") continue;
+      for (const hybrid::History::Row& there : rows) {
+        for (const hybrid::History::Row& here : cpu->second) {
+          if (here.size_class != there.size_class || there.us <= 0) continue;
+          both = true;
+          if (here.size_class < largest) continue;
+          if (here.size_class > largest) factors.clear();
+          largest = here.size_class;
+          factors.push_back(here.us / there.us);
+        }
+      }
+    }
+    out.measured += both;
+  }
+  out.factor = median(std::move(factors));
+  return out;
+}
+
+}  // namespace topograd::ops

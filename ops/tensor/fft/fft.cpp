@@ -1,0 +1,207 @@
+// Discrete Fourier transforms of any length, in one and two dimensions.
+#include "fft.hpp"
+
+#include "../../../ir/error.hpp"
+#include "fft_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace topograd::ops {
+namespace {
+
+using detail::FftRows;
+using detail::View;
+
+void check_complex(const char* call, const Tensor& z, std::size_t rank) {
+  detail::state_of(call, z);
+  if (z.rank() < rank || z.size(-1) != 2) {
+    throw Error(ErrorCode::Shape, std::string(call) + ": expected complex numbers (..., " +
+                                      (rank == 3 ? "m, n" : "n") + ", 2), got " +
+                                      to_text(z.shape()));
+  }
+}
+
+/// Numbers that devices read as pairs: a view may begin in the middle of one.
+View pairs_of(const Tensor& tensor) {
+  View source = detail::contiguous_data(tensor);
+  return source.offset % 2 == 0 ? source : (tensor * 1.0).evaluate().state()->data;
+}
+
+using OnCpu = void (*)(const FftRows&);
+using OnDevice = void (*)(Backend&, const FftRows&);
+
+/// Butterflies of complex numbers: ten operations for each pair, in log2(n) rounds.
+Work work_of(const FftRows& fft) {
+  const auto count = static_cast<double>(fft.rows * fft.length);
+  const double rounds = std::max(1.0, std::log2(static_cast<double>(fft.length)));
+  const double bytes = 2 * count * static_cast<double>(size_of(fft.type));
+  return {.operations = 5 * rounds * count,
+          .bytes_read = bytes,
+          .bytes_written = bytes,
+          .reads = rounds * bytes,
+          .steps = rounds};
+}
+
+/// Where `like` was placed, or where the executor says.
+void run_transform(const FftRows& fft, std::uint64_t kernel, const Tensor& like, OnCpu on_cpu,
+                   OnDevice on_device) {
+  const std::shared_ptr<Storage> inputs[] = {fft.source.storage};
+  const std::shared_ptr<Storage> outputs[] = {fft.target.storage};
+  detail::run_op({.op = Op::Fft,
+                  .kernel = {kernel, fft.length * 2 + (fft.type == Type::f64 ? 1u : 0u)},
+                  .size = fft.rows * fft.length,
+                  .work = work_of(fft),
+                  .inputs = inputs,
+                  .outputs = outputs,
+                  .on_cpu = [&] { on_cpu(fft); },
+                  .on_device = [&](Backend& backend) { on_device(backend, fft); }},
+                 like.placed(), fft.type);
+}
+
+/// Σ z_j e^(∓2πi jk/n), times `factor`.
+Tensor transform(const char* call_name, const Tensor& z, bool inverse, double factor) {
+  check_complex(call_name, z, 2);
+  const Tensor wide = z.type() == Type::f16 ? z.to(Type::f32) : z;
+  const Tensor out = detail::make_tensor(z.shape(), wide.type(), z.placed());
+  if (z.count() > 0) {
+    FftRows fft{.source = pairs_of(wide),
+                .target = out.state()->data,
+                .type = wide.type(),
+                .inverse = inverse,
+                .factor = factor};
+    fft.length = static_cast<std::uint64_t>(z.size(-2));
+    fft.rows = static_cast<std::uint64_t>(z.count()) / 2 / fft.length;
+    run_transform(fft, 0x666674, z, detail::fft_on_cpu, detail::fft_on_device);
+  }
+  detail::record(out, {&z, 1}, [inverse, factor](const Tensor& g) {
+    return std::vector{transform("fft", g, !inverse, factor)};
+  });
+  return out;
+}
+
+double inverse_size(const Tensor& z, std::int64_t axis) {
+  return 1 / static_cast<double>(std::max<std::int64_t>(z.size(axis), 1));
+}
+
+/// The transform of the axis before the last two, which becomes the last but one meanwhile.
+Tensor across(const char* call, const Tensor& z, bool inverse, double factor) {
+  return transform(call, z.transpose(-3, -2), inverse, factor).transpose(-3, -2);
+}
+
+/// Zeros around a slice, with its derivative.
+Tensor placed(const Tensor& part, const Shape& shape, std::size_t axis) {
+  const Tensor out = detail::place_slice(part, shape, axis, 0, 1);
+  detail::record(out, {&part, 1}, [axis, size = part.shape()[axis]](const Tensor& g) {
+    return std::vector{g.slice(static_cast<std::int64_t>(axis), 0, size)};
+  });
+  return out;
+}
+
+/// rfft() of an even number of real numbers: a transform of half as many complex ones.
+Tensor half_transform(const Tensor& x) {
+  const std::int64_t half = x.size(-1) / 2;
+  Shape shape = x.shape();
+  shape.back() = half + 1;
+  shape.push_back(2);
+  const Tensor out = detail::make_tensor(shape, x.type(), x.placed());
+  if (x.count() > 0) {
+    const FftRows fft{.source = pairs_of(x),
+                      .target = out.state()->data,
+                      .type = x.type(),
+                      .rows = static_cast<std::uint64_t>(x.count() / (2 * half)),
+                      .length = static_cast<std::uint64_t>(half)};
+    run_transform(fft, 0x72666674, x, detail::rfft_on_cpu, detail::rfft_on_device);
+  }
+  detail::record(out, {&x, 1}, [shape = x.shape(), half](const Tensor& g) {
+    Shape full = g.shape();
+    full[full.size() - 2] = 2 * half;
+    const Tensor whole = transform("fft", placed(g, full, full.size() - 2), true, 1);
+    return std::vector{whole.slice(-1, 0, 1).reshape(shape)};
+  });
+  return out;
+}
+
+/// Real numbers with imaginary parts of zero.
+Tensor complex(const Tensor& x) {
+  Shape part = x.shape(), shape = x.shape();
+  part.push_back(1);
+  shape.push_back(2);
+  return placed(x.reshape(part), shape, x.rank());
+}
+
+}  // namespace
+
+Tensor fft(const Tensor& z) { return transform("fft", z, false, 1); }
+
+Tensor ifft(const Tensor& y) {
+  check_complex("ifft", y, 2);
+  return transform("ifft", y, true, inverse_size(y, -2));
+}
+
+Tensor fft2(const Tensor& z) {
+  check_complex("fft2", z, 3);
+  return across("fft2", fft(z), false, 1);
+}
+
+Tensor ifft2(const Tensor& y) {
+  check_complex("ifft2", y, 3);
+  return across("ifft2", ifft(y), true, inverse_size(y, -3));
+}
+
+Tensor rfft(const Tensor& x) {
+  detail::state_of("rfft", x);
+  if (x.rank() == 0) checked_axis("rfft", x.shape(), -1);
+  const Tensor wide = x.type() == Type::f16 ? x.to(Type::f32) : x;
+  if (x.size(-1) > 0 && x.size(-1) % 2 == 0) return half_transform(wide);
+  return fft(complex(wide)).slice(-2, 0, x.size(-1) == 0 ? 0 : x.size(-1) / 2 + 1);
+}
+
+namespace {
+
+/// n real numbers of n/2 + 1 complex ones.
+void check_half(const char* call, const Tensor& y, std::int64_t n) {
+  if (n <= 0)
+    throw Error(ErrorCode::InvalidArgument,
+                std::string(call) + ": expected n >= 1, got " + std::to_string(n));
+  if (y.size(-2) != n / 2 + 1) {
+    throw Error(ErrorCode::Shape, std::string(call) +
+                                      ": expected n/2 + 1 complex numbers for n = " +
+                                      std::to_string(n) + ", got " + to_text(y.shape()));
+  }
+}
+
+}  // namespace
+
+Tensor irfft(const Tensor& y, std::int64_t n) {
+  check_complex("irfft", y, 2);
+  check_half("irfft", y, n);
+  // The other half repeats this one, conjugated: twice the real part of what has a partner.
+  std::vector<double> weights(static_cast<std::size_t>(y.size(-2)), 2);
+  weights[0] = 1;
+  if (n % 2 == 0) weights.back() = 1;
+  Tensor weight = tensor(weights, {y.size(-2), 1}, y.type() == Type::f64 ? Type::f64 : Type::f32);
+  if (const auto device = y.placed()) weight = weight.to(*device);
+  Shape full = y.shape();
+  full[full.size() - 2] = n;
+  const Tensor padded = placed((y * weight).evaluate(), full, full.size() - 2);
+  Shape real(full.begin(), full.end() - 1);
+  return transform("irfft", padded, true, 1 / static_cast<double>(n)).slice(-1, 0, 1).reshape(real);
+}
+
+Tensor rfft2(const Tensor& x) {
+  detail::state_of("rfft2", x);
+  if (x.rank() < 2) {
+    throw Error(ErrorCode::Shape,
+                "rfft2: expected real numbers (..., m, n), got " + to_text(x.shape()));
+  }
+  return across("rfft2", rfft(x), false, 1);
+}
+
+Tensor irfft2(const Tensor& y, std::int64_t n) {
+  check_complex("irfft2", y, 3);
+  check_half("irfft2", y, n);
+  return irfft(across("irfft2", y, true, inverse_size(y, -3)), n);
+}
+
+}  // namespace topograd::ops

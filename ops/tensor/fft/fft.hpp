@@ -1,0 +1,31 @@
+// Discrete Fourier transforms of any length, in one and two dimensions.
+#pragma once
+
+#include "../tensor.hpp"
+
+namespace topograd::ops {
+
+// Complex numbers are a last axis of two: the real and the imaginary part. Transforms are along the
+// axis before it (two dimensions: the two before it); other axes are batches. Lengths that are
+// products of 2, 3, 5 and 7 go through Stockham's passes, others through Bluestein's convolution;
+// FFTW on the CPU. The error is about ε log2(n) of the root mean square of what comes out.
+// Derivatives go through.
+//
+// Throw Error{Shape} "fft: expected complex numbers (..., n, 2), got (3, 4)".
+
+/// Y_k = Σ_j z_j e^(-2πi jk/n).
+Tensor fft(const Tensor& z);
+/// The inverse: z_j = 1/n Σ_k Y_k e^(2πi jk/n).
+Tensor ifft(const Tensor& y);
+Tensor fft2(const Tensor& z);
+Tensor ifft2(const Tensor& y);
+
+/// Of real numbers (..., n): the first n/2 + 1 of n complex ones, which say all.
+Tensor rfft(const Tensor& x);
+/// Back to n >= 1 real numbers. Throws Error{Shape} unless y has n/2 + 1 complex ones.
+Tensor irfft(const Tensor& y, std::int64_t n);
+/// Of (..., m, n) real numbers: (..., m, n/2 + 1) complex ones.
+Tensor rfft2(const Tensor& x);
+Tensor irfft2(const Tensor& y, std::int64_t n);
+
+}  // namespace topograd::ops

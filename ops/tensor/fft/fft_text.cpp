@@ -1,0 +1,442 @@
+// Internal: kernels of Fourier transforms.
+#include "fft_text.hpp"
+
+#include "../../../codegen/glsl/text.hpp"
+#include "../kernel_store.hpp"
+#include "fft_butterflies.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <functional>
+
+namespace topograd::ops::detail {
+namespace {
+
+using codegen::Lines;
+using codegen::text;
+
+std::string vector(bool wide) { return wide ? "dvec2" : "vec2"; }
+
+class PassWriter {
+ public:
+  explicit PassWriter(const FftPass& pass)
+      : pass_(pass), stages_(pass.stages()), lanes_(pass.lanes()) {}
+
+  KernelText write() {
+    KernelParts parts{.name = text("fft_", pass_.radix, "x", pass_.jobs, pass_.wide ? "_f64" : ""),
+                      .local_size = {pass_.invocations(), 1, 1}};
+    const std::string type = vector();
+    parts.arguments = {{"source", type, Access::read},
+                       {"target", type, Access::write},
+                       {"roots", type, Access::read}};
+    parts.words = {"jobs", "swapped", "factor_low", "factor_high"};
+    if (pass_.length > 0) {
+      parts.functions =
+          text("const uint row_length = ", pass_.length, "u, stride = ", pass_.length / pass_.radix,
+               "u, span = ", pass_.span, "u;\n");
+    } else {
+      parts.words.insert(parts.words.begin() + 1, {"row_length", "stride", "span"});
+    }
+    parts.functions += butterflies(stages_, pass_.wide);
+    const std::string_view held = pass_.halves ? scalar() : std::string_view(type);
+    parts.functions += text("shared ", held, " tile[", pass_.jobs * pass_.line(), "];\n");
+    // Numbers of a butterfly are in different banks.
+    parts.functions +=
+        text("uint padded(uint e) { return e + (e >> ", pass_.pad_shift(), "u); }\n");
+    load();
+    std::uint32_t done = 1;
+    for (std::size_t k = 0; k < stages_.size(); ++k) {
+      const std::uint32_t radix = stages_[k];
+      if (k > 0) turn_stage(radix, done);
+      for (std::uint32_t u = 0; u < turns(radix); ++u) butterfly(radix, u);
+      if (k + 1 < stages_.size()) exchange(radix, done, stages_[k + 1], k > 0);
+      if (k + 1 < stages_.size()) done *= radix;
+    }
+    if (pass_.real) {
+      store_real(done);
+    } else {
+      pass_.near_store == pass_.near_load ? store(done) : store_across(done);
+    }
+    parts.body = out_.text();
+    return make_kernel(parts);
+  }
+
+ private:
+  std::string vector() const { return pass_.wide ? "dvec2" : "vec2"; }
+  std::string_view scalar() const { return pass_.wide ? "double" : "float"; }
+  std::string word(std::uint32_t value) const { return text(value, "u"); }
+  std::string v(std::uint32_t k) const { return text("v", k); }
+  /// Butterflies of an invocation in a stage, and whether the last is one too many for some.
+  std::uint32_t turns(std::uint32_t radix) const {
+    return (pass_.radix / radix + lanes_ - 1) / lanes_;
+  }
+  bool partial(std::uint32_t radix, std::uint32_t u) const {
+    return (u + 1) * lanes_ > pass_.radix / radix;
+  }
+  /// Number of butterfly u among those of a stage.
+  std::string number(std::uint32_t u) const { return text("(lane + ", word(u * lanes_), ")"); }
+  void open_partial(std::uint32_t radix, std::uint32_t u) {
+    if (partial(radix, u)) out_.open("if (", number(u), " < ", word(pass_.radix / radix), ")");
+  }
+  void close_partial(std::uint32_t radix, std::uint32_t u) {
+    if (partial(radix, u)) out_.close();
+  }
+
+  /// w1 to the powers that stand beside numbers 1, 2, ... of a butterfly.
+  void turn(std::uint32_t count, std::uint32_t first, std::string_view w) {
+    // Factors of the powers, so that none is a product of many.
+    static constexpr std::array<std::uint32_t, 16> kFactor = {0, 0, 1, 2, 2, 4, 3, 4,
+                                                              4, 8, 5, 8, 6, 8, 7, 8};
+    for (std::uint32_t q = 1; q < count; ++q) {
+      const std::uint32_t factor = q < 16 ? kFactor[q] : q == 16 ? 8 : 16;
+      if (q > 1) out_.line(vector(), " ", w, q, " = times(", w, factor, ", ", w, q - factor, ");");
+      out_.line(v(first + q), " = times(", v(first + q), ", ", w, q, ");");
+    }
+  }
+
+  std::string long_root(std::string_view k) const {
+    return text("times(roots(", word(pass_.radix), " + (", k, " & 1023u)), roots(",
+                word(pass_.radix + 1024), " + (", k, " >> 10u)))");
+  }
+
+  void load() {
+    const std::string jobs = word(pass_.jobs), lanes = word(lanes_);
+    out_.line("uint self = gl_LocalInvocationID.x;");
+    out_.line("uint first = linear_group() * ", jobs, ";");
+    out_.line("uint job = self ", pass_.near_load ? text("% ", jobs) : text("/ ", lanes), ";");
+    out_.line("uint lane = self ", pass_.near_load ? text("/ ", jobs) : text("% ", lanes), ";");
+    out_.line("uint base = job * ", word(pass_.line()), ";");
+    out_.line("uint number = first + job;");
+    out_.line("uint j = number % stride;");
+    out_.line("uint from = number / stride * row_length + j;");
+    std::uint32_t most = 0;
+    for (const std::uint32_t radix : stages_) most = std::max(most, radix * turns(radix));
+    for (std::uint32_t q = 0; q < most; ++q)
+      out_.line(vector(), " ", v(q), " = ", vector(), "(0.0);");
+    const std::uint32_t radix = stages_[0], apart = pass_.radix / radix;
+    for (std::uint32_t u = 0; u < turns(radix); ++u) {
+      out_.open("if (number < jobs",
+                partial(radix, u) ? text(" && ", number(u), " < ", word(apart)) : std::string(),
+                ")");
+      for (std::uint32_t q = 0; q < radix; ++q)
+        out_.line(v(u * radix + q), " = source(from + (", number(u), " + ", word(q * apart),
+                  ") * stride);");
+      out_.close();
+    }
+    out_.open("if (swapped != 0u)");
+    for (std::uint32_t q = 0; q < radix * turns(radix); ++q) out_.line(v(q), " = ", v(q), ".yx;");
+    out_.close();
+    out_.open("if (span > 1u)");
+    out_.line("uint inner = j % span;");
+    out_.line(vector(), " s1 = ", long_root(text("(", word(apart), " * inner)")), ";");
+    // Powers of powers lose digits: every second one is looked up.
+    for (std::uint32_t k = 2; k < radix; k *= 2) {
+      const std::string half = text("s", k / 2);
+      out_.line(vector(), " s", k, " = ",
+                k == 4 || k == 16 ? long_root(text("(", word(k * apart), " * inner)"))
+                                  : text("times(", half, ", ", half, ")"),
+                ";");
+    }
+    for (std::uint32_t u = 0; u < turns(radix); ++u) {
+      out_.line("{");
+      // Beyond the last butterfly the root does not matter, but for where it lies.
+      const std::string at =
+          partial(radix, u) ? text("min(", number(u), ", ", word(apart - 1), ")") : number(u);
+      out_.line(vector(), " t0 = ", long_root(text("(", at, " * inner)")), ";");
+      for (std::uint32_t q = 0; q < radix; ++q) {
+        const std::uint32_t high = std::bit_floor(q);
+        if (q > 0) out_.line(vector(), " t", q, " = times(t", q - high, ", s", high, ");");
+        out_.line(v(u * radix + q), " = times(", v(u * radix + q), ", t", q, ");");
+      }
+      out_.line("}");
+    }
+    out_.close();
+  }
+
+  void butterfly(std::uint32_t radix, std::uint32_t u) {
+    std::string call = text("fft", radix, "(");
+    for (std::uint32_t q = 0; q < radix; ++q) call += text(q > 0 ? ", " : "", v(u * radix + q));
+    out_.line(call, ");");
+  }
+
+  /// Numbers of this stage, turned by their place in transforms of `done`.
+  void turn_stage(std::uint32_t radix, std::uint32_t done) {
+    for (std::uint32_t u = 0; u < turns(radix); ++u) {
+      const std::string w = text("w", done, "_", u, "_");
+      out_.line(vector(), " ", w, "1 = roots(", number(u), " % ", word(done), " * ",
+                word(pass_.radix / (done * radix)), ");");
+      turn(radix, u * radix, w);
+    }
+  }
+
+  /// Where number q of butterfly u lies after a stage: `done` apart.
+  std::string written(std::uint32_t radix, std::uint32_t done, std::uint32_t u,
+                      std::uint32_t q) const {
+    if (done == 1) return text(number(u), " * ", word(radix), " + ", word(q));
+    return text(number(u), " / ", word(done), " * ", word(done * radix), " + ", number(u), " % ",
+                word(done), " + ", word(q * done));
+  }
+
+  void write_tile(std::uint32_t radix, std::uint32_t done, std::string_view part) {
+    for (std::uint32_t u = 0; u < turns(radix); ++u) {
+      open_partial(radix, u);
+      for (std::uint32_t q = 0; q < radix; ++q)
+        out_.line("tile[base + padded(", written(radix, done, u, q), ")] = ", v(u * radix + q),
+                  part, ";");
+      close_partial(radix, u);
+    }
+  }
+  void read_tile(std::uint32_t radix, std::string_view part) {
+    for (std::uint32_t u = 0; u < turns(radix); ++u) {
+      open_partial(radix, u);
+      for (std::uint32_t q = 0; q < radix; ++q)
+        out_.line(v(u * radix + q), part, " = tile[base + padded(", number(u), " + ",
+                  word(q * (pass_.radix / radix)), ")];");
+      close_partial(radix, u);
+    }
+  }
+
+  /// From a stage to the next, through shared memory.
+  void exchange(std::uint32_t radix, std::uint32_t done, std::uint32_t next, bool used) {
+    if (used) out_.line("barrier();");
+    if (!pass_.halves) {
+      write_tile(radix, done, "");
+      out_.line("barrier();");
+      return read_tile(next, "");
+    }
+    write_tile(radix, done, ".x");
+    out_.line("barrier();");
+    // The imaginary parts are still those of this stage, wherever the real ones go.
+    for (std::uint32_t q = 0; q < next * turns(next); ++q)
+      out_.line(scalar(), " x", done, "_", q, " = 0.0;");
+    read_half(next, text("x", done, "_"), "");
+    out_.line("barrier();");
+    write_tile(radix, done, ".y");
+    out_.line("barrier();");
+    read_half(next, "v", ".y");
+    for (std::uint32_t q = 0; q < next * turns(next); ++q)
+      out_.line(v(q), ".x = x", done, "_", q, ";");
+  }
+  void read_half(std::uint32_t radix, std::string_view name, std::string_view part) {
+    for (std::uint32_t u = 0; u < turns(radix); ++u) {
+      open_partial(radix, u);
+      for (std::uint32_t q = 0; q < radix; ++q)
+        out_.line(name, u * radix + q, part, " = tile[base + padded(", number(u), " + ",
+                  word(q * (pass_.radix / radix)), ")];");
+      close_partial(radix, u);
+    }
+  }
+
+  /// Number e of job `j` of a row; what comes out of the last stage lies `done` apart.
+  void put(std::string_view e, std::string_view value) {
+    out_.line("target(to + (", e, ") * span) = swapped != 0u ? ", value, ".yx * factor : ", value,
+              " * factor;");
+  }
+  void find_target() {
+    out_.line(scalar(), " factor = ", number_text("factor", pass_.wide), ";");
+    out_.line("uint inside = j % span;");
+    out_.line("uint to = number / stride * row_length + (j - inside) * ", word(pass_.radix),
+              " + inside;");
+  }
+
+  void store(std::uint32_t done) {
+    const std::uint32_t radix = stages_.back();
+    find_target();
+    out_.open("if (number < jobs)");
+    for (std::uint32_t u = 0; u < turns(radix); ++u) {
+      open_partial(radix, u);
+      for (std::uint32_t q = 0; q < radix; ++q)
+        put(text(number(u), " + ", word(q * done)), v(u * radix + q));
+      close_partial(radix, u);
+    }
+    out_.close();
+  }
+
+  /// Both of numbers k and radix - k of the transform of real numbers; see unpack_kernel().
+  void store_real(std::uint32_t done) {
+    const std::uint32_t pairs = pass_.radix / 2 + 1, all = pass_.jobs * pairs;
+    if (stages_.size() > 1) out_.line("barrier();");
+    write_tile(stages_.back(), done, "");
+    out_.line("barrier();");
+    const std::string fine = text("roots(", word(pass_.radix), " + (k & 1023u))");
+    const std::string w = pairs <= 1024 ? fine
+                                        : text("times(", fine, ", roots(", word(pass_.radix + 1024),
+                                               " + (k >> 10u)))");
+    out_.open("for (uint e = self; e < ", word(all), "; e += ", word(pass_.invocations()), ")");
+    out_.line("uint own = e / ", word(pairs), ", k = e % ", word(pairs), ";");
+    out_.line("if (first + own >= jobs) break;");
+    const auto tile = [&](std::string_view at) {
+      return text("tile[own * ", word(pass_.line()), " + padded(", at, ")]");
+    };
+    out_.line(vector(), " z = ", tile("k"),
+              ", other = ", tile(text("k == 0u ? 0u : ", word(pass_.radix), " - k")), ";");
+    out_.line(vector(), " even = ", scalar(), "(0.5) * ", vector(),
+              "(z.x + other.x, z.y - other.y);");
+    out_.line(vector(), " odd = times(", w, ", ", scalar(), "(0.5) * ", vector(),
+              "(z.y + other.y, other.x - z.x));");
+    out_.line("uint to = (first + own) * ", word(pass_.radix + 1), ";");
+    out_.line("target(to + k) = even + odd;");
+    out_.line("target(to + ", word(pass_.radix), " - k) = ", vector(),
+              "(even.x - odd.x, odd.y - even.y);");
+    out_.close();
+  }
+
+  /// Through the tile, so that neighbours write neighbouring numbers.
+  void store_across(std::uint32_t done) {
+    const std::uint32_t radix = stages_.back(), numbers = pass_.jobs * pass_.radix;
+    const std::uint32_t rounds = (numbers + pass_.invocations() - 1) / pass_.invocations();
+    if (stages_.size() > 1) out_.line("barrier();");
+    if (pass_.halves) {
+      write_tile(radix, done, ".x");
+      out_.line("barrier();");
+      for (std::uint32_t k = 0; k < rounds; ++k) {
+        out_.line(scalar(), " real_", k, " = tile[min(", at_round(k), " / ", word(pass_.radix),
+                  ", ", word(pass_.jobs - 1), ") * ", word(pass_.line()), " + padded(", at_round(k),
+                  " % ", word(pass_.radix), ")];");
+      }
+      out_.line("barrier();");
+    }
+    write_tile(radix, done, pass_.halves ? ".y" : "");
+    out_.line("barrier();");
+    out_.line(scalar(), " factor = ", number_text("factor", pass_.wide), ";");
+    // Numbers of the first pass lie as its jobs do.
+    out_.line("uint to = first * ", word(pass_.radix), ";");
+    out_.line("uint end = min(", word(pass_.jobs), ", max(jobs, first) - first) * ",
+              word(pass_.radix), ";");
+    for (std::uint32_t k = 0; k < rounds; ++k) {
+      out_.open("if (", at_round(k), " < end)");
+      out_.line("uint at = ", at_round(k), ";");
+      const std::string place = text("tile[at / ", word(pass_.radix), " * ", word(pass_.line()),
+                                     " + padded(at % ", word(pass_.radix), ")]");
+      out_.line(vector(),
+                " z = ", pass_.halves ? text(vector(), "(real_", k, ", ", place, ")") : place, ";");
+      out_.line("target(to + at) = swapped != 0u ? z.yx * factor : z * factor;");
+      out_.close();
+    }
+  }
+  std::string at_round(std::uint32_t k) const {
+    return text("(self + ", word(k * pass_.invocations()), ")");
+  }
+
+  const FftPass& pass_;
+  const std::vector<std::uint32_t> stages_;
+  const std::uint32_t lanes_;
+  Lines out_{1};
+};
+
+}  // namespace
+
+std::vector<std::uint32_t> FftPass::stages() const {
+  std::vector<std::uint32_t> out;
+  const int twos = std::countr_zero(radix);
+  std::uint32_t left = radix >> twos;
+  // As few stages of powers of two as there may be, about equal ones; 16 numbers of an invocation
+  // where that spares a stage and registers are enough, 32 of wide passes.
+  const int most = widest == 32 ? 5 : !wide && left == 1 && twos >= 7 ? 4 : 3;
+  for (int done = 0, count = (twos + most - 1) / most; count > 0; --count) {
+    const int bits = (twos - done + count - 1) / count;
+    out.push_back(1u << bits);
+    done += bits;
+  }
+  for (const std::uint32_t size : {7u, 5u, 3u}) {
+    for (; left % size == 0; left /= size) out.push_back(size);
+  }
+  std::ranges::sort(out, std::greater());
+  return out;
+}
+
+std::uint32_t FftPass::pad_shift() const { return stages().front() == 32 ? 5 : 3; }
+
+std::uint32_t FftPass::line() const {
+  if (pad_shift() == 3) return (radix + radix / 8 + 2) / 4 * 4 + 2;
+  return (radix + radix / 32 + 31) / 32 * 32 + 32 / std::min(jobs, 32u);
+}
+
+std::uint32_t FftPass::lanes() const {
+  const std::vector<std::uint32_t> sizes = stages();
+  return radix / *std::ranges::max_element(sizes);
+}
+
+std::string FftPass::key() const {
+  return text("fft ", radix, " ", jobs, wide ? " f64" : " f32", near_load ? " near" : "",
+              near_store ? " near" : " far", halves ? " halves" : "", real ? " real" : "", " ",
+              length, " ", span, " ", widest);
+}
+
+KernelText unpack_kernel(bool wide) {
+  KernelParts parts{.name = wide ? "fft_unpack_f64" : "fft_unpack"};
+  parts.arguments = {{"source", vector(wide), Access::read},
+                     {"target", vector(wide), Access::write},
+                     {"roots", vector(wide), Access::read}};
+  parts.words = {"count", "row_length"};
+  parts.functions = complex_functions(wide);
+  parts.body = fft_filled(R"(
+  uint stride = gl_NumWorkGroups.x * 256u, pairs = row_length / 2u + 1u;
+  for (uint i = gl_GlobalInvocationID.x; i < count; i += stride) {
+    uint row = i / pairs, k = i % pairs, from = row * row_length;
+    {V} z = source(from + k), other = source(from + (k == 0u ? 0u : row_length - k));
+    {V} w = times(roots(8u + (k & 1023u)), roots(1032u + (k >> 10u)));
+    {V} even = {S}(0.5) * {V}(z.x + other.x, z.y - other.y);
+    {V} odd = times(w, {S}(0.5) * {V}(z.y + other.y, other.x - z.x));
+    target(from + row + k) = even + odd;
+    target(from + row + row_length - k) = {V}(even.x - odd.x, odd.y - even.y);
+  }
+)",
+                          wide);
+  return make_kernel(parts);
+}
+
+KernelText fft_pass_kernel(const FftPass& pass) { return PassWriter(pass).write(); }
+
+KernelText chirp_kernel(bool wide) {
+  KernelParts parts{.name = wide ? "fft_chirp_f64" : "fft_chirp"};
+  parts.arguments = {{"source", vector(wide), Access::read},
+                     {"chirp", vector(wide), Access::read},
+                     {"target", vector(wide), Access::write}};
+  parts.words = {"count",   "row_length", "source_length", "valid",
+                 "swap_in", "swap_out",   "factor_low",    "factor_high"};
+  parts.functions = complex_functions(wide);
+  parts.body = fft_filled(R"(
+  uint stride = gl_NumWorkGroups.x * 256u;
+  for (uint i = gl_GlobalInvocationID.x; i < count; i += stride) {
+    uint row = i / row_length, k = i % row_length;
+    {V} z = {V}(0.0);
+    if (k < valid) {
+      z = source(row * source_length + k);
+      if (swap_in != 0u) z = z.yx;
+      z = times(z, chirp(k)) * {F};
+    }
+    target(i) = swap_out != 0u ? z.yx : z;
+  }
+)",
+                          wide);
+  return make_kernel(parts);
+}
+
+KernelText short_dft_kernel(bool wide) {
+  KernelParts parts{.name = wide ? "fft_short_f64" : "fft_short"};
+  parts.arguments = {{"source", vector(wide), Access::read},
+                     {"target", vector(wide), Access::write},
+                     {"roots", vector(wide), Access::read}};
+  parts.words = {"count", "row_length", "swapped", "factor_low", "factor_high"};
+  parts.functions = complex_functions(wide);
+  parts.body = fft_filled(R"(
+  uint stride = gl_NumWorkGroups.x * 256u;
+  for (uint i = gl_GlobalInvocationID.x; i < count; i += stride) {
+    uint k = i % row_length, row = i - k;
+    {V} sum = {V}(0.0);
+    for (uint j = 0u; j < row_length; ++j) {
+      {V} z = source(row + j);
+      if (swapped != 0u) z = z.yx;
+      sum += times(z, roots(j * k % row_length));
+    }
+    sum *= {F};
+    target(i) = swapped != 0u ? sum.yx : sum;
+  }
+)",
+                          wide);
+  return make_kernel(parts);
+}
+
+}  // namespace topograd::ops::detail

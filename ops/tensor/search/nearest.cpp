@@ -1,0 +1,342 @@
+// Nearest neighbours: candidates of a graph, or all targets, ranked by exact distances.
+#include "nearest.hpp"
+
+#include "../../../ir/error.hpp"
+#include "../../../ir/text.hpp"
+#include "../../../runtime/cpu/tiles/pool.hpp"
+#include "../autograd.hpp"
+#include "../kernel_store.hpp"
+#include "../parts/parts.hpp"
+#include "../reduce.hpp"
+#include "../state.hpp"
+#include "../with_options.hpp"
+#include "nearest_graph.hpp"
+#include "nearest_text.hpp"
+#include "search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd::ops {
+
+struct NearestIndex::State {
+  NearestOptions options;
+  Tensor targets;  // of length 1 for cosines
+  std::unique_ptr<detail::NearestGraph> graph;
+};
+
+namespace {
+
+using codegen::Precision;
+using detail::NearestGraph;
+using detail::View;
+
+constexpr std::uint64_t kMostNumbers = 1 << 24;  // distances that are held at a time
+constexpr std::int64_t kMostLinks = 256;
+
+std::uint32_t word(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
+
+void expect_option(bool ok, const char* expected, std::int64_t got) {
+  if (ok) return;
+  throw Error(ErrorCode::InvalidArgument,
+              std::string("nearest: expected ") + expected + ", got " + std::to_string(got));
+}
+
+void check(const NearestOptions& o) {
+  expect_option(o.links >= 2 && o.links <= kMostLinks, "2 <= links <= 256", o.links);
+  expect_option(o.build_width > 0, "build_width > 0", o.build_width);
+  expect_option(o.search_width > 0, "search_width > 0", o.search_width);
+}
+
+/// Rows over their lengths, which may be beyond what squares can hold; NaN for rows of zeros.
+Tensor unit_rows(const Tensor& rows) {
+  const Tensor scaled = rows / max(abs(rows), {-1}, true);
+  return scaled * rsqrt(sum(square(scaled), {-1}, true));
+}
+
+/// Numbers of rows, as floats. Throws Error{InvalidArgument} for what is not finite.
+std::vector<float> finite_floats(const Tensor& rows, const std::string& what) {
+  std::vector<float> numbers = rows.to(Type::f32).floats();
+  const auto wrong = std::ranges::find_if(numbers, [](float x) { return !std::isfinite(x); });
+  if (wrong == numbers.end()) return numbers;
+  throw Error(ErrorCode::InvalidArgument,
+              "nearest: expected finite numbers (of cosines, also rows of a length > 0), got " +
+                  ir::print_number(static_cast<double>(*wrong)) + " in " + what + " " +
+                  std::to_string((wrong - numbers.begin()) / rows.size(-1)));
+}
+
+struct Search {
+  View queries, targets, candidates, result;  // candidates: of `listed`
+  Type type;
+  bool listed;
+  std::uint64_t asked, rows, depth, count;  // queries, candidates of each, numbers, targets
+};
+
+/// A difference, its square and a sum for each number; of listed targets those that differ, about.
+Work work_of(const Search& s) {
+  const std::uint64_t pairs = s.asked * s.rows, number = size_of(s.type);
+  const std::uint64_t places = s.listed ? pairs * number : 0;
+  return {.operations = 3 * pairs * s.depth,
+          .bytes_read = (s.asked + std::min(pairs, s.count)) * s.depth * number + places,
+          .bytes_written = pairs * number,
+          .reads = static_cast<double>(2 * pairs * s.depth * number + places),
+          .steps = runtime::hybrid::tree_steps(static_cast<double>(s.depth)),
+          .pattern = s.listed ? runtime::hybrid::MemoryPattern::gather
+                              : runtime::hybrid::MemoryPattern::reduction};
+}
+
+template <class T>
+void measure_on_cpu(const Search& s) {
+  const T *queries = detail::host_read<T>(s.queries), *targets = detail::host_read<T>(s.targets);
+  const T* candidates = s.listed ? detail::host_read<T>(s.candidates) : nullptr;
+  T* result = detail::host_write<T>(s.result);
+  runtime::cpu::Pool pool(0);
+  const std::size_t grain = std::max<std::uint64_t>(1, 16384 / s.depth);
+  pool.for_ranges(s.asked * s.rows, grain, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t k = begin; k < end; ++k) {
+      const double place =
+          candidates ? static_cast<double>(candidates[k]) : static_cast<double>(k % s.rows);
+      double squared = std::numeric_limits<double>::infinity();
+      if (place >= 0) {
+        const T* query = queries + k / s.rows * s.depth;
+        const T* target = targets + static_cast<std::size_t>(place) * s.depth;
+        squared = 0;
+        for (std::size_t i = 0; i < s.depth; ++i) {
+          const double apart = static_cast<double>(query[i]) - static_cast<double>(target[i]);
+          squared += apart * apart;
+        }
+        if (std::isnan(squared)) squared = std::numeric_limits<double>::infinity();
+      }
+      result[k] = static_cast<T>(squared);
+    }
+  });
+}
+
+void measure_on_device(Backend& backend, const Search& s) {
+  const Precision precision = s.type == Type::f64 ? Precision::f64 : Precision::f32;
+  const bool by_invocation = s.depth <= (backend.limits().software ? 1024 : 32);
+  const KernelText& kernel =
+      detail::stored_kernel(std::string("nearest ") + (s.type == Type::f64 ? "f64" : "f32") +
+                                (by_invocation ? " short" : ""),
+                            [&] { return detail::nearest_kernel(precision, by_invocation); });
+  const std::uint64_t in_group = by_invocation ? 256 : 8;
+  const std::uint64_t turns = by_invocation ? s.depth : s.depth / 32 + 10;
+  const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);
+  const std::uint64_t across = std::min((s.rows + in_group - 1) / in_group, most);
+  const std::uint64_t rounds = ((s.rows + in_group - 1) / in_group + across - 1) / across;
+  if (rounds * turns > backend.limits().loop_iterations) {
+    throw Error(
+        ErrorCode::Unsupported,
+        "nearest: expected fewer numbers for this device, got rows of " + std::to_string(s.depth));
+  }
+  const std::uint32_t words[] = {word(s.rows), word(s.depth), word(s.count), s.listed};
+  for (std::uint64_t first = 0; first < s.asked; first += most) {
+    const std::uint64_t asked = std::min(most, s.asked - first);
+    const auto part = [&](View view, std::uint64_t each) {
+      view.offset += static_cast<std::int64_t>(first * each);
+      return view;
+    };
+    const auto read = [&](const View& view, std::uint64_t count) {
+      return detail::argument(backend, view, count, s.type, Access::read);
+    };
+    const Argument queries = read(part(s.queries, s.depth), asked * s.depth);
+    const Argument arguments[] = {
+        queries, read(s.targets, s.count * s.depth),
+        s.listed ? read(part(s.candidates, s.rows), asked * s.rows) : queries,
+        detail::argument(backend, part(s.result, s.rows), asked * s.rows, s.type, Access::write,
+                         first > 0)};
+    backend.launch({.kernel = &kernel,
+                    .arguments = arguments,
+                    .words = words,
+                    .groups = {word(across), word(asked)}});
+  }
+}
+
+/// Squared distances (q, rows) to candidates, or to all targets.
+Tensor measure(const Tensor& queries, const Tensor& targets, const Tensor& candidates) {
+  const Type type = targets.type();
+  const Tensor both[] = {queries, targets};
+  const auto device = detail::common_device("nearest", both);
+  const std::int64_t rows = candidates ? candidates.size(1) : targets.size(0);
+  const Tensor out = detail::make_tensor({queries.size(0), rows}, type, device);
+  const Search s{detail::contiguous_data(queries),
+                 detail::contiguous_data(targets),
+                 candidates ? detail::contiguous_data(candidates) : View{},
+                 out.state()->data,
+                 type,
+                 static_cast<bool>(candidates),
+                 static_cast<std::uint64_t>(queries.size(0)),
+                 static_cast<std::uint64_t>(rows),
+                 static_cast<std::uint64_t>(targets.size(1)),
+                 static_cast<std::uint64_t>(targets.size(0))};
+  std::vector<std::shared_ptr<Storage>> inputs = {s.queries.storage, s.targets.storage};
+  if (s.listed) inputs.push_back(s.candidates.storage);
+  const std::vector<std::shared_ptr<Storage>> outputs = {s.result.storage};
+  OpCall call{.op = Op::Nearest,
+              .kernel = {0x6e656172, 2 * (type == Type::f64) + std::uint64_t{s.listed}},
+              .size = s.asked * s.rows * s.depth,
+              .work = work_of(s)};
+  call.inputs = inputs;
+  call.outputs = outputs;
+  call.on_cpu = [&] { type == Type::f64 ? measure_on_cpu<double>(s) : measure_on_cpu<float>(s); };
+  call.on_device = [&](Backend& backend) { measure_on_device(backend, s); };
+  detail::run_op(std::move(call), device, type);
+  return out;
+}
+
+/// Fills up what a graph left open, whose parts need not hang together, with other targets.
+void complete(std::vector<std::uint32_t>& found, std::size_t width) {
+  std::ranges::sort(found);
+  const std::size_t there = found.size();
+  for (std::uint32_t target = 0; found.size() < width; ++target) {
+    if (!std::binary_search(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(there),
+                            target))
+      found.push_back(target);
+  }
+}
+
+/// About, for searches that look at the links of each target that they keep, one target after the
+/// other.
+Work work_of_graph(const NearestIndex& index, const Tensor& targets, std::uint64_t asked,
+                   std::uint64_t width) {
+  const auto count = static_cast<std::uint64_t>(targets.size(0));
+  const auto depth = static_cast<std::uint64_t>(targets.size(1));
+  const std::uint64_t looked_at =
+      asked * std::min(count, width * static_cast<std::uint64_t>(index.options().links));
+  return {.operations = 3 * looked_at * depth,
+          .bytes_read = (asked + std::min(looked_at, count)) * depth * sizeof(float),
+          .bytes_written = asked * width * size_of(targets.type()),
+          .reads = static_cast<double>(looked_at * depth * sizeof(float)),
+          .steps = static_cast<double>(width),
+          .pattern = runtime::hybrid::MemoryPattern::gather};
+}
+
+/// What the graph proposes: rows of targets (q, width).
+Tensor propose(const NearestIndex& index, const NearestGraph& graph, const Tensor& targets,
+               const Tensor& queries, std::int64_t width) {
+  const Type type = targets.type();
+  const std::vector<float> numbers = finite_floats(queries, "query");
+  const auto asked = static_cast<std::uint64_t>(queries.size(0));
+  const auto depth = static_cast<std::uint64_t>(queries.size(1));
+  const auto most = static_cast<std::uint64_t>(width);
+  const Tensor out = detail::make_tensor({queries.size(0), width}, type, {});
+  const View view = out.state()->data;
+  const auto fill = [&](auto* places) {
+    runtime::cpu::Pool pool(0);
+    pool.for_ranges(asked, 1, [&](std::size_t query, std::size_t) {
+      std::vector<std::uint32_t> found(most);
+      found.resize(graph.near(&numbers[query * depth], found));
+      if (found.size() < most) complete(found, most);
+      std::copy(found.begin(), found.end(), places + query * most);
+    });
+  };
+  const std::vector<std::shared_ptr<Storage>> outputs = {view.storage};
+  OpCall call{.op = Op::Nearest,
+              .kernel = {0x686e7377, depth},
+              .size = asked * most * depth,
+              .work = work_of_graph(index, targets, asked, most)};
+  call.outputs = outputs;
+  call.on_cpu = [&] {
+    type == Type::f64 ? fill(detail::host_write<double>(view))
+                      : fill(detail::host_write<float>(view));
+  };
+  call.device_refusal = "graphs are searched on the CPU";
+  run(call, {.device = Device::cpu()});
+  return out;
+}
+
+/// Some queries, which are ranked at a time.
+Nearest rank(const NearestIndex& index, const Tensor& targets, const NearestGraph* graph,
+             const Tensor& queries, std::int64_t k) {
+  const std::int64_t width = std::min(targets.size(0), std::max(k, index.options().search_width));
+  Tensor candidates;
+  if (graph != nullptr) candidates = propose(index, *graph, targets, queries, width);
+  Tensor squared = measure(queries, targets, candidates);
+  const TopK best = top_k(-squared, k);
+  Tensor indices = best.indices;
+  if (graph != nullptr) {
+    // Entry i of row q of the candidates is entry q * width + i of all of them.
+    const Tensor first =
+        arange(queries.size(0), targets.type()).reshape({-1, 1}) * static_cast<double>(width);
+    indices = take(candidates.reshape({-1}), indices + first);
+  }
+  const bool cosine = index.options().distance == Distance::cosine;
+  return {cosine ? best.values * -0.5 : sqrt(-best.values), indices};
+}
+
+}  // namespace
+
+NearestIndex::NearestIndex(const Tensor& targets, const NearestOptions& options) {
+  check(options);
+  if (detail::state_of("nearest", targets).shape.size() != 2 || targets.count() == 0) {
+    throw Error(ErrorCode::Shape, "nearest: expected targets (n, d), n > 0 and d > 0, got " +
+                                      to_text(targets.shape()));
+  }
+  const Type type = targets.type() == Type::f64 ? Type::f64 : Type::f32;
+  detail::check_places("nearest", type, targets.size(0));
+  const NoGrad guard;
+  auto state = std::make_shared<State>();
+  state->options = options;
+  state->targets = options.distance == Distance::cosine ? unit_rows(targets.detach().to(type))
+                                                        : targets.detach().to(type);
+  state->targets.evaluate();
+  if (!options.exact) {
+    state->graph = detail::make_nearest_graph(finite_floats(state->targets, "target"),
+                                              static_cast<std::size_t>(targets.size(1)), options);
+  }
+  state_ = std::move(state);
+}
+
+Nearest NearestIndex::search(const Tensor& queries, std::int64_t k) const {
+  const Tensor& targets = state_->targets;
+  const std::int64_t count = targets.size(0), depth = targets.size(1);
+  const Shape asked = detail::state_of("nearest", queries).shape;
+  if ((asked.size() != 1 && asked.size() != 2) || asked.back() != depth) {
+    throw Error(ErrorCode::Shape, "nearest: expected queries (" + std::to_string(depth) +
+                                      ") or (q, " + std::to_string(depth) + "), got " +
+                                      to_text(asked));
+  }
+  if (k <= 0 || k > count) {
+    throw Error(ErrorCode::InvalidArgument, "nearest: expected 0 < k <= " + std::to_string(count) +
+                                                ", got " + std::to_string(k));
+  }
+  const Tensor both[] = {queries, targets};
+  detail::common_type("nearest", both);
+  detail::common_device("nearest", both);
+  const NoGrad guard;
+  Tensor rows = queries.detach().to(targets.type()).reshape({-1, depth});
+  if (state_->options.distance == Distance::cosine) rows = unit_rows(rows);
+  const std::int64_t width =
+      is_approximate() ? std::min(count, std::max(k, state_->options.search_width)) : count;
+  const std::int64_t at_once =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(kMostNumbers) / width);
+  std::vector<Tensor> distances, indices;
+  for (std::int64_t first = 0; first < std::max<std::int64_t>(1, rows.size(0)); first += at_once) {
+    const Tensor some = rows.slice(0, first, std::min(rows.size(0), first + at_once));
+    const Nearest found = rank(*this, targets, state_->graph.get(), some, k);
+    distances.push_back(found.distances);
+    indices.push_back(found.indices);
+  }
+  Shape shape = asked;
+  shape.back() = k;
+  return {concat(distances).reshape(shape), concat(indices).reshape(shape)};
+}
+
+Nearest NearestIndex::search(const Tensor& queries, std::int64_t k,
+                             const OpOptions& options) const {
+  const TopK found = with_options(options, [&] {
+    const Nearest nearest = search(queries, k);
+    return TopK{nearest.distances, nearest.indices};
+  });
+  return {found.values, found.indices};
+}
+
+bool NearestIndex::is_approximate() const { return state_->graph != nullptr; }
+const NearestOptions& NearestIndex::options() const { return state_->options; }
+
+}  // namespace topograd::ops

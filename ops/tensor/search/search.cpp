@@ -1,0 +1,384 @@
+// Finding what is near or large: cosine similarity and the k largest.
+#include "search.hpp"
+
+#include "../../../ir/error.hpp"
+#include "../../../runtime/cpu/tiles/pool.hpp"
+#include "../autograd.hpp"
+#include "../kernel_store.hpp"
+#include "../matmul/matmul.hpp"
+#include "../reduce.hpp"
+#include "../state.hpp"
+#include "../traced.hpp"
+#include "search_text.hpp"
+#include "sorted_top_k.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd::ops {
+namespace {
+
+using codegen::Precision;
+using detail::View;
+
+Precision precision_of(Type type) { return type == Type::f64 ? Precision::f64 : Precision::f32; }
+std::uint32_t word(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
+
+struct Similarity {
+  View query, targets, result;
+  Type type;
+  std::uint64_t queries, rows, depth;
+};
+
+/// What numbers are multiplied by whose squares sum to less or more than can be held precisely.
+double scale_for(double squares) {
+  if (squares > 0x1p900) return 0x1p-700;
+  return squares < 0x1p-900 ? 0x1p900 : 1;
+}
+
+/// Of d numbers each; 0 where a length is 0.
+template <class T>
+double similarity(const T* query, const T* target, std::size_t d) {
+  double query_scale = 1, target_scale = 1;
+  for (bool again = false;; again = true) {
+    double product = 0, length = 0, query_length = 0;
+    for (std::size_t i = 0; i < d; ++i) {
+      const double a = query_scale * static_cast<double>(query[i]);
+      const double b = target_scale * static_cast<double>(target[i]);
+      product += a * b;
+      length += b * b;
+      query_length += a * a;
+    }
+    query_scale = scale_for(query_length);
+    target_scale = scale_for(length);
+    const double scale = std::sqrt(length) * std::sqrt(query_length);
+    if (again || (query_scale == 1 && target_scale == 1)) return scale == 0 ? 0 : product / scale;
+  }
+}
+
+template <class T>
+void compare_on_cpu(const Similarity& s) {
+  const T* query = detail::host_read<T>(s.query);
+  const T* targets = detail::host_read<T>(s.targets);
+  T* result = detail::host_write<T>(s.result);
+  runtime::cpu::Pool pool(0);
+  const std::size_t grain = std::max<std::uint64_t>(1, 16384 / std::max<std::uint64_t>(1, s.depth));
+  pool.for_ranges(s.queries * s.rows, grain, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t k = begin; k < end; ++k) {
+      result[k] = static_cast<T>(
+          similarity(query + k / s.rows * s.depth, targets + k % s.rows * s.depth, s.depth));
+    }
+  });
+}
+
+/// Three sums of products for each pair of rows.
+Work work_of(const Similarity& s) {
+  const std::uint64_t pairs = s.queries * s.rows, number = size_of(s.type);
+  return {.operations = 6 * pairs * s.depth,
+          .bytes_read = (s.queries + s.rows) * s.depth * number,
+          .bytes_written = pairs * number,
+          .reads = static_cast<double>(2 * pairs * s.depth * number),
+          .steps = runtime::hybrid::tree_steps(static_cast<double>(s.depth)),
+          .pattern = runtime::hybrid::MemoryPattern::reduction};
+}
+
+void compare_on_device(Backend& backend, const Similarity& s) {
+  const Precision precision = precision_of(s.type);
+  // A row of no more than a subgroup's worth takes an invocation; on software, which pays for
+  // barriers and has nothing of neighbours that read what lies side by side, longer ones, too.
+  const bool by_invocation = s.depth <= (backend.limits().software ? 1024 : 32);
+  const KernelText& kernel =
+      detail::stored_kernel(std::string("cosine ") + (s.type == Type::f64 ? "f64" : "f32") +
+                                (by_invocation ? " short" : ""),
+                            [&] { return detail::cosine_kernel(precision, by_invocation); });
+  const std::uint64_t rows = by_invocation ? 256 : 8,
+                      turns = by_invocation ? s.depth : s.depth / 32;
+  const std::uint64_t most = std::min(backend.limits().groups, 1u << 16);
+  const std::uint64_t across = std::min((s.rows + rows - 1) / rows, most);
+  const std::uint64_t rounds = ((s.rows + rows - 1) / rows + across - 1) / across;
+  if (2 * rounds * (turns + 10) > backend.limits().loop_iterations) {
+    throw Error(ErrorCode::Unsupported,
+                "cosine_similarity: expected fewer numbers for this device, got rows of " +
+                    std::to_string(s.depth));
+  }
+  const std::uint32_t words[] = {word(s.rows), word(s.depth)};
+  for (std::uint64_t first = 0; first < s.queries; first += most) {
+    const std::uint64_t queries = std::min(most, s.queries - first);
+    View query = s.query, result = s.result;
+    query.offset += static_cast<std::int64_t>(first * s.depth);
+    result.offset += static_cast<std::int64_t>(first * s.rows);
+    const Argument arguments[] = {
+        detail::argument(backend, query, queries * s.depth, s.type, Access::read),
+        detail::argument(backend, s.targets, s.rows * s.depth, s.type, Access::read),
+        detail::argument(backend, result, queries * s.rows, s.type, Access::write, first > 0)};
+    backend.launch({.kernel = &kernel,
+                    .arguments = arguments,
+                    .words = words,
+                    .groups = {word(across), word(queries)}});
+  }
+}
+
+/// 1 over the lengths of rows, 0 for rows of zeros, so that these and their derivatives are 0.
+Tensor inverse_lengths(const Tensor& rows) {
+  static const ir::Program& inverse =
+      *new ir::Program(detail::program_of(1, 0, [](std::span<const Value> v) -> std::vector<Value> {
+        return {select(v[0] > literal(0.0), topograd::rsqrt(v[0]), literal(0.0))};
+      }));
+  const Tensor squares = sum(square(rows), {-1}, true);
+  return detail::compose("cosine_similarity", inverse, {&squares, 1}, {});
+}
+
+/// The same by other operations, which have derivatives.
+Tensor similarity_of_parts(const Tensor& query, const Tensor& targets) {
+  return matmul(query, targets.transpose()) * inverse_lengths(query) *
+         inverse_lengths(targets).transpose();
+}
+
+}  // namespace
+
+Tensor cosine_similarity(const Tensor& query, const Tensor& targets) {
+  const Tensor both[] = {query, targets};
+  const Type type = detail::common_type("cosine_similarity", both);
+  const auto device = detail::common_device("cosine_similarity", both);
+  if ((query.rank() != 1 && query.rank() != 2) || targets.rank() != 2 ||
+      query.size(-1) != targets.size(1)) {
+    throw Error(ErrorCode::Shape,
+                "cosine_similarity: expected a query (d) or (q, d) and targets (n, d), got " +
+                    to_text(query.shape()) + " and " + to_text(targets.shape()));
+  }
+  const std::int64_t queries = query.rank() == 2 ? query.size(0) : 1, rows = targets.size(0);
+  const Shape shape = query.rank() == 2 ? Shape{queries, rows} : Shape{rows};
+  if (detail::wants_grad(both))
+    return similarity_of_parts(query.reshape({queries, query.size(-1)}), targets).reshape(shape);
+  const Tensor out = detail::make_tensor(shape, type, device);
+  if (out.count() == 0) return out;
+  const Similarity s{detail::contiguous_data(query.to(type)),
+                     detail::contiguous_data(targets.to(type)),
+                     out.state()->data,
+                     type,
+                     static_cast<std::uint64_t>(queries),
+                     static_cast<std::uint64_t>(rows),
+                     static_cast<std::uint64_t>(targets.size(1))};
+  const std::vector<std::shared_ptr<Storage>> inputs = {s.query.storage, s.targets.storage};
+  const std::vector<std::shared_ptr<Storage>> outputs = {s.result.storage};
+  OpCall call{.op = Op::Reduce,
+              .kernel = {0x636f73, type == Type::f64 ? 1u : 0u},
+              .size = s.queries * s.rows * s.depth,
+              .work = work_of(s)};
+  call.inputs = inputs;
+  call.outputs = outputs;
+  call.on_cpu = [&] { type == Type::f64 ? compare_on_cpu<double>(s) : compare_on_cpu<float>(s); };
+  call.on_device = [&](Backend& backend) { compare_on_device(backend, s); };
+  detail::run_op(std::move(call), device, type);
+  return out;
+}
+
+namespace {
+
+struct Selection {
+  View source, values, indices;
+  Type type;
+  std::uint64_t rows, depth, k;
+};
+
+/// A comparison with the least of the chosen for each number, and places among them for some: of
+/// numbers in random order, k (1 + ln(depth / k)) of a row.
+Work work_of(const Selection& s) {
+  const auto depth = static_cast<double>(s.depth), k = static_cast<double>(s.k);
+  const double chosen = k * (1 + std::log(depth / k));
+  return {.operations = static_cast<double>(s.rows) * (depth + chosen * std::log2(k + 1)),
+          .bytes_read = s.rows * s.depth * size_of(s.type),
+          .bytes_written = 2 * s.rows * s.k * size_of(s.type),
+          .steps = runtime::hybrid::tree_steps(depth),
+          .pattern = runtime::hybrid::MemoryPattern::reduction};
+}
+
+template <class T>
+void select_on_cpu(const Selection& s) {
+  const T* source = detail::host_read<T>(s.source);
+  T* values = detail::host_write<T>(s.values);
+  T* indices = detail::host_write<T>(s.indices);
+  runtime::cpu::Pool pool(0);
+  pool.for_ranges(s.rows, 1, [&](std::size_t row, std::size_t) {
+    const T* from = source + row * s.depth;
+    std::vector<std::uint32_t> order(s.depth);
+    std::iota(order.begin(), order.end(), 0u);
+    const auto before = [&](std::uint32_t i, std::uint32_t j) {
+      const T a = from[i], b = from[j];
+      if (std::isnan(a) != std::isnan(b)) return std::isnan(a);
+      if (!std::isnan(a) && a != b) return a > b;
+      return i < j;
+    };
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(s.k), order.end(),
+                      before);
+    for (std::size_t n = 0; n < s.k; ++n) {
+      values[row * s.k + n] = from[order[n]];
+      indices[row * s.k + n] = static_cast<T>(order[n]);
+    }
+  });
+}
+
+/// The part of a row that is searched at once.
+std::uint64_t segment_for(std::uint64_t k) { return std::max<std::uint64_t>(8192, 4 * k); }
+
+/// Turns of an invocation that finds the k largest of so many one after the other.
+std::uint64_t turns_for(std::uint64_t k, std::uint64_t depth) { return k * (depth / 256 + 12); }
+
+/// Rows are sorted instead where finding entries one after the other takes longer than that.
+bool is_sorted_rather(const Tensor& a, std::int64_t k) {
+  constexpr std::uint64_t kMostTurns = 1 << 15;
+  const auto depth = static_cast<std::uint64_t>(a.size(-1)), found = static_cast<std::uint64_t>(k);
+  const auto device = detail::runs_on(a.placed());
+  return device && !device->is_cpu() &&
+         turns_for(found, std::min(depth, 2 * segment_for(found))) > kMostTurns &&
+         a.count() / a.size(-1) <= detail::kSortedRows;
+}
+
+/// Pieces of long rows first, then what was found in them.
+void select_on_device(Backend& backend, const Selection& s) {
+  const Precision precision = precision_of(s.type);
+  const KernelText& kernel = detail::stored_kernel(s.type == Type::f64 ? "top_k f64" : "top_k f32",
+                                                   [&] { return detail::top_k_kernel(precision); });
+  View source = s.source, places = s.source;
+  std::uint64_t depth = s.depth;
+  for (bool carried = false;; carried = true) {
+    const std::uint64_t segment = segment_for(s.k);
+    const std::uint64_t pieces = depth <= 2 * segment ? 1 : (depth + segment - 1) / segment;
+    const std::uint64_t found = s.rows * pieces * s.k;
+    const auto scratch = [&] {
+      return View{std::make_shared<Storage>(found * size_of(s.type), "top_k"), 0, {}};
+    };
+    const View values = pieces == 1 ? s.values : scratch();
+    const View indices = pieces == 1 ? s.indices : scratch();
+    const Argument arguments[] = {
+        detail::argument(backend, source, s.rows * depth, s.type, Access::read),
+        detail::argument(backend, places, s.rows * depth, s.type, Access::read),
+        detail::argument(backend, values, found, s.type, Access::write),
+        detail::argument(backend, indices, found, s.type, Access::write)};
+    const std::uint64_t length = pieces == 1 ? depth : segment;
+    if (turns_for(s.k, length) > backend.limits().loop_iterations) {
+      throw Error(
+          ErrorCode::Unsupported,
+          "top_k: expected a smaller k for the loops of this device, got " + std::to_string(s.k));
+    }
+    const std::uint32_t words[] = {word(s.rows), word(depth), word(length),
+                                   word(pieces), word(s.k),   carried};
+    const std::uint64_t groups = s.rows * pieces;
+    const std::uint64_t across =
+        std::min<std::uint64_t>(groups, std::min(backend.limits().groups, 32768u));
+    backend.launch({.kernel = &kernel,
+                    .arguments = arguments,
+                    .words = words,
+                    .groups = {word(across), word((groups + across - 1) / across)}});
+    if (pieces == 1) return;
+    source = values;
+    places = indices;
+    depth = pieces * s.k;
+  }
+}
+
+/// `from` at the chosen places of rows of zeros.
+Tensor put_back(const Tensor& from, const Tensor& places, const Shape& shape) {
+  const Type type = from.type();
+  const Tensor out = detail::make_tensor(shape, type, from.placed());
+  const View numbers = detail::contiguous_data(from), at = detail::contiguous_data(places);
+  const View to = out.state()->data;
+  const auto count = static_cast<std::uint64_t>(from.count());
+  const auto k = static_cast<std::uint64_t>(from.size(-1));
+  const auto depth = static_cast<std::uint64_t>(shape.back());
+  const std::vector<std::shared_ptr<Storage>> inputs = {numbers.storage, at.storage};
+  const std::vector<std::shared_ptr<Storage>> outputs = {to.storage};
+  OpCall call{.op = Op::Scatter,
+              .kernel = {0x746f706c, type == Type::f64 ? 1u : 0u},
+              .size = count,
+              .work = {.operations = 0,
+                       .bytes_read = 2 * count * size_of(type),
+                       .bytes_written = static_cast<std::uint64_t>(out.count()) * size_of(type),
+                       .pattern = runtime::hybrid::MemoryPattern::scatter}};
+  call.inputs = inputs;
+  call.outputs = outputs;
+  const auto on_cpu = [&](auto element) {
+    using T = decltype(element);
+    const T *values = detail::host_read<T>(numbers), *where = detail::host_read<T>(at);
+    T* target = detail::host_write<T>(to);
+    std::fill_n(target, out.count(), T{0});
+    for (std::uint64_t i = 0; i < count; ++i)
+      target[i / k * depth + static_cast<std::uint64_t>(where[i])] = values[i];
+  };
+  call.on_cpu = [&] { type == Type::f64 ? on_cpu(double{}) : on_cpu(float{}); };
+  call.on_device = [&](Backend& backend) {
+    const KernelText& kernel =
+        detail::stored_kernel(type == Type::f64 ? "put back f64" : "put back f32",
+                              [&] { return detail::put_back_kernel(precision_of(type)); });
+    const Argument target =
+        detail::argument(backend, to, static_cast<std::uint64_t>(out.count()), type, Access::write);
+    backend.fill(target.memory, target.offset, target.bytes, 0);
+    const Argument arguments[] = {
+        detail::argument(backend, numbers, count, type, Access::read),
+        detail::argument(backend, at, count, type, Access::read),
+        detail::argument(backend, to, static_cast<std::uint64_t>(out.count()), type, Access::write,
+                         true)};
+    const std::uint32_t words[] = {word(count), word(k), word(depth)};
+    backend.launch({.kernel = &kernel,
+                    .arguments = arguments,
+                    .words = words,
+                    .groups = linear_groups(backend, kernel, count)});
+  };
+  detail::run_op(std::move(call), from.placed(), type);
+  return out;
+}
+
+}  // namespace
+
+TopK top_k(const Tensor& a, std::int64_t k) {
+  checked_axis("top_k", detail::state_of("top_k", a).shape, -1);
+  const Tensor wide = a.type() == Type::f16 ? a.to(Type::f32) : a;
+  const std::int64_t depth = a.size(-1);
+  if (k <= 0 || k > depth) {
+    throw Error(ErrorCode::InvalidArgument,
+                "top_k: expected 0 < k <= " + std::to_string(depth) + ", got " + std::to_string(k));
+  }
+  detail::check_places("top_k", wide.type(), depth);
+  const auto derive = [&](const TopK& out) {
+    detail::record(out.values, {&wide, 1},
+                   [places = out.indices, full = a.shape()](const Tensor& g) {
+                     return std::vector{put_back(g, places, full)};
+                   });
+  };
+  if (is_sorted_rather(wide, k) && a.count() > 0) {
+    const TopK out = no_grad([&] { return detail::sorted_top_k(wide, k); });
+    derive(out);
+    return out;
+  }
+  Shape shape = a.shape();
+  shape.back() = k;
+  const TopK out{detail::make_tensor(shape, wide.type(), a.placed()),
+                 detail::make_tensor(shape, wide.type(), a.placed())};
+  const Selection s{detail::contiguous_data(wide),
+                    out.values.state()->data,
+                    out.indices.state()->data,
+                    wide.type(),
+                    static_cast<std::uint64_t>(a.count() / depth),
+                    static_cast<std::uint64_t>(depth),
+                    static_cast<std::uint64_t>(k)};
+  if (s.rows == 0) return out;
+  const std::vector<std::shared_ptr<Storage>> inputs = {s.source.storage};
+  const std::vector<std::shared_ptr<Storage>> outputs = {s.values.storage, s.indices.storage};
+  OpCall call{.op = Op::Sort,
+              .kernel = {0x746f706b, s.type == Type::f64 ? 1u : 0u},
+              .size = s.rows * s.depth,
+              .work = work_of(s)};
+  call.inputs = inputs;
+  call.outputs = outputs;
+  call.on_cpu = [&] { s.type == Type::f64 ? select_on_cpu<double>(s) : select_on_cpu<float>(s); };
+  call.on_device = [&](Backend& backend) { select_on_device(backend, s); };
+  detail::run_op(std::move(call), a.placed(), s.type);
+  derive(out);
+  return out;
+}
+
+}  // namespace topograd::ops

@@ -1,0 +1,59 @@
+// Lowering of programs to what the interpreter runs: instructions on tiles, few tiles at a time.
+#pragma once
+
+#include "../../../ir/program.hpp"
+#include "../tiles/tile_ops.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace topograd::runtime::cpu {
+
+/// Where an operand of an instruction lies: constants are numbered first, then columns, then
+/// registers.
+using Place = std::uint32_t;
+
+struct Instruction {
+  enum class Action : std::uint8_t {
+    Apply,  ///< out = op(a, b, c)
+    Both,   ///< out = pair(a, b, c)
+    Load,   ///< out = gathered leaf number a
+    Store   ///< output number out = a
+  };
+  Action action = Action::Apply;
+  ir::Op op = ir::Op::Literal;
+  Pair pair = Pair::AddAdd;
+  std::uint32_t out = 0;
+  Place a = 0, b = 0, c = 0;
+};
+
+/// A leaf that instructions load (an index column selects from a vector) or read in place (a
+/// column).
+struct LeafUse {
+  ir::Op op = ir::Op::Data;
+  std::uint32_t slot = 0;
+  friend bool operator==(const LeafUse&, const LeafUse&) = default;
+};
+
+/// A program as instructions on tiles.
+struct TileProgram {
+  std::vector<Instruction> instructions;
+  std::vector<double> literals;  ///< places from 0: tiles of equal numbers
+  std::vector<LeafUse> columns;  ///< places after those: Data and Seed leaves, read in place
+  std::uint32_t registers = 0;   ///< places after those: tiles of the worker
+  std::vector<LeafUse> gathers;  ///< what Load reads: Parameter, Tangent and Uniform leaves
+  std::uint32_t outputs = 0;
+
+  Place first_column() const { return static_cast<Place>(literals.size()); }
+  Place first_register() const { return static_cast<Place>(literals.size() + columns.size()); }
+  Place places() const { return first_register() + registers; }
+};
+
+/// Lowers a program; composite ops are expanded, nodes scheduled and dead ones dropped. An op whose
+/// value one other op reads alone becomes one instruction with it where there is such a pair.
+///
+/// Registers are reused as soon as their value was read last. A leaf is loaded right before its
+/// first use. Cost: linear in nodes.
+TileProgram lower(const ir::Program& program);
+
+}  // namespace topograd::runtime::cpu

@@ -1,0 +1,59 @@
+// The two-level preconditioner on the vectors of an engine.
+#pragma once
+
+#include "../../linear/coarse_plan.hpp"
+#include "../tiles/column.hpp"
+#include "../tiles/pool.hpp"
+
+#include <Eigen/Cholesky>
+#include <Eigen/Core>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+namespace topograd::runtime::cpu {
+
+/// P (Pᵀ A P)⁻¹ Pᵀ for the vectors P of a plan; with D⁻¹ added it is symmetric and positive
+/// definite whatever A it was made from. Sums are taken in fixed order.
+template <class T>
+class TwoLevel {
+ public:
+  struct System {
+    const T* x = nullptr;                                ///< the point
+    std::uint64_t scalars = 0;                           ///< of x
+    std::function<void(const T* p, T* q)> apply;         ///< q = A p, damped
+    std::function<void(const T* r, T* z)> precondition;  ///< z = D⁻¹ r
+  };
+
+  /// Makes vectors and matrix, and factors it. False if that is not positive definite.
+  ///
+  /// Cost: plan.products() products with A, and a Cholesky factorisation.
+  bool build(Pool& pool, const CoarsePlan& plan, const System& system);
+
+  /// z += P (Pᵀ A P)⁻¹ Pᵀ r; returns r · what was added.
+  double add(Pool& pool, const CoarsePlan& plan, const T* r, T* z);
+
+  /// P by vector and entry, and the lower triangle of Pᵀ A P, for tests.
+  std::span<const T> vectors() const { return vectors_; }
+  const Eigen::MatrixXd& matrix() const { return matrix_; }
+
+  std::uint64_t bytes() const;
+
+ private:
+  void fill_vectors(Pool& pool, const CoarsePlan& plan, const System& system);
+  void add_answers(Pool& pool, const CoarsePlan& plan, const System& system);
+  void fill_matrix(Pool& pool, const CoarsePlan& plan, const System& system);
+  bool factorise();
+  /// p = Σ_f y[g * functions + f] · vector f of g on all entries.
+  void expand(Pool& pool, const CoarsePlan& plan, const double* y, T* p) const;
+  /// Pᵀ r of one aggregate.
+  void restrict_to(const CoarsePlan& plan, std::size_t aggregate, const T* r, double* out) const;
+
+  Column<T> vectors_, direction_, product_;
+  Eigen::MatrixXd matrix_;
+  Eigen::LLT<Eigen::MatrixXd> factor_;
+  Eigen::VectorXd coarse_, solution_;
+};
+
+}  // namespace topograd::runtime::cpu

@@ -1,0 +1,183 @@
+// Reading index columns, and finding the roles in them.
+#include "term_index.hpp"
+
+#include "../../../ir/error.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+namespace topograd::runtime::cpu {
+namespace {
+
+template <class T>
+void pad(Column<T>& column, std::size_t instances) {
+  for (std::size_t i = instances; i < column.size(); ++i) column[i] = column[instances - 1];
+}
+
+Column<std::uint32_t> read_index_column(const ir::Batch& batch, std::uint32_t column,
+                                        std::uint64_t limit, const char* what) {
+  Column<std::uint32_t> values(whole_tiles(batch.size()));
+  batch.copy_index_column(column, 0, std::span(values.data(), batch.size()));
+  const std::uint32_t largest = *std::max_element(values.data(), values.data() + batch.size());
+  if (largest >= limit) {
+    throw Error(ErrorCode::InvalidArgument, "cpu engine: expected indices of " + std::string(what) +
+                                                " below " + std::to_string(limit) + ", got " +
+                                                std::to_string(largest));
+  }
+  pad(values, batch.size());
+  return values;
+}
+
+// The coordinate that every scalar of the column has in its block, if there is one.
+std::optional<std::uint32_t> common_coordinate(const Column<std::uint32_t>& column, std::size_t n,
+                                               const BlockLayout& layout) {
+  const std::uint32_t coordinate = layout.locate(column[0]).coordinate;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (layout.locate(column[i]).coordinate != coordinate) return std::nullopt;
+  }
+  return coordinate;
+}
+
+class RoleFinder {
+ public:
+  RoleFinder(std::size_t instances, const BlockLayout& layout, TermIndex& index)
+      : n_(instances), layout_(layout), index_(index) {}
+
+  void add(std::uint32_t slot, Column<std::uint32_t> column) {
+    // A slot joins none but the roles of the block that it reads in the first instance.
+    std::vector<std::size_t>& near = roles_of_block_[layout_.locate(column[0]).block];
+    for (const std::size_t r : near) {
+      if (!joins(r, column)) continue;
+      Role& role = index_.roles[r];
+      distances_[r].push_back(std::int64_t{column[0]} - std::int64_t{role.base[0]});
+      role.slots.push_back(slot);
+      return;
+    }
+    const std::optional<std::uint32_t> coordinate = common_coordinate(column, n_, layout_);
+    const Widths widths = widths_of_blocks(column);
+    near.push_back(index_.roles.size());
+    narrowest_.push_back(widths.narrowest);
+    distances_.push_back({0});
+    Role role{.base = std::move(column), .slots = {slot}};
+    role.width = widths.narrowest == widths.widest ? widths.widest : 0;
+    role.fixed = coordinate.has_value();
+    role.coordinate = coordinate.value_or(0);
+    index_.roles.push_back(std::move(role));
+  }
+
+  // Moves each base to the first scalar that its slots read, so that offsets are not negative.
+  void finish() {
+    for (std::uint32_t r = 0; r < index_.roles.size(); ++r) {
+      Role& role = index_.roles[r];
+      const std::int64_t least = *std::ranges::min_element(distances_[r]);
+      if (least < 0) {
+        const auto back = static_cast<std::uint32_t>(-least);
+        for (std::size_t i = 0; i < role.base.size(); ++i) role.base[i] -= back;
+        role.coordinate -= back;
+      }
+      for (std::size_t k = 0; k < role.slots.size(); ++k) {
+        role.offsets.push_back(static_cast<std::uint32_t>(distances_[r][k] - least));
+        index_.slots[role.slots[k]] = {r, role.offsets[k]};
+      }
+    }
+  }
+
+ private:
+  struct Widths {
+    std::uint32_t narrowest = std::numeric_limits<std::uint32_t>::max();
+    std::uint32_t widest = 0;
+  };
+
+  Widths widths_of_blocks(const Column<std::uint32_t>& column) const {
+    Widths widths;
+    for (std::size_t i = 0; i < n_; ++i) {
+      const std::uint32_t width = layout_.width_at(column[i]);
+      widths.narrowest = std::min(widths.narrowest, width);
+      widths.widest = std::max(widths.widest, width);
+    }
+    return widths;
+  }
+
+  bool joins(std::size_t r, const Column<std::uint32_t>& column) const {
+    const Role& role = index_.roles[r];
+    if (!role.fixed) return false;
+    const std::int64_t distance = std::int64_t{column[0]} - std::int64_t{role.base[0]};
+    const std::int64_t coordinate = std::int64_t{role.coordinate} + distance;
+    if (coordinate < 0 || coordinate >= std::int64_t{narrowest_[r]}) return false;
+    for (std::size_t i = 0; i < n_; ++i) {
+      if (std::int64_t{column[i]} - std::int64_t{role.base[i]} != distance) return false;
+    }
+    return true;
+  }
+
+  std::size_t n_;
+  const BlockLayout& layout_;
+  TermIndex& index_;
+  std::vector<std::vector<std::int64_t>> distances_;  // of slots from the base, by role
+  std::vector<std::uint32_t> narrowest_;              // width of the narrowest block, by role
+  // By block of the first instance, in the order of roles.
+  std::unordered_map<std::uint32_t, std::vector<std::size_t>> roles_of_block_;
+};
+
+UniformPlace read_uniform(const ir::Batch& batch, std::uint32_t column, std::size_t uniforms) {
+  UniformPlace place;
+  place.column = read_index_column(batch, column, uniforms, "uniforms");
+  place.position = place.column[0];
+  const auto same = [&](std::uint32_t v) { return v == place.position; };
+  if (std::all_of(place.column.data(), place.column.data() + batch.size(), same)) {
+    place.column = {};
+  }
+  return place;
+}
+
+void read_rows(const ir::Batch& batch, TermIndex& index) {
+  index.first_row = batch.residual_row(0);
+  index.row_stride = batch.size() > 1 ? batch.residual_row(1) - index.first_row : 0;
+  std::size_t i = 0;
+  while (i < batch.size() && batch.residual_row(i) == index.row(i)) ++i;
+  if (i == batch.size()) return;
+  index.rows.resize(batch.size());
+  for (i = 0; i < batch.size(); ++i) index.rows[i] = batch.residual_row(i);
+}
+
+}  // namespace
+
+TermIndex build_index(const ir::Batch& batch, const BlockLayout& layout, std::uint64_t scalars,
+                      std::size_t uniforms) {
+  TermIndex index{.instances = batch.size()};
+  index.slots.resize(batch.parameter_columns());
+  if (batch.size() == 0) return index;
+  RoleFinder finder(batch.size(), layout, index);
+  for (std::uint32_t slot = 0; slot < batch.parameter_columns(); ++slot) {
+    finder.add(slot, read_index_column(batch, slot, scalars, "parameters"));
+  }
+  finder.finish();
+  for (std::uint32_t slot = 0; slot < batch.uniform_columns(); ++slot) {
+    index.uniforms.push_back(read_uniform(batch, batch.parameter_columns() + slot, uniforms));
+  }
+  read_rows(batch, index);
+  index.owners = invert(index.roles, index.instances, layout);
+  return index;
+}
+
+template <class T>
+Column<T> read_data_column(const ir::Batch& batch, std::uint32_t column) {
+  Column<T> values(whole_tiles(batch.size()));
+  constexpr std::size_t kPiece = ir::Batch::kBlockRows;
+  std::vector<double> piece(std::min(kPiece, batch.size()));
+  for (std::size_t first = 0; first < batch.size(); first += kPiece) {
+    const std::size_t n = std::min(kPiece, batch.size() - first);
+    batch.copy_data_column(column, first, std::span(piece).first(n));
+    for (std::size_t i = 0; i < n; ++i) values[first + i] = static_cast<T>(piece[i]);
+  }
+  if (batch.size() > 0) pad(values, batch.size());
+  return values;
+}
+
+template Column<float> read_data_column<float>(const ir::Batch&, std::uint32_t);
+template Column<double> read_data_column<double>(const ir::Batch&, std::uint32_t);
+
+}  // namespace topograd::runtime::cpu

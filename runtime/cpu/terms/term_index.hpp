@@ -1,0 +1,91 @@
+// How the instances of one batch touch the unknowns: index columns, roles, and the inversion by
+// block.
+#pragma once
+
+#include "../../../ir/batch/batch.hpp"
+#include "../tiles/column.hpp"
+#include "block_layout.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace topograd::runtime::cpu {
+
+/// Parameter slots that lie at fixed distances in the same block in every instance: the tail of an
+/// edge, its head. One index column serves them all.
+struct Role {
+  Column<std::uint32_t> base;          ///< scalar in x by instance; padded to whole tiles
+  std::vector<std::uint32_t> slots;    ///< parameter slots
+  std::vector<std::uint32_t> offsets;  ///< of each slot from the base
+  bool fixed = true;                   ///< the base has the same coordinate in every block
+  std::uint32_t coordinate = 0;        ///< of the base, if fixed; otherwise there is one slot
+  std::uint32_t width = 0;             ///< of the blocks it lies in, 0 if they differ
+};
+
+/// Where an index slot reads: x[role.base[i] + offset].
+struct SlotPlace {
+  std::uint32_t role = 0;
+  std::uint32_t offset = 0;
+};
+
+/// Where a uniform slot reads: one position for all instances, or a column of them.
+struct UniformPlace {
+  std::uint32_t position = 0;
+  Column<std::uint32_t> column;  ///< empty if `position` holds for all
+};
+
+/// Lists longer than this are cut, so that one shared block keeps all threads busy.
+inline constexpr std::uint32_t kLongList = 4096;
+
+/// A piece of a long list; the entries of one instance stay together.
+struct ListSegment {
+  std::uint32_t owner = 0;  ///< position in OwnerLists::owners
+  std::uint32_t begin = 0, end = 0;
+};
+
+/// Instances by the block they touch. Entries of a block ascend by instance, then by role.
+struct OwnerLists {
+  std::uint32_t role_bits = 0;
+  std::vector<std::uint32_t> owners;  ///< blocks that are touched, ascending
+  std::vector<std::uint32_t> starts;  ///< entries of owners[k]: starts[k] .. starts[k + 1]
+  Column<std::uint32_t> entries;      ///< instance << role_bits | role
+  std::vector<ListSegment> segments;  ///< of the lists longer than kLongList
+  bool aliased = false;               ///< an instance touches a block in two roles
+
+  std::uint32_t instance(std::uint32_t entry) const { return entry >> role_bits; }
+  std::uint32_t role(std::uint32_t entry) const { return entry & ((1U << role_bits) - 1); }
+};
+
+/// Index columns of one batch.
+struct TermIndex {
+  std::size_t instances = 0;
+  std::vector<Role> roles;
+  std::vector<SlotPlace> slots;        ///< by parameter slot
+  std::vector<UniformPlace> uniforms;  ///< by uniform slot
+  std::uint64_t first_row = 0;         ///< residual row of instance i: first_row + i * row_stride,
+  std::uint64_t row_stride = 0;
+  std::vector<std::uint64_t> rows;  ///< or rows[i] if this is not empty
+  OwnerLists owners;
+
+  std::uint64_t row(std::size_t instance) const {
+    return rows.empty() ? first_row + instance * row_stride : rows[instance];
+  }
+};
+
+/// Reads the index columns and inverts them.
+///
+/// Throws Error{InvalidArgument} if an index is not below `scalars`, a uniform's not below
+/// `uniforms`, or if instances times roles exceed 32 bits. Cost: a few passes over the columns.
+TermIndex build_index(const ir::Batch& batch, const BlockLayout& layout, std::uint64_t scalars,
+                      std::size_t uniforms);
+
+/// The inversion alone.
+OwnerLists invert(std::span<const Role> roles, std::size_t instances, const BlockLayout& layout);
+
+/// A batch's data column in the precision of the kernels, padded to whole tiles with its last
+/// number.
+template <class T>
+Column<T> read_data_column(const ir::Batch& batch, std::uint32_t column);
+
+}  // namespace topograd::runtime::cpu

@@ -1,0 +1,65 @@
+// Threads of one engine: loops over fixed ranges and sums whose bits do not depend on the number of
+// threads.
+#pragma once
+
+#include "../../../ir/machine/parallel.hpp"
+
+#include <tbb/info.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace topograd::runtime::cpu {
+
+/// Sum by halves, the same order for the same length.
+double pairwise_sum(std::span<const double> values);
+
+class Pool {
+ public:
+  /// `threads` of TBB's pool, 0 = all; never more than the machine has.
+  explicit Pool(int threads)
+      : arena_(threads > 0 ? std::min(threads, tbb::info::default_concurrency()) : 0) {}
+
+  int threads() const { return arena_.threads(); }
+
+  /// f(begin, end) for the ranges [0, grain), [grain, 2 grain), ... of [0, count), in any order.
+  template <class F>
+  void for_ranges(std::size_t count, std::size_t grain, const F& f) {
+    const std::size_t ranges = (count + grain - 1) / grain;
+    const auto one = [&](std::size_t k) { f(k * grain, std::min(count, (k + 1) * grain)); };
+    if (ranges <= 1 || threads() == 1) {
+      for (std::size_t k = 0; k < ranges; ++k) one(k);
+      return;
+    }
+    arena_.execute([&] { ir::parallel_for(std::size_t{0}, ranges, one); });
+  }
+
+  /// Sum of f(begin, end) over the same ranges, combined in fixed order.
+  template <class F>
+  double sum_ranges(std::size_t count, std::size_t grain, const F& f) {
+    const auto one = [&](std::size_t begin, std::size_t end) { return std::array{f(begin, end)}; };
+    return sums_of_ranges<1>(count, grain, one)[0];
+  }
+
+  /// Sums of N numbers at once; f returns an array of them.
+  template <std::size_t N, class F>
+  std::array<double, N> sums_of_ranges(std::size_t count, std::size_t grain, const F& f) {
+    std::array<std::vector<double>, N> partial;
+    for (std::vector<double>& p : partial) p.resize((count + grain - 1) / grain);
+    for_ranges(count, grain, [&](std::size_t begin, std::size_t end) {
+      const std::array<double, N> sums = f(begin, end);
+      for (std::size_t k = 0; k < N; ++k) partial[k][begin / grain] = sums[k];
+    });
+    std::array<double, N> total;
+    for (std::size_t k = 0; k < N; ++k) total[k] = pairwise_sum(partial[k]);
+    return total;
+  }
+
+ private:
+  ir::Arena arena_;
+};
+
+}  // namespace topograd::runtime::cpu

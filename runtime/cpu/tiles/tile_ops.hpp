@@ -1,0 +1,61 @@
+// The interpreter's vector table: each op on a tile of instances, per instruction set.
+#pragma once
+
+#include "../../../ir/op.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace topograd::runtime::cpu {
+
+/// Instances of a tile: few enough that a dozen tiles of double stay in the first-level cache, many
+/// enough that fetching an instruction costs little.
+inline constexpr std::size_t kTile = 256;
+/// Lengths given to tile functions are multiples of this, which every vector width divides.
+inline constexpr std::size_t kLanes = 16;
+
+/// Two ops in one pass: what is between them stays in a vector register.
+enum class Pair : std::uint8_t {
+#define TG_PAIR(id, ...) id,
+#include "pairs.def"
+#undef TG_PAIR
+};
+
+/// Which ops a pair is made of.
+struct PairInfo {
+  ir::Op inner, outer;
+  int place;  ///< of the inner op's value among the outer one's operands
+};
+inline constexpr PairInfo kPairs[] = {
+#define TG_PAIR(id, inner, outer, place, ...) {ir::Op::inner, ir::Op::outer, place},
+#include "pairs.def"
+#undef TG_PAIR
+};
+inline constexpr std::size_t kPairCount = sizeof(kPairs) / sizeof(kPairs[0]);
+
+/// Functions on tiles. T is float or double. Lengths n are multiples of kLanes, at most kTile;
+/// arrays are aligned to 64 bytes. Values are those of ir::apply, bit for bit for arithmetic,
+/// square root, rounding and choices, within 2 ulp for the other functions.
+template <class T>
+struct TileOps {
+  /// out = op(a, b, c); `out` may be one of the operands; unused operands are ignored.
+  using Map = void (*)(T* out, const T* a, const T* b, const T* c, std::size_t n);
+
+  Map map[ir::kOpCount];  ///< null for leaves and composite ops
+  Map pair[kPairCount];   ///< a and b of the inner op, c of the outer one; the bits of the two
+  void (*gather)(T* out, const T* from, const std::uint32_t* index, std::size_t n);
+  void (*copy)(T* out, const T* in, std::size_t n);
+  /// copy() that leaves the caches alone, for results that do not fit them.
+  void (*stream)(T* out, const T* in, std::size_t n);
+  const char* name;  ///< of the instruction set
+};
+
+/// The table for this machine, chosen once.
+template <class T>
+const TileOps<T>& tile_ops();
+
+/// Every table that runs on this machine, plainest first; null after the last. For tests.
+template <class T>
+const TileOps<T>* const* all_tile_ops();
+
+}  // namespace topograd::runtime::cpu

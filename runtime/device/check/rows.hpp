@@ -1,0 +1,16 @@
+// Generated kernels on rows of numbers on a device.
+#pragma once
+
+#include "../../rows/rows.hpp"
+#include "../kernels/launch.hpp"
+
+#include <memory>
+
+namespace topograd::runtime::vulkan {
+
+std::unique_ptr<RowRunner> make_row_runner(LaunchContext context);
+/// Throws as make_launch_context() does.
+std::unique_ptr<RowRunner> make_row_runner(const std::shared_ptr<Device>& device,
+                                           Precision precision);
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,157 @@
+// Runs compositions of functions on a device, and remembers what came of it.
+#include "self_check.hpp"
+
+#include "../../../codegen/math/library.hpp"
+#include "../../../ir/error.hpp"
+#include "../../../ir/machine/foreign_call.hpp"
+#include "../../cache/disk_cache.hpp"
+#include "../../cpu/tiles/tile_ops.hpp"
+#include "../opened/core.hpp"
+#include "rows.hpp"
+
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+using ir::Op;
+
+constexpr const char* kKind = "self_check";
+constexpr std::string_view kPassed = "passed", kFailed = "failed: ";
+
+/// The device that the options mean, without opening it.
+DeviceInfo find(const DeviceOptions& options) {
+  const std::vector<DeviceInfo> list = devices(options);
+  return list.at(choose_device(list, options));
+}
+
+/// Of the functions that shaders call, of what is run, and of what a software device compiles for.
+Hash128 key_of(const DeviceInfo& info) {
+  static const Hash128 source = [] {
+    Hash128 hash;
+    for (const codegen::Precision precision : {Precision::f32, Precision::f64})
+      hash = hash_text(codegen::math::library(codegen::math::functions(), precision), hash);
+    for (const Composition& composition : self_check_compositions())
+      hash = hash_text(text(composition), hash);
+    return hash;
+  }();
+  Hash128 key = hash_text(std::to_string(info.limits.subgroup_size), source);
+  if (info.software()) key = hash_text(cpu::tile_ops<double>().name, key);
+  return key;
+}
+
+/// Results of this process, so that asking again lists no devices.
+struct Remembered {
+  std::mutex mutex;
+  std::vector<std::pair<DeviceOptions, SelfCheck>> results;
+};
+
+Remembered& remembered() {
+  static Remembered& instance = *new Remembered;
+  return instance;
+}
+
+std::optional<SelfCheck> find_remembered(const DeviceOptions& options) {
+  const std::lock_guard lock(remembered().mutex);
+  for (const auto& [known, result] : remembered().results) {
+    if (known == options) return result;
+  }
+  return std::nullopt;
+}
+
+void remember(const DeviceOptions& options, const SelfCheck& result) {
+  const std::lock_guard lock(remembered().mutex);
+  remembered().results.emplace_back(options, SelfCheck{.problem = result.problem});
+}
+
+std::optional<SelfCheck> load(const DeviceOptions& options, const DeviceInfo& info) {
+  DiskCache disk(disk_cache_options(options, info));
+  const auto blob = disk.load(kKind, key_of(info));
+  if (!blob) return std::nullopt;
+  const std::string_view text(reinterpret_cast<const char*>(blob->data()), blob->size());
+  if (text == kPassed) return SelfCheck{};
+  if (!text.starts_with(kFailed)) return std::nullopt;
+  return SelfCheck{.problem = std::string(text.substr(kFailed.size()))};
+}
+
+void store(const DeviceOptions& options, const DeviceInfo& info, const SelfCheck& result) {
+  const std::string text =
+      result.passed() ? std::string(kPassed) : std::string(kFailed) + result.problem;
+  DiskCache(disk_cache_options(options, info))
+      .store(kKind, key_of(info), std::as_bytes(std::span(text)));
+}
+
+SelfCheck run_on(const std::shared_ptr<Device>& device) {
+  CompositionReport report;
+  for (const Precision precision : {Precision::f32, Precision::f64}) {
+    if (precision == Precision::f64 && !device->features().float64) continue;
+    const std::unique_ptr<RowRunner> runner = make_row_runner(device, precision);
+    const RowPlace place{runner.get(), keeps_subnormals(*runner)};
+    const Rows rows = composition_rows(precision);
+    for (const Composition& composition : self_check_compositions()) {
+      report.add(check_composition(composition, rows, {&place, 1}));
+      if (report.wrong.empty()) continue;
+      return {report.compared,
+              std::string(name(precision)) + ", " + report.wrong.front().message()};
+    }
+  }
+  return {.compared = report.compared};
+}
+
+}  // namespace
+
+const std::vector<Composition>& self_check_compositions() {
+  // Every function that shaders call, inside or outside of another one; the first of them are those
+  // that a driver was seen to compile wrongly.
+  static const std::vector<Composition> all = {
+      {Op::Tan, Op::Atan},       {Op::Sin, Op::Erf},    {Op::Cos, Op::Sinh},
+      {Op::Asin, Op::Atan},      {Op::Gelu, Op::Erf},   {Op::Softplus, Op::Sinh},
+      {Op::Sigmoid, Op::Atan2},  {Op::Tanh, Op::Asinh}, {Op::Cosh, Op::Acosh},
+      {Op::Cbrt, Op::Atanh},     {Op::Exp, Op::Log},    {Op::Expm1, Op::Log1p},
+      {Op::Exp2, Op::Log2},      {Op::Log10, Op::Pow},  {Op::Acos, Op::Mod},
+      {Op::NormalCdf, Op::Hypot}};
+  return all;
+}
+
+SelfCheck run_self_check(const DeviceOptions& options) {
+  const DeviceOptions full = resolved(options);
+  // Not shared with others, whose counters tell of their own work: limits of time differ.
+  DeviceOptions own = full;
+  own.timeout_seconds += 1;
+  const std::shared_ptr<Device> device = open(own);
+  const SelfCheck result = run_on(device);
+  store(full, device->info(), result);
+  return result;
+}
+
+SelfCheck self_check(const DeviceOptions& options) {
+  static std::mutex& running = *new std::mutex;
+  const DeviceOptions full = resolved(options);
+  if (const auto known = find_remembered(full)) return *known;
+  const ForeignCall permission("self_check");
+  const std::lock_guard lock(running);  // many threads may ask first, and one runs it
+  if (const auto known = find_remembered(full)) return *known;
+  const auto known = load(full, find(full));
+  const SelfCheck result = known ? *known : run_self_check(full);
+  remember(full, result);
+  return result;
+}
+
+void remember_self_check(const DeviceOptions& options, const SelfCheck& result) {
+  const DeviceOptions full = resolved(options);
+  store(full, find(full), result);
+  const std::lock_guard lock(remembered().mutex);
+  remembered().results.clear();
+}
+
+void require_self_check(const DeviceOptions& options) {
+  const SelfCheck result = self_check(options);
+  if (result.passed()) return;
+  throw Error(ErrorCode::Unsupported, "device \"" + find(options).name + "\" computes wrongly (" +
+                                          result.problem +
+                                          "); install another version of its driver");
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,245 @@
+// Kernels, buffers, bindings and dispatches on a device.
+#include "launch.hpp"
+
+#include "../../../ir/error.hpp"
+#include "../../../ir/machine/parallel.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+constexpr std::size_t kKernelsInPlan = 64;
+
+void complete(const LaunchContext& context, codegen::KernelRequest& request) {
+  request.precision = context.precision;
+  request.use_subgroups = context.device->features().subgroup_arithmetic;
+  request.tree_bytes = std::min(request.tree_bytes, context.device->limits().shared_memory_bytes);
+  if (request.values.given) request.wide_sums = context.device->features().float64;
+  if (!request.workgroup_items) request.workgroup_size = context.workgroup_size;
+  request.scalars = context.scalar_precision();
+  set_float_controls(context, request);
+}
+
+}  // namespace
+
+LaunchContext make_launch_context(const std::shared_ptr<Device>& opened, Precision precision) {
+  LaunchContext context;
+  context.device = std::make_shared<Device>(opened->core());
+  context.cache = kernel_cache(opened);  // holds it, so that others find the device open
+  context.compiled = std::make_shared<CompileAccount>();
+  context.precision = precision;
+  const DeviceInfo& info = context.device->info();
+  if (context.wide() && !info.features.float64) {
+    throw Error(ErrorCode::Unsupported,
+                "vulkan: precision f64 expects a device with float64, got \"" + info.name +
+                    "\" without it; ask for f32");
+  }
+  context.workgroup_size = fitting_workgroup(info.limits, 128);
+  return context;
+}
+
+std::uint32_t fitting_workgroup(const Limits& limits, std::uint32_t wanted) {
+  std::uint32_t size = wanted;
+  while (size > limits.max_workgroup_invocations || size > limits.max_workgroup_size_x) size /= 2;
+  return size;
+}
+
+std::uint32_t groups_for(const LaunchContext& context, std::uint64_t count, std::uint32_t size,
+                         std::uint64_t most) {
+  const std::uint64_t groups = (count + size - 1) / size;
+  most = std::min<std::uint64_t>(most, context.device->limits().max_workgroups_x);
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(groups, 1, most));
+}
+
+std::uint64_t LaunchContext::max_invocations() const {
+  const std::uint64_t device_limit =
+      std::uint64_t{device->limits().max_workgroups_x} * workgroup_size;
+  const std::uint64_t asked = max_invocations_per_dispatch;
+  const std::uint64_t limit = asked == 0 ? device_limit : std::min(asked, device_limit);
+  return std::min<std::uint64_t>(limit, std::numeric_limits<std::int32_t>::max());
+}
+
+std::uint32_t LaunchContext::grid(std::uint64_t count) const {
+  return groups_for(*this, count, workgroup_size, most_workgroups());
+}
+
+std::uint32_t LaunchContext::product_grid(std::uint64_t count) const {
+  const std::uint32_t most = device->info().software() ? 16 : 1584;
+  return groups_for(*this, count, workgroup_size, most);
+}
+
+LoadedKernel begin_kernel(LaunchContext& context, std::function<codegen::KernelSource()> generate,
+                          std::uint32_t workgroup_size) {
+  LoadedKernel loaded{.workgroup_size = workgroup_size};
+  loaded.job = context.cache->begin(std::move(generate), context.compiled);
+  if (context.collecting) context.waits_for(loaded.job);
+  if (context.loaded.size() < kKernelsInPlan) context.loaded.push_back(loaded.job);
+  return loaded;
+}
+
+ir::Hash128 source_hash(const LaunchContext& context, codegen::KernelRequest request) {
+  complete(context, request);
+  return codegen::generate(request).hash;
+}
+
+LoadedKernel load_kernel(LaunchContext& context, codegen::KernelRequest request) {
+  complete(context, request);
+  const bool reduces = request.form == codegen::Form::reduce;
+  const bool workgroup_items = request.workgroup_items, values = request.values.given;
+  const std::uint32_t workgroup_size = request.workgroup_size;
+  LoadedKernel loaded = begin_kernel(
+      context, [made = std::move(request)] { return codegen::generate(made); }, workgroup_size);
+  loaded.reduces = reduces;
+  loaded.values = values;
+  loaded.workgroup_items = workgroup_items;
+  return loaded;
+}
+
+Buffer make_buffer(LaunchContext& context, std::span<const std::uint32_t> values,
+                   std::string_view name) {
+  static constexpr std::uint32_t kZero[1] = {0};
+  if (values.empty()) values = kZero;
+  Buffer buffer = context.device->buffer(values.size_bytes(), MemoryKind::Device, name);
+  context.device->upload<std::uint32_t>(buffer, values);
+  return buffer;
+}
+
+Buffer make_numbers(LaunchContext& context, std::uint64_t count, std::string_view name) {
+  return context.device->buffer(std::max<std::uint64_t>(count, 1) * context.element_bytes(),
+                                MemoryKind::Device, name);
+}
+
+Buffer make_buffer(LaunchContext& context, std::span<const double> values, std::string_view name) {
+  static constexpr double kZero[1] = {0};
+  if (values.empty()) values = kZero;
+  Buffer buffer = make_numbers(context, values.size(), name);
+  write_numbers(context, buffer, values);
+  return buffer;
+}
+
+void write_numbers(LaunchContext& context, const Buffer& buffer, std::span<const double> values,
+                   std::uint64_t first) {
+  if (context.wide()) {
+    context.device->upload<double>(buffer, values, first * sizeof(double));
+    return;
+  }
+  std::vector<float> narrow(values.size());
+  ir::parallel_for(tbb::blocked_range<std::size_t>(0, values.size(), 1 << 16), [&](auto& range) {
+    std::copy(values.begin() + range.begin(), values.begin() + range.end(),
+              narrow.begin() + range.begin());
+  });
+  context.device->upload<float>(buffer, narrow, first * sizeof(float));
+}
+
+void read_numbers(LaunchContext& context, const Buffer& buffer, std::span<double> values,
+                  std::uint64_t first) {
+  if (context.wide()) {
+    context.device->download<double>(buffer, values, first * sizeof(double));
+    return;
+  }
+  std::vector<float> narrow(values.size());
+  context.device->download<float>(buffer, narrow, first * sizeof(float));
+  std::copy(narrow.begin(), narrow.end(), values.begin());
+}
+
+void BindingTable::set(codegen::BufferRole role, const Buffer& buffer, std::uint64_t offset,
+                       std::uint64_t size) {
+  slots_[static_cast<std::size_t>(role)] = {&buffer, offset, size};
+}
+
+std::vector<Binding> BindingTable::bind(const codegen::KernelSource& source) const {
+  std::vector<Binding> bindings(source.bindings.size());
+  for (const codegen::BindingInfo& info : source.bindings) {
+    const Binding& slot = slots_[static_cast<std::size_t>(info.role)];
+    if (slot.buffer == nullptr || !*slot.buffer) {
+      throw Error(ErrorCode::Internal,
+                  "kernel \"" + source.name + "\": no buffer for binding \"" + info.name + "\"");
+    }
+    bindings[info.binding] = slot;
+  }
+  return bindings;
+}
+
+std::uint32_t BindingTable::word(const codegen::ColumnForm& form) const {
+  if (forms_ == nullptr) throw Error(ErrorCode::Internal, "no forms for flexible columns");
+  using Word = codegen::ColumnForm::Word;
+  const std::vector<std::uint32_t>& words = form.word == Word::index  ? forms_->index
+                                            : form.word == Word::step ? forms_->step
+                                                                      : forms_->data;
+  return words.at(form.form);
+}
+
+void LaunchContext::waits_for(const std::shared_ptr<KernelJob>& job) {
+  if (std::ranges::find(begun, job) == begun.end()) begun.push_back(job);
+}
+
+void dispatch(LaunchContext& context, CommandList& list, const LoadedKernel& loaded,
+              const BindingTable& table, std::span<const std::byte> push, std::uint32_t groups) {
+  if (context.collecting) return context.waits_for(loaded.job);  // who else has begun it, too
+  const MadeKernel& made = loaded.made();
+  const std::size_t forms = made.source.forms.size();
+  push = push.first(4 * (made.source.push_constants.size() - forms));
+  if (forms == 0) {
+    list.dispatch(made.kernel, table.bind(made.source), push, groups);
+    return;
+  }
+  std::vector<std::byte> all(push.begin(), push.end());
+  for (const codegen::ColumnForm& form : made.source.forms) {
+    const std::uint32_t word = table.word(form);
+    const auto bytes = std::as_bytes(std::span(&word, 1));
+    all.insert(all.end(), bytes.begin(), bytes.end());
+  }
+  list.dispatch(made.kernel, table.bind(made.source), all, groups);
+}
+
+std::uint32_t dispatch_all(LaunchContext& context, CommandList& list, const LoadedKernel& loaded,
+                           const BindingTable& table, codegen::PushConstants push,
+                           std::uint64_t count) {
+  // One to a workgroup, no more workgroups than invocations would take.
+  const std::uint32_t group = loaded.workgroup_items ? 1 : loaded.workgroup_size;
+  const std::uint64_t most = std::max<std::uint64_t>(
+      context.max_invocations() / (loaded.workgroup_items ? loaded.workgroup_size : 1), 1);
+  const std::uint64_t step = most < group ? most : most / group * group;
+  for (std::uint64_t first = 0; first < count; first += step) {
+    const std::uint64_t n = std::min(step, count - first);
+    auto groups = static_cast<std::uint32_t>((n + group - 1) / group);
+    if (loaded.reduces) groups = std::min(groups, context.most_workgroups());
+    if (loaded.values && !loaded.workgroup_items)
+      groups = std::min(groups, context.product_grid(n));
+    push.first = static_cast<std::uint32_t>(first);
+    push.count = static_cast<std::uint32_t>(first + n);
+    dispatch(context, list, loaded, table, push, groups);
+    if (loaded.reduces) push.out_first += groups;
+    if (loaded.values) push.costs_first() += groups;
+  }
+  return loaded.values ? push.costs_first() : push.out_first;
+}
+
+std::uint64_t most_value_sums(const LaunchContext& context, std::uint64_t count,
+                              std::uint32_t workgroup_size, bool workgroup_items) {
+  if (workgroup_items) return count;
+  const std::uint64_t most = std::max<std::uint64_t>(context.max_invocations(), 1);
+  const std::uint64_t step = most < workgroup_size ? most : most / workgroup_size * workgroup_size;
+  return ((count + step - 1) / step) * context.product_grid(std::min(count, step));
+}
+
+std::uint32_t dispatch_range(LaunchContext& context, CommandList& list, const LoadedKernel& loaded,
+                             const BindingTable& table, codegen::PushConstants push,
+                             std::uint64_t first, std::uint64_t count) {
+  const std::uint32_t group = loaded.workgroup_size;
+  const std::uint64_t step = std::max<std::uint64_t>(context.max_invocations(), 1);
+  std::uint32_t dispatches = 0;
+  for (std::uint64_t done = 0; done < count; done += step, ++dispatches) {
+    const std::uint64_t n = std::min(step, count - done);
+    push.first = static_cast<std::uint32_t>(first + done);
+    push.count = static_cast<std::uint32_t>(first + done + n);
+    dispatch(context, list, loaded, table, push,
+             static_cast<std::uint32_t>((n + group - 1) / group));
+  }
+  return dispatches;
+}
+
+}  // namespace topograd::runtime::vulkan

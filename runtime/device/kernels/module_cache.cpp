@@ -1,0 +1,27 @@
+// SPIR-V modules as blobs of whole words.
+#include "module_cache.hpp"
+
+#include "../../cache/disk_cache.hpp"
+
+#include <cstring>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+constexpr const char* kKind = "spirv";
+
+}  // namespace
+
+std::optional<std::vector<std::uint32_t>> load_module(DiskCache& disk, Hash128 key) {
+  const auto blob = disk.load(kKind, key);
+  if (!blob || blob->empty() || blob->size() % 4 != 0) return std::nullopt;
+  std::vector<std::uint32_t> words(blob->size() / 4);
+  std::memcpy(words.data(), blob->data(), blob->size());
+  return words;
+}
+
+void store_module(DiskCache& disk, Hash128 key, std::span<const std::uint32_t> words) {
+  disk.store(kKind, key, std::as_bytes(words));
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,156 @@
+// Creates the logical device with exactly the features that are there and not masked.
+#include "core.hpp"
+#include "../subgroups.hpp"
+#include "host_import.hpp"
+#include "khr_matrices.hpp"
+
+#include <algorithm>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+// Changes when the layout of cached blobs or what goes into them does.
+constexpr const char* kGenerator = "topograd-vulkan-1";
+
+std::string identity(const DeviceInfo& info) {
+  std::string text = info.name + "\n" + info.driver + "\n" + info.driver_version + "\n" +
+                     info.api_version + "\n" + std::to_string(info.vendor_id) + "\n" +
+                     std::to_string(info.device_id) + "\n";
+  text.append(info.uuid.begin(), info.uuid.end());
+  text.append(info.driver_uuid.begin(), info.driver_uuid.end());
+  return text;
+}
+
+/// The feature structures of one vkCreateDevice, chained where their extension is enabled.
+struct Enabled {
+  vk::PhysicalDeviceFeatures2 core;
+  vk::PhysicalDeviceVulkan12Features core12;
+  vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT atomics;
+  vk::PhysicalDevicePipelineExecutablePropertiesFeaturesKHR executable;
+  vk::PhysicalDeviceCooperativeMatrixFeaturesNV matrix;
+  std::vector<const char*> extensions;
+
+  explicit Enabled(const Features& wanted, bool subgroup_extended_types);
+  Enabled(const Enabled&) = delete;
+  Enabled& operator=(const Enabled&) = delete;
+
+  template <class Struct>
+  void chain(Struct& part, const char* extension) {
+    part.pNext = core12.pNext;
+    core12.pNext = &part;
+    extensions.push_back(extension);
+  }
+};
+
+Enabled::Enabled(const Features& wanted, bool subgroup_extended_types) {
+  core.pNext = &core12;
+  core.features.shaderFloat64 = wanted.float64;
+  core.features.shaderInt64 = wanted.int64;
+  core12.timelineSemaphore = true;
+  core12.shaderBufferInt64Atomics = wanted.int64_atomics;
+  core12.shaderSubgroupExtendedTypes = wanted.subgroup_basic && subgroup_extended_types;
+  if (wanted.atomic_float32_add || wanted.atomic_float64_add) {
+    // The layers and the specification want the plain atomics beside the additions.
+    atomics.shaderBufferFloat32AtomicAdd = wanted.atomic_float32_add;
+    atomics.shaderBufferFloat64AtomicAdd = wanted.atomic_float64_add;
+    chain(atomics, VK_EXT_SHADER_ATOMIC_FLOAT_EXTENSION_NAME);
+  }
+  if (wanted.pipeline_executable_properties) {
+    executable.pipelineExecutableInfo = true;
+    chain(executable, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
+  }
+  if (wanted.cooperative_matrix) {
+    matrix.cooperativeMatrix = true;
+    // Modules with such matrices hold f16 and declare the memory model, which then is everybody's:
+    // atomics are of the scope of the device.
+    core12.shaderFloat16 = core12.vulkanMemoryModel = core12.vulkanMemoryModelDeviceScope = true;
+    chain(matrix, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
+  }
+  if (wanted.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+}
+
+bool has_subgroup_extended_types(const vk::raii::PhysicalDevice& physical) {
+  const auto chain =
+      physical.getFeatures2<vk::PhysicalDeviceFeatures2, vk::PhysicalDeviceVulkan12Features>();
+  return chain.get<vk::PhysicalDeviceVulkan12Features>().shaderSubgroupExtendedTypes;
+}
+
+}  // namespace
+
+bool has_subgroup_shuffle(const Device& device) {
+  if (!device.features().subgroup_basic) return false;
+  const auto chain =
+      device.core()
+          ->physical
+          .getProperties2<vk::PhysicalDeviceProperties2, vk::PhysicalDeviceVulkan11Properties>();
+  constexpr auto kWanted =
+      vk::SubgroupFeatureFlagBits::eBallot | vk::SubgroupFeatureFlagBits::eShuffle;
+  const auto there = chain.get<vk::PhysicalDeviceVulkan11Properties>().subgroupSupportedOperations;
+  return (there & kWanted) == kWanted;
+}
+
+DiskCacheOptions disk_cache_options(const DeviceOptions& options, const DeviceInfo& info) {
+  return {.folder = options.cache_dir, .generator = kGenerator, .identity = identity(info)};
+}
+
+Core::Core(std::shared_ptr<Instance> shared_instance, vk::raii::PhysicalDevice physical_device,
+           DeviceInfo device_info, DeviceOptions device_options)
+    : options(std::move(device_options)),
+      info(std::move(device_info)),
+      instance(std::move(shared_instance)),
+      physical(std::move(physical_device)),
+      disk_cache(disk_cache_options(options, info)),
+      memory(*this),
+      kernels(*this),
+      staging(*this),
+      spare_lists(*this),
+      queue(*this) {
+  driver.set_device_name("device \"" + info.name + "\"");
+  create_device();
+  memory.start();
+  kernels.start();
+  queue.start();
+}
+
+Core::~Core() {
+  try {
+    kernels.save();
+    // Nothing runs any more (see retire), so this returns at once; layers have threads to catch up.
+    if (!driver.lost()) device.waitIdle();
+  } catch (const std::exception&) {
+    // A cache that was not written costs a cold start, and a device that fails now is going anyway.
+  }
+}
+
+void Core::create_device() {
+  family = compute_family(physical).value_or(0);
+  timestamp_bits = physical.getQueueFamilyProperties()[family].timestampValidBits;
+  Enabled enabled(info.features, has_subgroup_extended_types(physical));
+  KhrMatrixFeatures matrices;
+  if (has_khr_matrices(physical, info.features, options)) {
+    matrices.cooperativeMatrix = VK_TRUE;
+    enabled.chain(matrices, KhrMatrixFeatures::kExtension);
+  }
+  if (import_alignment(physical, info.features) > 0)
+    enabled.extensions.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+  const float priority = 1.0f;
+  const vk::DeviceQueueCreateInfo queue_info({}, family, 1, &priority);
+  vk::DeviceCreateInfo create_info({}, queue_info, {}, enabled.extensions);
+  create_info.pNext = &enabled.core;
+  device = driver.call("vkCreateDevice", [&] { return physical.createDevice(create_info); });
+  set_name(device, "topograd_device");
+}
+
+void Core::set_name(vk::ObjectType type, std::uint64_t handle, const std::string& name) {
+  if (!instance->debug_utils() || name.empty()) return;
+  try {
+    driver.call("vkSetDebugUtilsObjectNameEXT", [&] {
+      device.setDebugUtilsObjectNameEXT(
+          vk::DebugUtilsObjectNameInfoEXT(type, handle, name.c_str()));
+    });
+  } catch (const Error&) {
+    // Names are for profilers. A loss shows in the next call.
+  }
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,137 @@
+// Internal: everything that belongs to one opened device.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "../../cache/disk_cache.hpp"
+#include "../device.hpp"
+#include "../driver/instance.hpp"
+#include "../transfers.hpp"
+#include "kernels.hpp"
+#include "memory_pools.hpp"
+#include "queue.hpp"
+#include "spare_lists.hpp"
+#include "staging.hpp"
+
+namespace topograd::runtime::vulkan {
+
+/// Pipelines as they are counted; see Counters.
+struct LivePipelines {
+  std::atomic<std::uint64_t> created{0};
+  std::atomic<std::uint64_t> cache_hits{0};
+  std::atomic<std::uint64_t> ns{0};
+};
+
+/// Handles share it; states (BufferState, ListState, KernelState) point to it and do not own it, so
+/// that what is in flight never keeps its own device alive. Members are destroyed bottom up.
+class Core {
+ public:
+  Core(std::shared_ptr<Instance> shared_instance, vk::raii::PhysicalDevice physical_device,
+       DeviceInfo device_info, DeviceOptions device_options);
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+  ~Core();
+
+  template <class Handle>
+  void set_name(const Handle& handle, const std::string& name) {
+    using CType = typename Handle::CType;
+    set_name(Handle::objectType, reinterpret_cast<std::uint64_t>(static_cast<CType>(*handle)),
+             name);
+  }
+
+  const DeviceOptions options;
+  const DeviceInfo info;
+  const std::shared_ptr<Instance> instance;
+  const vk::raii::PhysicalDevice physical;
+  std::uint32_t family = 0;
+  std::uint32_t timestamp_bits = 0;
+  LiveTransfers transfers;  ///< of all handles
+  LivePipelines pipelines;
+  Driver driver;
+  vk::raii::Device device{nullptr};
+  DiskCache disk_cache;
+  MemoryPools memory;
+  Kernels kernels;
+  Staging staging;
+  SpareLists spare_lists;
+  Queue queue;
+
+ private:
+  void create_device();
+  void set_name(vk::ObjectType type, std::uint64_t handle, const std::string& name);
+};
+
+/// What the blobs of a device are kept by.
+DiskCacheOptions disk_cache_options(const DeviceOptions& options, const DeviceInfo& info);
+
+/// Of a list's pools of descriptors.
+inline constexpr std::uint32_t kSetsPerPool = 64;
+inline constexpr std::uint32_t kDescriptorsPerPool = 512;
+
+/// What a command list has recorded.
+struct ListState {
+  Core* core = nullptr;
+  std::string name;
+  ListState() = default;
+  ListState(const ListState&) = delete;
+  ListState& operator=(const ListState&) = delete;
+  ~ListState();
+
+  vk::raii::CommandPool pool{nullptr};
+  vk::raii::CommandBuffer commands{nullptr};
+  std::vector<vk::raii::DescriptorPool> descriptor_pools;
+  std::uint32_t sets_left = 0;                          ///< of the last descriptor pool
+  std::uint32_t descriptors_left = 0;                   ///< of the last descriptor pool
+  std::unordered_map<Hash128, vk::DescriptorSet> sets;  ///< by what they bind
+  std::vector<vk::raii::QueryPool> query_pools;
+  std::optional<vk::raii::QueryPool> spare_query_pool;  ///< of a list before; not used yet
+  std::vector<std::string> labels;                      ///< of the timestamps
+  std::vector<std::shared_ptr<BufferState>> buffers;
+  std::unordered_set<const BufferState*> used;  ///< of `buffers`
+  const KernelState* bound_kernel = nullptr;
+  vk::DescriptorSet bound_set;
+  int open_labels = 0;
+  bool gated = false;
+  const Buffer* gate_counts = nullptr;  ///< while gated; null: workgroups are noted alone
+  std::vector<Groups> gate_groups;      ///< of the dispatches since the gate was opened
+  bool ended = false;
+  std::uint64_t dispatches = 0;
+  std::uint64_t first_runs = 0;  ///< of kernels that no list had recorded before (KernelState)
+  std::uint64_t uploads = 0;
+  std::uint64_t bytes_up = 0;
+  std::uint64_t readbacks = 0;
+  std::uint64_t bytes_down = 0;
+  std::atomic<std::uint64_t> last_value{0};  ///< timeline value of the latest submission
+};
+
+/// A command pool and its one primary command buffer, not begun.
+std::pair<vk::raii::CommandPool, vk::raii::CommandBuffer> make_commands(Core& core);
+
+/// Makes a list and begins recording.
+std::shared_ptr<ListState> make_list(Core& core, std::string_view name);
+/// Ends recording if that has not happened.
+void end_list(ListState& list);
+
+/// Orders everything before (in the queue) before everything after, memory included.
+void record_barrier(const vk::raii::CommandBuffer& commands);
+/// The same, and before counts of workgroups that commands read: their front end waits, too.
+void record_indirect_barrier(const vk::raii::CommandBuffer& commands);
+/// Makes everything written visible to the host, once the submission has finished.
+void record_host_barrier(const vk::raii::CommandBuffer& commands);
+
+/// Throws Error{InvalidArgument} unless [offset, offset + size) lies in the buffer.
+void check_range(const char* call, const BufferState& buffer, std::uint64_t offset,
+                 std::uint64_t size);
+/// The state of a buffer of this device. Throws Error{InvalidArgument} for an empty or foreign one.
+const std::shared_ptr<BufferState>& checked_state(const char* call, const Core& core,
+                                                  const Buffer* buffer);
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,116 @@
+// Internal: size-class pools of VkBuffers over large blocks of device memory.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <list>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "../driver/driver.hpp"
+#include "../memory.hpp"
+
+namespace topograd::runtime::vulkan {
+
+/// One VkDeviceMemory. Slots are cut off its front and never merged; an empty block can be trimmed.
+struct Block {
+  vk::raii::DeviceMemory memory{nullptr};
+  std::uint32_t heap = 0;
+  std::uint64_t size = 0;
+  std::uint64_t used = 0;                               ///< bytes cut off so far
+  std::uint32_t live = 0;                               ///< slots that buffers hold
+  std::chrono::steady_clock::time_point empty_since{};  ///< while live is 0
+  std::byte* mapped = nullptr;
+};
+
+/// A VkBuffer bound to its place in a block; what the pools recycle.
+struct Slot {
+  vk::raii::Buffer buffer{nullptr};
+  std::list<Block>::iterator block;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;  ///< the class size
+  std::string named;       ///< what the driver calls it
+};
+
+/// What a Buffer stands for. Destroyed when no Buffer, list or submission uses it.
+struct BufferState {
+  /// last_use of a buffer with a staged write that is not submitted yet.
+  static constexpr std::uint64_t kPending = ~std::uint64_t{0};
+
+  Core* core = nullptr;
+  Slot slot;
+  std::uint64_t size = 0;
+  std::string name;
+  MemoryKind kind = MemoryKind::Device;
+  std::byte* mapped = nullptr;
+  bool cached = false;
+  std::atomic<std::uint64_t> last_use{0};  ///< timeline value of the latest submission
+
+  BufferState() = default;
+  BufferState(const BufferState&) = delete;
+  BufferState& operator=(const BufferState&) = delete;
+  ~BufferState();
+};
+
+/// The class that a size is rounded up to: multiples of 256 bytes, 32 classes an octave, so that
+/// little is lost to rounding.
+std::uint64_t size_class(std::uint64_t size);
+
+/// Free slots wait for the next buffer of their size. Blocks that nobody has used for kIdle go back
+/// to the driver, when buffers are next taken or figures asked for.
+class MemoryPools {
+ public:
+  static constexpr std::chrono::seconds kIdle{2};
+
+  explicit MemoryPools(Core& core) : core_(core) {}
+
+  /// Chooses the memory types; once, when the device exists.
+  void start();
+  std::shared_ptr<BufferState> take(std::uint64_t size, MemoryKind kind, std::string_view name);
+  void give(BufferState& state) noexcept;
+  void trim();
+  MemoryStatistics statistics();
+  std::map<std::string, std::uint64_t> bytes_by_name() const;
+
+ private:
+  struct Type {
+    std::uint32_t index = 0;
+    std::uint32_t heap = 0;
+    bool mappable = false;
+    bool cached = false;
+  };
+  struct Request {
+    std::uint64_t size = 0;     ///< as asked for
+    std::uint64_t rounded = 0;  ///< the class size
+    MemoryKind kind = MemoryKind::Device;
+    std::string_view name;
+  };
+  using FreeList = std::map<std::uint64_t, std::vector<Slot>>;
+
+  Type choose(MemoryKind kind, std::uint32_t allowed) const;
+  std::uint64_t block_bytes(MemoryKind kind) const;
+  Slot acquire(const Request& request);
+  Slot make(std::uint64_t size, MemoryKind kind);
+  std::list<Block>::iterator find_block(const vk::MemoryRequirements& needs, MemoryKind kind);
+  std::list<Block>::iterator allocate(std::uint64_t size, MemoryKind kind);
+  void check_budget(std::uint64_t size, std::uint32_t heap) const;
+  void trim_locked(std::chrono::steady_clock::time_point empty_before);
+  void trim_idle();
+  std::string figures(const Request& request) const;
+
+  Core& core_;
+  mutable std::mutex mutex_;
+  std::array<Type, 3> types_;
+  std::array<std::list<Block>, 3> blocks_;
+  std::array<FreeList, 3> free_;
+  std::array<std::uint64_t, VK_MAX_MEMORY_HEAPS> reserved_{};  ///< bytes of each heap
+  MemoryStatistics statistics_;
+  std::chrono::steady_clock::time_point next_look_{};  ///< for idle blocks
+  std::map<std::string, std::uint64_t> bytes_by_name_;
+};
+
+}  // namespace topograd::runtime::vulkan

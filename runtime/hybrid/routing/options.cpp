@@ -1,0 +1,285 @@
+// One table of fields: ranges, JSON and environment read it.
+#include "options.hpp"
+
+#include "../../../ir/error.hpp"
+#include "../../../ir/machine/platform.hpp"
+#include "../../cache/json_values.hpp"
+#include "process_options.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <variant>
+
+namespace topograd::runtime::hybrid {
+namespace {
+
+using BatchSizes = decltype(HybridOptions::min_batch_of);
+
+using Member =
+    std::variant<std::uint64_t HybridOptions::*, double HybridOptions::*, bool HybridOptions::*,
+                 std::string HybridOptions::*, Force HybridOptions::*, BatchSizes HybridOptions::*>;
+
+struct Field {
+  std::string_view name;
+  Member member;
+  double min = 0;  ///< of numbers, inclusive
+  double max = std::numeric_limits<double>::infinity();
+};
+
+std::span<const Field> fields() {
+  using O = HybridOptions;
+  static const Field table[] = {
+      {"force", &O::force},
+      {"min_batch", &O::min_batch},
+      {"min_batch_of", &O::min_batch_of},
+      {"admit_software", &O::admit_software},
+      {"memory_limit", &O::memory_limit},
+      {"resident_limit", &O::resident_limit},
+      {"min_success_rate", &O::min_success_rate, 0, 1},
+      {"success_window", &O::success_window, 1, 1e6},
+      {"success_samples", &O::success_samples, 1, 1e6},
+      {"speed_up_unsure", &O::speed_up_unsure, 1, 1e6},
+      {"speed_up_sure", &O::speed_up_sure, 1, 1e6},
+      {"sure_confidence", &O::sure_confidence, 0, 1},
+      {"margin", &O::margin, 1, 1e6},
+      {"step", &O::step, 1, 1e6},
+      {"explore_every", &O::explore_every},
+      {"explore_share", &O::explore_share, 0, 1},
+      {"back_off_seconds", &O::back_off_seconds, 0, 1e9},
+      {"max_back_off_seconds", &O::max_back_off_seconds, 0, 1e9},
+      {"window", &O::window, 1, 4096},
+      {"outlier_factor", &O::outlier_factor, 1.01, 1e6},
+      {"drift_samples", &O::drift_samples, 2, 64},
+      {"max_kernels", &O::max_kernels, 1, 1e7},
+      {"coalesce", &O::coalesce},
+      {"split_size", &O::split_size},
+      {"threads", &O::threads, 0, 4096},
+      {"telemetry", &O::telemetry},
+      {"trace_events", &O::trace_events, 0, 1e8},
+      {"state", &O::state},
+  };
+  return table;
+}
+
+[[noreturn]] void refuse(const std::string& where, const std::string& expected,
+                         const std::string& got) {
+  throw Error(ErrorCode::InvalidArgument, where + ": expected " + expected + ", got " + got);
+}
+
+std::string text_of(double value) {
+  return std::isfinite(value) ? Json(value).dump() : std::to_string(value);
+}
+
+Force parse_force(const std::string& text, const std::string& where) {
+  for (const Force force : {Force::none, Force::cpu, Force::device})
+    if (text == name(force)) return force;
+  refuse(where, "none, cpu or device", '"' + text + '"');
+}
+
+template <class Number>
+Number parse_number(std::string_view text, const std::string& where) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    refuse(where, "a number", '"' + std::string(text) + '"');
+  return value;
+}
+
+bool parse_bool(std::string_view text, const std::string& where) {
+  if (text == "1" || text == "true") return true;
+  if (text == "0" || text == "false") return false;
+  refuse(where, "0, 1, false or true", '"' + std::string(text) + '"');
+}
+
+/// "map=256,scan=4096"
+BatchSizes parse_sizes(std::string_view text, const std::string& where) {
+  BatchSizes sizes;
+  while (!text.empty()) {
+    const std::string_view item = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), item.size() + 1));
+    const std::size_t equals = item.find('=');
+    if (equals == item.npos || equals == 0)
+      refuse(where, "OPERATION=SIZE,...", '"' + std::string(item) + '"');
+    sizes[std::string(item.substr(0, equals))] =
+        parse_number<std::uint64_t>(item.substr(equals + 1), where);
+  }
+  return sizes;
+}
+
+/// Sets a field from the text of an environment variable.
+void set_text(HybridOptions& options, const Field& field, const std::string& text,
+              const std::string& where) {
+  std::visit(
+      [&](auto member) {
+        auto& value = options.*member;
+        using T = std::remove_reference_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, bool>) {
+          value = parse_bool(text, where);
+        } else if constexpr (std::is_arithmetic_v<T>) {
+          value = parse_number<T>(text, where);
+        } else if constexpr (std::is_same_v<T, Force>) {
+          value = parse_force(text, where);
+        } else if constexpr (std::is_same_v<T, BatchSizes>) {
+          value = parse_sizes(text, where);
+        } else {
+          value = text;
+        }
+      },
+      field.member);
+}
+
+void set_json(HybridOptions& options, const Field& field, const Json& json) {
+  const std::string where = "hybrid options: " + std::string(field.name);
+  std::visit(
+      [&](auto member) {
+        auto& value = options.*member;
+        using T = std::remove_reference_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, Force>) {
+          if (!json.is_string()) refuse(where, "a string", shown(json));
+          value = parse_force(json.get<std::string>(), where);
+        } else if constexpr (std::is_same_v<T, bool>) {
+          if (!json.is_boolean()) refuse(where, "true or false", shown(json));
+          value = json.get<bool>();
+        } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+          if (!json.is_number_unsigned()) refuse(where, "a whole number >= 0", shown(json));
+          value = json.get<T>();
+        } else if constexpr (std::is_same_v<T, double>) {
+          if (!json.is_number()) refuse(where, "a number", shown(json));
+          value = json.get<T>();
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          if (!json.is_string()) refuse(where, "a string", shown(json));
+          value = json.get<T>();
+        } else {
+          if (!json.is_object()) refuse(where, "an object of sizes by operation", shown(json));
+          for (const auto& [operation, size] : json.items()) {
+            if (!size.is_number_unsigned())
+              refuse(where + "." + operation, "a whole number >= 0", shown(size));
+            value[operation] = size.template get<std::uint64_t>();
+          }
+        }
+      },
+      field.member);
+}
+
+constexpr std::string_view kPrefix = "TOPOGRAD_HYBRID_";
+
+std::string variable(const Field& field) {
+  std::string name(kPrefix);
+  for (const char c : field.name)
+    name += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return name;
+}
+
+/// A name that is misspelt would set nothing.
+void check_variables() {
+  for (const std::string& name : platform::environment_names(kPrefix)) {
+    if (std::ranges::find(fields(), name, variable) == fields().end())
+      refuse(name, "a name from docs/hybrid.md after " + std::string(kPrefix),
+             '"' + name.substr(kPrefix.size()) + '"');
+  }
+}
+
+}  // namespace
+
+std::string_view name(Force force) {
+  switch (force) {
+    case Force::none: return "none";
+    case Force::cpu: return "cpu";
+    case Force::device: return "device";
+  }
+  return "?";
+}
+
+Clock steady_clock() {
+  return [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
+}
+
+HybridOptions parse_hybrid_options(std::string_view text, HybridOptions base) {
+  Json json;
+  try {
+    json = parse_json(text);
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::Parse, std::string("hybrid options: ") + error.what());
+  }
+  if (!json.is_object()) refuse("hybrid options", "a JSON object", shown(json));
+  for (const auto& [key, value] : json.items()) {
+    const auto found = std::ranges::find(fields(), key, &Field::name);
+    if (found == fields().end())
+      refuse("hybrid options", "a name from docs/hybrid.md", '"' + key + '"');
+    set_json(base, *found, value);
+  }
+  check(base);
+  return base;
+}
+
+std::string to_json(const HybridOptions& options) {
+  Json json = Json::object();
+  for (const Field& field : fields()) {
+    std::visit(
+        [&](auto member) {
+          if constexpr (std::is_same_v<decltype(member), Force HybridOptions::*>)
+            json[field.name] = name(options.*member);
+          else
+            json[field.name] = options.*member;
+        },
+        field.member);
+  }
+  return json.dump(2) + "\n";
+}
+
+HybridOptions environment_hybrid_options(HybridOptions base) {
+  if (const auto path = platform::environment("TOPOGRAD_HYBRID")) {
+    const auto bytes = platform::read_file(*path, std::uint64_t{1} << 20);
+    if (!bytes) throw Error(ErrorCode::File, "TOPOGRAD_HYBRID: cannot read " + *path);
+    try {
+      base = parse_hybrid_options({reinterpret_cast<const char*>(bytes->data()), bytes->size()},
+                                  std::move(base));
+    } catch (const Error& error) {
+      throw Error(error.code(), "TOPOGRAD_HYBRID: " + *path + ": " + error.what());
+    }
+  }
+  check_variables();
+  for (const Field& field : fields()) {
+    const std::string from = variable(field);
+    if (const auto text = platform::environment(from.c_str())) set_text(base, field, *text, from);
+  }
+  check(base);
+  return base;
+}
+
+void check(const HybridOptions& options) {
+  for (const Field& field : fields()) {
+    std::visit(
+        [&](auto member) {
+          if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(options.*member)>>) {
+            const auto value = static_cast<double>(options.*member);
+            if (!(value >= field.min && value <= field.max)) {
+              refuse("hybrid options: " + std::string(field.name),
+                     "a value in [" + text_of(field.min) + ", " + text_of(field.max) + "]",
+                     text_of(value));
+            }
+          }
+        },
+        field.member);
+  }
+}
+
+std::uint64_t minimum_batch(const HybridOptions& options, std::string_view operation) {
+  const auto own = options.min_batch_of.find(operation);
+  return own == options.min_batch_of.end() ? options.min_batch : own->second;
+}
+
+HybridOptions process_hybrid_options() {
+  HybridOptions base;
+  base.state = "default";
+  return environment_hybrid_options(std::move(base));
+}
+
+}  // namespace topograd::runtime::hybrid

@@ -1,0 +1,92 @@
+// Counters and histograms of the hybrid executor.
+#pragma once
+
+#include "../routing/decision.hpp"
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace topograd::runtime::hybrid {
+
+/// Counts of values up to fixed bounds, which double.
+class Histogram {
+ public:
+  static constexpr int kBuckets = 32;
+  Histogram() = default;
+  /// Bounds are least 2^k for k < kBuckets.
+  explicit Histogram(double least) : least_(least) {}
+
+  void add(double value);
+  double bound(int bucket) const;
+  /// Values up to bound(bucket), not more.
+  std::uint64_t up_to(int bucket) const;
+  std::uint64_t count() const { return count_; }
+  double sum() const { return sum_; }
+
+ private:
+  double least_ = 1;
+  std::array<std::uint64_t, kBuckets> counts_{};
+  std::uint64_t count_ = 0;
+  double sum_ = 0;
+};
+
+/// Of tasks of one operation on one device.
+struct OperationStatistics {
+  std::uint64_t tasks = 0;      ///< that ended well there
+  std::uint64_t failures = 0;   ///< that failed there
+  std::uint64_t fallbacks = 0;  ///< of the failures: finished by the CPU
+  std::uint64_t items = 0;
+  std::uint64_t bytes_up = 0, bytes_down = 0, cache_hits = 0;
+  double seconds = 0;
+  std::uint64_t timed_items = 0;  ///< of the tasks that the seconds are of
+  Histogram duration{1e-6};       ///< seconds
+  Histogram batch;                ///< items
+
+  double success_rate() const {
+    const double all = static_cast<double>(tasks + failures);
+    return all > 0 ? static_cast<double>(tasks) / all : 1;
+  }
+  double items_per_second() const {
+    return seconds > 0 ? static_cast<double>(timed_items) / seconds : 0;
+  }
+};
+
+/// What is counted for each task. Safe for several threads.
+class Telemetry {
+ public:
+  using ByOperation = std::map<std::pair<std::string, std::string>, OperationStatistics>;
+  struct Counts {
+    ByOperation operations;                                           ///< by operation and device
+    std::map<std::pair<std::string, Reason>, std::uint64_t> routing;  ///< by device, reason
+    std::map<std::pair<std::string, std::string>, std::uint64_t> fallbacks;  ///< by device, error
+    std::uint64_t coalesced_tasks = 0, coalesced_dispatches = 0, split_tasks = 0;
+    std::uint64_t state_loads = 0, state_rejected = 0, state_writes = 0, state_write_failures = 0;
+  };
+
+  void routed(const std::string& device, Reason reason);
+  void ran(std::string_view operation, const std::string& device, const Outcome& outcome,
+           std::uint64_t items);
+  /// Results that were read some time after the task.
+  void read_back(std::string_view operation, const std::string& device, std::uint64_t bytes);
+  void fell_back(std::string_view operation, const std::string& device, ErrorCode error);
+  void coalesced(std::uint64_t tasks);
+  void split();
+  void state_loaded(bool accepted);
+  void state_written(bool success);
+
+  Counts counts() const;
+  OperationStatistics statistics(std::string_view operation, std::string_view device) const;
+
+ private:
+  OperationStatistics& of(std::string_view operation, const std::string& device);
+
+  mutable std::mutex mutex_;
+  Counts counts_;
+};
+
+}  // namespace topograd::runtime::hybrid

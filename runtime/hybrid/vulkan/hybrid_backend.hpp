@@ -1,0 +1,31 @@
+// Vulkan devices for the hybrid executor.
+#pragma once
+
+#include "../../device/device.hpp"
+#include "../executor.hpp"
+
+#include <memory>
+
+namespace topograd::runtime::vulkan {
+
+/// A device that runs programs (hybrid::DeviceProgram).
+///
+/// Throws as open().
+std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& options = {});
+
+/// The same, opened when the first task comes.
+///
+///   info  of the device that the options choose
+std::unique_ptr<hybrid::DeviceBackend> make_hybrid_backend(const DeviceOptions& options,
+                                                           const DeviceInfo& info);
+
+/// Adds each device that is found, unless one of its name is there; one that cannot be opened is
+/// added as not available, and counted as a fallback. Without a loader, a driver or a device
+/// nothing is added; a driver that fails is added as a device "vulkan" that is not available.
+///
+///   options  which device: all of them if it names none
+///
+/// Returns how many can be used. Throws Error{InvalidArgument} for bad options.
+std::size_t add_vulkan_devices(hybrid::Executor& executor, const DeviceOptions& options = {});
+
+}  // namespace topograd::runtime::vulkan

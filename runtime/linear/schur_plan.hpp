@@ -1,0 +1,95 @@
+// Which products of Jacobians make up a Schur complement: blocks, their meetings, rows.
+#pragma once
+
+#include "../model/model.hpp"
+#include "../plan/plan.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd::runtime {
+
+/// Products of one of each pair of meetings of a block, that a plan may have: their positions take
+/// 8 bytes each.
+inline constexpr std::uint64_t kMostSchurProducts = 1u << 26;
+
+/// The normal equations [B E; Eᵀ C] of kept and eliminated blocks, and S = B − E C⁻¹ Eᵀ.
+///
+/// Kept unknowns are numbered anew, blocks of a width beside each other (`kept` positions). A
+/// meeting is an off-diagonal block of the matrix, by rows: its rows are a kept block's, its
+/// columns those of an eliminated block (E) or of a later kept block (B). All sums run in the order
+/// of the vectors here, so that results are the same bits in every run.
+struct SchurPlan {
+  std::string why;  ///< where it is not possible: words for the report
+  bool possible() const { return why.empty(); }
+
+  struct Blocks {  ///< of one width, neighbours in their list
+    std::uint32_t width = 1, first = 0, count = 0;
+    std::uint32_t position = 0;  ///< kept: of the first one's first unknown
+    std::uint32_t inverse = 0;   ///< of the first number in inverses, or in packed triangles
+  };
+  struct Group {  ///< neighbours in their list whose matrices have one shape
+    std::uint32_t rows = 0, columns = 0, inner = 0;
+    std::uint32_t first = 0, count = 0;
+  };
+
+  std::vector<Blocks> kept_widths, eliminated_widths;
+  std::vector<std::uint32_t> kept;         ///< by kept block: its first scalar
+  std::vector<std::uint32_t> kept_scalar;  ///< by kept position: its scalar
+  std::vector<std::uint32_t> eliminated;   ///< by eliminated block: its first scalar
+  std::uint32_t inverses = 0;              ///< numbers: packed triangles of the eliminated blocks
+
+  /// What one term adds to the meetings, by groups of shape of `meetings`.
+  struct Products {
+    std::size_t term = 0;
+    std::vector<Group> groups;            ///< of meetings listed here
+    std::vector<std::uint32_t> meetings;  ///< 3 words: position of values, first scalars
+    std::vector<std::uint32_t> starts;    ///< of a meeting's entries
+    std::vector<std::uint32_t> entries;   ///< 2 words: instance, groups of slots | << 16
+  };
+  std::vector<Products> products;  ///< of one term: every meeting is in its list
+  std::uint64_t meeting_values = 0;
+
+  // E, meetings sorted by eliminated block; E C⁻¹ has the same positions.
+  std::vector<Group> couplings;               ///< by shape
+  std::vector<std::uint32_t> coupling_words;  ///< 2 words: position of values, number of the
+                                              ///< block among those of its width
+  std::vector<std::uint32_t> back_starts;     ///< by eliminated block: its meetings
+  std::vector<std::uint32_t> back_entries;    ///< 3 words: values, kept position, rows
+  std::vector<std::uint32_t> row_starts;      ///< by kept block: its meetings
+  std::vector<std::uint32_t> row_entries;     ///< 3 words: values, first scalar, columns
+
+  // S: sums of products in pieces, then what it is stored as, full rows of unlike length.
+  std::vector<Group> pieces;  ///< by shape; inner: columns of the meetings
+  std::vector<std::uint32_t> piece_starts, piece_entries;  ///< 2 words: values in E C⁻¹, in E
+  std::vector<std::uint32_t> piece_outputs;                ///< position of the piece's values
+  std::uint64_t piece_values = 0;
+  static constexpr std::uint32_t kNone = ~0u;
+  static constexpr std::uint32_t kBlockWords = 7;
+  std::vector<Group> blocks;               ///< of S, upper triangle
+  std::vector<std::uint32_t> block_words;  ///< value of a meeting or kNone; place and stride of the
+                                           ///< block, then of its transpose; kept block (diagonal
+                                           ///< ones) or kNone; its packed place
+  std::vector<std::uint32_t> block_starts, block_pieces;  ///< positions of pieces' values
+  std::vector<std::uint32_t> rows;     ///< by kept position, 5 words: values, columns, length,
+                                       ///< kept block, coordinate
+  std::vector<std::uint32_t> columns;  ///< kept positions
+  std::uint64_t values = 0;            ///< numbers of S
+  std::uint32_t packed = 0;            ///< numbers of its diagonal blocks' triangles
+  std::uint64_t total_products = 0;
+
+  std::uint32_t unknowns() const { return static_cast<std::uint32_t>(kept_scalar.size()); }
+};
+
+/// Plans the elimination of some blocks. Depends on index columns and flags alone.
+///
+///   scalars  by scalar of x: 1 = of a block to eliminate
+///   groups   by term: find_groups(); energies have none
+///
+/// Cost: sorts of the meetings, and of the pairs of meetings of each eliminated block.
+SchurPlan plan_schur(const Model& model, std::span<const std::uint8_t> scalars,
+                     std::span<const std::vector<SlotGroup>> groups);
+
+}  // namespace topograd::runtime

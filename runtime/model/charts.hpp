@@ -1,0 +1,34 @@
+// Blocks of unknowns that move on manifolds, as a backend is told of them.
+#pragma once
+
+#include "../../ir/program.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace topograd::runtime {
+
+/// Blocks of one array that move on one manifold.
+///
+/// Vectors of damped steps keep a block's tangent coordinates in the first places of the block; the
+/// places behind them are 0. So a step has as many numbers as x, and kernels that know no manifolds
+/// serve it.
+struct Chart {
+  std::uint32_t width = 0;    ///< numbers of a block
+  std::uint32_t tangent = 0;  ///< coordinates of a step, 1 .. width
+  /// x ⊞ δ: parameter k is x_k, tangent k < `tangent` is δ_k. Outputs: width.
+  ir::Program plus;
+  /// P = ∂(x ⊞ δ)/∂δ at δ = 0 from x, a square matrix row by row whose columns from `tangent` on
+  /// are 0. Outputs: width².
+  ir::Program basis;
+  std::vector<std::uint32_t> blocks;  ///< first scalars in x, ascending
+
+  friend bool operator==(const Chart&, const Chart&) = default;
+};
+
+struct Charts {
+  std::vector<Chart> all;
+  friend bool operator==(const Charts&, const Charts&) = default;
+};
+
+}  // namespace topograd::runtime

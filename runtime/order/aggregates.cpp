@@ -1,0 +1,299 @@
+// Balls in the graph of blocks that share residuals.
+#include "aggregates.hpp"
+
+#include "../model/block_numbers.hpp"
+#include "../plan/plan.hpp"
+#include "neighbours.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <utility>
+
+namespace topograd::runtime {
+namespace {
+
+constexpr std::uint32_t kFar = std::numeric_limits<std::uint32_t>::max() / 4;
+
+/// The blocks that each instance of a residual term touches, `width` of them.
+struct Touched {
+  std::uint32_t width = 0;
+  std::vector<std::uint32_t> arrays;  // by position, kScalars where it differs
+  std::vector<std::uint32_t> blocks;
+
+  std::size_t instances() const { return width == 0 ? 0 : blocks.size() / width; }
+  std::span<const std::uint32_t> of(std::size_t i) const {
+    return std::span(blocks).subspan(i * width, width);
+  }
+};
+
+Touched blocks_of_term(const Term& term, const Model& model, const BlockNumbers& blocks) {
+  Touched out;
+  std::vector<std::uint32_t> slots;
+  for (const SlotGroup& group : find_groups(*term.batch, model.arrays)) {
+    slots.push_back(group.slots[0]);
+    out.arrays.push_back(group.array);
+  }
+  out.width = static_cast<std::uint32_t>(slots.size());
+  const std::size_t n = term.batch->size();
+  out.blocks.resize(n * out.width);
+  std::vector<std::uint32_t> column(n);
+  for (std::size_t k = 0; k < slots.size(); ++k) {
+    term.batch->copy_index_column(slots[k], 0, column);
+    for (std::size_t i = 0; i < n; ++i) out.blocks[i * out.width + k] = blocks.at(column[i]);
+  }
+  return out;
+}
+
+/// Arrays whose blocks never meet: in every term at most one of them, and another array beside it.
+std::vector<std::uint8_t> find_followers(std::span<const Touched> terms, const Model& model) {
+  std::vector<std::uint8_t> follows(model.arrays.size(), 0);
+  std::vector<std::size_t> order(model.arrays.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+    return model.arrays[a].blocks > model.arrays[b].blocks;
+  });
+  const auto leads = [&](const Touched& t, std::size_t besides) {
+    return std::ranges::count_if(t.arrays, [&](std::uint32_t a) {
+      return a == kScalars || (a != besides && follows[a] == 0);
+    });
+  };
+  for (const std::size_t array : order) {
+    bool alone = true, used = false;
+    for (const Touched& t : terms) {
+      const auto times = std::ranges::count(t.arrays, static_cast<std::uint32_t>(array));
+      const bool scattered = std::ranges::count(t.arrays, kScalars) > 0;
+      used = used || times > 0;
+      alone = alone && !scattered && times <= 1 && (times == 0 || leads(t, array) > 0);
+    }
+    follows[array] = alone && used ? 1 : 0;
+  }
+  // Where what leads is not connected by itself, everything leads.
+  const bool connected =
+      std::ranges::any_of(terms, [&](const Touched& t) { return leads(t, kScalars) > 1; });
+  if (!connected) std::ranges::fill(follows, std::uint8_t{0});
+  return follows;
+}
+
+/// Leading blocks that share an instance, as lists by block; hubs have empty lists.
+class Graph {
+ public:
+  Graph(std::span<const Touched> terms, std::span<const std::uint8_t> leads)
+      : start_(leads.size() + 1, 0) {
+    std::vector<std::uint32_t> degree = count_neighbours(terms, leads);
+    for (std::uint32_t& d : degree) d = d > kHub ? 0 : d;
+    std::partial_sum(degree.begin(), degree.end(), start_.begin() + 1);
+    list_.resize(start_.back());
+    std::vector<std::uint32_t> next(start_.begin(), start_.end() - 1);
+    for (const Touched& t : terms) {
+      for (std::size_t i = 0; i < t.instances(); ++i) {
+        for (const std::uint32_t a : t.of(i)) {
+          if (leads[a] == 0 || degree[a] == 0) continue;
+          for (const std::uint32_t b : t.of(i)) {
+            if (a != b && leads[b] != 0) list_[next[a]++] = b;
+          }
+        }
+      }
+    }
+  }
+  std::uint32_t blocks() const { return static_cast<std::uint32_t>(start_.size() - 1); }
+  std::span<const std::uint32_t> of(std::uint32_t block) const {
+    return std::span(list_).subspan(start_[block], start_[block + 1] - start_[block]);
+  }
+
+ private:
+  /// Other leading blocks that share an instance, by block, each as often as it does; beyond kHub
+  /// just some number above it. Cost: the blocks of all instances, sorted by instance.
+  static std::vector<std::uint32_t> count_neighbours(std::span<const Touched> terms,
+                                                     std::span<const std::uint8_t> leads) {
+    std::vector<std::uint32_t> degree(leads.size(), 0), leading;
+    for (const Touched& t : terms) {
+      for (std::size_t i = 0; i < t.instances(); ++i) {
+        leading.clear();
+        for (const std::uint32_t a : t.of(i)) {
+          if (leads[a] != 0) leading.push_back(a);
+        }
+        std::ranges::sort(leading);
+        for (std::size_t first = 0, last = 0; first < leading.size(); first = last) {
+          const std::uint32_t a = leading[first];
+          while (last < leading.size() && leading[last] == a) ++last;
+          const std::uint64_t pairs = (last - first) * (leading.size() - (last - first));
+          degree[a] =
+              static_cast<std::uint32_t>(std::min<std::uint64_t>(degree[a] + pairs, kHub + 1));
+        }
+      }
+    }
+    return degree;
+  }
+
+  std::vector<std::uint32_t> start_, list_;
+};
+
+/// Blocks in breadth-first order, without those of small components, which are not counted.
+struct Visit {
+  std::vector<std::uint32_t> order;
+  std::uint32_t components = 0;
+};
+Visit visit(const Graph& graph) {
+  Visit out;
+  std::vector<std::uint32_t>& queue = out.order;
+  std::vector<std::uint8_t> seen(graph.blocks(), 0);
+  for (std::uint32_t root = 0; root < graph.blocks(); ++root) {
+    if (seen[root] != 0 || graph.of(root).empty()) continue;
+    const std::size_t first = queue.size();
+    seen[root] = 1;
+    queue.push_back(root);
+    for (std::size_t head = first; head < queue.size(); ++head) {
+      for (const std::uint32_t b : graph.of(queue[head])) {
+        if (seen[b] != 0 || graph.of(b).empty()) continue;
+        seen[b] = 1;
+        queue.push_back(b);
+      }
+    }
+    if (queue.size() - first < kSmallestAggregate) {
+      queue.resize(first);
+    } else {
+      ++out.components;
+    }
+  }
+  return out;
+}
+
+/// Blocks that are more than `radius` apart, each as early in `order` as that goes; fewer than all
+/// of them, and false, if there are more than `most`.
+bool find_seeds(const Graph& graph, std::span<const std::uint32_t> order, std::uint32_t radius,
+                std::uint32_t most, std::vector<std::uint32_t>& seeds) {
+  std::vector<std::uint32_t> distance(graph.blocks(), kFar), queue;
+  seeds.clear();
+  for (const std::uint32_t seed : order) {
+    if (distance[seed] <= radius) continue;
+    if (seeds.size() == most) return false;
+    seeds.push_back(seed);
+    distance[seed] = 0;
+    queue.assign(1, seed);
+    for (std::size_t head = 0; head < queue.size(); ++head) {
+      const std::uint32_t next = distance[queue[head]] + 1;
+      if (next > radius) break;
+      for (const std::uint32_t b : graph.of(queue[head])) {
+        if (distance[b] <= next || graph.of(b).empty()) continue;
+        distance[b] = next;
+        queue.push_back(b);
+      }
+    }
+  }
+  return true;
+}
+
+/// Every block goes to the nearest seed, of several to the first.
+void assign(const Graph& graph, std::span<const std::uint32_t> seeds,
+            std::vector<std::uint32_t>& of_block) {
+  std::vector<std::uint32_t> queue(seeds.begin(), seeds.end());
+  of_block.assign(graph.blocks(), kNoAggregate);
+  for (std::uint32_t k = 0; k < seeds.size(); ++k) of_block[seeds[k]] = k;
+  // Blocks of one distance are in the queue in the order of their seeds.
+  for (std::size_t head = 0; head < queue.size(); ++head) {
+    for (const std::uint32_t b : graph.of(queue[head])) {
+      if (of_block[b] != kNoAggregate || graph.of(b).empty()) continue;
+      of_block[b] = of_block[queue[head]];
+      queue.push_back(b);
+    }
+  }
+}
+
+/// The smallest radius that gives at most `most` aggregates; 0 if each component has to have one
+/// and there are more of them.
+std::uint32_t grow(const Graph& graph, std::uint32_t most, std::vector<std::uint32_t>& of_block) {
+  const auto [order, components] = visit(graph);
+  most = std::min(most, static_cast<std::uint32_t>(order.size() / kSmallestAggregate));
+  of_block.assign(graph.blocks(), kNoAggregate);
+  if (components == 0 || components > most) return 0;
+  std::vector<std::uint32_t> seeds, trial;
+  const auto fits = [&](std::uint32_t radius) {
+    if (!find_seeds(graph, order, radius, most, trial)) return false;
+    seeds.swap(trial);
+    return true;
+  };
+  std::uint32_t low = 0, high = 1;  // low gives too many
+  while (!fits(high)) {
+    low = high;
+    high *= 2;
+  }
+  while (high - low > 1) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    (fits(middle) ? high : low) = middle;
+  }
+  assign(graph, seeds, of_block);
+  return static_cast<std::uint32_t>(seeds.size());
+}
+
+/// Followers go with the first leading block that an instance of theirs touches.
+void follow(std::span<const Touched> terms, std::span<const std::uint8_t> leads,
+            std::vector<std::uint32_t>& of_block) {
+  for (const Touched& t : terms) {
+    for (std::size_t i = 0; i < t.instances(); ++i) {
+      std::uint32_t found = kNoAggregate;
+      for (const std::uint32_t b : t.of(i)) {
+        if (found == kNoAggregate && leads[b] != 0) found = of_block[b];
+      }
+      for (const std::uint32_t b : t.of(i)) {
+        if (leads[b] == 0 && of_block[b] == kNoAggregate) of_block[b] = found;
+      }
+    }
+  }
+}
+
+std::vector<std::pair<std::uint32_t, std::uint32_t>> find_edges(
+    std::span<const Touched> terms, std::span<const std::uint32_t> of_block) {
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
+  std::vector<std::uint32_t> touched;
+  const auto tidy = [&] {
+    std::ranges::sort(edges);
+    edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+  };
+  std::size_t limit = std::size_t{1} << 16;
+  for (const Touched& t : terms) {
+    for (std::size_t i = 0; i < t.instances(); ++i) {
+      touched.clear();
+      for (const std::uint32_t a : t.of(i)) {
+        if (of_block[a] != kNoAggregate) touched.push_back(of_block[a]);
+      }
+      std::ranges::sort(touched);
+      touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+      for (std::size_t from = 0; from < touched.size(); ++from) {
+        for (std::size_t to = from + 1; to < touched.size(); ++to)
+          edges.emplace_back(touched[from], touched[to]);
+      }
+      if (edges.size() < limit) continue;
+      tidy();
+      limit = std::max(limit, 2 * edges.size());
+    }
+  }
+  tidy();
+  return edges;
+}
+
+}  // namespace
+
+Aggregates find_aggregates(const Model& model, const MostAggregates& most) {
+  const BlockNumbers blocks(model.arrays);
+  std::vector<Touched> terms;
+  for (const Term& term : model.terms) {
+    if (!term.energy && term.batch->size() > 0)
+      terms.push_back(blocks_of_term(term, model, blocks));
+  }
+  Aggregates out;
+  out.follows = find_followers(terms, model);
+  std::vector<std::uint8_t> leads;
+  leads.reserve(blocks.count());
+  for (std::size_t a = 0; a < model.arrays.size(); ++a) {
+    leads.insert(leads.end(), model.arrays[a].blocks, out.follows[a] == 0 ? 1 : 0);
+  }
+  const Graph graph(terms, leads);
+  out.count = grow(graph, most(out.follows), out.of_block);
+  follow(terms, leads, out.of_block);
+  out.edges = find_edges(terms, out.of_block);
+  return out;
+}
+
+}  // namespace topograd::runtime

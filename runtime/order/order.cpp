@@ -1,0 +1,329 @@
+// Breadth-first orders of blocks, counting sorts of instances.
+#include "order.hpp"
+
+#include "../../ir/batch/pages.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/machine/parallel.hpp"
+#include "../../ir/machine/platform.hpp"
+#include "../model/block_numbers.hpp"
+#include "../plan/plan.hpp"
+#include "neighbours.hpp"
+#include "order_choice.hpp"
+#include "partition.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace topograd::runtime {
+namespace {
+
+/// Below this many scalars everything stays in a cache.
+constexpr std::uint64_t kSmall = std::uint64_t{1} << 16;
+/// The order found must shorten the mean distance of an instance's blocks by this factor.
+constexpr double kWorthIt = 4;
+/// A mesh in good order has neighbours about √blocks apart: below √(kGood x blocks) nothing is to
+/// be found.
+constexpr double kGood = 64;
+
+/// Calls work(first, count) for pieces of 0 .. n, on all threads.
+template <class Work>
+void each_piece(std::size_t n, Work work) {
+  constexpr std::size_t kPiece = std::size_t{1} << 15;
+  ir::parallel_for(std::size_t{0}, (n + kPiece - 1) / kPiece,
+                   [&](std::size_t k) { work(k * kPiece, std::min(kPiece, n - k * kPiece)); });
+}
+
+/// Numbers that are read and written from all over.
+using Numbers = ir::PagedVector<std::uint32_t>;
+
+/// In a sample of a term's instances, the mean distance between blocks of one instance, or of one
+/// and the next if that is larger.
+double sampled_spread(const Term& term, const BlockNumbers& blocks) {
+  constexpr std::size_t kSamples = 2048;
+  const ir::Batch& batch = *term.batch;
+  if (batch.size() < 2) return 0;
+  const auto block_at = [&](std::size_t row, std::uint32_t slot) {
+    const std::uint32_t index = batch.index(row, slot);
+    const std::size_t array = blocks.array_of_scalar(index);
+    return static_cast<double>(blocks.of(array, index) - blocks.first(array));
+  };
+  double inside = 0, step = 0;
+  const std::size_t stride = std::max<std::size_t>((batch.size() - 1) / kSamples, 1);
+  std::size_t count = 0;
+  for (std::size_t row = 0; row + 1 < batch.size(); row += stride, ++count) {
+    const double first = block_at(row, 0);
+    double farthest = 0;
+    for (std::uint32_t slot = 1; slot < batch.parameter_columns(); ++slot) {
+      farthest = std::max(farthest, std::abs(block_at(row, slot) - first));
+    }
+    inside += farthest;
+    step += std::abs(block_at(row + 1, 0) - first);
+  }
+  return std::max(inside, step) / static_cast<double>(count);
+}
+
+/// Mean over all instances of what `measure` says of their terms: four anchors at the corners of a
+/// mesh do not make it a shuffled one.
+template <class Item, class Size, class Measure>
+double weighted_mean(std::span<const Item> items, Size size, Measure measure) {
+  double sum = 0, weight = 0;
+  for (const Item& item : items) {
+    const auto n = static_cast<double>(size(item));
+    if (n > 0) sum += n * measure(item);
+    weight += n;
+  }
+  return weight > 0 ? sum / weight : 0;
+}
+
+bool looks_local(const Model& model, const BlockNumbers& blocks) {
+  const double mean = weighted_mean(
+      std::span<const Term>(model.terms), [](const Term& t) { return t.batch->size(); },
+      [&](const Term& t) { return sampled_spread(t, blocks); });
+  return mean * mean < kGood * blocks.count();
+}
+
+/// Empty if the term has coordinates that change between instances.
+TouchedBlocks touched_blocks(const Term& term, const Model& model, const BlockNumbers& blocks) {
+  const std::vector<SlotGroup> groups = find_groups(*term.batch, model.arrays);
+  if (groups.empty() || groups.front().array == kScalars) return {};
+  TouchedBlocks out{groups, {}};
+  const std::size_t width = out.width();
+  out.blocks.resize(term.batch->size() * width);
+  each_piece(term.batch->size(), [&](std::size_t first, std::size_t count) {
+    std::vector<std::uint32_t> column(count);
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      term.batch->copy_index_column(groups[g].slots[0], first, column);
+      for (std::size_t i = 0; i < count; ++i) {
+        out.blocks[(first + i) * width + g] = blocks.of(groups[g].array, column[i]);
+      }
+    }
+  });
+  return out;
+}
+
+/// A flag for each block, small enough to stay in a cache.
+class Flags {
+ public:
+  explicit Flags(std::uint32_t count) : words_(count / kBits + 1, 0) {}
+  /// Sets the flag; whether it was set.
+  bool test_and_set(std::uint32_t k) {
+    std::uint64_t& word = words_[k / kBits];
+    const std::uint64_t bit = std::uint64_t{1} << k % kBits;
+    const bool was = (word & bit) != 0;
+    word |= bit;
+    return was;
+  }
+
+ private:
+  static constexpr std::uint32_t kBits = 64;
+  std::vector<std::uint64_t> words_;
+};
+
+/// Appends blocks that are met together: each one that can be is a neighbour of the one before it,
+/// so that blocks of a front go along it. Of many at once that would cost more than it gives.
+void append_chained(const Neighbours& neighbours, std::vector<std::uint32_t>& met, Numbers& queue,
+                    std::size_t& size) {
+  constexpr std::size_t kMost = 8;
+  while (met.size() > 1 && met.size() <= kMost) {
+    const auto beside = neighbours.of(queue[size - 1]);
+    const auto found = std::ranges::find_first_of(met, beside);
+    const auto next = found == met.end() ? met.begin() : found;
+    queue[size++] = *next;
+    met.erase(next);
+  }
+  for (const std::uint32_t b : met) queue[size++] = b;
+}
+
+/// Blocks in the order in which a breadth-first search meets them; each component from its first
+/// block. Lists of blocks that wait in the queue are asked for ahead: one after the other, the
+/// search would wait for memory at each block.
+Numbers visit(const Neighbours& neighbours, std::uint32_t count) {
+  constexpr std::size_t kAhead = 16;
+  Numbers queue(count);
+  std::size_t size = 0;
+  std::vector<std::uint32_t> met;
+  Flags seen(count);
+  for (std::uint32_t root = 0; root < count; ++root) {
+    if (seen.test_and_set(root)) continue;
+    queue[size++] = root;
+    for (std::size_t head = size - 1; head < size; ++head) {
+      if (head + 2 * kAhead < size) neighbours.expect_start(queue[head + 2 * kAhead]);
+      if (head + kAhead < size) neighbours.expect_list(queue[head + kAhead]);
+      met.clear();
+      for (std::uint32_t b : neighbours.of(queue[head])) {
+        if (!seen.test_and_set(b)) met.push_back(b);
+      }
+      append_chained(neighbours, met, queue, size);
+    }
+  }
+  return queue;
+}
+
+/// New number of each block: those of an array keep to it, in the order of the visit.
+Numbers rank_in_arrays(std::span<const std::uint32_t> visited, const Model& model,
+                       const BlockNumbers& blocks) {
+  Numbers rank(visited.size());
+  if (model.arrays.size() == 1) {
+    each_piece(visited.size(), [&](std::size_t first, std::size_t count) {
+      for (std::size_t k = first; k < first + count; ++k)
+        rank[visited[k]] = static_cast<std::uint32_t>(k);
+    });
+    return rank;
+  }
+  std::vector<std::uint32_t> next;
+  for (std::size_t a = 0; a < model.arrays.size(); ++a) next.push_back(blocks.first(a));
+  for (std::uint32_t b : visited) {
+    std::size_t array = model.arrays.size() - 1;
+    while (blocks.first(array) > b) --array;
+    rank[b] = next[array]++;
+  }
+  return rank;
+}
+
+/// Old numbers become new ones.
+void renumber(std::span<TouchedBlocks> terms, std::span<const std::uint32_t> rank) {
+  for (TouchedBlocks& t : terms) {
+    each_piece(t.blocks.size(), [&](std::size_t first, std::size_t count) {
+      for (std::uint32_t& b : std::span(t.blocks).subspan(first, count)) b = rank[b];
+    });
+  }
+}
+
+/// Mean distance between the blocks of an instance, of those that `counts`. Blocks of two arrays
+/// are as far apart as their places in them: no order moves the arrays.
+template <class Counts>
+double mean_distance(std::span<const TouchedBlocks> terms, const BlockNumbers& numbers,
+                     Counts counts) {
+  // Sums of integers, so that they do not depend on the threads.
+  std::atomic<std::uint64_t> sum = 0, pairs = 0;
+  for (const TouchedBlocks& t : terms) {
+    std::vector<std::uint32_t> offset;  // by group, of its array
+    for (const SlotGroup& group : t.groups) offset.push_back(numbers.first(group.array));
+    each_piece(t.instances(), [&](std::size_t first, std::size_t count) {
+      std::uint64_t distance = 0, found = 0;
+      for (std::size_t i = first; i < first + count; ++i) {
+        const auto blocks = t.of(i);
+        for (std::size_t k = 1; k < blocks.size(); ++k) {
+          if (!counts(blocks[k]) || !counts(blocks[0])) continue;
+          const std::uint32_t a = blocks[k] - offset[k], b = blocks[0] - offset[0];
+          distance += a > b ? a - b : b - a;
+          ++found;
+        }
+      }
+      sum += distance;
+      pairs += found;
+    });
+  }
+  return pairs == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(pairs);
+}
+
+/// Mean distance between the first blocks of one instance and the next.
+double mean_step(const TouchedBlocks& t) {
+  if (t.instances() < 2) return 0;
+  std::atomic<std::uint64_t> sum = 0;
+  each_piece(t.instances() - 1, [&](std::size_t first, std::size_t count) {
+    std::uint64_t distance = 0;
+    for (std::size_t i = first; i < first + count; ++i) {
+      const std::uint32_t a = t.of(i)[0], b = t.of(i + 1)[0];
+      distance += a > b ? a - b : b - a;
+    }
+    sum += distance;
+  });
+  return static_cast<double>(sum) / static_cast<double>(t.instances() - 1);
+}
+
+/// An instance by the smallest of its blocks.
+struct Row : Keyed {
+  std::uint32_t largest = 0;
+};
+
+/// Instances by the smallest of their blocks, and those of one block by the largest: neighbouring
+/// work items that sum instances of their blocks in turn read neighbouring blocks then.
+std::vector<std::uint32_t> sort_rows(const TouchedBlocks& t, std::uint32_t blocks) {
+  std::vector<std::uint32_t> rows(t.instances());
+  const auto emit = [&](std::size_t first, std::size_t count, auto sink) {
+    for (std::size_t i = first; i < first + count; ++i) {
+      const auto [least, largest] = std::ranges::minmax(t.of(i));
+      sink(Row{{least, static_cast<std::uint32_t>(i)}, largest});
+    }
+  };
+  const Partition<Row> by_key(rows.size(), blocks, emit);
+  by_key.each_bucket([&](std::span<const Row> items, std::size_t place, std::uint32_t first,
+                         std::uint32_t beyond) {
+    std::vector<std::size_t> next(beyond - first + 1, 0);
+    for (const Row& item : items) ++next[item.key - first + 1];
+    std::partial_sum(next.begin(), next.end(), next.begin());
+    std::vector<Row> sorted(items.size());
+    for (const Row& item : items) sorted[next[item.key - first]++] = item;
+    for (std::size_t k = 0, begin = 0; k < beyond - first; begin = next[k++]) {
+      std::ranges::sort(std::span(sorted).subspan(begin, next[k] - begin), {},
+                        [](const Row& row) { return std::pair(row.largest, row.value); });
+    }
+    for (std::size_t k = 0; k < sorted.size(); ++k) rows[place + k] = sorted[k].value;
+  });
+  return rows;
+}
+
+std::vector<std::uint32_t> scalar_positions(const Model& model, const BlockNumbers& blocks,
+                                            std::span<const std::uint32_t> rank) {
+  std::vector<std::uint32_t> position(model.scalars);
+  for (std::size_t a = 0; a < model.arrays.size(); ++a) {
+    const ParameterArray& array = model.arrays[a];
+    each_piece(array.blocks, [&](std::size_t first, std::size_t count) {
+      for (std::uint64_t b = first; b < first + count; ++b) {
+        const std::uint64_t to = rank[blocks.first(a) + b] - blocks.first(a);
+        for (std::uint32_t k = 0; k < array.width; ++k) {
+          position[array.offset + b * array.width + k] =
+              static_cast<std::uint32_t>(array.offset + to * array.width + k);
+        }
+      }
+    });
+  }
+  return position;
+}
+
+/// Whether the order that is there was asked for.
+bool keeps_order() {
+  const std::string asked = platform::environment(kOrderVariable).value_or(kFoundOrder);
+  if (asked == kFoundOrder || asked == kKeptOrder) return asked == kKeptOrder;
+  throw Error(ErrorCode::InvalidArgument, std::string(kOrderVariable) + ": expected " +
+                                              kFoundOrder + " or " + kKeptOrder + ", got \"" +
+                                              asked + "\"");
+}
+
+}  // namespace
+
+ModelOrder find_order(const Model& model) {
+  if (keeps_order()) return {};
+  if (model.scalars < kSmall) return {};
+  const BlockNumbers blocks(model.arrays);
+  if (looks_local(model, blocks)) return {};
+  std::vector<TouchedBlocks> terms;
+  for (const Term& term : model.terms) {
+    terms.push_back(touched_blocks(term, model, blocks));
+    if (terms.back().width() == 0 && term.batch->size() > 0) return {};
+  }
+  const double step = weighted_mean(
+      std::span<const TouchedBlocks>(terms), [](const TouchedBlocks& t) { return t.instances(); },
+      mean_step);
+  const Neighbours neighbours(terms, blocks.count());
+  const Numbers rank = rank_in_arrays(visit(neighbours, blocks.count()), model, blocks);
+  std::vector<bool> hub(neighbours.have_hubs() ? blocks.count() : 0);
+  const auto no_hub = [&](std::uint32_t b) { return hub.empty() || !hub[b]; };
+  for (std::uint32_t b = 0; b < hub.size(); ++b) hub[b] = neighbours.of(b).empty();
+  const double before = std::max(step, mean_distance(terms, blocks, no_hub));
+  renumber(terms, rank);
+  for (std::uint32_t b = 0; b < hub.size(); ++b) hub[rank[b]] = neighbours.of(b).empty();
+  if (mean_distance(terms, blocks, no_hub) * kWorthIt > before) return {};
+  ModelOrder order;
+  order.position = scalar_positions(model, blocks, rank);
+  for (const TouchedBlocks& t : terms) order.rows.push_back(sort_rows(t, blocks.count()));
+  order.touched = std::move(terms);
+  return order;
+}
+
+}  // namespace topograd::runtime

@@ -1,0 +1,55 @@
+// The cost estimate by which sums of one batch are stored first or evaluated again.
+#include "accumulation_rule.hpp"
+
+#include "../../autodiff/derivatives.hpp"
+#include "../../ir/op.hpp"
+
+#include <algorithm>
+
+namespace topograd::runtime {
+namespace {
+
+constexpr std::uint64_t kFunctionCost = 20;  // operations of a library function
+constexpr double kBytesOfOperation = 0.1;    // H200: 60 TFLOP/s in f32 and 30 in f64, 4.2 TB/s
+constexpr std::uint64_t kStoreLimit = 1000;  // operations
+constexpr double kAdvantage = 2;             // estimates are no better than that
+constexpr double kClose = 4;                 // within this a measurement may say otherwise
+constexpr std::uint64_t kLeastMeasured = 1u << 14;  // instances; below, launches are what is timed
+
+}  // namespace
+
+AccumulationEstimate estimate_accumulation(const TermShape& shape, Pass pass,
+                                           codegen::Precision precision) {
+  const std::vector<std::uint32_t> written = slots_of(shape, pass);
+  const ir::Program all = shape_program(shape, pass, written);
+  AccumulationEstimate estimate;
+  for (const ir::Node& node : all.nodes) {
+    if (ir::is_leaf(node.op)) continue;
+    estimate.operations += ir::info(node.op).function.empty() ? 1 : kFunctionCost;
+  }
+  const double number = precision == codegen::Precision::f64 ? 8 : 4;
+  const auto slots = static_cast<double>(written.size());
+  const double columns = stored_bytes(shape.layout, static_cast<std::uint32_t>(number));
+  const double once =
+      kBytesOfOperation * static_cast<double>(estimate.operations) + columns + number * slots;
+  const auto roles = static_cast<double>(std::max<std::size_t>(shape.groups.size(), 1));
+  estimate.recompute = roles * once;
+  // Terms are written, and read with the position of their instance.
+  estimate.store = once + 2 * number * slots + 4 * roles;
+  return estimate;
+}
+
+codegen::Accumulation choose_accumulation(const AccumulationEstimate& estimate) {
+  const bool store =
+      estimate.operations > kStoreLimit || estimate.recompute > kAdvantage * estimate.store;
+  return store ? codegen::Accumulation::gather_store : codegen::Accumulation::gather_recompute;
+}
+
+bool large_enough_to_measure(std::uint64_t instances) { return instances >= kLeastMeasured; }
+
+bool worth_measuring(const AccumulationEstimate& estimate, std::uint64_t instances) {
+  return large_enough_to_measure(instances) && estimate.operations <= kStoreLimit &&
+         estimate.recompute > estimate.store && estimate.recompute < kClose * estimate.store;
+}
+
+}  // namespace topograd::runtime

@@ -1,0 +1,47 @@
+// Looks through the index columns of a batch for constant scalars and blocks.
+#include "held.hpp"
+
+#include "../../ir/machine/parallel.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+namespace topograd::runtime {
+namespace {
+
+/// How many rows of an index column satisfy a test.
+template <class Test>
+std::uint64_t count_rows(const ir::Batch& batch, std::uint32_t column, Test test) {
+  std::atomic<std::uint64_t> total = 0;
+  const auto rows = tbb::blocked_range<std::size_t>(0, batch.size(), ir::Batch::kBlockRows);
+  ir::parallel_for(rows, [&](const auto& range) {
+    std::vector<std::uint32_t> block(range.size());
+    batch.copy_index_column(column, range.begin(), block);
+    total += static_cast<std::uint64_t>(std::ranges::count_if(block, test));
+  });
+  return total;
+}
+
+}  // namespace
+
+Held find_held(const ir::Batch& batch, std::span<const SlotGroup> groups,
+               std::span<const ParameterArray> arrays, std::span<const std::uint8_t> constant) {
+  Held held;
+  for (const SlotGroup& group : groups) {
+    const std::uint32_t width = group.array == kScalars ? 1 : arrays[group.array].width;
+    const std::uint32_t coordinate = group.coordinates[0];
+    held.entries += batch.size();
+    held.left_out += count_rows(batch, group.slots[0], [&](std::uint32_t index) {
+      const auto block = constant.subspan(index - coordinate, width);
+      return std::ranges::all_of(block, [](std::uint8_t c) { return c != 0; });
+    });
+    for (const std::uint32_t slot : group.slots) {
+      const auto fixed = [&](std::uint32_t index) { return constant[index] != 0; };
+      if (count_rows(batch, slot, fixed) == batch.size()) held.slots.push_back(slot);
+    }
+  }
+  std::ranges::sort(held.slots);
+  return held;
+}
+
+}  // namespace topograd::runtime

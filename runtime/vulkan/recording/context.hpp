@@ -1,0 +1,84 @@
+// What the parts of a Vulkan engine share: how kernels are launched, options and choices.
+#pragma once
+
+#include "../../../codegen/kernels/projection.hpp"
+#include "../../../codegen/vector/kernels.hpp"
+#include "../../device/kernels/launch.hpp"
+#include "../../engine/engine.hpp"
+#include "ladder.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+/// cg_init, cg_update, scaled_norms.
+inline bool sums_for_products(codegen::VectorOp op) {
+  using Op = codegen::VectorOp;
+  return op == Op::cg_init || op == Op::cg_update || op == Op::scaled_norms;
+}
+
+/// Which kernels of terms serve.
+enum class Code {
+  general,  ///< right for any numbers
+  make,     ///< while kernels are collected: those with shared numbers in their text, made where
+            ///< they are not there
+  serve     ///< those that were made; general ones in the place of others
+};
+
+struct Context : LaunchContext {
+  EngineOptions options;
+  Rung rung;
+  /// Of cg_init and cg_update: every workgroup of the next product reads all of their partial sums,
+  /// so these are few and large.
+  std::uint32_t update_workgroup_size = 128;
+  /// Of kernels whose workgroups share work items of so many entries, on average.
+  std::uint32_t item_workgroup_size(std::uint64_t entries) const;
+  /// Columns that need not be stored are not. A device that waits for memory gains by it, the
+  /// software device loses: there a load at a place that is not known to move with the invocation
+  /// costs more than the memory that it spares.
+  bool flexible_columns = true;
+  /// Numbers that all instances of a term share become code, of so many of them.
+  std::uint64_t numbers_in_code_from = 0;
+  Code code = Code::general;
+  double plan_seconds = 0;
+  /// Those of cg_init and cg_update over `count` blocks.
+  std::uint32_t update_grid(std::uint64_t count) const;
+};
+
+/// Opens the device that the options name and chooses the rung and the size of workgroups there.
+///
+/// Throws Error{NoLoader, NoDriver, NoDevice} if there is none, Error{Unsupported} if the device
+/// lacks float64 for f64.
+Context open_context(const EngineOptions& options);
+/// The same on a device that is open; what the options say of devices is not read.
+Context make_context(const std::shared_ptr<Device>& opened, const EngineOptions& options);
+
+/// Test hook: engines that are opened from now on have flexible columns, also on a software device;
+/// or have none.
+void set_flexible_columns(std::optional<bool> wanted);
+
+/// Test hook: numbers of engines that are opened from now on become code, or don't.
+void set_numbers_in_code(std::optional<bool> wanted);
+
+/// Fills in what the device and the engine decide, and begins to generate, compile and load.
+LoadedKernel load_kernel(Context& context, codegen::VectorKernelRequest request);
+LoadedKernel load_kernel(Context& context, codegen::ProjectionRequest request);
+
+/// By data slot of a term: the number that all its instances share, if it may be code.
+using SharedNumbers = std::vector<std::optional<double>>;
+
+/// A kernel of a term, and the same one with the numbers in its text that its instances share.
+struct TermKernel {
+  LoadedKernel general, coded;
+};
+/// The one that serves, made where it is not there.
+LoadedKernel& pick_kernel(Context& context, TermKernel& kernel, const SharedNumbers& numbers,
+                          const std::function<codegen::KernelRequest()>& request);
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,139 @@
+// Blocks on manifolds on the device.
+#include "device_charts.hpp"
+
+#include "../../../ir/error.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace topograd::runtime::vulkan {
+
+using codegen::BufferRole;
+using codegen::Scalar;
+using codegen::VectorOp;
+
+DeviceCharts::DeviceCharts(Context& context, VectorOps& vectors, const Charts& charts,
+                           const PackedStart& packed_start, std::uint64_t packed_size)
+    : context_(context), vectors_(vectors) {
+  const std::uint64_t bytes = packed_size * context.element_bytes();
+  if (bytes > context.max_range()) {
+    throw Error(ErrorCode::Unsupported,
+                "vulkan: manifolds: the diagonal blocks need a storage buffer range of " +
+                    std::to_string(bytes) + " bytes, the device has " +
+                    std::to_string(context.max_range()) +
+                    "; use a linear solver on the host (cholesky)");
+  }
+  for (const Chart& chart : charts.all) {
+    const std::uint64_t square = std::uint64_t{chart.width} * chart.width;
+    const std::uint64_t most =
+        std::max<std::uint64_t>(std::min(context.max_range() / (square * context.element_bytes()),
+                                         context.max_range() / (4 * chart.width)),
+                                1);
+    for (std::size_t first = 0; first < chart.blocks.size(); first += most) {
+      const auto count =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(most, chart.blocks.size() - first));
+      add(chart, first, count, packed_start);
+    }
+  }
+}
+
+void DeviceCharts::add(const Chart& chart, std::size_t first, std::uint32_t count,
+                       const PackedStart& packed_start) {
+  const auto blocks = std::span(chart.blocks).subspan(first, count);
+  std::vector<std::uint32_t> index(std::size_t{chart.width} * count), packed(count);
+  for (std::uint32_t b = 0; b < count; ++b) {
+    packed[b] = packed_start(blocks[b]);
+    for (std::uint32_t k = 0; k < chart.width; ++k)
+      index[std::size_t{k} * count + b] = blocks[b] + k;
+  }
+  Piece piece;
+  piece.chart = &chart;
+  piece.count = count;
+  piece.index = make_buffer(context_, index, "chart_index");
+  piece.firsts = make_buffer(context_, blocks, "chart_blocks");
+  piece.packed_starts = make_buffer(context_, packed, "chart_packed");
+  piece.basis =
+      make_numbers(context_, std::uint64_t{chart.width} * chart.width * count, "chart_basis");
+  piece.moved = make_numbers(context_, std::uint64_t{chart.width} * count, "chart_moved");
+  pieces_.push_back(std::move(piece));
+}
+
+void DeviceCharts::run(CommandList& list, Piece& piece, LoadedKernel& kernel,
+                       const ir::Program& program, const Buffer& x, const Buffer& delta,
+                       const Buffer& out) {
+  if (!kernel) {
+    codegen::KernelRequest request;
+    request.name = &program == &piece.chart->plus ? "manifold_plus" : "manifold_basis";
+    request.program = program;
+    request.layout = codegen::general_layout(program.leaves);
+    kernel = load_kernel(context_, request);
+  }
+  BindingTable table;
+  table.set(BufferRole::x, x);
+  table.set(BufferRole::direction, delta);
+  table.set(BufferRole::index_columns, piece.index);
+  table.set(BufferRole::out, out);
+  dispatch_all(context_, list, kernel, table, {.stride = piece.count, .out_stride = piece.count},
+               piece.count);
+}
+
+void DeviceCharts::record(CommandList& list, const Piece& piece, VectorOp op, BindingTable table,
+                          Scalar a, Scalar b) {
+  table.set(BufferRole::outputs, piece.firsts);
+  table.set(BufferRole::starts, piece.packed_starts);
+  vectors_.record(
+      list,
+      {.op = op,
+       .width = piece.chart->width,
+       .constants = {.count = piece.count, .a = codegen::slot(a), .b = codegen::slot(b)}},
+      table);
+}
+
+void DeviceCharts::record_bases(CommandList& list, const Buffer& x) {
+  for (Piece& piece : pieces_)
+    run(list, piece, piece.basis_kernel, piece.chart->basis, x, x, piece.basis);
+}
+
+void DeviceCharts::record_contract(CommandList& list, const Buffer& v) {
+  for (const Piece& piece : pieces_) {
+    BindingTable table;
+    table.set(BufferRole::result, v);
+    table.set(BufferRole::second_operand, piece.basis);
+    record(list, piece, VectorOp::contract, table, Scalar::one, Scalar::zero);
+  }
+}
+
+void DeviceCharts::record_expand(CommandList& list, const Buffer& from, const Buffer& to) {
+  for (const Piece& piece : pieces_) {
+    BindingTable table;
+    table.set(BufferRole::first_operand, from);
+    table.set(BufferRole::second_operand, piece.basis);
+    table.set(BufferRole::result, to);
+    record(list, piece, VectorOp::expand, table, Scalar::one, Scalar::zero);
+  }
+}
+
+void DeviceCharts::record_contract_packed(CommandList& list, const Buffer& packed) {
+  for (const Piece& piece : pieces_) {
+    BindingTable table;
+    table.set(BufferRole::blocks, packed);
+    table.set(BufferRole::second_operand, piece.basis);
+    record(list, piece, VectorOp::contract_packed, table, Scalar::one, Scalar::zero);
+  }
+}
+
+void DeviceCharts::record_plus(CommandList& list, const Buffer& x, const Buffer& delta,
+                               const Buffer& out, Scalar a, Scalar b) {
+  for (Piece& piece : pieces_)
+    run(list, piece, piece.plus_kernel, piece.chart->plus, x, delta, piece.moved);
+  list.barrier();
+  for (const Piece& piece : pieces_) {
+    BindingTable table;
+    table.set(BufferRole::first_operand, piece.moved);
+    table.set(BufferRole::second_operand, x);
+    table.set(BufferRole::result, out);
+    record(list, piece, VectorOp::scatter_rows, table, a, b);
+  }
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,50 @@
+// What the engine keeps of its passes over all terms: their order, choices and kernels on their
+// way.
+#pragma once
+
+#include "../../device/device.hpp"
+#include "../../device/kernels/kernel_job.hpp"
+#include "../../plan/record/plan_record.hpp"
+#include "gather_set.hpp"
+#include "riders.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+/// A pass with values beside the gradient, while it is recorded.
+struct ValuePass {
+  Pass pass;
+  ValueSinks sinks;
+};
+
+/// Sets in the order in which they run: first those that write every owner of an array.
+struct GatherUse {
+  std::size_t term = 0;
+  GatherSet* set = nullptr;
+  bool covers = false;
+};
+
+/// How the sums of a batch are made.
+struct Decision {
+  PlanChoice choice;
+  bool open = false;  // to be measured before the first evaluation
+  ir::Hash128 key;    // of what is remembered
+};
+
+/// Sets whose fused products make up that of the problem, and what rides in each.
+struct FusedProduct {
+  GatherUse use;
+  std::unique_ptr<Riders> riders;
+};
+
+/// Kernels of a kind of evaluation on their way.
+struct Preparation {
+  enum class Stage { none, compiling, rehearsing, done } stage = Stage::none;
+  std::vector<std::shared_ptr<KernelJob>> jobs;
+  Submission rehearsal;
+};
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,112 @@
+// From numbers on the device to columns on the device.
+#include "remote_columns.hpp"
+
+#include "../../../codegen/spirv/shader_compiler.hpp"
+#include "../../cache/content_hash.hpp"
+#include "../../device/kernels/module_cache.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+constexpr std::uint32_t kLocalSize = 128;
+constexpr const char* kFloat = "float";
+constexpr const char* kDouble = "double";
+
+struct Push {
+  std::uint32_t count = 0, from = 0, to = 0;
+};
+
+std::string take_text(const char* from, const char* to) {
+  return "#version 450\n"
+         "// Rows of a data column from numbers that lie on the device.\n"
+         "layout(local_size_x = " +
+         std::to_string(kLocalSize) +
+         ") in;\n"
+         "layout(std430, binding = 0) readonly buffer Numbers { " +
+         from +
+         " numbers[]; };\n"
+         "layout(std430, binding = 1) readonly buffer Places { uint places[]; };\n"
+         "layout(std430, binding = 2) writeonly buffer Column { " +
+         to +
+         " column[]; };\n"
+         "layout(push_constant) uniform Push { uint count, from, to; };\n"
+         "\n"
+         "void main() {\n"
+         "  const uint step = gl_NumWorkGroups.x * gl_WorkGroupSize.x;\n"
+         "  for (uint i = gl_GlobalInvocationID.x; i < count; i += step)\n"
+         "    column[to + i] = " +
+         to +
+         "(numbers[from + places[i]]);\n"
+         "}\n";
+}
+
+Kernel take_kernel(Device& device, bool from_wide, bool to_wide) {
+  const char* const from = from_wide ? kDouble : kFloat;
+  const char* const to = to_wide ? kDouble : kFloat;
+  const std::string name = std::string("take_") + from + "_as_" + to;
+  const std::string glsl = take_text(from, to);
+  const Hash128 key = hash_text(glsl);
+  auto words = load_module(device.disk_cache(), key);
+  if (!words) {
+    words = codegen::compile({.name = name, .glsl = glsl, .includes = {}});
+    store_module(device.disk_cache(), key, *words);
+  }
+  return device.kernel({.spirv = *words,
+                        .name = name,
+                        .storage_buffers = 3,
+                        .push_constant_bytes = sizeof(Push),
+                        .constants = {},
+                        .local_size = {kLocalSize, 1, 1}});
+}
+
+}  // namespace
+
+bool RemoteColumns::add(const Context& context, const ir::Batch& batch, std::uint32_t column,
+                        std::uint64_t first, std::uint32_t count) {
+  const ir::RemoteColumn* const remote = batch.remote(column);
+  const auto* const numbers =
+      remote ? dynamic_cast<const DeviceNumbers*>(remote->numbers.get()) : nullptr;
+  if (!numbers) return false;
+  std::optional<DeviceNumbers::View> from = numbers->view(*context.device);
+  // What is larger than a binding goes through the host.
+  if (!from || from->buffer->size() > context.max_range()) return false;
+  if (from->wide && !context.device->features().float64) return false;
+  pending_.push_back({column, count, first, *std::move(from)});
+  return true;
+}
+
+const Buffer& RemoteColumns::places(Context& context, const ir::Batch& batch, const Column& column,
+                                    std::span<const std::uint32_t> rows, std::uint32_t first_row) {
+  Places& kept = kept_[column.column];
+  const ir::RemoteColumn& remote = *batch.remote(column.column);
+  if (kept.of == remote.places && kept.buffer) return kept.buffer;
+  const std::vector<std::uint32_t>& all = *remote.places;
+  std::vector<std::uint32_t> picked(column.count);
+  for (std::uint32_t i = 0; i < column.count; ++i)
+    picked[i] = all[rows.empty() ? first_row + i : rows[i]];
+  kept = {remote.places, make_buffer(context, picked, "remote_places")};
+  return kept.buffer;
+}
+
+void RemoteColumns::take(Context& context, const ir::Batch& batch, const Buffer& columns,
+                         std::span<const std::uint32_t> rows, std::uint32_t first_row) {
+  if (pending_.empty()) return;
+  CommandList list = context.device->command_list("take_columns");
+  for (const Column& column : std::exchange(pending_, {})) {
+    const Push push{column.count, static_cast<std::uint32_t>(column.from.first),
+                    static_cast<std::uint32_t>(column.first)};
+    const Binding bindings[] = {
+        {column.from.buffer}, {&places(context, batch, column, rows, first_row)}, {&columns}};
+    const std::uint32_t groups =
+        std::min((column.count + kLocalSize - 1) / kLocalSize, context.most_workgroups());
+    list.dispatch(take_kernel(*context.device, column.from.wide, context.wide()), bindings,
+                  push_bytes(push), std::max(groups, 1u));
+  }
+  context.device->submit(list);
+}
+
+}  // namespace topograd::runtime::vulkan

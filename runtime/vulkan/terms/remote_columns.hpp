@@ -1,0 +1,71 @@
+// Data columns whose numbers lie on the device already.
+#pragma once
+
+#include "../../../ir/batch/batch.hpp"
+#include "../recording/context.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+/// Numbers in a buffer of a device.
+class DeviceNumbers : public ir::RemoteNumbers {
+ public:
+  struct View {
+    std::shared_ptr<const void> keep;  ///< of what follows
+    const Buffer* buffer = nullptr;
+    std::uint64_t first = 0;  ///< number
+    bool wide = false;        ///< f64, otherwise f32
+  };
+  /// Where they lie, if that is on this device; what writes them has been submitted.
+  virtual std::optional<View> view(const Device& device) const = 0;
+};
+
+/// Those among the columns of one buffer. Rows are written by a kernel that reads the numbers where
+/// they lie, from places that are uploaded once.
+class RemoteColumns {
+ public:
+  /// True if the column lies on this device; it is then what take() writes, the next time, to
+  /// `count` numbers of the buffer from `first` on, and not uploaded.
+  bool add(const Context& context, const ir::Batch& batch, std::uint32_t column,
+           std::uint64_t first, std::uint32_t count);
+  /// Calls write(first, count) for the parts of a buffer of `size` numbers that are not such
+  /// columns.
+  template <class Write>
+  void each_other(std::uint64_t size, Write write) const {
+    std::uint64_t done = 0;
+    for (const Column& column : pending_) {
+      if (column.first > done) write(done, column.first - done);
+      done = column.first + column.count;
+    }
+    if (size > done) write(done, size - done);
+  }
+  /// Queues the kernels.
+  ///
+  ///   rows  of the batch, count of them; empty: those from `first_row` on
+  void take(Context& context, const ir::Batch& batch, const Buffer& columns,
+            std::span<const std::uint32_t> rows, std::uint32_t first_row = 0);
+
+ private:
+  struct Column {
+    std::uint32_t column = 0, count = 0;
+    std::uint64_t first = 0;
+    DeviceNumbers::View from;
+  };
+  struct Places {
+    ir::RemoteColumn::Places of;
+    Buffer buffer;
+  };
+  const Buffer& places(Context& context, const ir::Batch& batch, const Column& column,
+                       std::span<const std::uint32_t> rows, std::uint32_t first_row);
+
+  std::vector<Column> pending_;           // ascending by first
+  std::map<std::uint32_t, Places> kept_;  // by column of the batch
+};
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,225 @@
+// Covariance of a problem's parameters at a solution.
+#include "../covariance.hpp"
+
+#include "../../frontend/inspect/array_names.hpp"
+#include "../../frontend/inspect/problem_use.hpp"
+#include "../../ir/error.hpp"
+#include "../host/host_engine.hpp"
+#include "../host/tangent_jacobian.hpp"
+#include "../session/session.hpp"
+
+#include <Eigen/QR>
+#include <Eigen/SVD>
+#include <Eigen/SparseQR>
+
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+namespace topograd {
+namespace {
+
+using DenseMatrix = Eigen::MatrixXd;
+using SparseColumns = Eigen::SparseMatrix<double>;
+using Vector = Eigen::VectorXd;
+
+std::string short_number(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+}  // namespace
+
+struct Covariance::Impl {
+  Impl(Problem& p, const CovarianceOptions& o)
+      : problem(ProblemUse::view_of(p)), options(o), space(problem) {
+    if (!(options.min_reciprocal_condition_number > 0)) {
+      throw Error(ErrorCode::InvalidArgument,
+                  "covariance: min_reciprocal_condition_number must be > 0, got " +
+                      short_number(options.min_reciprocal_condition_number));
+    }
+    if (options.null_space_rank < -1) {
+      throw Error(ErrorCode::InvalidArgument, "covariance: null_space_rank must be >= -1, got " +
+                                                  std::to_string(options.null_space_rank));
+    }
+    const SparseColumns J = jacobian();
+    for (Eigen::Index k = 0; k < J.nonZeros(); ++k) {
+      if (!std::isfinite(J.valuePtr()[k]))
+        throw Error(ErrorCode::NonFinite, "covariance: a derivative is not finite");
+    }
+    if (options.algorithm == CovarianceAlgorithm::sparse_qr) {
+      factor(J);
+    } else {
+      invert(DenseMatrix(J));
+    }
+  }
+
+  /// J in tangent coordinates at the caller's values.
+  SparseColumns jacobian() {
+    const ProblemModel model = make_model("covariance", problem, options.apply_loss_function);
+    Session session = on_host(open_session(model, resolved(options.solver)), model);
+    auto& engine = dynamic_cast<HostEngine&>(*session.engine);
+    std::vector<double> x(model.model.scalars);
+    problem.read_x(x);
+    engine.set_point(x);
+    TangentJacobian tangent(model.model, space, engine.host());
+    engine.evaluate_host();
+    const std::span<const double> bases = engine.basis();
+    basis.assign(bases.begin(), bases.end());
+    tangent.refresh(engine, bases);
+    return tangent.sparse();
+  }
+
+  void factor(const SparseColumns& J) {
+    SparseColumns compressed = J;
+    compressed.makeCompressed();
+    qr.compute(compressed);
+    rank = static_cast<std::size_t>(qr.rank());
+    if (qr.info() == Eigen::Success && rank == space.size()) return;
+    fail(J, "; use dense_svd with a null_space_rank");
+  }
+
+  void invert(const DenseMatrix& J) {
+    // J and its triangular factor have the same singular values and right singular vectors.
+    const auto n = static_cast<Eigen::Index>(space.size());
+    const Eigen::Index rows = std::min(J.rows(), n);
+    DenseMatrix R = DenseMatrix::Zero(n, n);
+    R.topRows(rows) = Eigen::HouseholderQR<DenseMatrix>(J)
+                          .matrixQR()
+                          .topRows(rows)
+                          .triangularView<Eigen::Upper>();
+    const Eigen::JacobiSVD<DenseMatrix, Eigen::NoQRPreconditioner> svd(R, Eigen::ComputeFullV);
+    const Vector& values = svd.singularValues();
+    const Eigen::Index most = std::min(values.size(), n - std::max(options.null_space_rank, 0));
+    const double largest = values.size() > 0 ? values[0] : 0;
+    Vector inverse = Vector::Zero(values.size());
+    for (Eigen::Index k = 0; k < most; ++k) {
+      const double ratio = values[k] / largest;
+      const bool too_small =
+          !(ratio * ratio >= options.min_reciprocal_condition_number) || values[k] == 0;
+      if (too_small && options.null_space_rank < 0) break;
+      rank = static_cast<std::size_t>(k);
+      if (too_small) fail(J.sparseView(), "; raise null_space_rank, or −1 to let the bound decide");
+      inverse[k] = 1 / (values[k] * values[k]);
+      rank = static_cast<std::size_t>(k) + 1;
+    }
+    if (options.null_space_rank >= 0 && most < n - options.null_space_rank)
+      fail(J.sparseView(), "; raise null_space_rank");
+    dense = svd.matrixV() * inverse.asDiagonal() * svd.matrixV().transpose();
+  }
+
+  /// Names the coordinates that no residual depends on, if that is what is wrong.
+  [[noreturn]] void fail(const SparseColumns& J, const std::string& advice) const {
+    std::string text = "covariance: the Jacobian has rank " + std::to_string(rank) + " of " +
+                       std::to_string(space.size());
+    for (std::uint32_t k = 0; k < space.scalars(); ++k) {
+      const std::uint32_t column = space.column(k);
+      if (column == TangentSpace::kNone || J.col(column).norm() != 0) continue;
+      text += "; no residual depends on " + scalar_text(problem.arrays(), k);
+      break;
+    }
+    throw Error(ErrorCode::InvalidArgument, text + advice);
+  }
+
+  /// Columns first .. first + count − 1 of (JᵀJ)⁻¹.
+  DenseMatrix columns(std::uint32_t first, std::uint32_t count) const {
+    const auto n = static_cast<Eigen::Index>(space.size());
+    if (options.algorithm == CovarianceAlgorithm::dense_svd) return dense.middleCols(first, count);
+    DenseMatrix out(n, count);
+    const SparseColumns R = qr.matrixR().topLeftCorner(n, n);
+    for (std::uint32_t k = 0; k < count; ++k) {
+      Vector y = qr.colsPermutation().transpose() * Vector::Unit(n, first + k);
+      y = R.transpose().triangularView<Eigen::Lower>().solve(y);
+      y = R.triangularView<Eigen::Upper>().solve(y);
+      out.col(k) = qr.colsPermutation() * y;
+    }
+    return out;
+  }
+
+  /// Where a block's coordinates are: their columns, one after the other, and its part of P.
+  struct Part {
+    std::uint32_t first = 0, count = 0;
+    DenseMatrix P;  // (width, count)
+  };
+  Part part(const ParameterBlock& b) const {
+    // The checks of owner and range are those of the problem's own calls.
+    const std::uint32_t width = static_cast<std::uint32_t>(b.array.width());
+    const std::uint32_t offset = problem.offset_of("covariance", b);
+    Part out;
+    if (const TangentSpace::Block* on = space.block_of(offset)) {
+      out = {on->column, on->tangent, DenseMatrix(width, on->tangent)};
+      for (std::uint32_t k = 0; k < width; ++k)
+        for (std::uint32_t t = 0; t < on->tangent; ++t)
+          out.P(k, t) = basis[on->basis + std::size_t{k} * on->tangent + t];
+      return out;
+    }
+    for (std::uint32_t k = 0; k < width; ++k)
+      if (space.column(offset + k) != TangentSpace::kNone && out.count++ == 0)
+        out.first = space.column(offset + k);
+    out.P = DenseMatrix::Zero(width, out.count);
+    for (std::uint32_t k = 0; k < width; ++k)
+      if (space.column(offset + k) != TangentSpace::kNone)
+        out.P(k, space.column(offset + k) - out.first) = 1;
+    return out;
+  }
+
+  DenseMatrix tangent(const Part& a, const Part& b) const {
+    return columns(b.first, b.count).middleRows(a.first, a.count);
+  }
+
+  DenseMatrix side_by_side(std::span<const ParameterBlock> blocks, bool ambient) const {
+    std::vector<Part> parts;
+    Eigen::Index size = 0;
+    const auto length = [&](const Part& p) { return ambient ? p.P.rows() : p.P.cols(); };
+    for (const ParameterBlock& b : blocks) {
+      parts.push_back(part(b));
+      size += length(parts.back());
+    }
+    DenseMatrix out(size, size);
+    Eigen::Index column = 0;
+    for (const Part& b : parts) {
+      const DenseMatrix all = columns(b.first, b.count);
+      Eigen::Index row = 0;
+      for (const Part& a : parts) {
+        const DenseMatrix C = all.middleRows(a.first, a.count);
+        out.block(row, column, length(a), length(b)) =
+            ambient ? DenseMatrix(a.P * C * b.P.transpose()) : C;
+        row += length(a);
+      }
+      column += length(b);
+    }
+    return out;
+  }
+
+  Problem problem;  // a view, which lives as long as this
+  CovarianceOptions options;
+  TangentSpace space;
+  std::vector<double> basis;
+  std::size_t rank = 0;
+  Eigen::SparseQR<SparseColumns, Eigen::COLAMDOrdering<int> > qr;
+  DenseMatrix dense;  // (JᵀJ)⁻¹ of dense_svd
+};
+
+Covariance::Covariance(Problem& problem, const CovarianceOptions& options)
+    : impl_(std::make_unique<Impl>(problem, options)) {}
+Covariance::~Covariance() = default;
+Covariance::Covariance(Covariance&&) noexcept = default;
+Covariance& Covariance::operator=(Covariance&&) noexcept = default;
+
+std::size_t Covariance::rank() const { return impl_->rank; }
+DenseMatrix Covariance::tangent_block(const ParameterBlock& a, const ParameterBlock& b) const {
+  return impl_->tangent(impl_->part(a), impl_->part(b));
+}
+DenseMatrix Covariance::block(const ParameterBlock& a, const ParameterBlock& b) const {
+  const Impl::Part pa = impl_->part(a), pb = impl_->part(b);
+  return pa.P * impl_->tangent(pa, pb) * pb.P.transpose();
+}
+DenseMatrix Covariance::matrix(std::span<const ParameterBlock> blocks) const {
+  return impl_->side_by_side(blocks, true);
+}
+DenseMatrix Covariance::tangent_matrix(std::span<const ParameterBlock> blocks) const {
+  return impl_->side_by_side(blocks, false);
+}
+
+}  // namespace topograd

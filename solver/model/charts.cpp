@@ -1,0 +1,151 @@
+// A problem's manifolds as programs.
+#include "charts.hpp"
+
+#include "../../autodiff/derivatives.hpp"
+#include "../../codegen/vector/kernels.hpp"
+#include "../../frontend/manifold_expression.hpp"
+#include "../../frontend/traced_function.hpp"
+#include "../../ir/graph.hpp"
+#include "../../ir/passes/passes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace topograd {
+namespace {
+
+/// Kinds of manifolds beyond which the host makes the steps: each has kernels of its own.
+constexpr std::size_t kMostCharts = 32;
+
+/// The program with `delta(k)` in the place of parameter n + k, and numbers in that of data.
+template <class Delta>
+ir::Program replace(const ir::Program& program, std::span<const double> numbers, std::uint32_t n,
+                    std::size_t outputs_wanted, const Delta& delta, std::uint32_t tangent) {
+  ir::Graph graph;
+  std::vector<ir::Id> map;
+  for (const ir::Node& node : program.nodes) {
+    if (node.op == ir::Op::Data) {
+      map.push_back(graph.literal(numbers[node.slot()]));
+    } else if (node.op == ir::Op::Parameter && node.slot() >= n) {
+      map.push_back(delta(graph, node.slot() - n));
+    } else {
+      map.push_back(graph.copy(node, map));
+    }
+  }
+  // Rows of `tangent` outputs are filled up with zeros to rows of n.
+  std::vector<ir::Id> outputs;
+  const bool fill = outputs_wanted != program.outputs.size();
+  for (std::size_t k = 0; k < program.outputs.size(); ++k) {
+    outputs.push_back(map[program.outputs[k]]);
+    const bool row_ends = fill && (k + 1) % tangent == 0;
+    for (std::uint32_t c = tangent; row_ends && c < n; ++c) outputs.push_back(graph.literal(0));
+  }
+  return ir::optimize(graph.extract(outputs, {.parameters = n}));
+}
+
+std::optional<runtime::Chart> trace_chart(const Manifold& manifold) {
+  const int n = manifold.ambient_size(), t = manifold.tangent_size();
+  if (t == 0 || n > static_cast<int>(codegen::kMaxBlockWidth)) return std::nullopt;
+  if (dynamic_cast<const ExpressedManifold*>(manifold.model().get()) == nullptr)
+    return std::nullopt;
+  const auto width = static_cast<std::uint32_t>(n), tangent = static_cast<std::uint32_t>(t);
+  bool opaque = false;
+  const detail::TracedFunction traced =
+      detail::trace_function("manifold", width + tangent, [&](std::span<const Value> v) {
+        std::vector<Value> out = plus_expression(manifold, v.first(width), v.subspan(width));
+        opaque = out.empty();
+        return opaque ? std::vector<Value>{v[0]} : out;
+      });
+  if (opaque) return std::nullopt;
+  std::vector<std::uint32_t> slots(tangent);
+  std::iota(slots.begin(), slots.end(), width);
+  const ir::Program jacobian = autodiff::jacobian(traced.program, slots);
+  runtime::Chart chart{.width = width, .tangent = tangent, .plus = {}, .basis = {}, .blocks = {}};
+  chart.plus = replace(
+      traced.program, traced.numbers, width, width,
+      [](ir::Graph& graph, std::uint32_t k) { return graph.leaf(ir::Op::Tangent, k); }, tangent);
+  chart.basis = replace(
+      jacobian, traced.numbers, width, std::size_t{width} * width,
+      [](ir::Graph& graph, std::uint32_t) { return graph.literal(0); }, tangent);
+  return chart;
+}
+
+/// What all users of a manifold share is traced once in a process.
+std::optional<runtime::Chart> make_chart(const Manifold& manifold, const std::string& key) {
+  static auto& mutex = *new std::mutex;
+  static auto& known = *new std::map<std::string, std::optional<runtime::Chart>>;
+  if (key.empty()) return trace_chart(manifold);
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  return known.emplace(key, trace_chart(manifold)).first->second;
+}
+
+/// The manifold's key, or where it has none its address.
+using Identity = std::pair<std::string, const ManifoldModel*>;
+Identity identity_of(const ManifoldModel* model) {
+  const auto* expressed = dynamic_cast<const ExpressedManifold*>(model);
+  std::string key = expressed == nullptr ? std::string() : expressed->key();
+  const bool shared = !key.empty();
+  return {std::move(key), shared ? nullptr : model};
+}
+
+/// Constant coordinates of a block: 0, its width, or something between.
+std::size_t constants_of(const Problem& problem, std::uint64_t first, std::uint32_t width) {
+  const std::span<const std::uint8_t> mask = problem.constant_mask();
+  if (mask.empty()) return 0;
+  const auto block = mask.subspan(first, width);
+  return static_cast<std::size_t>(std::ranges::count_if(block, [](auto c) { return c != 0; }));
+}
+
+}  // namespace
+
+std::shared_ptr<const runtime::Charts> make_charts(const Problem& problem) {
+  if (!problem.has_manifolds()) return nullptr;
+  auto charts = std::make_shared<runtime::Charts>();
+  std::map<const ManifoldModel*, Identity> identities;
+  std::map<std::pair<std::size_t, Identity>, std::size_t> known;  // by array
+  for (std::size_t a = 0; a < problem.arrays().size(); ++a) {
+    const auto& array = problem.arrays()[a];
+    for (std::uint32_t b = 0; b < array.blocks; ++b) {
+      const Manifold* manifold = problem.manifold(a, b);
+      if (manifold == nullptr) continue;
+      const std::uint32_t first = array.offset + b * array.width;
+      const std::size_t constants = constants_of(problem, first, array.width);
+      if (constants == array.width) continue;
+      if (constants > 0) return nullptr;
+      const ManifoldModel* model = manifold->model().get();
+      auto identity = identities.find(model);
+      if (identity == identities.end())
+        identity = identities.emplace(model, identity_of(model)).first;
+      const auto [at, fresh] = known.try_emplace({a, identity->second}, charts->all.size());
+      if (fresh) {
+        if (known.size() > kMostCharts) return nullptr;
+        std::optional<runtime::Chart> chart = make_chart(*manifold, identity->second.first);
+        if (!chart) return nullptr;
+        charts->all.push_back(std::move(*chart));
+      }
+      charts->all[at->second].blocks.push_back(first);
+    }
+  }
+  return charts->all.empty() ? nullptr : charts;
+}
+
+bool box_spares_charts(const runtime::Model& model) {
+  if (!model.charts || model.lower.empty()) return true;
+  return std::ranges::all_of(model.charts->all, [&](const runtime::Chart& chart) {
+    return std::ranges::all_of(chart.blocks, [&](std::uint32_t first) {
+      for (std::uint32_t k = first; k < first + chart.width; ++k)
+        if (!std::isinf(model.lower[k]) || !std::isinf(model.upper[k])) return false;
+      return true;
+    });
+  });
+}
+
+}  // namespace topograd

@@ -1,0 +1,120 @@
+// A Problem as engines see it.
+#include "model.hpp"
+
+#include "../../frontend/inspect/array_names.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/text.hpp"
+#include "charts.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+namespace topograd {
+namespace {
+
+std::string_view kind(const Problem& problem, std::size_t topology) {
+  return problem.is_energy(topology) ? "energy" : "residual";
+}
+
+std::string term_name(const Problem& problem, std::size_t topology, std::string_view label) {
+  if (!label.empty()) return std::string(label);
+  return std::string(kind(problem, topology)) + std::to_string(topology);
+}
+
+void take_bounds(const Problem& problem, runtime::Model& model) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const std::span<const double> lower = problem.lower_bounds(), upper = problem.upper_bounds();
+  if (!has_bounds(problem)) return;
+  model.lower.assign(lower.begin(), lower.end());
+  model.upper.assign(upper.begin(), upper.end());
+  model.lower.resize(model.scalars, -kInfinity);
+  model.upper.resize(model.scalars, kInfinity);
+}
+
+std::string numbers(std::span<const double> block) {
+  std::string text;
+  for (const double number : block) text += (text.empty() ? "(" : ", ") + ir::print_number(number);
+  return text + ")";
+}
+
+}  // namespace
+
+void check_manifolds(const char* call, const Problem& problem, std::span<const double> x) {
+  if (!problem.has_manifolds()) return;
+  const std::span<const std::uint8_t> fixed = problem.constant_mask();
+  const auto is_fixed = [](std::uint8_t flag) { return flag != 0; };
+  for (std::size_t a = 0; a < problem.arrays().size(); ++a) {
+    const ParameterArray& array = problem.arrays()[a];
+    for (std::uint32_t b = 0; b < array.blocks; ++b) {
+      const Manifold* manifold = problem.manifold(a, b);
+      if (manifold == nullptr) continue;
+      const std::uint32_t first = array.offset + b * array.width;
+      if (!fixed.empty() && std::ranges::all_of(fixed.subspan(first, array.width), is_fixed))
+        continue;
+      const std::string why = manifold->refusal(x.data() + first);
+      if (why.empty()) continue;
+      throw Error(ErrorCode::InvalidArgument,
+                  std::string(call) + ": " +
+                      block_text({array.name, a, array.blocks, array.width}, b) + " starts at " +
+                      numbers(x.subspan(first, array.width)) +
+                      ", which is no point of its manifold " + manifold->name() + ": " + why);
+    }
+  }
+}
+
+bool has_bounds(const Problem& problem) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto below = [](double bound) { return bound > -kInfinity; };
+  const auto above = [](double bound) { return bound < kInfinity; };
+  return std::ranges::any_of(problem.lower_bounds(), below) ||
+         std::ranges::any_of(problem.upper_bounds(), above);
+}
+
+std::uint64_t ProblemModel::instances() const {
+  std::uint64_t sum = 0;
+  for (const runtime::Term& term : model.terms) sum += term.batch->size();
+  return sum;
+}
+
+std::string ProblemModel::describe(std::size_t term, std::size_t instance) const {
+  const std::size_t t = topologies[term];
+  return std::string(kind(*problem, t)) + " \"" +
+         term_name(*problem, t, problem->label(t, instance)) + "\" #" + std::to_string(instance) +
+         " (topology " + to_string(model.terms[term].topology->hash) + ")";
+}
+
+ProblemModel make_model(const char* call, const Problem& problem, bool with_losses) {
+  if (problem.parameter_count() == 0) {
+    throw Error(ErrorCode::EmptyProblem, std::string(call) + ": the problem has no parameters");
+  }
+  if (problem.residual_count() == 0 && problem.energy_count() == 0) {
+    throw Error(ErrorCode::EmptyProblem, std::string(call) + ": the problem has no residuals");
+  }
+  ProblemModel out;
+  out.problem = &problem;
+  out.with_losses = with_losses;
+  for (const ParameterArray& array : problem.arrays()) {
+    out.model.arrays.push_back(
+        {.offset = array.offset, .width = array.width, .blocks = array.blocks});
+  }
+  out.model.scalars = problem.parameter_count();
+  out.model.rows = problem.residual_count();
+  for (std::size_t t = 0; t < problem.topology_count(); ++t) {
+    if (problem.batch(t).size() == 0) continue;
+    out.model.terms.push_back({.topology = &problem.topology(t),
+                               .batch = &problem.batch(t),
+                               .name = term_name(problem, t, problem.label(t)),
+                               .energy = problem.is_energy(t),
+                               .loss = with_losses ? problem.loss_program(t) : nullptr});
+    out.topologies.push_back(t);
+  }
+  out.model.uniforms.assign(problem.uniforms().begin(), problem.uniforms().end());
+  out.model.constant.assign(problem.constant_mask().begin(), problem.constant_mask().end());
+  take_bounds(problem, out.model);
+  out.model.charts = make_charts(problem);
+  if (!box_spares_charts(out.model)) out.model.charts = nullptr;  // projections would leave them
+  return out;
+}
+
+}  // namespace topograd

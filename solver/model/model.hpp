@@ -1,0 +1,45 @@
+// A Problem as engines see it.
+#pragma once
+
+#include "../../frontend/problem.hpp"
+#include "../../runtime/engine/engine.hpp"
+#include "../../runtime/model/model.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd {
+
+/// A model and where its terms come from. Topologies without instances are left out.
+struct ProblemModel {
+  runtime::Model model;
+  std::vector<std::size_t> topologies;  ///< by term: number of its topology in the problem
+  const Problem* problem = nullptr;
+  bool with_losses = true;                                    ///< as make_model was told
+  std::vector<std::unique_ptr<ir::Topology>> own_topologies;  ///< of terms that were rewritten
+
+  std::uint64_t instances() const;
+  /// "residual "edge" #7 (topology ...)": label, place in the batch, hash.
+  std::string describe(std::size_t term, std::size_t instance) const;
+};
+
+/// Copies what is small; batches and topologies are referred to, so the problem outlives the model.
+///
+///   call         name for messages, e.g. "solve"
+///   with_losses  false: residuals and their squares as if there were no robust losses
+///
+/// Throws Error{EmptyProblem} if there is no residual or no parameter.
+ProblemModel make_model(const char* call, const Problem& problem, bool with_losses = true);
+
+/// Throws Error{InvalidArgument} that names array, block and manifold where a block with free
+/// coordinates is not on its manifold: a zero quaternion, the centre of a sphere.
+void check_manifolds(const char* call, const Problem& problem, std::span<const double> x);
+
+/// Some scalar has a bound now; bounds that were opened again are none.
+bool has_bounds(const Problem& problem);
+
+}  // namespace topograd

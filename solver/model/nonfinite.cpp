@@ -1,0 +1,228 @@
+// Finding the residual, the op and the operands behind a NaN or an infinity.
+#include "nonfinite.hpp"
+
+#include "../../autodiff/derivatives.hpp"
+#include "../../frontend/inspect/array_names.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/passes/passes.hpp"
+#include "../../runtime/model/term_rows.hpp"
+#include "../../runtime/plan/passes.hpp"
+#include "decreasing_loss.hpp"
+#include "host_terms.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace topograd {
+namespace {
+
+using runtime::Pass;
+
+struct InstancePlace {
+  std::size_t term = 0;
+  std::size_t instance = 0;
+};
+
+bool is_constant(const runtime::Model& model, std::uint32_t scalar) {
+  return !model.constant.empty() && model.constant[scalar] != 0;
+}
+
+std::optional<std::size_t> first_nonfinite(std::span<const double> values) {
+  const auto found =
+      std::find_if(values.begin(), values.end(), [](double v) { return !std::isfinite(v); });
+  if (found == values.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - values.begin());
+}
+
+/// The instance whose rows hold `row`.
+std::optional<InstancePlace> instance_of_row(const runtime::Model& model, std::uint64_t row) {
+  for (std::size_t t = 0; t < model.terms.size(); ++t) {
+    const runtime::Term& term = model.terms[t];
+    if (term.energy) continue;
+    const std::size_t outputs = term.topology->program.outputs.size();
+    for (std::size_t i = 0; i < term.batch->size(); ++i) {
+      const std::uint64_t first = term.batch->residual_row(i);
+      if (row >= first && row < first + outputs) return InstancePlace{t, i};
+    }
+  }
+  return std::nullopt;
+}
+
+/// Where the engine's kernels run, and what they read there.
+struct Inside {
+  runtime::RowRunner& runner;
+  const ProblemModel& model;
+  std::span<const double> x;
+
+  const runtime::Term& term(std::size_t t) const { return model.model.terms[t]; }
+  runtime::Rows rows(std::size_t t, std::size_t first, std::size_t count) const {
+    return rows_of(model.model, term(t), x, first, count);
+  }
+  ir::Program program(Pass pass, std::size_t t) const {
+    const runtime::Term& at = term(t);
+    const ir::Program& f = at.topology->program;
+    return ir::expand(pass_program(pass, f, autodiff::all_slots(f), at.energy, at.loss));
+  }
+};
+
+/// ": sqrt(-1) is nan": the first op of the pass that gives no finite number, by the debug variant
+/// of the kernel; "" where every node of it is finite.
+std::string first_bad_op(const Inside& inside, Pass pass, const InstancePlace& place) {
+  const ir::Program program = inside.program(pass, place.term);
+  std::vector<double> values;
+  for (const auto& column :
+       inside.runner.run(runtime::all_nodes(program), inside.rows(place.term, place.instance, 1))) {
+    values.push_back(column[0]);
+  }
+  const std::optional<std::size_t> bad = first_nonfinite(values);
+  if (!bad) return "";
+  const ir::Node& node = program.nodes[*bad];
+  std::string text = std::string(ir::info(node.op).name) + "(";
+  if (ir::is_leaf(node.op)) text += "#" + std::to_string(node.slot());
+  for (const ir::Id operand : node.operands()) {
+    text += (text.back() == '(' ? "" : ", ") + number_text(values[operand]);
+  }
+  return ": " + text + ") is " + number_text(values[*bad]);
+}
+
+std::string describe_value(const Inside& inside, const InstancePlace& place, double value) {
+  return inside.model.describe(place.term, place.instance) + " is " + number_text(value) +
+         first_bad_op(inside, Pass::residual, place);
+}
+
+std::string describe_slope(const Inside& inside, Pass pass, const InstancePlace& place,
+                           std::uint32_t slot, double value) {
+  const std::uint32_t scalar = inside.term(place.term).batch->index(place.instance, slot);
+  return "the derivative of " + inside.model.describe(place.term, place.instance) + " by " +
+         scalar_text(inside.model.problem->arrays(), scalar) + " is " + number_text(value) +
+         first_bad_op(inside, pass, place);
+}
+
+std::optional<std::string> describe_derivative(runtime::Engine& engine, const Inside& inside) {
+  for (std::size_t t = 0; t < inside.model.model.terms.size(); ++t) {
+    const runtime::Term& term = inside.term(t);
+    if (term.energy) continue;
+    const std::size_t columns = term.batch->parameter_columns();
+    const std::size_t rows = term.topology->program.outputs.size();
+    std::vector<double> values(term.batch->size() * rows * columns);
+    engine.jacobian(t, values);
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      if (std::isfinite(values[k])) continue;
+      const InstancePlace place{t, k / (rows * columns)};
+      const auto slot = static_cast<std::uint32_t>(k % columns);
+      if (is_constant(inside.model.model, term.batch->index(place.instance, slot))) continue;
+      return describe_slope(inside, Pass::jacobian, place, slot, values[k]);
+    }
+  }
+  return std::nullopt;
+}
+
+/// The first energy, or derivative of one, that is not finite.
+std::optional<std::string> describe_energy(const Inside& inside) {
+  for (std::size_t t = 0; t < inside.model.model.terms.size(); ++t) {
+    const runtime::Term& term = inside.term(t);
+    if (!term.energy) continue;
+    const runtime::Rows all = inside.rows(t, 0, term.batch->size());
+    const runtime::Columns energy = inside.runner.run(inside.program(Pass::residual, t), all);
+    const runtime::Columns slopes = inside.runner.run(inside.program(Pass::gradient, t), all);
+    for (std::size_t i = 0; i < all.count; ++i) {
+      if (!std::isfinite(energy[0][i])) return describe_value(inside, {t, i}, energy[0][i]);
+      for (std::uint32_t k = 0; k < slopes.size(); ++k) {
+        if (std::isfinite(slopes[k][i])) continue;
+        if (is_constant(inside.model.model, term.batch->index(i, k))) continue;
+        return describe_slope(inside, Pass::gradient, {t, i}, k, slopes[k][i]);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+/// The first residual that is not finite.
+std::optional<std::string> describe_residual(const Inside& inside) {
+  constexpr std::size_t kAtOnce = std::size_t{1} << 16;
+  for (std::size_t t = 0; t < inside.model.model.terms.size(); ++t) {
+    const runtime::Term& term = inside.term(t);
+    if (term.energy) continue;
+    for (std::size_t first = 0; first < term.batch->size(); first += kAtOnce) {
+      const runtime::Rows rows =
+          inside.rows(t, first, std::min(kAtOnce, term.batch->size() - first));
+      const runtime::Columns values = inside.runner.run(inside.program(Pass::residual, t), rows);
+      for (std::size_t i = 0; i < rows.count; ++i) {
+        for (const std::vector<double>& column : values) {
+          if (!std::isfinite(column[i])) return describe_value(inside, {t, first + i}, column[i]);
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string describe_nonfinite_trial(runtime::Engine& engine, const ProblemModel& model) {
+  try {
+    std::vector<double> x(model.model.scalars);
+    engine.trial_point(x);
+    if (model.problem != nullptr && !model.problem->host_blocks().empty()) {
+      HostTerms host(*model.problem, model.with_losses);
+      if (const std::optional<std::string> text = host.describe_nonfinite(x)) return *text;
+    }
+    const std::unique_ptr<runtime::RowRunner> runner = engine.row_runner();
+    if (!runner) return "";
+    return describe_residual({*runner, model, x}).value_or("");
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::Unsupported) throw;
+    return "";
+  }
+}
+
+std::string describe_nonfinite(runtime::Engine& engine, const ProblemModel& model) {
+  std::vector<double> x(model.model.scalars);
+  engine.point(x);
+  if (const std::optional<std::string> text = describe_decreasing_loss(engine, model)) return *text;
+  if (model.problem != nullptr && !model.problem->host_blocks().empty()) {
+    HostTerms host(*model.problem, model.with_losses);
+    if (const std::optional<std::string> text = host.describe_nonfinite(x)) return *text;
+  }
+  const std::unique_ptr<runtime::RowRunner> runner = engine.row_runner();
+  const Inside inside{*runner, model, x};
+  std::vector<double> residuals(model.model.rows);
+  engine.residuals(residuals);
+  if (const std::optional<std::size_t> row = first_nonfinite(residuals)) {
+    if (const std::optional<InstancePlace> place = instance_of_row(model.model, *row)) {
+      return describe_value(inside, *place, residuals[*row]);
+    }
+  }
+  if (const std::optional<std::string> text = describe_derivative(engine, inside)) return *text;
+  if (const std::optional<std::string> text = describe_energy(inside)) return *text;
+  std::string text =
+      "cost or gradient are not finite, although every residual and derivative is: sums overflow";
+  const auto largest =
+      std::ranges::max_element(residuals, {}, [](double residual) { return std::abs(residual); });
+  if (largest == residuals.end()) return text;
+  const auto row = static_cast<std::uint64_t>(largest - residuals.begin());
+  if (const std::optional<InstancePlace> place = instance_of_row(model.model, row))
+    text += ", the largest is " + model.describe(place->term, place->instance) + " with " +
+            number_text(*largest);
+  return text;
+}
+
+std::string number_text(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return std::isnan(value) ? "nan" : text;
+}
+
+void check_start(const char* call, const Problem& problem, std::span<const double> x) {
+  const std::optional<std::size_t> bad = first_nonfinite(x);
+  if (!bad) return;
+  throw Error(ErrorCode::NonFinite, std::string(call) + ": " + scalar_text(problem.arrays(), *bad) +
+                                        " is " + number_text(x[*bad]) +
+                                        " at the start; expected a finite number");
+}
+
+}  // namespace topograd

@@ -1,0 +1,42 @@
+// The one place where the solver meets the Vulkan backend; built with or without it.
+#pragma once
+
+#include "../../runtime/engine/engine.hpp"
+#include "../../runtime/hybrid/executor.hpp"
+#include "../../runtime/rows/rows.hpp"
+#include "placement.hpp"
+
+#include <cstddef>
+#include <memory>
+
+namespace topograd {
+
+/// Looks for the device that the options choose. Does not throw for what is missing: that is in the
+/// facts.
+DeviceFacts probe_device(const SolverOptions& options);
+
+/// Throws Error{Unsupported} if the device that the options choose is known to compute wrongly; the
+/// first time it is made to show that it does not. After probe_device() found it usable.
+void require_self_check(const SolverOptions& options);
+
+/// The device that the options choose, for tasks; opened when one comes. After probe_device() found
+/// it usable.
+std::unique_ptr<runtime::hybrid::DeviceBackend> make_device_backend(const SolverOptions& options);
+
+/// Adds the devices of this machine to an executor: all of them, or the one that is named. Returns
+/// how many can be used; none in a build without Vulkan. Throws Error{InvalidArgument} for bad
+/// options.
+std::size_t add_devices(runtime::hybrid::Executor& executor, const SolverOptions& options = {});
+
+/// Throws what the backend throws, and Error{Unsupported} in a build without it.
+std::unique_ptr<runtime::Engine> make_device_engine(const runtime::Model& model,
+                                                    const runtime::EngineOptions& options);
+
+/// Kernels that engines of this process have begun to make in the background, and that are not
+/// there yet.
+std::size_t unmade_kernels();
+
+/// Kernels on rows of numbers, on the device that the options name. Throws as make_device_engine().
+std::unique_ptr<runtime::RowRunner> make_device_rows(const runtime::EngineOptions& options);
+
+}  // namespace topograd

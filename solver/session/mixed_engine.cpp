@@ -1,0 +1,141 @@
+// An engine whose point is in f64 and whose linear system is in f32.
+#include "mixed_engine.hpp"
+
+#include "../../runtime/engine/step_gradient.hpp"
+
+#include <utility>
+
+namespace topograd {
+
+MixedEngine::MixedEngine(std::unique_ptr<runtime::Engine> wide,
+                         std::unique_ptr<runtime::Engine> narrow, const runtime::Model& model)
+    : wide_(std::move(wide)),
+      narrow_(std::move(narrow)),
+      lower_(model.lower),
+      upper_(model.upper),
+      constant_(model.constant),
+      x_(model.scalars),
+      gradient_(model.scalars),
+      delta_(model.scalars),
+      joined_(join()) {}
+
+bool MixedEngine::join() {
+  auto* const wide = dynamic_cast<runtime::NarrowSolve*>(wide_.get());
+  return wide != nullptr && wide->solve_by(*narrow_);
+}
+
+runtime::EngineStats MixedEngine::stats() const {
+  runtime::EngineStats sum = wide_->stats();
+  return sum += narrow_->stats();
+}
+
+std::vector<runtime::MemoryUse> MixedEngine::memory() const {
+  return runtime::together(wide_->memory(), narrow_->memory());
+}
+
+bool MixedEngine::prepare_step() {
+  const bool wide = wide_->prepare_step();
+  return narrow_->prepare_step() && wide;  // both begin
+}
+
+void MixedEngine::refresh(const runtime::Model& model) {
+  wide_->refresh(model);
+  lower_ = model.lower;
+  upper_ = model.upper;
+  constant_ = model.constant;
+  narrow_->refresh(model);
+  joined_ = join();
+  narrow_is_linear_ = false;
+}
+
+void MixedEngine::set_point(std::span<const double> x) {
+  wide_->set_point(x);
+  narrow_is_linear_ = false;
+}
+
+std::unique_ptr<runtime::Pending> MixedEngine::begin(runtime::KernelKind kind,
+                                                     std::span<const double> x,
+                                                     std::span<const double> p,
+                                                     std::span<double> out) {
+  narrow_is_linear_ = false;
+  return wide_->begin(kind, x, p, out);
+}
+
+void MixedEngine::begin_solve() {
+  wide_->begin_solve();
+  narrow_->begin_solve();
+}
+
+runtime::PointReport MixedEngine::linearize() {
+  narrow_is_linear_ = false;
+  return wide_->linearize();
+}
+
+void MixedEngine::follow() {
+  if (std::exchange(narrow_is_linear_, true)) return;
+  wide_->point(x_);
+  // Within a box the gradient of held scalars says what holds them.
+  auto* const shown = lower_.empty() ? dynamic_cast<runtime::StepGradient*>(wide_.get()) : nullptr;
+  if (shown) {
+    shown->step_gradient(gradient_);
+  } else {
+    wide_->gradient(gradient_);
+  }
+  narrow_->set_point(x_);
+  narrow_->linearize();
+  if (!lower_.empty()) narrow_->hold(held());
+  narrow_->set_gradient(gradient_);
+}
+
+std::vector<std::uint8_t> MixedEngine::held() const {
+  std::vector<std::uint8_t> held = constant_;
+  held.resize(x_.size(), 0);
+  for (std::size_t k = 0; k < x_.size(); ++k) {
+    if ((x_[k] <= lower_[k] && gradient_[k] > 0) || (x_[k] >= upper_[k] && gradient_[k] < 0))
+      held[k] = 1;
+  }
+  return held;
+}
+
+runtime::StepReport MixedEngine::try_step(const runtime::StepRequest& request) {
+  if (joined_) return wide_->try_step(request);
+  follow();
+  runtime::StepRequest narrow = request;
+  narrow.rule.reset();  // its costs are not those that decide
+  const runtime::StepReport solved = narrow_->try_step(narrow);
+  narrow_->last_step(delta_);
+  runtime::StepReport report = wide_->try_step(std::span<const double>(delta_));
+  report.model_decrease = solved.model_decrease;
+  report.linear_iterations = solved.linear_iterations;
+  report.linear_seconds = solved.linear_seconds;
+  return report;
+}
+
+void MixedEngine::set_gradient(std::span<const double> g) {
+  if (joined_) return wide_->set_gradient(g);
+  follow();
+  narrow_->set_gradient(g);
+}
+
+void MixedEngine::accept() {
+  wide_->accept();
+  narrow_is_linear_ = false;
+}
+
+runtime::Timing MixedEngine::time_step(int iterations, double damping, int samples) {
+  wide_->point(x_);
+  narrow_->set_point(x_);
+  narrow_is_linear_ = false;
+  return narrow_->time_step(iterations, damping, samples);
+}
+
+runtime::FirstOrderSteps* MixedEngine::first_order_steps(bool wait) {
+  auto* const source = dynamic_cast<runtime::GradientSteps*>(wide_.get());
+  return source ? source->first_order_steps(wait) : nullptr;
+}
+runtime::DescentSteps* MixedEngine::descent_steps(bool wait) {
+  auto* const source = dynamic_cast<runtime::GradientSteps*>(wide_.get());
+  return source ? source->descent_steps(wait) : nullptr;
+}
+
+}  // namespace topograd

@@ -1,0 +1,78 @@
+// What Backend::automatic asks, and learns from: the executor of this process.
+#pragma once
+
+#include "../../runtime/engine/engine_stats.hpp"
+#include "../../runtime/hybrid/executor.hpp"
+#include "../model/model.hpp"
+#include "placement.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace topograd {
+
+/// Made at the first call, with options from the environment; what it has learned is kept in the
+/// folder of the caches (HybridOptions::state). Any thread.
+///
+/// Throws Error{InvalidArgument} for variables that cannot be read.
+runtime::hybrid::Executor& hybrid_executor();
+
+/// The place of one Solver or Evaluator as the process's executor decides it, and how it went
+/// there. Never used after the model's topologies have changed. One thread.
+class Route {
+ public:
+  /// `operation` for thresholds and statistics: a literal.
+  Route(const ProblemModel& model, const SolverOptions& options, const char* operation);
+  ~Route();
+  Route(const Route&) = delete;
+  Route& operator=(const Route&) = delete;
+
+  /// Asks, where `automatic` leaves a choice: what the rules allow stays, or becomes the CPU where
+  /// measurements or the circuit breaker say so. Asks nothing with `deterministic`.
+  ///
+  ///   rules  place()'s answer
+  ///   named  software may be chosen
+  ///   facts  of the device that place() looked at; null if it did not look
+  Placement decide(Placement rules, bool named, const DeviceFacts* facts);
+
+  /// The device failed; the CPU takes over if `automatic` chose it.
+  void failed(const Error& failure);
+  /// Median time of one outer step, once things are warm, where all of them ran.
+  void measured(bool on_device, double step_us);
+  /// Median time of one kind of evaluations. Of the kinds that both sides have been told of, the
+  /// one that takes longest decides for later Evaluators.
+  void measured(runtime::KernelKind kind, bool on_device, double us);
+  /// A solve, or an Evaluator's life, has ended well: one task, for counters, trace and observer.
+  ///
+  ///   on_device  where it really ran, or ended
+  ///   seconds    on the clock
+  ///   counts     of all of it: traffic and kernels that were there already
+  void ended(bool on_device, double seconds, const runtime::EngineCounts& counts);
+
+ private:
+  runtime::hybrid::TaskShape shape() const;
+  runtime::hybrid::TaskShape shape(runtime::KernelKind kind) const;
+  runtime::hybrid::TaskShape decisive_shape() const;
+  void learn(const runtime::hybrid::TaskShape& task, std::size_t target,
+             const runtime::hybrid::Outcome& outcome);
+  std::size_t target_of(const DeviceFacts& facts) const;
+  runtime::hybrid::Decision unasked(const Placement& rules) const;
+  void drop_decision();
+
+  // Alive for as long as anything has a place, also where that is static and destroyed late.
+  const std::shared_ptr<runtime::hybrid::Executor> executor_;
+  const SolverOptions& options_;
+  const char* operation_;
+  ir::Hash128 kernel_;
+  std::uint64_t instances_ = 0;
+  std::uint64_t bytes_ = 0;  // of memory on a device, about
+  runtime::hybrid::Features features_;
+  std::size_t device_ = runtime::hybrid::kCpu;  // target of the device that was looked at
+  std::string device_name_ = "vulkan";
+  runtime::hybrid::Decision made_;                     // as it was made, or forced
+  std::optional<runtime::hybrid::Decision> decision_;  // of the scheduler, until it is answered
+  bool judged_ = false;                                // since the last end
+};
+
+}  // namespace topograd

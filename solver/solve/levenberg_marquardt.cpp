@@ -1,0 +1,311 @@
+// The outer loop of nonlinear least squares.
+#include "levenberg_marquardt.hpp"
+
+#include "../../ir/error.hpp"
+#include "../model/decreasing_loss.hpp"
+#include "../model/nonfinite.hpp"
+#include "../step_control/line_search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace topograd {
+namespace {
+
+using runtime::StepReport;
+
+// Damping at the level of rounding: a Gauss–Newton step that a singular block cannot break.
+double undamped_lambda(Precision precision) { return precision == Precision::f32 ? 1e-7 : 1e-15; }
+
+bool finite(const runtime::PointReport& point) {
+  return std::isfinite(point.cost) && std::isfinite(point.gradient_max_norm);
+}
+
+}  // namespace
+
+Minimizer::Minimizer(const SolverOptions& options, const ProblemModel& model, Summary& summary)
+    : options_(options),
+      model_(model),
+      summary_(summary),
+      control_(options, summary),
+      inspector_(options, model, summary),
+      region_(options.initial_trust_region_radius, options.max_trust_region_radius,
+              options.method == Method::dogleg),
+      forcing_(ForcingSequence::constant, options.linear_tolerance),
+      gain_(options.max_consecutive_nonmonotonic_steps),
+      undamped_(options.method == Method::gauss_newton) {}
+
+void Minimizer::run(runtime::Engine& engine, StepSolver& solver) {
+  const ForcingSequence asked = options_.forcing_sequence;
+  forcing_ = Forcing(asked == ForcingSequence::automatic ? solver.forcing() : asked,
+                     options_.linear_tolerance);
+  start(engine, solver);
+  check_bounds();
+  while (!control_.finished()) {
+    step(engine, solver);
+    check_bounds();
+  }
+  // Where no step was tried from the last point, nothing has shown it.
+  if (first_trial_ && (summary_.termination == Termination::CONVERGENCE ||
+                       summary_.termination == Termination::NO_CONVERGENCE))
+    refuse_decreasing_loss(engine);
+  return_to_best(engine);
+  if (!first_nonfinite_.empty())
+    summary_.message += "; at " + std::to_string(summary_.num_nonfinite_steps) +
+                        " trial points the cost was not finite, at the first of them " +
+                        first_nonfinite_;
+}
+
+void Minimizer::start(runtime::Engine& engine, StepSolver& solver) {
+  inspector_.check_point(engine, "at the start");
+  linearize(engine, solver);
+  prepare_steps(engine);
+  if (!finite(point_)) {
+    throw Error(ErrorCode::NonFinite, "solve: " + describe_nonfinite(engine, model_));
+  }
+  summary_.final_cost = point_.cost;
+  if (!summary_.iterations.empty()) return;  // a second engine takes over
+  summary_.initial_cost = point_.cost;
+  set_region();
+  gain_.start(point_.cost);
+  record({.cost = point_.cost});
+}
+
+void Minimizer::linearize(runtime::Engine& engine, StepSolver& solver) {
+  const double begin = control_.elapsed();
+  point_ = engine.linearize();
+  const double evaluated = control_.elapsed();
+  summary_.times.evaluation_seconds += evaluated - begin;
+  if (finite(point_)) solver.linearized(engine, point_);
+  summary_.times.linear_solver_seconds += control_.elapsed() - evaluated;
+}
+
+void Minimizer::prepare_steps(runtime::Engine& engine) {
+  const double begin = control_.elapsed();
+  forcing_.moved(point_.gradient_norm);
+  inspector_.cross_check(engine);
+  summary_.times.linear_solver_seconds += control_.elapsed() - begin;
+  first_trial_ = true;
+}
+
+double Minimizer::residual_norm(double cost) { return std::sqrt(2 * std::max(cost, 0.0)); }
+
+void Minimizer::set_region() {
+  const bool dogleg = options_.method == Method::dogleg;
+  const double unit = dogleg && options_.scale_free ? residual_norm(point_.cost) : 1;
+  if (!(unit > 0)) return;  // nothing to do
+  region_ = TrustRegion(options_.initial_trust_region_radius * unit,
+                        options_.max_trust_region_radius * unit, dogleg);
+}
+
+std::optional<runtime::StepRule> Minimizer::rule(const runtime::Engine& engine,
+                                                 const StepSolver& solver) const {
+  if (options_.use_nonmonotonic_steps || inspector_.looks_at_trials()) return std::nullopt;
+  return runtime::StepRule{.min_gain = options_.min_relative_decrease,
+                           .rescales = options_.rescale_steps && solver.can_rescale(engine),
+                           .least_gain = least_gain()};
+}
+
+runtime::StepRequest Minimizer::request(const runtime::Engine& engine,
+                                        const StepSolver& solver) const {
+  return {.lambda = undamped_ ? undamped_lambda(options_.precision) : 1 / region_.radius(),
+          .min_diagonal = options_.min_lm_diagonal,
+          .max_diagonal = options_.max_lm_diagonal,
+          .jacobi_scaling = options_.jacobi_scaling,
+          .scale_free = options_.scale_free,
+          .energy_norm = options_.scale_free && !forcing_.is_loose(),
+          .linear_tolerance = forcing_.tolerance(),
+          .max_linear_iterations = options_.max_linear_iterations,
+          .eta = options_.eta,
+          .rule = rule(engine, solver)};
+}
+
+void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
+  const double begin = control_.elapsed();
+  StepReport report = solver.try_step(engine, request(engine, solver));
+  if (!report.accepted) rescale(engine, solver, report);
+  if (std::isfinite(report.model_decrease)) inspector_.check_trial(engine);
+  summary_.times.linear_solver_seconds += report.linear_seconds;
+  summary_.times.evaluation_seconds +=
+      std::max(0.0, control_.elapsed() - begin - report.linear_seconds);
+  summary_.num_linear_iterations += report.linear_iterations;
+
+  IterationSummary iteration{
+      .iteration = summary_.num_iterations() + 1,
+      .step_is_valid = std::isfinite(report.model_decrease) && report.model_decrease > 0,
+      .step_is_successful = false,
+      .cost_change = point_.cost - report.trial_cost,
+      .step_norm = report.step_norm,
+      .linear_iterations = report.linear_iterations};
+  if (!std::isfinite(report.model_decrease)) iteration.cost_change = 0;  // there was no trial
+  if (iteration.step_is_valid) {
+    iteration.step_is_nonfinite = !std::isfinite(report.trial_cost);
+    if (iteration.step_is_nonfinite && summary_.num_nonfinite_steps == 0)
+      first_nonfinite_ = describe_nonfinite_trial(engine, model_);
+    iteration.relative_decrease = iteration.step_is_nonfinite ? 0
+                                  : options_.use_nonmonotonic_steps
+                                      ? gain_.ratio(report.trial_cost, report.model_decrease)
+                                      : iteration.cost_change / report.model_decrease;
+  }
+  if (!iteration.step_is_valid && invalid_in_a_row_ == 0 && refuse_decreasing_loss(engine)) return;
+  // An engine's verdict stands: it rounds in its own way.
+  if (report.accepted.value_or(iteration.relative_decrease > options_.min_relative_decrease)) {
+    take(engine, solver, report, iteration);
+  } else {
+    refuse(report, iteration);
+  }
+  iteration.cost = point_.cost;
+  record(iteration);
+}
+
+/// Gains above which another length is tried. Steps of loosely solved systems are shortened, too,
+/// as inexact Newton methods do. Of exact ones those of poor gain would zigzag along the valley
+/// where more damping turns them: springs that fold, and the sets of NIST, take half as many steps
+/// again and more.
+double Minimizer::least_gain() const {
+  return forcing_.is_loose() ? runtime::StepRule{}.least_gain : 1.0;
+}
+
+/// Replaces a step by a better one of another length. With g·δ ≈ −2 × the model's decrease, as
+/// where the damping is small, the parabola's minimum lies at 1 / (2 − gain).
+void Minimizer::rescale(runtime::Engine& engine, StepSolver& solver, StepReport& report) {
+  if (!options_.rescale_steps || options_.use_nonmonotonic_steps || !solver.can_rescale(engine)) {
+    return;
+  }
+  const runtime::StepRule rule{.least_gain = least_gain()};
+  const double gain = (point_.cost - report.trial_cost) / report.model_decrease;
+  if (!(report.model_decrease > 0) || !(gain > rule.least_gain)) return;
+  const double lowest =
+      parabola_minimiser(-2 * report.model_decrease, 1, report.trial_cost - point_.cost);
+  const double length = std::isnan(lowest) ? rule.longest : std::min(lowest, rule.longest);
+  if (std::abs(length - 1) < rule.least_change) return;
+  const StepReport other = solver.rescale(engine, length);
+  if (other.trial_cost < report.trial_cost) {
+    if (length < 1) report.model_decrease *= length * (2 - length);
+    report.step_norm = other.step_norm;
+    report.trial_cost = other.trial_cost;
+  } else {
+    solver.rescale(engine, 1);
+  }
+}
+
+void Minimizer::take(runtime::Engine& engine, StepSolver& solver, const StepReport& report,
+                     IterationSummary& iteration) {
+  const runtime::PointReport before = point_;
+  keep_best(engine, report.trial_cost);
+  engine.accept();
+  iteration.step_is_successful = true;
+  ++summary_.num_successful_steps;
+  gain_.accepted(report.trial_cost, report.model_decrease);
+  summary_.final_cost = options_.use_nonmonotonic_steps ? gain_.minimum() : report.trial_cost;
+  invalid_in_a_row_ = 0;
+  if (!undamped_) region_.accepted(iteration.relative_decrease, report.scaled_step_norm);
+  undamped_ = options_.method == Method::gauss_newton;
+  linearize(engine, solver);
+  check_accepted(iteration, before);
+  prepare_steps(engine);
+  if (!finite(point_)) {
+    point_.cost = report.trial_cost;
+    refuse_derivatives(describe_nonfinite(engine, model_));
+  }
+}
+
+bool Minimizer::refuse_decreasing_loss(runtime::Engine& engine) {
+  const std::optional<std::string> text = describe_decreasing_loss(engine, model_);
+  if (text) refuse_derivatives(*text);
+  return text.has_value();
+}
+
+void Minimizer::refuse_derivatives(const std::string& why) {
+  if (summary_.num_successful_steps == 0) throw Error(ErrorCode::NonFinite, "solve: " + why);
+  finish(Termination::FAILURE, "derivatives are not finite at an accepted point: " + why);
+}
+
+/// Remembers the current point if it is the best one and the next is not better.
+void Minimizer::keep_best(runtime::Engine& engine, double trial_cost) {
+  if (!options_.use_nonmonotonic_steps) return;
+  if (trial_cost < gain_.minimum()) return best_.clear();
+  if (!best_.empty()) return;
+  best_.resize(model_.model.scalars);
+  engine.point(best_);
+}
+
+void Minimizer::return_to_best(runtime::Engine& engine) {
+  if (!best_.empty()) engine.set_point(best_);
+}
+
+void Minimizer::refuse(const StepReport& report, IterationSummary& iteration) {
+  ++summary_.num_unsuccessful_steps;
+  summary_.num_nonfinite_steps += iteration.step_is_nonfinite ? 1 : 0;
+  const double resolution = options_.function_tolerance * point_.cost;
+  const double step_bound =
+      options_.parameter_tolerance * (point_.x_norm + options_.parameter_tolerance);
+  if (first_trial_) {
+    expected_ = std::abs(report.model_decrease);
+    nothing_to_gain_ = expected_ <= resolution && forcing_.trusts_last();
+  }
+  // Tiny steps of a small region say nothing unless the first one promised nothing, either.
+  const bool moves_nothing = first_trial_ || options_.scale_free
+                                 ? std::abs(iteration.cost_change) <= resolution
+                                 : iteration.step_is_valid && iteration.step_norm <= step_bound;
+  if (nothing_to_gain_ && moves_nothing) {
+    control_.converge("function tolerance reached: |predicted cost change|", expected_, resolution);
+  }
+  if (iteration.step_is_valid) {
+    invalid_in_a_row_ = 0;
+    if (!undamped_) region_.rejected();
+  } else {
+    if (!undamped_) region_.invalid();
+    if (++invalid_in_a_row_ > options_.max_consecutive_invalid_steps && !control_.finished()) {
+      finish(Termination::FAILURE, "no usable step: the linear model expected no decrease " +
+                                       std::to_string(invalid_in_a_row_) + " times in a row");
+    }
+  }
+  forcing_.refused();
+  undamped_ = false;
+  first_trial_ = false;
+}
+
+void Minimizer::check_accepted(const IterationSummary& iteration,
+                               const runtime::PointReport& before) {
+  const double tolerance = options_.parameter_tolerance;
+  const double cost_bound = options_.function_tolerance * before.cost;
+  const double step = options_.scale_free ? point_.scaled_step_norm : iteration.step_norm;
+  const double step_bound =
+      tolerance * (options_.scale_free ? point_.scaled_x_norm : before.x_norm + tolerance);
+  const bool costs_settle = std::fabs(iteration.cost_change) <= cost_bound;
+  if (!costs_settle && !(step <= step_bound)) return;
+  if (!forcing_.trusts_last()) return;
+  if (costs_settle) {
+    control_.converge("function tolerance reached: cost change", iteration.cost_change, cost_bound);
+  } else {
+    control_.converge("parameter tolerance reached: step norm", step, step_bound);
+  }
+}
+
+void Minimizer::check_bounds() {
+  if (options_.scale_free) {
+    const double start = SolveControl::kShareOfStart * residual_norm(summary_.initial_cost);
+    control_.check_limits("max |gradient| / ‖column‖", point_.scaled_gradient_max,
+                          std::max(residual_norm(point_.cost), start));
+  } else {
+    control_.check_limits("max |gradient|", point_.gradient_max_norm, 1);
+  }
+  if (!control_.finished() && region_.radius() <= options_.min_trust_region_radius)
+    control_.converge("minimum trust region radius reached: radius", region_.radius(),
+                      options_.min_trust_region_radius);
+}
+
+void Minimizer::finish(Termination termination, std::string message) {
+  control_.finish(termination, std::move(message));
+}
+
+void Minimizer::record(IterationSummary iteration) {
+  iteration.gradient_max_norm = point_.gradient_max_norm;
+  iteration.gradient_norm = point_.gradient_norm;
+  iteration.trust_region_radius = region_.radius();
+  control_.record(iteration);
+}
+
+}  // namespace topograd

@@ -1,0 +1,94 @@
+// The outer loop of nonlinear least squares: damped steps, accepted or rejected by their gain.
+#pragma once
+
+#include "../../runtime/engine/engine.hpp"
+#include "../linear/step_solver.hpp"
+#include "../model/inspect.hpp"
+#include "../model/model.hpp"
+#include "../options.hpp"
+#include "../step_control/forcing.hpp"
+#include "../step_control/gain.hpp"
+#include "../step_control/solve_control.hpp"
+#include "../step_control/trust_region.hpp"
+#include "../summary.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace topograd {
+
+/// Levenberg–Marquardt and Gauss–Newton with step control, on whatever engine holds the point.
+///
+/// A trial with a non-finite cost is a rejected step. A rejected step ends the solve only where it
+/// was the first trial from its point, and model and cost agree that nothing is left to gain: a
+/// step that is tiny because earlier ones were rejected says nothing about the parameters.
+///
+/// Source: Ceres Solver's TrustRegionMinimizer for tolerances, radius and their order.
+class Minimizer {
+ public:
+  /// `options` are resolved; all three outlive the Minimizer.
+  Minimizer(const SolverOptions& options, const ProblemModel& model, Summary& summary);
+
+  /// Minimises from the engine's point until a rule ends it; fills in costs, history, steps,
+  /// termination and message. The engine is left at the best accepted point.
+  ///
+  /// After an Error of an engine it may be called again with another engine that holds the same
+  /// point; radius and history go on.
+  ///
+  /// Throws Error{NonFinite} that names the residual if cost or gradient are not finite or a loss
+  /// decreases at the start, and what the engine throws.
+  void run(runtime::Engine& engine, StepSolver& solver);
+  /// The accepted point of least cost where steps have raised it since; else empty.
+  const std::vector<double>& best() const { return best_; }
+
+ private:
+  void start(runtime::Engine& engine, StepSolver& solver);
+  void step(runtime::Engine& engine, StepSolver& solver);
+  void take(runtime::Engine& engine, StepSolver& solver, const runtime::StepReport& report,
+            IterationSummary& iteration);
+  void rescale(runtime::Engine& engine, StepSolver& solver, runtime::StepReport& report);
+  void refuse(const runtime::StepReport& report, IterationSummary& iteration);
+  /// Looks at the engine's point; what solves for steps follows it by prepare_steps().
+  void linearize(runtime::Engine& engine, StepSolver& solver);
+  void prepare_steps(runtime::Engine& engine);
+  /// The unit of the trust region's radius: dogleg's is a length in the scaled unknowns.
+  void set_region();
+  /// ‖r‖ at a cost.
+  static double residual_norm(double cost);
+  void keep_best(runtime::Engine& engine, double trial_cost);
+  void return_to_best(runtime::Engine& engine);
+  runtime::StepRequest request(const runtime::Engine& engine, const StepSolver& solver) const;
+  /// Without one, steps are judged here: by what the engine does not know of.
+  std::optional<runtime::StepRule> rule(const runtime::Engine& engine,
+                                        const StepSolver& solver) const;
+  double least_gain() const;
+  /// A loss that decreases at the engine's point ends the solve: gradients do not show it. False
+  /// if none does.
+  bool refuse_decreasing_loss(runtime::Engine& engine);
+  void refuse_derivatives(const std::string& why);
+  void check_bounds();
+  ///   before  the point that the step led from
+  void check_accepted(const IterationSummary& iteration, const runtime::PointReport& before);
+  void finish(Termination termination, std::string message);
+  void record(IterationSummary iteration);
+
+  const SolverOptions& options_;
+  const ProblemModel& model_;
+  Summary& summary_;
+  SolveControl control_;
+  Inspector inspector_;
+  TrustRegion region_;
+  Forcing forcing_;
+  Gain gain_;
+  std::vector<double> best_;     // the point of least cost, while steps may raise it
+  std::string first_nonfinite_;  // what was not finite at the first trial that was not
+  runtime::PointReport point_;
+  bool undamped_ = false;         // the next trial is a pure Gauss–Newton step
+  bool first_trial_ = true;       // no step was refused at this point yet
+  double expected_ = 0;           // by the first step that was refused at this point
+  bool nothing_to_gain_ = false;  // it promised less than the function tolerance
+  int invalid_in_a_row_ = 0;
+};
+
+}  // namespace topograd

@@ -1,0 +1,582 @@
+// solve(): from a problem to its minimum, and back to the caller's memory.
+#include "../solve.hpp"
+
+#include "../../frontend/inspect/problem_use.hpp"
+#include "../../ir/error.hpp"
+#include "../../ir/machine/stopwatch.hpp"
+#include "../../ir/whole.hpp"
+#include "../advice.hpp"
+#include "../first_order/minimize.hpp"
+#include "../host/host_step.hpp"
+#include "../interrupts.hpp"
+#include "../linear/choose.hpp"
+#include "../linear/ordering.hpp"
+#include "../linear/projected_step.hpp"
+#include "../model/model.hpp"
+#include "../model/nonfinite.hpp"
+#include "../session/retrace.hpp"
+#include "../session/session.hpp"
+#include "kernels_ahead.hpp"
+#include "levenberg_marquardt.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace topograd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Least squares, unless there is what is no square.
+Method chosen_method(const Problem& problem) {
+  return problem.energy_count() > 0 ? Method::lbfgs : Method::levenberg_marquardt;
+}
+
+void refuse_energies(const Problem& problem, Method method) {
+  if (takes_energies(method)) return;
+  for (std::size_t t = 0; t < problem.topology_count(); ++t) {
+    if (!problem.is_energy(t) || problem.batch(t).size() == 0) continue;
+    std::string label(problem.label(t));
+    if (label.empty()) label = "energy" + std::to_string(t);
+    throw Error(ErrorCode::Unsupported, "solve: " + std::string(name(method)) +
+                                            " minimises sums of squares, the energy \"" + label +
+                                            "\" is none; use lbfgs, newton, adam, adamw or sgd");
+  }
+}
+
+/// Newton's method asks for what opaque code does not tell.
+void refuse_host_blocks(const Problem& problem, Method method) {
+  if (method != Method::newton || problem.host_blocks().empty()) return;
+  throw Error(ErrorCode::Unsupported,
+              "solve: newton takes second derivatives, " + host_name(problem, 0) +
+                  " has none; use levenberg_marquardt, lbfgs, adam, adamw or sgd");
+}
+
+}  // namespace
+
+struct Solver::Impl {
+  Impl(Problem& problem, const SolverOptions& options)
+      : asked(options), caller_(problem), problem_(ProblemUse::view_of(problem)) {
+    resolved(asked);  // refuses what is out of range here, not in the first solve
+  }
+
+  Summary solve() {
+    const Clock::time_point begin = Clock::now();
+    ProblemUse::require_present(caller_, problem_, "solver");
+    const ProblemUse use(caller_, "solve", [this] { save_best(); });
+    use_ = &use;
+    look_at_caller();
+    counts_ = {};
+    summary_ = {};
+    interrupted_ = false;
+    step_seconds_.clear();
+    try {
+      follow();
+      prepare();
+      minimize();
+    } catch (const std::bad_alloc&) {
+      save_best();
+      session_ = {};  // in the middle of something
+      throw Error(ErrorCode::OutOfHostMemory, out_of_memory());
+    } catch (...) {
+      save_best();
+      session_ = {};  // in the middle of something
+      throw;
+    }
+    write_back();
+    if (interrupted_) summary_.message = Interrupts::message();
+    summary_.advice = advise(summary_);
+    describe_branches();
+    versions_ = problem_.versions();  // branches may have brought topologies
+    summary_.times.total_seconds = seconds_since(begin);
+    if (session_.route) session_.route->ended(on_device(), summary_.times.total_seconds, summary_);
+    return std::move(summary_);
+  }
+
+  WarmUp warm_up() {
+    const Clock::time_point begin = Clock::now();
+    ProblemUse::require_present(caller_, problem_, "solver");
+    const ProblemUse use(caller_, "warm_up", [] {});
+    look_at_caller();
+    counts_ = {};
+    summary_ = {};
+    runtime::EngineStats before;
+    try {
+      follow();
+      prepare();
+      if (session_.engine) {
+        before = session_.engine->stats();
+      } else {
+        open(open_session(model_, options_, false, "solve"));
+      }
+      const bool in_engine = steps_ && steps_->kind() == LinearSolver::pcg && !on_host_;
+      make_kernels(*session_.engine, model_, options_, x_, !in_engine);
+    } catch (const Error& error) {
+      if (!session_.may_leave || !is_device_failure(error.code())) {
+        session_ = {};
+        throw;
+      }
+      before = {};
+      open(take_over(model_, options_, error, std::move(session_.route)));
+    } catch (...) {
+      session_ = {};
+      throw;
+    }
+    const runtime::EngineStats made = session_.engine->stats() - before;
+    WarmUp out{made, made, session_.planned_backend(), session_.engine->device(),
+               session_.reason()};
+    out.device_bytes = made.device_bytes;
+    out.seconds = seconds_since(begin);
+    return out;
+  }
+
+  /// The Solver ends.
+  void end() noexcept { solver_ended_ = true; }
+
+  SolverOptions asked;
+
+ private:
+  /// Goes by the present Problem: another one may have been moved to its place.
+  void look_at_caller() {
+    if (ProblemUse::is_same(caller_, problem_)) return;
+    session_ = {};
+    problem_ = ProblemUse::view_of(caller_);
+  }
+
+  /// Brings options and model up to what was asked for and changed since the last solve.
+  void follow() {
+    options_ = resolved(asked);
+    if (options_.method == Method::automatic) options_.method = chosen_method(problem_);
+    refuse_energies(problem_, options_.method);
+    refuse_host_blocks(problem_, options_.method);
+    options_.callback = [this](const IterationSummary& iteration) {
+      note(iteration);
+      const CallbackReturn answer =
+          asked.callback ? call_back(iteration) : CallbackReturn::SOLVER_CONTINUE;
+      refuse_end();
+      if (answer != CallbackReturn::SOLVER_CONTINUE || !Interrupts::came()) return answer;
+      interrupted_ = true;
+      return CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY;
+    };
+    const Versions now = problem_.versions();
+    if (session_.engine && now == versions_) return;
+    const bool rebuilds = !session_.engine || now.structure != versions_.structure ||
+                          options_.domain == DomainPolicy::guarded;
+    if (rebuilds) session_ = {};  // before what it refers to
+    const std::uint64_t revision = model_.model.revision;
+    model_ = make_model("solve", problem_);
+    // Linear solvers know the unknowns that were free, and on the host the engine's tangent spaces.
+    const bool same_unknowns = now.constants == versions_.constants && !on_host_;
+    model_.model.revision = same_unknowns ? revision : revision + 1;
+    if (options_.domain == DomainPolicy::guarded) guard_domains(model_, options_.domain_epsilon);
+    if (!rebuilds) session_.engine->refresh(model_.model);
+    versions_ = now;
+  }
+
+  bool on_device() const { return session_.engine->backend() != "cpu"; }
+
+  /// Remembers how long an outer step took where it ran.
+  void note(const IterationSummary& iteration) {
+    const bool device = on_device();
+    summary_.iterations.back().on_device = device;
+    // While kernels are made, the interpreter shares its threads with compilers.
+    const double compiled = session_.engine->stats().compile_wall_ms;
+    const bool cold = compiled != compiled_ms_;
+    compiled_ms_ = compiled;
+    if (iteration.iteration == 0 || cold || (session_.tiers && !device)) return;
+    step_seconds_.push_back(iteration.iteration_time_in_seconds - callback_seconds_);
+  }
+
+  /// Asks the caller, beside the time of the steps.
+  CallbackReturn call_back(const IterationSummary& iteration) {
+    const Clock::time_point begin = Clock::now();
+    if (options_.update_state_every_iteration) save_best();
+    const CallbackReturn answer = asked.callback(iteration);
+    callback_seconds_ = seconds_since(begin);
+    return answer;
+  }
+
+  /// What was tried when an allocation failed, and what takes less.
+  std::string out_of_memory() const {
+    std::uint32_t widest = 0;
+    for (const runtime::Term& term : model_.model.terms)
+      widest = std::max(widest, term.batch->parameter_columns());
+    return "solve: out of host memory, with " + std::to_string(model_.model.scalars) +
+           " scalars and residuals that read up to " + std::to_string(widest) +
+           " of them each; pcg (linear_solver) and lbfgs (method) need the least";
+  }
+
+  /// A callback, or a residual on the host, has ended what is solved, or the Solver.
+  void refuse_end() const {
+    const char* const what = use_->ended() ? "problem" : solver_ended_ ? "Solver" : nullptr;
+    if (what == nullptr) return;
+    throw Error(ErrorCode::InvalidArgument,
+                std::string("solve: the ") + what +
+                    " ended inside of a callback of this solve; expected it to live until solve() "
+                    "has returned");
+  }
+
+  /// What a solve starts from.
+  void prepare() {
+    x_.resize(model_.model.scalars);
+    problem_.read_x(x_);
+    check_start("solve", problem_, x_);
+    check_manifolds("solve", problem_, x_);
+    hint_ = elimination_hint(problem_, options_);
+    const std::string why_before = why_host_;
+    check_modelling();
+    if (why_host_ != why_before) session_ = {};
+    describe_problem();
+    if (options_.method == Method::lbfgs && asked.method == Method::automatic)
+      summary_.method_note = "chosen for the energies, which are no squares";
+    minimizer_ = std::make_unique<Minimizer>(options_, model_, summary_);
+  }
+
+  /// Finds out whether there is what asks for steps on the host, and refuses what cannot be done.
+  void check_modelling() {
+    why_host_.clear();
+    wants_host_ = needs_host(problem_, why_host_);
+    if (takes_energies(options_.method)) return check_bounds_and_manifolds();
+    const TangentSpace space(problem_);
+    space.check_bounds("solve", x_);
+    if (space.size() == 0) wants_host_ = !problem_.host_blocks().empty();
+    const auto add = [&](bool there, const std::string& what) {
+      if (!there || space.size() == 0) return;
+      wants_host_ = true;
+      why_host_ += (why_host_.empty() ? "" : ", ") + what;
+    };
+    add(options_.method == Method::dogleg, "dogleg");
+    add(options_.linear_solver == LinearSolver::dense, "dense");
+    if (wants_host_) summary_.unknowns = space.size();
+  }
+
+  /// A device can move blocks on their manifolds, and within a box that leaves these alone.
+  bool charts_suffice() const {
+    return !takes_energies(options_.method) && model_.model.charts &&
+           (why_host_ == kOnlyManifolds || why_host_ == kBoundsAndManifolds);
+  }
+
+  /// Engines know bounds, and devices manifolds, where they solve for the step, which is by
+  /// conjugate gradients.
+  bool engine_can_step() {
+    if (takes_energies(options_.method)) return false;
+    if (charts_suffice()) {
+      if (session_.tiers || session_.engine->backend() == "cpu") return false;
+    } else if (why_host_ != kOnlyBounds) {
+      return false;
+    }
+    if (options_.linear_solver == LinearSolver::pcg) return true;
+    if (options_.linear_solver != LinearSolver::automatic) return false;
+    if (session_.planned_backend() == "cpu") return false;  // a factor is better, and the host's
+    const LinearChoice choice = choose_linear_solver(
+        model_.model, options_, session_.planned_backend(), *session_.engine, hint_);
+    return choice.solver->kind() == LinearSolver::pcg;
+  }
+
+  /// L-BFGS knows manifolds, it and Newton's method bounds, and nothing for any cost both.
+  void check_bounds_and_manifolds() const {
+    const bool bounded = has_bounds(problem_);
+    if (!bounded && !problem_.has_manifolds()) return;
+    const TangentSpace space(problem_);
+    const bool curved = !space.blocks().empty();
+    if (bounded) space.check_bounds("solve", x_);
+    const bool lbfgs = options_.method == Method::lbfgs;
+    const bool knows_bounds = lbfgs || options_.method == Method::newton;
+    const bool refuses_bounds = bounded && (!knows_bounds || curved);
+    if (!refuses_bounds && (!curved || lbfgs)) return;
+    std::string others =
+        problem_.energy_count() > 0 ? "" : "levenberg_marquardt, gauss_newton, dogleg";
+    if (!(bounded && curved)) others += (others.empty() ? "" : ", ") + std::string("lbfgs");
+    if (!curved) others += ", newton";
+    throw Error(ErrorCode::Unsupported, "solve: " + std::string(name(options_.method)) +
+                                            " knows no " +
+                                            (!refuses_bounds ? "manifolds"
+                                             : curved        ? "bounds beside manifolds"
+                                                             : "bounds") +
+                                            (others.empty() ? "" : "; expected one of " + others));
+  }
+
+  /// Until a rule ends it; once more on the CPU if a device fails that `automatic` had chosen.
+  void minimize() {
+    if (session_.engine) {
+      go_on();
+    } else {
+      // The interpreter could not serve first where the device is to move on manifolds.
+      open(open_session(model_, options_, !charts_suffice(), "solve"));
+    }
+    try {
+      run_method();
+    } catch (const Error& error) {
+      if (!session_.may_leave || !is_device_failure(error.code())) throw;
+      summary_.num_repeated_steps += keep_best();
+      count_work();
+      step_seconds_.clear();
+      open(take_over(model_, options_, error, std::move(session_.route)));
+      run_method();
+    }
+    keep_best();
+    teach();
+    describe_place(*session_.engine);
+    count_work();
+    if (!steps_) return;
+    summary_.linear_solver = steps_->kind();  // the host's are settled at the first
+    summary_.linear_solver_note += steps_->note();
+  }
+
+  /// The median of the steps, without the first one, which brings tables and buffers.
+  void teach() {
+    if (!session_.route || step_seconds_.size() < 3) return;
+    const auto middle =
+        step_seconds_.begin() + 1 + static_cast<std::ptrdiff_t>((step_seconds_.size() - 1) / 2);
+    std::nth_element(step_seconds_.begin() + 1, middle, step_seconds_.end());
+    session_.route->measured(on_device(), 1e6 * *middle);
+  }
+
+  void run_method() {
+    if (takes_energies(options_.method)) {
+      minimize_cost(*session_.engine, model_, x_, options_, summary_, elsewhere_);
+    } else {
+      minimizer_->run(*session_.engine, *steps_);
+    }
+  }
+
+  void count_work() {
+    summary_.add(session_.engine->stats() - before_);
+    const runtime::PreconditionerUse use = session_.engine->preconditioner();
+    summary_.preconditioner = use.kind;
+    summary_.preconditioner_note = use.why;
+    const runtime::NormalMatrixUse matrix = session_.engine->normal_matrix();
+    summary_.normal_matrix = matrix.assembled ? NormalMatrix::assembled : NormalMatrix::matrix_free;
+    summary_.normal_matrix_note = matrix.why;
+  }
+
+  void choose_steps(const std::string& backend) {
+    if (takes_energies(options_.method)) {
+      linear_kind_ =
+          options_.linear_solver == LinearSolver::pcg ? LinearSolver::pcg : LinearSolver::cholesky;
+      linear_note_ = "steps come from gradients";
+      if (options_.method != Method::newton) return;
+      NewtonChoice choice = choose_newton_solver(model_.model, options_);
+      options_.linear_solver = linear_kind_ = choice.kind;
+      linear_note_ = std::move(choice.why);
+      return;
+    }
+    if (on_host_) return choose_host_steps();
+    const Clock::time_point begin = Clock::now();
+    LinearChoice choice =
+        choose_linear_solver(model_.model, options_, backend, *session_.engine, hint_);
+    summary_.times.plan_seconds += seconds_since(begin);
+    steps_ = std::move(choice.solver);
+    if (!model_.model.lower.empty() && steps_->kind() == LinearSolver::pcg)
+      steps_ = std::make_unique<ProjectedPcgStep>();
+    linear_kind_ = steps_->kind();
+    linear_note_ = std::move(choice.why);
+  }
+
+  void choose_host_steps() {
+    host_options_ = options_;
+    steps_ = std::make_unique<HostStep>(model_.model, host_options_, hint_);
+    linear_kind_ = steps_->kind();
+    linear_note_ = "steps on the host: " + why_host_;
+  }
+
+  void open(Session session) {
+    session_ = std::move(session);
+    follow_branches(session_, "solve", problem_, model_, options_, counts_);
+    on_host_ = wants_host_ && !engine_can_step();
+    if (on_host_) session_ = on_host(std::move(session_), model_);
+    runtime::Engine& engine = *session_.engine;
+    steps_ = nullptr;
+    choose_steps(session_.planned_backend());
+    before_ = {};
+    start(engine);
+  }
+
+  /// Takes engine, kernels and patterns of factors from the last solve.
+  void go_on() {
+    before_ = session_.engine->stats();
+    session_.engine->begin_solve();
+    if (steps_) steps_->begin_solve();
+    if (options_.method == Method::newton) options_.linear_solver = linear_kind_;
+    start(*session_.engine);
+  }
+
+  void start(runtime::Engine& engine) {
+    summary_.linear_solver = linear_kind_;
+    summary_.linear_solver_note = linear_note_;
+    engine.set_point(x_);
+    describe_place(engine);
+  }
+
+  void describe_place(const runtime::Engine& engine) {
+    summary_.plan = engine.plan();
+    summary_.backend = engine.backend();
+    summary_.device = engine.device();
+    summary_.accumulation = engine.accumulation();
+    summary_.why = session_.reason();
+  }
+
+  /// Brings the best accepted point to x_, as far as the engine still has it. Returns how many
+  /// steps were accepted after it.
+  int keep_best() noexcept {
+    const int accepted = summary_.num_successful_steps;
+    if (accepted == 0 || !session_.engine) return 0;
+    if (takes_energies(options_.method)) {
+      try {
+        if (elsewhere_.read) elsewhere_.read();
+      } catch (...) {
+        return 0;  // x_ is the best point that is known
+      }
+      return 0;
+    }
+    std::vector<double> best = x_;
+    int lost = 0;
+    try {
+      session_.engine->point(best);
+    } catch (...) {
+      best = x_;
+      try {
+        if (!session_.engine->last_known_point(best)) return accepted;
+        lost = static_cast<int>(session_.engine->steps_after_known_point());
+      } catch (...) {
+        return accepted;
+      }
+    }
+    for (std::size_t k = 0; k < x_.size(); ++k) {
+      if (model_.model.constant.empty() || !model_.model.constant[k]) x_[k] = best[k];
+    }
+    return lost;
+  }
+
+  /// x_ = the best accepted point, where nonmonotonic steps have left it.
+  void prefer_best() noexcept {
+    if (!minimizer_ || minimizer_->best().empty()) return;
+    for (std::size_t k = 0; k < x_.size(); ++k) {
+      if (model_.model.constant.empty() || !model_.model.constant[k]) x_[k] = minimizer_->best()[k];
+    }
+  }
+
+  /// Brings the best accepted point to the caller's memory.
+  void save_best() noexcept {
+    keep_best();
+    prefer_best();
+    write_back();
+  }
+
+  void write_back() noexcept {
+    if (summary_.num_successful_steps == 0 || use_->ended()) return;
+    problem_.write_x(x_);
+  }
+
+  void describe_problem() {
+    const runtime::Model& model = model_.model;
+    summary_.precision = options_.precision;
+    summary_.method = options_.method;
+    summary_.parameters = model.scalars;
+    summary_.residuals = model.rows;
+    if (!wants_host_) {
+      summary_.unknowns = model.scalars;
+      for (const std::uint8_t constant : model.constant) summary_.unknowns -= constant ? 1 : 0;
+    }
+    summary_.host_residuals = problem_.host_blocks().size();
+    for (const runtime::Term& term : model.terms) {
+      if (term.energy) summary_.energies += term.batch->size();
+    }
+    describe_topologies();
+    if (unread_of_ != problem_.versions().structure) unread_ = unread_blocks(problem_);
+    unread_of_ = problem_.versions().structure;
+    summary_.unread_blocks = unread_;
+    for (const UnreadBlock& block :
+         std::span(unread_).first(std::min(unread_.size(), kMostUnreadNames)))
+      summary_.unread_names.push_back(block_text(problem_, block));
+  }
+
+  /// As the solve left them: branches may have brought new ones.
+  void describe_branches() {
+    std::vector<double> x(model_.model.scalars);
+    if (session_.follows_branches) session_.engine->point(x);  // after a rejected trial, too
+    summary_.num_retraces = counts_.retraces;
+    summary_.num_flips = counts_.flips;
+    describe_topologies();
+  }
+
+  void describe_topologies() {
+    summary_.topologies.clear();
+    for (const runtime::Term& term : model_.model.terms) {
+      summary_.topologies.push_back(
+          {.hash = to_string(term.topology->hash),
+           .name = term.name,
+           .instances = term.batch->size(),
+           .outputs = static_cast<std::uint32_t>(term.topology->program.outputs.size())});
+    }
+  }
+
+  Problem& caller_;                  // the caller's Problem, read where a solve begins
+  Problem problem_;                  // the same, which lives as long as this
+  const ProblemUse* use_ = nullptr;  // of the present solve
+  bool solver_ended_ = false;
+  bool interrupted_ = false;  // by a signal (Interrupts), in this solve
+  SolverOptions options_;     // as settled for the present solve
+  Versions versions_;         // that model and session are of
+  ProblemModel model_;
+  std::vector<UnreadBlock> unread_;  // of the problem with this structure:
+  std::uint64_t unread_of_ = ~std::uint64_t{0};
+  BestElsewhere elsewhere_;  // of methods that take energies
+  std::vector<double> x_;    // the start, later the best accepted point known to the host
+  Summary summary_;
+  RetraceCounts counts_;
+  std::unique_ptr<Minimizer> minimizer_;
+  Session session_;
+  runtime::EngineStats before_;  // of the session's engine, when the solve began
+  EliminationHint hint_;         // of the options
+  std::unique_ptr<StepSolver> steps_;
+  LinearSolver linear_kind_ = LinearSolver::automatic;
+  std::string linear_note_;
+  bool wants_host_ = false;  // for these reasons:
+  std::string why_host_;
+  bool on_host_ = false;  // steps are made there
+  SolverOptions host_options_;
+  std::vector<double> step_seconds_;  // of one side
+  double compiled_ms_ = 0;            // up to the last step
+  double callback_seconds_ = 0;       // of the caller's callback after it
+};
+
+Solver::Solver(Problem& problem, const SolverOptions& options)
+    : impl_(std::make_shared<Impl>(problem, options)) {}
+Solver::Solver(Solver&&) noexcept = default;
+Solver& Solver::operator=(Solver&& other) noexcept {
+  if (this == &other) return *this;
+  end();
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+Solver::~Solver() { end(); }
+
+void Solver::end() noexcept {
+  if (impl_ != nullptr) impl_->end();
+}
+
+Summary Solver::solve() {
+  const std::shared_ptr<Impl> impl = impl_;  // a callback may end this Solver
+  return whole(impl, "solver").solve();
+}
+
+WarmUp Solver::warm_up() {
+  const std::shared_ptr<Impl> impl = impl_;  // as in solve()
+  return whole(impl, "solver").warm_up();
+}
+
+WarmUp warm_up(Problem& problem, const SolverOptions& options) {
+  return Solver(problem, options).warm_up();
+}
+
+Summary solve(Problem& problem, const SolverOptions& options) {
+  return Solver(problem, options).solve();
+}
+
+}  // namespace topograd

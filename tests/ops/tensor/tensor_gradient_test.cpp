@@ -1,0 +1,100 @@
+// Derivatives of tensor operations: that every one has a check, and how they are recorded.
+#include "../../support/paths.hpp"
+#include "tensor_cases.hpp"
+#include "tensor_checks.hpp"
+
+#include "../../../ops/tensor/autograd.hpp"
+#include "../../../ops/tensor/reduce.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+namespace topograd::ops::test {
+namespace {
+
+TEST(TensorGradient, AgreesWithDifferences) { check_gradients_against_differences(); }
+
+// What has no derivative, or makes tensors from numbers.
+const std::set<std::string> kWithout = {"argmax", "argmin", "equal",  "less",  "tensor", "full",
+                                        "zeros",  "ones",   "arange", "randn", "rand"};
+
+/// Headers of operations that run when they are called.
+const std::vector<const char*> kEager = {"conv",  "fft",    "losses", "matmul",
+                                         "parts", "reduce", "search", "softmax"};
+
+/// Names of the functions that headers of tensors declare to give tensors.
+std::set<std::string> declared_operations(const std::vector<const char*>& headers) {
+  std::set<std::string> out;
+  const std::regex declaration(R"(\n(?:inline )?(?:Tensor|TopK) (\w+)\()");
+  const std::filesystem::path folder = topograd::test::source_dir() / "ops/tensor";
+  for (const char* header : headers) {
+    std::ifstream file(folder / (std::string(header) + ".hpp"));
+    std::stringstream all;
+    all << file.rdbuf();
+    const std::string text = all.str();
+    for (std::sregex_iterator it(text.begin(), text.end(), declaration), end; it != end; ++it)
+      out.insert((*it)[1]);
+  }
+  out.erase("operator");
+  return out;
+}
+
+TEST(TensorGradient, EveryOperationIsChecked) {
+  std::set<std::string> checked;
+  for (const std::string& name : gradient_case_names())
+    checked.insert(name.substr(0, name.find(' ')));
+  std::vector<const char*> headers = kEager;
+  headers.push_back("tensor");
+  const std::set<std::string> declared = declared_operations(headers);
+  EXPECT_GE(declared.size(), 50u);
+  for (const std::string& name : declared) {
+    EXPECT_TRUE(checked.contains(name) != kWithout.contains(name))
+        << name << ": expected either a case of derivatives or to be among those without";
+  }
+}
+
+TEST(TensorOptions, EveryOperationTakesThem) {
+  std::set<std::string> checked;
+  for (const std::string& name : options_case_names())
+    checked.insert(name.substr(0, name.find(' ')));
+  const std::set<std::string> declared = declared_operations(kEager);
+  EXPECT_GE(declared.size(), 30u);
+  for (const std::string& name : declared)
+    EXPECT_TRUE(checked.contains(name))
+        << name << ": expected an overload with options, and a case";
+}
+
+TEST(TensorGradient, AddsUpUntilZeroed) {
+  Tensor x = tensor({3}, {1});
+  x.requires_grad();
+  square(x).backward();
+  square(x).backward();
+  EXPECT_EQ(x.grad().item(), 12);
+  x.zero_grad();
+  EXPECT_EQ(x.grad().item(), 0);
+}
+
+TEST(TensorGradient, NotWhereItIsNotWanted) {
+  Tensor x = tensor({3}, {1});
+  x.requires_grad();
+  EXPECT_FALSE(no_grad([&] { return square(x); }).has_grad());
+  EXPECT_FALSE(square(x.detach()).has_grad());
+  (square(x) * x.detach()).backward();
+  EXPECT_EQ(x.grad().item(), 18);
+}
+
+TEST(TensorGradient, LongChains) {
+  Tensor x = tensor({1}, {1});
+  x.requires_grad();
+  Tensor y = x;
+  for (int k = 0; k < 20'000; ++k) y = (y * 1.0001).evaluate();
+  y.backward();
+  EXPECT_NEAR(x.grad().item(), std::pow(1.0001, 20'000), 0.01);
+}
+
+}  // namespace
+}  // namespace topograd::ops::test

@@ -1,0 +1,118 @@
+// Barriers, and proof that a missing one does not stay unseen.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "../../support/validation.hpp"
+#include "vulkan_shaders.hpp"
+
+namespace topograd::test {
+namespace {
+
+using namespace runtime::vulkan;  // what the tests are about
+
+class VulkanSync : public VulkanTest {};
+
+constexpr std::uint32_t kCount = 4096;
+
+// b[i] = a[i] + 1, with `a` read-only. The layer leaves out hazards between two bindings that may
+// both write (their bytes may differ), so what a kernel only reads has to be declared so.
+Kernel next_kernel(Device& device) {
+  const auto spirv = compile(
+      "#version 450\nlayout(local_size_x = 64) in;\n"
+      "layout(set = 0, binding = 0) readonly buffer A { uint a[]; };\n"
+      "layout(set = 0, binding = 1) buffer B { uint b[]; };\n"
+      "void main() { uint i = gl_GlobalInvocationID.x; b[i] = a[i] + 1u; }\n");
+  return device.kernel(
+      {.spirv = spirv, .name = "next", .storage_buffers = 2, .local_size = {64, 1, 1}});
+}
+
+// Two commands on the same bytes.
+enum class Pair { WriteRead, ReadWrite, CopyRead, WriteCopy };
+
+void run_pair(Device& device, Pair pair, bool with_barrier) {
+  const Kernel next = next_kernel(device);
+  const Buffer x = filled(device, std::vector<std::uint32_t>(kCount, 0), "x");
+  const Buffer y = filled(device, std::vector<std::uint32_t>(kCount, 0), "y");
+  const Buffer z = filled(device, std::vector<std::uint32_t>(kCount, 0), "z");
+  CommandList list = device.command_list(with_barrier ? "ordered" : "racing");
+  const auto run = [&](const Buffer& from, const Buffer& to) {
+    const Binding bindings[] = {{&from}, {&to}};
+    list.dispatch(next, bindings, {}, map_groups(kCount));
+  };
+  const auto copy = [&](const Buffer& from, const Buffer& to) {
+    list.copy(from, 0, to, 0, kCount * 4);
+  };
+  list.begin_label("pair");
+  if (pair == Pair::CopyRead) copy(x, y);
+  if (pair == Pair::WriteRead || pair == Pair::WriteCopy) run(x, y);
+  if (pair == Pair::ReadWrite) run(y, x);
+  if (with_barrier) list.barrier();
+  if (pair == Pair::WriteRead || pair == Pair::CopyRead) run(y, z);
+  if (pair == Pair::ReadWrite) run(z, y);
+  if (pair == Pair::WriteCopy) copy(y, z);
+  list.end_label();
+  device.submit(list).wait();
+}
+
+bool reports_hazard(const std::vector<ValidationMessage>& messages) {
+  return std::ranges::any_of(messages, [](const ValidationMessage& message) {
+    return message.id.starts_with("SYNC-HAZARD") && message.error;
+  });
+}
+
+TEST_F(VulkanSync, AMissingBarrierIsReported) {
+  if (!validation_is_on()) GTEST_SKIP() << "validation is off";
+  for (const Pair pair : {Pair::WriteRead, Pair::ReadWrite, Pair::CopyRead, Pair::WriteCopy}) {
+    const CapturedValidation captured;
+    run_pair(*device_, pair, true);
+    EXPECT_TRUE(captured.messages().empty()) << static_cast<int>(pair);
+    run_pair(*device_, pair, false);
+    EXPECT_TRUE(reports_hazard(captured.messages())) << static_cast<int>(pair);
+  }
+}
+
+TEST_F(VulkanSync, MessagesReachTheProcess) {
+  if (!validation_is_on()) GTEST_SKIP() << "validation is off";
+  run_pair(*device_, Pair::WriteRead, false);
+  const auto messages = take_validation_messages();
+  ASSERT_TRUE(reports_hazard(messages));
+  EXPECT_NE(messages.front().text.find("vkCmdDispatch"), std::string::npos) << messages[0].text;
+  EXPECT_TRUE(take_validation_messages().empty());
+}
+
+// Every pair of commands that can follow each other, through one buffer: silent and right.
+TEST_F(VulkanSync, AChainOfEveryCommandIsOrdered) {
+  const Kernel twice = map_kernel(*device_, "uint", "a[i] * 2u");
+  const Buffer a = filled(*device_, counting<std::uint32_t>(kCount), "a");
+  const Buffer b = device_->buffer(kCount * 4, MemoryKind::Device, "b");
+  const Buffer counts = filled<std::uint32_t>(*device_, {map_groups(kCount), 1, 1});
+  CommandList list = device_->command_list("chain");
+  const Binding binding{&a};
+  const auto step = [&](auto&& record) {
+    record();
+    list.barrier();
+  };
+  step([&] { record_map(list, twice, a, kCount); });  // x 2
+  step([&] { record_map(list, twice, a, kCount); });  // x 4
+  step([&] { list.copy(a, 0, b, 0, kCount * 4); });   // b = 4 i
+  step([&] { list.fill(a, 0, kCount * 4, 0); });
+  step([&] { list.copy(b, 0, a, 0, kCount * 4); });
+  step([&] { list.fill(counts, 0, 4, map_groups(kCount / 2)); });
+  step([&] {
+    list.dispatch_indirect(twice, {&binding, 1}, push_bytes(kCount), counts, 0);  // half x 8
+  });
+  step([&] { list.fill(counts, 0, 4, map_groups(kCount)); });
+  device_->submit(list);
+  // A second submission reads and writes what the first one wrote; no host wait in between.
+  CommandList next = device_->command_list("next");
+  record_map(next, twice, a, kCount);
+  device_->submit(next);
+  const auto values = contents<std::uint32_t>(*device_, a);
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(values[i], i * (i < kCount / 2 ? 16 : 8)) << i;
+  }
+}
+
+}  // namespace
+}  // namespace topograd::test

@@ -1,0 +1,287 @@
+// The two-level preconditioner: its plan against brute force, its matrix against dense algebra.
+#include <gtest/gtest.h>
+
+#include "../../../runtime/cpu/engine.hpp"
+#include "../../../runtime/cpu/linear/two_level.hpp"
+#include "../../../runtime/linear/coarse_control.hpp"
+#include "../../../runtime/linear/coarse_plan.hpp"
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "../engines/engine_models.hpp"
+
+namespace topograd::test {
+namespace {
+
+using runtime::CoarsePlan;
+using runtime::kNoAggregate;
+using runtime::plan_coarse_space;
+using runtime::Preconditioner;
+using Matrix = Eigen::MatrixXd;
+using Vector = Eigen::VectorXd;
+
+Matrix dense_jacobian(const OwnedModel& m) {
+  const auto rows = reference_jacobian(m);
+  Matrix J(static_cast<Eigen::Index>(rows.size()), static_cast<Eigen::Index>(m.x.size()));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    J.row(static_cast<Eigen::Index>(i)) =
+        Eigen::Map<const Vector>(rows[i].data(), J.cols()).transpose();
+  }
+  return J;
+}
+
+Matrix dense_vectors(const CoarsePlan& plan, std::span<const double> vectors, Eigen::Index rows) {
+  Matrix P = Matrix::Zero(rows, plan.unknowns());
+  for (std::uint32_t f = 0; f < plan.functions; ++f) {
+    for (std::uint32_t e = 0; e < plan.entries(); ++e) {
+      P(plan.scalars[e], plan.homes[e] * plan.functions + f) = vectors[f * plan.entries() + e];
+    }
+  }
+  return P;
+}
+
+TEST(CoarsePlan, CoversAMeshWithConnectedAggregatesOfBoundedNumber) {
+  const OwnedModel m = sheet_model(24);
+  const CoarsePlan plan = plan_coarse_space(m.model, m.x);
+  ASSERT_GT(plan.aggregates, 8u) << plan.why;
+  EXPECT_LE(plan.unknowns(), runtime::kMostCoarse);
+  EXPECT_EQ(plan.functions, 6u);  // the rotations follow
+  EXPECT_EQ(plan.entries(), m.x.size());
+  EXPECT_TRUE(std::set<std::uint32_t>(plan.scalars.begin(), plan.scalars.end()).size() ==
+              m.x.size());
+  EXPECT_EQ(std::ranges::count(plan.follows, 1), std::ptrdiff_t(m.x.size() / 2));
+}
+
+TEST(CoarsePlan, AggregatesOfAColourHaveNoNeighbourInCommon) {
+  const OwnedModel m = sheet_model(24);
+  const CoarsePlan plan = plan_coarse_space(m.model, m.x);
+  std::vector<std::uint32_t> home(m.x.size(), kNoAggregate);
+  for (std::uint32_t e = 0; e < plan.entries(); ++e) home[plan.scalars[e]] = plan.homes[e];
+  std::vector<std::set<std::uint32_t>> near(plan.aggregates);
+  for (std::size_t i = 0; i < m.model.terms[0].batch->size(); ++i) {
+    for (std::uint32_t s = 0; s < 9; ++s) {
+      for (std::uint32_t t = 0; t < 9; ++t) {
+        near[home[m.model.terms[0].batch->index(i, s)]].insert(
+            home[m.model.terms[0].batch->index(i, t)]);
+      }
+    }
+  }
+  for (std::uint32_t g = 0; g < plan.aggregates; ++g) {
+    std::set<std::uint32_t> colours;
+    for (const std::uint32_t a : near[g]) {
+      EXPECT_TRUE(colours.insert(plan.colour[a]).second) << g;
+      EXPECT_EQ(plan.sources[plan.colour[a] * plan.aggregates + g], a);
+    }
+  }
+}
+
+TEST(CoarsePlan, SaysWhyThereIsNone) {
+  const OwnedModel none = springs_model(8, 4);
+  EXPECT_EQ(plan_coarse_space(none.model, none.x).why, "too few residuals connect blocks");
+  OwnedModel bounded = sheet_model(12);
+  bounded.model.lower.assign(bounded.x.size(), -1e9);
+  bounded.model.upper.assign(bounded.x.size(), 1e9);
+  EXPECT_EQ(plan_coarse_space(bounded.model, bounded.x).aggregates, 0u);
+}
+
+TEST(CoarseControl, PlansDuringASolveWhatItWouldPlanAfterIt) {
+  const OwnedModel m = sheet_model(24);
+  const CoarsePlan expected = plan_coarse_space(m.model, m.x);
+  const auto here = [&] { return m.x; };
+  for (const bool ahead : {false, true}) {
+    runtime::CoarseControl control(Preconditioner::automatic);
+    if (ahead) control.expect(m.model, 2000);
+    control.settle();
+    control.solved(2000);
+    ASSERT_TRUE(control.due(m.model, here)) << control.use().why;
+    EXPECT_EQ(control.plan().scalars, expected.scalars);
+    EXPECT_EQ(control.plan().sources, expected.sources);
+    EXPECT_EQ(control.plan().from, expected.from);
+    EXPECT_EQ(control.plan().offsets, expected.offsets);
+    EXPECT_EQ(control.plan().spread, expected.spread);
+    EXPECT_EQ(control.plan().gather, expected.gather);
+    EXPECT_EQ(control.plan().why, expected.why);
+  }
+  // What began before the model changed is not what comes of it.
+  runtime::CoarseControl control(Preconditioner::automatic);
+  const OwnedModel other = sheet_model(20);
+  control.expect(other.model, 2000);
+  control.model_changed();
+  control.solved(2000);
+  ASSERT_TRUE(control.due(m.model, here));
+  EXPECT_EQ(control.plan().scalars, expected.scalars);
+}
+
+TEST(CoarseControl, ASlowInverseIsWorthMoreIterations) {
+  const OwnedModel m = sheet_model(24);
+  const auto here = [&] { return m.x; };
+  const CoarsePlan plan = plan_coarse_space(m.model, m.x);
+  const std::uint64_t n = plan.unknowns(), cost = plan.products() + 50;
+  runtime::CoarseControl control(Preconditioner::automatic, n * n * n / 50);
+  control.solved(static_cast<int>(cost) - 1);
+  EXPECT_FALSE(control.due(m.model, here));
+  EXPECT_EQ(control.use().why,
+            "fewer iterations than the " + std::to_string(cost) +
+                " products that a coarse space takes, its inverse counted as such");
+  control.solved(1);
+  EXPECT_TRUE(control.due(m.model, here));
+  // Who asks for it has it at once, and again as often as elsewhere.
+  runtime::CoarseControl asked(Preconditioner::two_level, 1);
+  EXPECT_TRUE(asked.due(m.model, here));
+  asked.built();
+  asked.solved(static_cast<int>(plan.products()) - 1);
+  EXPECT_FALSE(asked.due(m.model, here));
+  asked.solved(1);
+  EXPECT_TRUE(asked.due(m.model, here));
+}
+
+TEST(TwoLevel, EqualsTheDensePreconditionerAndKeepsRigidMotions) {
+  for (const bool masked : {false, true}) {
+    OwnedModel m = sheet_model(12);
+    const auto n = static_cast<Eigen::Index>(m.x.size());
+    if (masked) {
+      m.model.constant.assign(m.x.size(), 0);
+      for (const std::size_t k : {0, 1, 2, 40, 500}) m.model.constant[k] = 1;
+    }
+    const Matrix J = dense_jacobian(m);
+    Matrix A = J.transpose() * J;
+    A.diagonal().array() += 1e-4;
+    for (Eigen::Index k = 0; masked && k < n; ++k) {
+      if (m.model.constant[static_cast<std::size_t>(k)] == 0) continue;
+      A.row(k).setZero();
+      A.col(k).setZero();
+    }
+    Vector inverse_diagonal(n);
+    for (Eigen::Index k = 0; k < n; ++k) inverse_diagonal[k] = A(k, k) > 0 ? 1 / A(k, k) : 0;
+    // Blocks of the rotations are full: their inverse is what vectors of followers are made with.
+    Matrix D = inverse_diagonal.asDiagonal();
+    for (Eigen::Index b = 0; b < n; b += 3) {
+      if (inverse_diagonal.segment(b, 3).minCoeff() > 0)
+        D.block<3, 3>(b, b) = A.block<3, 3>(b, b).inverse();
+    }
+    const CoarsePlan plan = plan_coarse_space(m.model, m.x);
+    ASSERT_GT(plan.aggregates, 2u);
+    runtime::cpu::Pool pool(1);
+    runtime::cpu::TwoLevel<double> coarse;
+    const auto times = [n](const Matrix& M) {
+      return [&M, n](const double* p, double* q) {
+        Eigen::Map<Vector>(q, n) = M * Eigen::Map<const Vector>(p, n);
+      };
+    };
+    ASSERT_TRUE(coarse.build(
+        pool, plan,
+        {.x = m.x.data(), .scalars = m.x.size(), .apply = times(A), .precondition = times(D)}));
+    const Matrix P = dense_vectors(plan, coarse.vectors(), n);
+    const Matrix C = P.transpose() * A * P;
+    EXPECT_LE((coarse.matrix() - C).norm(), 1e-12 * C.norm());
+    if (!masked) {  // a rotation of everything bends nothing
+      Vector turned = Vector::Zero(n);
+      for (Eigen::Index k = 0; k < n / 6; ++k) {
+        turned[3 * k] = -m.x[static_cast<std::size_t>(3 * k + 1)];
+        turned[3 * k + 1] = m.x[static_cast<std::size_t>(3 * k)];
+        turned[n / 2 + 3 * k + 2] = 1;
+      }
+      ASSERT_LE((J * turned).norm(), 1e-12 * turned.norm());
+      const Vector found = P * P.colPivHouseholderQr().solve(turned);
+      EXPECT_LE((found - turned).norm(), 1e-3 * turned.norm());
+    }
+    // Applied to all unit vectors.
+    Matrix M(n, n);
+    for (Eigen::Index k = 0; k < n; ++k) {
+      const Vector unit = Vector::Unit(n, k);
+      Vector z = D * unit;
+      const double added = coarse.add(pool, plan, unit.data(), z.data());
+      EXPECT_NEAR(added, z[k] - D(k, k), 1e-9 * z.norm());
+      M.col(k) = z;
+    }
+    const Matrix want = D + P * C.ldlt().solve(P.transpose());
+    EXPECT_LE((M - want).norm(), 1e-6 * want.norm());
+    EXPECT_LE((M - M.transpose()).norm(), 1e-9 * M.norm());
+    for (Eigen::Index k = 0; k < n; ++k) {
+      if (masked && m.model.constant[static_cast<std::size_t>(k)] != 0) M(k, k) = 1;
+    }
+    EXPECT_GT(Eigen::SelfAdjointEigenSolver<Matrix>(M).eigenvalues().minCoeff(), 0);
+  }
+}
+
+struct Outcome {
+  int iterations = 0;
+  std::vector<double> step;
+  runtime::PreconditionerUse use;
+};
+
+constexpr runtime::StepRequest kLoose{
+    .lambda = 1e-8, .linear_tolerance = 1e-4, .max_linear_iterations = 5000};
+
+Outcome one_step(const OwnedModel& m, Preconditioner preconditioner, codegen::Precision precision,
+                 int threads = 1, const runtime::StepRequest& request = kLoose) {
+  const auto engine = runtime::cpu::make_cpu_engine(
+      m.model, {.precision = precision, .threads = threads, .preconditioner = preconditioner});
+  engine->set_point(m.x);
+  engine->linearize();
+  const runtime::StepReport report = engine->try_step(request);
+  Outcome out{report.linear_iterations, std::vector<double>(m.x.size()), engine->preconditioner()};
+  engine->last_step(out.step);
+  return out;
+}
+
+TEST(TwoLevel, TakesAThirdOfTheIterationsToTheSameStep) {
+  const OwnedModel m = pulled_sheet_model(32);
+  for (const auto precision : {codegen::Precision::f64, codegen::Precision::f32}) {
+    const Outcome blocks = one_step(m, Preconditioner::block_jacobi, precision);
+    const Outcome two = one_step(m, Preconditioner::two_level, precision);
+    EXPECT_EQ(two.use.kind, Preconditioner::two_level) << two.use.why;
+    EXPECT_EQ(two.use.builds, 1);
+    EXPECT_EQ(blocks.use.kind, Preconditioner::block_jacobi);
+    EXPECT_LE(3 * two.iterations, blocks.iterations) << two.iterations;
+  }
+}
+
+TEST(TwoLevel, FindsTheStepThatBlockJacobiFinds) {
+  const OwnedModel m = pulled_sheet_model(16);
+  const runtime::StepRequest exact{
+      .lambda = 1e-4, .linear_tolerance = 1e-12, .max_linear_iterations = 5000};
+  const auto f64 = codegen::Precision::f64;
+  const Outcome blocks = one_step(m, Preconditioner::block_jacobi, f64, 1, exact);
+  const Outcome two = one_step(m, Preconditioner::two_level, f64, 1, exact);
+  EXPECT_LE(relative_difference(two.step, blocks.step), 1e-8);
+}
+
+TEST(TwoLevel, IsTheSameForAnyNumberOfThreads) {
+  const OwnedModel m = pulled_sheet_model(32);
+  const Outcome one = one_step(m, Preconditioner::two_level, codegen::Precision::f64, 1);
+  const Outcome all = one_step(m, Preconditioner::two_level, codegen::Precision::f64, 0);
+  EXPECT_EQ(one.step, all.step);
+}
+
+TEST(TwoLevel, AutomaticWaitsUntilIterationsHaveCostAsMuch) {
+  const OwnedModel m = pulled_sheet_model(32);
+  const auto engine =
+      runtime::cpu::make_cpu_engine(m.model, {.preconditioner = Preconditioner::automatic});
+  engine->set_point(m.x);
+  engine->begin_solve();
+  engine->linearize();
+  std::uint64_t before = 0;
+  for (int k = 0; k < 3; ++k) {
+    const runtime::StepReport report = engine->try_step(kLoose);
+    const runtime::PreconditionerUse use = engine->preconditioner();
+    if (k == 0) {
+      EXPECT_EQ(use.kind, Preconditioner::block_jacobi);
+      before = static_cast<std::uint64_t>(report.linear_iterations);
+    } else {
+      EXPECT_EQ(use.kind, Preconditioner::two_level) << use.why;
+      EXPECT_LE(use.products, before + static_cast<std::uint64_t>(report.linear_iterations));
+      EXPECT_LT(static_cast<std::uint64_t>(report.linear_iterations), before);
+    }
+  }
+  engine->begin_solve();
+  EXPECT_EQ(engine->preconditioner().builds, 0);
+}
+
+}  // namespace
+}  // namespace topograd::test

@@ -1,0 +1,103 @@
+// Covariance against (JᵀJ)⁻¹ in long double, by both algorithms; manifolds, rank, errors by text.
+#include "../../../solver/covariance.hpp"
+#include "../../../ir/error.hpp"
+
+#include <gtest/gtest.h>
+#include <Eigen/Dense>
+
+#include <cmath>
+
+namespace topograd {
+namespace {
+
+using Exact = Eigen::Matrix<long double, Eigen::Dynamic, Eigen::Dynamic>;
+constexpr CovarianceAlgorithm kBoth[] = {CovarianceAlgorithm::sparse_qr,
+                                         CovarianceAlgorithm::dense_svd};
+
+CovarianceOptions on_cpu(CovarianceAlgorithm algorithm) {
+  return {.algorithm = algorithm, .solver = {.backend = Backend::cpu}};
+}
+
+TEST(Covariance, IsTheInverseOfTheNormalMatrix) {
+  std::vector<double> v = {0.4, -1.3, 2.2, 0.9}, w = {0.7};
+  Problem problem;
+  const Parameters x = problem.add_parameters(v, 2), y = problem.add_parameters(w);
+  Exact J = Exact::Zero(6, 5);
+  // a x₀₀ + b x₀₁ x₁₀ + e x₁₀ + c x₁₁ + d y, with its derivatives by hand.
+  for (int k = 0; k < 6; ++k) {
+    const double a = std::sin(k + 1.0), b = std::cos(2.0 * k), c = 0.3 * k - 1, d = 1.0 / (k + 1);
+    const double e = std::cos(1.0 * k * k);
+    problem.add_residual(a * x(0, 0) + b * x(0, 1) * x(1, 0) + c * x(1, 1) + d * y[0] +
+                         e * x(1, 0));
+    J.row(k) << a, b * static_cast<long double>(v[2]), b * static_cast<long double>(v[1]) + e, c, d;
+  }
+  problem.set_constant(y, 0);
+  const Exact expected = (J.leftCols(4).transpose() * J.leftCols(4)).inverse();
+  for (const CovarianceAlgorithm algorithm : kBoth) {
+    const Covariance covariance(problem, on_cpu(algorithm));
+    EXPECT_EQ(covariance.rank(), 4u);
+    const Eigen::MatrixXd all = covariance.matrix({{x, 0}, {x, 1}});
+    EXPECT_LE((all - expected.cast<double>()).norm(), 1e-12 * all.norm());
+    const Eigen::MatrixXd block = covariance.block({x, 1}, {x, 0});
+    EXPECT_LE((block - all.bottomLeftCorner(2, 2)).norm(), 1e-15 * all.norm());
+    EXPECT_EQ(covariance.block({y, 0}, {y, 0})(0, 0), 0) << "it is constant";
+    EXPECT_EQ(covariance.tangent_block({y, 0}, {x, 0}).rows(), 0);
+  }
+}
+
+TEST(Covariance, LivesInTheTangentSpace) {
+  // Two coordinates of a unit quaternion's rotation are measured, and its third.
+  std::vector<double> q = {std::cos(0.4), 0, std::sin(0.4), 0};
+  Problem problem;
+  const Parameters x = problem.add_parameters(q, 4);
+  std::vector<Value> rows;
+  for (int k = 0; k < 4; ++k) rows.push_back((2.0 + k) * x(0, k));
+  problem.add_residual(rows);
+  problem.set_manifold(x, 0, Manifold::quaternion());
+  Exact P(4, 3);
+  double basis[12];
+  Manifold::quaternion().plus_jacobian(q.data(), basis);
+  for (int k = 0; k < 12; ++k) P(k / 3, k % 3) = basis[k];
+  const Exact J = Eigen::Vector4d(2, 3, 4, 5).cast<long double>().asDiagonal() * P;
+  const Exact inner = (J.transpose() * J).inverse();
+  for (const CovarianceAlgorithm algorithm : kBoth) {
+    const Covariance covariance(problem, on_cpu(algorithm));
+    EXPECT_LE((covariance.tangent_block({x, 0}, {x, 0}) - inner.cast<double>()).norm(), 1e-14);
+    const Exact outer = P * inner * P.transpose();
+    EXPECT_LE((covariance.block({x, 0}, {x, 0}) - outer.cast<double>()).norm(), 1e-14);
+  }
+}
+
+TEST(Covariance, NamesWhatHasNoInformation) {
+  std::vector<double> v = {1, 2, 3};
+  Problem problem;
+  const Parameters x = problem.add_parameters(v);
+  problem.add_residual(x[0] - x[1]);
+  problem.add_residual(2.0 * x[0]);
+  const auto error = [&](const CovarianceOptions& options) {
+    try {
+      const Covariance covariance(problem, options);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(error(on_cpu(CovarianceAlgorithm::sparse_qr)),
+            "covariance: the Jacobian has rank 2 of 3; no residual depends on parameter array 0, "
+            "block 2, coordinate 0; use dense_svd with a null_space_rank");
+  CovarianceOptions options = on_cpu(CovarianceAlgorithm::dense_svd);
+  EXPECT_NE(error(options).find("rank 2 of 3"), std::string::npos);
+  options.null_space_rank = -1;
+  const Covariance covariance(problem, options);
+  EXPECT_EQ(covariance.rank(), 2u);
+  // The pseudo-inverse: (JᵀJ)⁻¹ of x₀ and x₁, J = [1 −1; 2 0], and nothing of x₂.
+  const Eigen::MatrixXd all = covariance.matrix({{x, 0}, {x, 1}, {x, 2}});
+  const Eigen::Matrix3d expected =
+      (Eigen::Matrix3d() << 0.25, 0.25, 0, 0.25, 1.25, 0, 0, 0, 0).finished();
+  EXPECT_LE((all - expected).norm(), 1e-14);
+  options.min_reciprocal_condition_number = 0;
+  EXPECT_EQ(error(options), "covariance: min_reciprocal_condition_number must be > 0, got 0");
+}
+
+}  // namespace
+}  // namespace topograd

@@ -1,0 +1,136 @@
+// Engines around engines: what they pass on, and what they do themselves.
+#include "../../../solver/session/retrace.hpp"
+#include "../../../solver/session/session.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "branch_problems.hpp"
+
+namespace topograd {
+namespace {
+
+using runtime::Engine;
+using runtime::KernelKind;
+
+std::uint64_t host_bytes(const Engine& engine) {
+  std::uint64_t total = 0;
+  for (const runtime::MemoryUse& use : engine.memory()) total += use.host;
+  return total;
+}
+
+/// Springs without branches, and sessions for them.
+struct Springs : test::SidedSprings {
+  explicit Springs(test::Written written = test::Written::by_select)
+      : SidedSprings(2000, 0.1, written), model(make_model("test", problem)) {}
+  Session open(Precision precision) {
+    options.precision = precision;
+    Session session = open_session(model, options);
+    session.engine->set_point(x);
+    return session;
+  }
+  SolverOptions options{.backend = Backend::cpu};
+  ProblemModel model;
+  RetraceCounts counts;
+};
+
+TEST(MixedEngine, ReportsWhatBothOfItsEnginesHold) {
+  Springs springs;
+  const Session wide = springs.open(Precision::f64), narrow = springs.open(Precision::f32);
+  const Session mixed = springs.open(Precision::mixed);
+  EXPECT_GT(host_bytes(*narrow.engine), 0u);
+  EXPECT_EQ(host_bytes(*mixed.engine), host_bytes(*wide.engine) + host_bytes(*narrow.engine));
+  EXPECT_GT(mixed.engine->copy_rate(), 1e8);
+}
+
+TEST(MixedEngine, AnEvaluationElsewhereMovesTheLinearSystemToo) {
+  Springs springs;
+  const Session mixed = springs.open(Precision::mixed), wide = springs.open(Precision::f64);
+  const runtime::StepRequest request{.lambda = 1e-3, .linear_tolerance = 1e-7};
+  mixed.engine->linearize();
+  mixed.engine->try_step(request);
+  const std::vector<double> x(springs.x.size(), -2.0);
+  double cost = 0;
+  mixed.engine->begin(KernelKind::cost, x, {}, std::span(&cost, 1))->finish();
+  wide.engine->set_point(x);
+  EXPECT_NEAR(cost, wide.engine->cost(), 1e-12 * cost);
+  std::vector<double> expected(x.size()), actual(x.size());
+  for (const auto& [session, step] : {std::pair(&wide, &expected), std::pair(&mixed, &actual)}) {
+    session->engine->try_step(request);
+    session->engine->last_step(*step);
+  }
+  for (std::size_t k = 0; k < x.size(); ++k) EXPECT_NEAR(actual[k], expected[k], 1e-4) << k;
+}
+
+TEST(HostEngine, PassesOnWhatItDoesNotDoItself) {
+  Springs springs;
+  const Session inner = springs.open(Precision::f64);
+  Session host = on_host(springs.open(Precision::f64), springs.model);
+  host.engine->set_point(springs.x);
+  EXPECT_EQ(host_bytes(*host.engine), host_bytes(*inner.engine));
+  EXPECT_GT(host.engine->copy_rate(), 1e8);
+  EXPECT_TRUE(host.engine->prepare(KernelKind::gradient));
+  EXPECT_TRUE(host.engine->prepare_step());
+  const std::vector<double> delta(springs.x.size(), 0.25);
+  const runtime::StepReport step = host.engine->try_step(delta);
+  EXPECT_EQ(host.engine->trial_cost(), step.trial_cost);
+  EXPECT_NE(host.engine->cost(), step.trial_cost);
+  EXPECT_FALSE(host.engine->can_rescale_step());
+}
+
+TEST(HostEngine, BeginsEvaluationsWithItsOwnBlocks) {
+  std::vector<double> x = {1, 2};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  problem.add_residual(p[0] * p[1]);
+  struct Difference final : HostResidual {
+    int rows() const override { return 1; }
+    bool evaluate(const double* const* a, double* r, double** jacobians) const override {
+      r[0] = a[0][0] - a[1][0];
+      if (jacobians != nullptr && jacobians[0] != nullptr) jacobians[0][0] = 1;
+      if (jacobians != nullptr && jacobians[1] != nullptr) jacobians[1][0] = -1;
+      return true;
+    }
+  };
+  problem.add_residual(std::make_shared<Difference>(), {{p, 0}, {p, 1}});
+  const ProblemModel model = make_model("test", problem);
+  const SolverOptions options{.backend = Backend::cpu};
+  Session session = on_host(open_session(model, options), model);
+  std::vector<double> rows(2);
+  const std::vector<double> at = {3, 7};
+  session.engine->begin(KernelKind::residual, at, {}, rows)->finish();
+  EXPECT_EQ(rows, (std::vector<double>{21, -4}));
+  EXPECT_FALSE(session.engine->runs_asynchronously());
+}
+
+TEST(FollowingEngine, PassesOnWhatItDoesNotDoItself) {
+  Springs springs(test::Written::by_if);
+  const Session inner = springs.open(Precision::f64);
+  Session session = springs.open(Precision::f64);
+  follow_branches(session, "test", springs.problem, springs.model, springs.options, springs.counts);
+  ASSERT_TRUE(session.follows_branches);
+  EXPECT_EQ(host_bytes(*session.engine), host_bytes(*inner.engine));
+  EXPECT_GT(session.engine->copy_rate(), 1e8);
+  EXPECT_TRUE(session.engine->prepare_step());
+}
+
+TEST(FollowingEngine, BeginsEvaluationsOfBranchesThatHold) {
+  Springs springs(test::Written::by_if), selected;
+  Session session = springs.open(Precision::f64);
+  const Session expected = selected.open(Precision::f64);
+  follow_branches(session, "test", springs.problem, springs.model, springs.options, springs.counts);
+  for (const double value : {0.1, -2.0, 2.0}) {
+    const std::vector<double> x(springs.x.size(), value);
+    double cost = 0;
+    session.engine->begin(KernelKind::cost, x, {}, std::span(&cost, 1))->finish();
+    expected.engine->set_point(x);
+    EXPECT_NEAR(cost, expected.engine->cost(), 1e-12 * cost) << "at " << value;
+  }
+  EXPECT_GT(springs.counts.retraces, 0u);
+}
+
+}  // namespace
+}  // namespace topograd

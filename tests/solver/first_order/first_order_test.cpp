@@ -1,0 +1,469 @@
+// Methods for scalar objectives: line search, L-BFGS, Newton, Adam and gradient descent.
+#include <gtest/gtest.h>
+
+#include "../../../frontend/value/math.hpp"
+#include "../../../ir/error.hpp"
+#include "../../../solver/first_order/adam.hpp"
+#include "../../../solver/first_order/lbfgs.hpp"
+#include "../../../solver/solve.hpp"
+#include "../../../solver/step_control/line_search.hpp"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numbers>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../../../tools/problems/springs.hpp"
+
+namespace topograd {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+struct Line {
+  const char* name;
+  std::function<double(double)> value, slope;
+};
+
+// Moré & Thuente, ACM TOMS 20(3), 1994, functions 5.1, 5.2 and one that ends at a barrier.
+const Line kLines[] = {
+    {"5.1", [](double a) { return -a / (a * a + 2); },
+     [](double a) { return (a * a - 2) / ((a * a + 2) * (a * a + 2)); }},
+    {"5.2", [](double a) { return std::pow(a + 0.004, 5) - 2 * std::pow(a + 0.004, 4); },
+     [](double a) { return 5 * std::pow(a + 0.004, 4) - 8 * std::pow(a + 0.004, 3); }},
+    {"barrier", [](double a) { return a < 1 ? -a - 0.01 * std::log(1 - a) : kNan; },
+     [](double a) { return a < 1 ? -1 + 0.01 / (1 - a) : kNan; }},
+};
+
+TEST(LineSearch, MeetsBothConditionsFromAnyFirstStep) {
+  const LineSearchOptions options;
+  for (const Line& line : kLines) {
+    const auto phi = [&](double a) {
+      const double value = line.value(a), slope = line.slope(a);
+      return LinePoint{a, value, slope, std::isfinite(value) && std::isfinite(slope)};
+    };
+    const LinePoint start = phi(0);
+    for (const double first : {1e-3, 0.1, 1.0, 10.0, 1e3}) {
+      SCOPED_TRACE(std::string(line.name) + " from " + std::to_string(first));
+      const LineSearchResult result = strong_wolfe(phi, start, first, options);
+      ASSERT_TRUE(result.found);
+      EXPECT_LE(result.evaluations, options.max_evaluations);
+      EXPECT_LE(result.point.value, start.value + 1e-4 * result.point.step * start.slope);
+      EXPECT_LE(std::abs(result.point.slope), 0.9 * std::abs(start.slope));
+      EXPECT_EQ(result.point.value, line.value(result.point.step));
+    }
+  }
+}
+
+TEST(LineSearch, GoesOnWhereRoundingHidesTheFirstStep) {
+  const auto phi = [](double a) {
+    const double b = 1e-12 * a - 1;
+    return LinePoint{a, 1e4 + b * b, 2e-12 * b, true};
+  };
+  const LinePoint start = phi(0);
+  const LineSearchResult hidden = strong_wolfe(phi, start, 1, {}, 1e-11);
+  ASSERT_TRUE(hidden.found);
+  EXPECT_LT(hidden.point.value, start.value - 0.1);
+  EXPECT_EQ(hidden.point.value, phi(hidden.point.step).value);
+}
+
+TEST(LineSearch, FindsNothingWhereTheSlopeLies) {
+  const auto phi = [](double a) { return LinePoint{a, a, -1, true}; };
+  EXPECT_FALSE(strong_wolfe(phi, {0, 0, -1, true}, 1, {}).found);
+}
+
+/// Extended Rosenbrock: the minimum 0 is at ones.
+Objective rosenbrock(std::size_t n, int* evaluations = nullptr) {
+  const auto evaluate = [evaluations](std::span<const double> x, std::span<double> g) {
+    double sum = 0;
+    for (std::size_t k = 0; k + 1 < x.size(); k += 2) {
+      const double a = 1 - x[k], b = x[k + 1] - x[k] * x[k];
+      sum += a * a + 100 * b * b;
+      if (g.empty()) continue;
+      g[k] = -2 * a - 400 * b * x[k];
+      g[k + 1] = 200 * b;
+    }
+    if (evaluations != nullptr) ++*evaluations;
+    return sum;
+  };
+  return {.size = n, .evaluate = evaluate, .plus = {}};
+}
+
+TEST(Lbfgs, MinimisesRosenbrockAtAnySize) {
+  for (const std::size_t n : {2u, 1000u}) {
+    std::vector<double> x(n);
+    for (std::size_t k = 0; k < n; ++k) x[k] = k % 2 == 0 ? -1.2 : 1;
+    int evaluations = 0;
+    Summary summary;
+    minimize_lbfgs(rosenbrock(n, &evaluations), x,
+                   {.max_iterations = 200, .function_tolerance = 0, .parameter_tolerance = 0},
+                   summary);
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+    EXPECT_NEAR(summary.initial_cost, 24.2 * static_cast<double>(n) / 2, 1e-9 * n);
+    EXPECT_LT(summary.final_cost, 1e-18);
+    for (const double v : x) EXPECT_NEAR(v, 1, 1e-9);
+    EXPECT_LE(summary.num_iterations(), 60);
+    int counted = 1;
+    for (const IterationSummary& i : summary.iterations) counted += i.evaluations;
+    EXPECT_LE(evaluations, counted + 5);
+  }
+}
+
+/// An engine whose vectors are here, after the words of runtime::DescentSteps.
+class VectorsHere final : public runtime::DescentSteps {
+ public:
+  using Vector = std::vector<double>;
+  VectorsHere(Objective objective, std::span<const double> x)
+      : objective_(std::move(objective)), x_(x.begin(), x.end()), g_(x.size()) {}
+
+  runtime::DescentReport begin_descent(std::size_t pairs) override {
+    history_.assign(2 * pairs, Vector(x_.size(), kNan));  // nobody may read what is not there
+    return {.cost = objective_.evaluate(x_, g_),
+            .gradient_max_norm = norms_of(g_).max,
+            .gradient_norm = norm_of(g_),
+            .x_norm = norm_of(x_)};
+  }
+  runtime::DescentReport try_direction(std::span<const double> factors, double length) override {
+    d_.assign(x_.size(), 0);
+    for (std::size_t k = 0; k < d_.size(); ++k) d_[k] = factors[0] * g_[k];
+    for (std::size_t v = 0; v < history_.size(); ++v) {
+      for (std::size_t k = 0; factors[1 + v] != 0 && k < d_.size(); ++k)
+        d_[k] += factors[1 + v] * history_[v][k];
+    }
+    return try_length(length);
+  }
+  runtime::DescentReport try_length(double length) override {
+    length_ = length;
+    trial_ = x_;
+    for (std::size_t k = 0; k < d_.size(); ++k) trial_[k] += length * d_[k];
+    trial_g_ = change_ = g_;
+    const double cost = objective_.evaluate(trial_, trial_g_);
+    for (std::size_t k = 0; k < g_.size(); ++k) change_[k] = trial_g_[k] - g_[k];
+    for (int row = 0; row < 3; ++row) products_[row].clear();
+    for (std::size_t v = 0; v < history_.size() + 2; ++v) {
+      const Vector& a = v < history_.size() ? history_[v] : v == history_.size() ? d_ : change_;
+      const Vector* const with[] = {&d_, &change_, &trial_g_};
+      for (int row = 0; row < 3; ++row) products_[row].push_back(dot(a, *with[row]));
+    }
+    return {.cost = cost,
+            .gradient_max_norm = norms_of(trial_g_).max,
+            .gradient_norm = norm_of(trial_g_),
+            .x_norm = norm_of(trial_),
+            .slope = dot(g_, d_),
+            .direction_norm = norm_of(d_),
+            .with_direction = products_[0],
+            .with_change = products_[1],
+            .with_gradient = products_[2]};
+  }
+  void keep_descent(std::optional<std::size_t> pair) override {
+    x_ = trial_;
+    g_ = trial_g_;
+    if (!pair) return;
+    history_[2 * *pair] = d_;
+    for (double& s : history_[2 * *pair]) s *= length_;
+    history_[2 * *pair + 1] = change_;
+  }
+  void descent_point(std::span<double> x) override { std::copy(x_.begin(), x_.end(), x.begin()); }
+  bool last_known_descent(std::span<double>) override { return false; }
+
+ private:
+  static double dot(const Vector& a, const Vector& b) {
+    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+  }
+
+  Objective objective_;
+  Vector x_, g_, d_, trial_, trial_g_, change_;
+  std::vector<Vector> history_, products_ = std::vector<Vector>(3);
+  double length_ = 0;
+};
+
+TEST(Lbfgs, OnProductsItTakesTheStepsOfTheTwoLoops) {
+  for (const int rank : {1, 3, 20}) {
+    SCOPED_TRACE(rank);
+    std::vector<double> x(40), y;
+    for (std::size_t k = 0; k < x.size(); ++k)
+      x[k] = (k % 2 == 0 ? -1.2 : 1) + 0.01 * static_cast<double>(k);
+    y = x;
+    SolverOptions options{.max_iterations = 25, .function_tolerance = 0, .parameter_tolerance = 0};
+    options.max_lbfgs_rank = rank;
+    Summary vectors, products;
+    minimize_lbfgs(rosenbrock(x.size()), x, options, vectors);
+    VectorsHere engine(rosenbrock(y.size()), y);
+    minimize_lbfgs(engine, y, options, products);
+    ASSERT_EQ(products.iterations.size(), vectors.iterations.size());
+    for (std::size_t k = 0; k < vectors.iterations.size(); ++k) {
+      const IterationSummary &a = products.iterations[k], &e = vectors.iterations[k];
+      EXPECT_NEAR(a.cost, e.cost, 1e-7 * (1 + e.cost)) << k;
+      EXPECT_NEAR(a.step_norm, e.step_norm, 1e-6) << k;
+      EXPECT_EQ(a.evaluations, e.evaluations) << k;
+    }
+    for (std::size_t k = 0; k < x.size(); ++k) EXPECT_NEAR(y[k], x[k], 1e-6) << k;
+  }
+}
+
+TEST(Lbfgs, WalksOnAManifold) {
+  // The point of the unit circle with the least y, in the angle that a step turns by.
+  const Objective circle{
+      .size = 2,
+      .tangent_size = 1,
+      .evaluate =
+          [](std::span<const double> x, std::span<double> g) {
+            if (!g.empty()) g[0] = x[0];
+            return x[1];
+          },
+      .plus =
+          [](std::span<const double> x, std::span<const double> step, std::span<double> out) {
+            const double c = std::cos(step[0]), s = std::sin(step[0]);
+            out[0] = c * x[0] - s * x[1];
+            out[1] = s * x[0] + c * x[1];
+          }};
+  std::vector<double> x = {1, 0};
+  Summary summary;
+  minimize_lbfgs(circle, x, {.function_tolerance = 1e-15}, summary);
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE);
+  EXPECT_NEAR(x[0], 0, 1e-5);
+  EXPECT_NEAR(x[1], -1, 1e-9);
+}
+
+TEST(FirstOrder, KeepsTheBestPointAndRefusesWhatIsNotFinite) {
+  // x² + 1 with a hole above 1.5; the first steps of gradient descent overshoot.
+  const Objective hole{.size = 1,
+                       .evaluate =
+                           [](std::span<const double> x, std::span<double> g) {
+                             if (!g.empty()) g[0] = 2 * x[0];
+                             return x[0] < 1.5 ? x[0] * x[0] + 1 : kNan;
+                           },
+                       .plus = {}};
+  std::vector<double> x = {-1};
+  Summary summary;
+  minimize_first_order(hole, x,
+                       {.method = Method::sgd,
+                        .max_iterations = 60,
+                        .gradient_tolerance = 1e-8,
+                        .first_order = {.learning_rate = 1.4}},
+                       summary);
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.message;
+  EXPECT_EQ(summary.num_nonfinite_steps, 1);
+  EXPECT_NEAR(x[0], 0, 1e-8);
+  EXPECT_NEAR(summary.final_cost, 1, 1e-15);
+}
+
+TEST(FirstOrder, FirstStepsAreThePublishedOnes) {
+  // f = 3 x: every gradient is 3. Adam moves by the rate; decay takes a share of x off in addition.
+  const Objective slope{.size = 1,
+                        .evaluate =
+                            [](std::span<const double> x, std::span<double> g) {
+                              if (!g.empty()) g[0] = 3;
+                              return 3 * x[0];
+                            },
+                        .plus = {}};
+  const struct {
+    Method method;
+    double after;
+  } rows[] = {{Method::adam, 2 - 3 * 0.1},
+              {Method::adamw, (((2 * 0.95) - 0.1) * 0.95 - 0.1) * 0.95 - 0.1},
+              {Method::sgd, 2 - 0.1 * 3 * (1 + 1.5 + 1.75)}};
+  for (const auto& row : rows) {
+    std::vector<double> x = {2};
+    Summary summary;
+    minimize_first_order(
+        slope, x,
+        {.method = row.method,
+         .max_iterations = 3,
+         .first_order = {.learning_rate = 0.1, .weight_decay = 0.5, .momentum = 0.5}},
+        summary);
+    EXPECT_NEAR(x[0], row.after, 1e-8) << name(row.method);
+    EXPECT_EQ(summary.termination, Termination::NO_CONVERGENCE);
+  }
+}
+
+/// Quartic wells (x² − 1)² / 4 + 0.1 x y by energies, and a residual that pulls y to 3 x.
+struct Wells {
+  std::vector<double> x = {0.3, 0.2};
+  Problem problem;
+  Parameters p = problem.add_parameters(x);
+  Wells() {
+    const Value a = p[0], b = p[1];
+    problem.add_energy(0.25 * square(square(a) - 1.0), {.label = "well"});
+    problem.add_energy(0.1 * a * b, {.label = "tilt"});
+    problem.add_residual(b - 3.0 * a, {.label = "pull"});
+  }
+  /// dF/da and dF/db at the end.
+  std::vector<double> slopes() const {
+    const double a = x[0], b = x[1];
+    return {a * (a * a - 1) + 0.1 * b - 3 * (b - 3 * a), 0.1 * a + b - 3 * a};
+  }
+};
+
+TEST(Solve, MinimisesEnergiesByEveryMethodThatTakesThem) {
+  const struct {
+    Method method;
+    LinearSolver linear;
+    int most;
+    FirstOrderOptions rates;
+  } rows[] = {
+      {Method::lbfgs, LinearSolver::automatic, 30, {}},
+      {Method::newton, LinearSolver::cholesky, 15, {}},
+      {Method::newton, LinearSolver::pcg, 25, {}},
+      {Method::adam, LinearSolver::automatic, 3000, {.learning_rate = 0.02}},
+      {Method::adamw, LinearSolver::automatic, 3000, {.learning_rate = 0.02, .weight_decay = 0}},
+      {Method::sgd, LinearSolver::automatic, 3000, {.learning_rate = 0.1, .momentum = 0.5}}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(std::string(name(row.method)) + ", " + std::string(name(row.linear)));
+    Wells wells;
+    const Summary summary = solve(wells.problem, {.backend = Backend::cpu,
+                                                  .method = row.method,
+                                                  .linear_solver = row.linear,
+                                                  .max_iterations = row.most,
+                                                  .function_tolerance = 0,
+                                                  .gradient_tolerance = 1e-9,
+                                                  .parameter_tolerance = 0,
+                                                  .first_order = row.rates});
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE) << summary.full_report();
+    // F with b at its best, 2.9 a, is a⁴/4 − a²/2 + 1/4 + 0.295 a²: a² = 1 − 0.59.
+    EXPECT_NEAR(wells.x[0] * wells.x[0], 0.41, 1e-7);
+    for (const double slope : wells.slopes()) EXPECT_NEAR(slope, 0, 1e-8);
+    EXPECT_NEAR(summary.final_cost, 0.25 - 0.41 * 0.41 / 4, 1e-12);
+    EXPECT_EQ(summary.energies, 2u);
+    EXPECT_EQ(summary.residuals, 1u);
+  }
+}
+
+// Springs have several minima; these two, whose directions have nothing in common, find the same.
+TEST(Solve, LbfgsAndNewtonReachTheSameMinimumOfLeastSquares) {
+  const auto least = [](Method method) {
+    const auto springs = problems::springs(8);
+    const Summary summary = solve(springs->problem, {.backend = Backend::cpu,
+                                                     .method = method,
+                                                     .max_iterations = 400,
+                                                     .function_tolerance = 1e-14});
+    EXPECT_TRUE(summary.is_solution_usable()) << summary.message;
+    return summary.final_cost;
+  };
+  const double by_lbfgs = least(Method::lbfgs), by_newton = least(Method::newton);
+  EXPECT_NEAR(by_lbfgs, by_newton, 1e-9 * by_newton);
+  EXPECT_LE(by_newton, least(Method::levenberg_marquardt));
+}
+
+TEST(Solve, ConstantScalarsStayInDescent) {
+  for (const Method method : {Method::lbfgs, Method::newton, Method::adamw}) {
+    Wells wells;
+    wells.problem.set_constant(wells.p, 1);
+    const Summary summary = solve(wells.problem, {.backend = Backend::cpu, .method = method});
+    EXPECT_EQ(wells.x[1], 0.2) << name(method);
+    EXPECT_LT(summary.final_cost, summary.initial_cost) << name(method);
+  }
+}
+
+TEST(Solve, CallbacksStopDescent) {
+  Wells wells;
+  const Summary summary = solve(
+      wells.problem,
+      {.backend = Backend::cpu, .method = Method::lbfgs, .callback = [](const IterationSummary& i) {
+         return i.iteration < 2 ? CallbackReturn::SOLVER_CONTINUE : CallbackReturn::SOLVER_ABORT;
+       }});
+  EXPECT_EQ(summary.termination, Termination::USER_FAILURE);
+  EXPECT_EQ(summary.num_iterations(), 2);
+  EXPECT_NE(wells.x[0], 0.3);
+}
+
+TEST(Solve, TakesLbfgsForEnergiesByItself) {
+  Wells wells, same;
+  const Summary chosen = solve(wells.problem, {.backend = Backend::cpu});
+  const Summary asked = solve(same.problem, {.backend = Backend::cpu, .method = Method::lbfgs});
+  EXPECT_EQ(chosen.method, Method::lbfgs);
+  EXPECT_EQ(chosen.method_note, "chosen for the energies, which are no squares");
+  EXPECT_NE(chosen.full_report().find("lbfgs\n  why: chosen for the energies"), std::string::npos);
+  EXPECT_EQ(asked.method_note, "");
+  EXPECT_EQ(wells.x, same.x);
+  EXPECT_LT(chosen.final_cost, chosen.initial_cost);
+
+  std::vector<double> x = {3};
+  Problem squares;
+  squares.add_residual(squares.add_parameters(x)[0] - 1.0);
+  const Summary summary = solve(squares, {.backend = Backend::cpu});
+  EXPECT_EQ(summary.method, Method::levenberg_marquardt);
+  EXPECT_EQ(summary.method_note, "");
+}
+
+// The least of xᵀA x on the sphere is A's smallest eigenvalue: for the second differences of n
+// points 2 - 2 cos(π / (n + 1)).
+TEST(Solve, LbfgsMovesOnManifolds) {
+  constexpr std::size_t kPoints = 6;
+  std::vector<double> x = {1, 0.2, -0.3, 0.4, 0.1, 0.5}, other = {2};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, kPoints), q = problem.add_parameters(other);
+  problem.set_manifold(p, Manifold::sphere(kPoints));
+  double norm = 0;
+  for (const double v : x) norm += v * v;
+  Value sum = 0.0;
+  for (int k = 0; k < static_cast<int>(kPoints); ++k) {
+    sum += 2.0 * square(p(0, k));
+    if (k > 0) sum -= 2.0 * p(0, k) * p(0, k - 1);
+  }
+  problem.add_energy(sum);
+  problem.add_energy(square(q[0] - 1.0));
+  const Summary summary =
+      solve(problem, {.backend = Backend::cpu, .max_iterations = 200, .function_tolerance = 1e-15});
+  EXPECT_EQ(summary.method, Method::lbfgs);
+  EXPECT_NEAR(summary.final_cost, norm * (2 - 2 * std::cos(std::numbers::pi / 7)), 1e-9);
+  double after = 0;
+  for (const double v : x) after += v * v;
+  EXPECT_NEAR(after, norm, 1e-12);
+  EXPECT_NEAR(other[0], 1, 1e-5);
+}
+
+TEST(Solve, EnergyMistakesHaveTheirTexts) {
+  const struct {
+    const char* error;
+    std::function<void(Wells&)> call;
+  } rows[] = {
+      {"unsupported: solve: levenberg_marquardt minimises sums of squares, the energy \"well\" is "
+       "none; use lbfgs, newton, adam, adamw or sgd",
+       [](Wells& w) {
+         solve(w.problem, {.backend = Backend::cpu, .method = Method::levenberg_marquardt});
+       }},
+      {"unsupported: solve: gauss_newton minimises sums of squares, the energy \"well\" is none; "
+       "use "
+       "lbfgs, newton, adam, adamw or sgd",
+       [](Wells& w) {
+         solve(w.problem, {.backend = Backend::cpu, .method = Method::gauss_newton});
+       }},
+      {"invalid_argument: options: first_order.beta1 must be in [0, 1), got 1",
+       [](Wells& w) { solve(w.problem, {.method = Method::adam, .first_order = {.beta1 = 1}}); }},
+  };
+  for (const auto& row : rows) {
+    Wells wells;
+    try {
+      row.call(wells);
+      ADD_FAILURE() << "no error: " << row.error;
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(name(error.code())) + ": " + error.what(), row.error);
+    }
+    EXPECT_EQ(wells.x, (std::vector<double>{0.3, 0.2}));
+  }
+}
+
+TEST(Solve, NamesTheEnergyThatIsNotFinite) {
+  std::vector<double> x = {-1.0};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  problem.add_energy(log(p[0]), {.label = "barrier"});
+  try {
+    solve(problem, {.backend = Backend::cpu, .method = Method::lbfgs});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::NonFinite);
+    const std::string message = error.what();
+    EXPECT_EQ(message.find("solve: energy \"barrier\" #0 (topology "), 0u) << message;
+    EXPECT_NE(message.find("is nan: log(-1) is nan"), message.npos) << message;
+  }
+}
+
+}  // namespace
+}  // namespace topograd

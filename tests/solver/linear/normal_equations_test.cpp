@@ -1,0 +1,205 @@
+// JᵀJ with a fixed pattern against the product of the Jacobian.
+#include <gtest/gtest.h>
+
+#include "../../../solver/evaluator.hpp"
+#include "../../../solver/linear/elimination.hpp"
+#include "../../../solver/linear/normal_equations.hpp"
+#include "../../../solver/model/model.hpp"
+#include "../../../solver/solve.hpp"
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+
+#include "../../../tools/problems/bundle.hpp"
+#include "../../../tools/problems/springs.hpp"
+#include "reference_engine.hpp"
+
+namespace topograd {
+namespace {
+
+Eigen::MatrixXd dense(const NormalEquations& normal) {
+  const auto n = static_cast<Eigen::Index>(normal.size());
+  Eigen::MatrixXd out = Eigen::MatrixXd::Zero(n, n);
+  for (Eigen::Index c = 0; c < n; ++c) {
+    for (std::int32_t k = normal.starts()[static_cast<std::size_t>(c)];
+         k < normal.starts()[static_cast<std::size_t>(c) + 1]; ++k) {
+      const auto at = static_cast<std::size_t>(k);
+      out(normal.rows()[at], c) = normal.values()[at];
+      out(c, normal.rows()[at]) = normal.values()[at];
+    }
+  }
+  return out;
+}
+
+/// JᵀJ of the free scalars, one product a column.
+Eigen::MatrixXd by_products(runtime::Engine& engine, const NormalEquations& normal,
+                            std::uint64_t scalars) {
+  const auto n = static_cast<Eigen::Index>(normal.size());
+  Eigen::MatrixXd out(n, n);
+  for (Eigen::Index c = 0; c < n; ++c) {
+    std::vector<double> p(scalars, 0.0), column(scalars);
+    p[normal.free_scalars()[static_cast<std::size_t>(c)]] = 1;
+    engine.jtjp(p, column);
+    for (Eigen::Index r = 0; r < n; ++r) {
+      out(r, c) = column[normal.free_scalars()[static_cast<std::size_t>(r)]];
+    }
+  }
+  return out;
+}
+
+void expect_equal(Problem& problem) {
+  const ProblemModel model = make_model("test", problem);
+  test::ReferenceEngine engine(model.model);
+  std::vector<double> x(model.model.scalars);
+  problem.read_x(x);
+  engine.set_point(x);
+  NormalEquations normal(model.model);
+  for (int again = 0; again < 2; ++again) {
+    normal.refresh(engine);
+    const Eigen::MatrixXd expected = by_products(engine, normal, model.model.scalars);
+    EXPECT_LT((dense(normal) - expected).norm(), 1e-13 * expected.norm());
+  }
+}
+
+TEST(NormalEquations, OfSprings) {
+  const auto springs = problems::springs(5);
+  expect_equal(springs->problem);
+}
+
+TEST(NormalEquations, ConstantScalarsHaveNoPartInTheProjection) {
+  std::vector<double> x = {2, 0.3};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 2);
+  problem.add_residual(p(0, 0) * exp(-p(0, 1)) - 7.0);  // linear in the first
+  problem.set_constant(p, 0, 0b10);
+  Evaluator evaluator(problem, {.backend = Backend::cpu});
+  const Evaluator::SparseMatrix hessian = evaluator.hessian({.project_psd = true});
+  EXPECT_EQ(hessian.nonZeros(), 1);
+  EXPECT_DOUBLE_EQ(hessian.coeff(0, 0), std::exp(-0.6));
+
+  const Summary summary = solve(problem, {.backend = Backend::cpu, .method = Method::newton});
+  EXPECT_LE(summary.num_iterations(), 2);
+  EXPECT_NEAR(x[0], 7 * std::exp(0.3), 1e-9);
+}
+
+TEST(NormalEquations, WithConstantScalars) {
+  std::vector<double> x = {1, 2, 3, 4, 5, 6};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x, 3);
+  problem.add_residual(dot(p.vec3(0), p.vec3(1)));
+  problem.add_residual(p.vec3(0) - p.vec3(1));
+  problem.set_constant(p, 0, 0b010);
+  problem.set_constant(p, 1, 0b001);
+  const ProblemModel model = make_model("test", problem);
+  EXPECT_EQ(NormalEquations(model.model).size(), 4u);
+  expect_equal(problem);
+}
+
+TEST(NormalEquations, SlotsThatMeetInOneScalarCountTwice) {
+  // One topology with two slots, and an instance in which both read the same scalar.
+  std::vector<double> x = {2, 3};
+  Problem problem;
+  const Parameters p = problem.add_parameters(x);
+  problem.add_residual(p[0] * p[1]);
+  ProblemModel model = make_model("test", problem);
+  ir::Batch batch(2, 0, 0);
+  const std::uint32_t same[] = {1, 1};
+  batch.append(same, {}, 0);
+  model.model.terms[0].batch = &batch;
+  test::ReferenceEngine engine(model.model);
+  engine.set_point(x);
+  NormalEquations normal(model.model);
+  normal.refresh(engine);
+  EXPECT_EQ(dense(normal), (Eigen::Matrix2d() << 0, 0, 0, 36).finished());
+}
+
+/// What is eliminated is the same, whether it is found in the matrix or before there is one.
+void expect_same_elimination(const Problem& problem) {
+  const ProblemModel made = make_model("test", problem);
+  const runtime::Model& model = made.model;
+  NormalEquations normal(model);
+  const auto n = static_cast<Eigen::Index>(normal.size());
+  const Eigen::Map<const SparseMatrix> lower(
+      n, n, static_cast<Eigen::Index>(normal.values().size()), normal.starts().data(),
+      normal.rows().data(), normal.values().data());
+  std::vector<std::uint32_t> block_of;
+  for (const std::uint32_t scalar : normal.free_scalars()) {
+    std::uint32_t block = 0;
+    for (const runtime::ParameterArray& array : model.arrays) {
+      const std::uint64_t inside = std::max<std::uint64_t>(scalar, array.offset) - array.offset;
+      block += static_cast<std::uint32_t>(std::min(inside / array.width, array.blocks));
+    }
+    block_of.push_back(block);
+  }
+  const Elimination expected = find_elimination(SparseMatrix(lower), block_of);
+  const Elimination actual = find_elimination(model);
+  EXPECT_EQ(actual.eliminated, expected.eliminated);
+  EXPECT_EQ(actual.kept, expected.kept);
+  EXPECT_EQ(actual.eliminated + actual.kept, normal.size());
+  ASSERT_EQ(actual.blocks.size(), expected.blocks.size());
+  for (std::size_t b = 0; b < actual.blocks.size(); ++b) {
+    EXPECT_EQ(actual.blocks[b].first, expected.blocks[b].first) << b;
+    EXPECT_EQ(actual.blocks[b].width, expected.blocks[b].width) << b;
+  }
+}
+
+TEST(Elimination, OfAModelIsThatOfItsMatrix) {
+  const auto springs = problems::springs(12);
+  expect_same_elimination(springs->problem);
+  const auto bundle = problems::bundle({.cameras = 5, .points = 40, .observations = 160});
+  expect_same_elimination(bundle->problem);
+  EXPECT_TRUE(find_elimination(make_model("test", bundle->problem).model).pays());
+  std::vector<double> x = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  Problem held;
+  const Parameters p = held.add_parameters(x, 3);
+  held.add_residual(p.vec3(0) - p.vec3(1));
+  held.add_residual(dot(p.vec3(1), p.vec3(2)));
+  held.set_constant(p, 0, 0b010);
+  held.set_constant(p, 1, 0b111);
+  expect_same_elimination(held);
+}
+
+TEST(Elimination, TellsMeshesFromCentres) {
+  // Of a chain of 41 every other one goes, both ends too, and the 20 that stay are a chain.
+  std::vector<double> x(41, 1.0);
+  Problem chain;
+  const Parameters p = chain.add_parameters(x, 1);
+  for (std::size_t k = 0; k + 1 < x.size(); ++k) chain.add_residual(p(k, 0) * p(k + 1, 0) - 2.0);
+  const Elimination line = find_elimination(make_model("test", chain).model);
+  EXPECT_EQ(line.blocks.size(), 21u);
+  EXPECT_EQ(line.remaining.size(), 20u);
+  EXPECT_EQ(line.reach, 19u);
+  EXPECT_TRUE(line.remains_wide());
+  // Cameras all see one another's points.
+  const auto bundle = problems::bundle({.cameras = 5, .points = 40, .observations = 160});
+  const Elimination points = find_elimination(make_model("test", bundle->problem).model);
+  EXPECT_EQ(points.remaining.size(), 5u);
+  EXPECT_LE(points.reach, 2u);
+  EXPECT_FALSE(points.remains_wide());
+  // Cameras in a row, of which each pair of neighbours sees ten points: far apart, and few.
+  constexpr std::size_t kCameras = 30, kPoints = 10 * (kCameras - 1);
+  std::vector<double> cameras(kCameras, 1.0), seen(kPoints, 1.0);
+  Problem row;
+  const Parameters c = row.add_parameters(cameras, 1), q = row.add_parameters(seen, 1);
+  for (std::size_t k = 0; k < kPoints; ++k) {
+    for (const std::size_t by : {k / 10, k / 10 + 1}) row.add_residual(c(by, 0) * q(k, 0) - 2.0);
+  }
+  const Elimination street = find_elimination(make_model("test", row).model);
+  EXPECT_EQ(street.blocks.size(), kPoints);
+  EXPECT_EQ(street.reach, kCameras - 1);
+  EXPECT_FALSE(street.remains_wide());
+}
+
+TEST(NormalEquations, PatternHasEveryPairOnce) {
+  const auto springs = problems::springs(30);
+  const ProblemModel model = make_model("test", springs->problem);
+  const NormalEquations normal(model.model);
+  // Vertices of a grid with one diagonal: a diagonal block each, and one block for each edge.
+  const std::size_t edges = 2 * 30 * 29 + 29 * 29;
+  EXPECT_EQ(normal.values().size(), 900 * 6 + edges * 9);
+  EXPECT_EQ(normal.size(), 2700u);
+}
+
+}  // namespace
+}  // namespace topograd

@@ -1,0 +1,353 @@
+// The outer loop on scripted engines: what is accepted, what ends a solve, what is written down.
+#include <gtest/gtest.h>
+
+#include "../../../ir/error.hpp"
+#include "../../../solver/solve/levenberg_marquardt.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "scripted_engine.hpp"
+
+namespace topograd {
+namespace {
+
+using runtime::PointReport;
+using runtime::StepReport;
+using test::ScriptedEngine;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+PointReport point(double cost, double gradient = 1, double x_norm = 1) {
+  return {.cost = cost, .gradient_max_norm = gradient, .gradient_norm = gradient, .x_norm = x_norm};
+}
+StepReport trial(double model_decrease, double trial_cost, double step_norm = 1) {
+  return {.model_decrease = model_decrease,
+          .step_norm = step_norm,
+          .trial_cost = trial_cost,
+          .linear_iterations = 3};
+}
+
+/// By absolute tolerances, as scripts have no columns.
+Summary minimize(ScriptedEngine& engine, SolverOptions options) {
+  options.scale_free = false;
+  const ProblemModel model;
+  Summary summary;
+  PcgStep pcg;
+  Minimizer(options, model, summary).run(engine, pcg);
+  return summary;
+}
+
+// Rules that end a solve, each alone.
+struct Row {
+  const char* name;
+  std::vector<PointReport> points;
+  std::vector<StepReport> steps;
+  SolverOptions options;
+  Termination termination;
+  const char* message;
+  int successful, unsuccessful;
+  double final_cost;
+};
+
+TEST(Minimizer, EndsByTheRules) {
+  const Row rows[] = {
+      {"gradient at the start",
+       {point(1, 1e-11)},
+       {trial(1, 1)},
+       {},
+       Termination::CONVERGENCE,
+       "gradient tolerance reached: max |gradient|: 1.000000e-11 <= 1.000000e-10",
+       0,
+       0,
+       1},
+      {"gradient after a step",
+       {point(1), point(0.5, 0)},
+       {trial(0.5, 0.5)},
+       {},
+       Termination::CONVERGENCE,
+       "gradient tolerance reached: max |gradient|: 0.000000e+00 <= 1.000000e-10",
+       1,
+       0,
+       0.5},
+      {"function",
+       {point(1), point(1 - 5e-7)},
+       {trial(5e-7, 1 - 5e-7)},
+       {},
+       Termination::CONVERGENCE,
+       "function tolerance reached: cost change: 5.000000e-07 <= 1.000000e-06",
+       1,
+       0,
+       1 - 5e-7},
+      {"parameter",
+       {point(1), point(0.5)},
+       {trial(0.5, 0.5, 1e-9)},
+       {},
+       Termination::CONVERGENCE,
+       "parameter tolerance reached: step norm: 1.000000e-09 <= 1.000000e-08",
+       1,
+       0,
+       0.5},
+      {"iterations",
+       {point(1)},
+       {trial(1, 2)},
+       {.max_iterations = 3},
+       Termination::NO_CONVERGENCE,
+       "maximum number of iterations reached: 3",
+       0,
+       3,
+       1},
+      {"no iterations",
+       {point(1)},
+       {trial(1, 2)},
+       {.max_iterations = 0},
+       Termination::NO_CONVERGENCE,
+       "maximum number of iterations reached: 0",
+       0,
+       0,
+       1},
+      {"time",
+       {point(1)},
+       {trial(1, 2)},
+       {.time_limit_seconds = 1e-9},
+       Termination::NO_CONVERGENCE,
+       "time limit reached: 0.000000 s",
+       0,
+       0,
+       1},
+      {"radius",
+       {point(1)},
+       {trial(1, 2)},
+       {.min_trust_region_radius = 100},
+       Termination::CONVERGENCE,
+       "minimum trust region radius reached: radius: 9.765625e+00 <= 1.000000e+02",
+       0,
+       4,
+       1},
+      {"invalid steps",
+       {point(1)},
+       {trial(-1, 2)},
+       {},
+       Termination::FAILURE,
+       "no usable step: the linear model expected no decrease 6 times in a row",
+       0,
+       6,
+       1},
+      {"unsolved linear systems",
+       {point(1)},
+       {trial(kNan, 0)},
+       {},
+       Termination::FAILURE,
+       "no usable step: the linear model expected no decrease 6 times in a row",
+       0,
+       6,
+       1},
+      {"nothing left to gain",
+       {point(1)},
+       {trial(1e-9, 1 + 1e-12)},
+       {},
+       Termination::CONVERGENCE,
+       "function tolerance reached: |predicted cost change|: 1.000000e-09 <= 1.000000e-06",
+       0,
+       1,
+       1},
+      {"the first step promises nothing, and its cost is noise; a later one moves nothing",
+       {point(1)},
+       {trial(1e-20, 1 + 1e-5, 1e-5), trial(1e-21, 1 + 1e-5, 1e-6), trial(1e-30, 1, 0)},
+       {},
+       Termination::CONVERGENCE,
+       "function tolerance reached: |predicted cost change|: 1.000000e-20 <= 1.000000e-06",
+       0,
+       3,
+       1},
+      {"the same, by the length of the step",
+       {point(1)},
+       {trial(1e-20, 1 + 1e-5, 1e-5), trial(1e-21, 1 + 1e-5, 1e-9)},
+       {},
+       Termination::CONVERGENCE,
+       "function tolerance reached: |predicted cost change|: 1.000000e-20 <= 1.000000e-06",
+       0,
+       2,
+       1},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    ScriptedEngine engine(row.points, row.steps);
+    const Summary summary = minimize(engine, row.options);
+    EXPECT_EQ(name(summary.termination), name(row.termination));
+    EXPECT_EQ(summary.message, row.message);
+    EXPECT_EQ(summary.num_successful_steps, row.successful);
+    EXPECT_EQ(summary.num_unsuccessful_steps, row.unsuccessful);
+    EXPECT_EQ(summary.final_cost, row.final_cost);
+    EXPECT_EQ(engine.accepts, row.successful);
+    EXPECT_EQ(summary.iterations.size(), 1u + row.successful + row.unsuccessful);
+  }
+}
+
+TEST(Minimizer, NonfiniteTrialIsRejectedAndCounted) {
+  for (const double bad : {kNan, kInf, -kInf}) {
+    SCOPED_TRACE(bad);
+    ScriptedEngine engine({point(1), point(0.5, 0)}, {trial(1, bad), trial(0.5, 0.5)});
+    const Summary summary = minimize(engine, {});
+    EXPECT_EQ(summary.termination, Termination::CONVERGENCE);
+    EXPECT_EQ(summary.num_nonfinite_steps, 1);
+    EXPECT_EQ(summary.num_unsuccessful_steps, 1);
+    EXPECT_EQ(engine.accepts, 1);
+    EXPECT_EQ(engine.lambdas, (std::vector<double>{1e-4, 2e-4}));
+    EXPECT_TRUE(summary.iterations[1].step_is_nonfinite);
+    EXPECT_EQ(summary.iterations[1].cost, 1);
+  }
+}
+
+TEST(Minimizer, RejectedTinyStepDoesNotEndTheSolve) {
+  // Two bad steps, then one that is tiny only because of them and rejected as well; then a good
+  // one.
+  ScriptedEngine engine({point(1), point(0.5, 0)}, {trial(1, 2), trial(1e-9, 1 + 1e-9, 1e-12),
+                                                    trial(1e-9, 1 + 1e-9, 1e-12), trial(0.5, 0.5)});
+  const Summary summary = minimize(engine, {});
+  EXPECT_EQ(summary.num_unsuccessful_steps, 3);
+  EXPECT_EQ(summary.num_successful_steps, 1);
+  EXPECT_EQ(summary.final_cost, 0.5);
+}
+
+TEST(Minimizer, AStepThatPromisesNothingDoesNotEndTheSolveAlone) {
+  ScriptedEngine engine({point(1), point(0.5, 0)}, {trial(1e-20, 1 + 1e-5, 1e-5),
+                                                    trial(1e-20, 1 + 1e-5, 1e-5), trial(0.5, 0.5)});
+  const Summary summary = minimize(engine, {});
+  EXPECT_EQ(summary.num_unsuccessful_steps, 2);
+  EXPECT_EQ(summary.final_cost, 0.5);
+}
+
+TEST(Minimizer, HistoryShowsHeldCosts) {
+  ScriptedEngine engine({point(8), point(4), point(3, 0)},
+                        {trial(4, 9), trial(4, 4), trial(1, 100), trial(1, 3)});
+  const Summary summary = minimize(engine, {});
+  std::vector<double> costs, gains;
+  for (const IterationSummary& i : summary.iterations) {
+    costs.push_back(i.cost);
+    gains.push_back(i.relative_decrease);
+  }
+  EXPECT_EQ(costs, (std::vector<double>{8, 8, 4, 4, 3}));
+  EXPECT_EQ(gains, (std::vector<double>{0, -0.25, 1, -96, 1}));
+  EXPECT_EQ(summary.initial_cost, 8);
+  EXPECT_EQ(summary.num_linear_iterations, 12);
+}
+
+// A step of norm 1 from cost 8 that promises 4, to `trial`; at other lengths the cost is `other`.
+struct LengthRow {
+  const char* name;
+  double trial, other;
+  std::vector<double> lengths;  // asked for
+  double cost, step_norm;       // of what is taken
+  bool loose = false;
+  bool rescale_steps = true;
+};
+
+TEST(Minimizer, StepsAreTriedAtTheParabolasLength) {
+  const LengthRow rows[] = {
+      {"as promised", 4, 0, {}, 4, 1},
+      {"a quarter of it", 7, 6, {4.0 / 7}, 6, 4.0 / 7, true},
+      {"a quarter of it, exactly solved", 7, 6, {}, 7, 1},
+      {"nothing gained, shorter is better", 8, 7, {0.5}, 7, 0.5, true},
+      {"the full step was better", 7, 7.5, {4.0 / 7, 1}, 7, 1, true},
+      {"more than promised", 2, 1, {2}, 1, 2},
+      {"more than promised, loosely solved", 2, 1, {2}, 1, 2, true},
+      {"much more than promised", -8, -9, {2}, -9, 2},
+      {"not asked for", 2, 1, {}, 2, 1, true, false},
+  };
+  for (const LengthRow& row : rows) {
+    SCOPED_TRACE(row.name);
+    ScriptedEngine engine({point(8), point(row.cost, 0)}, {trial(4, row.trial)});
+    engine.cost_at_length = [&](double length) { return length == 1 ? row.trial : row.other; };
+    SolverOptions options = {.rescale_steps = row.rescale_steps};
+    options.forcing_sequence =
+        row.loose ? ForcingSequence::eisenstat_walker : ForcingSequence::constant;
+    const Summary summary = minimize(engine, options);
+    EXPECT_EQ(engine.lengths, row.lengths);
+    ASSERT_GE(summary.iterations.size(), 2u);
+    EXPECT_EQ(summary.final_cost, row.cost);
+    EXPECT_EQ(summary.iterations[1].step_norm, row.step_norm);
+  }
+}
+
+TEST(Minimizer, GaussNewtonDampsOnlyAfterRejection) {
+  ScriptedEngine engine({point(8), point(4), point(3, 0)},
+                        {trial(4, 9), trial(4, 9), trial(4, 4), trial(1, 3)});
+  minimize(engine, {.method = Method::gauss_newton});
+  ASSERT_EQ(engine.lambdas.size(), 4u);
+  EXPECT_LT(engine.lambdas[0], 1e-12);
+  EXPECT_EQ(engine.lambdas[1], 1e-4);
+  EXPECT_EQ(engine.lambdas[2], 2e-4);
+  EXPECT_LT(engine.lambdas[3], 1e-12);
+}
+
+TEST(Minimizer, NonfiniteStartIsAnError) {
+  ScriptedEngine engine({point(kNan)}, {trial(1, 1)});
+  try {
+    minimize(engine, {});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::NonFinite);
+  }
+}
+
+TEST(Minimizer, NonfiniteGradientOfAnAcceptedPointKeepsThePoint) {
+  ScriptedEngine engine({point(8), point(4, kNan)}, {trial(4, 4)});
+  const Summary summary = minimize(engine, {});
+  EXPECT_EQ(summary.termination, Termination::FAILURE);
+  EXPECT_EQ(summary.final_cost, 4);
+  EXPECT_EQ(summary.iterations.back().cost, 4);
+}
+
+TEST(Minimizer, CallbacksStopIt) {
+  const struct {
+    CallbackReturn answer;
+    Termination termination;
+  } rows[] = {{CallbackReturn::SOLVER_ABORT, Termination::USER_FAILURE},
+              {CallbackReturn::SOLVER_TERMINATE_SUCCESSFULLY, Termination::USER_SUCCESS}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(name(row.termination));
+    ScriptedEngine engine({point(8)}, {trial(4, 9)});
+    int calls = 0;
+    const Summary summary =
+        minimize(engine, {.callback = [&](const IterationSummary& i) {
+                   EXPECT_EQ(i.iteration, calls++);
+                   return i.iteration == 2 ? row.answer : CallbackReturn::SOLVER_CONTINUE;
+                 }});
+    EXPECT_EQ(summary.termination, row.termination);
+    EXPECT_EQ(calls, 3);
+  }
+}
+
+TEST(Minimizer, ASecondEngineGoesOn) {
+  // The first engine fails in its second trial; the other one holds the same point.
+  const ProblemModel model;
+  const SolverOptions options{.scale_free = false};
+  Summary summary;
+  PcgStep pcg;
+  Minimizer minimizer(options, model, summary);
+
+  struct Failing final : StepSolver {
+    int trials = 0;
+    LinearSolver kind() const override { return LinearSolver::pcg; }
+    void linearized(runtime::Engine&, runtime::PointReport&) override {}
+    StepReport try_step(runtime::Engine& engine, const runtime::StepRequest& request) override {
+      if (++trials == 2) throw Error(ErrorCode::DeviceLost, "lost");
+      return engine.try_step(request);
+    }
+  } failing;
+  ScriptedEngine first({point(8)}, {trial(4, 9)});
+  EXPECT_THROW(minimizer.run(first, failing), Error);
+
+  ScriptedEngine second({point(8), point(4, 0)}, {trial(4, 4)});
+  minimizer.run(second, pcg);
+  EXPECT_EQ(second.lambdas, (std::vector<double>{2e-4}));
+  EXPECT_EQ(summary.initial_cost, 8);
+  EXPECT_EQ(summary.final_cost, 4);
+  EXPECT_EQ(summary.iterations.size(), 3u);
+  EXPECT_EQ(summary.termination, Termination::CONVERGENCE);
+}
+
+}  // namespace
+}  // namespace topograd

@@ -1,0 +1,67 @@
+// An engine that answers from a script, to test the outer loop without evaluating anything.
+#pragma once
+
+#include "../../../runtime/engine/engine.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd::test {
+
+/// Hands out prepared reports: points in the order of linearisations, steps in the order of trials.
+/// The last of each is repeated. Remembers what was asked.
+class ScriptedEngine final : public runtime::Engine {
+ public:
+  ScriptedEngine(std::vector<runtime::PointReport> points, std::vector<runtime::StepReport> steps)
+      : points_(std::move(points)), steps_(std::move(steps)) {}
+
+  std::vector<double> lambdas;  ///< of the requests, in order
+  /// Cost of the last step at another length; where empty, steps have one length.
+  std::function<double(double)> cost_at_length;
+  std::vector<double> lengths;  ///< that were asked for
+  int accepts = 0;
+  int linearizations = 0;
+
+  std::string backend() const override { return "scripted"; }
+  std::string device() const override { return "script"; }
+  runtime::EngineStats stats() const override { return {}; }
+  std::string accumulation() const override { return ""; }
+  void refresh(const runtime::Model&) override {}
+  void set_point(std::span<const double>) override {}
+  void point(std::span<double>) override {}
+  double cost() override { return points_.front().cost; }
+  void residuals(std::span<double>) override {}
+  void gradient(std::span<double>) override {}
+  void jacobian(std::size_t, std::span<double>) override {}
+  void jvp(std::span<const double>, std::span<double>) override {}
+  void vjp(std::span<const double>, std::span<double>) override {}
+  void jtjp(std::span<const double>, std::span<double>) override {}
+  runtime::PointReport linearize() override { return next(points_, linearizations++); }
+  runtime::StepReport try_step(const runtime::StepRequest& request) override {
+    lambdas.push_back(request.lambda);
+    return next(steps_, static_cast<int>(lambdas.size()) - 1);
+  }
+  runtime::StepReport try_step(std::span<const double>) override { return next(steps_, 0); }
+  bool can_rescale_step() const override { return static_cast<bool>(cost_at_length); }
+  runtime::StepReport rescale_step(double length) override {
+    lengths.push_back(length);
+    return {.step_norm = length, .trial_cost = cost_at_length(length)};
+  }
+  void accept() override { ++accepts; }
+  runtime::Timing time(runtime::KernelKind, int, int) override { return {}; }
+  runtime::Timing time_step(int, double, int) override { return {}; }
+
+ private:
+  template <class T>
+  static T next(const std::vector<T>& script, int position) {
+    return script[std::min(static_cast<std::size_t>(position), script.size() - 1)];
+  }
+
+  std::vector<runtime::PointReport> points_;
+  std::vector<runtime::StepReport> steps_;
+};
+
+}  // namespace topograd::test

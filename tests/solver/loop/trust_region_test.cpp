@@ -1,0 +1,68 @@
+// The radius: growth by gain, ever faster shrinking.
+#include <gtest/gtest.h>
+
+#include "../../../solver/step_control/trust_region.hpp"
+
+namespace topograd {
+namespace {
+
+TEST(TrustRegion, GrowsByTheGain) {
+  // radius / max(1/3, 1 - (2 gain - 1)^3), by hand.
+  const struct {
+    double gain, expected;
+  } rows[] = {{1.0, 3e4},          {0.5, 1e4}, {0.25, 1e4 / 1.125},
+              {0.75, 1e4 / 0.875}, {0.0, 5e3}, {3.0, 3e4}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.gain);
+    TrustRegion region(1e4, 1e16);
+    region.accepted(row.gain);
+    EXPECT_NEAR(region.radius(), row.expected, 1e-9 * row.expected);
+  }
+}
+
+TEST(TrustRegion, ShrinksFasterWithEachRejection) {
+  TrustRegion region(64, 1e16);
+  const double expected[] = {32, 8, 1, 1.0 / 16};
+  for (const double radius : expected) {
+    region.rejected();
+    EXPECT_EQ(region.radius(), radius);
+  }
+  region.accepted(0.5);  // growth 1, and the factor is 2 again
+  region.rejected();
+  EXPECT_EQ(region.radius(), 1.0 / 32);
+}
+
+TEST(TrustRegion, NeverExceedsTheLargest) {
+  TrustRegion region(10, 20);
+  region.accepted(1.0);
+  EXPECT_EQ(region.radius(), 20);
+}
+
+TEST(TrustRegion, InvalidStepsHalveIt) {
+  TrustRegion region(10, 20);
+  region.invalid();
+  region.invalid();
+  EXPECT_EQ(region.radius(), 2.5);
+}
+
+TEST(TrustRegion, OfTheDoglegFollowsTheStep) {
+  TrustRegion region(4, 20, true);
+  region.accepted(0.9, 3);  // good: three times the step
+  EXPECT_EQ(region.radius(), 9);
+  region.accepted(0.9, 1);  // never smaller than it was
+  EXPECT_EQ(region.radius(), 9);
+  region.accepted(0.5, 9);  // neither good nor poor
+  EXPECT_EQ(region.radius(), 9);
+  region.accepted(0.1, 9);  // poor
+  EXPECT_EQ(region.radius(), 4.5);
+  region.rejected();
+  region.rejected();
+  EXPECT_EQ(region.radius(), 1.125);
+  region.invalid();  // the Gauss–Newton step is damped instead
+  EXPECT_EQ(region.radius(), 1.125);
+  region.accepted(1, 10);
+  EXPECT_EQ(region.radius(), 20) << "the largest";
+}
+
+}  // namespace
+}  // namespace topograd

@@ -1,0 +1,167 @@
+// Copies of a process that has solved before: they work, or say at once why they do not.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <future>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "../../../ir/error.hpp"
+#include "../../../ir/machine/parallel.hpp"
+#include "../../../ir/machine/platform.hpp"
+#include "../../../runtime/hybrid/batch.hpp"
+#include "../../../solver/evaluator.hpp"
+#include "../../../solver/solve.hpp"
+
+#include "../../../tools/problems/springs.hpp"
+
+namespace topograd::test {
+namespace {
+
+using Lines = std::vector<std::string>;
+using Say = std::function<void(const std::string&)>;
+
+constexpr double kSilentSeconds = 60;
+
+/// What a child says, which must end well, exit handlers included.
+Lines in_child(const std::function<void(const Say&)>& work) {
+  Lines lines;
+  const platform::ChildEnd end = platform::run_child(
+      work, [&](const std::string& line) { lines.push_back(line); }, kSilentSeconds);
+  EXPECT_FALSE(end.silent) << "it hangs";
+  EXPECT_EQ(end.signal, 0);
+  EXPECT_EQ(end.status, 0);
+  return lines;
+}
+
+std::string text(double value) {
+  char digits[40];
+  std::snprintf(digits, sizeof digits, "%.17g", value);
+  return digits;
+}
+
+std::string solved(int threads) {
+  const auto springs = problems::springs(32);
+  SolverOptions options{.backend = Backend::cpu};
+  options.max_iterations = 3;
+  options.threads = threads;
+  return text(solve(springs->problem, options).final_cost);
+}
+
+TEST(Fork, ChildrenSolveAsTheirParentDid) {
+  for (const int threads : {0, 1, 2}) {
+    const std::string want = solved(threads);
+    for (int k = 0; k < 3; ++k)
+      EXPECT_EQ(in_child([&](const Say& say) { say(solved(threads)); }), Lines{want}) << threads;
+    EXPECT_EQ(solved(threads), want) << "and the parent goes on";
+  }
+}
+
+TEST(Fork, ChildrenUseWhatTheirParentMade) {
+  const auto springs = problems::springs(40);
+  Evaluator evaluator(springs->problem, {.backend = Backend::cpu});
+  std::vector<double> x(springs->problem.parameter_count());
+  springs->problem.read_x(x);
+  const std::string want = text(evaluator.gradient(x).norm());
+  const std::string later = text(evaluator.gradient_async(x).get().norm());
+  EXPECT_EQ(in_child([&](const Say& say) {
+              say(text(evaluator.gradient(x).norm()));
+              say(text(evaluator.gradient_async(x).get().norm()));
+            }),
+            (Lines{want, later}));
+}
+
+TEST(Fork, ChildrenRunTasksOfTheHybridExecutor) {
+  runtime::hybrid::Executor executor;
+  runtime::hybrid::Batch<int> batch;
+  for (int k = 0; k < 1000; ++k) batch.add(static_cast<std::uint64_t>(k), k);
+  const auto sum = [&] {
+    long total = 0;
+    for (const auto& one : batch.run(executor, [](int k) { return 2 * k; })) total += one.value;
+    return std::to_string(total);
+  };
+  EXPECT_EQ(sum(), "999000");
+  EXPECT_EQ(in_child([&](const Say& say) { say(sum()); }), Lines{"999000"});
+}
+
+TEST(Fork, LoopsOfAChildHaveThreadsOfItsOwn) {
+  std::vector<int> hits(100000);
+  const auto all = [&] {
+    std::fill(hits.begin(), hits.end(), 0);
+    ir::parallel_for(std::size_t{0}, hits.size(), [&](std::size_t k) {
+      ++hits[k];
+      // A loop inside of another one.
+      if (k % 10000 == 0) ir::parallel_for(0, 3, [&](int) {});
+    });
+    return std::to_string(std::accumulate(hits.begin(), hits.end(), 0));
+  };
+  EXPECT_EQ(all(), "100000");
+  EXPECT_FALSE(ir::pool_is_lost());
+  const Lines lines = in_child([&](const Say& say) {
+    say(ir::pool_is_lost() ? "lost" : "there");
+    const int before = platform::thread_count();
+    for (int k = 0; k < 50; ++k) {
+      if (all() != "100000") say("wrong");
+    }
+    say(text(before));
+    say(platform::thread_count() ==
+                std::max(1, static_cast<int>(std::thread::hardware_concurrency()))
+            ? "all threads"
+            : "not all threads");
+    try {
+      ir::parallel_for(0, 1000, [](int k) {
+        if (k == 500) throw std::runtime_error("thrown");
+      });
+    } catch (const std::runtime_error& error) {
+      say(error.what());
+    }
+    std::vector<int> order(5000);
+    for (int k = 0; k < 5000; ++k) order[static_cast<std::size_t>(k)] = (k * 7919) % 5000;
+    ir::parallel_sort(order.begin(), order.end());
+    say(std::is_sorted(order.begin(), order.end()) ? "sorted" : "not sorted");
+    say(all());  // and children of children
+    say(in_child([&](const Say& inner) { inner(all()); }) == Lines{"100000"} ? "grandchild" : "");
+  });
+  EXPECT_EQ(lines, (Lines{"lost", "1", "all threads", "thrown", "sorted", "100000", "grandchild"}));
+}
+
+#ifdef TOPOGRAD_WITH_VULKAN
+TEST(Fork, ChildrenOfAParentThatUsedADeviceAreToldAtOnce) {
+  const auto springs = problems::springs(24);
+  SolverOptions options{.backend = Backend::vulkan};
+  options.max_iterations = 3;
+  std::string want;
+  try {
+    want = text(solve(springs->problem, options).final_cost);
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  Solver solver(springs->problem, options);
+  solver.solve();
+  const Lines lines = in_child([&](const Say& say) {
+    const auto tried = [&](const std::function<Summary()>& call) {
+      try {
+        const Summary summary = call();
+        say(summary.backend);
+      } catch (const Error& error) {
+        say(std::string(name(error.code())) + ": " +
+            (std::string(error.what()).find("fork()") != std::string::npos ? "fork()"
+                                                                           : error.what()));
+      }
+    };
+    tried([&] { return solve(springs->problem, options); });
+    tried([&] { return solver.solve(); });
+    SolverOptions automatic = options;
+    automatic.backend = Backend::automatic;
+    automatic.device = "0";
+    automatic.fallback_threshold = 0;
+    tried([&] { return solve(springs->problem, automatic); });
+  });
+  EXPECT_EQ(lines, (Lines{"no_device: fork()", "no_device: fork()", "cpu"}));
+}
+#endif
+
+}  // namespace
+}  // namespace topograd::test

@@ -1,0 +1,106 @@
+// Reading of SolverOptions from the command line.
+#include "solver_arguments.hpp"
+
+#include "output.hpp"
+#include "telemetry.hpp"
+
+#include "../../../ir/error.hpp"
+#include "../../../runtime/plan/record/plan_json.hpp"
+
+#include <charconv>
+#include <memory>
+
+namespace topograd::command {
+namespace {
+
+/// A number of instances, or "all". Throws Error{InvalidArgument}.
+std::uint64_t parse_cross_check(const std::string& text) {
+  if (text == "all") return kCrossCheckAll;
+  std::uint64_t count = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (code == std::errc() && end == text.data() + text.size()) return count;
+  throw Error(ErrorCode::InvalidArgument,
+              "expected --cross-check all or a number of instances, got \"" + text + "\"");
+}
+
+}  // namespace
+
+void add_place_options(Command app, SolverArguments& a) {
+  app.group("Where it runs");
+  app.option("--backend", &a.backend, "where kernels run")
+      .choices({"cpu", "vulkan", "automatic"})
+      .shown_default("automatic");
+  app.option("--precision", &a.precision, "floating-point numbers of kernels; mixed is for solves")
+      .choices({"f32", "f64", "mixed"})
+      .shown_default("f64");
+  app.option("--device", &a.device, "index or name of a Vulkan device");
+  app.option("--accumulate", &a.accumulate,
+             "how gradients are summed on a device; if not given, by the faster gather")
+      .choices({"gather_store", "gather_recompute", "atomic_float", "atomic_cas"});
+  app.option("--threads", &a.threads, "threads of the CPU backend; 0, the default, takes all");
+  app.flag("--deterministic", a.deterministic,
+           "make every choice from rules, without measuring, for the same bits in every run");
+  app.option("--plan", &a.plan, "file with a plan record whose choices are used");
+  app.output("--plan-out", &a.plan_out, "file for the plan record, - for standard output");
+}
+
+void add_solve_options(Command app, SolverArguments& a) {
+  app.group("The method");
+  app.option("--method", &a.method, "how steps are found; automatic is lm, or lbfgs with energies")
+      .choices({"automatic", "lm", "gn", "dogleg", "lbfgs", "newton", "adam", "adamw", "sgd"})
+      .shown_default("automatic");
+  app.option("--linear", &a.linear, "linear solver")
+      .choices({"automatic", "pcg", "cholesky", "schur", "dense"})
+      .shown_default("automatic");
+  app.option("--preconditioner", &a.preconditioner, "preconditioner of pcg")
+      .choices({"automatic", "block_jacobi", "two_level"})
+      .shown_default("automatic");
+  app.option("--normal-matrix", &a.normal_matrix, "how pcg multiplies by JᵀJ on a device")
+      .choices({"automatic", "matrix_free", "assembled"})
+      .shown_default("automatic");
+  app.option("--forcing", &a.forcing, "how exactly CG solves")
+      .choices({"automatic", "constant", "eisenstat_walker"})
+      .shown_default("automatic");
+  app.option("--domain", &a.domain, "what happens to operands outside of domains")
+      .choices({"mathematical", "guarded", "strict"})
+      .shown_default("mathematical");
+  app.option("--cross-check", &a.cross_check,
+             "instances of each topology to compare with the CPU at each accepted point, or all");
+  app.group("Limits and tolerances");
+  app.option("--max-iterations", &a.max_iterations,
+             "accepted and rejected steps; a problem file may have another default")
+      .shown_default("100");
+  app.option("--max-linear-iterations", &a.max_linear_iterations, "iterations of CG in one step");
+  app.option("--tolerance", &a.tolerance, "function, gradient and parameter tolerance at once");
+  app.option("--time-limit", &a.time_limit, "seconds; if not given, no limit");
+}
+
+SolverOptions to_options(const SolverArguments& a, SolverOptions options) {
+  warn_of_fallbacks();
+  if (!a.backend.empty()) options.backend = parse_backend(a.backend);
+  if (!a.precision.empty()) options.precision = parse_solve_precision(a.precision);
+  if (!a.device.empty()) options.device = a.device;
+  if (!a.accumulate.empty()) options.accumulation = codegen::parse_accumulation(a.accumulate);
+  if (a.deterministic) options.deterministic = true;
+  if (!a.plan.empty())
+    options.plan =
+        std::make_shared<const runtime::PlanRecord>(runtime::parse_plan(read_text(a.plan)));
+  if (!a.domain.empty()) options.domain = parse_domain_policy(a.domain);
+  if (!a.cross_check.empty()) options.cross_check = parse_cross_check(a.cross_check);
+  if (!a.method.empty()) options.method = parse_method(a.method);
+  if (!a.linear.empty()) options.linear_solver = parse_linear_solver(a.linear);
+  if (!a.preconditioner.empty()) options.preconditioner = parse_preconditioner(a.preconditioner);
+  if (!a.normal_matrix.empty()) options.normal_matrix = parse_normal_matrix(a.normal_matrix);
+  if (a.max_iterations) options.max_iterations = *a.max_iterations;
+  if (a.max_linear_iterations) options.max_linear_iterations = *a.max_linear_iterations;
+  if (!a.forcing.empty()) options.forcing_sequence = parse_forcing_sequence(a.forcing);
+  if (a.threads) options.threads = *a.threads;
+  if (a.time_limit) options.time_limit_seconds = *a.time_limit;
+  if (a.tolerance) {
+    options.function_tolerance = options.gradient_tolerance = options.parameter_tolerance =
+        *a.tolerance;
+  }
+  return options;
+}
+
+}  // namespace topograd::command

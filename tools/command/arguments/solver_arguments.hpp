@@ -1,0 +1,32 @@
+// Options of the command that become SolverOptions.
+#pragma once
+
+#include "arguments.hpp"
+
+#include "../../../solver/options.hpp"
+
+#include <optional>
+#include <string>
+
+namespace topograd::command {
+
+/// Text of the options as given; to_options() reads it.
+struct SolverArguments {
+  std::string domain, cross_check;
+  std::string backend, precision, method, linear, preconditioner, normal_matrix, forcing,
+      accumulate, device;
+  std::string plan, plan_out;
+  bool deterministic = false;
+  std::optional<int> max_iterations, max_linear_iterations, threads;
+  std::optional<double> tolerance, time_limit;
+};
+
+/// Options of every subcommand that evaluates: backend, precision, device, accumulation, threads.
+void add_place_options(Command app, SolverArguments& a);
+void add_solve_options(Command app, SolverArguments& a);
+
+/// `options` with what was given in their place. Throws Error{InvalidArgument} for text that is
+/// none of the names.
+SolverOptions to_options(const SolverArguments& a, SolverOptions options = {});
+
+}  // namespace topograd::command

@@ -1,0 +1,81 @@
+// Metrics and traces of solves.
+#include "telemetry.hpp"
+
+#include "output.hpp"
+
+#include "../../../runtime/hybrid/metrics.hpp"
+#include "../../../runtime/hybrid/routing/training_data.hpp"
+#include "../../../solver/session/routing.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+namespace topograd::command {
+namespace {
+
+using runtime::hybrid::TraceEvent;
+
+std::string text_of(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.10g", value);
+  return text;
+}
+
+/// Steps in the lanes of what ran them, inside of the solve, which is in the CPU's.
+std::vector<TraceEvent> events_of(const Summary& s) {
+  constexpr double kUs = 1e6;
+  const PhaseTimes& times = s.times;
+  std::vector<TraceEvent> events;
+  if (times.build_seconds > 0) events.push_back({"build", "cpu", 0, kUs * times.build_seconds, {}});
+  const double begin = kUs * times.build_seconds, total = kUs * times.total_seconds;
+  events.push_back({"solve", "cpu", begin, total, {{"backend", s.backend}, {"why", s.why}}});
+  if (s.iterations.empty()) return events;
+  const double steps = kUs * s.iterations.back().cumulative_time_in_seconds;
+  const double first = begin + std::max(0.0, total - steps);
+  if (times.plan_seconds > 0)
+    events.push_back({"plan", "cpu", begin, std::min(kUs * times.plan_seconds, first - begin), {}});
+  const std::string device = s.kernels_on_device > 0 ? s.device : "cpu";
+  for (const IterationSummary& i : s.iterations) {
+    const double end = first + kUs * i.cumulative_time_in_seconds;
+    const double us = kUs * i.iteration_time_in_seconds;
+    events.push_back({"step " + std::to_string(i.iteration),
+                      i.on_device ? device : "cpu",
+                      end - us,
+                      us,
+                      {{"cost", text_of(i.cost)},
+                       {"accepted", i.step_is_successful ? "yes" : "no"},
+                       {"linear_iterations", std::to_string(i.linear_iterations)}}});
+  }
+  return events;
+}
+
+void warn(runtime::hybrid::LogLevel, const std::string& text) { print_warning(text); }
+
+}  // namespace
+
+void warn_of_fallbacks() {
+  static std::once_flag once;
+  std::call_once(once, [] { hybrid_executor().set_log(warn, runtime::hybrid::LogLevel::warning); });
+}
+
+void write_metrics(const std::string& path) {
+  if (path.empty()) return;
+  const runtime::hybrid::Executor& executor = hybrid_executor();
+  write_text(path, path.ends_with(".json") ? metrics_json(executor) : prometheus_text(executor));
+}
+
+void write_training_data(const std::string& path, const runtime::hybrid::Knowledge& knowledge) {
+  if (path.empty()) return;
+  write_text(path, path.ends_with(".json") ? training_json(knowledge) : training_csv(knowledge));
+}
+
+void write_training_data(const std::string& path) {
+  if (!path.empty()) write_training_data(path, hybrid_executor().scheduler().knowledge());
+}
+
+void write_trace(const std::string& path, const Summary& summary) {
+  if (path.empty()) return;
+  write_text(path, runtime::hybrid::to_chrome_trace(events_of(summary)));
+}
+
+}  // namespace topograd::command

@@ -1,0 +1,73 @@
+// Pairs of timings with and without a locality order.
+#include "bench_orders.hpp"
+
+#include "measure/bench_times.hpp"
+
+#include "../../../ir/machine/platform.hpp"
+#include "../../../runtime/order/order.hpp"
+#include "../../../runtime/order/order_choice.hpp"
+#include "../../../solver/interrupts.hpp"
+#include "../../../solver/session/session.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace topograd::command {
+namespace {
+
+using nlohmann::ordered_json;
+using runtime::KernelKind;
+
+constexpr int kSamplesOfOne = 3;
+
+Session open_with(const char* order, const ProblemModel& model, const SolverOptions& options,
+                  std::span<const double> x) {
+  platform::set_environment(runtime::kOrderVariable, order);
+  Session session = open_session(model, options, false);
+  session.engine->set_point(x);
+  return session;
+}
+
+ordered_json time_pairs(runtime::Engine& found, runtime::Engine& kept, KernelKind kind, int pairs) {
+  const auto time = [&](runtime::Engine& engine) {
+    return engine.time(kind, 1, kSamplesOfOne).device_us;
+  };
+  time(found), time(kept);  // compiles
+  std::vector<double> found_us, kept_us, ratios;
+  for (int k = 0; k < pairs; ++k) {
+    // What goes first takes turns: caches and clocks change from one to the next.
+    double of_found = 0;
+    if (k % 2 == 0) of_found = time(found);
+    const double of_kept = time(kept);
+    if (k % 2 != 0) of_found = time(found);
+    found_us.push_back(of_found);
+    kept_us.push_back(of_kept);
+    ratios.push_back(of_found / of_kept);
+  }
+  return {{"found_us", median(std::move(found_us))},
+          {"kept_us", median(std::move(kept_us))},
+          {"ratio", median(std::move(ratios))}};
+}
+
+}  // namespace
+
+ordered_json compare_orders(const ProblemModel& model, const SolverOptions& options,
+                            std::span<const double> x, int pairs) {
+  const Session kept = open_with(runtime::kKeptOrder, model, options, x);
+  const Session found = open_with(runtime::kFoundOrder, model, options, x);
+  ordered_json report;
+  // The interpreter takes blocks as they come.
+  report["reordered"] =
+      found.engine->backend() == "vulkan" && !runtime::find_order(model.model).identity();
+  report["pairs"] = pairs;
+  const bool rows = model.model.rows > 0;
+  const auto kinds = rows ? std::vector{KernelKind::residual, KernelKind::jacobian,
+                                        KernelKind::gradient, KernelKind::jtjp}
+                          : std::vector{KernelKind::cost, KernelKind::gradient, KernelKind::hvp};
+  for (const KernelKind kind : kinds) {
+    if (Interrupts::came()) break;
+    report[std::string(runtime::name(kind))] = time_pairs(*found.engine, *kept.engine, kind, pairs);
+  }
+  return report;
+}
+
+}  // namespace topograd::command

@@ -1,0 +1,45 @@
+// Figures of one problem on one backend.
+#pragma once
+
+#include "../arguments/solver_arguments.hpp"
+#include "../input/named_problem.hpp"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+#include <vector>
+
+namespace topograd::command {
+
+struct BenchArguments {
+  ProblemArguments problem;
+  SolverArguments solver;
+  int samples = 20;               ///< of each time
+  std::vector<std::string> only;  ///< names of the times to take; empty: all that the problem has
+  bool peers = true;              ///< run those that are there
+  bool check = true;              ///< compare the gradient with the scalar evaluator's
+  bool orders = false;            ///< only compare with and without a locality order
+};
+/// Adds --samples, --only, --no-peers, --no-check and --orders.
+void add_bench_options(Command app, BenchArguments& arguments);
+
+/// Builds the problem, opens the backend, and measures. Keys: instances, topologies, build_s,
+/// plan_s, glsl_ms, spirv_ms, pipeline_ms (with one warm-up dispatch), residual_us, jacobian_us
+/// (residuals and Jacobian), gradient_us, cost_gradient_us, values_us (with the residuals),
+/// jtjp_us, step100_us, evaluation_us (cost and gradient at a point from the host),
+/// fresh_evaluation_us (the same with an engine made for it), each with the wall time as
+/// ..._wall_us, initial_cost, device, backend, precision, accumulation, gradient_relative_error: ‖g
+/// − g₆₄‖ / ‖g₆₄‖ against the scalar evaluator in f64 at x and data rounded to the precision. Times
+/// are medians after 3 warm-ups.
+///
+/// Beside them copy_gb_s, the rate at which the backend copies memory (10⁹ bytes read and written a
+/// second), and for each time its ..._share_of_copy: the bytes that it has to move at least
+/// (runtime/engine/traffic.hpp), as ..._bytes, over the time, over that rate; again in
+/// share_of_copy. host_bytes and device_bytes with memory, a list of {use, host, device}, and
+/// host_bytes_explained and device_bytes_explained, its sums. peers: {name, version, ...} with the
+/// keys that it has figures for.
+///
+/// With `orders` only `orders` (bench_orders.hpp) is measured.
+nlohmann::ordered_json run_bench(const BenchArguments& arguments);
+
+}  // namespace topograd::command

@@ -1,0 +1,274 @@
+// topograd bench ops, and what info says of operations.
+#include "bench_ops.hpp"
+
+#include "bench_ops_cases.hpp"
+#include "bench_ops_claims.hpp"
+#include "bench_ops_shapes.hpp"
+#include "bench_ops_times.hpp"
+
+#include "../../../../ir/error.hpp"
+#include "../../../../ops/array/map.hpp"
+#include "../../../../ops/array/reduce/reduce.hpp"
+#include "../../../../ops/run/lessons.hpp"
+#include "../../../../solver/interrupts.hpp"
+#include "../../../../solver/options.hpp"
+
+#include <tbb/global_control.h>
+#include <tbb/info.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace topograd::command {
+namespace {
+
+using nlohmann::ordered_json;
+using ops::Device;
+
+constexpr std::uint64_t kLargest = 100'000'000, kLargestOnSoftware = 1'000'000;
+// Inputs, results and what is between of the hungriest operation, in bytes an element.
+constexpr std::uint64_t kBytesOfElement = 40;
+// Multiply-adds that a CPU is asked for with all of its threads, and with one.
+constexpr double kMostArithmetic = 1e11, kMostArithmeticOfOne = 1e10;
+constexpr std::uint64_t kArithmeticElements = 1 << 22, kArithmeticElementsOfSoftware = 1 << 16;
+
+/// The faster of the driver's copy command and a kernel: some drivers leave commands to an engine
+/// that is slower than the memory. Bytes a ns.
+double copy_rate(const Device& device, const OpInputs& in, int samples) {
+  const ops::Array<float> to(in.count());
+  ops::Backend& backend = device.backend();
+  const ops::Argument source = in.x.untyped().reads(backend);
+  const ops::Argument target = to.untyped().writes(backend);
+  const double by_command = time_on(device, samples, [&] {
+                              backend.copy(source.memory, 0, target.memory, 0, source.bytes);
+                            }).clock;
+  const double by_kernel =
+      time_on(device, samples, [&] { map([](Value v) { return v; }, in.x); }).clock;
+  return 2 * static_cast<double>(source.bytes) / std::min(by_command, by_kernel) * 1e-3;
+}
+
+/// Multiply-adds of f32 a ns.
+double arithmetic_rate(const Device& device, int samples) {
+  const bool software = device.facts().kind == "software";
+  const OpInputs in =
+      make_op_inputs(software ? kArithmeticElementsOfSoftware : kArithmeticElements, device);
+  const OpWork work = arithmetic_work(in);
+  const double us = time_on(device, samples, [&] { work(); }).clock;
+  return kArithmeticDepth * static_cast<double>(in.count()) / us * 1e-3;
+}
+
+Device device_for(const OpsArguments& a) {
+  const Backend backend = a.backend.empty() ? Backend::automatic : parse_backend(a.backend);
+  if (backend == Backend::cpu) return Device::cpu();
+  if (!a.device.empty() || backend == Backend::vulkan) return Device::vulkan(a.device);
+  return Device::best();
+}
+
+std::vector<std::uint64_t> sizes_for(const OpsArguments& a, const Device& device) {
+  if (a.count) return {*a.count};
+  const bool software = device.is_cpu() || device.facts().kind == "software";
+  const std::uint64_t memory = device.facts().memory_bytes;
+  std::vector<std::uint64_t> out;
+  for (std::uint64_t n = 1000; n <= (software ? kLargestOnSoftware : kLargest); n *= 10) {
+    if (memory == 0 || n * kBytesOfElement < memory) out.push_back(n);
+  }
+  return out;
+}
+
+/// The size from which on the device wins; 0 if it loses at the largest.
+std::uint64_t crossover(const std::vector<std::pair<std::uint64_t, bool>>& wins) {
+  std::uint64_t from = 0;
+  for (auto row = wins.rbegin(); row != wins.rend() && row->second; ++row) from = row->first;
+  return from;
+}
+
+ordered_json row_for(const OpCase& one, const Device& device, const OpInputs& host,
+                     const OpInputs& there, const OpsArguments& arguments) {
+  const int samples = arguments.samples;
+  const bool with_cpu = arguments.cpu || device.is_cpu();
+  const std::uint64_t count = host.count();
+  const double arithmetic =
+      one.multiply_adds != nullptr ? one.multiply_adds(static_cast<double>(count)) : 0;
+  ordered_json row{{"op", one.name}, {"count", count}};
+  const int fewer = count >= 10'000'000 || arithmetic > 1e9 ? std::min(samples, 3) : samples;
+  if (with_cpu && arithmetic <= kMostArithmetic) {
+    const OpWork work = one.prepare(host);
+    row["cpu_us"] = time_on(Device::cpu(), fewer, [&] { work(); }).wall;
+    if (count <= 10'000'000 && arithmetic <= kMostArithmeticOfOne) {
+      const ops::WithoutLessons alone;
+      const tbb::global_control single(tbb::global_control::max_allowed_parallelism, 1);
+      row["cpu_one_us"] = time_on(Device::cpu(), std::min(samples, 3), [&] { work(); }).wall;
+    }
+  }
+  if (device.is_cpu()) return row;
+  try {
+    const OpWork work = one.prepare(there);
+    const Times times = time_on(device, samples, [&] { work(); });
+    row["device_us"] = times.clock;
+    row["device_wall_us"] = times.wall;
+    if (one.bytes > 0) row["gb_s"] = one.bytes * static_cast<double>(count) / times.clock * 1e-3;
+    if (arithmetic > 0) row["gmadd_s"] = arithmetic / times.clock * 1e-3;
+    if (count <= 10'000'000) {
+      row["transfers_wall_us"] = time_with_transfers(3, [&]() -> std::function<void()> {
+        return [run = one.prepare(fresh_op_inputs(host, device))] { run()(); };
+      });
+    }
+  } catch (const Error& error) {
+    row["problem"] = error.what();
+  }
+  return row;
+}
+
+/// Fills the device up to the most that was ever in use, so that the next peak is its own.
+std::vector<std::shared_ptr<ops::Memory>> filled_to_peak(ops::Backend& backend) {
+  constexpr std::uint64_t kPiece = 64 << 20, kLeast = 64 << 10;
+  std::vector<std::shared_ptr<ops::Memory>> pieces;
+  for (;;) {
+    const ops::BackendCounters now = backend.counters();
+    const std::uint64_t left = now.peak_bytes_in_use - now.bytes_in_use;
+    if (left < kLeast) return pieces;
+    pieces.push_back(backend.allocate(std::min(left, kPiece), "peak"));
+  }
+}
+
+/// The bytes that go up and down for a sum and a map whose result is read, and the most
+/// memory that they take on the device.
+ordered_json host_memory_rows(const Device& device, std::uint64_t count) {
+  constexpr std::size_t kPage = 4096 / sizeof(float);
+  const std::size_t whole = (count + kPage - 1) / kPage * kPage;
+  std::vector<float> room(whole + kPage);
+  void* first = room.data();
+  std::size_t left = room.size() * sizeof(float);
+  std::align(4096, whole * sizeof(float), first, left);
+  const std::span<float> pages(static_cast<float*>(first), whole);
+  std::ranges::fill(pages, 1.0f);
+  using Make = ops::Array<float> (*)(std::span<float>, const Device&);
+  const std::pair<const char*, Make> ways[] = {
+      {"array, uploaded",
+       [](std::span<float> from, const Device& to) {
+         return ops::Array<float>(std::span<const float>(from)).to(to);
+       }},
+      {"array, written where it is",
+       [](std::span<float> from, const Device& to) {
+         ops::Array<float> x(from.size());
+         x.untyped().storage->place(to);
+         std::ranges::copy(from, x.write().begin());
+         return x;
+       }},
+      {"caller's memory", [](std::span<float> from, const Device& to) {
+         return ops::Array<float>::over(from).to(to);
+       }}};
+  ordered_json rows = ordered_json::array();
+  for (const auto& [name, make] : ways) {
+    device.synchronise();
+    const auto filled = filled_to_peak(device.backend());
+    const ops::BackendCounters before = device.backend().counters();
+    const double us = wall_us([&] {
+      const ops::Array<float> x = make(pages, device);
+      for (int k = 0; k < 10; ++k) sum(x);
+      const ops::Array<float> y = map([](Value v) { return v * 2.0; }, x);
+      y.read();
+      device.synchronise();
+    });
+    const ops::BackendCounters used = device.backend().counters() - before;
+    rows.push_back({{"memory", name},
+                    {"count", whole},
+                    {"bytes_up", used.bytes_up},
+                    {"bytes_down", used.bytes_down},
+                    {"peak_device_bytes", used.peak_bytes_in_use - before.bytes_in_use},
+                    {"wall_us", us}});
+  }
+  return rows;
+}
+
+void expect_positive(const char* option, std::optional<std::int64_t> value) {
+  if (!value || *value >= 1) return;
+  throw Error(ErrorCode::InvalidArgument, std::string("bench ops: expected ") + option +
+                                              " >= 1, got " + std::to_string(*value));
+}
+
+}  // namespace
+
+ordered_json run_bench_ops(const OpsArguments& arguments) {
+  if (arguments.count == 0) expect_positive("--count", 0);
+  expect_positive("--steps", arguments.steps);
+  const Device device = device_for(arguments);
+  ordered_json report;
+  report["device"] = device.name();
+  report["cpu_threads"] = tbb::info::default_concurrency();
+  if (arguments.steps) {
+    report["training"] = training_report(device, *arguments.steps);
+    return report;
+  }
+  if (arguments.claims) {
+    report["claims"] = claim_rows(device, arguments.samples);
+    return report;
+  }
+  if (arguments.shapes) {
+    report["shapes"] = shape_rows(device, arguments.samples, arguments.count);
+    return report;
+  }
+  ordered_json rows = ordered_json::array();
+  std::map<std::string, std::vector<std::pair<std::uint64_t, bool>>> wins, wins_with_transfers;
+  const std::vector<OpCase> cases = op_cases();
+  double rate = 0, arithmetic = 0;
+  ordered_json host_memory;  // first: nothing else is on the device
+  if (!device.is_cpu()) host_memory = host_memory_rows(device, sizes_for(arguments, device).back());
+  if (!device.is_cpu()) arithmetic = arithmetic_rate(device, arguments.samples);
+  for (const std::uint64_t count : sizes_for(arguments, device)) {
+    if (Interrupts::came()) break;
+    const OpInputs host = make_op_inputs(count, Device::cpu());
+    const OpInputs there = fresh_op_inputs(host, device);
+    if (!device.is_cpu()) rate = copy_rate(device, there, arguments.samples);
+    for (const OpCase& one : cases) {
+      if (Interrupts::came()) break;
+      ordered_json row = row_for(one, device, host, there, arguments);
+      if (row.contains("gb_s")) row["share_of_copy"] = row["gb_s"].get<double>() / rate;
+      if (row.contains("gmadd_s"))
+        row["share_of_arithmetic"] = row["gmadd_s"].get<double>() / arithmetic;
+      const auto beats_cpu = [&row](const char* time) {
+        return row.contains(time) && row[time] < row["cpu_us"];
+      };
+      if (row.contains("cpu_us")) wins[one.name].emplace_back(count, beats_cpu("device_wall_us"));
+      if (row.contains("cpu_us") && row.contains("transfers_wall_us"))
+        wins_with_transfers[one.name].emplace_back(count, beats_cpu("transfers_wall_us"));
+      rows.push_back(std::move(row));
+    }
+  }
+  if (!device.is_cpu()) {
+    report["copy_gb_s"] = rate;
+    report["gmadd_s"] = arithmetic;
+    report["host_memory"] = std::move(host_memory);
+  }
+  report["rows"] = std::move(rows);
+  if (!device.is_cpu() && arguments.cpu) {
+    for (const OpCase& one : cases) {
+      report["crossover"][one.name] = crossover(wins[one.name]);
+      report["crossover_with_transfers"][one.name] = crossover(wins_with_transfers[one.name]);
+    }
+  }
+  return report;
+}
+
+ordered_json describe_operations() {
+  ordered_json out = ordered_json::array();
+  for (const ops::OpRow& row : ops::kOpTable) {
+    const ops::OpMeasurement known = ops::measured(row.op);
+    ordered_json one{{"op", row.name},
+                     {"unit", row.unit},
+                     {"first_minimum", row.minimum},
+                     {"first_factor", row.factor},
+                     {"threshold", known.threshold},
+                     {"kernels_measured", known.measured}};
+    one["measured_factor"] =
+        known.measured > 0 ? ordered_json(known.factor) : ordered_json("not measured");
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+}  // namespace topograd::command

@@ -1,0 +1,231 @@
+// What others claim that such systems reach, measured here; and long training.
+#include "bench_ops_claims.hpp"
+
+#include "../measure/energy.hpp"
+#include "bench_ops_cases.hpp"
+#include "bench_ops_times.hpp"
+
+#include "../../../../ir/machine/platform.hpp"
+#include "../../../../ops/arrays.hpp"
+#include "../../../../ops/backend/backend.hpp"
+#include "../../../../ops/run/lessons.hpp"
+#include "../../../../ops/tensors.hpp"
+#include "../../../../solver/interrupts.hpp"
+
+#include <tbb/global_control.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace topograd::command {
+namespace {
+
+using nlohmann::ordered_json;
+using ops::Array;
+using ops::Device;
+using ops::Tensor;
+
+// Samples of what takes a CPU thread seconds.
+constexpr double kSlowMicroseconds = 1e6;
+constexpr double kEnergyMicroseconds = 5e5;
+
+/// What is claimed, and the work: host numbers in, on a device, and what reads the result.
+struct Claim {
+  const char* name;
+  double goal;
+  std::uint64_t count;  ///< of the inputs
+  OpWork (*prepare)(const OpInputs& inputs, const Device& device);
+};
+
+Tensor matrix(const Array<float>& x, std::int64_t n) {
+  return ops::tensor(x.slice(0, static_cast<std::uint64_t>(n * n)), {n, n});
+}
+
+template <int N>
+OpWork product(const OpInputs& in, const Device&) {
+  return [a = matrix(in.x, N), b = matrix(in.y, N)] { return reading(ops::matmul(a, b)); };
+}
+
+template <Tensor (*F)(const Tensor&)>
+OpWork of_rows(const OpInputs& in, const Device&) {
+  return [x = ops::tensor(in.x, {1000, 1000})] { return reading(F(x)); };
+}
+Tensor softmax_of_rows(const Tensor& x) { return ops::softmax(x); }
+
+OpWork filter(const OpInputs& in, const Device&) {
+  return [image = ops::tensor(in.x, {2160, 3840})] {
+    return reading(ops::filter2d(image, std::vector<double>{1, 2, 1, 0, 3, 0, -1, -2, 5}, 3, 3));
+  };
+}
+
+OpWork transform(const OpInputs& in, const Device&) {
+  return [z = ops::tensor(in.x, {1 << 20, 2})] { return reading(ops::fft(z)); };
+}
+
+OpWork monte_carlo(const OpInputs&, const Device& device) {
+  return [device] {
+    const Tensor z = ops::randn({10'000'000}, 1, ops::Type::f32, device);
+    return reading(ops::mean(ops::map(
+        [](const Value& n) { return max(100.0 * exp(0.01 + 0.2 * n) - 105.0, literal(0)); }, z)));
+  };
+}
+
+OpWork inference(const OpInputs& in, const Device& device) {
+  const ops::nn::Sequential net{ops::nn::Dense(784, 512, 1), ops::relu, ops::nn::Dense(512, 10, 2)};
+  net.to(device);
+  return [net, x = ops::tensor(in.x, {1000, 784})] {
+    const ops::NoGrad guard;
+    return reading(ops::argmax(net(x)));
+  };
+}
+
+OpWork value_at_risk(const OpInputs&, const Device& device) {
+  const Tensor loadings = ops::randn({6, 40}, 1, ops::Type::f32, device);
+  const Tensor weights = ops::rand({40, 1}, 2, ops::Type::f32, device);
+  return [=] {
+    const Tensor factors = ops::randn({100'000, 6}, 3, ops::Type::f32, device);
+    const Tensor noise = ops::randn({100'000, 40}, 4, ops::Type::f32, device);
+    const Tensor returns = ops::matmul(factors, loadings) + noise;
+    return reading(ops::top_k(ops::matmul(returns, weights).reshape({100'000}), 1000).values);
+  };
+}
+
+const Claim kClaims[] = {
+    {"map of 1 M", 37, 1'000'000,
+     [](const OpInputs& in, const Device&) -> OpWork {
+       return [in] { return reading(map([](Value v) { return v * 2.0 + 1.0; }, in.x)); };
+     }},
+    {"reduce of 1 M", 29, 1'000'000,
+     [](const OpInputs& in, const Device&) -> OpWork {
+       return [in] { return reading(sum(in.x)); };
+     }},
+    {"matmul 512^3", 85, 512 * 512, product<512>},
+    {"3x3 filter on 4K", 111, 3840 * 2160, filter},
+    {"FFT of 1 M", 36, 2 << 20, transform},
+    {"sort of 1 M", 35, 1'000'000,
+     [](const OpInputs& in, const Device&) -> OpWork {
+       return [in] { return reading(sort(in.x)); };
+     }},
+    {"vector add of 10,000", 100, 10'000,
+     [](const OpInputs& in, const Device&) -> OpWork {
+       return [in] { return reading(zip([](Value a, Value b) { return a + b; }, in.x, in.y)); };
+     }},
+    {"ReLU of 1 M", 100, 1'000'000, of_rows<ops::relu>},
+    {"softmax of 1 M", 100, 1'000'000, of_rows<softmax_of_rows>},
+    {"matmul 1024^3", 200, 1024 * 1024, product<1024>},
+    {"matmul 4096^3", 200, 4096 * 4096, product<4096>},
+    {"forward and backward, 784-512-10, 128 pictures", 100, 1,
+     [](const OpInputs&, const Device& device) { return forward_backward_work({}, device); }},
+    {"Monte Carlo, 10^7 paths", 56, 1, monte_carlo},
+    {"inference, 1,000 pictures", 57, 784'000, inference},
+    {"value at risk, 10^5 scenarios", 21, 1, value_at_risk},
+};
+
+ordered_json joules(const std::optional<double>& of) {
+  return of ? ordered_json(*of) : ordered_json("not measured");
+}
+
+/// Joules of one run, over as many as half a second holds.
+EnergyMeter::Joules energy_of(const Device& device, double us, const OpWork& work) {
+  const int runs = static_cast<int>(std::max(1.0, std::ceil(kEnergyMicroseconds / us)));
+  const EnergyMeter meter;
+  for (int k = 0; k < runs; ++k) work();
+  device.synchronise();
+  EnergyMeter::Joules used = meter.used();
+  if (used.cpu) *used.cpu /= runs;
+  if (used.device) *used.device /= runs;
+  return used;
+}
+
+int samples_for(double us, int samples) { return us > kSlowMicroseconds ? 1 : samples; }
+
+ordered_json row_for(const Claim& claim, const Device& device, int samples) {
+  const Device cpu = Device::cpu();
+  const OpInputs host = make_op_inputs(claim.count, cpu);
+  const OpInputs there = fresh_op_inputs(host, device);
+  const OpWork on_cpu = claim.prepare(host, cpu), on_device = claim.prepare(there, device);
+  ordered_json row{{"claim", claim.name}, {"goal", claim.goal}};
+  const double first = wall_us([&] { on_cpu(); });
+  const double all = time_on(cpu, samples_for(first, samples), [&] { on_cpu(); }).wall;
+  double one = 0;
+  {
+    const ops::WithoutLessons alone;
+    const tbb::global_control single(tbb::global_control::max_allowed_parallelism, 1);
+    const double once = wall_us([&] { on_cpu(); });
+    one = once > kSlowMicroseconds ? once : time_on(cpu, samples, [&] { on_cpu(); }).wall;
+  }
+  const double without = time_on(device, samples, [&] { on_device(); }).wall;
+  const double with = time_with_transfers(samples, [&]() -> std::function<void()> {
+    return [run = claim.prepare(fresh_op_inputs(host, device), device)] { run()(); };
+  });
+  row["cpu_one_us"] = one;
+  row["cpu_us"] = all;
+  row["device_us"] = without;
+  row["transfers_us"] = with;
+  row["times_one"] = one / without;
+  row["times_all"] = all / without;
+  row["times_one_with_transfers"] = one / with;
+  row["times_all_with_transfers"] = all / with;
+  row["cpu_joules"] = joules(energy_of(cpu, all, on_cpu).cpu);
+  row["device_joules"] = joules(energy_of(device, without, on_device).device);
+  return row;
+}
+
+}  // namespace
+
+ordered_json claim_rows(const Device& device, int samples) {
+  ordered_json rows = ordered_json::array();
+  const char* const ratios[] = {"times_one", "times_all", "times_one_with_transfers",
+                                "times_all_with_transfers"};
+  ordered_json mean{{"claim", "mean"}, {"goal", 55}};
+  for (const Claim& claim : kClaims) {
+    if (Interrupts::came()) return rows;  // there is no mean of some
+    rows.push_back(row_for(claim, device, samples));
+  }
+  for (const char* ratio : ratios) {
+    double sum = 0;
+    for (const ordered_json& row : rows) sum += row[ratio].get<double>();
+    mean[ratio] = sum / static_cast<double>(rows.size());
+  }
+  double saved = 0;
+  int measured = 0;
+  for (const ordered_json& row : rows) {
+    if (!row["cpu_joules"].is_number() || !row["device_joules"].is_number()) continue;
+    saved += 1 - row["device_joules"].get<double>() / row["cpu_joules"].get<double>();
+    ++measured;
+  }
+  mean["energy_goal"] = 0.96;
+  mean["energy_saved"] = measured > 0 ? ordered_json(saved / measured) : "not measured";
+  rows.push_back(std::move(mean));
+  return rows;
+}
+
+ordered_json training_report(const Device& device, int steps) {
+  constexpr NetworkSize kSmall{.pictures = 64, .pixels = 64, .hidden = 32};
+  ordered_json out{{"steps", steps}};
+  const auto step = training_steps(kSmall, device), on_cpu = training_steps(kSmall, Device::cpu());
+  double loss = 0, loss_on_cpu = 0;
+  for (int k = 1; k <= steps && !Interrupts::came(); ++k) {
+    const Tensor last = step();
+    if (k != steps / 10 && k != steps) continue;
+    const char* const when = k == steps ? "end" : "tenth";
+    loss = last.item();
+    device.synchronise();
+    out["device_bytes"][when] = device.backend().counters().bytes_in_use;
+    out["resident_bytes"][when] = platform::resident_bytes();
+  }
+  // Rounding grows from step to step: the losses are compared where they are still alike.
+  constexpr int kCompared = 200;
+  const auto again = training_steps(kSmall, device);
+  for (int k = 0; k < std::min(steps, kCompared) && !Interrupts::came(); ++k) {
+    out["loss_after_200"]["device"] = again().item();
+    loss_on_cpu = on_cpu().item();
+  }
+  out["loss_after_200"]["cpu"] = loss_on_cpu;
+  out["loss"] = loss;
+  return out;
+}
+
+}  // namespace topograd::command

@@ -1,0 +1,399 @@
+// topograd check: self-tests of ops, random programs and gradients on this machine's devices.
+#include "../arguments/commands.hpp"
+#include "../arguments/output.hpp"
+#include "../arguments/telemetry.hpp"
+#include "../input/named_problem.hpp"
+#include "check_faults.hpp"
+#include "check_repeat.hpp"
+#include "check_start.hpp"
+
+#include "../../../api/check/faults/corruption.hpp"
+#include "../../../api/check/programs/gradients.hpp"
+#include "../../../api/check/programs/ops.hpp"
+#include "../../../api/check/programs/pairs.hpp"
+#include "../../../api/check/programs/random.hpp"
+#include "../../../api/check/routing/routing.hpp"
+#include "../../../solver/interrupts.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace topograd::command {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct CheckArguments {
+  std::string backend, precision, json, mesh;
+  check::Options options;
+  bool pairs = false;  // of ops
+  std::uint64_t every = 1, triples = check::PairsOptions{}.triples;
+
+  check::Options parsed() const {
+    check::Options out = options;
+    if (!backend.empty()) out.backend = parse_backend(backend);
+    if (!precision.empty()) out.precision = parse_precision(precision);
+    return out;
+  }
+};
+
+/// JSON has no infinities: these are texts.
+ordered_json number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+ordered_json describe(const check::Worst& worst) {
+  ordered_json json;
+  json["ulp"] = number(worst.ulp);
+  json["at"] = ordered_json::array();
+  for (const double operand : worst.at) json["at"].push_back(number(operand));
+  json["got"] = number(worst.got);
+  json["expected"] = number(worst.expected);
+  json["broken"] = worst.broken;
+  return json;
+}
+
+ordered_json head(const char* check, const CheckArguments& arguments, bool broken) {
+  ordered_json report;
+  report["check"] = check;
+  report["broken"] = broken;
+  report["seed"] = arguments.options.seed;
+  return report;
+}
+
+void check_pairs(const CheckArguments& arguments) {
+  const check::PairsReport found =
+      check::check_pairs({arguments.parsed(), arguments.every, arguments.triples});
+  ordered_json report = head("pairs", arguments, !found.failures.empty());
+  report["pairs"] = found.pairs;
+  report["triples"] = found.triples;
+  report["compared"] = found.compared;
+  report["undecided"] = found.undecided;
+  report["wrong"] = found.wrong;
+  report["failures"] = ordered_json::array();
+  std::string text;
+  for (const check::PairFailure& f : found.failures) {
+    report["failures"].push_back({{"backend", f.backend},
+                                  {"device", f.device},
+                                  {"precision", name(f.precision)},
+                                  {"composition", f.number.composition},
+                                  {"what", f.number.what},
+                                  {"at", ordered_json::array()},
+                                  {"got", number(f.number.got)},
+                                  {"expected", number(f.number.expected)}});
+    for (const double x : f.number.at) report["failures"].back()["at"].push_back(number(x));
+    text += f.backend + " " + std::string(name(f.precision)) + ": " + f.number.message() + "\n";
+  }
+  text += std::to_string(found.pairs) + " pairs and " + std::to_string(found.triples) +
+          " triples of ops, " + std::to_string(found.compared) + " numbers compared, " +
+          std::to_string(found.undecided) + " undecided, " + std::to_string(found.wrong.size()) +
+          " compositions wrong\n";
+  finish_check(arguments.json, text, report);
+}
+
+void check_ops(const CheckArguments& arguments) {
+  const check::OpsReport found = check::check_ops(arguments.parsed());
+  ordered_json report = head("ops", arguments, found.broken > 0);
+  std::string text = "op           backend prec    bound     value derivative  (ulp, largest)\n";
+  for (const check::OpResult& r : found.results) {
+    report["results"].push_back({{"op", r.op},
+                                 {"backend", r.backend},
+                                 {"device", r.device},
+                                 {"precision", name(r.precision)},
+                                 {"points", r.points},
+                                 {"bound_ulp", r.bound},
+                                 {"value", describe(r.value)},
+                                 {"derivative", describe(r.derivative)}});
+    char line[160];
+    std::snprintf(line, sizeof line, "%-12s %-7s %-4s %8.3g  %8.3g   %8.3g%s\n", r.op.c_str(),
+                  r.backend.c_str(), name(r.precision).data(), r.bound, r.value.ulp,
+                  r.derivative.ulp, r.value.broken + r.derivative.broken > 0 ? "  BROKEN" : "");
+    text += line;
+  }
+  finish_check(arguments.json, text, report);
+}
+
+void check_random(const CheckArguments& arguments) {
+  const check::RandomReport found = check::check_random(arguments.parsed());
+  ordered_json report = head("random", arguments, found.broken());
+  report["programs"] = found.programs;
+  report["nodes"] = found.nodes;
+  report["end_to_end"] = found.end_to_end;
+  report["undecided"] = found.undecided;
+  report["undecided_share"] = found.undecided_share;
+  report["rarest_op"] = found.rarest_op;
+  report["rarest_op_share"] = found.rarest_op_share;
+  report["rarest_special_share"] = found.rarest_special_share;
+  report["failures"] = found.failures_in_all;
+  report["shown"] = ordered_json::array();
+  std::string text = std::to_string(found.programs) + " programs, " + std::to_string(found.nodes) +
+                     " nodes compared, " + std::to_string(found.undecided) + " undecided, " +
+                     std::to_string(found.failures_in_all) + " failures\n";
+  for (const check::Failure& f : found.failures) {
+    report["shown"].push_back({{"seed", f.seed},
+                               {"kind", f.kind},
+                               {"backend", f.backend},
+                               {"device", f.device},
+                               {"precision", name(f.precision)},
+                               {"message", f.message},
+                               {"program", f.program}});
+    text += "\nseed " + std::to_string(f.seed) + ", " + f.kind + ", " + f.backend + " " +
+            std::string(name(f.precision)) + ": " + f.message + "\n" + f.program;
+  }
+  finish_check(arguments.json, text, report);
+}
+
+void check_gradients(const CheckArguments& arguments) {
+  const check::Options options = arguments.parsed();
+  std::vector<check::GradientResult> results;
+  for (const ProblemKind& kind : problem_kinds()) {
+    if (Interrupts::came()) break;
+    constexpr std::uint32_t kWidth = 12, kSubdivisions = 2;
+    ProblemArguments problem{.name = kind.name, .width = kWidth};
+    problem.bundle = {.cameras = 6, .points = 60, .observations = 300};
+    problem.set = kind.set;
+    if (kind.needs_mesh && arguments.mesh.empty()) problem.icosphere = kSubdivisions;
+    if (kind.needs_mesh) problem.mesh = arguments.mesh;
+    const auto named = make_problem(problem);
+    const std::string label = kind.set.empty() ? kind.name : kind.name + " " + kind.set;
+    for (check::GradientResult& result : check_gradient(label, named->problem(), options))
+      results.push_back(std::move(result));
+  }
+  const auto broken = [](const check::GradientResult& r) { return r.broken(); };
+  ordered_json report = head("gradients", arguments, std::ranges::any_of(results, broken));
+  std::string text = "problem                     backend prec  difference     bound\n";
+  for (const check::GradientResult& r : results) {
+    report["results"].push_back({{"problem", r.problem},
+                                 {"backend", r.backend},
+                                 {"device", r.device},
+                                 {"precision", name(r.precision)},
+                                 {"unknowns", r.unknowns},
+                                 {"relative_difference", number(r.relative_difference)},
+                                 {"bound", r.bound}});
+    char line[160];
+    std::snprintf(line, sizeof line, "%-27s %-7s %-4s  %10.3g  %8.3g%s\n", r.problem.c_str(),
+                  r.backend.c_str(), name(r.precision).data(), r.relative_difference, r.bound,
+                  r.broken() ? "  BROKEN" : "");
+    text += line;
+  }
+  finish_check(arguments.json, text, report);
+}
+
+ordered_json or_null(const std::optional<double>& value) {
+  return value ? ordered_json(*value) : ordered_json();
+}
+
+/// The rows of arrays and tensors, for people and for the report.
+std::string text_of_operations(const check::RoutingReport& found, ordered_json& rows) {
+  if (found.operations.empty()) return {};
+  std::string text =
+      "operation                       size        cpu us     device us   on cpu  on device\n";
+  char line[160];
+  for (const check::OperationTruth& t : found.operations) {
+    rows.push_back({{"operation", t.name},
+                    {"size", t.size},
+                    {"cpu_us", t.cpu_us},
+                    {"device_us", t.device_us},
+                    {"on_cpu", t.on_cpu},
+                    {"on_device", t.on_device},
+                    {"expected_cpu_us", t.expected_cpu_us},
+                    {"expected_device_us", t.expected_device_us}});
+    std::snprintf(line, sizeof line, "%-25s %10llu  %12.1f  %12.1f  %7llu  %9llu\n", t.name.c_str(),
+                  static_cast<unsigned long long>(t.size), t.cpu_us, t.device_us,
+                  static_cast<unsigned long long>(t.on_cpu),
+                  static_cast<unsigned long long>(t.on_device));
+    text += line;
+  }
+  std::snprintf(line, sizeof line,
+                "arrays and tensors: %llu calls, %.1f %% right, %.1f %% over the oracle, "
+                "%llu explored\n",
+                static_cast<unsigned long long>(found.operations_calls),
+                100 * found.operations_right_share.value_or(1),
+                100 * found.operations_over_oracle.value_or(0),
+                static_cast<unsigned long long>(found.operations_explored));
+  return text + line;
+}
+
+struct RoutingArguments {
+  std::string backend, json, training;
+  check::RoutingOptions options;
+};
+
+void check_routing(const RoutingArguments& arguments) {
+  check::RoutingOptions options = arguments.options;
+  if (!arguments.backend.empty()) options.backend = parse_backend(arguments.backend);
+  const check::RoutingReport found = check::check_routing(options);
+  ordered_json report = {{"check", "routing"},
+                         {"broken", found.broken()},
+                         {"device", found.device},
+                         {"note", found.note},
+                         {"tasks", found.tasks},
+                         {"right_share", or_null(found.right_share)},
+                         {"time_over_oracle", or_null(found.time_over_oracle)},
+                         {"decision_ns", found.decision_ns},
+                         {"median_task_us", found.median_task_us},
+                         {"explored", found.explored},
+                         {"wrong_results", found.wrong_results},
+                         {"results", ordered_json::array()},
+                         {"operations_right_share", or_null(found.operations_right_share)},
+                         {"operations_over_oracle", or_null(found.operations_over_oracle)},
+                         {"operations_calls", found.operations_calls},
+                         {"operations_explored", found.operations_explored},
+                         {"operations", ordered_json::array()},
+                         {"wrong", ordered_json::array()}};
+  std::string text = "operations       items        cpu us     device us   on cpu  on device\n";
+  char line[160];
+  for (const check::RoutingTruth& t : found.truths) {
+    report["results"].push_back({{"operations", t.operations},
+                                 {"size", t.size},
+                                 {"cpu_us", t.cpu_us},
+                                 {"device_us", t.device_us},
+                                 {"on_cpu", t.on_cpu},
+                                 {"on_device", t.on_device}});
+    std::snprintf(line, sizeof line, "%10llu  %10llu  %12.1f  %12.1f  %7llu  %9llu\n",
+                  static_cast<unsigned long long>(t.operations),
+                  static_cast<unsigned long long>(t.size), t.cpu_us, t.device_us,
+                  static_cast<unsigned long long>(t.on_cpu),
+                  static_cast<unsigned long long>(t.on_device));
+    text += line;
+  }
+  std::snprintf(line, sizeof line,
+                "%llu tasks, %.1f %% right, %.1f %% over the oracle, %llu explored, %.0f ns a "
+                "decision%s\n",
+                static_cast<unsigned long long>(found.tasks), 100 * found.right_share.value_or(1),
+                100 * found.time_over_oracle.value_or(0),
+                static_cast<unsigned long long>(found.explored), found.decision_ns,
+                found.broken() ? "  BROKEN" : "");
+  text += found.device.empty() ? "no device, nothing to decide: " + found.note + "\n" : line;
+  text += text_of_operations(found, report["operations"]);
+  for (const check::WrongDecision& w : found.wrong) {
+    report["wrong"].push_back({{"name", w.name},
+                               {"size", w.size},
+                               {"call", w.call},
+                               {"reason", w.reason},
+                               {"on_device", w.on_device},
+                               {"cpu_us", w.cpu_us},
+                               {"device_us", w.device_us},
+                               {"expected_cpu_us", w.expected_cpu_us},
+                               {"expected_device_us", w.expected_device_us}});
+  }
+  write_training_data(arguments.training, found.learned);
+  finish_check(arguments.json, text, report);
+}
+
+struct CorruptionArguments {
+  std::string backend, json;
+  check::CorruptionOptions options;
+};
+
+void check_corruption(const CorruptionArguments& arguments) {
+  check::CorruptionOptions options = arguments.options;
+  if (!arguments.backend.empty()) options.backend = parse_backend(arguments.backend);
+  const check::CorruptionReport found = check::check_corruption(options);
+  const ordered_json report = {{"check", "corruption"},
+                               {"broken", found.broken()},
+                               {"rounds", found.rounds},
+                               {"injections", found.injections},
+                               {"cold_starts", found.cold_starts},
+                               {"wrong", found.wrong},
+                               {"uncounted", found.uncounted},
+                               {"errors", found.errors},
+                               {"reads_beside_writers", found.reads_beside_writers},
+                               {"writes_on_full_disk", found.writes_on_full_disk},
+                               {"failures", found.failures}};
+  std::string text = std::to_string(found.injections) + " injections, " +
+                     std::to_string(found.cold_starts) + " cold starts, " +
+                     std::to_string(found.wrong) + " wrong, " + std::to_string(found.errors) +
+                     " errors\n";
+  for (const std::string& failure : found.failures) text += failure + "\n";
+  finish_check(arguments.json, text, report);
+}
+
+void add_corruption(Command check) {
+  auto arguments = std::make_shared<CorruptionArguments>();
+  Command command =
+      check.subcommand("corruption", "Damaged cache and model files must be cold starts");
+  command.option("--backend", &arguments->backend,
+                 "cpu: the executor's model; vulkan: the blob cache; otherwise both");
+  command.option("--seconds", &arguments->options.seconds,
+                 "repeats the rounds for so long, with other bits and places; 0: one round");
+  command.output("--json", &arguments->json, "file for the report, - for standard output");
+  command.callback(noting_signals([arguments] { check_corruption(*arguments); }));
+}
+
+void add_routing(Command check) {
+  auto arguments = std::make_shared<RoutingArguments>();
+  Command command =
+      check.subcommand("routing", "Tasks of many sizes against the faster side of each");
+  command.option("--backend", &arguments->backend,
+                 "vulkan also admits software devices; automatic admits them if they are named");
+  command.option("--device", &arguments->options.device, "index or name of a Vulkan device");
+  command.option("--seconds", &arguments->options.seconds, "seconds for the whole check");
+  command.option("--seed", &arguments->options.seed, "seed of the random tasks");
+  command.output("--json", &arguments->json, "file for the report, - for standard output");
+  command.output("--training-data", &arguments->training,
+                 "file for the runs behind first guesses: CSV, or JSON if it ends in .json");
+  command.callback(noting_signals([arguments] { check_routing(*arguments); }));
+}
+
+void add_options(Command command, CheckArguments& arguments) {
+  command.option("--backend", &arguments.backend,
+                 "cpu or vulkan; otherwise the CPU, and the device if there is one");
+  command.option("--precision", &arguments.precision, "f32 or f64; otherwise both");
+  command.option("--device", &arguments.options.device, "index or name of a Vulkan device");
+  command
+      .option("--count", &arguments.options.count,
+              "random points of each op (2000), random programs (200)")
+      .range(1, std::numeric_limits<int>::max());
+  command.option("--seed", &arguments.options.seed, "seed of everything random");
+  command.option("--mesh", &arguments.mesh, "gradients: OBJ file; otherwise an icosphere");
+  command.output("--json", &arguments.json, "file for the report, - for standard output");
+}
+
+void add_ops(Command check) {
+  auto arguments = std::make_shared<CheckArguments>();
+  Command command = check.subcommand("ops", "Largest error of each op, value and derivative");
+  add_options(command, *arguments);
+  command.flag("--pairs", arguments->pairs,
+               "all ordered pairs of ops, and a sample of triples, instead of single ops");
+  command.option("--every", &arguments->every, "with --pairs: only every N-th pair");
+  command.option("--triples", &arguments->triples, "with --pairs: number of random triples");
+  command.callback(noting_signals(
+      [arguments] { arguments->pairs ? check_pairs(*arguments) : check_ops(*arguments); }));
+}
+
+void add_one(Command check, const char* name, const char* what,
+             void (*run)(const CheckArguments& arguments)) {
+  auto arguments = std::make_shared<CheckArguments>();
+  Command command = check.subcommand(name, what);
+  add_options(command, *arguments);
+  command.callback(noting_signals([arguments, run] { run(*arguments); }));
+}
+
+}  // namespace
+
+void add_check(Command app) {
+  Command command = app.subcommand("check", "Self-tests on this machine's devices");
+  command.require_subcommand();
+  add_ops(command);
+  add_one(command, "random", "Random programs against the evaluator", check_random);
+  add_one(command, "gradients", "Gradients of whole problems against the evaluator",
+          check_gradients);
+  add_routing(command);
+  add_corruption(command);
+  add_check_faults(command);
+  add_check_soak(command);
+  add_check_start(command);
+  add_check_repeat(command);
+}
+
+}  // namespace topograd::command

@@ -1,0 +1,298 @@
+// Making problems by name.
+#include "named_problem.hpp"
+
+#include "../../problems/arap.hpp"
+#include "../../problems/developable.hpp"
+#include "../../problems/mgh_large.hpp"
+#include "../../problems/multi.hpp"
+#include "../../problems/smooth.hpp"
+#include "../../problems/springs.hpp"
+#include "mesh_file.hpp"
+
+#include "../../../ir/error.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+
+namespace topograd::command {
+namespace {
+
+/// A problem on a mesh: Made has `positions` and `problem`.
+template <class Made>
+class MeshProblem final : public NamedProblem {
+ public:
+  template <class Make>
+  MeshProblem(problems::TriangleMesh mesh, Make make)
+      : mesh_(std::move(mesh)), made_(make(mesh_)) {}
+  Problem& problem() override { return made_->problem; }
+  problems::TriangleMesh mesh() const override { return {made_->positions, mesh_.triangles}; }
+
+ private:
+  problems::TriangleMesh mesh_;
+  std::unique_ptr<Made> made_;
+};
+
+/// developable: its pictures show the energies of the stars.
+class DevelopableProblem final : public NamedProblem {
+ public:
+  DevelopableProblem(problems::TriangleMesh mesh, problems::Developability energy, bool edges)
+      : mesh_(std::move(mesh)),
+        energy_(energy),
+        made_(problems::developable(mesh_, energy, edges)) {}
+  Problem& problem() override { return made_->problem; }
+  problems::TriangleMesh mesh() const override { return {made_->positions, mesh_.triangles}; }
+  std::vector<double> vertex_values() const override {
+    return problems::star_energies(mesh(), energy_);
+  }
+
+ private:
+  problems::TriangleMesh mesh_;
+  problems::Developability energy_;
+  std::unique_ptr<problems::Developable> made_;
+};
+
+/// A problem of its own: Made has `problem`.
+template <class Made>
+class PlainProblem final : public NamedProblem {
+ public:
+  explicit PlainProblem(std::unique_ptr<Made> made) : made_(std::move(made)) {}
+  Problem& problem() override { return made_->problem; }
+
+ private:
+  std::unique_ptr<Made> made_;
+};
+
+template <class Made>
+std::unique_ptr<NamedProblem> plain(std::unique_ptr<Made> made) {
+  return std::make_unique<PlainProblem<Made>>(std::move(made));
+}
+
+class BundleProblem final : public NamedProblem {
+ public:
+  explicit BundleProblem(const problems::BundleOptions& options)
+      : bundle_(problems::bundle(options)) {}
+  Problem& problem() override { return bundle_->problem; }
+  void describe_answer(nlohmann::ordered_json& report) const override {
+    const problems::BundleErrors errors = problems::bundle_errors(*bundle_);
+    report["errors"] = {{"point_rms", errors.point_rms},
+                        {"point_max", errors.point_max},
+                        {"center_rms", errors.center_rms},
+                        {"center_max", errors.center_max},
+                        {"focal_max", errors.focal_max}};
+  }
+
+ private:
+  std::unique_ptr<problems::Bundle> bundle_;
+};
+
+class FileProblem final : public NamedProblem {
+ public:
+  explicit FileProblem(const std::string& path) : file_(read_problem_file(path)) {}
+  Problem& problem() override { return file_->problem; }
+  const ProblemFile* file() const override { return file_.get(); }
+
+ private:
+  std::unique_ptr<ProblemFile> file_;
+};
+
+template <class Make>
+std::unique_ptr<NamedProblem> timed(Make make) {
+  const auto start = std::chrono::steady_clock::now();
+  std::unique_ptr<NamedProblem> made = make();
+  made->build_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return made;
+}
+
+constexpr std::uint64_t kPerturbSeed = 1;
+
+bool is_on_mesh(const std::string& name) {
+  return name == "arap" || name == "smooth" || name == "developable" || name == "multi";
+}
+
+std::unique_ptr<NamedProblem> make_on_mesh(const ProblemArguments& arguments) {
+  problems::TriangleMesh mesh = read_problem_mesh(arguments);
+  const auto make = [&]<class Made>(std::unique_ptr<Made> (*build)(const problems::TriangleMesh&)) {
+    return timed([&] { return std::make_unique<MeshProblem<Made>>(std::move(mesh), build); });
+  };
+  if (arguments.name == "arap") return make(&problems::arap);
+  if (arguments.name == "smooth") return make(&problems::smooth);
+  if (arguments.name == "multi") return make(&problems::multi);
+  const problems::Developability energy = problems::parse_developability(arguments.energy);
+  return timed([&] {
+    return std::make_unique<DevelopableProblem>(std::move(mesh), energy, arguments.edges);
+  });
+}
+
+const std::string& name_of(const std::string& name) { return name; }
+template <class T>
+const std::string& name_of(const T& item) {
+  return item.name;
+}
+
+template <class T>
+std::string names_of(const std::vector<T>& items) {
+  std::string names;
+  for (const T& item : items) names += (names.empty() ? "" : ", ") + name_of(item);
+  return names;
+}
+
+/// The one problem of a set that was asked for.
+template <class T>
+T only(const std::string& name, std::vector<T> all) {
+  if (all.size() == 1) return std::move(all.front());
+  throw Error(ErrorCode::InvalidArgument, name + ": expected --set NAME, one of " + names_of(all));
+}
+
+/// `all`, or the one of this name.
+template <class T>
+std::vector<T> choose(std::vector<T> all, const ProblemArguments& arguments) {
+  if (arguments.set.empty()) return all;
+  for (T& item : all) {
+    if (name_of(item) == arguments.set) return {std::move(item)};
+  }
+  std::vector<std::string> names;
+  for (const T& item : all) names.push_back(name_of(item));
+  throw Error(ErrorCode::InvalidArgument, arguments.name + ": expected --set to be one of " +
+                                              names_of(all) + ", got \"" + arguments.set + "\"" +
+                                              did_you_mean(arguments.set, names));
+}
+
+}  // namespace
+
+problems::TriangleMesh read_problem_mesh(const ProblemArguments& arguments) {
+  if (arguments.mesh.empty() == !arguments.icosphere) {
+    throw Error(
+        ErrorCode::InvalidArgument,
+        arguments.name + (arguments.icosphere ? ": expected --mesh or --icosphere, got both"
+                                              : ": expected --mesh FILE.obj or --icosphere K"));
+  }
+  problems::TriangleMesh mesh =
+      arguments.icosphere ? problems::icosphere(*arguments.icosphere) : read_mesh(arguments.mesh);
+  for (std::uint32_t k = 0; k < arguments.subdivide; ++k) mesh = problems::subdivide(mesh);
+  if (arguments.perturb != 0) problems::perturb(mesh.positions, arguments.perturb, kPerturbSeed);
+  if (arguments.shuffle) mesh = problems::shuffle(mesh, *arguments.shuffle);
+  return mesh;
+}
+
+std::vector<problems::NistSet> read_nist_sets(const ProblemArguments& arguments) {
+  if (arguments.data.empty())
+    throw Error(ErrorCode::InvalidArgument, "nist: expected --data FOLDER");
+  std::vector<problems::NistSet> sets;
+  for (const std::string& file : problems::nist_files(arguments.data))
+    sets.push_back(problems::read_nist(file));
+  return choose(std::move(sets), arguments);
+}
+
+std::vector<problems::MghProblem> mgh_rows(const ProblemArguments& arguments) {
+  return choose(problems::mgh_problems(), arguments);
+}
+
+std::vector<std::string> large_mgh_rows(const ProblemArguments& arguments) {
+  std::vector<std::string> names = choose(problems::large_mgh_names(), arguments);
+  if (arguments.set.empty()) {
+    std::erase_if(names, [&](const std::string& name) {
+      return problems::largest_mgh(name) < *arguments.count;
+    });
+  }
+  return names;
+}
+
+const std::vector<std::string>& problem_names() {
+  static const std::vector<std::string> names = {"arap",    "smooth", "developable", "multi",
+                                                 "springs", "bundle", "nist",        "mgh"};
+  return names;
+}
+
+const std::vector<ProblemKind>& problem_kinds() {
+  static const std::vector<ProblemKind> kinds = [] {
+    std::vector<ProblemKind> all;
+    for (const char* name : {"arap", "bundle", "developable", "multi", "smooth", "springs"})
+      all.push_back({name, is_on_mesh(name), {}});
+    for (const problems::MghProblem& row : problems::mgh_problems())
+      all.push_back({"mgh", false, row.name});
+    return all;
+  }();
+  return kinds;
+}
+
+void add_problem_options(Command app, ProblemArguments& arguments, const ProblemScope& scope) {
+  const std::vector<std::string> meshes = {"arap", "smooth", "developable", "multi"};
+  std::vector<std::string> shuffled = scope.on_grids;
+  shuffled.insert(shuffled.end(), meshes.begin(), meshes.end());
+  app.option("problem", &arguments.name, "one of these, or a problem file that ends in .json")
+      .required(scope.required)
+      .choices(problem_names());
+  app.group("The problem");
+  app.option("--mesh", &arguments.mesh, "OBJ file").only_with(meshes);
+  app.option("--icosphere", &arguments.icosphere,
+             "subdivisions of an icosahedron, instead of --mesh")
+      .only_with(meshes);
+  app.option("--subdivide", &arguments.subdivide,
+             "times that each triangle of the mesh is cut into four")
+      .range(0, 8)
+      .only_with(meshes);
+  app.option("--perturb", &arguments.perturb,
+             "moves each coordinate of the mesh by a seeded number up to this")
+      .only_with(meshes);
+  app.option("--energy", &arguments.energy, "energy of a vertex")
+      .choices({"covariance", "hinge"})
+      .only_with({"developable"});
+  app.flag("--edges", arguments.edges, "add the lengths of edges as residuals")
+      .only_with({"developable"});
+  app.option("--width", &arguments.width, "vertices along a side of the grid")
+      .only_with(scope.on_grids);
+  app.option("--shuffle", &arguments.shuffle,
+             "seed of a permutation of vertices and residuals or triangles")
+      .only_with(shuffled);
+  app.option("--set", &arguments.set, "one problem of many, by name").only_with({"nist", "mgh"});
+  app.option("--cameras", &arguments.bundle.cameras, "number of cameras").only_with({"bundle"});
+  app.option("--points", &arguments.bundle.points, "number of points").only_with({"bundle"});
+  app.option("--observations", &arguments.bundle.observations, "number of observations")
+      .only_with({"bundle"});
+  app.option("--noise", &arguments.bundle.noise, "standard deviation of observations, in pixels")
+      .only_with({"bundle"});
+}
+
+void add_data_option(Command app, ProblemArguments& arguments) {
+  app.option("--data", &arguments.data, "folder of files *.dat, or one of them")
+      .only_with({"nist"});
+}
+
+void add_generator_options(Command app, ProblemArguments& arguments) {
+  app.option("--count", &arguments.count, "unknowns of the problems that have any number of them")
+      .only_with({"mgh"});
+  app.option("--seed", &arguments.bundle.seed, "seed of the scene").only_with({"bundle"});
+}
+
+std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
+  if (arguments.name == "springs") {
+    return timed([&] { return plain(problems::springs(arguments.width, arguments.shuffle)); });
+  }
+  if (arguments.name == "nist") {
+    const problems::NistSet set = only("nist", read_nist_sets(arguments));
+    return timed([&] { return plain(problems::nist(set)); });
+  }
+  if (arguments.name == "bundle") {
+    return timed([&] { return std::make_unique<BundleProblem>(arguments.bundle); });
+  }
+  if (arguments.name == "mgh" && arguments.count) {
+    const std::string name = only("mgh", large_mgh_rows(arguments));
+    return timed([&] { return plain(problems::large_mgh(name, *arguments.count)); });
+  }
+  if (arguments.name == "mgh") {
+    const problems::MghProblem row = only("mgh", mgh_rows(arguments));
+    return timed([&] { return plain(problems::mgh(row)); });
+  }
+  if (is_on_mesh(arguments.name)) return make_on_mesh(arguments);
+  if (arguments.name.ends_with(".json")) {
+    return timed([&] { return std::make_unique<FileProblem>(arguments.name); });
+  }
+  throw Error(ErrorCode::InvalidArgument, "expected the problem " + names_of(problem_names()) +
+                                              " or a file that ends in .json, got \"" +
+                                              arguments.name + "\"" +
+                                              did_you_mean(arguments.name, problem_names()));
+}
+
+}  // namespace topograd::command

@@ -1,0 +1,99 @@
+// The problems that the command knows by name.
+#pragma once
+
+#include "../../problems/bundle.hpp"
+#include "../../problems/mesh.hpp"
+#include "../../problems/mgh.hpp"
+#include "../../problems/nist.hpp"
+#include "../arguments/arguments.hpp"
+
+#include "../../../api/problem_file.hpp"
+#include "../../../frontend/problem.hpp"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace topograd::command {
+
+/// How a problem is named on the command line.
+struct ProblemArguments {
+  std::string name;                        ///< or the path of a problem file, which ends in .json
+  std::string mesh;                        ///< OBJ file: arap, smooth, developable, multi
+  std::optional<std::uint32_t> icosphere;  ///< subdivisions of an icosahedron instead of a file
+  std::uint32_t subdivide = 0;             ///< times that each triangle is cut into four
+  double perturb = 0;                      ///< largest seeded move of a coordinate of the mesh
+  std::string energy = "covariance";       ///< developable
+  bool edges = false;                      ///< developable: edge lengths are residuals too
+  std::uint32_t width = 100;               ///< springs
+  std::optional<std::uint64_t> shuffle;    ///< springs, and the meshes of the others
+  std::string data;                        ///< nist: a file or a folder of files *.dat
+  std::string set;                         ///< nist, mgh: one problem of the set, by name
+  std::optional<std::uint32_t> count;      ///< mgh: unknowns of the problems that have any number
+  problems::BundleOptions bundle;
+};
+/// Names of all problems that are no file.
+const std::vector<std::string>& problem_names();
+
+/// How a command takes its problem.
+struct ProblemScope {
+  bool required = true;
+  std::vector<std::string> on_grids = {"springs"};  ///< what has --width and --shuffle
+};
+/// Adds the options that name a problem; `name` is the first positional argument.
+void add_problem_options(Command app, ProblemArguments& arguments, const ProblemScope& scope = {});
+/// --data, where it does not mean the data of an expression.
+void add_data_option(Command app, ProblemArguments& arguments);
+/// --count and --seed, where they do not mean something else.
+void add_generator_options(Command app, ProblemArguments& arguments);
+
+/// A problem, the memory that it works on, and the mesh that it came from.
+class NamedProblem {
+ public:
+  virtual ~NamedProblem() = default;
+  virtual Problem& problem() = 0;
+  /// The mesh with the present positions; empty if the problem has none.
+  virtual problems::TriangleMesh mesh() const { return {}; }
+  /// A number for each vertex of mesh() that its colour in pictures shows; empty if there is none.
+  virtual std::vector<double> vertex_values() const { return {}; }
+  /// The file that it was read from; null for a problem that has a name.
+  virtual const ProblemFile* file() const { return nullptr; }
+  /// Adds what is known of the answer to a solve's report.
+  virtual void describe_answer(nlohmann::ordered_json& /*report*/) const {}
+  double build_seconds = 0;
+};
+
+/// A problem that has a name of its own.
+struct ProblemKind {
+  std::string name;
+  bool needs_mesh = false;
+  std::string set;  ///< mgh: one of its problems
+};
+/// All of them, in alphabetical order, then the rows of mgh.
+const std::vector<ProblemKind>& problem_kinds();
+
+/// Builds it, with the time that tracing took. Throws Error{InvalidArgument} for an unknown name or
+/// a missing option, and what reading a mesh or a problem file throws. Of nist and mgh it is the
+/// one problem that --set names, from its first start.
+std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments);
+
+/// The mesh that --mesh, --icosphere, --subdivide, --perturb and --shuffle name. Throws
+/// Error{InvalidArgument} for a missing option, and what reading a mesh throws.
+problems::TriangleMesh read_problem_mesh(const ProblemArguments& arguments);
+
+/// The sets that --data and --set name: all of the folder where --set is empty. Throws
+/// Error{InvalidArgument} without --data or for a name that is not there, and what
+/// problems::read_nist throws.
+std::vector<problems::NistSet> read_nist_sets(const ProblemArguments& arguments);
+/// The rows that --set names, all nineteen where it is empty. Throws Error{InvalidArgument} that
+/// lists the names.
+std::vector<problems::MghProblem> mgh_rows(const ProblemArguments& arguments);
+/// Names of the large problems that can have --count unknowns, or the one that --set names. Throws
+/// Error{InvalidArgument} likewise.
+std::vector<std::string> large_mgh_rows(const ProblemArguments& arguments);
+
+}  // namespace topograd::command

@@ -1,0 +1,129 @@
+// Problems as other solvers take them.
+#include "peer_inputs.hpp"
+
+#include "../../problems/arap.hpp"
+#include "../../problems/bundle.hpp"
+#include "../../problems/developable.hpp"
+#include "../../problems/edges.hpp"
+#include "../../problems/smooth.hpp"
+
+#include "../../../ir/machine/platform.hpp"
+
+#include <array>
+#include <map>
+#include <thread>
+#include <utility>
+
+namespace topograd::command {
+namespace {
+
+void add_target(PeerTerm& targets, std::uint32_t block, double weight,
+                const std::array<double, 3>& c) {
+  targets.blocks.push_back(block);
+  targets.numbers.insert(targets.numbers.end(), {weight, c[0], c[1], c[2]});
+}
+
+PeerInput arap_input(const problems::TriangleMesh& mesh) {
+  const std::vector<double>& u = mesh.positions;
+  const auto vertices = static_cast<std::uint32_t>(mesh.vertex_count());
+  PeerTerm edges{PeerTerm::Kind::arap_edge, {}, {}}, pins{PeerTerm::Kind::target, {}, {}};
+  for (const auto& [i, j] : problems::directed_edges(mesh)) {
+    edges.blocks.insert(edges.blocks.end(), {i, j, vertices + i});
+    for (std::size_t k = 0; k < 3; ++k) edges.numbers.push_back(u[3 * i + k] - u[3 * j + k]);
+  }
+  for (const problems::Pin& pin : problems::arap_pins(mesh))
+    add_target(pins, pin.vertex, problems::kPinWeight, pin.target);
+  std::vector<double> x = u;
+  x.resize(2 * u.size(), 0.0);
+  return {std::move(x), {std::move(edges), std::move(pins)}};
+}
+
+PeerInput smooth_input(const problems::TriangleMesh& mesh) {
+  std::vector<double> x = problems::noisy_positions(mesh);
+  PeerTerm fit{PeerTerm::Kind::target, {}, {}}, edges{PeerTerm::Kind::smoothing, {}, {}};
+  for (std::uint32_t v = 0; v < mesh.vertex_count(); ++v)
+    add_target(fit, v, 1, {x[3 * v], x[3 * v + 1], x[3 * v + 2]});
+  for (const problems::InteriorEdge& e : problems::interior_edges(mesh))
+    edges.blocks.insert(edges.blocks.end(), {e.from, e.to, e.left, e.right});
+  return {std::move(x), {std::move(fit), std::move(edges)}};
+}
+
+/// Nothing for the hinge energy and for stars that are no fans.
+std::optional<PeerInput> developable_input(const problems::TriangleMesh& mesh,
+                                           const ProblemArguments& arguments) {
+  if (problems::parse_developability(arguments.energy) != problems::Developability::covariance)
+    return std::nullopt;
+  std::map<std::pair<std::size_t, bool>, PeerTerm> stars;  // by width, and whether they are closed
+  for (const problems::VertexStar& star : problems::vertex_stars(mesh, problems::Stars::any)) {
+    if (!star.fan) return std::nullopt;
+    if (star.faces() < 3) continue;
+    const std::size_t width = 1 + star.ring.size();
+    PeerTerm& term =
+        stars.try_emplace({width, star.closed}, PeerTerm{PeerTerm::Kind::star, {}, {}, width})
+            .first->second;
+    term.blocks.push_back(star.vertex);
+    term.blocks.insert(term.blocks.end(), star.ring.begin(), star.ring.end());
+    term.numbers.push_back(star.closed ? 1 : 0);
+  }
+  PeerInput input{mesh.positions, {}};
+  for (auto& [key, term] : stars) input.terms.push_back(std::move(term));
+  if (!arguments.edges) return input;
+  PeerTerm& edges = input.terms.emplace_back(PeerTerm{PeerTerm::Kind::spring, {}, {}});
+  for (const problems::EdgeLength& e : problems::edge_lengths(mesh)) {
+    edges.blocks.insert(edges.blocks.end(), {e.a, e.b});
+    edges.numbers.push_back(e.length);
+  }
+  return input;
+}
+
+PeerInput bundle_input(const problems::BundleOptions& options) {
+  const std::unique_ptr<problems::Bundle> bundle = problems::bundle(options);
+  const auto points = static_cast<std::uint32_t>(bundle->cameras.size() / 3);  // their first block
+  PeerTerm seen{PeerTerm::Kind::observation, {}, {}};
+  for (const problems::Bundle::Observation& o : bundle->observations) {
+    seen.blocks.insert(seen.blocks.end(), {3 * o.camera, points + o.point});
+    seen.numbers.insert(seen.numbers.end(), o.seen.begin(), o.seen.end());
+  }
+  std::vector<double> x = bundle->cameras;
+  x.insert(x.end(), bundle->points.begin(), bundle->points.end());
+  return {std::move(x), {std::move(seen)}};
+}
+
+}  // namespace
+
+PeerInput springs_input(const problems::SpringGrid& grid) {
+  PeerTerm springs{PeerTerm::Kind::spring, {}, {}}, anchors{PeerTerm::Kind::target, {}, {}};
+  for (const problems::Spring& s : grid.springs) {
+    if (s.b == problems::Spring::kAnchor) {
+      add_target(anchors, s.a, 1, s.target);
+    } else {
+      springs.blocks.insert(springs.blocks.end(), {s.a, s.b});
+      springs.numbers.push_back(s.rest);
+    }
+  }
+  return {grid.x, {std::move(springs), std::move(anchors)}};
+}
+
+std::optional<PeerInput> peer_input(const ProblemArguments& arguments) {
+  if (arguments.name == "springs")
+    return springs_input(problems::spring_grid(arguments.width, arguments.shuffle));
+  if (arguments.name == "arap") return arap_input(read_problem_mesh(arguments));
+  if (arguments.name == "smooth") return smooth_input(read_problem_mesh(arguments));
+  if (arguments.name == "developable")
+    return developable_input(read_problem_mesh(arguments), arguments);
+  if (arguments.name == "bundle") return bundle_input(arguments.bundle);
+  return std::nullopt;
+}
+
+RunPeer open_ceres() {
+  static const platform::SharedLibrary library(platform::executable_folder() +
+                                               "/topograd_peer_ceres.so");
+  return library.ok() ? reinterpret_cast<RunPeer>(library.symbol(kRunPeer)) : nullptr;
+}
+
+int peer_threads(const SolverArguments& arguments) {
+  const int asked = arguments.threads.value_or(0);
+  return asked > 0 ? asked : static_cast<int>(std::thread::hardware_concurrency());
+}
+
+}  // namespace topograd::command

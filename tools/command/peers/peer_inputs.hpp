@@ -1,0 +1,26 @@
+// Problems as other solvers take them, and where these are.
+#pragma once
+
+#include "../../problems/springs.hpp"
+#include "../arguments/solver_arguments.hpp"
+#include "../input/named_problem.hpp"
+#include "peer.hpp"
+
+#include <optional>
+
+namespace topograd::command {
+
+/// springs, arap, smooth, developable (the covariance energy of manifolds) and bundle as numbers,
+/// from the same start; nothing for other problems.
+/// Throws what making the problem throws.
+std::optional<PeerInput> peer_input(const ProblemArguments& arguments);
+/// Springs and anchors of a grid.
+PeerInput springs_input(const problems::SpringGrid& grid);
+
+/// Ceres, where it was found when this program was built; null otherwise.
+RunPeer open_ceres();
+
+/// --threads, or as many as the machine has.
+int peer_threads(const SolverArguments& arguments);
+
+}  // namespace topograd::command

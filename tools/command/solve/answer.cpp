@@ -1,0 +1,247 @@
+// Finding what a solve found.
+#include "answer.hpp"
+
+#include "../../../ir/error.hpp"
+#include "../../../solver/covariance.hpp"
+#include "../../../solver/evaluator.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <span>
+
+namespace topograd::command {
+namespace {
+
+constexpr std::size_t kSmallProblem = 40;  // unknowns that are all shown
+constexpr std::size_t kSmallArray = 12;    // scalars of an array that are all shown
+constexpr std::size_t kMostWorst = 5;
+constexpr std::size_t kMostCurves = 4;
+constexpr std::size_t kCurvePoints = 200;
+
+std::string array_name(std::span<const ParameterArray> arrays, std::size_t number) {
+  const std::string& name = arrays[number].name;
+  return name.empty() ? "array" + std::to_string(number) : name;
+}
+
+std::string scalar_name(std::span<const ParameterArray> arrays, std::size_t number,
+                        std::size_t scalar) {
+  const ParameterArray& array = arrays[number];
+  std::string name = array_name(arrays, number);
+  if (array.blocks > 1) name += "[" + std::to_string(scalar / array.width) + "]";
+  if (array.width > 1) name += "[" + std::to_string(scalar % array.width) + "]";
+  return name;
+}
+
+/// Of scalar `at` of x; empty if it is free.
+std::string note_of(const Problem& problem, std::size_t at, double value) {
+  const auto constants = problem.constant_mask();
+  if (!constants.empty() && constants[at] != 0) return "constant";
+  const auto lower = problem.lower_bounds(), upper = problem.upper_bounds();
+  if (!lower.empty() && value <= lower[at]) return "at its lower bound";
+  if (!upper.empty() && value >= upper[at]) return "at its upper bound";
+  return "";
+}
+
+ArrayExtremes extremes_of(const ParameterArray& array, const std::string& name, std::uint32_t k) {
+  ArrayExtremes out{.name = name + (array.width == 1 ? "" : "[.][" + std::to_string(k) + "]"),
+                    .blocks = array.blocks,
+                    .smallest = array.values[k],
+                    .largest = array.values[k]};
+  for (std::size_t b = 1; b < array.blocks; ++b) {
+    const double value = array.values[b * array.width + k];
+    if (value < out.smallest) out.smallest = value, out.smallest_block = b;
+    if (value > out.largest) out.largest = value, out.largest_block = b;
+  }
+  return out;
+}
+
+void add_unknowns(const Problem& problem, Answer& answer) {
+  const std::span<const ParameterArray> arrays = problem.arrays();
+  const bool small = problem.parameter_count() <= kSmallProblem;
+  for (std::size_t a = 0; a < arrays.size(); ++a) {
+    const ParameterArray& array = arrays[a];
+    if (array.values == nullptr) continue;  // the place of a removed one
+    const std::size_t scalars = std::size_t{array.blocks} * array.width;
+    if (small || scalars <= kSmallArray) {
+      for (std::size_t k = 0; k < scalars; ++k)
+        answer.unknowns.push_back({.name = scalar_name(arrays, a, k),
+                                   .value = array.values[k],
+                                   .error = {},
+                                   .note = note_of(problem, array.offset + k, array.values[k])});
+    } else {
+      for (std::uint32_t k = 0; k < array.width; ++k)
+        answer.extremes.push_back(extremes_of(array, array_name(arrays, a), k));
+    }
+  }
+}
+
+/// "point" #7, row 1: by the blocks of a file, else by the place in the batch.
+std::string row_label(const NamedProblem& named, const Problem& problem, std::uint64_t row) {
+  const auto text = [](std::string label, std::uint64_t instance, std::uint64_t output,
+                       bool several) {
+    return "\"" + label + "\" #" + std::to_string(instance) +
+           (several ? ", row " + std::to_string(output) : "");
+  };
+  if (const ProblemFile* file = named.file()) {
+    const auto& blocks = file->residuals;
+    const auto after = std::ranges::upper_bound(blocks, row, {}, &ProblemFile::Block::first_row);
+    const ProblemFile::Block& block = *(after - 1);
+    const std::uint64_t local = row - block.first_row;
+    const std::string number = std::to_string(after - 1 - blocks.begin());
+    return text(block.label.empty() ? "residuals/" + number : block.label, local / block.rows,
+                local % block.rows, block.rows > 1);
+  }
+  const Place place = problem.locate(row);
+  const bool host = place.topology == Place::kHost;
+  std::string label(place.label);
+  if (label.empty()) label = host ? "host" : "residual" + std::to_string(place.topology);
+  return text(std::move(label), place.instance, place.output,
+              host || problem.topology(place.topology).program.outputs.size() > 1);
+}
+
+std::uint64_t rows_left_out(const NamedProblem& named) {
+  std::uint64_t rows = 0;
+  if (const ProblemFile* file = named.file())
+    for (const ProblemFile::Block& block : file->residuals)
+      rows += block.left_out.size() * block.rows;
+  return rows;
+}
+
+SolverOptions on_the_cpu() { return {.backend = Backend::cpu, .precision = Precision::f64}; }
+
+ResidualStatistics statistics_of(NamedProblem& named, const Summary& summary) {
+  Problem& problem = named.problem();
+  const Eigen::VectorXd r = Evaluator(problem, on_the_cpu(), Losses::ignored).residuals();
+  ResidualStatistics out{.rows = static_cast<std::uint64_t>(r.size()),
+                         .left_out = rows_left_out(named),
+                         .unknowns = summary.unknowns};
+  const auto counted = static_cast<double>(out.rows - out.left_out);
+  if (counted > 0) out.rmse = std::sqrt(r.squaredNorm() / counted);
+  if (out.degrees_of_freedom() > 0 && summary.energies == 0)
+    out.reduced_chi2 = 2 * summary.final_cost / static_cast<double>(out.degrees_of_freedom());
+  std::vector<Eigen::Index> order(static_cast<std::size_t>(r.size()));
+  std::iota(order.begin(), order.end(), Eigen::Index{0});
+  const auto most = static_cast<std::ptrdiff_t>(std::min(kMostWorst, order.size()));
+  std::ranges::partial_sort(order, order.begin() + most, [&](Eigen::Index a, Eigen::Index b) {
+    const double left = std::abs(r[a]), right = std::abs(r[b]);
+    return left > right || (left == right && a < b);
+  });
+  for (std::ptrdiff_t k = 0; k < most; ++k) {
+    const Eigen::Index row = order[static_cast<std::size_t>(k)];
+    if (r[row] == 0) break;
+    out.worst.push_back({row_label(named, problem, static_cast<std::uint64_t>(row)), r[row]});
+  }
+  return out;
+}
+
+/// The blocks that have a free scalar, and the free scalars by their place in the covariance of
+/// these blocks.
+struct FreeScalars {
+  std::vector<ParameterBlock> blocks;
+  std::vector<std::size_t> places;
+  std::vector<std::string> names;
+};
+
+FreeScalars free_scalars(const Problem& problem) {
+  FreeScalars out;
+  const std::span<const ParameterArray> arrays = problem.arrays();
+  const auto constants = problem.constant_mask();
+  std::size_t place = 0;
+  for (std::size_t a = 0; a < arrays.size(); ++a) {
+    if (arrays[a].values == nullptr) continue;
+    for (std::size_t b = 0; b < arrays[a].blocks; ++b) {
+      const std::size_t first = b * arrays[a].width;
+      const auto is_free = [&](std::size_t k) {
+        return constants.empty() || constants[arrays[a].offset + k] == 0;
+      };
+      bool any = false;
+      for (std::size_t k = first; k < first + arrays[a].width; ++k) any = any || is_free(k);
+      if (!any) continue;
+      out.blocks.push_back(problem.parameters(a).block(b));
+      for (std::size_t k = first; k < first + arrays[a].width; ++k, ++place) {
+        if (!is_free(k)) continue;
+        out.places.push_back(place);
+        out.names.push_back(scalar_name(arrays, a, k));
+      }
+    }
+  }
+  return out;
+}
+
+Uncertainty uncertainty_of(Problem& problem, const std::optional<double>& reduced_chi2) {
+  Uncertainty out;
+  out.scaled = reduced_chi2.has_value();
+  try {
+    const FreeScalars free = free_scalars(problem);
+    const Eigen::MatrixXd C = Covariance(problem, {.solver = on_the_cpu()}).matrix(free.blocks);
+    const auto at = [&](std::size_t i, std::size_t j) {
+      return C(static_cast<Eigen::Index>(free.places[i]),
+               static_cast<Eigen::Index>(free.places[j]));
+    };
+    out.names = free.names;
+    for (std::size_t i = 0; i < free.names.size(); ++i) {
+      out.errors.push_back(std::sqrt(at(i, i) * reduced_chi2.value_or(1)));
+      for (std::size_t j = 0; j < free.names.size(); ++j) {
+        const double scale = std::sqrt(at(i, i) * at(j, j));
+        out.correlation.push_back(i == j ? 1 : scale > 0 ? at(i, j) / scale : 0);
+      }
+    }
+  } catch (const Error& error) {
+    out = {.failure = error.what()};
+  }
+  return out;
+}
+
+Answer::FittedCurve fitted(const Curve& curve) {
+  Answer::FittedCurve out{.label = curve.label,
+                          .x_name = curve.x_name,
+                          .y_name = curve.y_name,
+                          .x = curve.x,
+                          .y = curve.y,
+                          .left_out = std::vector<bool>(curve.x.size()),
+                          .fit_x = {},
+                          .fit_y = {}};
+  for (const std::size_t instance : curve.left_out) out.left_out[instance] = true;
+  const auto [low, high] = std::ranges::minmax(curve.x);
+  for (std::size_t k = 0; k <= kCurvePoints; ++k)
+    out.fit_x.push_back(low + (high - low) * static_cast<double>(k) / kCurvePoints);
+  out.fit_y = curve.fit(out.fit_x);
+  return out;
+}
+
+}  // namespace
+
+void check_covariance(const std::string& name, const Problem& problem) {
+  if (problem.energy_count() > 0)
+    throw Error(ErrorCode::Unsupported, name + ": --covariance expects residuals, got energies");
+  if (problem.parameter_count() > kMostCovariances)
+    throw Error(ErrorCode::InvalidArgument,
+                name + ": --covariance expects at most " + std::to_string(kMostCovariances) +
+                    " unknowns, got " + std::to_string(problem.parameter_count()));
+}
+
+Answer find_answer(NamedProblem& named, const Summary& summary, bool covariance) {
+  Answer answer;
+  Problem& problem = named.problem();
+  add_unknowns(problem, answer);
+  if (summary.residuals > 0) answer.residuals = statistics_of(named, summary);
+  if (covariance && answer.residuals) {
+    answer.uncertainty = uncertainty_of(problem, answer.residuals->reduced_chi2);
+    const Uncertainty& found = *answer.uncertainty;
+    for (UnknownValue& unknown : answer.unknowns) {
+      const auto at = std::ranges::find(found.names, unknown.name);
+      if (at != found.names.end())
+        unknown.error = found.errors[static_cast<std::size_t>(at - found.names.begin())];
+    }
+  }
+  const ProblemFile* file = named.file();
+  if (file == nullptr) return answer;
+  answer.title = file->title;
+  for (const Curve& curve :
+       std::span(file->curves).first(std::min(file->curves.size(), kMostCurves)))
+    answer.curves.push_back(fitted(curve));
+  return answer;
+}
+
+}  // namespace topograd::command

@@ -1,0 +1,65 @@
+// Report of a set of solves: one row a run, and the totals.
+#pragma once
+
+#include "../peers/peer.hpp"
+
+#include "../../../solver/summary.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd::command {
+
+/// How another solver fared from the same start.
+struct PeerRun {
+  PeerReport report;
+  bool solved = false;
+  double digits = 0;
+};
+
+/// How one solve of a set went.
+struct Run {
+  std::string name;  ///< of the problem
+  int start = 1;     ///< its number, or the factor of the standard start
+  bool solved = false;
+  double digits = 0;  ///< that agree: certified parameters, or the minimum
+  double build_seconds = 0;
+  std::vector<PeerRun> peers;
+};
+
+/// Collects runs, each under the same options.
+class SetReport {
+ public:
+  /// Counts the run and prints its line unless `quiet`.
+  ///
+  ///   parameters  at the end
+  void add(const Run& run, const Summary& summary, std::span<const double> parameters, bool quiet);
+
+  /// "2 of 54 runs ended without convergence, the first is BoxBOD from start 1: NO_CONVERGENCE";
+  /// empty if all converged.
+  std::string unconverged() const;
+  /// "35 of 36 runs solved; short: BoxBOD from start 1"; and how many a peer solved.
+  std::string verdict() const;
+  /// The keys of one solve's report as sums over the runs (termination: the first that is not
+  /// CONVERGENCE; costs: of those that have one), without history; solved; runs_without_cost, of
+  /// those whose start is outside of what can be evaluated; and runs [{name, start, solved, cost,
+  /// digits, iterations, termination, message, linear_iterations, solve_s, parameters, peers}], a
+  /// peer's with name, version, linear_solver, solved, cost, digits, iterations, termination and
+  /// solve_s.
+  nlohmann::ordered_json json() const;
+
+ private:
+  Summary total_;
+  int count_ = 0, solved_ = 0, without_cost_ = 0;
+  std::string short_;    // the runs that were not solved
+  int unconverged_ = 0;  // runs that ended without convergence, and the first:
+  std::string first_unconverged_;
+  std::map<std::string, int> peers_;  // runs that they solved
+  nlohmann::ordered_json runs_ = nlohmann::ordered_json::array();
+};
+
+}  // namespace topograd::command

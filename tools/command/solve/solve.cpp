@@ -1,0 +1,253 @@
+// topograd solve: minimises a problem and reports.
+#include "../../draw/canvas.hpp"
+#include "../../draw/scene.hpp"
+#include "../arguments/commands.hpp"
+#include "../arguments/output.hpp"
+#include "../arguments/solver_arguments.hpp"
+#include "../arguments/telemetry.hpp"
+#include "../input/mesh_file.hpp"
+#include "../input/named_problem.hpp"
+#include "../peers/peer_inputs.hpp"
+#include "answer.hpp"
+#include "html_report.hpp"
+#include "plot.hpp"
+#include "progress.hpp"
+#include "solve_kernels.hpp"
+#include "solve_options.hpp"
+#include "solve_peers.hpp"
+#include "solve_sets.hpp"
+
+#include "../../../api/problem_file.hpp"
+#include "../../../frontend/inspect/unread_blocks.hpp"
+#include "../../../ir/error.hpp"
+#include "../../../runtime/plan/record/plan_json.hpp"
+#include "../../../solver/interrupts.hpp"
+#include "../../../solver/solve.hpp"
+#include "../../../solver/summary_json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace topograd::command {
+namespace {
+
+struct SolveArguments {
+  ProblemArguments problem;
+  SolverArguments solver;
+  std::string out, json, report, metrics, trace, training;
+  std::string command;  // how this was called
+  bool quiet = false, verbose = false, require_convergence = false, covariance = false;
+  std::vector<std::string> peers;
+
+  bool silent() const { return quiet || json == "-"; }
+  bool wants_answer() const { return !silent() || !report.empty() || !json.empty(); }
+  bool wants_picture() const { return !out.empty() || !report.empty(); }
+};
+
+[[noreturn]] void refuse(const SolveArguments& arguments, const std::string& option) {
+  throw Error(ErrorCode::InvalidArgument, arguments.problem.name + ": " + option);
+}
+
+PageContent page_head(const SolveArguments& arguments) {
+  return {.title = "topograd solve " + arguments.problem.name, .command = arguments.command};
+}
+
+/// How a solve ended, for standard error and the exit status; after all outputs.
+///
+///   unconverged  what ended without convergence and why; empty if all is well
+void finish(const SolveArguments& arguments, const std::string& unconverged) {
+  end_if_interrupted("outputs hold the best point so far");
+  if (unconverged.empty()) return;
+  print_warning(unconverged);
+  if (arguments.require_convergence) throw BoundBroken{};
+}
+
+void solve_many(const SolveArguments& arguments) {
+  if (!arguments.out.empty()) refuse(arguments, "--out expects a problem that has a mesh");
+  if (!arguments.trace.empty()) refuse(arguments, "--trace expects a problem, not a set of them");
+  if (arguments.covariance) refuse(arguments, "--covariance expects a problem, not a set of them");
+  check_peers(arguments.peers, arguments.problem);
+  const SetReport report =
+      solve_set(arguments.problem, arguments.solver, arguments.peers, arguments.silent());
+  if (!arguments.silent()) std::cout << report.verdict() << std::endl;
+  const nlohmann::ordered_json json = report.json();
+  if (!arguments.report.empty())
+    write_text(arguments.report, html_set_report(json, page_head(arguments)));
+  write_json(arguments.json, json);
+  write_metrics(arguments.metrics);
+  write_training_data(arguments.training);
+  finish(arguments, report.unconverged());
+}
+
+draw::Mesh mesh_to_draw(const NamedProblem& named) {
+  const problems::TriangleMesh mesh = named.mesh();
+  return draw::make_mesh(mesh.positions, mesh.triangles, named.vertex_values());
+}
+
+/// Before and after side by side, as a PNG; empty for a problem without a mesh.
+std::string picture(draw::Mesh before, const NamedProblem& named, const Summary& summary) {
+  if (before.positions.empty()) return "";
+  std::vector<draw::Mesh> meshes;
+  meshes.push_back(std::move(before));
+  meshes.push_back(mesh_to_draw(named));
+  const int steps = summary.num_iterations();
+  return png(draw::lay_out(std::move(meshes),
+                           {"before: cost " + short_number(summary.initial_cost, 6),
+                            "after " + std::to_string(steps) + (steps == 1 ? " step" : " steps") +
+                                ": cost " + short_number(summary.final_cost, 6)}));
+}
+
+/// F.png for F.obj.
+std::string picture_path(std::string mesh) {
+  if (mesh.ends_with(".obj")) mesh.resize(mesh.size() - 4);
+  return mesh + ".png";
+}
+
+/// Ours, then theirs; nothing if there are none of theirs.
+std::vector<PageContent::Row> peer_rows(const Summary& s, const std::vector<PeerReport>& peers) {
+  if (peers.empty()) return {};
+  std::vector<PageContent::Row> rows = {{"Topograd", s.times.total_seconds, s.final_cost,
+                                         s.num_iterations(),
+                                         std::string(linear_solver_name(s)) + ", " + s.device}};
+  for (const PeerReport& p : peers) {
+    rows.push_back({p.name + " " + p.version, p.solve_s, p.final_cost, p.iterations,
+                    p.linear_solver + ", " + p.libraries});
+  }
+  return rows;
+}
+
+void write_page(const SolveArguments& arguments, NamedProblem& named, const Summary& summary,
+                const Answer& answer, const std::vector<PeerReport>& peers,
+                const std::string& png) {
+  PageContent content = page_head(arguments);
+  if (!answer.title.empty()) content.title = answer.title;
+  content.answer = answer;
+  content.verbose = arguments.verbose;
+  content.picture = png;
+  content.legend = named.vertex_values().empty()
+                       ? "Colour: how far a vertex has moved."
+                       : "Colour: the energy of a vertex star, as a share of the largest one "
+                         "before.";
+  content.peers = peer_rows(summary, peers);
+  content.kernels = kernels_of(named.problem(), summary);
+  write_text(arguments.report, html_report(summary, content));
+}
+
+nlohmann::ordered_json json_of(const Summary& summary, const NamedProblem& named,
+                               const Answer& answer) {
+  auto report = nlohmann::ordered_json::parse(to_json(summary));
+  if (const ProblemFile* file = named.file()) {
+    report["parameters"] = nlohmann::ordered_json::object();
+    for (const ProblemFile::Array& array : file->parameters)
+      report["parameters"][array.name] = array.values;
+  }
+  describe(answer, report);
+  named.describe_answer(report);
+  return report;
+}
+
+Summary solve_shown(NamedProblem& named, SolverOptions options, bool silent) {
+  Progress progress(!silent);
+  progress.watch(options);
+  Summary summary = solve(named.problem(), options);
+  summary.times.build_seconds = named.build_seconds;
+  return summary;
+}
+
+/// "NO_CONVERGENCE: maximum number of iterations reached: 3"; empty for a solve that converged.
+std::string unconverged(const Summary& summary) {
+  if (summary.termination == Termination::CONVERGENCE) return "";
+  return std::string(name(summary.termination)) + ": " + summary.message;
+}
+
+void solve_problem(const SolveArguments& arguments) {
+  const Interrupts interrupts;
+  if (is_set(arguments.problem.name)) return solve_many(arguments);
+  const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
+  const SolverOptions options = options_of(arguments.solver, *named);
+  if (!arguments.out.empty() && named->mesh().positions.empty())
+    refuse(arguments, "--out expects a problem that has a mesh");
+  if (arguments.covariance) check_covariance(arguments.problem.name, named->problem());
+  check_peers(arguments.peers, arguments.problem);
+  draw::Mesh before;
+  if (arguments.wants_picture()) before = mesh_to_draw(*named);
+  const Summary summary = solve_shown(*named, options, arguments.silent());
+  write_metrics(arguments.metrics);  // before what the answer asks for is counted, too
+  write_trace(arguments.trace, summary);
+  write_training_data(arguments.training);
+  const Answer answer =
+      arguments.wants_answer() ? find_answer(*named, summary, arguments.covariance) : Answer();
+  if (!arguments.silent()) {
+    std::cout << report(answer, summary);
+    if (arguments.verbose) std::cout << "\n" << summary.full_report();
+    std::cout << std::flush;
+  }
+  const std::vector<PeerReport> peers =
+      Interrupts::came()
+          ? std::vector<PeerReport>()
+          : minimize_with_peers(arguments.peers, arguments.problem, arguments.solver, options);
+  for (const PeerReport& peer : peers)
+    if (!arguments.silent()) std::cout << "Beside it: " << line_of(peer) << std::endl;
+  if (!arguments.solver.plan_out.empty())
+    write_text(arguments.solver.plan_out, runtime::to_json(summary.plan));
+  const std::string png = picture(std::move(before), *named, summary);
+  if (!arguments.out.empty()) {
+    write_mesh(arguments.out, named->mesh());
+    write_text(picture_path(arguments.out), png);
+  }
+  if (!arguments.report.empty()) write_page(arguments, *named, summary, answer, peers, png);
+  if (!arguments.json.empty()) {
+    nlohmann::ordered_json json = json_of(summary, *named, answer);
+    if (!peers.empty()) json["peers"] = to_json(peers, peer_threads(arguments.solver));
+    write_json(arguments.json, json);
+  }
+  finish(arguments, unconverged(summary));
+}
+
+}  // namespace
+
+void add_solve(Command app) {
+  auto arguments = std::make_shared<SolveArguments>();
+  Command command = app.subcommand("solve", "Minimises a problem or what a JSON file describes");
+  add_problem_options(command, arguments->problem);
+  add_data_option(command, arguments->problem);
+  add_generator_options(command, arguments->problem);
+  add_place_options(command, arguments->solver);
+  add_solve_options(command, arguments->solver);
+  command.group("Output");
+  command.output("--out", &arguments->out,
+                 "OBJ file for the mesh at the end; a picture goes beside it, as PNG");
+  command.output("--report", &arguments->report, "HTML file for a page about the solve");
+  command
+      .option("--peer", &arguments->peers,
+              "another solver to run on the same problem (not on problem files and mgh --count)")
+      .choices({"ceres"});
+  command.output("--json", &arguments->json, "file for the report, - for standard output");
+  command.output("--metrics", &arguments->metrics,
+                 "file for what was counted: Prometheus text, or JSON if it ends in .json");
+  command.output("--trace", &arguments->trace,
+                 "file for a trace to open in Perfetto or chrome://tracing");
+  command.output("--training-data", &arguments->training,
+                 "file for the runs that first guesses are fitted on: CSV, or JSON if it ends "
+                 "in .json");
+  command.flag("--covariance", arguments->covariance,
+               "standard errors and correlations of the parameters");
+  command.flag("--verbose", arguments->verbose,
+               "add topologies, plan, kernels, times and counters to summary and page");
+  command.flag("--quiet", arguments->quiet, "print no summary");
+  command.flag("--require-convergence", arguments->require_convergence,
+               "exit status 1 unless the solve, or every one of a set, converges");
+  command.example("topograd solve samples/data/curve_fit.json --json report.json");
+  command.example("topograd solve arap --mesh spot.obj --out deformed.obj --report page.html");
+  command.example("topograd solve bundle --cameras 49 --backend vulkan --peer ceres");
+  command.callback([arguments, command] {
+    arguments->command = command.line();
+    solve_problem(*arguments);
+  });
+}
+
+}  // namespace topograd::command

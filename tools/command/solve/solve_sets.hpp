@@ -1,0 +1,30 @@
+// Solving the sets of problems that the command knows: nist and mgh.
+#pragma once
+
+#include "../arguments/solver_arguments.hpp"
+#include "../input/named_problem.hpp"
+#include "set_report.hpp"
+
+#include <string>
+#include <vector>
+
+namespace topograd::command {
+
+/// True for a name that stands for many problems.
+inline bool is_set(const std::string& name) { return name == "nist" || name == "mgh"; }
+
+/// Solves every problem of a set from each of its starts under one set of options: those given, and
+/// where they say nothing 10,000 iterations and, but with --count, tolerances of 2.2·10⁻¹⁶.
+///
+/// nist: the files *.dat of --data, both starts; solved = 6 digits in every parameter. mgh: 1 ×,
+/// 10 × and 100 × the standard start, or with --count the large problems of that many unknowns;
+/// solved = a published minimum to 10⁻⁴.
+///
+/// After a signal (Interrupts) no other run begins.
+///
+///   peers  that solve each run too, from the same start (solve_peers.hpp)
+///   quiet  print no line a run
+SetReport solve_set(const ProblemArguments& problem, const SolverArguments& solver,
+                    const std::vector<std::string>& peers, bool quiet);
+
+}  // namespace topograd::command
