@@ -23,10 +23,6 @@ inline constexpr std::uint32_t kScalars = ~0u;
 /// pair of them, or evaluates the residual once for each.
 inline constexpr std::size_t kMostGroups = 24;
 
-/// Unknowns that a residual on a device reads at most: compilers of drivers take time with more
-/// than the first power of a kernel's length.
-inline constexpr std::uint32_t kMostUnknowns = 512;
-
 /// Groups the parameter slots of a batch. Where a slot's array or coordinate differs between
 /// instances, and where there would be more than kMostGroups, all of the batch's slots become
 /// groups of their own, with single scalars as owners (array == kScalars).

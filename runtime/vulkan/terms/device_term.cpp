@@ -16,6 +16,10 @@ using codegen::BufferRole;
 /// Chunks begin at multiples of this many instances, so that offsets into results are aligned.
 constexpr std::uint64_t kChunkAlignment = 256;
 constexpr std::uint64_t kFunctionCost = 20;
+
+/// Unknowns that a residual reads at most. Compilers of drivers take time with more than the first
+/// power of a kernel's length, and NVIDIA's (580.159) fails where it reads 300.
+constexpr std::uint32_t kMostUnknowns = 256;
 }  // namespace
 
 DeviceTerm::DeviceTerm(Context& context, const Term& term, const Model& model)

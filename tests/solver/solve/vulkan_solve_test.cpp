@@ -111,15 +111,15 @@ TEST_F(VulkanSolve, ResidualsThatReadManyUnknowns) {
 }
 
 TEST_F(VulkanSolve, ResidualsThatAreTooWideForADeviceGoToTheCpu) {
-  Wide wide(513, 1);
+  Wide wide(257, 1);
   try {
     solve(wide.problem, options_);
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::Unsupported);
     EXPECT_NE(std::string(error.what())
-                  .find("expected residuals that read at most 512 unknowns, "
-                        "got one that reads 513"),
+                  .find("expected residuals that read at most 256 unknowns, "
+                        "got one that reads 257"),
               std::string::npos)
         << error.what();
   }
