@@ -46,7 +46,7 @@ struct Column {
 
 template <class T>
 Column column_of(const ir::Program& program, const check::Place& place, const Rows& row) {
-  Column out{.title = place.runner->backend(), .values = {}, .deviation = {}};
+  Column out{.title = std::string(name(place.runner->backend())), .values = {}, .deviation = {}};
   for (const auto& c : place.runner->run(runtime::all_nodes(program), row))
     out.values.push_back(c[0]);
   for (ir::Id id = 0; id < program.nodes.size(); ++id) {

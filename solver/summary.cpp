@@ -99,7 +99,7 @@ std::string cost_part(const Summary& s) {
 }
 
 std::string plan_part(const Summary& s) {
-  if (s.plan.empty() || s.backend == "cpu") return {};  // the interpreter chooses nothing
+  if (s.plan.empty() || !s.on_device) return {};  // the interpreter chooses nothing
   std::string out = "\nPlan (workgroups of " + std::to_string(s.plan.workgroup_size) + "):\n";
   std::size_t shown = 0;
   for (const runtime::PlanChoice& made : s.plan.batches) {
@@ -134,7 +134,7 @@ std::string time_part(const Summary& s) {
   std::string out = "\nTime (in seconds):\n";
   if (t.build_seconds > 0) out += seconds("Build", t.build_seconds);
   out += seconds("Plan", t.plan_seconds);
-  if (s.backend != "cpu" || t.compile_wall_ms > 0) {
+  if (s.on_device || t.compile_wall_ms > 0) {
     out += seconds("Compile", t.compile_wall_ms * 1e-3) +
            seconds("Compile: GLSL", t.glsl_ms * 1e-3) +
            seconds("Compile: SPIR-V", t.spirv_ms * 1e-3) +
@@ -147,7 +147,7 @@ std::string time_part(const Summary& s) {
 std::string counter_part(const Summary& s) {
   std::string out = "\nCounters:\n" + row("Kernels on CPU", s.kernels_on_cpu) +
                     row("Kernels on device", s.kernels_on_device);
-  if (s.backend != "cpu") {
+  if (s.on_device) {
     out += row("Submissions", s.submissions) + row("Read-backs", s.readbacks) +
            row("Bytes up", s.bytes_up) + row("Bytes down", s.bytes_down) +
            row("Shaders compiled", s.shaders_compiled) +

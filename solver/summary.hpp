@@ -87,9 +87,10 @@ struct Summary : runtime::EngineCounts {
   std::uint64_t num_flips = 0, num_retraces = 0;
   std::vector<IterationSummary> iterations;
 
-  std::string backend;  ///< what ran the kernels: "cpu" or "vulkan"
-  std::string device;   ///< its name
-  std::string why;      ///< why there, one line
+  std::string backend;     ///< what ran the kernels: "cpu" or "vulkan"
+  bool on_device = false;  ///< not the CPU
+  std::string device;      ///< its name
+  std::string why;         ///< why there, one line
   Precision precision = Precision::f64;
   Method method = Method::levenberg_marquardt;     ///< the one that was used
   std::string method_note;                         ///< why it, where it was chosen for energies

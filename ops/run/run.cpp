@@ -321,7 +321,7 @@ class Runner {
   }
 
   void run_on_cpu(const Decision& decision) {
-    stats_ = {.device = "cpu", .decision = decision};
+    stats_ = {.device = "cpu", .on_cpu = true, .decision = decision};
     hybrid::Executor& executor = shared_executor();
     std::chrono::steady_clock::time_point start;
     ++running_on_cpu;
@@ -480,9 +480,9 @@ OpMeasurement measured(Op op) {
     const auto cpu = kernel.targets.find("cpu");
     if (kernel.operation != name(op) || cpu == kernel.targets.end()) continue;
     bool both = false;
-    for (const auto& [target, rows] : kernel.targets) {
-      if (target == "cpu") continue;
-      for (const hybrid::History::Row& there : rows) {
+    for (auto device = kernel.targets.begin(); device != kernel.targets.end(); ++device) {
+      if (device == cpu) continue;
+      for (const hybrid::History::Row& there : device->second) {
         for (const hybrid::History::Row& here : cpu->second) {
           if (here.size_class != there.size_class || there.us <= 0) continue;
           both = true;

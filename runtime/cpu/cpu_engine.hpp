@@ -23,7 +23,7 @@ class CpuEngine final : public Engine {
  public:
   CpuEngine(const Model& model, const EngineOptions& options);
 
-  std::string backend() const override { return "cpu"; }
+  Backend backend() const override { return Backend::cpu; }
   std::string device() const override;
   EngineStats stats() const override { return stats_; }
   std::string accumulation() const override;

@@ -8,7 +8,8 @@ EliminationUse eliminate(Engine& engine, std::span<const std::uint8_t> scalars) 
   if (auto* able = dynamic_cast<Elimination*>(&engine)) {
     use = able->eliminate(scalars);
   } else {
-    use.note = "steps of " + engine.backend() + " solve for all unknowns at once";
+    use.note =
+        "steps of " + std::string(name(engine.backend())) + " solve for all unknowns at once";
   }
   return use;
 }

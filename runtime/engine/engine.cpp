@@ -11,8 +11,9 @@
 namespace topograd::runtime {
 namespace {
 
-[[noreturn]] void refuse_second_derivatives(const std::string& backend) {
-  throw Error(ErrorCode::Unsupported, backend + ": this engine has no second derivatives");
+[[noreturn]] void refuse_second_derivatives(Backend backend) {
+  throw Error(ErrorCode::Unsupported,
+              std::string(name(backend)) + ": this engine has no second derivatives");
 }
 
 /// An evaluation that ran when it was begun.
@@ -108,23 +109,27 @@ std::vector<MemoryUse> together(std::vector<MemoryUse> uses, const std::vector<M
 }
 
 void Engine::trial_point(std::span<double>) {
-  throw Error(ErrorCode::Unsupported, "engine " + backend() + ": it cannot show its trial point");
+  throw Error(ErrorCode::Unsupported,
+              "engine " + std::string(name(backend())) + ": it cannot show its trial point");
 }
 
 void Engine::hold(std::span<const std::uint8_t>) {
-  throw Error(ErrorCode::Unsupported, backend() + " engine: steps know no box");
+  throw Error(ErrorCode::Unsupported, std::string(name(backend())) + " engine: steps know no box");
 }
 
 void Engine::set_gradient(std::span<const double>) {
-  throw Error(ErrorCode::Unsupported, "engine " + backend() + ": its gradient is its own");
+  throw Error(ErrorCode::Unsupported,
+              "engine " + std::string(name(backend())) + ": its gradient is its own");
 }
 
 void Engine::last_step(std::span<double>) {
-  throw Error(ErrorCode::Unsupported, "engine " + backend() + ": it cannot show its step");
+  throw Error(ErrorCode::Unsupported,
+              "engine " + std::string(name(backend())) + ": it cannot show its step");
 }
 
 StepReport Engine::rescale_step(double) {
-  throw Error(ErrorCode::Unsupported, "engine " + backend() + ": its steps have one length");
+  throw Error(ErrorCode::Unsupported,
+              "engine " + std::string(name(backend())) + ": its steps have one length");
 }
 
 std::unique_ptr<RowRunner> Engine::row_runner() const {

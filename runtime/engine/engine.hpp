@@ -7,6 +7,7 @@
 #include "../linear/preconditioner.hpp"
 #include "../model/model.hpp"
 #include "../plan/record/plan_record.hpp"
+#include "../backend.hpp"
 #include "engine_stats.hpp"
 
 #include <cstdint>
@@ -169,8 +170,8 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  virtual std::string backend() const = 0;  ///< "cpu" or "vulkan"
-  virtual std::string device() const = 0;   ///< name of what runs the kernels
+  virtual Backend backend() const = 0;
+  virtual std::string device() const = 0;  ///< name of what runs the kernels
   virtual EngineStats stats() const = 0;
   /// The rung in use for gradients, by name ("gather_recompute"), for the report.
   virtual std::string accumulation() const = 0;

@@ -3,7 +3,7 @@
 
 namespace topograd::runtime {
 
-std::string ForwardingEngine::backend() const { return target().backend(); }
+Backend ForwardingEngine::backend() const { return target().backend(); }
 std::string ForwardingEngine::device() const { return target().device(); }
 EngineStats ForwardingEngine::stats() const { return target().stats(); }
 std::string ForwardingEngine::accumulation() const { return target().accumulation(); }

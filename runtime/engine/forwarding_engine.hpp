@@ -16,7 +16,7 @@ namespace topograd::runtime {
 /// test compares the declarations with Engine's.
 class ForwardingEngine : public Engine {
  public:
-  std::string backend() const override;
+  Backend backend() const override;
   std::string device() const override;
   EngineStats stats() const override;
   std::string accumulation() const override;

@@ -137,7 +137,7 @@ class Batch {
     for (std::size_t k = 0; k < size(); ++k) {
       work.results[k].id = ids_[k];
       work.results[k].stats = stats;
-      if (stats.device == "cpu") work.results[k].stats.times = {.kernel = work.item_us[k]};
+      if (stats.on_cpu) work.results[k].stats.times = {.kernel = work.item_us[k]};
     }
     return std::move(work.results);
   }

@@ -91,8 +91,8 @@ ExecutionStats Executor::run_on_cpu(Task& task, const TaskShape& shape, Items it
     scheduler_.record(shape, kCpu, outcome);
   }
   if (options_.telemetry) telemetry_.ran(shape.operation, "cpu", outcome, items.count());
-  trace_task(shape.operation, "cpu", scheduler_.now(), outcome.times, items.count());
-  ExecutionStats stats{.device = "cpu", .times = outcome.times};
+  trace_task(shape.operation, kCpu, scheduler_.now(), outcome.times, items.count());
+  ExecutionStats stats{.device = "cpu", .on_cpu = true, .times = outcome.times};
   if (decision) stats.decision = *decision;
   return stats;
 }
@@ -143,7 +143,7 @@ std::optional<Error> Executor::try_device(const TaskShape& shape, const Decision
   learned.times.submit += uncounted_us;
   scheduler_.record(shape, decision, learned);
   if (!failure)
-    trace_task(shape.operation, device.name, scheduler_.now(), report.times, shape.size);
+    trace_task(shape.operation, decision.target, scheduler_.now(), report.times, shape.size);
   if (options_.telemetry) telemetry_.ran(shape.operation, device.name, outcome, shape.size);
   stats = {.device = device.name,
            .decision = decision,

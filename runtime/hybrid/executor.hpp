@@ -136,7 +136,7 @@ class Executor {
   Device& device(std::size_t target) const;
   std::vector<Device*> devices() const;
   const std::string& name_of(std::size_t target) const;
-  void trace_task(std::string_view operation, const std::string& lane, double end_seconds,
+  void trace_task(std::string_view operation, std::size_t target, double end_seconds,
                   const Terms& times, std::uint64_t items);
   void tell(std::string_view operation, std::uint64_t items, const ExecutionStats& stats) const;
   void log(LogLevel level, const std::string& text) const;

@@ -131,12 +131,13 @@ std::vector<Figure> Executor::figures() const {
 }
 
 /// Parts lie behind each other and end at the task's end.
-void Executor::trace_task(std::string_view operation, const std::string& lane, double end_seconds,
+void Executor::trace_task(std::string_view operation, std::size_t target, double end_seconds,
                           const Terms& times, std::uint64_t items) {
   if (!trace_.on()) return;
+  const std::string& lane = name_of(target);
   double at = 1e6 * end_seconds - times.work();
   trace_.add({std::string(operation), lane, at, times.work(), {{"items", std::to_string(items)}}});
-  if (lane == "cpu") return;
+  if (target == kCpu) return;
   const std::pair<const char*, double> parts[] = {{"upload", times.upload},
                                                   {"submit", times.submit},
                                                   {"kernel", times.kernel},
@@ -173,11 +174,12 @@ void Executor::ran(const TaskShape& task, std::size_t target, const Outcome& out
                    const Decision& decision) {
   const std::string& where = name_of(target);
   if (outcome.success && !outcome.untimed)
-    trace_task(task.operation, where, scheduler_.now(), outcome.times, task.size);
+    trace_task(task.operation, target, scheduler_.now(), outcome.times, task.size);
   if (options_.telemetry) telemetry_.ran(task.operation, where, outcome, task.size);
   if (!observer_ || !outcome.success) return;
   tell(task.operation, task.size,
        {.device = where,
+        .on_cpu = target == kCpu,
         .decision = decision,
         .times = outcome.times,
         .bytes_up = outcome.bytes_up,

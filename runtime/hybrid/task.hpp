@@ -112,7 +112,8 @@ class Task {
 
 /// How a task ran.
 struct ExecutionStats {
-  std::string device;  ///< "cpu", or the device's name; of a split task: the device's
+  std::string device;   ///< "cpu", or the device's name; of a split task: the device's
+  bool on_cpu = false;  ///< the CPU alone ran it
   Decision decision;
   Terms times;  ///< where the result came from; µs
   std::uint64_t bytes_up = 0, bytes_down = 0, cache_hits = 0;

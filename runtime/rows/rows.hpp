@@ -4,6 +4,7 @@
 
 #include "../../codegen/kernel.hpp"
 #include "../../ir/program.hpp"
+#include "../backend.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -28,7 +29,7 @@ struct Rows {
 class RowRunner {
  public:
   virtual ~RowRunner() = default;
-  virtual std::string backend() const = 0;  ///< "cpu" or "vulkan"
+  virtual Backend backend() const = 0;
   virtual std::string device() const = 0;
   virtual Precision precision() const = 0;
   /// Outputs of the program by column; numbers are rounded to the precision when they are read.

@@ -41,7 +41,7 @@ class VulkanEngine final : public Engine,
   VulkanEngine(const Model& model, const EngineOptions& options);
   ~VulkanEngine() override;
 
-  std::string backend() const override { return "vulkan"; }
+  Backend backend() const override { return Backend::vulkan; }
   std::string device() const override { return context_.device->info().name; }
   EngineStats stats() const override;
   std::string accumulation() const override;

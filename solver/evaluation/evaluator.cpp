@@ -174,7 +174,7 @@ struct Evaluator::Impl {
     busy_seconds += 1e-6 * us;
     if (options.deterministic || engine().backend() != session.planned_backend()) return;
     if (const auto median = times.add(kind, us, engine().stats().compile_wall_ms))
-      session.route->measured(kind, engine().backend() != "cpu", *median);
+      session.route->measured(kind, engine().backend() != runtime::Backend::cpu, *median);
   }
 
   double cost(std::optional<Numbers> x) {
@@ -324,7 +324,8 @@ struct Evaluator::Impl {
   void end_session() {
     settle_begun();
     if (session.route && busy_seconds > 0)
-      session.route->ended(engine().backend() != "cpu", busy_seconds, engine().stats());
+      session.route->ended(engine().backend() != runtime::Backend::cpu, busy_seconds,
+                           engine().stats());
     busy_seconds = 0;
   }
   /// An engine that does not run asynchronously is used by one thread at a time.
@@ -380,7 +381,7 @@ struct Evaluator::Impl {
       } catch (const Error& error) {
         if (!session.may_leave || !is_device_failure(error.code())) throw;
         state.error = nullptr;
-        if (session.engine->backend() != "cpu")
+        if (session.engine->backend() != runtime::Backend::cpu)
           open(take_over(model, options, error, std::move(session.route)));
         engine().begin(state.kind, state.x, state.p, span_of(state.out))->finish();
       }
@@ -501,7 +502,9 @@ std::vector<KernelInfo> Evaluator::kernels() const {
     out.push_back(describe(term, backend()));
   return out;
 }
-std::string Evaluator::backend() const { return Impl::of(impl_).session.engine->backend(); }
+std::string Evaluator::backend() const {
+  return std::string(name(Impl::of(impl_).session.engine->backend()));
+}
 std::string Evaluator::device() const { return Impl::of(impl_).session.engine->device(); }
 const std::string& Evaluator::why() const {
   Impl& impl = Impl::of(impl_);

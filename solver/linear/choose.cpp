@@ -150,13 +150,13 @@ std::optional<SchurIteration> schur_iteration(const SolverOptions& options) {
 }
 
 LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptions& options,
-                                  std::string_view backend, runtime::Engine& engine,
+                                  runtime::Backend backend, runtime::Engine& engine,
                                   const EliminationHint& hint) {
   // dense is for the host's steps (host/host_step.hpp); with nothing to solve it comes here.
   const std::uint64_t unknowns =
       model.scalars -
       static_cast<std::uint64_t>(std::count(model.constant.begin(), model.constant.end(), 1));
-  const bool on_device = backend != "cpu";
+  const bool on_device = backend != runtime::Backend::cpu;
   const std::string size = std::to_string(unknowns) + " unknowns";
   if (unknowns == 0) return {std::make_unique<PcgStep>(), "nothing to solve"};
   if (options.linear_solver == LinearSolver::pcg) return {std::make_unique<PcgStep>(), "asked for"};

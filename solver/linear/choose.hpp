@@ -64,13 +64,13 @@ NewtonChoice choose_newton_solver(const runtime::Model& model, const SolverOptio
 /// preconditioner that is asked for is pcg's; with a hint it is schur.
 ///
 ///   engine   that will take the steps; a device is told what to eliminate
-///   backend  of the engine that the session is for: "cpu" or "vulkan"
+///   backend  of the engine that the session is for
 ///   hint     what schur eliminates
 ///
 /// Throws Error{Unsupported} if a forced cholesky cannot hold the problem, and what
 /// find_elimination() throws.
 LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptions& options,
-                                  std::string_view backend, runtime::Engine& engine,
+                                  runtime::Backend backend, runtime::Engine& engine,
                                   const EliminationHint& hint = {});
 
 }  // namespace topograd

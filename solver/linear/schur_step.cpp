@@ -46,14 +46,15 @@ void SchurStep::linearized(runtime::Engine& engine, runtime::PointReport& point)
     elimination_ = find_elimination(model_, hint_);
     begin(engine);
   }
-  if (engine.backend() != "cpu") return;
+  if (engine.backend() != runtime::Backend::cpu) return;
   if (!host_) host_ = std::make_unique<CholeskyStep>(model_, LinearSolver::schur, threads_, hint_);
   host_->linearized(engine, point);
 }
 
 runtime::StepReport SchurStep::try_step(runtime::Engine& engine,
                                         const runtime::StepRequest& request) {
-  return engine.backend() == "cpu" ? host_->try_step(engine, request) : engine.try_step(request);
+  return engine.backend() == runtime::Backend::cpu ? host_->try_step(engine, request)
+                                                   : engine.try_step(request);
 }
 
 }  // namespace topograd

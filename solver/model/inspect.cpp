@@ -242,8 +242,9 @@ class Comparison {
       const double bound = sum.allowed + unit() * static_cast<double>(sum.terms) * sum.size;
       ++report_.compared;
       if (agree(got[s], sum.value, bound)) continue;
-      report(engine_.backend() + " " + kernels + " kernels, scalar " + std::to_string(s), got[s],
-             sum.value, bound);
+      report(std::string(name(engine_.backend())) + " " + kernels + " kernels, scalar " +
+                 std::to_string(s),
+             got[s], sum.value, bound);
     }
   }
 
@@ -273,7 +274,7 @@ class Comparison {
             double bound) {
     ++report_.compared;
     if (agree(got, want, bound)) return;
-    report(engine_.backend() + " " + std::string(name(pass)) + " kernel of " +
+    report(std::string(name(engine_.backend())) + " " + std::string(name(pass)) + " kernel of " +
                model_.describe(t, i) + ", output " + std::to_string(k),
            got, want, bound);
   }

@@ -19,8 +19,10 @@ struct Session {
   const TieredEngine* tiers = nullptr;  ///< inside of `engine`, where the interpreter serves first
   std::unique_ptr<Route> route;         ///< what decided
 
-  /// What kernels run on in the long run: "cpu" or "vulkan".
-  std::string planned_backend() const { return tiers ? "vulkan" : engine->backend(); }
+  /// What kernels run on in the long run.
+  runtime::Backend planned_backend() const {
+    return tiers ? runtime::Backend::vulkan : engine->backend();
+  }
   /// Why it runs where it does now.
   std::string reason() const;
 };

@@ -128,7 +128,7 @@ struct Solver::Impl {
       throw;
     }
     const runtime::EngineStats made = session_.engine->stats() - before;
-    WarmUp out{made, made, session_.planned_backend(), session_.engine->device(),
+    WarmUp out{made, made, std::string(name(session_.planned_backend())), session_.engine->device(),
                session_.reason()};
     out.device_bytes = made.device_bytes;
     out.seconds = seconds_since(begin);
@@ -178,7 +178,7 @@ struct Solver::Impl {
     versions_ = now;
   }
 
-  bool on_device() const { return session_.engine->backend() != "cpu"; }
+  bool on_device() const { return session_.engine->backend() != runtime::Backend::cpu; }
 
   /// Remembers how long an outer step took where it ran.
   void note(const IterationSummary& iteration) {
@@ -266,13 +266,13 @@ struct Solver::Impl {
   bool engine_can_step() {
     if (takes_energies(options_.method)) return false;
     if (charts_suffice()) {
-      if (session_.tiers || session_.engine->backend() == "cpu") return false;
+      if (session_.tiers || !on_device()) return false;
     } else if (why_host_ != kOnlyBounds) {
       return false;
     }
     if (options_.linear_solver == LinearSolver::pcg) return true;
     if (options_.linear_solver != LinearSolver::automatic) return false;
-    if (session_.planned_backend() == "cpu") return false;  // a factor is better, and the host's
+    if (session_.planned_backend() == runtime::Backend::cpu) return false;  // a factor is better
     const LinearChoice choice = choose_linear_solver(
         model_.model, options_, session_.planned_backend(), *session_.engine, hint_);
     return choice.solver->kind() == LinearSolver::pcg;
@@ -355,7 +355,7 @@ struct Solver::Impl {
     summary_.normal_matrix_note = matrix.why;
   }
 
-  void choose_steps(const std::string& backend) {
+  void choose_steps(runtime::Backend backend) {
     if (takes_energies(options_.method)) {
       linear_kind_ =
           options_.linear_solver == LinearSolver::pcg ? LinearSolver::pcg : LinearSolver::cholesky;
@@ -415,7 +415,8 @@ struct Solver::Impl {
 
   void describe_place(const runtime::Engine& engine) {
     summary_.plan = engine.plan();
-    summary_.backend = engine.backend();
+    summary_.backend = name(engine.backend());
+    summary_.on_device = on_device();
     summary_.device = engine.device();
     summary_.accumulation = engine.accumulation();
     summary_.why = session_.reason();

@@ -97,7 +97,7 @@ class Wrong final : public runtime::RowRunner {
  public:
   Wrong(ir::Op op, Precision precision)
       : op_(op), inner_(runtime::cpu::make_row_runner(precision)) {}
-  std::string backend() const override { return "cpu"; }
+  runtime::Backend backend() const override { return runtime::Backend::cpu; }
   std::string device() const override { return "wrong"; }
   Precision precision() const override { return inner_->precision(); }
   runtime::Columns run(const ir::Program& program, const runtime::Rows& rows) override {

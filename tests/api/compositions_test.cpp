@@ -60,7 +60,7 @@ TEST(CheckPairs, HoldOnTheInterpreter) {
 class WrongPair final : public runtime::RowRunner {
  public:
   explicit WrongPair(Precision precision) : inner_(runtime::cpu::make_row_runner(precision)) {}
-  std::string backend() const override { return "cpu"; }
+  runtime::Backend backend() const override { return runtime::Backend::cpu; }
   std::string device() const override { return "wrong"; }
   Precision precision() const override { return inner_->precision(); }
   runtime::Columns run(const ir::Program& program, const runtime::Rows& rows) override {

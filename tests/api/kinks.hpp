@@ -102,7 +102,7 @@ inline void expect_documented_kinks(std::span<const check::Place> places) {
       std::vector<double> got;
       for (const auto& column : place.runner->run(program, rows)) got.push_back(column[0]);
       expect_kink(row, got,
-                  " on " + place.runner->backend() + " " +
+                  " on " + std::string(name(place.runner->backend())) + " " +
                       std::string(codegen::name(place.runner->precision())));
     }
   }

@@ -106,7 +106,7 @@ const Arrows kSubfolders = {
     {"runtime/order", {"runtime/plan"}},
     {"runtime/plan", {"runtime/model", "runtime/plan/record"}},
     {"runtime/plan/record", {"runtime"}},
-    {"runtime/rows", {}},
+    {"runtime/rows", {"runtime"}},
     {"runtime/vulkan", {"runtime/device/check", "runtime/vulkan/linear", "runtime/vulkan/steps"}},
     {"runtime/vulkan/linear", {"runtime/vulkan/terms"}},
     {"runtime/vulkan/recording", {"runtime/device/kernels", "runtime/engine"}},

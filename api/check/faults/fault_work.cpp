@@ -28,7 +28,7 @@ FaultAnswer run_task(Backend backend, const std::string& device, Precision) {
     Lines task(kLines, forced ? hybrid::Override::device : hybrid::Override::none);
     const hybrid::ExecutionStats stats = executor.execute(task);
     answer.right = task.right();
-    answer.on_cpu = stats.device == "cpu";
+    answer.on_cpu = stats.on_cpu;
     answer.why = stats.fallback.empty() ? "ran on " + stats.device : stats.fallback;
     answer.fallbacks = fallbacks_of(executor);
   }
@@ -48,7 +48,7 @@ FaultAnswer solve_valleys(Valleys valleys, SolverOptions options) {
   FaultAnswer answer;
   answer.fallbacks = fallbacks_of(hybrid_executor()) - before;
   answer.right = valleys.off() < right_within(options.precision);
-  answer.on_cpu = summary.backend == "cpu";
+  answer.on_cpu = !summary.on_device;
   answer.why = summary.why;
   if (!answer.right) {
     answer.why = "off by " + std::to_string(valleys.off()) + " after " +

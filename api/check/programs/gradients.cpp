@@ -94,13 +94,14 @@ std::vector<GradientResult> check_gradient(const std::string& name, Problem& pro
                                   kSlack * sensitivity(model.model, x, want, precision, random));
     for (const Place& place : places) {
       if (place.runner->precision() != precision) continue;
-      const Backend backend = place.runner->backend() == "cpu" ? Backend::cpu : Backend::vulkan;
-      Evaluator evaluator(problem,
-                          {.backend = backend, .precision = precision, .device = options.device});
+      const bool on_cpu = place.runner->backend() == runtime::Backend::cpu;
+      Evaluator evaluator(problem, {.backend = on_cpu ? Backend::cpu : Backend::vulkan,
+                                    .precision = precision,
+                                    .device = options.device});
       const Eigen::VectorXd got = evaluator.gradient(x);
       const std::span<const double> values(got.data(), static_cast<std::size_t>(got.size()));
       results.push_back({.problem = name,
-                         .backend = place.runner->backend(),
+                         .backend = std::string(runtime::name(place.runner->backend())),
                          .device = place.runner->device(),
                          .precision = precision,
                          .unknowns = model.model.scalars,

@@ -37,7 +37,7 @@ class Sweep {
   OpResult run(const Place& place) const {
     OpResult result{
         .op = std::string(ir::info(op_).name),
-        .backend = place.runner->backend(),
+        .backend = std::string(name(place.runner->backend())),
         .device = place.runner->device(),
         .precision = place.runner->precision(),
         .points = rows_.count,

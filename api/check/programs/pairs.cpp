@@ -42,7 +42,7 @@ void run(const Composition& composition, std::span<const Place> places, PairsRep
     report.compared += found.compared;
     report.undecided += found.undecided;
     for (const runtime::WrongNumber& number : found.wrong) {
-      report.failures.push_back({.backend = number.runner->backend(),
+      report.failures.push_back({.backend = std::string(name(number.runner->backend())),
                                  .device = number.runner->device(),
                                  .precision = precision,
                                  .number = number});

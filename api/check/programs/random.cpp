@@ -163,12 +163,12 @@ class RandomCheck {
     for (const Place& place : places_) {
       const bool wide = place.runner->precision() == Precision::f64;
       if (wide != (sizeof(T) == sizeof(double))) continue;
-      if (place.runner->backend() == "vulkan" && !on_device) continue;
+      if (place.runner->backend() == runtime::Backend::vulkan && !on_device) continue;
       const Run run = [&](const ir::Program& f, const ir::Point& at) {
         return by_place(place, f, at);
       };
-      note<T>(end_to_end<T>(program, point, run), program, seed, place.runner->backend(),
-              place.runner->device(), run);
+      note<T>(end_to_end<T>(program, point, run), program, seed,
+              std::string(name(place.runner->backend())), place.runner->device(), run);
     }
   }
 

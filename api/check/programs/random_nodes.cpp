@@ -72,7 +72,7 @@ void compare_nodes(const NodeTable& table, const Place& place, RandomReport& rep
       keep(report,
            {.seed = rows.seeds[i],
             .kind = "node",
-            .backend = place.runner->backend(),
+            .backend = std::string(name(place.runner->backend())),
             .device = place.runner->device(),
             .precision = place.runner->precision(),
             .message = "expected " + ir::print_number(static_cast<double>(deviation.expected)) +

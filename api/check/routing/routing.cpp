@@ -174,7 +174,7 @@ class RoutingCheck {
   struct Call {
     std::size_t truth = 0;
     hybrid::ExecutionStats stats;
-    bool on_cpu() const { return stats.device == "cpu"; }
+    bool on_cpu() const { return stats.on_cpu; }
   };
 
   /// Decides, and measures some on both sides between, so that both are of the same time.

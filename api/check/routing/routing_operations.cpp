@@ -270,7 +270,7 @@ class OperationsCheck {
       const std::size_t k = random_() % all_.size();
       seen_ = {};
       judge(all_[k], all_[k].anywhere());
-      calls_.push_back({k, ops::last_stats().device == "cpu", seen_});
+      calls_.push_back({k, ops::last_stats().on_cpu, seen_});
       if (calls_.size() % kDecidedForMeasured != 0) continue;
       const ops::WithoutLessons scope;
       run_both(all_[random_() % all_.size()]);

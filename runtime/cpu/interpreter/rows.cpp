@@ -21,7 +21,7 @@ const Columns& space_of(ir::Op op, const Rows& rows) {
 template <class T>
 class CpuRows final : public RowRunner {
  public:
-  std::string backend() const override { return "cpu"; }
+  Backend backend() const override { return Backend::cpu; }
   std::string device() const override { return tile_ops<T>().name; }
   Precision precision() const override {
     return sizeof(T) == sizeof(float) ? Precision::f32 : Precision::f64;

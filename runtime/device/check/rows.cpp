@@ -14,7 +14,7 @@ class DeviceRows final : public RowRunner {
  public:
   explicit DeviceRows(LaunchContext context) : context_(std::move(context)) {}
 
-  std::string backend() const override { return "vulkan"; }
+  Backend backend() const override { return Backend::vulkan; }
   std::string device() const override { return context_.device->info().name; }
   Precision precision() const override { return context_.precision; }
 

@@ -25,7 +25,7 @@ TEST(Inspect, DomainPoliciesOnTheInterpreter) {
 class Off final : public runtime::Engine {
  public:
   explicit Off(const runtime::Model& model) : inner_(runtime::cpu::make_cpu_engine(model, {})) {}
-  std::string backend() const override { return "off"; }
+  runtime::Backend backend() const override { return runtime::Backend::cpu; }
   std::string device() const override { return "off"; }
   runtime::EngineStats stats() const override { return {}; }
   std::string accumulation() const override { return ""; }
@@ -82,11 +82,11 @@ TEST(Inspect, CrossCheckNamesKernelInstanceAndOutput) {
         << found.messages[k];
   };
   begins(0,
-         "off residual kernel of residual \"wave\" #2 \\(topology [0-9a-f]{32}\\), output 0: .*, "
+         "cpu residual kernel of residual \"wave\" #2 \\(topology [0-9a-f]{32}\\), output 0: .*, "
          "on the interpreter .*, allowed difference [0-9.e-]+$");
-  begins(1, "off jacobian kernel of residual \"wave\" #0 .*, output 1: ");
-  begins(2, "off gradient kernels, scalar 0: ");
-  begins(3, "off jtjp kernels, scalar 1: ");
+  begins(1, "cpu jacobian kernel of residual \"wave\" #0 .*, output 1: ");
+  begins(2, "cpu gradient kernels, scalar 0: ");
+  begins(3, "cpu jtjp kernels, scalar 1: ");
   EXPECT_NE(summary.full_report().find("Cross-check: 15 outputs compared, 4 differences"),
             std::string::npos);
 }

@@ -16,7 +16,7 @@ class ReferenceEngine final : public runtime::Engine {
  public:
   explicit ReferenceEngine(const runtime::Model& model);
 
-  std::string backend() const override { return "reference"; }
+  runtime::Backend backend() const override { return runtime::Backend::cpu; }
   std::string device() const override { return "scalar evaluator"; }
   runtime::EngineStats stats() const override { return {}; }
   std::string accumulation() const override { return ""; }

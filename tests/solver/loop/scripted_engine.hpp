@@ -25,7 +25,7 @@ class ScriptedEngine final : public runtime::Engine {
   int accepts = 0;
   int linearizations = 0;
 
-  std::string backend() const override { return "scripted"; }
+  runtime::Backend backend() const override { return runtime::Backend::cpu; }
   std::string device() const override { return "script"; }
   runtime::EngineStats stats() const override { return {}; }
   std::string accumulation() const override { return ""; }

@@ -21,6 +21,7 @@ Summary sample() {
   s.num_unsuccessful_steps = 2;
   s.iterations = {{.cost = 8}, {.iteration = 1, .cost = 0.5, .linear_iterations = 17}};
   s.backend = "vulkan";
+  s.on_device = true;
   s.device = "made-up device";
   s.why = "asked for";
   s.unknowns = 10;

@@ -56,8 +56,8 @@ ordered_json compare_orders(const ProblemModel& model, const SolverOptions& opti
   const Session found = open_with(runtime::kFoundOrder, model, options, x);
   ordered_json report;
   // The interpreter takes blocks as they come.
-  report["reordered"] =
-      found.engine->backend() == "vulkan" && !runtime::find_order(model.model).identity();
+  report["reordered"] = found.engine->backend() == runtime::Backend::vulkan &&
+                        !runtime::find_order(model.model).identity();
   report["pairs"] = pairs;
   const bool rows = model.model.rows > 0;
   const auto kinds = rows ? std::vector{KernelKind::residual, KernelKind::jacobian,

@@ -82,7 +82,7 @@ void describe(ordered_json& report, const BenchArguments& arguments, const Probl
   report["topologies"] = model.model.terms.size();
   report["unknowns"] = model.model.scalars;
   report["residuals"] = model.model.rows;
-  report["backend"] = engine.backend();
+  report["backend"] = name(engine.backend());
   report["device"] = engine.device();
   report["precision"] = name(options.precision);
   report["accumulation"] = engine.accumulation();

@@ -104,7 +104,7 @@ nlohmann::ordered_json run_bench_topologies(const TopologiesArguments& arguments
   report["count"] = count;
   report["topologies"] = model.model.terms.size();
   report["nodes"] = nodes;
-  report["backend"] = engine.backend();
+  report["backend"] = name(engine.backend());
   report["device"] = engine.device();
   report["precision"] = name(options.precision);
   report["trace_ms"] = trace_ms;

@@ -64,7 +64,7 @@ ordered_json evaluate(const RepeatArguments& arguments, const SolverOptions& opt
     session.engine->jtjp(p, out);
     products.insert(hash_of(out));
   }
-  return {{"backend", session.engine->backend()},
+  return {{"backend", name(session.engine->backend())},
           {"device", session.engine->device()},
           {"order", shuffled ? "shuffled" : "sorted"},
           {"accumulation", session.engine->accumulation()},

@@ -18,6 +18,7 @@ void add_summary(Summary& total, const Summary& s) {
   if (total.termination == Termination::CONVERGENCE) total.termination = s.termination;
   if (total.backend.empty()) {  // the runs so far did not get as far as that
     total.backend = s.backend;
+    total.on_device = s.on_device;
     total.device = s.device;
     total.why = s.why;
     total.accumulation = s.accumulation;
