@@ -5,7 +5,7 @@ namespace topograd::runtime {
 
 EliminationUse eliminate(Engine& engine, std::span<const std::uint8_t> scalars) {
   EliminationUse use;
-  if (auto* able = dynamic_cast<Elimination*>(&engine)) {
+  if (Elimination* const able = engine.abilities().elimination) {
     use = able->eliminate(scalars);
   } else {
     use.note =

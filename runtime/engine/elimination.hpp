@@ -1,4 +1,4 @@
-// What an engine may be beside an Engine: one whose steps eliminate blocks of unknowns.
+// Engines whose steps eliminate blocks of unknowns.
 #pragma once
 
 #include "engine.hpp"
@@ -15,6 +15,7 @@ struct EliminationUse {
   std::string note;  ///< words for the report: what remains, or why it cannot be done
 };
 
+/// An ability (abilities.hpp).
 class Elimination {
  public:
   virtual ~Elimination() = default;
@@ -28,7 +29,7 @@ class Elimination {
   virtual EliminationUse eliminate(std::span<const std::uint8_t> scalars) = 0;
 };
 
-/// Asks an engine that may not be one.
+/// Asks an engine that may not have the ability.
 EliminationUse eliminate(Engine& engine, std::span<const std::uint8_t> scalars);
 
 }  // namespace topograd::runtime

@@ -3,11 +3,12 @@
 #pragma once
 
 #include "../../codegen/kernel.hpp"
+#include "../backend.hpp"
 #include "../linear/normal_matrix.hpp"
 #include "../linear/preconditioner.hpp"
 #include "../model/model.hpp"
 #include "../plan/record/plan_record.hpp"
-#include "../backend.hpp"
+#include "abilities.hpp"
 #include "engine_stats.hpp"
 
 #include <cstdint>
@@ -169,6 +170,8 @@ class Pending {
 class Engine {
  public:
   virtual ~Engine() = default;
+
+  virtual Abilities abilities() { return {}; }
 
   virtual Backend backend() const = 0;
   virtual std::string device() const = 0;  ///< name of what runs the kernels

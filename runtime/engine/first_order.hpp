@@ -29,7 +29,7 @@ struct FirstOrderReport {
   double step_norm = 0;
 };
 
-/// What an engine may be beside an Engine. Point, trial, gradients, means and the best point stay
+/// Point, trial, gradients, means and the best point stay
 /// where its kernels run, in its precision; a step is one submission and one read-back.
 class FirstOrderSteps {
  public:
@@ -63,7 +63,7 @@ struct DescentReport {
   std::span<const double> with_direction, with_change, with_gradient;
 };
 
-/// What an engine may be beside an Engine: descent along directions that are sums of the gradient
+/// Descent along directions that are sums of the gradient
 /// and of pairs (s, y) of earlier steps and changes of the gradient, as those of L-BFGS are. A
 /// trial is one submission, and what comes back are products.
 class DescentSteps {
@@ -87,7 +87,7 @@ class DescentSteps {
   virtual bool last_known_descent(std::span<double> x) = 0;
 };
 
-/// An engine that makes such steps, or has one that does.
+/// An ability (abilities.hpp): such steps, by the engine or by one inside of it.
 class GradientSteps {
  public:
   virtual ~GradientSteps() = default;

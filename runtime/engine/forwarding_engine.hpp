@@ -16,6 +16,8 @@ namespace topograd::runtime {
 /// test compares the declarations with Engine's.
 class ForwardingEngine : public Engine {
  public:
+  /// Each says which it passes on.
+  Abilities abilities() override = 0;
   Backend backend() const override;
   std::string device() const override;
   EngineStats stats() const override;

@@ -5,7 +5,7 @@
 
 namespace topograd::runtime {
 
-/// What an engine may be beside an Engine.
+/// An ability (abilities.hpp).
 class StepGradient {
  public:
   virtual ~StepGradient() = default;

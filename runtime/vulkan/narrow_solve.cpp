@@ -7,10 +7,10 @@ namespace topograd::runtime::vulkan {
 
 using codegen::BufferRole;
 
-bool VulkanEngine::solve_by(Engine& narrow) {
+bool VulkanEngine::solve_by(NarrowSolve& narrow) {
   narrow_ = {};
-  auto* const other = dynamic_cast<VulkanEngine*>(&narrow);
-  if (other == nullptr || other == this) return false;
+  VulkanEngine* const other = &narrow.engine();
+  if (other == this) return false;
   const bool converts = context_.wide() && !other->context_.wide() &&
                         other->context_.scalar_precision() == Precision::f64;
   if (!converts || context_.device->core() != other->context_.device->core() ||

@@ -41,6 +41,10 @@ class VulkanEngine final : public Engine,
   VulkanEngine(const Model& model, const EngineOptions& options);
   ~VulkanEngine() override;
 
+  Abilities abilities() override {
+    return {
+        .gradient_steps = this, .step_gradient = this, .narrow_solve = this, .elimination = this};
+  }
   Backend backend() const override { return Backend::vulkan; }
   std::string device() const override { return context_.device->info().name; }
   EngineStats stats() const override;
@@ -91,7 +95,8 @@ class VulkanEngine final : public Engine,
   void accept() override;
   bool last_known_point(std::span<double> x) override;
   std::uint64_t steps_after_known_point() const override;
-  bool solve_by(Engine& narrow) override;
+  bool solve_by(NarrowSolve& narrow) override;
+  VulkanEngine& engine() override { return *this; }
 
   FirstOrderReport begin_steps() override;
   FirstOrderReport try_rule(const FirstOrderRule& rule) override;

@@ -59,7 +59,7 @@ struct Covariance::Impl {
   SparseColumns jacobian() {
     const ProblemModel model = make_model("covariance", problem, options.apply_loss_function);
     Session session = on_host(open_session(model, resolved(options.solver)), model);
-    auto& engine = dynamic_cast<HostEngine&>(*session.engine);
+    HostEngine& engine = *session.host;
     std::vector<double> x(model.model.scalars);
     problem.read_x(x);
     engine.set_point(x);

@@ -253,17 +253,16 @@ struct Evaluator::Impl {
           append_entries(term, i, std::span(values).subspan(i * size, size), entries);
         }
       }
-      append_host_entries(e, entries);
+      append_host_entries(entries);
       out.setFromTriplets(entries.begin(), entries.end());
       return out;
     });
   }
 
-  void append_host_entries(runtime::Engine& e, std::vector<Eigen::Triplet<double>>& entries) const {
+  void append_host_entries(std::vector<Eigen::Triplet<double>>& entries) const {
     if (problem.host_blocks().empty()) return;
-    auto& host = dynamic_cast<HostEngine&>(e);
-    host.evaluate_host();
-    host.host().for_entries([&](std::uint64_t row, std::uint32_t scalar, double entry) {
+    session.host->evaluate_host();
+    session.host->host().for_entries([&](std::uint64_t row, std::uint32_t scalar, double entry) {
       if (!constant(scalar))
         entries.emplace_back(static_cast<int>(row), static_cast<int>(scalar), entry);
     });

@@ -72,7 +72,7 @@ runtime::GradientSteps* steps_of(runtime::Engine& engine, bool shaped,
                                  const SolverOptions& options) {
   const bool shows_points =
       options.update_state_every_iteration || options.domain == DomainPolicy::strict;
-  return shaped || shows_points ? nullptr : dynamic_cast<runtime::GradientSteps*>(&engine);
+  return shaped || shows_points ? nullptr : engine.abilities().gradient_steps;
 }
 
 /// L-BFGS, on the engine's vectors as soon as their kernels are there; it begins there without the

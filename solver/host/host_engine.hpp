@@ -25,6 +25,7 @@ class HostEngine final : public runtime::ForwardingEngine {
   HostEngine(std::unique_ptr<runtime::Engine> inner, const Problem& problem,
              const runtime::Model& model, bool with_losses);
 
+  runtime::Abilities abilities() override { return {}; }
   /// What the steps on the host evaluate.
   bool prepare_step() override;
   /// Data, uniforms and flags; host blocks and manifolds are read again as well.

@@ -25,46 +25,47 @@ std::span<const double> span_of(const Vector& v) {
 
 }  // namespace
 
-HostStep::HostStep(const runtime::Model& model, const SolverOptions& options, EliminationHint hint)
-    : model_(model),
+HostStep::HostStep(HostEngine& engine, const runtime::Model& model, const SolverOptions& options,
+                   EliminationHint hint)
+    : engine_(engine),
+      model_(model),
       options_(options),
       hint_(std::move(hint)),
       system_(options.linear_solver, hint_, schur_iteration(options)) {}
 HostStep::~HostStep() = default;
 
-void HostStep::linearized(runtime::Engine& engine, runtime::PointReport& point) {
-  auto& host = dynamic_cast<HostEngine&>(engine);
+void HostStep::linearized(runtime::Engine&, runtime::PointReport& point) {
   if (!jacobian_ || revision_ != model_.revision) {  // branches may have changed the terms
-    jacobian_ = std::make_unique<TangentJacobian>(model_, host.space(), host.host());
+    jacobian_ = std::make_unique<TangentJacobian>(model_, engine_.space(), engine_.host());
     system_ = DampedSystem(options_.linear_solver, hint_, schur_iteration(options_));
     revision_ = model_.revision;
   }
-  host.evaluate_host();
-  jacobian_->refresh(host, host.basis());
-  const std::span<const double> g = host.tangent_gradient();
+  engine_.evaluate_host();
+  jacobian_->refresh(engine_, engine_.basis());
+  const std::span<const double> g = engine_.tangent_gradient();
   const Vector gradient = Eigen::Map<const Vector>(g.data(), static_cast<Eigen::Index>(g.size()));
   const Vector norms = jacobian_->column_norms();
   std::vector<double> x(model_.scalars);
-  host.point(x);
+  engine_.point(x);
   cost_ = point.cost;
-  set_scale(host, x, norms);
+  set_scale(x, norms);
   Vector residuals;
   if (system_.kind() == LinearSolver::dense) {
     residuals.resize(static_cast<Eigen::Index>(model_.rows));
-    host.residuals({residuals.data(), static_cast<std::size_t>(residuals.size())});
+    engine_.residuals({residuals.data(), static_cast<std::size_t>(residuals.size())});
   }
   free_scale_ = scale_;
-  if (host.space().bounded()) {
+  if (engine_.space().bounded()) {
     for (std::uint32_t k = 0; k < x.size(); ++k)
-      if (host.space().is_active(k, x, g)) free_scale_[host.space().column(k)] = 0;
+      if (engine_.space().is_active(k, x, g)) free_scale_[engine_.space().column(k)] = 0;
   }
   system_.set(*jacobian_, free_scale_, gradient, residuals);
   gradient_ = free_scale_.cwiseProduct(gradient);
   have_gauss_newton_ = false;
-  add_scaled_norms(host, x, norms, point);
+  add_scaled_norms(x, norms, point);
 }
 
-void HostStep::set_scale(const HostEngine& engine, std::span<const double> x, const Vector& norms) {
+void HostStep::set_scale(std::span<const double> x, const Vector& norms) {
   if (scale_.size() == norms.size()) {
     for (Eigen::Index k = 0; k < norms.size(); ++k)
       if (no_column_[static_cast<std::size_t>(k)] != 0 && norms[k] > 0) scale_[k] = 1 / norms[k];
@@ -76,9 +77,9 @@ void HostStep::set_scale(const HostEngine& engine, std::span<const double> x, co
   if (options_.scale_free && norms.size() <= static_cast<Eigen::Index>(kLargestReadBack)) {
     Vector squares = Vector::Zero(norms.size());
     for (std::uint32_t k = 0; k < x.size(); ++k) {
-      const std::uint32_t first = engine.space().column(k);
+      const std::uint32_t first = engine_.space().column(k);
       if (first == TangentSpace::kNone) continue;
-      const TangentSpace::Block* const on = engine.space().block_of(k);
+      const TangentSpace::Block* const on = engine_.space().block_of(k);
       squares.segment(first, on == nullptr ? 1 : on->tangent).array() += x[k] * x[k];
     }
     const double residuals = std::sqrt(2 * std::max(cost_, 0.0));
@@ -95,8 +96,8 @@ void HostStep::set_scale(const HostEngine& engine, std::span<const double> x, co
   }
 }
 
-void HostStep::add_scaled_norms(const HostEngine& engine, std::span<const double> x,
-                                const Vector& norms, runtime::PointReport& point) const {
+void HostStep::add_scaled_norms(std::span<const double> x, const Vector& norms,
+                                runtime::PointReport& point) const {
   Vector scaled = Vector::Zero(norms.size());
   for (Eigen::Index k = 0; k < norms.size(); ++k)
     if (norms[k] > 0) scaled[k] = gradient_[k] / (scale_[k] * norms[k]);  // 0 where held
@@ -106,18 +107,18 @@ void HostStep::add_scaled_norms(const HostEngine& engine, std::span<const double
       delta_.size() == norms.size() ? length_ * delta_.cwiseProduct(norms).norm() : 0;
   double squares = 0;
   for (std::uint32_t k = 0; k < x.size(); ++k) {
-    const std::uint32_t first = engine.space().column(k);
+    const std::uint32_t first = engine_.space().column(k);
     if (first == TangentSpace::kNone) continue;
-    const TangentSpace::Block* const on = engine.space().block_of(k);
+    const TangentSpace::Block* const on = engine_.space().block_of(k);
     const double norm = norms.segment(first, on == nullptr ? 1 : on->tangent).maxCoeff();
     squares += norm * norm * x[k] * x[k];
   }
   point.scaled_x_norm = std::sqrt(squares);
 }
 
-runtime::StepReport HostStep::move(HostEngine& engine, double length) {
+runtime::StepReport HostStep::move(double length) {
   length_ = length;
-  return engine.try_tangent(span_of(delta_), length);
+  return engine_.try_tangent(span_of(delta_), length);
 }
 
 /// (S JᵀJ S + λ clamp(diag)) y = −S g.
@@ -155,8 +156,7 @@ std::optional<Vector> HostStep::dogleg(const runtime::StepRequest& request) {
   return step(steepest_, gauss_newton_, 1 / request.lambda, quadratic);
 }
 
-runtime::StepReport HostStep::try_step(runtime::Engine& engine,
-                                       const runtime::StepRequest& request) {
+runtime::StepReport HostStep::try_step(runtime::Engine&, const runtime::StepRequest& request) {
   const Clock::time_point begin = Clock::now();
   const bool by_dogleg = options_.method == Method::dogleg;
   std::optional<Vector> y = by_dogleg ? dogleg(request) : damped(request);
@@ -169,7 +169,6 @@ runtime::StepReport HostStep::try_step(runtime::Engine& engine,
     decrease = -gradient_.dot(*y) - system_.quadratic(*y) / 2;
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  auto& host = dynamic_cast<HostEngine&>(engine);
   if (by_dogleg && !(decrease > 0)) {
     // Nothing is expected of the step: the Gauss–Newton step wants more damping.
     mu_ *= kMuFactor;
@@ -177,10 +176,10 @@ runtime::StepReport HostStep::try_step(runtime::Engine& engine,
   }
   if (y && std::isfinite(decrease)) {
     delta_ = free_scale_.cwiseProduct(*y);
-    report = move(host, 1);
+    report = move(1);
     report.slope = gradient_.dot(*y);
-    if (host.space().bounded()) {
-      report = search_projected(cost_, report, [&](double length) { return move(host, length); });
+    if (engine_.space().bounded()) {
+      report = search_projected(cost_, report, [&](double length) { return move(length); });
     }
   }
   report.model_decrease = decrease;
@@ -190,13 +189,10 @@ runtime::StepReport HostStep::try_step(runtime::Engine& engine,
   return report;
 }
 
-bool HostStep::can_rescale(const runtime::Engine& engine) const {
-  return options_.method != Method::dogleg &&
-         !dynamic_cast<const HostEngine&>(engine).space().bounded();
+bool HostStep::can_rescale(const runtime::Engine&) const {
+  return options_.method != Method::dogleg && !engine_.space().bounded();
 }
 
-runtime::StepReport HostStep::rescale(runtime::Engine& engine, double length) {
-  return move(dynamic_cast<HostEngine&>(engine), length);
-}
+runtime::StepReport HostStep::rescale(runtime::Engine&, double length) { return move(length); }
 
 }  // namespace topograd

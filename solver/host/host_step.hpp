@@ -11,17 +11,20 @@
 
 namespace topograd {
 
-/// Works beside a HostEngine alone. Jacobian and gradient of each accepted point come to the host.
+/// Takes its steps with one HostEngine, whatever engine its calls name. Jacobian and gradient of
+/// each accepted point come to the host.
 ///
 /// Under bounds a trial point is the projection of the step, shortened as projected_step.hpp says;
 /// and coordinates on a bound that the gradient holds them to take no part in the step (Bertsekas,
 /// Projected Newton Methods, 1982), without which steps along a bound are short.
 class HostStep final : public StepSolver {
  public:
+  ///   engine   outlives the calls
   ///   options  resolved
   ///   model    the engine's
   ///   hint     what schur eliminates
-  HostStep(const runtime::Model& model, const SolverOptions& options, EliminationHint hint = {});
+  HostStep(HostEngine& engine, const runtime::Model& model, const SolverOptions& options,
+           EliminationHint hint = {});
   ~HostStep() override;
 
   LinearSolver kind() const override { return system_.kind(); }
@@ -35,14 +38,15 @@ class HostStep final : public StepSolver {
 
  private:
   /// Scales columns as the first point says; those of zeros there as each point says.
-  void set_scale(const HostEngine& engine, std::span<const double> x, const Eigen::VectorXd& norms);
-  void add_scaled_norms(const HostEngine& engine, std::span<const double> x,
-                        const Eigen::VectorXd& norms, runtime::PointReport& point) const;
-  runtime::StepReport move(HostEngine& engine, double length);
+  void set_scale(std::span<const double> x, const Eigen::VectorXd& norms);
+  void add_scaled_norms(std::span<const double> x, const Eigen::VectorXd& norms,
+                        runtime::PointReport& point) const;
+  runtime::StepReport move(double length);
   std::optional<Eigen::VectorXd> damped(const runtime::StepRequest& request);
   std::optional<Eigen::VectorXd> dogleg(const runtime::StepRequest& request);
   bool find_gauss_newton(const runtime::StepRequest& request);
 
+  HostEngine& engine_;
   const runtime::Model& model_;
   const SolverOptions& options_;
   EliminationHint hint_;

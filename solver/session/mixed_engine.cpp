@@ -1,6 +1,7 @@
 // An engine whose point is in f64 and whose linear system is in f32.
 #include "mixed_engine.hpp"
 
+#include "../../runtime/engine/narrow_solve.hpp"
 #include "../../runtime/engine/step_gradient.hpp"
 
 #include <utility>
@@ -20,8 +21,9 @@ MixedEngine::MixedEngine(std::unique_ptr<runtime::Engine> wide,
       joined_(join()) {}
 
 bool MixedEngine::join() {
-  auto* const wide = dynamic_cast<runtime::NarrowSolve*>(wide_.get());
-  return wide != nullptr && wide->solve_by(*narrow_);
+  runtime::NarrowSolve* const wide = wide_->abilities().narrow_solve;
+  runtime::NarrowSolve* const narrow = narrow_->abilities().narrow_solve;
+  return wide != nullptr && narrow != nullptr && wide->solve_by(*narrow);
 }
 
 runtime::EngineStats MixedEngine::stats() const {
@@ -75,8 +77,8 @@ void MixedEngine::follow() {
   if (std::exchange(narrow_is_linear_, true)) return;
   wide_->point(x_);
   // Within a box the gradient of held scalars says what holds them.
-  auto* const shown = lower_.empty() ? dynamic_cast<runtime::StepGradient*>(wide_.get()) : nullptr;
-  if (shown) {
+  runtime::StepGradient* const shown = wide_->abilities().step_gradient;
+  if (shown != nullptr && lower_.empty()) {
     shown->step_gradient(gradient_);
   } else {
     wide_->gradient(gradient_);
@@ -127,15 +129,6 @@ runtime::Timing MixedEngine::time_step(int iterations, double damping, int sampl
   narrow_->set_point(x_);
   narrow_is_linear_ = false;
   return narrow_->time_step(iterations, damping, samples);
-}
-
-runtime::FirstOrderSteps* MixedEngine::first_order_steps(bool wait) {
-  auto* const source = dynamic_cast<runtime::GradientSteps*>(wide_.get());
-  return source ? source->first_order_steps(wait) : nullptr;
-}
-runtime::DescentSteps* MixedEngine::descent_steps(bool wait) {
-  auto* const source = dynamic_cast<runtime::GradientSteps*>(wide_.get());
-  return source ? source->descent_steps(wait) : nullptr;
 }
 
 }  // namespace topograd

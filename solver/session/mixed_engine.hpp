@@ -1,10 +1,7 @@
 // An engine whose point is in f64 and whose linear system is in f32.
 #pragma once
 
-#include "../../runtime/engine/elimination.hpp"
-#include "../../runtime/engine/first_order.hpp"
 #include "../../runtime/engine/forwarding_engine.hpp"
-#include "../../runtime/engine/narrow_solve.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -20,14 +17,17 @@ namespace topograd {
 /// On one device the two hand each other point, gradient and step there
 /// (runtime/engine/narrow_solve.hpp); else they go through the host once a step. On manifolds the
 /// gradient is in the tangent coordinates of f64, those of f32 differ from them by rounding alone.
-class MixedEngine final : public runtime::ForwardingEngine,
-                          public runtime::GradientSteps,
-                          public runtime::Elimination {
+class MixedEngine final : public runtime::ForwardingEngine {
  public:
   /// Both engines hold the same model, `wide` in f64 and `narrow` in f32.
   MixedEngine(std::unique_ptr<runtime::Engine> wide, std::unique_ptr<runtime::Engine> narrow,
               const runtime::Model& model);
 
+  /// Steps along gradients are in f64; what is eliminated is of the system in f32.
+  runtime::Abilities abilities() override {
+    return {.gradient_steps = wide_->abilities().gradient_steps,
+            .elimination = narrow_->abilities().elimination};
+  }
   runtime::EngineStats stats() const override;
   bool prepare_step() override;
   void refresh(const runtime::Model& model) override;
@@ -41,17 +41,10 @@ class MixedEngine final : public runtime::ForwardingEngine,
   runtime::PointReport linearize() override;
   runtime::StepReport try_step(const runtime::StepRequest& request) override;
   using ForwardingEngine::try_step;
-  runtime::EliminationUse eliminate(std::span<const std::uint8_t> scalars) override {
-    return runtime::eliminate(*narrow_, scalars);
-  }
   runtime::PreconditionerUse preconditioner() const override { return narrow_->preconditioner(); }
   runtime::NormalMatrixUse normal_matrix() const override { return narrow_->normal_matrix(); }
   void set_gradient(std::span<const double> g) override;
   void accept() override;
-
-  /// In f64.
-  runtime::FirstOrderSteps* first_order_steps(bool wait) override;
-  runtime::DescentSteps* descent_steps(bool wait) override;
 
   /// Of the system in f32.
   runtime::Timing time_step(int iterations, double damping, int samples) override;

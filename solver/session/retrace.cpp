@@ -4,7 +4,6 @@
 #include "../../frontend/map/branches.hpp"
 #include "../../frontend/refused.hpp"
 #include "../../ir/error.hpp"
-#include "../../runtime/engine/elimination.hpp"
 #include "../../runtime/engine/forwarding_engine.hpp"
 #include "../model/inspect.hpp"
 
@@ -34,7 +33,7 @@ struct Following {
   std::optional<double> guarded_by;  ///< epsilon of DomainPolicy::guarded
 };
 
-class FollowingEngine final : public runtime::ForwardingEngine, public runtime::Elimination {
+class FollowingEngine final : public runtime::ForwardingEngine {
  public:
   FollowingEngine(std::unique_ptr<runtime::Engine> engine, const Following& settings,
                   Problem& problem, ProblemModel& model, RetraceCounts& counts)
@@ -45,6 +44,9 @@ class FollowingEngine final : public runtime::ForwardingEngine, public runtime::
         counts_(counts),
         branches_(problem) {}
 
+  runtime::Abilities abilities() override {
+    return {.elimination = inner_->abilities().elimination};
+  }
   void refresh(const runtime::Model& model) override {
     inner_->refresh(model);
     settled_ = linear_ = false;
@@ -64,10 +66,6 @@ class FollowingEngine final : public runtime::ForwardingEngine, public runtime::
     if (known_.size() != x.size()) return false;
     std::copy(known_.begin(), known_.end(), x.begin());
     return true;
-  }
-
-  runtime::EliminationUse eliminate(std::span<const std::uint8_t> scalars) override {
-    return runtime::eliminate(*inner_, scalars);
   }
 
   double cost() override {

@@ -116,8 +116,10 @@ Session take_over(const ProblemModel& model, const SolverOptions& options, const
 }
 
 Session on_host(Session session, const ProblemModel& model) {
-  session.engine = std::make_unique<HostEngine>(std::move(session.engine), *model.problem,
-                                                model.model, model.with_losses);
+  auto host = std::make_unique<HostEngine>(std::move(session.engine), *model.problem, model.model,
+                                           model.with_losses);
+  session.host = host.get();
+  session.engine = std::move(host);
   return session;
 }
 

@@ -11,12 +11,15 @@
 
 namespace topograd {
 
+class HostEngine;
+
 struct Session {
   std::unique_ptr<runtime::Engine> engine;
   std::string why;                ///< why it runs there
   bool follows_branches = false;  ///< the engine does, and changes the model for it (retrace.hpp)
   bool may_leave = false;         ///< on a device under `automatic`: the CPU takes over if it fails
   const TieredEngine* tiers = nullptr;  ///< inside of `engine`, where the interpreter serves first
+  HostEngine* host = nullptr;           ///< `engine`, where that is one (on_host())
   std::unique_ptr<Route> route;         ///< what decided
 
   /// What kernels run on in the long run.

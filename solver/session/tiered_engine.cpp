@@ -40,6 +40,11 @@ std::string TieredEngine::reason(const std::string& why) const {
   return why + "; the interpreter served until the kernels were compiled";
 }
 
+runtime::Abilities TieredEngine::abilities() {
+  return {.gradient_steps = this,
+          .elimination = (device_ ? *device_ : *cpu_).abilities().elimination};
+}
+
 EngineStats TieredEngine::stats() const {
   EngineStats sum = before_;
   if (cpu_) sum += cpu_->stats();
@@ -143,10 +148,6 @@ std::unique_ptr<runtime::Pending> TieredEngine::begin(KernelKind kind, std::span
   return serve(kind).begin(kind, x, p, out);
 }
 
-runtime::EliminationUse TieredEngine::eliminate(std::span<const std::uint8_t> scalars) {
-  return runtime::eliminate(device_ ? *device_ : *cpu_, scalars);
-}
-
 void TieredEngine::begin_solve() {
   if (cpu_) cpu_->begin_solve();
   if (device_) device_->begin_solve();
@@ -171,7 +172,7 @@ runtime::StepReport TieredEngine::try_step(std::span<const double> delta) {
 
 template <class Steps>
 Steps* TieredEngine::steps(int what, Steps* (runtime::GradientSteps::*give)(bool)) {
-  auto* const source = dynamic_cast<runtime::GradientSteps*>(device_.get());
+  runtime::GradientSteps* const source = device_ ? device_->abilities().gradient_steps : nullptr;
   if (!source) return nullptr;
   Steps* found = nullptr;
   const bool there =

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "../../ir/error.hpp"
-#include "../../runtime/engine/elimination.hpp"
 #include "../../runtime/engine/first_order.hpp"
 #include "../../runtime/engine/forwarding_engine.hpp"
 
@@ -17,9 +16,7 @@ namespace topograd {
 /// Evaluates on the interpreter until the device's kernels for what is asked have been made in the
 /// background, and on the device from the next evaluation, or the next linearisation of a solve,
 /// on. No call waits for a compiler. A device that cannot make its kernels is let go of.
-class TieredEngine final : public runtime::ForwardingEngine,
-                           public runtime::GradientSteps,
-                           public runtime::Elimination {
+class TieredEngine final : public runtime::ForwardingEngine, public runtime::GradientSteps {
  public:
   using Make = std::function<std::unique_ptr<runtime::Engine>()>;
 
@@ -33,6 +30,8 @@ class TieredEngine final : public runtime::ForwardingEngine,
   /// Why it runs where it does, one line, given why the device was chosen.
   std::string reason(const std::string& why) const;
 
+  /// Eliminations are the device's: the interpreter's steps have another solver.
+  runtime::Abilities abilities() override;
   runtime::EngineStats stats() const override;
   runtime::PlanRecord plan() const override;
   /// Of the device, as long as there is one.
@@ -59,8 +58,6 @@ class TieredEngine final : public runtime::ForwardingEngine,
   runtime::PointReport linearize() override;
   runtime::StepReport try_step(std::span<const double> delta) override;
   using ForwardingEngine::try_step;
-  /// Of the device: the interpreter's steps have another solver.
-  runtime::EliminationUse eliminate(std::span<const std::uint8_t> scalars) override;
 
   /// Of the device, once their kernels are there, whatever `wait` says.
   runtime::FirstOrderSteps* first_order_steps(bool wait) override;

@@ -380,7 +380,7 @@ struct Solver::Impl {
 
   void choose_host_steps() {
     host_options_ = options_;
-    steps_ = std::make_unique<HostStep>(model_.model, host_options_, hint_);
+    steps_ = std::make_unique<HostStep>(*session_.host, model_.model, host_options_, hint_);
     linear_kind_ = steps_->kind();
     linear_note_ = "steps on the host: " + why_host_;
   }
