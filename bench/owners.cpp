@@ -96,8 +96,8 @@ void measure(const Case& one, Precision precision) {
               static_cast<std::size_t>(made.instances()));
   for (const KernelKind kind :
        {KernelKind::residual, KernelKind::gradient, KernelKind::jtjp, KernelKind::blocks})
-    std::printf(" %.1f |", engine->time(kind, 3, 20).device_us);
-  std::printf(" %.0f |\n", engine->time_step(100, 1e-3, 5).device_us);
+    std::printf(" %.1f |", engine->abilities().measurements->time(kind, 3, 20).device_us);
+  std::printf(" %.0f |\n", engine->abilities().measurements->time_step(100, 1e-3, 5).device_us);
   std::fflush(stdout);
 }
 

@@ -19,10 +19,30 @@
 namespace topograd::runtime::cpu {
 
 template <class T>
-class CpuEngine final : public Engine {
+class CpuEngine final : public Engine,
+                        public DampedSteps,
+                        public StepLengths,
+                        public LinearSystem,
+                        public SecondDerivatives,
+                        public SeveralValues,
+                        public Guards,
+                        public KnownPoint,
+                        public Plans,
+                        public Measurements {
  public:
   CpuEngine(const Model& model, const EngineOptions& options);
 
+  Abilities abilities() override {
+    return {.steps = this,
+            .step_lengths = this,
+            .linear_system = this,
+            .second_derivatives = this,
+            .several_values = this,
+            .guards = this,
+            .known_point = this,
+            .plans = this,
+            .measurements = this};
+  }
   Backend backend() const override { return Backend::cpu; }
   std::string device() const override;
   EngineStats stats() const override { return stats_; }
@@ -64,7 +84,6 @@ class CpuEngine final : public Engine {
   void set_gradient(std::span<const double> g) override;
   void hold(std::span<const std::uint8_t> held) override;
   void last_step(std::span<double> delta) override;
-  bool can_rescale_step() const override { return true; }
   StepReport rescale_step(double length) override;
   void accept() override;
 

@@ -1,4 +1,5 @@
 // Steps within bounds: what holds a point on them.
+#include "../../ir/error.hpp"
 #include "cpu_engine.hpp"
 
 #include <algorithm>
@@ -33,7 +34,9 @@ void CpuEngine<T>::hold_at_bounds() {
 
 template <class T>
 void CpuEngine<T>::hold(std::span<const std::uint8_t> held) {
-  if (!bounded()) return Engine::hold(held);
+  if (!bounded())
+    throw Error(ErrorCode::Unsupported,
+                std::string(name(backend())) + " engine: steps know no box");
   check_size("hold", "scalars", scalars_, held.size());
   ensure_linear();
   held_.assign(held.begin(), held.end());

@@ -82,7 +82,7 @@ double CpuEngine<T>::evaluate_at(const Column<T>& x, std::span<double> rows, Col
 
 template <class T>
 void CpuEngine<T>::evaluate(const Values& wanted) {
-  if (!wanted.several()) return Engine::evaluate(wanted);
+  if (!wanted.several()) return evaluate_in_turn(*this, wanted);
   check_size("evaluate", "scalars", scalars_, wanted.gradient.size());
   if (!wanted.residuals.empty()) check_size("evaluate", "rows", rows_, wanted.residuals.size());
   const double cost = evaluate_at(x_, wanted.residuals, sums_);

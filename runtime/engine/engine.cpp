@@ -1,8 +1,6 @@
 // Names of the kinds of evaluation, and what an engine need not have.
 #include "engine.hpp"
 
-#include "../cpu/interpreter/rows.hpp"
-
 #include "../../ir/error.hpp"
 
 #include <algorithm>
@@ -11,11 +9,6 @@
 namespace topograd::runtime {
 namespace {
 
-[[noreturn]] void refuse_second_derivatives(Backend backend) {
-  throw Error(ErrorCode::Unsupported,
-              std::string(name(backend)) + ": this engine has no second derivatives");
-}
-
 /// An evaluation that ran when it was begun.
 class Finished final : public Pending {
  public:
@@ -23,18 +16,46 @@ class Finished final : public Pending {
   void finish() override {}
 };
 
+template <class Ability>
+Ability& require(Ability* ability, const Engine& engine, const char* what) {
+  if (ability != nullptr) return *ability;
+  throw Error(ErrorCode::Unsupported,
+              std::string(name(engine.backend())) + ": this engine has no " + what);
+}
+
 }  // namespace
 
-std::unique_ptr<Pending> Engine::begin(KernelKind kind, std::span<const double> x,
-                                       std::span<const double> p, std::span<double> out) {
-  set_point(x);
+DampedSteps& damped_steps(Engine& engine) {
+  return require(engine.abilities().steps, engine, "damped steps");
+}
+StepLengths& step_lengths(Engine& engine) {
+  return require(engine.abilities().step_lengths, engine, "steps of other lengths");
+}
+SecondDerivatives& second_derivatives(Engine& engine) {
+  return require(engine.abilities().second_derivatives, engine, "second derivatives");
+}
+
+bool prepare(Engine& engine, KernelKind kind) {
+  KernelsAhead* const kernels = engine.abilities().kernels_ahead;
+  return kernels == nullptr || kernels->prepare(kind);
+}
+bool prepare_step(Engine& engine) {
+  KernelsAhead* const kernels = engine.abilities().kernels_ahead;
+  return kernels == nullptr || kernels->prepare_step();
+}
+
+std::unique_ptr<Pending> begin(Engine& engine, KernelKind kind, std::span<const double> x,
+                               std::span<const double> p, std::span<double> out) {
+  if (AsynchronousEvaluations* const able = engine.abilities().asynchronous)
+    return able->begin(kind, x, p, out);
+  engine.set_point(x);
   switch (kind) {
-    case KernelKind::cost: out[0] = cost(); break;
-    case KernelKind::residual: residuals(out); break;
-    case KernelKind::gradient: gradient(out); break;
-    case KernelKind::jvp: jvp(p, out); break;
-    case KernelKind::jtjp: jtjp(p, out); break;
-    case KernelKind::hvp: hvp(p, out); break;
+    case KernelKind::cost: out[0] = engine.cost(); break;
+    case KernelKind::residual: engine.residuals(out); break;
+    case KernelKind::gradient: engine.gradient(out); break;
+    case KernelKind::jvp: engine.jvp(p, out); break;
+    case KernelKind::jtjp: engine.jtjp(p, out); break;
+    case KernelKind::hvp: second_derivatives(engine).hvp(p, out); break;
     case KernelKind::jacobian:
     case KernelKind::blocks:
     case KernelKind::vjp:
@@ -55,27 +76,25 @@ KernelKind kind_of_values(bool cost, bool residuals, bool gradient) {
   return cost ? KernelKind::cost_gradient : KernelKind::gradient;
 }
 
-void Engine::evaluate(const Values& wanted) {
-  if (wanted.cost != nullptr) *wanted.cost = cost();
-  if (!wanted.residuals.empty()) residuals(wanted.residuals);
-  if (!wanted.gradient.empty()) gradient(wanted.gradient);
+void evaluate(Engine& engine, const Values& wanted) {
+  if (SeveralValues* const able = engine.abilities().several_values) return able->evaluate(wanted);
+  evaluate_in_turn(engine, wanted);
 }
 
-void Engine::evaluate_unless_refused(const Values& wanted) {
-  const double known = cost();
-  if (!std::isnan(known)) {
-    if (wanted.cost != nullptr) *wanted.cost = known;
-    return Engine::evaluate({.residuals = wanted.residuals, .gradient = wanted.gradient});
-  }
+void evaluate_in_turn(Engine& engine, const Values& wanted) {
+  if (wanted.cost != nullptr) *wanted.cost = engine.cost();
+  if (!wanted.residuals.empty()) engine.residuals(wanted.residuals);
+  if (!wanted.gradient.empty()) engine.gradient(wanted.gradient);
+}
+
+void evaluate_unless_refused(Engine& engine, const Values& wanted) {
+  const double known = engine.cost();
   if (wanted.cost != nullptr) *wanted.cost = known;
+  if (!std::isnan(known))
+    return evaluate_in_turn(engine, {.residuals = wanted.residuals, .gradient = wanted.gradient});
   std::ranges::fill(wanted.residuals, known);
   std::ranges::fill(wanted.gradient, known);
 }
-
-void Engine::hvp(std::span<const double>, std::span<double>) {
-  refuse_second_derivatives(backend());
-}
-void Engine::hessian(std::size_t, bool, std::span<double>) { refuse_second_derivatives(backend()); }
 
 std::string_view name(KernelKind kind) {
   switch (kind) {
@@ -106,34 +125,6 @@ std::vector<MemoryUse> together(std::vector<MemoryUse> uses, const std::vector<M
     same->device = std::max(same->device, one.device);
   }
   return uses;
-}
-
-void Engine::trial_point(std::span<double>) {
-  throw Error(ErrorCode::Unsupported,
-              "engine " + std::string(name(backend())) + ": it cannot show its trial point");
-}
-
-void Engine::hold(std::span<const std::uint8_t>) {
-  throw Error(ErrorCode::Unsupported, std::string(name(backend())) + " engine: steps know no box");
-}
-
-void Engine::set_gradient(std::span<const double>) {
-  throw Error(ErrorCode::Unsupported,
-              "engine " + std::string(name(backend())) + ": its gradient is its own");
-}
-
-void Engine::last_step(std::span<double>) {
-  throw Error(ErrorCode::Unsupported,
-              "engine " + std::string(name(backend())) + ": it cannot show its step");
-}
-
-StepReport Engine::rescale_step(double) {
-  throw Error(ErrorCode::Unsupported,
-              "engine " + std::string(name(backend())) + ": its steps have one length");
-}
-
-std::unique_ptr<RowRunner> Engine::row_runner() const {
-  return cpu::make_row_runner(Precision::f64);
 }
 
 }  // namespace topograd::runtime

@@ -1,4 +1,5 @@
 // Steps within bounds on the device: what holds a point on them, and projected trial points.
+#include "../../ir/error.hpp"
 #include "vulkan_engine.hpp"
 
 #include <algorithm>
@@ -56,7 +57,9 @@ void VulkanEngine::keep_in_box(std::span<double> x) const {
 }
 
 void VulkanEngine::hold(std::span<const std::uint8_t> held) {
-  if (!bounded()) return Engine::hold(held);
+  if (!bounded())
+    throw Error(ErrorCode::Unsupported,
+                std::string(name(backend())) + " engine: steps know no box");
   std::vector<std::uint32_t> words(held.begin(), held.end());
   for (std::size_t k = 0; k < order_.position.size(); ++k) words[order_.position[k]] = held[k];
   context_.device->upload<std::uint32_t>(held_, words);

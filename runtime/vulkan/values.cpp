@@ -7,7 +7,7 @@
 
 namespace topograd::runtime::vulkan {
 void VulkanEngine::evaluate(const Values& wanted) {
-  if (!wanted.several()) return Engine::evaluate(wanted);
+  if (!wanted.several()) return evaluate_in_turn(*this, wanted);
   const bool rows = !wanted.residuals.empty();
   const Pass pass = rows ? Pass::values : Pass::cost_gradient;
   used_sums_.insert(pass);

@@ -32,6 +32,17 @@
 namespace topograd::runtime::vulkan {
 
 class VulkanEngine final : public Engine,
+                           public DampedSteps,
+                           public StepLengths,
+                           public LinearSystem,
+                           public SecondDerivatives,
+                           public SeveralValues,
+                           public AsynchronousEvaluations,
+                           public Guards,
+                           public KernelsAhead,
+                           public KnownPoint,
+                           public Plans,
+                           public Measurements,
                            public FirstOrderSteps,
                            public GradientSteps,
                            public StepGradient,
@@ -42,8 +53,21 @@ class VulkanEngine final : public Engine,
   ~VulkanEngine() override;
 
   Abilities abilities() override {
-    return {
-        .gradient_steps = this, .step_gradient = this, .narrow_solve = this, .elimination = this};
+    return {.steps = this,
+            .step_lengths = this,
+            .linear_system = this,
+            .step_gradient = this,
+            .narrow_solve = this,
+            .elimination = this,
+            .gradient_steps = this,
+            .second_derivatives = this,
+            .several_values = this,
+            .asynchronous = this,
+            .guards = this,
+            .kernels_ahead = this,
+            .known_point = this,
+            .plans = this,
+            .measurements = this};
   }
   Backend backend() const override { return Backend::vulkan; }
   std::string device() const override { return context_.device->info().name; }
@@ -56,7 +80,6 @@ class VulkanEngine final : public Engine,
   void refresh(const Model& model) override;
   std::unique_ptr<Pending> begin(KernelKind kind, std::span<const double> x,
                                  std::span<const double> p, std::span<double> out) override;
-  bool runs_asynchronously() const override { return true; }
 
   void set_point(std::span<const double> x) override;
   void begin_solve() override {
@@ -90,7 +113,6 @@ class VulkanEngine final : public Engine,
   void step_gradient(std::span<double> g) override { read_vector(gradient_, g); }
   void hold(std::span<const std::uint8_t> held) override;
   void last_step(std::span<double> delta) override { read_vector(step_, delta); }
-  bool can_rescale_step() const override { return true; }
   StepReport rescale_step(double length) override;
   void accept() override;
   bool last_known_point(std::span<double> x) override;

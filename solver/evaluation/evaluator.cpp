@@ -206,7 +206,7 @@ struct Evaluator::Impl {
         runtime::kind_of_values(wanted.cost, wanted.residuals, wanted.gradient);
     return at(kind, x, [&](runtime::Engine& e) {
       Evaluation out;
-      e.evaluate(prepare(out));
+      runtime::evaluate(e, prepare(out));
       if (wanted.gradient) out.gradient = masked(std::move(out.gradient));
       return out;
     });
@@ -308,7 +308,7 @@ struct Evaluator::Impl {
     return at(runtime::KernelKind::hvp, x, [&](runtime::Engine& e) {
       check_size("p", p.size(), model.model.scalars);
       Vector out = scalars();
-      e.hvp(free_part(p), span_of(out));
+      runtime::second_derivatives(e).hvp(free_part(p), span_of(out));
       return masked(std::move(out));
     });
   }
@@ -357,16 +357,17 @@ struct Evaluator::Impl {
   void start(const std::shared_ptr<AsyncState>& state) {
     state->since = AsyncState::Clock::now();
     const bool here = session.follows_branches || !problem.host_blocks().empty();
-    if (here || engine().runs_asynchronously()) {
+    if (here || engine().abilities().asynchronous != nullptr) {
       try {
-        state->begun = engine().begin(state->kind, state->x, state->p, span_of(state->out));
+        state->begun =
+            runtime::begin(engine(), state->kind, state->x, state->p, span_of(state->out));
       } catch (...) {
         state->error = std::current_exception();
       }
       return;
     }
     state->running = run_on_pool([state, &on = engine()] {
-      on.begin(state->kind, state->x, state->p, span_of(state->out))->finish();
+      runtime::begin(on, state->kind, state->x, state->p, span_of(state->out))->finish();
     });
     on_pool = state;
   }
@@ -382,7 +383,7 @@ struct Evaluator::Impl {
         state.error = nullptr;
         if (session.engine->backend() != runtime::Backend::cpu)
           open(take_over(model, options, error, std::move(session.route)));
-        engine().begin(state.kind, state.x, state.p, span_of(state.out))->finish();
+        runtime::begin(engine(), state.kind, state.x, state.p, span_of(state.out))->finish();
       }
     }
     const bool by_scalar = state.kind == runtime::KernelKind::gradient ||
@@ -491,7 +492,7 @@ EvaluatorReport Evaluator::report() const {
   report.device = device();
   report.why = why();
   report.asynchronous = *Impl::of(impl_).figures;
-  report.plan = Impl::of(impl_).session.engine->plan();
+  report.plan = Impl::of(impl_).session.engine->abilities().plans->plan();
   return report;
 }
 

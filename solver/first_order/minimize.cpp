@@ -144,7 +144,7 @@ Objective cost_of(runtime::Engine& engine, const runtime::Model& model) {
     engine.set_point(x);
     if (gradient.empty()) return engine.cost();
     double cost = 0;
-    engine.evaluate({.cost = &cost, .gradient = gradient});
+    runtime::evaluate(engine, {.cost = &cost, .gradient = gradient});
     if (std::isnan(cost)) {
       std::ranges::fill(gradient, cost);
       return cost;
@@ -181,7 +181,7 @@ bool prepare_cost(runtime::Engine& engine, const ProblemModel& model,
   if (options.method == Method::newton)
     kinds.push_back(products ? KernelKind::hvp : KernelKind::hessian);
   bool there = true;
-  for (const KernelKind kind : kinds) there &= engine.prepare(kind);  // all begin
+  for (const KernelKind kind : kinds) there &= runtime::prepare(engine, kind);  // all begin
   runtime::GradientSteps* const steps = steps_of(engine, model.problem->has_manifolds(), options);
   if (steps == nullptr || options.method == Method::newton) return there;
   if (options.method == Method::lbfgs) {

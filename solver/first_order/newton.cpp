@@ -136,7 +136,7 @@ void TruncatedNewton::compute(std::span<const double> x, std::span<const double>
   double rr = start * start;
   engine_.set_point(x);
   while (!gradient_only_ && iterations_ < max_iterations_ && std::sqrt(rr) > stop) {
-    engine_.hvp(p, q);
+    runtime::second_derivatives(engine_).hvp(p, q);
     ++iterations_;
     for (std::size_t k = 0; k < n; ++k)
       if (is_constant(model_, k) || is_held(held, k)) q[k] = 0;

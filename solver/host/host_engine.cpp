@@ -2,6 +2,7 @@
 #include "host_engine.hpp"
 
 #include "../../ir/error.hpp"
+#include "../../runtime/rows/rows.hpp"
 #include "../model/model.hpp"
 
 #include <algorithm>
@@ -20,6 +21,19 @@ HostEngine::HostEngine(std::unique_ptr<runtime::Engine> inner, const Problem& pr
       trial_(model.scalars),
       rows_(model.rows) {}
 
+runtime::Abilities HostEngine::abilities() {
+  const runtime::Abilities inner = inner_->abilities();
+  return {.steps = this,
+          .second_derivatives = inner.second_derivatives ? this : nullptr,
+          .several_values = this,
+          .kernels_ahead = this,
+          .known_point = this,
+          .plans = inner.plans,
+          .measurements = inner.measurements};
+}
+
+std::unique_ptr<runtime::RowRunner> HostEngine::row_runner() const { return inner_->row_runner(); }
+
 void HostEngine::refresh(const runtime::Model& model) {
   model_ = &model;
   inner_->refresh(model);
@@ -33,7 +47,7 @@ bool HostEngine::prepare_step() {
   bool there = true;
   for (const auto kind : {runtime::KernelKind::cost, runtime::KernelKind::residual,
                           runtime::KernelKind::gradient, runtime::KernelKind::jacobian})
-    there &= inner_->prepare(kind);  // all begin
+    there &= runtime::prepare(*inner_, kind);  // all begin
   return there;
 }
 
@@ -127,13 +141,6 @@ void HostEngine::jtjp(std::span<const double> p, std::span<double> out) {
   add_host_transposed(rows, out);
 }
 
-std::unique_ptr<runtime::Pending> HostEngine::begin(runtime::KernelKind kind,
-                                                    std::span<const double> x,
-                                                    std::span<const double> p,
-                                                    std::span<double> out) {
-  return Engine::begin(kind, x, p, out);
-}
-
 void HostEngine::refuse_second_order(const char* call) const {
   if (host_->empty()) return;
   throw Error(ErrorCode::Unsupported,
@@ -143,13 +150,13 @@ void HostEngine::refuse_second_order(const char* call) const {
 void HostEngine::hvp(std::span<const double> p, std::span<double> out) {
   refuse_second_order("hvp");
   move_inner(x_, false);
-  inner_->hvp(p, out);
+  runtime::second_derivatives(*inner_).hvp(p, out);
 }
 
 void HostEngine::hessian(std::size_t term, bool project, std::span<double> values) {
   refuse_second_order("hessian");
   move_inner(x_, false);
-  inner_->hessian(term, project, values);
+  runtime::second_derivatives(*inner_).hessian(term, project, values);
 }
 
 std::span<const double> HostEngine::basis() {
@@ -220,11 +227,6 @@ double HostEngine::trial_cost() {
   move_inner(trial_, true);
   const double inner = inner_->cost();
   return host_->empty() ? inner : inner + host_->cost(trial_);
-}
-
-std::vector<std::uint32_t> HostEngine::failed_instances(std::size_t term, At at) {
-  move_inner(at == At::trial ? trial_ : x_, at == At::trial);
-  return inner_->failed_instances(term, At::point);
 }
 
 void HostEngine::accept() {

@@ -1,7 +1,7 @@
 // An engine with what only the host can do beside it: opaque blocks, manifolds, bounds.
 #pragma once
 
-#include "../../runtime/engine/forwarding_engine.hpp"
+#include "../../runtime/engine/engine.hpp"
 #include "../model/host_terms.hpp"
 #include "tangent_space.hpp"
 
@@ -18,14 +18,26 @@ namespace topograd {
 /// double, and moves it within manifolds and bounds.
 ///
 /// linearize() reports the gradient's norms as Ceres does: of x less the projection of x − g.
-class HostEngine final : public runtime::ForwardingEngine {
+class HostEngine final : public runtime::Engine,
+                         public runtime::DampedSteps,
+                         public runtime::SecondDerivatives,
+                         public runtime::SeveralValues,
+                         public runtime::KernelsAhead,
+                         public runtime::KnownPoint {
  public:
   ///   inner  holds the traced residuals of the same problem
   ///   model  that it was made from; both it and the problem outlive the engine
   HostEngine(std::unique_ptr<runtime::Engine> inner, const Problem& problem,
              const runtime::Model& model, bool with_losses);
 
-  runtime::Abilities abilities() override { return {}; }
+  /// Evaluations run at once: host blocks are evaluated here, with the rest. Steps of other lengths
+  /// are the caller's: try_tangent() takes a length.
+  runtime::Abilities abilities() override;
+  runtime::Backend backend() const override { return inner_->backend(); }
+  std::string device() const override { return inner_->device(); }
+  runtime::EngineStats stats() const override { return inner_->stats(); }
+  std::unique_ptr<runtime::RowRunner> row_runner() const override;
+  bool prepare(runtime::KernelKind kind) override { return runtime::prepare(*inner_, kind); }
   /// What the steps on the host evaluate.
   bool prepare_step() override;
   /// Data, uniforms and flags; host blocks and manifolds are read again as well.
@@ -34,29 +46,21 @@ class HostEngine final : public runtime::ForwardingEngine {
   void set_point(std::span<const double> x) override;
   void point(std::span<double> x) override;
   bool last_known_point(std::span<double> x) override;
-  std::uint64_t steps_after_known_point() const override { return 0; }
   double cost() override;
   void residuals(std::span<double> out) override;
   void gradient(std::span<double> out) override;
   /// In turn: host blocks are added to each.
-  void evaluate(const runtime::Values& wanted) override { evaluate_unless_refused(wanted); }
+  void evaluate(const runtime::Values& wanted) override {
+    runtime::evaluate_unless_refused(*this, wanted);
+  }
   void jacobian(std::size_t term, std::span<double> values) override;
   void jvp(std::span<const double> p, std::span<double> out) override;
   void vjp(std::span<const double> seeds, std::span<double> out) override;
   void jtjp(std::span<const double> p, std::span<double> out) override;
 
-  /// Runs at once: host blocks are evaluated here, with the rest.
-  std::unique_ptr<runtime::Pending> begin(runtime::KernelKind kind, std::span<const double> x,
-                                          std::span<const double> p,
-                                          std::span<double> out) override;
-  bool runs_asynchronously() const override { return false; }
-
   /// Throws Error{Unsupported} if there are host blocks, which have no second derivatives.
   void hvp(std::span<const double> p, std::span<double> out) override;
   void hessian(std::size_t term, bool project, std::span<double> values) override;
-
-  std::vector<std::uint32_t> failed_instances(std::size_t term, At at) override;
-  double trial_cost() override;
 
   runtime::PointReport linearize() override;
   /// Steps in ambient coordinates; steps on the host are made with try_tangent().
@@ -65,12 +69,6 @@ class HostEngine final : public runtime::ForwardingEngine {
   void trial_point(std::span<double> x) override {
     std::copy(trial_.begin(), trial_.end(), x.begin());
   }
-  /// Refused, as last_step() is: the inner engine makes no steps.
-  void set_gradient(std::span<const double> g) override { Engine::set_gradient(g); }
-  void last_step(std::span<double> delta) override { Engine::last_step(delta); }
-  /// The caller does it: try_tangent() takes a length.
-  bool can_rescale_step() const override { return false; }
-  runtime::StepReport rescale_step(double length) override { return Engine::rescale_step(length); }
   void accept() override;
 
   const TangentSpace& space() const { return *space_; }
@@ -86,7 +84,7 @@ class HostEngine final : public runtime::ForwardingEngine {
   runtime::StepReport try_tangent(std::span<const double> delta, double scale = 1);
 
  private:
-  runtime::Engine& target() const override { return *inner_; }
+  double trial_cost();
   void refuse_second_order(const char* call) const;
   void move_inner(const std::vector<double>& x, bool trial);
   void add_host_products(std::span<const double> p, std::span<double> rows) const;

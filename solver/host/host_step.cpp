@@ -189,7 +189,7 @@ runtime::StepReport HostStep::try_step(runtime::Engine&, const runtime::StepRequ
   return report;
 }
 
-bool HostStep::can_rescale(const runtime::Engine&) const {
+bool HostStep::can_rescale(runtime::Engine&) const {
   return options_.method != Method::dogleg && !engine_.space().bounded();
 }
 

@@ -33,7 +33,7 @@ class HostStep final : public StepSolver {
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;
   /// Not under bounds, where the projection has found the length, nor the dogleg, whose radius has.
-  bool can_rescale(const runtime::Engine& engine) const override;
+  bool can_rescale(runtime::Engine& engine) const override;
   runtime::StepReport rescale(runtime::Engine& engine, double length) override;
 
  private:

@@ -242,7 +242,8 @@ runtime::StepReport CholeskyStep::try_step(runtime::Engine& engine,
   }
   const double seconds = seconds_since(begin);
   runtime::StepReport report;
-  if (solved) report = engine.try_step(std::span<const double>(impl_->delta));
+  if (solved)
+    report = runtime::damped_steps(engine).try_step(std::span<const double>(impl_->delta));
   report.model_decrease = decrease;
   report.linear_iterations = impl_->by_rows ? 0 : impl_->factor->iterations();
   report.linear_seconds = seconds;

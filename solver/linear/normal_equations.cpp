@@ -169,7 +169,7 @@ void NormalEquations::refresh_hessian(runtime::Engine& engine, bool project) {
   std::fill(values_.begin(), values_.end(), 0.0);
   for (std::size_t t = 0; t < terms_.size(); ++t) {
     terms_[t].values.resize(terms_[t].pairs.size());
-    engine.hessian(t, project, terms_[t].values);
+    runtime::second_derivatives(engine).hessian(t, project, terms_[t].values);
     if (project) project_free_parts(engine, t);
     add_hessians(terms_[t]);
   }
@@ -180,7 +180,7 @@ void NormalEquations::project_free_parts(runtime::Engine& engine, std::size_t t)
   if (term.partly_free.empty()) return;
   const std::size_t size = pair_count(term.slots);
   std::vector<double> whole(term.values.size());
-  engine.hessian(t, false, whole);
+  runtime::second_derivatives(engine).hessian(t, false, whole);
   std::vector<std::size_t> places;  // of the packed free part in the instances' numbers
   std::vector<double> part;
   Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver;

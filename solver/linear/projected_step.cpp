@@ -39,9 +39,11 @@ runtime::StepReport ProjectedPcgStep::try_step(runtime::Engine& engine,
                                                const runtime::StepRequest& request) {
   runtime::StepRequest asked = request;
   if (asked.rule) asked.rule->min_decrease = kSufficientDecrease;
-  const runtime::StepReport full = engine.try_step(asked);
+  const runtime::StepReport full = runtime::damped_steps(engine).try_step(asked);
   if (full.accepted || !std::isfinite(full.model_decrease)) return full;
-  return search_projected(cost_, full, [&](double length) { return engine.rescale_step(length); });
+  return search_projected(cost_, full, [&](double length) {
+    return runtime::step_lengths(engine).rescale_step(length);
+  });
 }
 
 }  // namespace topograd

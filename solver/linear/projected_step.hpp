@@ -25,7 +25,7 @@ class ProjectedPcgStep final : public StepSolver {
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override;
   /// The projection has found the length.
-  bool can_rescale(const runtime::Engine&) const override { return false; }
+  bool can_rescale(runtime::Engine&) const override { return false; }
 
  private:
   double cost_ = 0;

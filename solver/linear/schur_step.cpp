@@ -53,8 +53,9 @@ void SchurStep::linearized(runtime::Engine& engine, runtime::PointReport& point)
 
 runtime::StepReport SchurStep::try_step(runtime::Engine& engine,
                                         const runtime::StepRequest& request) {
-  return engine.backend() == runtime::Backend::cpu ? host_->try_step(engine, request)
-                                                   : engine.try_step(request);
+  return engine.backend() == runtime::Backend::cpu
+             ? host_->try_step(engine, request)
+             : runtime::damped_steps(engine).try_step(request);
 }
 
 }  // namespace topograd

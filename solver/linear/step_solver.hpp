@@ -28,12 +28,12 @@ class StepSolver {
   virtual runtime::StepReport try_step(runtime::Engine& engine,
                                        const runtime::StepRequest& request) = 0;
   /// Whether steps of this solver at this engine may have other lengths.
-  virtual bool can_rescale(const runtime::Engine& engine) const {
-    return engine.can_rescale_step();
+  virtual bool can_rescale(runtime::Engine& engine) const {
+    return engine.abilities().step_lengths != nullptr;
   }
   /// Moves the trial point to `length` times the last step; step_norm and trial_cost are set.
   virtual runtime::StepReport rescale(runtime::Engine& engine, double length) {
-    return engine.rescale_step(length);
+    return runtime::step_lengths(engine).rescale_step(length);
   }
 };
 
@@ -47,7 +47,7 @@ class PcgStep final : public StepSolver {
   void linearized(runtime::Engine&, runtime::PointReport&) override {}
   runtime::StepReport try_step(runtime::Engine& engine,
                                const runtime::StepRequest& request) override {
-    return engine.try_step(request);
+    return runtime::damped_steps(engine).try_step(request);
   }
 
  private:

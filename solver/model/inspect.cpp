@@ -328,7 +328,7 @@ void Inspector::check_point(runtime::Engine& engine, const char* where) const {
 void Inspector::check_trial(runtime::Engine& engine) const {
   if (options_.domain != DomainPolicy::strict) return;
   std::vector<double> x(model_.model.scalars);
-  engine.trial_point(x);
+  runtime::damped_steps(engine).trial_point(x);
   check_domains(engine, x, "at a trial");
 }
 

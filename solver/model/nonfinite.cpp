@@ -166,7 +166,7 @@ std::optional<std::string> describe_residual(const Inside& inside) {
 std::string describe_nonfinite_trial(runtime::Engine& engine, const ProblemModel& model) {
   try {
     std::vector<double> x(model.model.scalars);
-    engine.trial_point(x);
+    runtime::damped_steps(engine).trial_point(x);
     if (model.problem != nullptr && !model.problem->host_blocks().empty()) {
       HostTerms host(*model.problem, model.with_losses);
       if (const std::optional<std::string> text = host.describe_nonfinite(x)) return *text;

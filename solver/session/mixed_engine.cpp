@@ -3,6 +3,7 @@
 
 #include "../../runtime/engine/narrow_solve.hpp"
 #include "../../runtime/engine/step_gradient.hpp"
+#include "../../runtime/rows/rows.hpp"
 
 #include <utility>
 
@@ -26,18 +27,37 @@ bool MixedEngine::join() {
   return wide != nullptr && narrow != nullptr && wide->solve_by(*narrow);
 }
 
+runtime::Abilities MixedEngine::abilities() {
+  const runtime::Abilities wide = wide_->abilities();
+  return {.steps = this,
+          .step_lengths = wide.step_lengths,
+          .elimination = narrow_->abilities().elimination,
+          .gradient_steps = wide.gradient_steps,
+          .second_derivatives = wide.second_derivatives,
+          .several_values = wide.several_values,
+          .asynchronous = wide.asynchronous ? this : nullptr,
+          .guards = wide.guards,
+          .kernels_ahead = this,
+          .known_point = wide.known_point,
+          .plans = wide.plans,
+          .measurements = this};
+}
+
+std::unique_ptr<runtime::RowRunner> MixedEngine::row_runner() const { return wide_->row_runner(); }
+
 runtime::EngineStats MixedEngine::stats() const {
   runtime::EngineStats sum = wide_->stats();
   return sum += narrow_->stats();
 }
 
 std::vector<runtime::MemoryUse> MixedEngine::memory() const {
-  return runtime::together(wide_->memory(), narrow_->memory());
+  return runtime::together(wide_->abilities().measurements->memory(),
+                           narrow_->abilities().measurements->memory());
 }
 
 bool MixedEngine::prepare_step() {
-  const bool wide = wide_->prepare_step();
-  return narrow_->prepare_step() && wide;  // both begin
+  const bool wide = runtime::prepare_step(*wide_);
+  return runtime::prepare_step(*narrow_) && wide;  // both begin
 }
 
 void MixedEngine::refresh(const runtime::Model& model) {
@@ -60,17 +80,17 @@ std::unique_ptr<runtime::Pending> MixedEngine::begin(runtime::KernelKind kind,
                                                      std::span<const double> p,
                                                      std::span<double> out) {
   narrow_is_linear_ = false;
-  return wide_->begin(kind, x, p, out);
+  return runtime::begin(*wide_, kind, x, p, out);
 }
 
 void MixedEngine::begin_solve() {
-  wide_->begin_solve();
-  narrow_->begin_solve();
+  steps_of(*wide_).begin_solve();
+  steps_of(*narrow_).begin_solve();
 }
 
 runtime::PointReport MixedEngine::linearize() {
   narrow_is_linear_ = false;
-  return wide_->linearize();
+  return steps_of(*wide_).linearize();
 }
 
 void MixedEngine::follow() {
@@ -84,9 +104,10 @@ void MixedEngine::follow() {
     wide_->gradient(gradient_);
   }
   narrow_->set_point(x_);
-  narrow_->linearize();
-  if (!lower_.empty()) narrow_->hold(held());
-  narrow_->set_gradient(gradient_);
+  steps_of(*narrow_).linearize();
+  runtime::LinearSystem& system = *narrow_->abilities().linear_system;
+  if (!lower_.empty()) system.hold(held());
+  system.set_gradient(gradient_);
 }
 
 std::vector<std::uint8_t> MixedEngine::held() const {
@@ -100,35 +121,39 @@ std::vector<std::uint8_t> MixedEngine::held() const {
 }
 
 runtime::StepReport MixedEngine::try_step(const runtime::StepRequest& request) {
-  if (joined_) return wide_->try_step(request);
+  if (joined_) return steps_of(*wide_).try_step(request);
   follow();
   runtime::StepRequest narrow = request;
   narrow.rule.reset();  // its costs are not those that decide
-  const runtime::StepReport solved = narrow_->try_step(narrow);
-  narrow_->last_step(delta_);
-  runtime::StepReport report = wide_->try_step(std::span<const double>(delta_));
+  const runtime::StepReport solved = steps_of(*narrow_).try_step(narrow);
+  narrow_->abilities().linear_system->last_step(delta_);
+  runtime::StepReport report = try_step(std::span<const double>(delta_));
   report.model_decrease = solved.model_decrease;
   report.linear_iterations = solved.linear_iterations;
   report.linear_seconds = solved.linear_seconds;
   return report;
 }
 
-void MixedEngine::set_gradient(std::span<const double> g) {
-  if (joined_) return wide_->set_gradient(g);
-  follow();
-  narrow_->set_gradient(g);
+runtime::StepReport MixedEngine::try_step(std::span<const double> delta) {
+  return steps_of(*wide_).try_step(delta);
 }
 
 void MixedEngine::accept() {
-  wide_->accept();
+  steps_of(*wide_).accept();
   narrow_is_linear_ = false;
 }
+
+runtime::Timing MixedEngine::time(runtime::KernelKind kind, int warm_ups, int samples) {
+  return wide_->abilities().measurements->time(kind, warm_ups, samples);
+}
+
+double MixedEngine::copy_rate() { return wide_->abilities().measurements->copy_rate(); }
 
 runtime::Timing MixedEngine::time_step(int iterations, double damping, int samples) {
   wide_->point(x_);
   narrow_->set_point(x_);
   narrow_is_linear_ = false;
-  return narrow_->time_step(iterations, damping, samples);
+  return narrow_->abilities().measurements->time_step(iterations, damping, samples);
 }
 
 }  // namespace topograd

@@ -1,11 +1,12 @@
 // An engine whose point is in f64 and whose linear system is in f32.
 #pragma once
 
-#include "../../runtime/engine/forwarding_engine.hpp"
+#include "../../runtime/engine/engine.hpp"
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace topograd {
@@ -17,41 +18,66 @@ namespace topograd {
 /// On one device the two hand each other point, gradient and step there
 /// (runtime/engine/narrow_solve.hpp); else they go through the host once a step. On manifolds the
 /// gradient is in the tangent coordinates of f64, those of f32 differ from them by rounding alone.
-class MixedEngine final : public runtime::ForwardingEngine {
+class MixedEngine final : public runtime::Engine,
+                          public runtime::DampedSteps,
+                          public runtime::AsynchronousEvaluations,
+                          public runtime::KernelsAhead,
+                          public runtime::Measurements {
  public:
   /// Both engines hold the same model, `wide` in f64 and `narrow` in f32.
   MixedEngine(std::unique_ptr<runtime::Engine> wide, std::unique_ptr<runtime::Engine> narrow,
               const runtime::Model& model);
 
-  /// Steps along gradients are in f64; what is eliminated is of the system in f32.
-  runtime::Abilities abilities() override {
-    return {.gradient_steps = wide_->abilities().gradient_steps,
-            .elimination = narrow_->abilities().elimination};
-  }
+  runtime::Abilities abilities() override;
+  runtime::Backend backend() const override { return wide_->backend(); }
+  std::string device() const override { return wide_->device(); }
   runtime::EngineStats stats() const override;
-  bool prepare_step() override;
+  std::unique_ptr<runtime::RowRunner> row_runner() const override;
   void refresh(const runtime::Model& model) override;
 
   void set_point(std::span<const double> x) override;
+  void point(std::span<double> x) override { wide_->point(x); }
+  double cost() override { return wide_->cost(); }
+  void residuals(std::span<double> out) override { wide_->residuals(out); }
+  void gradient(std::span<double> out) override { wide_->gradient(out); }
+  void jacobian(std::size_t term, std::span<double> values) override {
+    wide_->jacobian(term, values);
+  }
+  void jvp(std::span<const double> p, std::span<double> out) override { wide_->jvp(p, out); }
+  void vjp(std::span<const double> seeds, std::span<double> out) override {
+    wide_->vjp(seeds, out);
+  }
+  void jtjp(std::span<const double> p, std::span<double> out) override { wide_->jtjp(p, out); }
+
   std::unique_ptr<runtime::Pending> begin(runtime::KernelKind kind, std::span<const double> x,
                                           std::span<const double> p,
                                           std::span<double> out) override;
+  bool prepare(runtime::KernelKind kind) override { return runtime::prepare(*wide_, kind); }
+  bool prepare_step() override;
 
   void begin_solve() override;
   runtime::PointReport linearize() override;
   runtime::StepReport try_step(const runtime::StepRequest& request) override;
-  using ForwardingEngine::try_step;
-  runtime::PreconditionerUse preconditioner() const override { return narrow_->preconditioner(); }
-  runtime::NormalMatrixUse normal_matrix() const override { return narrow_->normal_matrix(); }
-  void set_gradient(std::span<const double> g) override;
+  runtime::StepReport try_step(std::span<const double> delta) override;
+  void trial_point(std::span<double> x) override { steps_of(*wide_).trial_point(x); }
   void accept() override;
+  runtime::PreconditionerUse preconditioner() const override {
+    return steps_of(*narrow_).preconditioner();
+  }
+  runtime::NormalMatrixUse normal_matrix() const override {
+    return steps_of(*narrow_).normal_matrix();
+  }
 
+  runtime::Timing time(runtime::KernelKind kind, int warm_ups, int samples) override;
   /// Of the system in f32.
   runtime::Timing time_step(int iterations, double damping, int samples) override;
+  double copy_rate() override;
   std::vector<runtime::MemoryUse> memory() const override;
 
  private:
-  runtime::Engine& target() const override { return *wide_; }
+  static runtime::DampedSteps& steps_of(runtime::Engine& engine) {
+    return *engine.abilities().steps;
+  }
   /// Whether the two do without the host.
   bool join();
   /// Brings the f32 engine to the point, if it is not there.

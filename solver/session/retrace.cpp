@@ -4,7 +4,7 @@
 #include "../../frontend/map/branches.hpp"
 #include "../../frontend/refused.hpp"
 #include "../../ir/error.hpp"
-#include "../../runtime/engine/forwarding_engine.hpp"
+#include "../../runtime/rows/rows.hpp"
 #include "../model/inspect.hpp"
 
 #include <algorithm>
@@ -33,7 +33,12 @@ struct Following {
   std::optional<double> guarded_by;  ///< epsilon of DomainPolicy::guarded
 };
 
-class FollowingEngine final : public runtime::ForwardingEngine {
+class FollowingEngine final : public runtime::Engine,
+                              public runtime::DampedSteps,
+                              public runtime::StepLengths,
+                              public runtime::SecondDerivatives,
+                              public runtime::SeveralValues,
+                              public runtime::KnownPoint {
  public:
   FollowingEngine(std::unique_ptr<runtime::Engine> engine, const Following& settings,
                   Problem& problem, ProblemModel& model, RetraceCounts& counts)
@@ -44,9 +49,25 @@ class FollowingEngine final : public runtime::ForwardingEngine {
         counts_(counts),
         branches_(problem) {}
 
+  /// Evaluations run at once: branches are settled before anything is evaluated. There is no linear
+  /// system for others: one that is made again, because branches went back, has its own gradient.
   runtime::Abilities abilities() override {
-    return {.elimination = inner_->abilities().elimination};
+    const runtime::Abilities inner = inner_->abilities();
+    return {.steps = this,
+            .step_lengths = inner.step_lengths ? this : nullptr,
+            .elimination = inner.elimination,
+            .second_derivatives = inner.second_derivatives ? this : nullptr,
+            .several_values = this,
+            .kernels_ahead = inner.kernels_ahead,
+            .known_point = this,
+            .plans = inner.plans,
+            .measurements = inner.measurements};
   }
+  runtime::Backend backend() const override { return inner_->backend(); }
+  std::string device() const override { return inner_->device(); }
+  runtime::EngineStats stats() const override { return inner_->stats(); }
+  std::unique_ptr<runtime::RowRunner> row_runner() const override { return inner_->row_runner(); }
+
   void refresh(const runtime::Model& model) override {
     inner_->refresh(model);
     settled_ = linear_ = false;
@@ -62,10 +83,13 @@ class FollowingEngine final : public runtime::ForwardingEngine {
     inner_->point(x);
   }
   bool last_known_point(std::span<double> x) override {
-    if (inner_->last_known_point(x)) return true;
+    if (inner_->abilities().known_point->last_known_point(x)) return true;
     if (known_.size() != x.size()) return false;
     std::copy(known_.begin(), known_.end(), x.begin());
     return true;
+  }
+  std::uint64_t steps_after_known_point() const override {
+    return inner_->abilities().known_point->steps_after_known_point();
   }
 
   double cost() override {
@@ -79,7 +103,9 @@ class FollowingEngine final : public runtime::ForwardingEngine {
   void residuals(std::span<double> out) override { settled().residuals(out); }
   void gradient(std::span<double> out) override { settled().gradient(out); }
   /// The cost tells whether branches hold.
-  void evaluate(const runtime::Values& wanted) override { evaluate_unless_refused(wanted); }
+  void evaluate(const runtime::Values& wanted) override {
+    runtime::evaluate_unless_refused(*this, wanted);
+  }
   void jacobian(std::size_t term, std::span<double> values) override {
     settled().jacobian(term, values);
   }
@@ -88,56 +114,53 @@ class FollowingEngine final : public runtime::ForwardingEngine {
     settled().vjp(seeds, out);
   }
   void jtjp(std::span<const double> p, std::span<double> out) override { settled().jtjp(p, out); }
-  void hvp(std::span<const double> p, std::span<double> out) override { settled().hvp(p, out); }
+  void hvp(std::span<const double> p, std::span<double> out) override {
+    runtime::second_derivatives(settled()).hvp(p, out);
+  }
   void hessian(std::size_t term, bool project, std::span<double> values) override {
-    settled().hessian(term, project, values);
+    runtime::second_derivatives(settled()).hessian(term, project, values);
   }
-
-  /// Runs at once: branches are settled before anything is evaluated.
-  std::unique_ptr<runtime::Pending> begin(runtime::KernelKind kind, std::span<const double> x,
-                                          std::span<const double> p,
-                                          std::span<double> out) override {
-    return Engine::begin(kind, x, p, out);
-  }
-  bool runs_asynchronously() const override { return false; }
 
   PointReport linearize() override {
-    const PointReport report = settled().linearize();
+    settle();
+    const PointReport report = steps_inside().linearize();
     linear_ = true;
     return report;
   }
   StepReport try_step(const StepRequest& request) override {
-    runtime::Engine& engine = settled();
-    if (!std::exchange(linear_, true)) engine.linearize();
+    settle();
+    runtime::DampedSteps& steps = steps_inside();
+    if (!std::exchange(linear_, true)) steps.linearize();
     StepRequest trial = request;
     trial.rule.reset();  // the branches of a trial are settled before it is judged
-    return settle_trial(engine.try_step(trial));
+    return settle_trial(steps.try_step(trial));
   }
   StepReport try_step(std::span<const double> delta) override {
-    return settle_trial(settled().try_step(delta));
+    settle();
+    return settle_trial(steps_inside().try_step(delta));
   }
   StepReport rescale_step(double length) override {
     take_back();
-    return settle_trial(inner_->rescale_step(length));
+    return settle_trial(runtime::step_lengths(*inner_).rescale_step(length));
   }
-  /// Refused: a linearisation that is repeated, because branches went back, has its own gradient.
-  void set_gradient(std::span<const double> g) override { Engine::set_gradient(g); }
+  void begin_solve() override { steps_inside().begin_solve(); }
+  void trial_point(std::span<double> x) override { steps_inside().trial_point(x); }
+  runtime::PreconditionerUse preconditioner() const override {
+    return steps_inside().preconditioner();
+  }
+  runtime::NormalMatrixUse normal_matrix() const override { return steps_inside().normal_matrix(); }
   void accept() override {
-    inner_->accept();
+    steps_inside().accept();
     branches_.keep();
     settled_ = true;
     linear_ = false;
   }
 
-  runtime::Timing time(runtime::KernelKind kind, int warm_ups, int samples) override {
-    return settled().time(kind, warm_ups, samples);
-  }
-  runtime::Timing time_step(int iterations, double damping, int samples) override {
-    return settled().time_step(iterations, damping, samples);
-  }
-
  private:
-  runtime::Engine& target() const override { return *inner_; }
+  using At = runtime::Guards::At;
+
+  runtime::DampedSteps& steps_inside() const { return *inner_->abilities().steps; }
+  runtime::Guards& guards() const { return *inner_->abilities().guards; }
 
   /// The engine with all branches right at its point.
   runtime::Engine& settled() {
@@ -149,7 +172,7 @@ class FollowingEngine final : public runtime::ForwardingEngine {
     take_back();
     if (settled_) return;
     inner_->cost();
-    for (int tries = 0; inner_->failed_guards() > 0; ++tries) {
+    for (int tries = 0; guards().failed_guards() > 0; ++tries) {
       retake(At::point, tries);
       inner_->cost();
     }
@@ -164,9 +187,9 @@ class FollowingEngine final : public runtime::ForwardingEngine {
       return report;
     }
     try {
-      for (int tries = 0; inner_->failed_guards() > 0; ++tries) {
+      for (int tries = 0; guards().failed_guards() > 0; ++tries) {
         retake(At::trial, tries);
-        report.trial_cost = inner_->trial_cost();
+        report.trial_cost = guards().trial_cost();
       }
     } catch (const PointRefused&) {
       report.trial_cost = std::numeric_limits<double>::quiet_NaN();
@@ -186,7 +209,7 @@ class FollowingEngine final : public runtime::ForwardingEngine {
     const auto describe = [&](const BranchFailure& f) { return describe_failure(f); };
     if (failures.empty()) {
       throw Error(ErrorCode::Internal, std::string(settings_.call) + ": the backend counted " +
-                                           std::to_string(inner_->failed_guards()) +
+                                           std::to_string(guards().failed_guards()) +
                                            " failed branches and found none");
     }
     if (tries >= kMostRetries) {
@@ -199,7 +222,7 @@ class FollowingEngine final : public runtime::ForwardingEngine {
     std::vector<double> x(model_.model.scalars);
     inner_->point(x);
     known_ = x;
-    if (at == At::trial) inner_->trial_point(x);
+    if (at == At::trial) trial_point(x);
     counts_.flips += failures.size();
     counts_.retraces += failures.size();
     try {
@@ -226,7 +249,7 @@ class FollowingEngine final : public runtime::ForwardingEngine {
   std::vector<BranchFailure> find_failures(At at) {
     std::vector<BranchFailure> failures;
     for (std::size_t t = 0; t < model_.model.terms.size(); ++t) {
-      for (const std::uint32_t instance : inner_->failed_instances(t, at))
+      for (const std::uint32_t instance : guards().failed_instances(t, at))
         failures.push_back({model_.topologies[t], instance});
     }
     return failures;

@@ -1,6 +1,9 @@
 // An engine that starts on the interpreter and goes on on a device.
 #include "tiered_engine.hpp"
 
+#include "../../runtime/engine/elimination.hpp"
+#include "../../runtime/rows/rows.hpp"
+
 #include <utility>
 
 namespace topograd {
@@ -41,8 +44,23 @@ std::string TieredEngine::reason(const std::string& why) const {
 }
 
 runtime::Abilities TieredEngine::abilities() {
-  return {.gradient_steps = this,
-          .elimination = (device_ ? *device_ : *cpu_).abilities().elimination};
+  const runtime::Abilities here = current().abilities();
+  return {.steps = this,
+          .step_lengths = here.step_lengths,
+          .elimination = (device_ ? *device_ : *cpu_).abilities().elimination,
+          .gradient_steps = this,
+          .second_derivatives = this,
+          .several_values = this,
+          .asynchronous = here.asynchronous ? this : nullptr,
+          .guards = here.guards,
+          .kernels_ahead = this,
+          .known_point = here.known_point,
+          .plans = this,
+          .measurements = here.measurements};
+}
+
+std::unique_ptr<runtime::RowRunner> TieredEngine::row_runner() const {
+  return current().row_runner();
 }
 
 EngineStats TieredEngine::stats() const {
@@ -52,9 +70,12 @@ EngineStats TieredEngine::stats() const {
   return sum;
 }
 
+std::string TieredEngine::accumulation() const {
+  return current().abilities().plans->accumulation();
+}
+
 runtime::PlanRecord TieredEngine::plan() const {
-  if (device_) return device_->plan();
-  return cpu_ ? cpu_->plan() : runtime::PlanRecord{};
+  return (device_ ? *device_ : *cpu_).abilities().plans->plan();
 }
 
 /// True if the device serves `what`. Nothing waits.
@@ -79,11 +100,12 @@ bool TieredEngine::ready(int what, const Prepare& prepare) {
 }
 
 bool TieredEngine::prepare(KernelKind kind) {
-  return ready(static_cast<int>(kind), [&](Engine& engine) { return engine.prepare(kind); }) ||
+  return ready(static_cast<int>(kind),
+               [&](Engine& engine) { return runtime::prepare(engine, kind); }) ||
          !device_;
 }
 bool TieredEngine::prepare_step() {
-  return ready(kStep, [](Engine& engine) { return engine.prepare_step(); }) || !device_;
+  return ready(kStep, [](Engine& engine) { return runtime::prepare_step(engine); }) || !device_;
 }
 
 void TieredEngine::refresh(const runtime::Model& model) {
@@ -105,7 +127,7 @@ Engine& TieredEngine::move(bool to_device) {
 
 Engine& TieredEngine::serve(KernelKind kind) {
   const bool device =
-      ready(static_cast<int>(kind), [&](Engine& engine) { return engine.prepare(kind); });
+      ready(static_cast<int>(kind), [&](Engine& engine) { return runtime::prepare(engine, kind); });
   return stepping_ ? current() : move(device);
 }
 
@@ -119,7 +141,7 @@ double TieredEngine::cost() { return serve(KernelKind::cost).cost(); }
 void TieredEngine::residuals(std::span<double> out) { serve(KernelKind::residual).residuals(out); }
 void TieredEngine::gradient(std::span<double> out) { serve(KernelKind::gradient).gradient(out); }
 void TieredEngine::evaluate(const runtime::Values& wanted) {
-  serve(wanted.kind()).evaluate(wanted);
+  runtime::evaluate(serve(wanted.kind()), wanted);
 }
 void TieredEngine::jacobian(std::size_t term, std::span<double> values) {
   serve(KernelKind::jacobian).jacobian(term, values);
@@ -134,10 +156,10 @@ void TieredEngine::jtjp(std::span<const double> p, std::span<double> out) {
   serve(KernelKind::jtjp).jtjp(p, out);
 }
 void TieredEngine::hvp(std::span<const double> p, std::span<double> out) {
-  serve(KernelKind::hvp).hvp(p, out);
+  runtime::second_derivatives(serve(KernelKind::hvp)).hvp(p, out);
 }
 void TieredEngine::hessian(std::size_t term, bool project, std::span<double> values) {
-  serve(KernelKind::hessian).hessian(term, project, values);
+  runtime::second_derivatives(serve(KernelKind::hessian)).hessian(term, project, values);
 }
 
 std::unique_ptr<runtime::Pending> TieredEngine::begin(KernelKind kind, std::span<const double> x,
@@ -145,29 +167,33 @@ std::unique_ptr<runtime::Pending> TieredEngine::begin(KernelKind kind, std::span
                                                       std::span<double> out) {
   stepping_ = false;
   x_.assign(x.begin(), x.end());
-  return serve(kind).begin(kind, x, p, out);
+  return runtime::begin(serve(kind), kind, x, p, out);
 }
 
 void TieredEngine::begin_solve() {
-  if (cpu_) cpu_->begin_solve();
-  if (device_) device_->begin_solve();
+  if (cpu_) cpu_->abilities().steps->begin_solve();
+  if (device_) device_->abilities().steps->begin_solve();
 }
 
 runtime::PointReport TieredEngine::linearize() {
-  bool device = ready(kStep, [](Engine& engine) { return engine.prepare_step(); });
+  bool device = ready(kStep, [](Engine& engine) { return runtime::prepare_step(engine); });
   // What was asked for between linearisations is needed there, too.
   for (const int kind : std::set<int>(waiting_)) {
     if (kind < 0) continue;
-    device &=
-        ready(kind, [&](Engine& engine) { return engine.prepare(static_cast<KernelKind>(kind)); });
+    device &= ready(kind, [&](Engine& engine) {
+      return runtime::prepare(engine, static_cast<KernelKind>(kind));
+    });
   }
   move(device);
   stepping_ = true;
-  return current().linearize();
+  return steps_here().linearize();
+}
+runtime::StepReport TieredEngine::try_step(const runtime::StepRequest& request) {
+  return steps_here().try_step(request);
 }
 runtime::StepReport TieredEngine::try_step(std::span<const double> delta) {
   stepping_ = true;
-  return current().try_step(delta);
+  return steps_here().try_step(delta);
 }
 
 template <class Steps>
@@ -188,13 +214,6 @@ runtime::FirstOrderSteps* TieredEngine::first_order_steps(bool) {
 }
 runtime::DescentSteps* TieredEngine::descent_steps(bool) {
   return steps(kDescent, &runtime::GradientSteps::descent_steps);
-}
-
-runtime::Timing TieredEngine::time(KernelKind kind, int warm_ups, int samples) {
-  return move(device_ != nullptr).time(kind, warm_ups, samples);
-}
-runtime::Timing TieredEngine::time_step(int iterations, double damping, int samples) {
-  return move(device_ != nullptr).time_step(iterations, damping, samples);
 }
 
 }  // namespace topograd

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "../../ir/error.hpp"
+#include "../../runtime/engine/engine.hpp"
 #include "../../runtime/engine/first_order.hpp"
-#include "../../runtime/engine/forwarding_engine.hpp"
 
 #include <functional>
 #include <memory>
@@ -16,7 +16,14 @@ namespace topograd {
 /// Evaluates on the interpreter until the device's kernels for what is asked have been made in the
 /// background, and on the device from the next evaluation, or the next linearisation of a solve,
 /// on. No call waits for a compiler. A device that cannot make its kernels is let go of.
-class TieredEngine final : public runtime::ForwardingEngine, public runtime::GradientSteps {
+class TieredEngine final : public runtime::Engine,
+                           public runtime::DampedSteps,
+                           public runtime::SecondDerivatives,
+                           public runtime::SeveralValues,
+                           public runtime::AsynchronousEvaluations,
+                           public runtime::KernelsAhead,
+                           public runtime::Plans,
+                           public runtime::GradientSteps {
  public:
   using Make = std::function<std::unique_ptr<runtime::Engine>()>;
 
@@ -32,14 +39,20 @@ class TieredEngine final : public runtime::ForwardingEngine, public runtime::Gra
 
   /// Eliminations are the device's: the interpreter's steps have another solver.
   runtime::Abilities abilities() override;
+  runtime::Backend backend() const override { return current().backend(); }
+  std::string device() const override { return current().device(); }
   runtime::EngineStats stats() const override;
+  std::unique_ptr<runtime::RowRunner> row_runner() const override;
+  void refresh(const runtime::Model& model) override;
+
+  std::string accumulation() const override;
   runtime::PlanRecord plan() const override;
   /// Of the device, as long as there is one.
   bool prepare(runtime::KernelKind kind) override;
   bool prepare_step() override;
-  void refresh(const runtime::Model& model) override;
 
   void set_point(std::span<const double> x) override;
+  void point(std::span<double> x) override { current().point(x); }
   double cost() override;
   void residuals(std::span<double> out) override;
   void gradient(std::span<double> out) override;
@@ -56,20 +69,22 @@ class TieredEngine final : public runtime::ForwardingEngine, public runtime::Gra
 
   void begin_solve() override;
   runtime::PointReport linearize() override;
+  runtime::StepReport try_step(const runtime::StepRequest& request) override;
   runtime::StepReport try_step(std::span<const double> delta) override;
-  using ForwardingEngine::try_step;
+  void trial_point(std::span<double> x) override { steps_here().trial_point(x); }
+  void accept() override { steps_here().accept(); }
+  runtime::PreconditionerUse preconditioner() const override {
+    return steps_here().preconditioner();
+  }
+  runtime::NormalMatrixUse normal_matrix() const override { return steps_here().normal_matrix(); }
 
   /// Of the device, once their kernels are there, whatever `wait` says.
   runtime::FirstOrderSteps* first_order_steps(bool wait) override;
   runtime::DescentSteps* descent_steps(bool wait) override;
 
-  /// Of the device, which is waited for.
-  runtime::Timing time(runtime::KernelKind kind, int warm_ups, int samples) override;
-  runtime::Timing time_step(int iterations, double damping, int samples) override;
-
  private:
   runtime::Engine& current() const { return on_device_ ? *device_ : *cpu_; }
-  runtime::Engine& target() const override { return current(); }
+  runtime::DampedSteps& steps_here() const { return *current().abilities().steps; }
   /// The engine that serves an evaluation of this kind, at the current point.
   runtime::Engine& serve(runtime::KernelKind kind);
   runtime::Engine& move(bool to_device);

@@ -17,11 +17,11 @@ using Clock = std::chrono::steady_clock;
 bool begin_kernels(runtime::Engine& engine, const ProblemModel& model, const SolverOptions& options,
                    bool host_steps) {
   if (takes_energies(options.method)) return prepare_cost(engine, model, options);
-  bool there = engine.prepare_step();
+  bool there = runtime::prepare_step(engine);
   if (!host_steps) return there;
   for (const auto kind : {runtime::KernelKind::residual, runtime::KernelKind::gradient,
                           runtime::KernelKind::jacobian})
-    there &= engine.prepare(kind);  // all begin
+    there &= runtime::prepare(engine, kind);  // all begin
   return there;
 }
 

@@ -74,7 +74,7 @@ void Minimizer::start(runtime::Engine& engine, StepSolver& solver) {
 
 void Minimizer::linearize(runtime::Engine& engine, StepSolver& solver) {
   const double begin = control_.elapsed();
-  point_ = engine.linearize();
+  point_ = runtime::damped_steps(engine).linearize();
   const double evaluated = control_.elapsed();
   summary_.times.evaluation_seconds += evaluated - begin;
   if (finite(point_)) solver.linearized(engine, point_);
@@ -99,7 +99,7 @@ void Minimizer::set_region() {
                         options_.max_trust_region_radius * unit, dogleg);
 }
 
-std::optional<runtime::StepRule> Minimizer::rule(const runtime::Engine& engine,
+std::optional<runtime::StepRule> Minimizer::rule(runtime::Engine& engine,
                                                  const StepSolver& solver) const {
   if (options_.use_nonmonotonic_steps || inspector_.looks_at_trials()) return std::nullopt;
   return runtime::StepRule{.min_gain = options_.min_relative_decrease,
@@ -107,8 +107,7 @@ std::optional<runtime::StepRule> Minimizer::rule(const runtime::Engine& engine,
                            .least_gain = least_gain()};
 }
 
-runtime::StepRequest Minimizer::request(const runtime::Engine& engine,
-                                        const StepSolver& solver) const {
+runtime::StepRequest Minimizer::request(runtime::Engine& engine, const StepSolver& solver) const {
   return {.lambda = undamped_ ? undamped_lambda(options_.precision) : 1 / region_.radius(),
           .min_diagonal = options_.min_lm_diagonal,
           .max_diagonal = options_.max_lm_diagonal,
@@ -194,7 +193,7 @@ void Minimizer::take(runtime::Engine& engine, StepSolver& solver, const StepRepo
                      IterationSummary& iteration) {
   const runtime::PointReport before = point_;
   keep_best(engine, report.trial_cost);
-  engine.accept();
+  runtime::damped_steps(engine).accept();
   iteration.step_is_successful = true;
   ++summary_.num_successful_steps;
   gain_.accepted(report.trial_cost, report.model_decrease);

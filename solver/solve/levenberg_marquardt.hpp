@@ -58,10 +58,9 @@ class Minimizer {
   static double residual_norm(double cost);
   void keep_best(runtime::Engine& engine, double trial_cost);
   void return_to_best(runtime::Engine& engine);
-  runtime::StepRequest request(const runtime::Engine& engine, const StepSolver& solver) const;
+  runtime::StepRequest request(runtime::Engine& engine, const StepSolver& solver) const;
   /// Without one, steps are judged here: by what the engine does not know of.
-  std::optional<runtime::StepRule> rule(const runtime::Engine& engine,
-                                        const StepSolver& solver) const;
+  std::optional<runtime::StepRule> rule(runtime::Engine& engine, const StepSolver& solver) const;
   double least_gain() const;
   /// A loss that decreases at the engine's point ends the solve: gradients do not show it. False
   /// if none does.

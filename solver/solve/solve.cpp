@@ -347,10 +347,11 @@ struct Solver::Impl {
 
   void count_work() {
     summary_.add(session_.engine->stats() - before_);
-    const runtime::PreconditionerUse use = session_.engine->preconditioner();
+    const runtime::DampedSteps& steps = *session_.engine->abilities().steps;
+    const runtime::PreconditionerUse use = steps.preconditioner();
     summary_.preconditioner = use.kind;
     summary_.preconditioner_note = use.why;
-    const runtime::NormalMatrixUse matrix = session_.engine->normal_matrix();
+    const runtime::NormalMatrixUse matrix = steps.normal_matrix();
     summary_.normal_matrix = matrix.assembled ? NormalMatrix::assembled : NormalMatrix::matrix_free;
     summary_.normal_matrix_note = matrix.why;
   }
@@ -400,7 +401,7 @@ struct Solver::Impl {
   /// Takes engine, kernels and patterns of factors from the last solve.
   void go_on() {
     before_ = session_.engine->stats();
-    session_.engine->begin_solve();
+    session_.engine->abilities().steps->begin_solve();
     if (steps_) steps_->begin_solve();
     if (options_.method == Method::newton) options_.linear_solver = linear_kind_;
     start(*session_.engine);
@@ -413,12 +414,13 @@ struct Solver::Impl {
     describe_place(engine);
   }
 
-  void describe_place(const runtime::Engine& engine) {
-    summary_.plan = engine.plan();
+  void describe_place(runtime::Engine& engine) {
+    const runtime::Plans& plans = *engine.abilities().plans;
+    summary_.plan = plans.plan();
     summary_.backend = name(engine.backend());
     summary_.on_device = on_device();
     summary_.device = engine.device();
-    summary_.accumulation = engine.accumulation();
+    summary_.accumulation = plans.accumulation();
     summary_.why = session_.reason();
   }
 
@@ -442,8 +444,9 @@ struct Solver::Impl {
     } catch (...) {
       best = x_;
       try {
-        if (!session_.engine->last_known_point(best)) return accepted;
-        lost = static_cast<int>(session_.engine->steps_after_known_point());
+        runtime::KnownPoint& known = *session_.engine->abilities().known_point;
+        if (!known.last_known_point(best)) return accepted;
+        lost = static_cast<int>(known.steps_after_known_point());
       } catch (...) {
         return accepted;
       }

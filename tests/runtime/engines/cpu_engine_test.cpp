@@ -103,7 +103,7 @@ TEST(CpuEngine, CostAndGradient) {
       const double cost = reference_cost(m);
       EXPECT_NEAR(engine->cost(), cost, bound * cost);
       EXPECT_LE(relative_difference(gradient(*engine, m), reference_gradient(m)), bound);
-      const runtime::PointReport report = engine->linearize();
+      const runtime::PointReport report = runtime::damped_steps(*engine).linearize();
       EXPECT_EQ(report.cost, engine->cost());
     }
   }
@@ -187,9 +187,9 @@ Numbers everything(Engine& engine, const OwnedModel& m) {
   all.insert(all.end(), v.begin(), v.end());
   engine.vjp(random_numbers(m.model.rows), v);
   all.insert(all.end(), v.begin(), v.end());
-  const runtime::PointReport point = engine.linearize();
-  const runtime::StepReport step = engine.try_step({.lambda = 1e-3});
-  engine.accept();
+  const runtime::PointReport point = runtime::damped_steps(engine).linearize();
+  const runtime::StepReport step = runtime::damped_steps(engine).try_step({.lambda = 1e-3});
+  runtime::damped_steps(engine).accept();
   engine.point(v);
   all.insert(all.end(), v.begin(), v.end());
   for (double s :
@@ -272,14 +272,14 @@ TEST(CpuEngine, StepsSolveTheDampedNormalEquations) {
           for (std::size_t k : {1, 9, 10, 11}) m.model.constant[k] = 1;
         }
         const auto engine = open(m);
-        engine->linearize();
+        runtime::damped_steps(*engine).linearize();
         const StepRequest request{
             .lambda = 1e-2, .jacobi_scaling = scaled, .linear_tolerance = 1e-13};
-        const runtime::StepReport report = engine->try_step(request);
+        const runtime::StepReport report = runtime::damped_steps(*engine).try_step(request);
         const Eigen::VectorXd want = dense_step(m, request);
         EXPECT_NEAR(report.step_norm, want.norm(), 1e-9 * want.norm());
         EXPECT_GT(report.linear_iterations, 0);
-        engine->accept();
+        runtime::damped_steps(*engine).accept();
         Numbers moved(m.x.size());
         engine->point(moved);
         for (std::size_t k = 0; k < moved.size(); ++k) {
@@ -301,18 +301,20 @@ TEST(CpuEngine, BlocksOfOneInstanceAreInvertedExactly) {
   OwnedModel m = springs_model(8, 4);
   m.model.terms.erase(m.model.terms.begin());
   const auto engine = open(m);
-  engine->linearize();
-  const runtime::StepReport report = engine->try_step({.lambda = 1e-3, .linear_tolerance = 1e-10});
+  runtime::damped_steps(*engine).linearize();
+  const runtime::StepReport report =
+      runtime::damped_steps(*engine).try_step({.lambda = 1e-3, .linear_tolerance = 1e-10});
   EXPECT_EQ(report.linear_iterations, 1);
 }
 
 TEST(CpuEngine, PredictedDecreaseIsTheLinearModels) {
   OwnedModel m = springs_model(50, 150);
   const auto engine = open(m);
-  engine->linearize();
-  const runtime::StepReport report = engine->try_step({.lambda = 0.1, .linear_tolerance = 1e-3});
+  runtime::damped_steps(*engine).linearize();
+  const runtime::StepReport report =
+      runtime::damped_steps(*engine).try_step({.lambda = 0.1, .linear_tolerance = 1e-3});
   Numbers moved(m.x.size()), delta(m.x.size());
-  engine->accept();
+  runtime::damped_steps(*engine).accept();
   engine->point(moved);
   for (std::size_t k = 0; k < delta.size(); ++k) delta[k] = moved[k] - m.x[k];
   const Numbers g = reference_gradient(m);
@@ -329,13 +331,13 @@ TEST(CpuEngine, RejectedStepsLeaveThePointAlone) {
   m.model.constant.assign(m.x.size(), 0);
   m.model.constant[3] = 1;
   const auto engine = open(m);
-  const double cost = engine->linearize().cost;
-  engine->try_step({.lambda = 1});
+  const double cost = runtime::damped_steps(*engine).linearize().cost;
+  runtime::damped_steps(*engine).try_step({.lambda = 1});
   EXPECT_EQ(engine->cost(), cost);
   const Numbers delta(m.x.size(), 0.25);
-  const runtime::StepReport report = engine->try_step(delta);
+  const runtime::StepReport report = runtime::damped_steps(*engine).try_step(delta);
   EXPECT_NEAR(report.step_norm, 0.25 * std::sqrt(m.x.size() - 1.0), 1e-14);
-  engine->accept();
+  runtime::damped_steps(*engine).accept();
   Numbers moved(m.x.size());
   engine->point(moved);
   for (std::size_t k = 0; k < moved.size(); ++k) {
@@ -390,7 +392,7 @@ TEST(CpuEngine, SeveralValuesByOneSweepHaveTheSameBits) {
   double cost = 0;
   const auto engine = open(m);
   const std::uint64_t before = engine->stats().kernels_on_cpu;
-  engine->evaluate({.cost = &cost, .gradient = gradient});
+  runtime::evaluate(*engine, {.cost = &cost, .gradient = gradient});
   EXPECT_EQ(engine->stats().kernels_on_cpu, before + 3) << "one sweep over each of three terms";
 }
 
@@ -406,9 +408,9 @@ TEST(CpuEngine, CountsKernelsAndTimesEveryKind) {
        {KernelKind::residual, KernelKind::cost, KernelKind::gradient, KernelKind::jacobian,
         KernelKind::jtjp, KernelKind::blocks, KernelKind::jvp, KernelKind::vjp, KernelKind::hvp,
         KernelKind::hessian, KernelKind::cost_gradient, KernelKind::values}) {
-    EXPECT_GT(engine->time(kind, 1, 3).device_us, 0);
+    EXPECT_GT(engine->abilities().measurements->time(kind, 1, 3).device_us, 0);
   }
-  EXPECT_GT(engine->time_step(10, 1e-3, 2).device_us, 0);
+  EXPECT_GT(engine->abilities().measurements->time_step(10, 1e-3, 2).device_us, 0);
   EXPECT_LE(relative_difference(gradient(*engine, m), reference_gradient(m)), 1e-13);
 }
 

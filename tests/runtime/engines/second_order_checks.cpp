@@ -88,7 +88,7 @@ std::vector<Numbers> hessians(runtime::Engine& engine, const OwnedModel& m, bool
   for (std::size_t t = 0; t < m.model.terms.size(); ++t) {
     const std::size_t n = m.model.terms[t].batch->parameter_columns();
     out.emplace_back(m.model.terms[t].batch->size() * n * (n + 1) / 2);
-    engine.hessian(t, project, out.back());
+    runtime::second_derivatives(engine).hessian(t, project, out.back());
   }
   return out;
 }
@@ -100,7 +100,7 @@ void check_second_order(runtime::Engine& engine, OwnedModel& m, double bound) {
   engine.gradient(g);
   EXPECT_LE(relative_difference(g, reference_gradient(m)), bound);
   const Numbers p = direction(m);
-  engine.hvp(p, hp);
+  runtime::second_derivatives(engine).hvp(p, hp);
   EXPECT_LE(relative_difference(hp, differences(m, p)), std::max(bound, 1e-9));
   const std::vector<Numbers> plain = hessians(engine, m, false);
   EXPECT_LE(relative_difference(product(m, plain, p), hp), bound);

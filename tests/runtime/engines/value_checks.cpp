@@ -30,7 +30,8 @@ void check_values(runtime::Engine& engine, const OwnedModel& m, double tolerance
         double c = poison;
         std::vector<double> r(with_rows ? rows.size() : 0, poison);
         std::vector<double> g(with_gradient ? gradient.size() : 0, poison);
-        engine.evaluate({.cost = with_cost ? &c : nullptr, .residuals = r, .gradient = g});
+        runtime::evaluate(engine,
+                          {.cost = with_cost ? &c : nullptr, .residuals = r, .gradient = g});
         if (with_cost) {
           EXPECT_NEAR(c, cost, tolerance * std::abs(cost));
           EXPECT_NEAR(c, want, tolerance * std::abs(want));

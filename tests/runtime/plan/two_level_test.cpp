@@ -223,10 +223,11 @@ Outcome one_step(const OwnedModel& m, Preconditioner preconditioner, codegen::Pr
   const auto engine = runtime::cpu::make_cpu_engine(
       m.model, {.precision = precision, .threads = threads, .preconditioner = preconditioner});
   engine->set_point(m.x);
-  engine->linearize();
-  const runtime::StepReport report = engine->try_step(request);
-  Outcome out{report.linear_iterations, std::vector<double>(m.x.size()), engine->preconditioner()};
-  engine->last_step(out.step);
+  runtime::damped_steps(*engine).linearize();
+  const runtime::StepReport report = runtime::damped_steps(*engine).try_step(request);
+  Outcome out{report.linear_iterations, std::vector<double>(m.x.size()),
+              runtime::damped_steps(*engine).preconditioner()};
+  engine->abilities().linear_system->last_step(out.step);
   return out;
 }
 
@@ -264,12 +265,12 @@ TEST(TwoLevel, AutomaticWaitsUntilIterationsHaveCostAsMuch) {
   const auto engine =
       runtime::cpu::make_cpu_engine(m.model, {.preconditioner = Preconditioner::automatic});
   engine->set_point(m.x);
-  engine->begin_solve();
-  engine->linearize();
+  runtime::damped_steps(*engine).begin_solve();
+  runtime::damped_steps(*engine).linearize();
   std::uint64_t before = 0;
   for (int k = 0; k < 3; ++k) {
-    const runtime::StepReport report = engine->try_step(kLoose);
-    const runtime::PreconditionerUse use = engine->preconditioner();
+    const runtime::StepReport report = runtime::damped_steps(*engine).try_step(kLoose);
+    const runtime::PreconditionerUse use = runtime::damped_steps(*engine).preconditioner();
     if (k == 0) {
       EXPECT_EQ(use.kind, Preconditioner::block_jacobi);
       before = static_cast<std::uint64_t>(report.linear_iterations);
@@ -279,8 +280,8 @@ TEST(TwoLevel, AutomaticWaitsUntilIterationsHaveCostAsMuch) {
       EXPECT_LT(static_cast<std::uint64_t>(report.linear_iterations), before);
     }
   }
-  engine->begin_solve();
-  EXPECT_EQ(engine->preconditioner().builds, 0);
+  runtime::damped_steps(*engine).begin_solve();
+  EXPECT_EQ(runtime::damped_steps(*engine).preconditioner().builds, 0);
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ class VulkanAccumulation : public VulkanTest {
     engine->set_point(m.x);
     gradient.resize(m.x.size());
     engine->gradient(gradient);
-    const PlanRecord plan = engine->plan();
+    const PlanRecord plan = engine->abilities().plans->plan();
     EXPECT_EQ(plan.device, engine->device());
     EXPECT_EQ(plan.batches.size(), 1u);
     return plan.batches.at(0);
@@ -208,7 +208,7 @@ TEST_F(VulkanAccumulation, StoredAndRecomputedTermsMayMeetInOnePass) {
   engine->set_point(m.x);
   std::vector<double> gradient(m.x.size());
   engine->gradient(gradient);
-  auto given = std::make_shared<PlanRecord>(engine->plan());
+  auto given = std::make_shared<PlanRecord>(engine->abilities().plans->plan());
   ASSERT_EQ(given->batches.size(), 2u);
   for (PlanChoice& made : given->batches) EXPECT_EQ(made.by, ChosenBy::rule);
   given->batches[0].accumulation = Accumulation::gather_store;
@@ -216,7 +216,8 @@ TEST_F(VulkanAccumulation, StoredAndRecomputedTermsMayMeetInOnePass) {
   mixed->set_point(m.x);
   mixed->gradient(gradient);
   EXPECT_LE(relative_difference(gradient, want), 1e-13);
-  EXPECT_EQ(mixed->accumulation(), "gather_recompute, gather_store for some batches");
+  EXPECT_EQ(mixed->abilities().plans->accumulation(),
+            "gather_recompute, gather_store for some batches");
 }
 
 // Else their kernel has the program as often as an instance has slots.
@@ -229,12 +230,12 @@ TEST_F(VulkanAccumulation, DiagonalsOfManySlotsAreStoredToo) {
     if (forced) options.accumulation = Accumulation::gather_recompute;
     const auto engine = runtime::vulkan::make_vulkan_engine(m.model, options);
     engine->set_point(m.x);
-    engine->linearize();
-    engine->try_step({.lambda = 1, .linear_tolerance = 1e-12});
+    runtime::damped_steps(*engine).linearize();
+    runtime::damped_steps(*engine).try_step({.lambda = 1, .linear_tolerance = 1e-12});
     std::vector<double>& step = steps[forced ? 1 : 0];
     step.resize(m.x.size());
-    engine->last_step(step);
-    const PlanRecord plan = engine->plan();
+    engine->abilities().linear_system->last_step(step);
+    const PlanRecord plan = engine->abilities().plans->plan();
     const auto made = std::ranges::find(plan.batches, "diagonal", &PlanChoice::pass);
     ASSERT_NE(made, plan.batches.end());
     EXPECT_EQ(made->by, forced ? ChosenBy::forced : ChosenBy::rule);

@@ -76,18 +76,18 @@ class VulkanColumns : public VulkanTest {
     std::vector<double> product(m.x.size());
     engine.vjp(rows, product);
     EXPECT_LE(relative_difference(got, product), bound);
-    const runtime::PointReport at = engine.linearize();
+    const runtime::PointReport at = runtime::damped_steps(engine).linearize();
     EXPECT_NEAR(at.cost, reference_cost(m), bound * reference_cost(m));
-    const runtime::StepReport step = engine.try_step({.lambda = 1e-3});
+    const runtime::StepReport step = runtime::damped_steps(engine).try_step({.lambda = 1e-3});
     OwnedModel moved = {{}, {}, m.model, m.x};
-    engine.trial_point(moved.x);
+    runtime::damped_steps(engine).trial_point(moved.x);
     EXPECT_NEAR(step.trial_cost, reference_cost(moved), 1e-9 * reference_cost(m));
     EXPECT_LT(step.trial_cost, at.cost);
   }
 
-  static std::uint64_t column_bytes(const Engine& engine) {
+  static std::uint64_t column_bytes(Engine& engine) {
     std::uint64_t bytes = 0;
-    for (const runtime::MemoryUse& use : engine.memory()) {
+    for (const runtime::MemoryUse& use : engine.abilities().measurements->memory()) {
       for (const char* name :
            {"spring_index", "spring_data", "anchor_index", "anchor_data", "spring_gather_index",
             "spring_gather_data", "anchor_gather_index", "anchor_gather_data"}) {

@@ -108,14 +108,14 @@ TEST_F(VulkanCompile, PlansSayWhatEachKernelTook) {
     engine->residuals(rows);
     const EngineStats stats = engine->stats();
     double glsl = 0, spirv = 0, pipeline = 0;
-    for (const runtime::KernelFigures& kernel : engine->plan().kernels) {
+    for (const runtime::KernelFigures& kernel : engine->abilities().plans->plan().kernels) {
       SCOPED_TRACE(kernel.name);
       EXPECT_GT(kernel.glsl_ms, 0);
       EXPECT_EQ(kernel.origin == "memory", again);
       EXPECT_GE(kernel.spirv_ms, again ? 0 : 60);
       glsl += kernel.glsl_ms, spirv += kernel.spirv_ms, pipeline += kernel.pipeline_ms;
     }
-    EXPECT_GE(engine->plan().kernels.size(), 3u);
+    EXPECT_GE(engine->abilities().plans->plan().kernels.size(), 3u);
     EXPECT_NEAR(glsl, stats.glsl_ms, 1e-9 * stats.glsl_ms);
     EXPECT_NEAR(spirv, stats.spirv_ms, 1e-9 * stats.spirv_ms);
     EXPECT_NEAR(pipeline, stats.pipeline_ms, 1e-9 * stats.pipeline_ms);
@@ -129,12 +129,12 @@ TEST_F(VulkanCompile, PreparingDoesNotWait) {
   const auto engine = open(m);
   const SlowCompiler slow(milliseconds(300));
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_FALSE(engine->prepare(KernelKind::gradient));
-  EXPECT_FALSE(engine->prepare_step());
+  EXPECT_FALSE(runtime::prepare(*engine, KernelKind::gradient));
+  EXPECT_FALSE(runtime::prepare_step(*engine));
   EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(300));
-  for (int k = 0; k < 20000 && !engine->prepare(KernelKind::gradient); ++k)
+  for (int k = 0; k < 20000 && !runtime::prepare(*engine, KernelKind::gradient); ++k)
     std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_TRUE(engine->prepare(KernelKind::gradient));
+  EXPECT_TRUE(runtime::prepare(*engine, KernelKind::gradient));
   const std::uint64_t compiled = engine->stats().shaders_compiled;
   std::vector<double> g(m.x.size());
   engine->gradient(g);
@@ -152,11 +152,13 @@ TEST_F(VulkanCompile, AnEvaluationIsRecordedOnceAndIsOneSubmission) {
     const struct {
       const char* name;
       std::function<void()> run;
-    } evaluations[] = {
-        {"cost", [&] { engine->cost(); }},          {"residuals", [&] { engine->residuals(rows); }},
-        {"gradient", [&] { engine->gradient(g); }}, {"jvp", [&] { engine->jvp(p, rows); }},
-        {"vjp", [&] { engine->vjp(rows, g); }},     {"jtjp", [&] { engine->jtjp(p, g); }},
-        {"hvp", [&] { engine->hvp(p, g); }}};
+    } evaluations[] = {{"cost", [&] { engine->cost(); }},
+                       {"residuals", [&] { engine->residuals(rows); }},
+                       {"gradient", [&] { engine->gradient(g); }},
+                       {"jvp", [&] { engine->jvp(p, rows); }},
+                       {"vjp", [&] { engine->vjp(rows, g); }},
+                       {"jtjp", [&] { engine->jtjp(p, g); }},
+                       {"hvp", [&] { runtime::second_derivatives(*engine).hvp(p, g); }}};
     const auto device = runtime::vulkan::open({.mask = mask});
     for (const auto& evaluation : evaluations) {
       SCOPED_TRACE(evaluation.name);
@@ -197,12 +199,12 @@ TEST_F(VulkanCompile, WhatIsBegunIsReadLater) {
     {
       std::vector<std::unique_ptr<runtime::Pending>> pending;
       for (std::size_t k = 0; k < points.size(); ++k)
-        pending.push_back(engine->begin(kind, points[k], p, got[k]));
+        pending.push_back(runtime::begin(*engine, kind, points[k], p, got[k]));
       for (const auto& one : pending) one->finish();
       EXPECT_TRUE(pending[0]->ready());
     }
     for (std::size_t k = 0; k < points.size(); ++k) {
-      peer->begin(kind, points[k], p, want[k])->finish();
+      runtime::begin(*peer, kind, points[k], p, want[k])->finish();
       EXPECT_EQ(got[k], want[k]) << k;
     }
     peer->set_point(points[1]);
@@ -212,7 +214,7 @@ TEST_F(VulkanCompile, WhatIsBegunIsReadLater) {
       EXPECT_EQ(now, got[1]);
     }
   }
-  EXPECT_THROW(engine->begin(KernelKind::hessian, m.x, {}, points[0]), Error);
+  EXPECT_THROW(runtime::begin(*engine, KernelKind::hessian, m.x, {}, points[0]), Error);
 }
 
 TEST_F(VulkanCompile, TheSecondStartReadsModulesFromDisk) {

@@ -96,7 +96,8 @@ TEST_F(VulkanEngineTest, GradientOnEveryRung) {
         SCOPED_TRACE(std::string(c.name) + ", " + std::string(name(precision)) + ", " +
                      std::string(name(rung)));
         const auto engine = open(m, {.precision = precision, .accumulation = rung});
-        EXPECT_LE(relative_difference(gradient(*engine, m), want), bound) << engine->accumulation();
+        EXPECT_LE(relative_difference(gradient(*engine, m), want), bound)
+            << engine->abilities().plans->accumulation();
       }
     }
   }
@@ -215,7 +216,7 @@ TEST_F(VulkanEngineTest, MaskedFeaturesHaveAReplacement) {
     const auto engine =
         open(m, {.precision = row.precision, .accumulation = row.rung, .mask = row.mask});
     const bool wide = row.precision == Precision::f64;
-    EXPECT_EQ(engine->accumulation(), row.used);
+    EXPECT_EQ(engine->abilities().plans->accumulation(), row.used);
     EXPECT_LE(relative_difference(gradient(*engine, m), want), wide ? 1e-13 : 1e-5);
     EXPECT_NEAR(engine->cost(), reference_cost(m), (wide ? 1e-12 : 1e-5) * reference_cost(m));
   }
@@ -292,9 +293,9 @@ TEST_F(VulkanEngineTest, AReorderedModelAnswersInTheCallersOrder) {
   engine->refresh(m.model);
   want = reference_gradient(m);
   EXPECT_LE(relative_difference(gradient(*engine, m), want), 1e-13);
-  engine->linearize();
-  engine->try_step({.lambda = 1});
-  engine->accept();
+  runtime::damped_steps(*engine).linearize();
+  runtime::damped_steps(*engine).try_step({.lambda = 1});
+  runtime::damped_steps(*engine).accept();
   engine->point(back);
   for (std::size_t k = 0; k < m.x.size(); ++k) {
     EXPECT_EQ(back[k] == m.x[k], m.model.constant[k] == 1 || want[k] == 0) << k;
@@ -349,14 +350,14 @@ TEST_F(VulkanEngineTest, StepsSolveTheDampedNormalEquations) {
         m.model.constant[1] = m.model.constant[9] = m.model.constant[10] = m.model.constant[11] = 1;
       }
       const auto engine = open(m);
-      const runtime::PointReport point = engine->linearize();
+      const runtime::PointReport point = runtime::damped_steps(*engine).linearize();
       EXPECT_NEAR(point.cost, reference_cost(m), 1e-12 * point.cost);
       const runtime::StepRequest request{.lambda = 1e-2, .linear_tolerance = 1e-12};
-      const runtime::StepReport report = engine->try_step(request);
+      const runtime::StepReport report = runtime::damped_steps(*engine).try_step(request);
       const Eigen::VectorXd want = dense_step(m, request);
       EXPECT_NEAR(report.step_norm, want.norm(), 1e-8 * want.norm());
       EXPECT_GT(report.linear_iterations, 0);
-      engine->accept();
+      runtime::damped_steps(*engine).accept();
       std::vector<double> moved(m.x.size());
       engine->point(moved);
       for (std::size_t k = 0; k < moved.size(); ++k) {
@@ -389,11 +390,11 @@ TEST_F(VulkanEngineTest, SmallTermsThatRideInAProductFollowTheirData) {
   for (const double weight : {1.0, 7.0}) {
     m.batches[2]->set_data(1, 0, weight);
     engine->refresh(m.model);
-    engine->linearize();
-    engine->try_step(request);
+    runtime::damped_steps(*engine).linearize();
+    runtime::damped_steps(*engine).try_step(request);
     const Eigen::VectorXd want = dense_step(m, request);
     std::vector<double> trial(m.x.size());
-    engine->trial_point(trial);
+    runtime::damped_steps(*engine).trial_point(trial);
     for (std::size_t k = 0; k < trial.size(); ++k) {
       EXPECT_NEAR(trial[k] - m.x[k], want[k], 1e-8 * want.norm()) << k << ", weight " << weight;
     }
@@ -404,11 +405,11 @@ TEST_F(VulkanEngineTest, PredictedDecreaseIsTheLinearModels) {
   TG_NEEDS(float64);
   const OwnedModel m = springs_model(50, 150);
   const auto engine = open(m);
-  engine->linearize();
+  runtime::damped_steps(*engine).linearize();
   const runtime::StepRequest request{.lambda = 0.1, .linear_tolerance = 1e-3};
-  const runtime::StepReport report = engine->try_step(request);
+  const runtime::StepReport report = runtime::damped_steps(*engine).try_step(request);
   std::vector<double> moved(m.x.size()), delta(m.x.size());
-  engine->accept();
+  runtime::damped_steps(*engine).accept();
   engine->point(moved);
   for (std::size_t k = 0; k < delta.size(); ++k) delta[k] = moved[k] - m.x[k];
   const auto rows = reference_jacobian(m);
@@ -457,11 +458,11 @@ TEST_F(VulkanEngineTest, TimesEveryKind) {
        {KernelKind::residual, KernelKind::cost, KernelKind::gradient, KernelKind::jacobian,
         KernelKind::jtjp, KernelKind::blocks, KernelKind::hvp, KernelKind::hessian,
         KernelKind::cost_gradient, KernelKind::values}) {
-    const runtime::Timing timing = engine->time(kind, 1, 3);
+    const runtime::Timing timing = engine->abilities().measurements->time(kind, 1, 3);
     EXPECT_GT(timing.device_us, 0) << name(kind);
     EXPECT_GE(timing.wall_us, timing.device_us) << name(kind);
   }
-  EXPECT_GT(engine->time_step(100, 1e-3, 2).device_us, 0);
+  EXPECT_GT(engine->abilities().measurements->time_step(100, 1e-3, 2).device_us, 0);
   EXPECT_LE(relative_difference(gradient(*engine, m), reference_gradient(m)), 1e-13);
 }
 
@@ -470,12 +471,13 @@ TEST_F(VulkanEngineTest, SaysWhatItHoldsAndHowFastTheDeviceCopies) {
   const OwnedModel m = springs_model(2000, 6000);
   const auto engine = open(m);
   gradient(*engine, m);
-  EXPECT_GT(engine->copy_rate(), 1e8);  // gives back what tests before this one have left
+  EXPECT_GT(engine->abilities().measurements->copy_rate(),
+            1e8);  // gives back what tests before this one have left
   const std::uint64_t before = engine->stats().device_bytes;
-  EXPECT_GT(engine->copy_rate(), 1e8);
+  EXPECT_GT(engine->abilities().measurements->copy_rate(), 1e8);
   EXPECT_EQ(engine->stats().device_bytes, before) << "the copies' buffers are still there";
   std::uint64_t device = 0, x = 0;
-  for (const runtime::MemoryUse& use : engine->memory()) {
+  for (const runtime::MemoryUse& use : engine->abilities().measurements->memory()) {
     device += use.device;
     if (use.use == "x") x = use.device;
   }

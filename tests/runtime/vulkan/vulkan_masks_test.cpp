@@ -108,8 +108,8 @@ class VulkanMasks : public VulkanTest {
     engine.jtjp(p, q);
     return free_part(m, q);
   }
-  static PlanChoice of(const Engine& engine, const std::string& pass, const std::string& name) {
-    for (const PlanChoice& choice : engine.plan().batches) {
+  static PlanChoice of(Engine& engine, const std::string& pass, const std::string& name) {
+    for (const PlanChoice& choice : engine.abilities().plans->plan().batches) {
       if (choice.pass == pass && choice.name == name) return choice;
     }
     ADD_FAILURE() << "no " << pass << " of " << name;
@@ -189,10 +189,10 @@ TEST_F(VulkanMasks, TheFirstConstantBlockWaitsForNoCompiler) {
   OwnedModel m = springs_model(300, 900);
   const auto step = [&](Engine& engine) {
     engine.set_point(m.x);
-    engine.linearize();
-    engine.try_step({.lambda = 0.1, .linear_tolerance = 1e-12});
+    runtime::damped_steps(engine).linearize();
+    runtime::damped_steps(engine).try_step({.lambda = 0.1, .linear_tolerance = 1e-12});
     std::vector<double> delta(m.x.size());
-    engine.last_step(delta);
+    engine.abilities().linear_system->last_step(delta);
     return delta;
   };
   const auto engine = open(m);
@@ -263,12 +263,12 @@ TEST_F(VulkanMasks, StepsAreThoseOfTheGeneralKernels) {
   for (const OwnedModel& m : models) {
     SCOPED_TRACE(m.model.terms[0].name + " " + std::to_string(&m - models.data()));
     const auto step = [&](Engine& engine) {
-      engine.linearize();
-      const runtime::StepReport report = engine.try_step(request);
+      runtime::damped_steps(engine).linearize();
+      const runtime::StepReport report = runtime::damped_steps(engine).try_step(request);
       EXPECT_GT(report.linear_iterations, 0);
       EXPECT_GT(report.model_decrease, 0);
       std::vector<double> delta(m.x.size());
-      engine.last_step(delta);
+      engine.abilities().linear_system->last_step(delta);
       for (std::size_t k = 0; k < delta.size(); ++k) {
         if (m.model.constant[k]) {
           EXPECT_EQ(delta[k], 0) << k;
@@ -290,7 +290,7 @@ TEST_F(VulkanMasks, StepsAreThoseOfTheGeneralKernels) {
     }
     EXPECT_LT(entries(), whole);
     EXPECT_EQ(step(*engine), step(*fixed));
-    engine->accept();
+    runtime::damped_steps(*engine).accept();
     std::vector<double> x(m.x.size());
     engine->point(x);
     EXPECT_NE(x, m.x);

@@ -29,18 +29,19 @@ struct Stepped {
 Stepped step_by(const OwnedModel& m, const EngineOptions& options, double tolerance) {
   const auto engine = runtime::vulkan::make_vulkan_engine(m.model, options);
   engine->set_point(m.x);
-  engine->begin_solve();
-  engine->linearize();
+  runtime::damped_steps(*engine).begin_solve();
+  runtime::damped_steps(*engine).linearize();
   Stepped out;
-  engine->try_step({.lambda = 1e-3, .linear_tolerance = tolerance, .max_linear_iterations = 3000});
+  runtime::damped_steps(*engine).try_step(
+      {.lambda = 1e-3, .linear_tolerance = tolerance, .max_linear_iterations = 3000});
   // The second time lambda differs, the matrix does not.
   out.iterations =
-      engine
-          ->try_step({.lambda = 1e-2, .linear_tolerance = tolerance, .max_linear_iterations = 3000})
+      runtime::damped_steps(*engine)
+          .try_step({.lambda = 1e-2, .linear_tolerance = tolerance, .max_linear_iterations = 3000})
           .linear_iterations;
   out.step.resize(m.x.size());
-  engine->last_step(out.step);
-  out.use = engine->normal_matrix();
+  engine->abilities().linear_system->last_step(out.step);
+  out.use = runtime::damped_steps(*engine).normal_matrix();
   return out;
 }
 
@@ -90,11 +91,12 @@ TEST_F(VulkanMatrix, SaysWhyThereIsNone) {
   const auto engine = runtime::vulkan::make_vulkan_engine(
       m.model, {.precision = Precision::f32, .normal_matrix = NormalMatrix::assembled});
   engine->set_point(m.x);
-  engine->linearize();
-  engine->try_step({.lambda = 1e-2});
-  EXPECT_FALSE(engine->normal_matrix().assembled);
-  EXPECT_NE(engine->normal_matrix().why.find("unlike order"), std::string::npos)
-      << engine->normal_matrix().why;
+  runtime::damped_steps(*engine).linearize();
+  runtime::damped_steps(*engine).try_step({.lambda = 1e-2});
+  EXPECT_FALSE(runtime::damped_steps(*engine).normal_matrix().assembled);
+  EXPECT_NE(runtime::damped_steps(*engine).normal_matrix().why.find("unlike order"),
+            std::string::npos)
+      << runtime::damped_steps(*engine).normal_matrix().why;
 }
 
 TEST_F(VulkanMatrix, AssembledWhereItFitsARangeOnly) {
@@ -104,10 +106,10 @@ TEST_F(VulkanMatrix, AssembledWhereItFitsARangeOnly) {
                                                     .max_storage_buffer_range = 4096,
                                                     .normal_matrix = NormalMatrix::assembled});
   engine->set_point(m.x);
-  engine->linearize();
-  engine->try_step({.lambda = 1e-2});
-  EXPECT_NE(engine->normal_matrix().why.find("range"), std::string::npos)
-      << engine->normal_matrix().why;
+  runtime::damped_steps(*engine).linearize();
+  runtime::damped_steps(*engine).try_step({.lambda = 1e-2});
+  EXPECT_NE(runtime::damped_steps(*engine).normal_matrix().why.find("range"), std::string::npos)
+      << runtime::damped_steps(*engine).normal_matrix().why;
 }
 
 }  // namespace

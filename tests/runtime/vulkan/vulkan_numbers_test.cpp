@@ -41,9 +41,9 @@ std::vector<double> results(const OwnedModel& m, Engine& engine) {
   add(numbers);
   engine.jtjp(m.x, numbers);
   add(numbers);
-  engine.linearize();
-  all.push_back(engine.try_step({.lambda = 0.5}).trial_cost);
-  engine.last_step(numbers);
+  runtime::damped_steps(engine).linearize();
+  all.push_back(runtime::damped_steps(engine).try_step({.lambda = 0.5}).trial_cost);
+  engine.abilities().linear_system->last_step(numbers);
   add(numbers);
   return all;
 }
@@ -61,8 +61,8 @@ class VulkanNumbers : public VulkanTest {
     return runtime::vulkan::make_vulkan_engine(m.model, options);
   }
   /// Of the springs' columns, by what serves.
-  static std::uint64_t bytes(const Engine& engine) {
-    for (const runtime::PlanChoice& choice : engine.plan().batches) {
+  static std::uint64_t bytes(Engine& engine) {
+    for (const runtime::PlanChoice& choice : engine.abilities().plans->plan().batches) {
       if (choice.pass == "gradient" && choice.name == "spring") return choice.bytes;
     }
     return 0;
@@ -92,7 +92,7 @@ TEST_F(VulkanNumbers, BecomeCodeAndKeepEveryBit) {
     for (int k = 0; k < (sums_vary ? 60 : 2000) && bytes(*engine) == before; ++k) {
       std::this_thread::sleep_for(milliseconds(5));
       engine->set_point(m.x);
-      engine->linearize();
+      runtime::damped_steps(*engine).linearize();
     }
     if (!sums_vary) {
       EXPECT_LT(bytes(*engine), before) << "no number became code";

@@ -126,8 +126,9 @@ TEST_F(VulkanOwners, ABlockThatAMillionResidualsShare) {
     EXPECT_EQ(gradient, again);
     // The best of a few medians: others use the machine as well.
     const auto time = [&](KernelKind kind) {
-      double best = engine->time(kind, 3, 20).device_us;
-      for (int k = 0; k < 2; ++k) best = std::min(best, engine->time(kind, 0, 20).device_us);
+      double best = engine->abilities().measurements->time(kind, 3, 20).device_us;
+      for (int k = 0; k < 2; ++k)
+        best = std::min(best, engine->abilities().measurements->time(kind, 0, 20).device_us);
       return best;
     };
     const double residual = time(KernelKind::residual);
@@ -200,10 +201,10 @@ TEST_F(VulkanOwners, DiagonalBlocksBeyondTheRangeLieInPieces) {
       const auto engine = runtime::vulkan::make_vulkan_engine(
           m.model, {.max_storage_buffer_range = whole ? 0 : row.range, .deterministic = true});
       engine->set_point(m.x);
-      engine->linearize();
-      EXPECT_GT(engine->try_step(request).linear_iterations, 0);
+      runtime::damped_steps(*engine).linearize();
+      EXPECT_GT(runtime::damped_steps(*engine).try_step(request).linear_iterations, 0);
       steps[whole].resize(m.x.size());
-      engine->last_step(steps[whole]);
+      engine->abilities().linear_system->last_step(steps[whole]);
     }
     EXPECT_LE(relative_difference(steps[0], steps[1]), 1e-8);
   }

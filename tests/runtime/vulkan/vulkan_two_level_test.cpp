@@ -31,14 +31,14 @@ Outcome solve(Make make, const OwnedModel& m, const EngineOptions& options,
               const runtime::StepRequest& request, int steps = 1) {
   const auto engine = make(m.model, options);
   engine->set_point(m.x);
-  engine->begin_solve();
-  engine->linearize();
+  runtime::damped_steps(*engine).begin_solve();
+  runtime::damped_steps(*engine).linearize();
   Outcome out;
   for (int k = 0; k < steps; ++k)
-    out.iterations.push_back(engine->try_step(request).linear_iterations);
+    out.iterations.push_back(runtime::damped_steps(*engine).try_step(request).linear_iterations);
   out.step.resize(m.x.size());
-  engine->last_step(out.step);
-  out.use = engine->preconditioner();
+  engine->abilities().linear_system->last_step(out.step);
+  out.use = runtime::damped_steps(*engine).preconditioner();
   return out;
 }
 

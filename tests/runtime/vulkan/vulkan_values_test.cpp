@@ -98,7 +98,7 @@ TEST_F(VulkanValues, WithConstantBlocks) {
     const auto engine = open(m, {.deterministic = deterministic});
     engine->gradient(alone);
     double cost = 0;
-    engine->evaluate({.cost = &cost, .gradient = together});
+    runtime::evaluate(*engine, {.cost = &cost, .gradient = together});
     EXPECT_NEAR(cost, reference_cost(m), 1e-12 * cost);
     for (std::size_t k = m.x.size() / 2; k < m.x.size(); ++k)
       ASSERT_NEAR(together[k], alone[k], 1e-12 * (1 + std::abs(alone[k]))) << k;
@@ -112,9 +112,9 @@ TEST_F(VulkanValues, OneSubmissionAndHalfOfTheKernels) {
   std::vector<double> rows(m.model.rows), gradient(m.x.size());
   double cost = 0;
   const auto counted = [&](const runtime::Values& wanted) {
-    engine->evaluate(wanted);  // kernels are made, lists recorded
+    runtime::evaluate(*engine, wanted);  // kernels are made, lists recorded
     const runtime::EngineStats before = engine->stats();
-    engine->evaluate(wanted);
+    runtime::evaluate(*engine, wanted);
     const runtime::EngineStats after = engine->stats();
     EXPECT_EQ(after.submissions, before.submissions + 1);
     return after.kernels_on_device - before.kernels_on_device;
@@ -135,9 +135,9 @@ TEST_F(VulkanValues, ChoicesArePartOfThePlanRecord) {
   double cost = 0;
   const auto choice = [&](const EngineOptions& options) {
     const auto engine = open(m, options);
-    engine->evaluate({.cost = &cost, .gradient = gradient});
+    runtime::evaluate(*engine, {.cost = &cost, .gradient = gradient});
     EXPECT_NEAR(cost, reference_cost(m), 1e-12 * cost);
-    const PlanRecord plan = engine->plan();
+    const PlanRecord plan = engine->abilities().plans->plan();
     const auto found = std::ranges::find_if(plan.batches, [](const PlanChoice& made) {
       return made.pass == "cost_gradient" && made.instances == 24000;
     });

@@ -16,9 +16,9 @@ namespace {
 using runtime::Engine;
 using runtime::KernelKind;
 
-std::uint64_t host_bytes(const Engine& engine) {
+std::uint64_t host_bytes(Engine& engine) {
   std::uint64_t total = 0;
-  for (const runtime::MemoryUse& use : engine.memory()) total += use.host;
+  for (const runtime::MemoryUse& use : engine.abilities().measurements->memory()) total += use.host;
   return total;
 }
 
@@ -43,24 +43,24 @@ TEST(MixedEngine, ReportsWhatBothOfItsEnginesHold) {
   const Session mixed = springs.open(Precision::mixed);
   EXPECT_GT(host_bytes(*narrow.engine), 0u);
   EXPECT_EQ(host_bytes(*mixed.engine), host_bytes(*wide.engine) + host_bytes(*narrow.engine));
-  EXPECT_GT(mixed.engine->copy_rate(), 1e8);
+  EXPECT_GT(mixed.engine->abilities().measurements->copy_rate(), 1e8);
 }
 
 TEST(MixedEngine, AnEvaluationElsewhereMovesTheLinearSystemToo) {
   Springs springs;
   const Session mixed = springs.open(Precision::mixed), wide = springs.open(Precision::f64);
   const runtime::StepRequest request{.lambda = 1e-3, .linear_tolerance = 1e-7};
-  mixed.engine->linearize();
-  mixed.engine->try_step(request);
+  runtime::damped_steps(*mixed.engine).linearize();
+  runtime::damped_steps(*mixed.engine).try_step(request);
   const std::vector<double> x(springs.x.size(), -2.0);
   double cost = 0;
-  mixed.engine->begin(KernelKind::cost, x, {}, std::span(&cost, 1))->finish();
+  runtime::begin(*mixed.engine, KernelKind::cost, x, {}, std::span(&cost, 1))->finish();
   wide.engine->set_point(x);
   EXPECT_NEAR(cost, wide.engine->cost(), 1e-12 * cost);
   std::vector<double> expected(x.size()), actual(x.size());
   for (const auto& [session, step] : {std::pair(&wide, &expected), std::pair(&mixed, &actual)}) {
-    session->engine->try_step(request);
-    session->engine->last_step(*step);
+    runtime::damped_steps(*session->engine).try_step(request);
+    runtime::damped_steps(*session->engine).trial_point(*step);
   }
   for (std::size_t k = 0; k < x.size(); ++k) EXPECT_NEAR(actual[k], expected[k], 1e-4) << k;
 }
@@ -71,14 +71,15 @@ TEST(HostEngine, PassesOnWhatItDoesNotDoItself) {
   Session host = on_host(springs.open(Precision::f64), springs.model);
   host.engine->set_point(springs.x);
   EXPECT_EQ(host_bytes(*host.engine), host_bytes(*inner.engine));
-  EXPECT_GT(host.engine->copy_rate(), 1e8);
-  EXPECT_TRUE(host.engine->prepare(KernelKind::gradient));
-  EXPECT_TRUE(host.engine->prepare_step());
+  EXPECT_GT(host.engine->abilities().measurements->copy_rate(), 1e8);
+  EXPECT_TRUE(runtime::prepare(*host.engine, KernelKind::gradient));
+  EXPECT_TRUE(runtime::prepare_step(*host.engine));
   const std::vector<double> delta(springs.x.size(), 0.25);
-  const runtime::StepReport step = host.engine->try_step(delta);
-  EXPECT_EQ(host.engine->trial_cost(), step.trial_cost);
+  const runtime::StepReport step = runtime::damped_steps(*host.engine).try_step(delta);
   EXPECT_NE(host.engine->cost(), step.trial_cost);
-  EXPECT_FALSE(host.engine->can_rescale_step());
+  runtime::damped_steps(*host.engine).accept();
+  EXPECT_EQ(host.engine->cost(), step.trial_cost);
+  EXPECT_EQ(host.engine->abilities().step_lengths, nullptr);
 }
 
 TEST(HostEngine, BeginsEvaluationsWithItsOwnBlocks) {
@@ -101,9 +102,9 @@ TEST(HostEngine, BeginsEvaluationsWithItsOwnBlocks) {
   Session session = on_host(open_session(model, options), model);
   std::vector<double> rows(2);
   const std::vector<double> at = {3, 7};
-  session.engine->begin(KernelKind::residual, at, {}, rows)->finish();
+  runtime::begin(*session.engine, KernelKind::residual, at, {}, rows)->finish();
   EXPECT_EQ(rows, (std::vector<double>{21, -4}));
-  EXPECT_FALSE(session.engine->runs_asynchronously());
+  EXPECT_EQ(session.engine->abilities().asynchronous, nullptr);
 }
 
 TEST(FollowingEngine, PassesOnWhatItDoesNotDoItself) {
@@ -113,8 +114,8 @@ TEST(FollowingEngine, PassesOnWhatItDoesNotDoItself) {
   follow_branches(session, "test", springs.problem, springs.model, springs.options, springs.counts);
   ASSERT_TRUE(session.follows_branches);
   EXPECT_EQ(host_bytes(*session.engine), host_bytes(*inner.engine));
-  EXPECT_GT(session.engine->copy_rate(), 1e8);
-  EXPECT_TRUE(session.engine->prepare_step());
+  EXPECT_GT(session.engine->abilities().measurements->copy_rate(), 1e8);
+  EXPECT_TRUE(runtime::prepare_step(*session.engine));
 }
 
 TEST(FollowingEngine, BeginsEvaluationsOfBranchesThatHold) {
@@ -125,7 +126,7 @@ TEST(FollowingEngine, BeginsEvaluationsOfBranchesThatHold) {
   for (const double value : {0.1, -2.0, 2.0}) {
     const std::vector<double> x(springs.x.size(), value);
     double cost = 0;
-    session.engine->begin(KernelKind::cost, x, {}, std::span(&cost, 1))->finish();
+    runtime::begin(*session.engine, KernelKind::cost, x, {}, std::span(&cost, 1))->finish();
     expected.engine->set_point(x);
     EXPECT_NEAR(cost, expected.engine->cost(), 1e-12 * cost) << "at " << value;
   }

@@ -28,7 +28,8 @@ class Off final : public runtime::Engine {
   runtime::Backend backend() const override { return runtime::Backend::cpu; }
   std::string device() const override { return "off"; }
   runtime::EngineStats stats() const override { return {}; }
-  std::string accumulation() const override { return ""; }
+  runtime::Abilities abilities() override { return {}; }
+  std::unique_ptr<runtime::RowRunner> row_runner() const override { return inner_->row_runner(); }
   void refresh(const runtime::Model& model) override { inner_->refresh(model); }
   void set_point(std::span<const double> x) override { inner_->set_point(x); }
   void point(std::span<double> x) override { inner_->point(x); }
@@ -51,12 +52,6 @@ class Off final : public runtime::Engine {
     inner_->jtjp(p, out);
     out[1] *= 1 + 1e-11;
   }
-  runtime::PointReport linearize() override { return inner_->linearize(); }
-  runtime::StepReport try_step(const runtime::StepRequest&) override { return {}; }
-  runtime::StepReport try_step(std::span<const double>) override { return {}; }
-  void accept() override {}
-  runtime::Timing time(runtime::KernelKind, int, int) override { return {}; }
-  runtime::Timing time_step(int, double, int) override { return {}; }
 
  private:
   std::unique_ptr<runtime::Engine> inner_;

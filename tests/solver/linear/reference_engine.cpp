@@ -257,6 +257,10 @@ int ReferenceEngine::conjugate_gradients(const runtime::StepRequest& request, Ve
   return iterations;
 }
 
+void ReferenceEngine::trial_point(std::span<double> x) {
+  std::copy(trial_.begin(), trial_.end(), x.begin());
+}
+
 runtime::StepReport ReferenceEngine::try_step(const runtime::StepRequest& request) {
   Vector delta;
   const int iterations = conjugate_gradients(request, delta);

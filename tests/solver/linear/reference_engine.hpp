@@ -2,6 +2,7 @@
 // backends.
 #pragma once
 
+#include "../../../runtime/cpu/interpreter/rows.hpp"
 #include "../../../runtime/engine/engine.hpp"
 
 #include <span>
@@ -12,14 +13,17 @@ namespace topograd::test {
 
 /// Evaluates each instance with ir::evaluate, keeps J by rows, and solves by textbook conjugate
 /// gradients with point-block Jacobi. Double precision, one thread. The model outlives it.
-class ReferenceEngine final : public runtime::Engine {
+class ReferenceEngine final : public runtime::Engine, public runtime::DampedSteps {
  public:
   explicit ReferenceEngine(const runtime::Model& model);
 
   runtime::Backend backend() const override { return runtime::Backend::cpu; }
   std::string device() const override { return "scalar evaluator"; }
   runtime::EngineStats stats() const override { return {}; }
-  std::string accumulation() const override { return ""; }
+  runtime::Abilities abilities() override { return {.steps = this}; }
+  std::unique_ptr<runtime::RowRunner> row_runner() const override {
+    return runtime::cpu::make_row_runner(runtime::Precision::f64);
+  }
   void refresh(const runtime::Model& model) override { model_ = &model; }
   void set_point(std::span<const double> x) override;
   void point(std::span<double> x) override;
@@ -33,9 +37,8 @@ class ReferenceEngine final : public runtime::Engine {
   runtime::PointReport linearize() override;
   runtime::StepReport try_step(const runtime::StepRequest& request) override;
   runtime::StepReport try_step(std::span<const double> delta) override;
+  void trial_point(std::span<double> x) override;
   void accept() override { x_ = trial_; }
-  runtime::Timing time(runtime::KernelKind, int, int) override { return {}; }
-  runtime::Timing time_step(int, double, int) override { return {}; }
 
  private:
   struct Entry {

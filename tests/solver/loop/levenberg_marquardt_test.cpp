@@ -334,7 +334,7 @@ TEST(Minimizer, ASecondEngineGoesOn) {
     void linearized(runtime::Engine&, runtime::PointReport&) override {}
     StepReport try_step(runtime::Engine& engine, const runtime::StepRequest& request) override {
       if (++trials == 2) throw Error(ErrorCode::DeviceLost, "lost");
-      return engine.try_step(request);
+      return runtime::damped_steps(engine).try_step(request);
     }
   } failing;
   ScriptedEngine first({point(8)}, {trial(4, 9)});

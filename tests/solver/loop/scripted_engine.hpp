@@ -1,6 +1,8 @@
 // An engine that answers from a script, to test the outer loop without evaluating anything.
 #pragma once
 
+#include "../../../ir/error.hpp"
+#include "../../../runtime/cpu/interpreter/rows.hpp"
 #include "../../../runtime/engine/engine.hpp"
 
 #include <cstddef>
@@ -13,7 +15,9 @@ namespace topograd::test {
 
 /// Hands out prepared reports: points in the order of linearisations, steps in the order of trials.
 /// The last of each is repeated. Remembers what was asked.
-class ScriptedEngine final : public runtime::Engine {
+class ScriptedEngine final : public runtime::Engine,
+                             public runtime::DampedSteps,
+                             public runtime::StepLengths {
  public:
   ScriptedEngine(std::vector<runtime::PointReport> points, std::vector<runtime::StepReport> steps)
       : points_(std::move(points)), steps_(std::move(steps)) {}
@@ -28,7 +32,12 @@ class ScriptedEngine final : public runtime::Engine {
   runtime::Backend backend() const override { return runtime::Backend::cpu; }
   std::string device() const override { return "script"; }
   runtime::EngineStats stats() const override { return {}; }
-  std::string accumulation() const override { return ""; }
+  runtime::Abilities abilities() override {
+    return {.steps = this, .step_lengths = cost_at_length ? this : nullptr};
+  }
+  std::unique_ptr<runtime::RowRunner> row_runner() const override {
+    return runtime::cpu::make_row_runner(runtime::Precision::f64);
+  }
   void refresh(const runtime::Model&) override {}
   void set_point(std::span<const double>) override {}
   void point(std::span<double>) override {}
@@ -45,14 +54,14 @@ class ScriptedEngine final : public runtime::Engine {
     return next(steps_, static_cast<int>(lambdas.size()) - 1);
   }
   runtime::StepReport try_step(std::span<const double>) override { return next(steps_, 0); }
-  bool can_rescale_step() const override { return static_cast<bool>(cost_at_length); }
+  void trial_point(std::span<double>) override {
+    throw Error(ErrorCode::Unsupported, "a script has no points");
+  }
   runtime::StepReport rescale_step(double length) override {
     lengths.push_back(length);
     return {.step_norm = length, .trial_cost = cost_at_length(length)};
   }
   void accept() override { ++accepts; }
-  runtime::Timing time(runtime::KernelKind, int, int) override { return {}; }
-  runtime::Timing time_step(int, double, int) override { return {}; }
 
  private:
   template <class T>

@@ -29,7 +29,7 @@ Session open_with(const char* order, const ProblemModel& model, const SolverOpti
 
 ordered_json time_pairs(runtime::Engine& found, runtime::Engine& kept, KernelKind kind, int pairs) {
   const auto time = [&](runtime::Engine& engine) {
-    return engine.time(kind, 1, kSamplesOfOne).device_us;
+    return engine.abilities().measurements->time(kind, 1, kSamplesOfOne).device_us;
   };
   time(found), time(kept);  // compiles
   std::vector<double> found_us, kept_us, ratios;

@@ -36,7 +36,8 @@ void measure(BenchTimes& times, runtime::Engine& engine, const runtime::Model& m
   const auto time = [&](KernelKind kind) {
     const std::string name(runtime::name(kind));
     if (times.wants(name))
-      times.add(name, engine.time(kind, kWarmUps, times.samples()), times.traffic().bytes(kind));
+      times.add(name, engine.abilities().measurements->time(kind, kWarmUps, times.samples()),
+                times.traffic().bytes(kind));
   };
   const bool rows = model.rows > 0;
   if (rows) time(KernelKind::residual);
@@ -47,8 +48,10 @@ void measure(BenchTimes& times, runtime::Engine& engine, const runtime::Model& m
   if (rows) time(KernelKind::values);
   if (rows) time(KernelKind::jtjp);
   if (rows && times.wants("step100")) {
-    times.add("step100", engine.time_step(kStepIterations, kStepDamping, times.samples()),
-              times.traffic().step_bytes(kStepIterations));
+    times.add(
+        "step100",
+        engine.abilities().measurements->time_step(kStepIterations, kStepDamping, times.samples()),
+        times.traffic().step_bytes(kStepIterations));
   }
   const auto is_energy = [](const runtime::Term& term) { return term.energy; };
   if (std::any_of(model.terms.begin(), model.terms.end(), is_energy)) time(KernelKind::hvp);
@@ -63,7 +66,7 @@ void measure_evaluations(BenchTimes& times, runtime::Engine& engine, const Probl
   const auto evaluate = [&](runtime::Engine& where) {
     where.set_point(x);
     double cost = 0;
-    where.evaluate({.cost = &cost, .gradient = gradient});
+    runtime::evaluate(where, {.cost = &cost, .gradient = gradient});
   };
   const std::uint64_t bytes = times.traffic().bytes(KernelKind::cost_gradient);
   if (times.wants("evaluation"))
@@ -76,7 +79,7 @@ void measure_evaluations(BenchTimes& times, runtime::Engine& engine, const Probl
 }
 
 void describe(ordered_json& report, const BenchArguments& arguments, const ProblemModel& model,
-              const SolverOptions& options, const runtime::Engine& engine) {
+              const SolverOptions& options, runtime::Engine& engine) {
   report["problem"] = arguments.problem.name;
   report["instances"] = model.instances();
   report["topologies"] = model.model.terms.size();
@@ -85,7 +88,7 @@ void describe(ordered_json& report, const BenchArguments& arguments, const Probl
   report["backend"] = name(engine.backend());
   report["device"] = engine.device();
   report["precision"] = name(options.precision);
-  report["accumulation"] = engine.accumulation();
+  report["accumulation"] = engine.abilities().plans->accumulation();
 }
 
 /// Evaluates once, which compiles and plans, and compares with the scalar evaluator.
@@ -181,8 +184,9 @@ ordered_json run_bench(const BenchArguments& arguments) {
   }
   check_first(report, engine, model.model, x,
               arguments.check ? std::optional(options.precision) : std::nullopt);
-  BenchTimes times(engine.copy_rate(), runtime::Traffic(model.model, options.precision),
-                   arguments.samples, arguments.only);
+  BenchTimes times(engine.abilities().measurements->copy_rate(),
+                   runtime::Traffic(model.model, options.precision), arguments.samples,
+                   arguments.only);
   measure(times, engine, model.model);
   add_pools(report);
   const ordered_json memory = meter.report(*named, model.model, engine);
@@ -190,9 +194,9 @@ ordered_json run_bench(const BenchArguments& arguments) {
   add_statistics(report, engine.stats(), named->build_seconds);
   times.write(report);
   report["why"] = session.why;
-  report["plan"] = ordered_json::parse(runtime::to_json(engine.plan()));
+  report["plan"] = ordered_json::parse(runtime::to_json(engine.abilities().plans->plan()));
   if (!arguments.solver.plan_out.empty())
-    write_text(arguments.solver.plan_out, runtime::to_json(engine.plan()));
+    write_text(arguments.solver.plan_out, runtime::to_json(engine.abilities().plans->plan()));
   report.update(memory);
   report["peers"] = arguments.peers ? run_peers(arguments, model.model) : ordered_json::array();
   return report;

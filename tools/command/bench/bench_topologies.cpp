@@ -63,8 +63,10 @@ void add_compile_times(nlohmann::ordered_json& report, const runtime::EngineStat
 void add_rates(nlohmann::ordered_json& report, runtime::Engine& engine, const runtime::Model& model,
                codegen::Precision precision, int samples) {
   constexpr runtime::KernelKind kKind = runtime::KernelKind::residual;
-  BenchTimes times(engine.copy_rate(), runtime::Traffic(model, precision), samples, {});
-  times.add(std::string(runtime::name(kKind)), engine.time(kKind, kWarmUps, samples),
+  BenchTimes times(engine.abilities().measurements->copy_rate(), runtime::Traffic(model, precision),
+                   samples, {});
+  times.add(std::string(runtime::name(kKind)),
+            engine.abilities().measurements->time(kKind, kWarmUps, samples),
             times.traffic().bytes(kKind));
   times.write(report);
 }

@@ -67,7 +67,7 @@ ordered_json evaluate(const RepeatArguments& arguments, const SolverOptions& opt
   return {{"backend", name(session.engine->backend())},
           {"device", session.engine->device()},
           {"order", shuffled ? "shuffled" : "sorted"},
-          {"accumulation", session.engine->accumulation()},
+          {"accumulation", session.engine->abilities().plans->accumulation()},
           {"precision", name(options.precision)},
           {"runs", arguments.runs},
           {"gradient", gradients},

@@ -20,7 +20,7 @@ runtime::MemoryUse columns_of(const runtime::Model& model) {
 }
 
 std::vector<runtime::MemoryUse> uses_of(NamedProblem& named, const runtime::Model& model,
-                                        const runtime::Engine& engine) {
+                                        runtime::Engine& engine) {
   const runtime::MemoryUse columns = columns_of(model);
   const problems::TriangleMesh mesh = named.mesh();
   std::vector<runtime::MemoryUse> uses = {
@@ -32,7 +32,8 @@ std::vector<runtime::MemoryUse> uses_of(NamedProblem& named, const runtime::Mode
       {"the rest of the problem", named.problem().bytes() - columns.host, 0},
       {"the point and flags of this command",
        model.scalars * sizeof(double) + model.constant.capacity(), 0}};
-  for (runtime::MemoryUse& use : engine.memory()) uses.push_back(std::move(use));
+  for (runtime::MemoryUse& use : engine.abilities().measurements->memory())
+    uses.push_back(std::move(use));
   std::erase_if(uses, [](const runtime::MemoryUse& use) { return use.host + use.device == 0; });
   return uses;
 }
@@ -50,7 +51,7 @@ MemoryMeter::MemoryMeter(const SolverOptions& options) : before_(platform::heap_
 }
 
 nlohmann::ordered_json MemoryMeter::report(NamedProblem& named, const runtime::Model& model,
-                                           const runtime::Engine& engine) const {
+                                           runtime::Engine& engine) const {
   // Looked at before the lists below take memory themselves.
   const std::uint64_t now = platform::heap_bytes();
   nlohmann::ordered_json memory = nlohmann::ordered_json::array();

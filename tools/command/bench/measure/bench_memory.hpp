@@ -24,7 +24,7 @@ class MemoryMeter {
   /// memory, a list of {use, host, device}; host_bytes_explained and device_bytes_explained, its
   /// sums.
   nlohmann::ordered_json report(NamedProblem& named, const runtime::Model& model,
-                                const runtime::Engine& engine) const;
+                                runtime::Engine& engine) const;
 
  private:
   std::uint64_t before_ = 0, driver_ = 0;
