@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 namespace topograd {
 namespace {
@@ -77,7 +78,8 @@ void Minimizer::linearize(runtime::Engine& engine, StepSolver& solver) {
   point_ = runtime::damped_steps(engine).linearize();
   const double evaluated = control_.elapsed();
   summary_.times.evaluation_seconds += evaluated - begin;
-  if (finite(point_)) solver.linearized(engine, point_);
+  here_.reset();
+  if (finite(point_)) here_.emplace(solver, engine, point_);
   summary_.times.linear_solver_seconds += control_.elapsed() - evaluated;
 }
 
@@ -99,15 +101,14 @@ void Minimizer::set_region() {
                         options_.max_trust_region_radius * unit, dogleg);
 }
 
-std::optional<runtime::StepRule> Minimizer::rule(runtime::Engine& engine,
-                                                 const StepSolver& solver) const {
+std::optional<runtime::StepRule> Minimizer::rule() const {
   if (options_.use_nonmonotonic_steps || inspector_.looks_at_trials()) return std::nullopt;
   return runtime::StepRule{.min_gain = options_.min_relative_decrease,
-                           .rescales = options_.rescale_steps && solver.can_rescale(engine),
+                           .rescales = options_.rescale_steps && here_->can_rescale(),
                            .least_gain = least_gain()};
 }
 
-runtime::StepRequest Minimizer::request(runtime::Engine& engine, const StepSolver& solver) const {
+runtime::StepRequest Minimizer::request() const {
   return {.lambda = undamped_ ? undamped_lambda(options_.precision) : 1 / region_.radius(),
           .min_diagonal = options_.min_lm_diagonal,
           .max_diagonal = options_.max_lm_diagonal,
@@ -117,13 +118,14 @@ runtime::StepRequest Minimizer::request(runtime::Engine& engine, const StepSolve
           .linear_tolerance = forcing_.tolerance(),
           .max_linear_iterations = options_.max_linear_iterations,
           .eta = options_.eta,
-          .rule = rule(engine, solver)};
+          .rule = rule()};
 }
 
 void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
   const double begin = control_.elapsed();
-  StepReport report = solver.try_step(engine, request(engine, solver));
-  if (!report.accepted) rescale(engine, solver, report);
+  Trial trial = here_->try_step(request());
+  if (!trial.report.accepted) rescale(trial);
+  const StepReport& report = trial.report;
   if (std::isfinite(report.model_decrease)) inspector_.check_trial(engine);
   summary_.times.linear_solver_seconds += report.linear_seconds;
   summary_.times.evaluation_seconds +=
@@ -150,7 +152,7 @@ void Minimizer::step(runtime::Engine& engine, StepSolver& solver) {
   if (!iteration.step_is_valid && invalid_in_a_row_ == 0 && refuse_decreasing_loss(engine)) return;
   // An engine's verdict stands: it rounds in its own way.
   if (report.accepted.value_or(iteration.relative_decrease > options_.min_relative_decrease)) {
-    take(engine, solver, report, iteration);
+    take(engine, solver, std::move(trial), iteration);
   } else {
     refuse(report, iteration);
   }
@@ -168,10 +170,9 @@ double Minimizer::least_gain() const {
 
 /// Replaces a step by a better one of another length. With g·δ ≈ −2 × the model's decrease, as
 /// where the damping is small, the parabola's minimum lies at 1 / (2 − gain).
-void Minimizer::rescale(runtime::Engine& engine, StepSolver& solver, StepReport& report) {
-  if (!options_.rescale_steps || options_.use_nonmonotonic_steps || !solver.can_rescale(engine)) {
-    return;
-  }
+void Minimizer::rescale(Trial& trial) {
+  if (!options_.rescale_steps || options_.use_nonmonotonic_steps || !here_->can_rescale()) return;
+  StepReport& report = trial.report;
   const runtime::StepRule rule{.least_gain = least_gain()};
   const double gain = (point_.cost - report.trial_cost) / report.model_decrease;
   if (!(report.model_decrease > 0) || !(gain > rule.least_gain)) return;
@@ -179,21 +180,22 @@ void Minimizer::rescale(runtime::Engine& engine, StepSolver& solver, StepReport&
       parabola_minimiser(-2 * report.model_decrease, 1, report.trial_cost - point_.cost);
   const double length = std::isnan(lowest) ? rule.longest : std::min(lowest, rule.longest);
   if (std::abs(length - 1) < rule.least_change) return;
-  const StepReport other = solver.rescale(engine, length);
+  const StepReport other = trial.rescale(length);
   if (other.trial_cost < report.trial_cost) {
     if (length < 1) report.model_decrease *= length * (2 - length);
     report.step_norm = other.step_norm;
     report.trial_cost = other.trial_cost;
   } else {
-    solver.rescale(engine, 1);
+    trial.rescale(1);
   }
 }
 
-void Minimizer::take(runtime::Engine& engine, StepSolver& solver, const StepReport& report,
+void Minimizer::take(runtime::Engine& engine, StepSolver& solver, Trial trial,
                      IterationSummary& iteration) {
+  const StepReport report = trial.report;
   const runtime::PointReport before = point_;
   keep_best(engine, report.trial_cost);
-  runtime::damped_steps(engine).accept();
+  std::move(*here_).accept(std::move(trial));
   iteration.step_is_successful = true;
   ++summary_.num_successful_steps;
   gain_.accepted(report.trial_cost, report.model_decrease);

@@ -45,9 +45,8 @@ class Minimizer {
  private:
   void start(runtime::Engine& engine, StepSolver& solver);
   void step(runtime::Engine& engine, StepSolver& solver);
-  void take(runtime::Engine& engine, StepSolver& solver, const runtime::StepReport& report,
-            IterationSummary& iteration);
-  void rescale(runtime::Engine& engine, StepSolver& solver, runtime::StepReport& report);
+  void take(runtime::Engine& engine, StepSolver& solver, Trial trial, IterationSummary& iteration);
+  void rescale(Trial& trial);
   void refuse(const runtime::StepReport& report, IterationSummary& iteration);
   /// Looks at the engine's point; what solves for steps follows it by prepare_steps().
   void linearize(runtime::Engine& engine, StepSolver& solver);
@@ -58,9 +57,9 @@ class Minimizer {
   static double residual_norm(double cost);
   void keep_best(runtime::Engine& engine, double trial_cost);
   void return_to_best(runtime::Engine& engine);
-  runtime::StepRequest request(runtime::Engine& engine, const StepSolver& solver) const;
+  runtime::StepRequest request() const;
   /// Without one, steps are judged here: by what the engine does not know of.
-  std::optional<runtime::StepRule> rule(runtime::Engine& engine, const StepSolver& solver) const;
+  std::optional<runtime::StepRule> rule() const;
   double least_gain() const;
   /// A loss that decreases at the engine's point ends the solve: gradients do not show it. False
   /// if none does.
@@ -83,10 +82,11 @@ class Minimizer {
   std::vector<double> best_;     // the point of least cost, while steps may raise it
   std::string first_nonfinite_;  // what was not finite at the first trial that was not
   runtime::PointReport point_;
-  bool undamped_ = false;         // the next trial is a pure Gauss–Newton step
-  bool first_trial_ = true;       // no step was refused at this point yet
-  double expected_ = 0;           // by the first step that was refused at this point
-  bool nothing_to_gain_ = false;  // it promised less than the function tolerance
+  std::optional<LinearizedPoint> here_;  // the same, where its numbers are finite
+  bool undamped_ = false;                // the next trial is a pure Gauss–Newton step
+  bool first_trial_ = true;              // no step was refused at this point yet
+  double expected_ = 0;                  // by the first step that was refused at this point
+  bool nothing_to_gain_ = false;         // it promised less than the function tolerance
   int invalid_in_a_row_ = 0;
 };
 
