@@ -127,9 +127,9 @@ double VulkanEngine::time_choice(const std::function<void(CommandList&)>& record
     record(list);
     list.write_timestamp("end");
   };
-  collect(stamped);
-  finish_kernels();
-  return time_list(make_list("choice", stamped), kWarmUps, kSamples).device_us;
+  recorder_.collect(stamped);
+  recorder_.finish_kernels();
+  return recorder_.time_list(recorder_.make_list("choice", stamped), kWarmUps, kSamples).device_us;
 }
 
 /// Sums of one batch into scratch.

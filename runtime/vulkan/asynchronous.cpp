@@ -12,7 +12,7 @@ namespace topograd::runtime::vulkan {
 class VulkanEngine::InFlight final : public Pending {
  public:
   InFlight(VulkanEngine& engine, Slot& slot, KernelKind kind, std::span<double> out)
-      : engine_(engine), slot_(slot), kind_(kind), out_(out), submission_(engine.last_) {
+      : engine_(engine), slot_(slot), kind_(kind), out_(out), submission_(engine.recorder_.last()) {
     slot_.owner = this;
   }
   ~InFlight() override {

@@ -233,27 +233,27 @@ void VulkanEngine::record_coarse_correction(CommandList& list, bool predicated) 
 
 void VulkanEngine::prepare_coarse_lists() {
   if (coarse_.start.list) return;
-  collect([&](CommandList& list) {
+  recorder_.collect([&](CommandList& list) {
     record_coarse_vectors(list);
     record_coarse_matrix(list);
     record_elimination(list, 0, 1);
     record_solve_start(list, true, true);
     record_iterations(list, 2, true, true);
   });
-  finish_kernels();
+  recorder_.finish_kernels();
   coarse_.build.push_back(
-      make_list("coarse_vectors", [&](CommandList& l) { record_coarse_vectors(l); }));
+      recorder_.make_list("coarse_vectors", [&](CommandList& l) { record_coarse_vectors(l); }));
   coarse_.build.push_back(
-      make_list("coarse_matrix", [&](CommandList& l) { record_coarse_matrix(l); }));
+      recorder_.make_list("coarse_matrix", [&](CommandList& l) { record_coarse_matrix(l); }));
   const std::uint32_t panels = panels_of(coarse_.control.plan().unknowns());
   for (std::uint32_t first = 0; first < panels; first += kPanelsOfList) {
     const std::uint32_t count = std::min(kPanelsOfList, panels - first);
-    coarse_.build.push_back(
-        make_list("coarse_inverse", [&](CommandList& l) { record_elimination(l, first, count); }));
+    coarse_.build.push_back(recorder_.make_list(
+        "coarse_inverse", [&](CommandList& l) { record_elimination(l, first, count); }));
   }
-  coarse_.start =
-      make_list("coarse_solve_start", [&](CommandList& l) { record_solve_start(l, true, true); });
-  coarse_.iterations = make_list("coarse_iterations", [&](CommandList& l) {
+  coarse_.start = recorder_.make_list("coarse_solve_start",
+                                      [&](CommandList& l) { record_solve_start(l, true, true); });
+  coarse_.iterations = recorder_.make_list("coarse_iterations", [&](CommandList& l) {
     record_iterations(l, kIterationsOfList, true, true);
   });
 }

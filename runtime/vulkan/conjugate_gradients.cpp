@@ -213,7 +213,7 @@ std::uint32_t VulkanEngine::record_fused_product(CommandList& list, const Buffer
     fused.curvature_first += use.set->record_fused(
         list, fusion, with, fused,
         {.out = &product_, .first = use.set->x_first(), .overwrite = use.covers});
-    terms_[use.term]->count(1);
+    ++context_.term_dispatches;
   }
   return fused.curvature_first;
 }
@@ -247,7 +247,7 @@ int VulkanEngine::iterate(int most, bool takes, VulkanEngine& stepping,
     } else {
       lists.push_back(&stepping.trial_list_);
     }
-    stepping.submit(lists);
+    stepping.recorder_.submit(lists);
     lists.clear();
     const auto values = stepping.read_scalars();
     if (takes) stepping.read_taken(staged);
@@ -272,7 +272,7 @@ void VulkanEngine::queue_iterations(const Recorded& iterations, int want, int& q
   const bool paced = !context_.device->info().software();
   for (std::size_t together = 0; queued < want; queued += kIterationsOfList) {
     if (paced && together == pace_.lists()) {
-      submit(lists);
+      recorder_.submit(lists);
       lists.clear();
       together = 0;
     }

@@ -28,15 +28,15 @@ double VulkanEngine::time_copies() {
   const std::uint64_t bytes = std::min(wanted, most) / kPieceGranule * kPieceGranule;
   const Buffer from = context_.device->buffer(bytes, MemoryKind::Device, "copy_source");
   const Buffer to = context_.device->buffer(bytes, MemoryKind::Device, "copy_target");
-  run_once("fill", [&](CommandList& list) { list.fill(from, 0, bytes, 1); });
+  recorder_.run_once("fill", [&](CommandList& list) { list.fill(from, 0, bytes, 1); });
   const auto time = [&](const std::function<void(CommandList&)>& copy) {
-    const Recorded recorded = make_list("copy", [&](CommandList& list) {
+    const Recorded recorded = recorder_.make_list("copy", [&](CommandList& list) {
       list.write_timestamp("begin");
       copy(list);
       list.write_timestamp("end");
     });
-    warm_up(recorded);
-    return time_list(recorded, kCopyWarmUps, kCopySamples).device_us;
+    recorder_.warm_up(recorded);
+    return recorder_.time_list(recorded, kCopyWarmUps, kCopySamples).device_us;
   };
   const auto copy_by_kernels = [&](CommandList& list) {
     // Side by side: one grid of workgroups has too few loads under way for a large device.

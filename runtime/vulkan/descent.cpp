@@ -33,14 +33,14 @@ class VulkanEngine::Descent final : public DescentSteps {
 
   bool prepare() {
     if (pairs_ == 0) make_buffers(1);
-    return e_.advance(preparation_, [this](CommandList& list) { record_all(list); });
+    return e_.recorder_.advance(preparation_, [this](CommandList& list) { record_all(list); });
   }
 
   DescentReport begin_descent(std::size_t pairs) override {
     if (pairs_ != pairs) make_buffers(pairs);
     if (!begin_.list) make_lists();
     pending_.clear();
-    e_.submit(begin_);
+    e_.recorder_.submit(begin_);
     pending_.push_back(&keep_gradient_);
     return norms();
   }
@@ -61,7 +61,7 @@ class VulkanEngine::Descent final : public DescentSteps {
     e_.vectors_->write(scalars);
     length_ = length;
     pending_.push_back(&look_);
-    e_.submit(pending_);
+    e_.recorder_.submit(pending_);
     pending_.clear();
     return report();
   }
@@ -74,7 +74,7 @@ class VulkanEngine::Descent final : public DescentSteps {
   }
 
   void descent_point(std::span<double> x) override {
-    if (!pending_.empty()) e_.submit(pending_);
+    if (!pending_.empty()) e_.recorder_.submit(pending_);
     pending_.clear();
     e_.point(x);
   }
@@ -123,24 +123,24 @@ class VulkanEngine::Descent final : public DescentSteps {
   void make_lists() {
     e_.used_sums_.insert(Pass::cost_gradient);
     e_.make_accept_lists();
-    e_.collect([&](CommandList& list) { record_all(list); });
-    e_.finish_kernels();
-    begin_ = e_.make_list("descent_begin", [&](CommandList& list) {
+    e_.recorder_.collect([&](CommandList& list) { record_all(list); });
+    e_.recorder_.finish_kernels();
+    begin_ = e_.recorder_.make_list("descent_begin", [&](CommandList& list) {
       list.copy(e_.x_, 0, e_.trial_, 0, bytes());
       list.barrier();
       e_.record_trial_gradient(list);
     });
-    direction_ =
-        e_.make_list("history_direction", [&](CommandList& list) { record_direction(list); });
-    look_ = e_.make_list("descent_look", [&](CommandList& list) { record_look(list); });
-    keep_gradient_ = e_.make_list("keep_gradient", [&](CommandList& list) {
+    direction_ = e_.recorder_.make_list("history_direction",
+                                        [&](CommandList& list) { record_direction(list); });
+    look_ = e_.recorder_.make_list("descent_look", [&](CommandList& list) { record_look(list); });
+    keep_gradient_ = e_.recorder_.make_list("keep_gradient", [&](CommandList& list) {
       list.barrier();
       list.copy(e_.result_, 0, e_.gradient_, 0, bytes());
     });
     keep_pair_.clear();
     for (std::uint32_t pair = 0; pair < pairs_; ++pair) {
       keep_pair_.push_back(
-          e_.make_list("keep_pair", [&](CommandList& list) { record_pair(list, pair); }));
+          e_.recorder_.make_list("keep_pair", [&](CommandList& list) { record_pair(list, pair); }));
     }
   }
 
@@ -250,7 +250,7 @@ class VulkanEngine::Descent final : public DescentSteps {
   DescentReport report() {
     DescentReport out = norms();
     const bool wide = e_.context_.scalar_precision() == Precision::f64;
-    landing_.read(e_.context_, e_.last_, products_, wide, numbers_);
+    landing_.read(e_.context_, e_.recorder_.last(), products_, wide, numbers_);
     const auto row = [&](std::size_t k) {
       return std::span<const double>(numbers_).subspan(k * products(), products());
     };

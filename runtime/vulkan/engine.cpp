@@ -245,55 +245,25 @@ void VulkanEngine::refresh(const Model& model) {
   if (uniforms) write_numbers(context_, uniforms_, model_.uniforms);
 }
 
-Recorded VulkanEngine::make_list(std::string_view name,
-                                 const std::function<void(CommandList&)>& record) {
-  Recorded recorded{context_.device->command_list(name)};
-  const std::uint64_t before = term_dispatches();
-  record(recorded.list);
-  recorded.kernels = term_dispatches() - before;
-  return recorded;
-}
-
-void VulkanEngine::submit(const Recorded& recorded) {
-  const Recorded* const one = &recorded;
-  submit(std::span(&one, 1));
-}
-
-void VulkanEngine::submit(std::span<const Recorded* const> recorded) {
-  std::vector<const CommandList*> lists;
-  for (const Recorded* one : recorded) {
-    kernels_ += one->kernels;
-    lists.push_back(&one->list);
-  }
-  last_ = context_.device->submit(lists);
-}
-
-void VulkanEngine::run_once(std::string_view name,
-                            const std::function<void(CommandList&)>& record) {
-  collect(record);
-  finish_kernels();
-  submit(make_list(name, record));
-}
-
 const Recorded& VulkanEngine::evaluation(const std::string& name,
                                          const std::function<void(CommandList&)>& record) {
   const auto found = evaluations_.find(name);
   if (found != evaluations_.end()) return found->second;
-  collect(record);
-  finish_kernels();
-  return evaluations_.emplace(name, make_list(name, record)).first->second;
+  recorder_.collect(record);
+  recorder_.finish_kernels();
+  return evaluations_.emplace(name, recorder_.make_list(name, record)).first->second;
 }
 
 void VulkanEngine::evaluate(const std::string& name,
                             const std::function<void(CommandList&)>& record) {
-  submit(evaluation(name, record));
+  recorder_.submit(evaluation(name, record));
 }
 
 EngineStats VulkanEngine::stats() const {
   const Transfers transfers = context_.device->transfers();
   const CompileStats compile = context_.compiled->stats();
   EngineStats stats;
-  stats.kernels_on_device = kernels_;
+  stats.kernels_on_device = recorder_.kernels();
   stats.submissions = transfers.submissions;
   stats.readbacks = transfers.readbacks;
   stats.bytes_up = transfers.bytes_up;
@@ -339,7 +309,7 @@ double VulkanEngine::cost() {
     record_cost(list, x_, Scalar::cost);
     vectors_->record_read(list);
   });
-  return vectors_->read(last_)[codegen::slot(Scalar::cost)];
+  return vectors_->read(recorder_.last())[codegen::slot(Scalar::cost)];
 }
 
 void VulkanEngine::residuals(std::span<double> out) {
@@ -364,7 +334,7 @@ void VulkanEngine::evaluate_sum(Pass pass, std::span<double> out) {
     record_sum(list, pass, operands(x_, &direction_), result_);
     result_landing_.record(context_, list, result_);
   });
-  read_landed(result_landing_, last_, out);
+  read_landed(result_landing_, recorder_.last(), out);
 }
 
 void VulkanEngine::read_landed(const Landing& landing, const Submission& after,

@@ -30,7 +30,7 @@ void VulkanEngine::make_first_order_vectors() {
 
 bool VulkanEngine::prepare_rules() {
   make_first_order_vectors();
-  return advance(first_order_->preparation, [this](CommandList& list) {
+  return recorder_.advance(first_order_->preparation, [this](CommandList& list) {
     record_rule(list, FirstOrderRule::Kind::adam);
     record_rule(list, FirstOrderRule::Kind::momentum);
   });
@@ -50,31 +50,33 @@ void VulkanEngine::make_first_order() {
   used_sums_.insert(Pass::cost_gradient);
   using Kind = FirstOrderRule::Kind;
   const auto step = [this](CommandList& list, Kind kind) { record_rule(list, kind); };
-  collect([&](CommandList& list) {
+  recorder_.collect([&](CommandList& list) {
     step(list, Kind::adam);
     step(list, Kind::momentum);
   });
-  finish_kernels();
-  state.begin = make_list("first_order_begin", [&](CommandList& list) {
+  recorder_.finish_kernels();
+  state.begin = recorder_.make_list("first_order_begin", [&](CommandList& list) {
     for (const Buffer* vector : {&state.mean, &state.square}) list.fill(*vector, 0, bytes, 0);
     list.copy(x_, 0, state.best, 0, bytes);
     list.copy(x_, 0, trial_, 0, bytes);
     list.barrier();
     record_trial_gradient(list);
   });
-  state.adam = make_list("adam", [&](CommandList& list) { step(list, Kind::adam); });
-  state.momentum = make_list("momentum", [&](CommandList& list) { step(list, Kind::momentum); });
-  state.keep = make_list("first_order_keep", [&](CommandList& list) { record_kept(list); });
-  state.keep_best = make_list("first_order_best", [&](CommandList& list) {
+  state.adam = recorder_.make_list("adam", [&](CommandList& list) { step(list, Kind::adam); });
+  state.momentum =
+      recorder_.make_list("momentum", [&](CommandList& list) { step(list, Kind::momentum); });
+  state.keep =
+      recorder_.make_list("first_order_keep", [&](CommandList& list) { record_kept(list); });
+  state.keep_best = recorder_.make_list("first_order_best", [&](CommandList& list) {
     record_kept(list);
     list.copy(trial_, 0, state.best, 0, bytes);
   });
-  state.forget = make_list("first_order_forget", [&](CommandList& list) {
+  state.forget = recorder_.make_list("first_order_forget", [&](CommandList& list) {
     for (const Buffer* vector : {&state.mean, &state.square}) list.fill(*vector, 0, bytes, 0);
   });
   for (std::size_t k = 0; k < state.staged.size(); ++k) {
     state.staged[k] = context_.device->buffer(bytes, MemoryKind::Upload, "staged_best");
-    state.stage[k] = make_list("first_order_stage", [&](CommandList& list) {
+    state.stage[k] = recorder_.make_list("first_order_stage", [&](CommandList& list) {
       list.copy(trial_, 0, state.staged[k], 0, bytes);
     });
   }
@@ -124,7 +126,7 @@ void VulkanEngine::record_rule(CommandList& list, FirstOrderRule::Kind kind) {
 }
 
 FirstOrderReport VulkanEngine::first_order_report() {
-  const auto& values = vectors_->read(last_);
+  const auto& values = vectors_->read(recorder_.last());
   const auto at = [&](Scalar s) { return values[codegen::slot(s)]; };
   return {.cost = at(Scalar::trial_cost),
           .gradient_max_norm = at(Scalar::gradient_max),
@@ -138,7 +140,7 @@ FirstOrderReport VulkanEngine::begin_steps() {
   first_order_->pending.clear();
   first_order_->written = first_order_->arrived = -1;
   const Recorded* const lists[] = {&first_order_->begin, &first_order_->keep};
-  submit(lists);
+  recorder_.submit(lists);
   return first_order_report();
 }
 
@@ -159,7 +161,7 @@ FirstOrderReport VulkanEngine::try_rule(const FirstOrderRule& rule) {
   vectors_->write(scalars);
   FirstOrder& state = *first_order_;
   state.pending.push_back(adam ? &state.adam : &state.momentum);
-  submit(state.pending);
+  recorder_.submit(state.pending);
   state.pending.clear();
   const FirstOrderReport report = first_order_report();
   state.arrived = state.written;  // it was queued before
@@ -181,7 +183,7 @@ void VulkanEngine::keep_trial(bool best) {
 void VulkanEngine::forget_gradients() { first_order_->pending.push_back(&first_order_->forget); }
 
 void VulkanEngine::best_point(std::span<double> x) {
-  if (!first_order_->pending.empty()) submit(first_order_->pending);
+  if (!first_order_->pending.empty()) recorder_.submit(first_order_->pending);
   first_order_->pending.clear();
   read_point(first_order_->best, x);
 }

@@ -46,7 +46,7 @@ void VulkanEngine::find_mask() {
 
 /// No kernel of a mask writes what belongs to blocks that are left out.
 void VulkanEngine::clear_sums() {
-  run_once("clear_sums", [&](CommandList& list) {
+  recorder_.run_once("clear_sums", [&](CommandList& list) {
     for (const Buffer* sums : {&gradient_, &result_, &product_})
       list.fill(*sums, 0, model_.scalars * context_.element_bytes(), 0);
   });
@@ -79,13 +79,13 @@ void VulkanEngine::follow_mask() {
 
 /// Plans and begins to make the kernels of all that was asked for so far.
 void VulkanEngine::begin_mask() {
-  finish_kernels();
+  recorder_.finish_kernels();
   mask_.stage = MaskState::Stage::compiling;
   mask_.sums.stored.resize(terms_.size());
   swap_sums(mask_.sums);
   use_mask(true);
   if (step_begun_) choose_product();
-  collect([&](CommandList& list) {
+  recorder_.collect([&](CommandList& list) {
     record_used_sums(list);
     if (step_begun_) record_step(list);
   });

@@ -56,7 +56,7 @@ void VulkanEngine::prepare_narrow() {
   }
   narrow.prepare_lists();
   if (!narrow.matrix_list_.list) {
-    narrow.matrix_list_ = narrow.make_list("matrix", [&](CommandList& list) {
+    narrow.matrix_list_ = narrow.recorder_.make_list("matrix", [&](CommandList& list) {
       narrow.record_matrix(list);
       narrow.record_tangents(list);
     });
@@ -67,15 +67,15 @@ void VulkanEngine::prepare_narrow() {
   };
   const auto gradient = [&](CommandList& list) { record_narrow_gradient(list); };
   const auto step = [&](CommandList& list) { record_narrow_step(list); };
-  narrow.collect([&](CommandList& list) {
+  narrow.recorder_.collect([&](CommandList& list) {
     point(list);
     list.barrier();
     step(list);
   });
-  narrow.finish_kernels();
-  narrow_.point = narrow.make_list("narrow_point", point);
-  narrow_.gradient = narrow.make_list("narrow_gradient", gradient);
-  narrow_.step = narrow.make_list("narrow_step", step);
+  narrow.recorder_.finish_kernels();
+  narrow_.point = narrow.recorder_.make_list("narrow_point", point);
+  narrow_.gradient = narrow.recorder_.make_list("narrow_gradient", gradient);
+  narrow_.step = narrow.recorder_.make_list("narrow_step", step);
 }
 
 void VulkanEngine::queue_narrow(std::vector<const Recorded*>& lists) {

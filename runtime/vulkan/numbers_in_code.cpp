@@ -19,13 +19,13 @@ void VulkanEngine::follow_numbers() {
 
 /// Begins to make the kernels of all that was asked for so far.
 void VulkanEngine::begin_code() {
-  finish_kernels();
+  recorder_.finish_kernels();
   bool some = false;
   for (auto& term : terms_) some = (term && term->find_shared_numbers()) || some;
   code_stage_ = some ? CodeStage::compiling : CodeStage::none;
   if (!some) return;
   context_.code = Code::make;
-  collect([&](CommandList& list) {
+  recorder_.collect([&](CommandList& list) {
     if (evaluations_.contains("cost")) record_cost(list, x_, Scalar::cost);
     for (const Pass pass : {Pass::residual, Pass::jacobian, Pass::jvp}) {
       if (row_results_.contains(pass)) record_rows(list, pass, operands(x_, &direction_));

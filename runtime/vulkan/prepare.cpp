@@ -1,54 +1,10 @@
 // Kernels of an evaluation or a step, made while something else runs.
 #include "vulkan_engine.hpp"
 
-#include <algorithm>
-#include <utility>
-
 namespace topograd::runtime::vulkan {
 
-void VulkanEngine::collect(const std::function<void(CommandList&)>& record) {
-  struct Collecting {
-    Context& context;
-    explicit Collecting(Context& of) : context(of) { context.collecting = true; }
-    ~Collecting() { context.collecting = false; }
-  } const collecting(context_);
-  CommandList scratch = context_.device->command_list("kernels");
-  record(scratch);
-}
-
-void VulkanEngine::finish_kernels() {
-  // This thread takes what the pool has not begun.
-  for (const auto& job : context_.begun) job->run();
-  context_.begun.clear();
-}
-
-bool VulkanEngine::advance(Preparation& preparation,
-                           const std::function<void(CommandList&)>& record) {
-  using Stage = Preparation::Stage;
-  if (preparation.stage == Stage::none) {
-    collect(record);
-    preparation.jobs = std::exchange(context_.begun, {});
-    preparation.stage = Stage::compiling;
-  }
-  if (preparation.stage == Stage::compiling) {
-    const auto ready = [](const auto& job) { return job->ready(); };
-    if (!std::ranges::all_of(preparation.jobs, ready)) return false;
-    for (const auto& job : std::exchange(preparation.jobs, {})) job->get();
-    preparation.stage = Stage::done;
-    if (context_.device->info().software()) {
-      // It compiles when a kernel first runs: let it, where nobody waits.
-      run_once("rehearsal", record);
-      preparation.rehearsal = last_;
-      preparation.stage = Stage::rehearsing;
-    }
-  }
-  if (preparation.stage == Stage::rehearsing && preparation.rehearsal.done())
-    preparation.stage = Stage::done;
-  return preparation.stage == Stage::done;
-}
-
 bool VulkanEngine::prepare(KernelKind kind) {
-  return advance(preparations_[kind], [&](CommandList& list) {
+  return recorder_.advance(preparations_[kind], [&](CommandList& list) {
     // Hessians may be asked for without their negative part.
     if (kind == KernelKind::hessian && !projection_)
       projection_ = load_kernel(context_, codegen::ProjectionRequest{});
@@ -68,7 +24,7 @@ bool VulkanEngine::prepare_step() {
     begin_step();
     step_preparation_ = {};
   }
-  return advance(step_preparation_, [&](CommandList& list) { record_step(list); });
+  return recorder_.advance(step_preparation_, [&](CommandList& list) { record_step(list); });
 }
 
 void VulkanEngine::record_step(CommandList& list) {
@@ -87,7 +43,7 @@ void VulkanEngine::record_step(CommandList& list) {
     schur_.device->record_finish(list, schur_operands());
   }
   if (VulkanEngine* const narrow = narrow_.engine) {
-    narrow->collect([&](CommandList& conversions) {
+    narrow->recorder_.collect([&](CommandList& conversions) {
       narrow->record_converted(conversions, VectorOp::narrow, x_, narrow->x_);
       conversions.barrier();
       record_narrow_step(conversions);

@@ -54,19 +54,19 @@ bool VulkanEngine::prepare_schur_lists() {
   if (!schur_.device) return false;
   if (schur_.start.list) return true;
   DeviceSchur& device = *schur_.device;
-  collect([&](CommandList& list) {
+  recorder_.collect([&](CommandList& list) {
     device.record_start(list, operands(x_), schur_operands());
     device.record_iterations(list, 2);
     device.record_finish(list, schur_operands());
   });
-  finish_kernels();
-  schur_.start = make_list("schur_start", [&](CommandList& l) {
+  recorder_.finish_kernels();
+  schur_.start = recorder_.make_list("schur_start", [&](CommandList& l) {
     device.record_start(l, operands(x_), schur_operands());
   });
-  schur_.iterations = make_list(
+  schur_.iterations = recorder_.make_list(
       "schur_iterations", [&](CommandList& l) { device.record_iterations(l, kIterationsOfList); });
-  schur_.finish =
-      make_list("schur_finish", [&](CommandList& l) { device.record_finish(l, schur_operands()); });
+  schur_.finish = recorder_.make_list(
+      "schur_finish", [&](CommandList& l) { device.record_finish(l, schur_operands()); });
   return true;
 }
 

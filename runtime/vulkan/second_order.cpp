@@ -66,7 +66,7 @@ void VulkanEngine::hessian(std::size_t term, bool project, std::span<double> val
   for (std::uint32_t first = 0, count = 0; first < instances; first += count) {
     count =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(piece, at->chunk_end(first) - first));
-    run_once("hessian", [&](CommandList& list) {
+    recorder_.run_once("hessian", [&](CommandList& list) {
       at->record_hessians(list, operands(x_), first, count, blocks);
       if (project) record_projection(list, n, count, blocks);
     });

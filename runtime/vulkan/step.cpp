@@ -89,29 +89,31 @@ void VulkanEngine::make_curvature() {
 void VulkanEngine::prepare_lists() {
   if (linearize_list_.list) return;
   begin_step();
-  collect([&](CommandList& list) { record_step(list); });
-  finish_kernels();
-  linearize_list_ = make_list("linearize", [&](CommandList& l) { record_linearize(l); });
+  recorder_.collect([&](CommandList& list) { record_step(list); });
+  recorder_.finish_kernels();
+  linearize_list_ = recorder_.make_list("linearize", [&](CommandList& l) { record_linearize(l); });
   solve_start_list_ =
-      make_list("solve_start", [&](CommandList& l) { record_solve_start(l, true); });
-  iterations_list_ = make_list(
+      recorder_.make_list("solve_start", [&](CommandList& l) { record_solve_start(l, true); });
+  iterations_list_ = recorder_.make_list(
       "iterations", [&](CommandList& l) { record_iterations(l, kIterationsOfList, true); });
   if (!trial_list_.list) make_point_lists();
 }
 
 void VulkanEngine::make_point_lists() {
-  trial_list_ = make_list("trial", [&](CommandList& l) { record_trial(l); });
-  rescaled_list_ = make_list("rescaled_trial", [&](CommandList& l) { record_rescaled(l); });
+  trial_list_ = recorder_.make_list("trial", [&](CommandList& l) { record_trial(l); });
+  rescaled_list_ =
+      recorder_.make_list("rescaled_trial", [&](CommandList& l) { record_rescaled(l); });
   make_accept_lists();
 }
 
 void VulkanEngine::make_accept_lists() {
   if (accept_list_.list) return;
   const std::uint64_t bytes = model_.scalars * context_.element_bytes();
-  accept_list_ = make_list("accept", [&](CommandList& l) { l.copy(trial_, 0, x_, 0, bytes); });
+  accept_list_ =
+      recorder_.make_list("accept", [&](CommandList& l) { l.copy(trial_, 0, x_, 0, bytes); });
   for (std::size_t k = 0; k < staging_.points.size(); ++k) {
     staging_.points[k] = context_.device->buffer(bytes, MemoryKind::Upload, "staged_point");
-    accept_and_stage_lists_[k] = make_list("accept_and_stage", [&](CommandList& l) {
+    accept_and_stage_lists_[k] = recorder_.make_list("accept_and_stage", [&](CommandList& l) {
       l.copy(trial_, 0, x_, 0, bytes);
       l.copy(trial_, 0, staging_.points[k], 0, bytes);
     });
@@ -124,7 +126,7 @@ PointReport VulkanEngine::linearize() {
   follow_numbers();
   prepare_lists();
   if (!taken_) {
-    submit(linearize_list_);
+    recorder_.submit(linearize_list_);
     return point_report(read_scalars());
   }
   return *std::exchange(taken_, std::nullopt);
@@ -201,7 +203,7 @@ int VulkanEngine::solve_system(const StepRequest& request, bool takes, VulkanEng
 StepReport VulkanEngine::try_step(std::span<const double> delta) {
   prepare_lists();
   write_vector(step_, delta);
-  submit(trial_list_);
+  recorder_.submit(trial_list_);
   const auto values = read_scalars();
   step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
   moved_length_ = 1;
@@ -214,7 +216,7 @@ StepReport VulkanEngine::rescale_step(double length) {
   prepare_lists();  // branches that went back may have changed the terms
   const std::pair<Scalar, double> scalars[] = {{Scalar::user, length}};
   vectors_->write(scalars);
-  submit(rescaled_list_);
+  recorder_.submit(rescaled_list_);
   const auto values = read_scalars();
   const double moved = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
   moved_length_ = length;
@@ -223,7 +225,7 @@ StepReport VulkanEngine::rescale_step(double length) {
 }
 
 void VulkanEngine::accept() {
-  if (!taken_) submit(accepting());
+  if (!taken_) recorder_.submit(accepting());
 }
 
 const Recorded& VulkanEngine::accepting() {
@@ -244,7 +246,7 @@ PointReport VulkanEngine::point_report(const Scalars& values) const {
 }
 
 const VulkanEngine::Scalars& VulkanEngine::read_scalars() {
-  const auto& values = vectors_->read(last_);
+  const auto& values = vectors_->read(recorder_.last());
   staging_.arrive();  // the read-back was queued behind it
   return values;
 }

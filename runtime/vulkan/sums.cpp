@@ -37,12 +37,6 @@ bool sums_diagonals(const GatherSet& set, const std::vector<BlockRange>& blocks)
 
 }  // namespace
 
-std::uint64_t VulkanEngine::term_dispatches() const {
-  std::uint64_t sum = 0;
-  for (const auto& term : terms_) sum += term ? term->dispatches() : 0;
-  return sum;
-}
-
 bool VulkanEngine::takes_part(std::size_t k, Pass pass) const {
   return terms_[k] && terms_[k]->takes_part(pass);
 }
@@ -155,7 +149,8 @@ void VulkanEngine::record_set(CommandList& list, std::size_t k, GatherSet& set, 
                               ValuePass* values) {
   const bool gives = values != nullptr && terms_[k]->value_set(values->pass) == &set;
   ValueSinks* const sinks = gives ? sinks_of(k, values) : nullptr;
-  terms_[k]->count(set.record(list, sinks ? values->pass : pass, operands, target, sinks));
+  context_.term_dispatches +=
+      set.record(list, sinks ? values->pass : pass, operands, target, sinks);
 }
 
 void VulkanEngine::record_stored_jtjp(CommandList& list, const Operands& operands,
@@ -252,7 +247,7 @@ void VulkanEngine::read_rows(Pass pass, const Operands& operands, std::span<doub
     record_rows(list, pass, operands);
     record_row_landings(list, pass, landings, false);
   });
-  copy_rows(pass, landings, last_, out);
+  copy_rows(pass, landings, recorder_.last(), out);
 }
 
 Buffer& VulkanEngine::row_result(Pass pass, std::size_t term) {
@@ -296,7 +291,7 @@ void VulkanEngine::jacobian(std::size_t term, std::span<double> values) {
     landings[term].record(context_, list, result);
   });
   std::vector<double> stored(at->stored_size(Pass::jacobian));
-  landings[term].read(context_, last_, result, context_.wide(), stored);
+  landings[term].read(context_, recorder_.last(), result, context_.wide(), stored);
   const std::size_t entries = std::size_t{at->outputs()} * at->slots();
   if (order_.identity()) {
     at->from_device_order(stored, values, static_cast<std::uint32_t>(entries));
@@ -345,7 +340,7 @@ void VulkanEngine::vjp(std::span<const double> seeds, std::span<double> out) {
     if (!takes_part(k, Pass::vjp)) continue;
     const DeviceTerm& term = *terms_[k];
     std::vector<double> stored(term.stored_size(Pass::vjp)), values(stored.size());
-    landings[k].read(context_, last_, row_result(Pass::vjp, k), context_.wide(), stored);
+    landings[k].read(context_, recorder_.last(), row_result(Pass::vjp, k), context_.wide(), stored);
     term.from_device_order(stored, values, term.slots());
     for (std::size_t i = 0; i < term.instances(); ++i) {
       for (std::uint32_t slot = 0; slot < term.slots(); ++slot) {

@@ -81,16 +81,17 @@ bool VulkanEngine::prepare_taking(const std::optional<StepRule>& rule) {
   taken_.reset();
   if (!rule || failures_) return false;  // who counts what failed asks before anything is taken
   if (!taking_.list.list) {
-    collect([&](CommandList& list) { record_taking_kernels(list); });
-    finish_kernels();
-    taking_.list = make_list("take_step", [&](CommandList& l) { record_taking(l); });
+    recorder_.collect([&](CommandList& list) { record_taking_kernels(list); });
+    recorder_.finish_kernels();
+    taking_.list = recorder_.make_list("take_step", [&](CommandList& l) { record_taking(l); });
     taking_.list.kernels = trial_list_.kernels;  // those behind gates are counted where they run
     const std::uint64_t bytes = model_.scalars * context_.element_bytes();
     for (std::size_t k = 0; k < taking_.stage.size(); ++k) {
-      taking_.stage[k] = make_list(
+      taking_.stage[k] = recorder_.make_list(
           "stage_point", [&](CommandList& l) { l.copy(x_, 0, staging_.points[k], 0, bytes); });
     }
-    taking_.read = make_list("read_step", [&](CommandList& l) { vectors_->record_read(l); });
+    taking_.read =
+        recorder_.make_list("read_step", [&](CommandList& l) { vectors_->record_read(l); });
   }
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const std::pair<Scalar, double> scalars[] = {
@@ -113,9 +114,9 @@ bool VulkanEngine::queue_taking(std::vector<const Recorded*>& lists) {
 
 void VulkanEngine::read_taken(bool staged) {
   const auto& values = vectors_->last_read();
-  if (values[codegen::slot(Scalar::is_rescaled)] > 0) kernels_ += rescaled_list_.kernels;
+  if (values[codegen::slot(Scalar::is_rescaled)] > 0) recorder_.count(rescaled_list_.kernels);
   if (values[codegen::slot(Scalar::verdict)] != static_cast<double>(Verdict::accepted)) return;
-  kernels_ += linearize_list_.kernels;
+  recorder_.count(linearize_list_.kernels);
   staging_.took(staged);
   moved_length_ = values[codegen::slot(Scalar::length)];
   taken_ = point_report(values);

@@ -1,48 +1,9 @@
 // Timing of single evaluations and of whole steps with x resident.
 #include "vulkan_engine.hpp"
 
-#include "../../ir/machine/stopwatch.hpp"
-#include "../../ir/median.hpp"
-
-#include <chrono>
 #include <utility>
 
 namespace topograd::runtime::vulkan {
-namespace {
-
-/// Devices that have idled for some seconds work at less than half of their rate for so long.
-constexpr double kWarmUpSeconds = 0.7;
-/// Between two runs that is no idling.
-constexpr double kPause = 0.02;
-
-}  // namespace
-
-void VulkanEngine::warm_up(const Recorded& recorded) {
-  if (context_.device->info().software() || seconds_since(last_timed_) < kPause) return;
-  const auto start = std::chrono::steady_clock::now();
-  while (seconds_since(start) < kWarmUpSeconds) {
-    submit(recorded);
-    last_.wait();
-  }
-}
-
-Timing VulkanEngine::time_list(const Recorded& recorded, int warm_ups, int samples) {
-  std::vector<double> device, wall;
-  for (int k = 0; k < warm_ups + samples; ++k) {
-    const auto start = std::chrono::steady_clock::now();
-    submit(recorded);
-    last_.wait();
-    const std::chrono::duration<double, std::micro> elapsed =
-        std::chrono::steady_clock::now() - start;
-    if (k < warm_ups) continue;
-    wall.push_back(elapsed.count());
-    const std::vector<Timestamp> stamps = recorded.list.timestamps();
-    if (stamps.size() == 2) device.push_back(stamps[1].microseconds - stamps[0].microseconds);
-  }
-  last_timed_ = std::chrono::steady_clock::now();
-  const double wall_us = median(wall);
-  return {.device_us = device.empty() ? wall_us : median(device), .wall_us = wall_us};
-}
 
 void VulkanEngine::record_kind(CommandList& list, KernelKind kind) {
   const Operands with_direction = operands(x_, &x_);
@@ -79,18 +40,19 @@ Timing VulkanEngine::time(KernelKind kind, int warm_ups, int samples) {
     record_kind(list, kind);
     list.write_timestamp("end");
   };
-  collect(record);
-  finish_kernels();
-  const Recorded recorded = make_list(name(kind), record);
-  warm_up(recorded);
-  const Timing timing = time_list(recorded, warm_ups, samples);
+  recorder_.collect(record);
+  recorder_.finish_kernels();
+  const Recorded recorded = recorder_.make_list(name(kind), record);
+  recorder_.warm_up(recorded);
+  const Timing timing = recorder_.time_list(recorded, warm_ups, samples);
   row_results_ = std::move(kept);
   return timing;
 }
 
 Timing VulkanEngine::time_step(int iterations, double damping, int samples) {
   prepare_lists();
-  run_once("unit_scale", [&](CommandList& list) { record_scale(list, {.jacobi_scaling = false}); });
+  recorder_.run_once("unit_scale",
+                     [&](CommandList& list) { record_scale(list, {.jacobi_scaling = false}); });
   scale_is_set_ = false;
   const std::pair<Scalar, double> scalars[] = {{Scalar::lambda, damping},
                                                {Scalar::min_diagonal, 1.0},
@@ -107,11 +69,11 @@ Timing VulkanEngine::time_step(int iterations, double damping, int samples) {
     record_trial(list);
     list.write_timestamp("end");
   };
-  collect(record);
-  finish_kernels();
-  const Recorded recorded = make_list("step", record);
-  warm_up(recorded);
-  return time_list(recorded, 3, samples);
+  recorder_.collect(record);
+  recorder_.finish_kernels();
+  const Recorded recorded = recorder_.make_list("step", record);
+  recorder_.warm_up(recorded);
+  return recorder_.time_list(recorded, 3, samples);
 }
 
 }  // namespace topograd::runtime::vulkan

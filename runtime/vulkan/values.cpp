@@ -18,9 +18,10 @@ void VulkanEngine::evaluate(const Values& wanted) {
     vectors_->record_read(list);
     if (rows) record_row_landings(list, Pass::residual, landings, false);
   });
-  if (wanted.cost != nullptr) *wanted.cost = vectors_->read(last_)[codegen::slot(Scalar::cost)];
-  read_landed(result_landing_, last_, wanted.gradient);
-  if (rows) copy_rows(Pass::residual, landings, last_, wanted.residuals);
+  if (wanted.cost != nullptr)
+    *wanted.cost = vectors_->read(recorder_.last())[codegen::slot(Scalar::cost)];
+  read_landed(result_landing_, recorder_.last(), wanted.gradient);
+  if (rows) copy_rows(Pass::residual, landings, recorder_.last(), wanted.residuals);
 }
 
 void VulkanEngine::record_values(CommandList& list, Pass pass, const Buffer& x, const Buffer& out,

@@ -11,7 +11,7 @@
 #include "linear/block_range.hpp"
 #include "linear/solve_state.hpp"
 #include "mask_state.hpp"
-#include "recording/recorded.hpp"
+#include "recording/recorder.hpp"
 #include "recording/vector_ops.hpp"
 #include "steps/device_charts.hpp"
 #include "steps/pace.hpp"
@@ -151,12 +151,6 @@ class VulkanEngine final : public Engine,
   void read_vector(const Buffer& buffer, std::span<double> values);
   void lay_out_blocks();
   void write_constants();
-  /// Records with `record`, which returns nothing; counts kernels of residuals.
-  Recorded make_list(std::string_view name, const std::function<void(CommandList&)>& record);
-  void run_once(std::string_view name, const std::function<void(CommandList&)>& record);
-  /// One submission of all of them; last_ is its end.
-  void submit(std::span<const Recorded* const> recorded);
-  void submit(const Recorded& recorded);
   /// The list of that name: recorded once, until the model changes.
   const Recorded& evaluation(const std::string& name,
                              const std::function<void(CommandList&)>& record);
@@ -197,7 +191,6 @@ class VulkanEngine final : public Engine,
                  std::span<double> out);
   Buffer& seeds(std::size_t term);
   void write_seeds(std::size_t term, std::span<const double> seeds);
-  std::uint64_t term_dispatches() const;
 
   // accumulation.cpp
   /// How the sums of a batch are made; by rule where nothing better is known yet.
@@ -247,14 +240,6 @@ class VulkanEngine final : public Engine,
   void serve_code();
   /// General kernels serve from here on; lists that run others are to be recorded again.
   void drop_code();
-
-  // prepare.cpp
-  /// Begins to make every kernel that `record` needs: it records for that sake alone.
-  void collect(const std::function<void(CommandList&)>& record);
-  /// Makes those of the collected kernels that nobody has begun.
-  void finish_kernels();
-  /// Goes on as far as it can without waiting; true at the end.
-  bool advance(Preparation& preparation, const std::function<void(CommandList&)>& record);
 
   // asynchronous.cpp
   class InFlight;
@@ -330,9 +315,6 @@ class VulkanEngine final : public Engine,
   double time_copies();
 
   // timing.cpp
-  Timing time_list(const Recorded& recorded, int warm_ups, int samples);
-  /// Runs it until a device that may have idled is at its clocks.
-  void warm_up(const Recorded& recorded);
   void record_kind(CommandList& list, KernelKind kind);
   void record_rows(CommandList& list, Pass pass, const Operands& operands);
 
@@ -452,6 +434,7 @@ class VulkanEngine final : public Engine,
   std::vector<std::unique_ptr<ir::Batch>> ordered_batches_;
   EngineOptions options_;
   Context context_;
+  Recorder recorder_{context_};
   std::unique_ptr<VectorOps> vectors_;
   std::vector<std::unique_ptr<DeviceTerm>> terms_;
   std::vector<std::uint64_t> structure_versions_, data_versions_;
@@ -486,8 +469,6 @@ class VulkanEngine final : public Engine,
   std::map<Pass, std::vector<Landing>> row_landings_;
   std::vector<Buffer> seeds_;  // by term
   Landing result_landing_;
-  Submission last_;
-  std::chrono::steady_clock::time_point last_timed_;  // end of the last timing
   bool step_begun_ = false;
   Preparation step_preparation_;
   std::map<KernelKind, Preparation> preparations_;
@@ -515,8 +496,7 @@ class VulkanEngine final : public Engine,
   SchurState schur_;
   std::uint32_t most_coarse_ = 0;  // places for partial sums of coarse unknowns
   double step_norm_ = 0;           // of the last step at its full length
-  std::uint64_t kernels_ = 0;
-  std::vector<bool> remote_;  // by term: some of its columns lie elsewhere than on the host
+  std::vector<bool> remote_;       // by term: some of its columns lie elsewhere than on the host
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -47,6 +47,7 @@ struct Context : LaunchContext {
   std::uint64_t numbers_in_code_from = 0;
   Code code = Code::general;
   double plan_seconds = 0;
+  std::uint64_t term_dispatches = 0;  ///< of residual kernels, recorded so far
   /// Those of cg_init and cg_update over `count` blocks.
   std::uint32_t update_grid(std::uint64_t count) const;
 };

@@ -226,7 +226,7 @@ void DeviceTerm::record_store(CommandList& list, Pass pass, const Operands& oper
     const std::uint64_t before = list.dispatches();
     const std::uint32_t next = dispatch_all(context_, list, kernel, bindings, push, chunk.count);
     if (sinks != nullptr) sinks->next = next;
-    dispatches_ += list.dispatches() - before;
+    context_.term_dispatches += list.dispatches() - before;
   }
 }
 
@@ -247,7 +247,7 @@ void DeviceTerm::record_hessians(CommandList& list, const Operands& operands, st
     bind_columns(bindings, chunk);
     const std::uint32_t skipped = first - chunk.first;
     // Results begin at 0: the kernel adds the instance's place in the chunk, modulo 2^32.
-    dispatches_ += dispatch_range(
+    context_.term_dispatches += dispatch_range(
         context_, list, kernel, bindings,
         {.stride = chunk.count, .out_stride = count, .out_first = 0u - skipped}, skipped, count);
   }
@@ -286,7 +286,7 @@ void DeviceTerm::record_scatter(CommandList& list, Pass pass, const Operands& op
     const std::uint64_t before = list.dispatches();
     const std::uint32_t next = dispatch_all(context_, list, kernel, bindings, push, chunk.count);
     if (sinks != nullptr) sinks->next = next;
-    dispatches_ += list.dispatches() - before;
+    context_.term_dispatches += list.dispatches() - before;
   }
 }
 
@@ -312,7 +312,7 @@ std::uint32_t DeviceTerm::record_cost(CommandList& list, const Operands& operand
     const std::uint64_t before = list.dispatches();
     next = dispatch_all(context_, list, kernel, bindings,
                         {.stride = chunk.count, .out_first = next}, chunk.count);
-    dispatches_ += list.dispatches() - before;
+    context_.term_dispatches += list.dispatches() - before;
   }
   return next - first;
 }

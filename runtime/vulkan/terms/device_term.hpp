@@ -141,10 +141,6 @@ class DeviceTerm {
     return std::exchange(own_data_version_, now) != now;
   }
 
-  /// Dispatches of residual kernels recorded so far, for the counters.
-  std::uint64_t dispatches() const { return dispatches_; }
-  void count(std::uint64_t dispatches) { dispatches_ += dispatches; }
-
  private:
   struct Chunk {
     std::uint32_t first = 0, count = 0;
@@ -180,7 +176,6 @@ class DeviceTerm {
   SharedNumbers numbers_;
   TermKernel cost_kernel_;
   std::vector<std::unique_ptr<GatherSet>> gather_sets_, masked_sets_;
-  std::uint64_t dispatches_ = 0;
   std::uint64_t own_data_version_ = 0;
 };
 

@@ -1,16 +1,12 @@
-// What the engine keeps of its passes over all terms: their order, choices and kernels on their
-// way.
+// What the engine keeps of its passes over all terms: their order and choices.
 #pragma once
 
-#include "../../device/device.hpp"
-#include "../../device/kernels/kernel_job.hpp"
 #include "../../plan/record/plan_record.hpp"
 #include "gather_set.hpp"
 #include "riders.hpp"
 
 #include <cstddef>
 #include <memory>
-#include <vector>
 
 namespace topograd::runtime::vulkan {
 
@@ -38,13 +34,6 @@ struct Decision {
 struct FusedProduct {
   GatherUse use;
   std::unique_ptr<Riders> riders;
-};
-
-/// Kernels of a kind of evaluation on their way.
-struct Preparation {
-  enum class Stage { none, compiling, rehearsing, done } stage = Stage::none;
-  std::vector<std::shared_ptr<KernelJob>> jobs;
-  Submission rehearsal;
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -1,0 +1,115 @@
+// Lists of an engine: kernels first, then the recording, its submission and its times.
+#include "recorder.hpp"
+
+#include "../../../ir/machine/stopwatch.hpp"
+#include "../../../ir/median.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+/// Devices that have idled for some seconds work at less than half of their rate for so long.
+constexpr double kWarmUpSeconds = 0.7;
+/// Between two runs that is no idling.
+constexpr double kPause = 0.02;
+
+}  // namespace
+
+void Recorder::collect(const Record& record) {
+  struct Collecting {
+    Context& context;
+    explicit Collecting(Context& of) : context(of) { context.collecting = true; }
+    ~Collecting() { context.collecting = false; }
+  } const collecting(context_);
+  CommandList scratch = context_.device->command_list("kernels");
+  record(scratch);
+}
+
+void Recorder::finish_kernels() {
+  // This thread takes what the pool has not begun.
+  for (const auto& job : context_.begun) job->run();
+  context_.begun.clear();
+}
+
+bool Recorder::advance(Preparation& preparation, const Record& record) {
+  using Stage = Preparation::Stage;
+  if (preparation.stage == Stage::none) {
+    collect(record);
+    preparation.jobs = std::exchange(context_.begun, {});
+    preparation.stage = Stage::compiling;
+  }
+  if (preparation.stage == Stage::compiling) {
+    const auto ready = [](const auto& job) { return job->ready(); };
+    if (!std::ranges::all_of(preparation.jobs, ready)) return false;
+    for (const auto& job : std::exchange(preparation.jobs, {})) job->get();
+    preparation.stage = Stage::done;
+    if (context_.device->info().software()) {
+      // It compiles when a kernel first runs: let it, where nobody waits.
+      run_once("rehearsal", record);
+      preparation.rehearsal = last_;
+      preparation.stage = Stage::rehearsing;
+    }
+  }
+  if (preparation.stage == Stage::rehearsing && preparation.rehearsal.done())
+    preparation.stage = Stage::done;
+  return preparation.stage == Stage::done;
+}
+
+Recorded Recorder::make_list(std::string_view name, const Record& record) {
+  Recorded recorded{context_.device->command_list(name)};
+  const std::uint64_t before = context_.term_dispatches;
+  record(recorded.list);
+  recorded.kernels = context_.term_dispatches - before;
+  return recorded;
+}
+
+void Recorder::run_once(std::string_view name, const Record& record) {
+  collect(record);
+  finish_kernels();
+  submit(make_list(name, record));
+}
+
+void Recorder::submit(const Recorded& recorded) {
+  const Recorded* const one = &recorded;
+  submit(std::span(&one, 1));
+}
+
+void Recorder::submit(std::span<const Recorded* const> recorded) {
+  std::vector<const CommandList*> lists;
+  for (const Recorded* one : recorded) {
+    kernels_ += one->kernels;
+    lists.push_back(&one->list);
+  }
+  last_ = context_.device->submit(lists);
+}
+
+void Recorder::warm_up(const Recorded& recorded) {
+  if (context_.device->info().software() || seconds_since(last_timed_) < kPause) return;
+  const auto start = std::chrono::steady_clock::now();
+  while (seconds_since(start) < kWarmUpSeconds) {
+    submit(recorded);
+    last_.wait();
+  }
+}
+
+Timing Recorder::time_list(const Recorded& recorded, int warm_ups, int samples) {
+  std::vector<double> device, wall;
+  for (int k = 0; k < warm_ups + samples; ++k) {
+    const auto start = std::chrono::steady_clock::now();
+    submit(recorded);
+    last_.wait();
+    const std::chrono::duration<double, std::micro> elapsed =
+        std::chrono::steady_clock::now() - start;
+    if (k < warm_ups) continue;
+    wall.push_back(elapsed.count());
+    const std::vector<Timestamp> stamps = recorded.list.timestamps();
+    if (stamps.size() == 2) device.push_back(stamps[1].microseconds - stamps[0].microseconds);
+  }
+  last_timed_ = std::chrono::steady_clock::now();
+  const double wall_us = median(wall);
+  return {.device_us = device.empty() ? wall_us : median(device), .wall_us = wall_us};
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,68 @@
+// Records the command lists of one engine, makes their kernels ahead, submits and times them.
+#pragma once
+
+#include "../../device/device.hpp"
+#include "../../device/kernels/kernel_job.hpp"
+#include "../../engine/engine.hpp"
+#include "context.hpp"
+#include "recorded.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+/// Kernels of a kind of evaluation on their way.
+struct Preparation {
+  enum class Stage { none, compiling, rehearsing, done } stage = Stage::none;
+  std::vector<std::shared_ptr<KernelJob>> jobs;
+  Submission rehearsal;
+};
+
+/// One thread at a time.
+class Recorder {
+ public:
+  using Record = std::function<void(CommandList&)>;
+
+  /// Context outlives this.
+  explicit Recorder(Context& context) : context_(context) {}
+
+  /// Begins to make every kernel that `record` needs: it records for that sake alone.
+  void collect(const Record& record);
+  /// Makes those of the collected kernels that nobody has begun.
+  void finish_kernels();
+  /// Goes on as far as it can without waiting; true at the end.
+  bool advance(Preparation& preparation, const Record& record);
+
+  /// Records with `record`, which returns nothing; counts kernels of residuals.
+  Recorded make_list(std::string_view name, const Record& record);
+  /// With kernels that are made before.
+  void run_once(std::string_view name, const Record& record);
+  /// One submission of all of them; last() is its end.
+  void submit(std::span<const Recorded* const> recorded);
+  void submit(const Recorded& recorded);
+  const Submission& last() const { return last_; }
+
+  /// Runs a list with two timestamps `warm_ups` + `samples` times; medians.
+  Timing time_list(const Recorded& recorded, int warm_ups, int samples);
+  /// Runs it until a device that may have idled is at its clocks.
+  void warm_up(const Recorded& recorded);
+
+  /// Dispatches of residual kernels that were submitted.
+  std::uint64_t kernels() const { return kernels_; }
+  /// Some that the device decided to run.
+  void count(std::uint64_t kernels) { kernels_ += kernels; }
+
+ private:
+  Context& context_;
+  Submission last_;
+  std::uint64_t kernels_ = 0;
+  std::chrono::steady_clock::time_point last_timed_;  // end of the last timing
+};
+
+}  // namespace topograd::runtime::vulkan
