@@ -36,7 +36,7 @@ const PlanChoice* find_choice(const PlanRecord* record, const PlanChoice& wanted
 }
 
 Decision& VulkanEngine::decision(std::size_t k, Pass pass) {
-  const auto [it, fresh] = decisions_.try_emplace({k, pass});
+  const auto [it, fresh] = sums_->decisions.try_emplace({k, pass});
   Decision& decision = it->second;
   if (!fresh) return decision;
   const DeviceTerm& term = *terms_[k];
@@ -103,12 +103,13 @@ void VulkanEngine::measure(std::size_t k, Pass pass, Decision& made) {
       record_batch_sum(list, k, pass, operands(x_, &direction_), store);
     });
   };
-  const bool there = static_cast<bool>(stored_[k]);
+  const bool there = static_cast<bool>(sums_->stored[k]);
   const double recompute = timed(false);
   const TimesOfTwo times(recompute, timed(true));
   if (!(times.first_us > 0) || !(times.second_us > 0)) return;  // a clock too coarse for it
   take(made.choice, times, ChosenBy::measured);
-  if (!there && made.choice.accumulation == Accumulation::gather_recompute) stored_[k] = Buffer();
+  if (!there && made.choice.accumulation == Accumulation::gather_recompute)
+    sums_->stored[k] = Buffer();
   remember_decision(kAccumulationPlans, made);
 }
 
@@ -142,7 +143,7 @@ void VulkanEngine::record_batch_sum(CommandList& list, std::size_t k, Pass pass,
   for (auto& set : terms_[k]->gather_sets()) {
     const SumTarget target{.out = &product_, .first = set->x_first(), .overwrite = true};
     if (store) {
-      set->record_stored(list, pass, context_.collecting ? result_ : stored_[k],
+      set->record_stored(list, pass, context_.collecting ? result_ : sums_->stored[k],
                          terms_[k]->store_stride(), with, target);
     } else {
       record_set(list, k, *set, pass, with, target, values);
@@ -153,21 +154,21 @@ void VulkanEngine::record_batch_sum(CommandList& list, std::size_t k, Pass pass,
 
 void VulkanEngine::record_terms(CommandList& list, std::size_t k, Pass pass, const Operands& with,
                                 ValuePass* values) {
-  const bool make = !stored_[k] && !context_.collecting;
-  if (make) stored_[k] = make_numbers(context_, terms_[k]->stored_size(pass), "terms");
+  const bool make = !sums_->stored[k] && !context_.collecting;
+  if (make) sums_->stored[k] = make_numbers(context_, terms_[k]->stored_size(pass), "terms");
   ValueSinks* const sinks = sinks_of(k, values);
   terms_[k]->record_store(list, sinks ? values->pass : pass, with,
-                          context_.collecting ? result_ : stored_[k], sinks);
+                          context_.collecting ? result_ : sums_->stored[k], sinks);
 }
 
 PlanRecord VulkanEngine::plan() const {
   PlanRecord record{.device = device(),
                     .precision = std::string(codegen::name(options_.precision)),
                     .workgroup_size = context_.workgroup_size,
-                    .product = matrix_                 ? "assembled"
+                    .product = sums_->matrix           ? "assembled"
                                : use_stored_jacobian() ? "stored_jacobian"
                                                        : "recompute"};
-  for (const auto& [key, made] : decisions_) {
+  for (const auto& [key, made] : sums_->decisions) {
     PlanChoice choice = made.choice;
     const bool store = choice.accumulation == Accumulation::gather_store;
     if (store || choice.accumulation == Accumulation::gather_recompute) {

@@ -87,11 +87,11 @@ void VulkanEngine::read_slot(const Slot& slot, KernelKind kind, const Submission
 std::unique_ptr<Pending> VulkanEngine::begin(KernelKind kind, std::span<const double> x,
                                              std::span<const double> p, std::span<double> out) {
   const std::size_t turn = turns_[kind]++ % kSlots;
-  std::unique_ptr<Slot>& slot = slots_[{kind, turn}];
+  std::unique_ptr<Slot>& slot = (*slots_)[{kind, turn}];
   if (!slot) slot = std::make_unique<Slot>();
   if (slot->owner != nullptr) slot->owner->finish();
   write_vector(x_, x);
-  taken_.reset();
+  taken_->reset();
   if (!p.empty()) write_vector(direction_, p);
   evaluate(std::string(name(kind)) + "_" + std::to_string(turn),
            [&](CommandList& list) { record_slot(list, kind, *slot); });
@@ -99,7 +99,7 @@ std::unique_ptr<Pending> VulkanEngine::begin(KernelKind kind, std::span<const do
 }
 
 void VulkanEngine::finish_begun() {
-  for (auto& [key, slot] : slots_) {
+  for (auto& [key, slot] : *slots_) {
     if (slot->owner != nullptr) slot->owner->finish();
   }
 }

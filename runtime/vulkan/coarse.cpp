@@ -60,7 +60,7 @@ void VulkanEngine::make_coarse_buffers() {
   coarse_.in = vectors_->make_partials(n);
   coarse_.out = vectors_->make_partials(n);
   coarse_.version = coarse_.control.plan_version();
-  coarse_.forget_lists();
+  *coarse_lists_ = {};
 }
 
 void VulkanEngine::write_coarse_centres() {
@@ -232,7 +232,7 @@ void VulkanEngine::record_coarse_correction(CommandList& list, bool predicated) 
 }
 
 void VulkanEngine::prepare_coarse_lists() {
-  if (coarse_.start.list) return;
+  if (coarse_lists_->start.list) return;
   recorder_.collect([&](CommandList& list) {
     record_coarse_vectors(list);
     record_coarse_matrix(list);
@@ -241,19 +241,19 @@ void VulkanEngine::prepare_coarse_lists() {
     record_iterations(list, 2, true, true);
   });
   recorder_.finish_kernels();
-  coarse_.build.push_back(
+  coarse_lists_->build.push_back(
       recorder_.make_list("coarse_vectors", [&](CommandList& l) { record_coarse_vectors(l); }));
-  coarse_.build.push_back(
+  coarse_lists_->build.push_back(
       recorder_.make_list("coarse_matrix", [&](CommandList& l) { record_coarse_matrix(l); }));
   const std::uint32_t panels = panels_of(coarse_.control.plan().unknowns());
   for (std::uint32_t first = 0; first < panels; first += kPanelsOfList) {
     const std::uint32_t count = std::min(kPanelsOfList, panels - first);
-    coarse_.build.push_back(recorder_.make_list(
+    coarse_lists_->build.push_back(recorder_.make_list(
         "coarse_inverse", [&](CommandList& l) { record_elimination(l, first, count); }));
   }
-  coarse_.start = recorder_.make_list("coarse_solve_start",
-                                      [&](CommandList& l) { record_solve_start(l, true, true); });
-  coarse_.iterations = recorder_.make_list("coarse_iterations", [&](CommandList& l) {
+  coarse_lists_->start = recorder_.make_list(
+      "coarse_solve_start", [&](CommandList& l) { record_solve_start(l, true, true); });
+  coarse_lists_->iterations = recorder_.make_list("coarse_iterations", [&](CommandList& l) {
     record_iterations(l, kIterationsOfList, true, true);
   });
 }
@@ -272,7 +272,7 @@ void VulkanEngine::precondition_coarse(VulkanEngine& stepping,
     if (coarse_.version != coarse_.control.plan_version()) make_coarse_buffers();
     if (coarse_.centres != coarse_.control.centre_version()) write_coarse_centres();
     prepare_coarse_lists();
-    for (const Recorded& list : coarse_.build) lists.push_back(&list);
+    for (const Recorded& list : coarse_lists_->build) lists.push_back(&list);
     coarse_.control.built();
   }
   if (coarse_.control.in_use()) prepare_coarse_lists();

@@ -65,8 +65,8 @@ std::uint32_t VulkanEngine::record_by_blocks(CommandList& list, VectorOps::Run r
 /// Where every owner is written by one work item of one dispatch, the product can bring the
 /// direction up to date as it reads it.
 bool VulkanEngine::can_fuse() {
-  if (can_fuse_) return *can_fuse_;
-  bool possible = !charted() && !matrix_ &&
+  if (sums_->can_fuse) return *sums_->can_fuse;
+  bool possible = !charted() && !sums_->matrix &&
                   context_.rung.accumulation == Accumulation::gather_recompute &&
                   !use_stored_jacobian() && options_.max_instances_per_dispatch == 0;
   std::size_t covered = 0;
@@ -74,9 +74,9 @@ bool VulkanEngine::can_fuse() {
     possible = possible && use.set->array() != kScalars && use.set->can_fuse();
     covered += use.covers ? 1 : 0;
   }
-  can_fuse_ = possible && covered > 0 && covered + held_arrays() == model_.arrays.size();
-  if (*can_fuse_) fused_order_ = fused_order();
-  return *can_fuse_;
+  sums_->can_fuse = possible && covered > 0 && covered + held_arrays() == model_.arrays.size();
+  if (*sums_->can_fuse) sums_->fused_order = fused_order();
+  return *sums_->can_fuse;
 }
 
 std::vector<FusedProduct> VulkanEngine::fused_order() {
@@ -179,7 +179,7 @@ std::uint32_t VulkanEngine::record_direction_and_product(CommandList& list,
                     .constants = {.count = n, .sums_count = sums, .sums_stride = sums}},
                    table);
   list.barrier();
-  if (matrix_) return matrix_->record_product(list, *vectors_, table);
+  if (sums_->matrix) return sums_->matrix->record_product(list, *vectors_, table);
   Operands predicated = operands(x_, &record_expanded(list, direction_));
   predicated.scalars = &decision_;
   record_product(list, predicated, product_);
@@ -205,7 +205,7 @@ std::uint32_t VulkanEngine::record_fused_product(CommandList& list, const Buffer
                       .curvature = &curvature_};
   Hazards hazards(list);
   bool first = true;
-  for (const auto& [use, riders] : fused_order_) {
+  for (const auto& [use, riders] : sums_->fused_order) {
     hazards.write(use.set->array());
     const Fusion fusion = !use.covers ? Fusion::adds : first ? Fusion::decides : Fusion::begins;
     first = false;
@@ -219,9 +219,9 @@ std::uint32_t VulkanEngine::record_fused_product(CommandList& list, const Buffer
 }
 
 SolveLists VulkanEngine::solve_lists() {
-  if (schur_.device) return {&schur_.start, &schur_.iterations, &schur_.finish};
-  if (coarse_.control.in_use()) return {&coarse_.start, &coarse_.iterations};
-  return {&solve_start_list_, &iterations_list_};
+  if (schur_->device) return {&schur_->start, &schur_->iterations, &schur_->finish};
+  if (coarse_.control.in_use()) return {&coarse_lists_->start, &coarse_lists_->iterations};
+  return {&linear_lists_->solve_start, &linear_lists_->iterations};
 }
 
 /// As many iterations as the last solve needed and a few more, then the trial point: most steps
@@ -240,12 +240,12 @@ int VulkanEngine::iterate(int most, bool takes, VulkanEngine& stepping,
     const auto begin = std::chrono::steady_clock::now();
     queue_iterations(*solve.iterations, want, queued, lists);
     if (solve.finish != nullptr) lists.push_back(solve.finish);
-    if (&stepping != this) lists.push_back(&stepping.narrow_.step);
+    if (&stepping != this) lists.push_back(&stepping.narrow_lists_->step);
     bool staged = false;
     if (takes) {
       staged = stepping.queue_taking(lists);
     } else {
-      lists.push_back(&stepping.trial_list_);
+      lists.push_back(&stepping.point_lists_->trial);
     }
     stepping.recorder_.submit(lists);
     lists.clear();
@@ -261,7 +261,7 @@ int VulkanEngine::iterate(int most, bool takes, VulkanEngine& stepping,
       return done;
     }
     want = std::min(most, 2 * queued);
-    if (!schur_.device) coarse_.control.expect(model_, done);
+    if (!schur_->device) coarse_.control.expect(model_, done);
   }
 }
 

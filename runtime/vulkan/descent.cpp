@@ -278,8 +278,8 @@ class VulkanEngine::Descent final : public DescentSteps {
 DescentSteps* VulkanEngine::descent_steps(bool wait) {
   if (shaped()) return nullptr;
   follow_mask();
-  if (!descent_) descent_ = std::make_unique<Descent>(*this);
-  return wait || static_cast<Descent&>(*descent_).prepare() ? descent_.get() : nullptr;
+  if (!*descent_) *descent_ = std::make_unique<Descent>(*this);
+  return wait || static_cast<Descent&>(**descent_).prepare() ? descent_->get() : nullptr;
 }
 
 }  // namespace topograd::runtime::vulkan

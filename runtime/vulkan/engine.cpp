@@ -64,48 +64,20 @@ void VulkanEngine::read_vector(const Buffer& buffer, std::span<double> values) {
   order_.undo(ordered, values);
 }
 
-/// Nothing that was recorded is right any more; kernels and what they read stay.
-void VulkanEngine::forget_lists() {
+/// Results of what was begun are read before what it reads goes away.
+void VulkanEngine::change(Source& source) {
   finish_begun();
-  evaluations_.clear();
-  value_sums_ = {};
-  row_landings_.clear();
-  result_landing_ = {};
-  slots_.clear();
-  first_order_ = nullptr;
-  descent_ = nullptr;
-  for (Recorded* recorded :
-       {&linearize_list_, &matrix_list_, &solve_start_list_, &iterations_list_, &trial_list_,
-        &rescaled_list_, &accept_list_, &narrow_.point, &narrow_.gradient, &narrow_.step}) {
-    *recorded = Recorded{};
-  }
-  for (Recorded& recorded : accept_and_stage_lists_) recorded = {};
-  taking_ = {};
-  taken_.reset();
-  coarse_.forget_lists();
-  schur_.forget_lists();
-  staging_ = {};
+  source.changed();
 }
 
 void VulkanEngine::build() {
-  forget_lists();
+  change(recorder_.structure);
   coarse_.control.model_changed();
-  schur_ = {};
   order_model();
-  fused_order_.clear();
   terms_.clear();
   structure_versions_.clear();
   data_versions_.clear();
   remote_.clear();
-  stored_.clear();
-  jacobians_.clear();
-  matrix_.reset();
-  matrix_use_ = {};
-  decisions_.clear();
-  preparations_.clear();
-  step_begun_ = false;
-  row_results_.clear();
-  seeds_.clear();
   for (const Term& term : source_.terms) {
     structure_versions_.push_back(term.batch->structure_version());
     data_versions_.push_back(term.batch->data_version());
@@ -117,7 +89,7 @@ void VulkanEngine::build() {
         term.batch->size() == 0 ? nullptr : std::make_unique<DeviceTerm>(context_, term, model_));
     if (terms_.back()) terms_.back()->follow_own_data(*source_.terms[k].batch);
   }
-  stored_.resize(terms_.size());
+  sums_->stored.resize(terms_.size());
   make_vectors();
   find_mask();
 }
@@ -157,8 +129,6 @@ void VulkanEngine::make_vectors() {
   partials_ = vectors_->make_partials(4ull * (block_groups() + vectors_->workgroups(n)) +
                                       2ull * most_coarse_);
   decision_ = vectors_->make_partials(codegen::kScalarCount);
-  can_fuse_.reset();
-  fused_order_.clear();
   std::uint64_t cost_partials = 0;
   for (const auto& term : terms_) cost_partials += term ? term->cost_partials() : 0;
   cost_partials_ = vectors_->make_partials(cost_partials);
@@ -218,7 +188,7 @@ void VulkanEngine::refresh(const Model& model) {
                          model.lower.empty() != source_.lower.empty() ||
                          !same_charts(model.charts.get(), source_.charts.get());
   const bool uniforms = model.uniforms != source_.uniforms;
-  taken_.reset();
+  taken_->reset();
   source_ = model;
   if (rebuild || constants) return same_unknowns ? this->rebuild() : build();
   bool data_changed = false;
@@ -228,14 +198,14 @@ void VulkanEngine::refresh(const Model& model) {
     data_versions_[k] = batch.data_version();
     const bool own = terms_[k] && terms_[k]->follow_own_data(batch);
     if (!order_.identity()) refresh_data(batch, order_.rows[k], *ordered_batches_[k], own);
-    if (terms_[k] && terms_[k]->refresh_data(own)) forget_lists();
+    if (terms_[k] && terms_[k]->refresh_data(own)) change(recorder_.columns);
     if (terms_[k] && !terms_[k]->shares_numbers()) {
-      if (code_stage_ == CodeStage::serving) forget_lists();
+      if (code_stage_ == CodeStage::serving) change(recorder_.columns);
       drop_code();
     }
     data_changed = true;
   }
-  for (const auto* order : {&fused_order_, &mask_.sums.fused_order}) {
+  for (const auto* order : {&sums_->fused_order, &mask_.sums.fused_order}) {
     for (const FusedProduct& product : *order) {
       if (data_changed && product.riders) product.riders->refresh_data();
     }
@@ -247,11 +217,11 @@ void VulkanEngine::refresh(const Model& model) {
 
 const Recorded& VulkanEngine::evaluation(const std::string& name,
                                          const std::function<void(CommandList&)>& record) {
-  const auto found = evaluations_.find(name);
-  if (found != evaluations_.end()) return found->second;
+  const auto found = evaluations_->find(name);
+  if (found != evaluations_->end()) return found->second;
   recorder_.collect(record);
   recorder_.finish_kernels();
-  return evaluations_.emplace(name, recorder_.make_list(name, record)).first->second;
+  return evaluations_->emplace(name, recorder_.make_list(name, record)).first->second;
 }
 
 void VulkanEngine::evaluate(const std::string& name,
@@ -263,7 +233,7 @@ EngineStats VulkanEngine::stats() const {
   const Transfers transfers = context_.device->transfers();
   const CompileStats compile = context_.compiled->stats();
   EngineStats stats;
-  stats.kernels_on_device = recorder_.kernels();
+  stats.kernels_on_device = recorder_.dispatches();
   stats.submissions = transfers.submissions;
   stats.readbacks = transfers.readbacks;
   stats.bytes_up = transfers.bytes_up;
@@ -285,9 +255,9 @@ std::string VulkanEngine::accumulation() const {
   const auto stores = [&](const auto& made) {
     return !options_.accumulation && made.second.choice.accumulation == Accumulation::gather_store;
   };
-  const auto count = std::ranges::count_if(decisions_, stores);
+  const auto count = std::ranges::count_if(sums_->decisions, stores);
   if (count > 0) {
-    text += count == static_cast<std::ptrdiff_t>(decisions_.size())
+    text += count == static_cast<std::ptrdiff_t>(sums_->decisions.size())
                 ? ": gather_store in all of its batches"
                 : ", gather_store for some batches";
   }
@@ -295,12 +265,12 @@ std::string VulkanEngine::accumulation() const {
 }
 
 void VulkanEngine::set_point(std::span<const double> x) {
-  if (!linearize_list_.list) {  // else at the next linearisation
+  if (!linear_lists_->linearize.list) {  // else at the next linearisation
     follow_mask();
     follow_numbers();
   }
-  staging_.forget();
-  taken_.reset();
+  staging_->forget();
+  taken_->reset();
   write_vector(x_, x);
 }
 
@@ -332,9 +302,9 @@ void VulkanEngine::evaluate_sum(Pass pass, std::span<double> out) {
   used_sums_.insert(pass);
   evaluate(std::string(name(pass)), [&](CommandList& list) {
     record_sum(list, pass, operands(x_, &direction_), result_);
-    result_landing_.record(context_, list, result_);
+    result_landing_->record(context_, list, result_);
   });
-  read_landed(result_landing_, recorder_.last(), out);
+  read_landed(*result_landing_, recorder_.last(), out);
 }
 
 void VulkanEngine::read_landed(const Landing& landing, const Submission& after,

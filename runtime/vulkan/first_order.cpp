@@ -22,8 +22,7 @@ codegen::Scalar user_scalar(std::uint32_t place) {
 }  // namespace
 
 void VulkanEngine::make_first_order_vectors() {
-  if (first_order_) return;
-  first_order_ = std::make_unique<FirstOrder>();
+  if (first_order_->mean) return;
   for (Buffer* vector : {&first_order_->mean, &first_order_->square, &first_order_->best})
     *vector = make_numbers(context_, model_.scalars, "first_order");
 }
@@ -189,7 +188,7 @@ void VulkanEngine::best_point(std::span<double> x) {
 }
 
 bool VulkanEngine::last_known_best(std::span<double> x) {
-  if (!first_order_ || first_order_->arrived < 0) return false;
+  if (first_order_->arrived < 0) return false;
   read_staged(first_order_->staged[static_cast<std::size_t>(first_order_->arrived)], x);
   return true;
 }

@@ -18,10 +18,11 @@ namespace topograd::runtime::vulkan {
 /// What the sums of all terms are made with.
 struct Sums {
   std::map<std::pair<std::size_t, Pass>, Decision> decisions;
-  std::optional<bool> can_fuse;
-  std::vector<FusedProduct> fused_order;
-  std::vector<Buffer> jacobians, stored;
-  std::unique_ptr<DeviceMatrix> matrix;
+  std::optional<bool> can_fuse;           ///< known once the lists are prepared
+  std::vector<FusedProduct> fused_order;  ///< if so
+  std::vector<Buffer> jacobians;  ///< by term, where products are made from a stored Jacobian
+  std::vector<Buffer> stored;     ///< by term, terms of gather_store
+  std::unique_ptr<DeviceMatrix> matrix;  ///< where products are made from JᵀJ itself
 };
 
 /// General kernels serve until those of the mask are there.

@@ -59,18 +59,9 @@ void VulkanEngine::use_mask(bool masked) {
   }
 }
 
-void VulkanEngine::swap_sums(Sums& sums) {
-  std::swap(decisions_, sums.decisions);
-  std::swap(can_fuse_, sums.can_fuse);
-  std::swap(fused_order_, sums.fused_order);
-  std::swap(jacobians_, sums.jacobians);
-  std::swap(stored_, sums.stored);
-  std::swap(matrix_, sums.matrix);
-}
-
 void VulkanEngine::follow_mask() {
   using Stage = MaskState::Stage;
-  const bool used = !used_sums_.empty() || step_begun_;
+  const bool used = !used_sums_.empty() || *step_begun_;
   if (mask_.stage == Stage::wanted && used) begin_mask();
   if (mask_.stage != Stage::compiling) return;
   const auto ready = [](const auto& job) { return job->ready(); };
@@ -82,15 +73,15 @@ void VulkanEngine::begin_mask() {
   recorder_.finish_kernels();
   mask_.stage = MaskState::Stage::compiling;
   mask_.sums.stored.resize(terms_.size());
-  swap_sums(mask_.sums);
+  std::swap(*sums_, mask_.sums);
   use_mask(true);
-  if (step_begun_) choose_product();
+  if (*step_begun_) choose_product();
   recorder_.collect([&](CommandList& list) {
     record_used_sums(list);
-    if (step_begun_) record_step(list);
+    if (*step_begun_) record_step(list);
   });
   use_mask(false);
-  swap_sums(mask_.sums);
+  std::swap(*sums_, mask_.sums);
   mask_.jobs = std::exchange(context_.begun, {});
 }
 
@@ -104,32 +95,15 @@ void VulkanEngine::serve_mask() {
   finish_begun();
   mask_.jobs.clear();
   mask_.stage = MaskState::Stage::serving;
-  swap_sums(mask_.sums);
+  std::swap(*sums_, mask_.sums);
   mask_.sums = {};
   use_mask(true);
   for (auto& term : terms_) {
     if (term) term->let_general_go();
   }
-  if (step_begun_) make_curvature();
+  if (*step_begun_) make_curvature();
   clear_sums();
-  forget_sums();
-}
-
-/// What was recorded of kernels that give way to others; points and trials stay.
-void VulkanEngine::forget_sums() {
-  evaluations_.clear();
-  value_sums_ = {};
-  first_order_ = nullptr;
-  descent_ = nullptr;
-  slots_.clear();
-  row_landings_.clear();
-  result_landing_ = {};
-  coarse_.forget_lists();
-  schur_ = {};  // Jacobians have other columns
-  taking_ = {};
-  taken_.reset();
-  for (Recorded* recorded : {&linearize_list_, &solve_start_list_, &iterations_list_})
-    *recorded = Recorded{};
+  recorder_.kernels.changed();
 }
 
 std::size_t VulkanEngine::held_arrays() const {

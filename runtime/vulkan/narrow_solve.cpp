@@ -9,6 +9,7 @@ using codegen::BufferRole;
 
 bool VulkanEngine::solve_by(NarrowSolve& narrow) {
   narrow_ = {};
+  *narrow_lists_ = {};
   VulkanEngine* const other = &narrow.engine();
   if (other == this) return false;
   const bool converts = context_.wide() && !other->context_.wide() &&
@@ -55,13 +56,13 @@ void VulkanEngine::prepare_narrow() {
     narrow.follow_numbers();
   }
   narrow.prepare_lists();
-  if (!narrow.matrix_list_.list) {
-    narrow.matrix_list_ = narrow.recorder_.make_list("matrix", [&](CommandList& list) {
+  if (!narrow.linear_lists_->matrix.list) {
+    narrow.linear_lists_->matrix = narrow.recorder_.make_list("matrix", [&](CommandList& list) {
       narrow.record_matrix(list);
       narrow.record_tangents(list);
     });
   }
-  if (narrow_.point.list) return;
+  if (narrow_lists_->point.list) return;
   const auto point = [&](CommandList& list) {
     narrow.record_converted(list, VectorOp::narrow, x_, narrow.x_);
   };
@@ -73,15 +74,16 @@ void VulkanEngine::prepare_narrow() {
     step(list);
   });
   narrow.recorder_.finish_kernels();
-  narrow_.point = narrow.recorder_.make_list("narrow_point", point);
-  narrow_.gradient = narrow.recorder_.make_list("narrow_gradient", gradient);
-  narrow_.step = narrow.recorder_.make_list("narrow_step", step);
+  narrow_lists_->point = narrow.recorder_.make_list("narrow_point", point);
+  narrow_lists_->gradient = narrow.recorder_.make_list("narrow_gradient", gradient);
+  narrow_lists_->step = narrow.recorder_.make_list("narrow_step", step);
 }
 
 void VulkanEngine::queue_narrow(std::vector<const Recorded*>& lists) {
   prepare_narrow();
   if (std::exchange(narrow_.follows, true)) return;
-  lists.insert(lists.end(), {&narrow_.point, &narrow_.engine->matrix_list_, &narrow_.gradient});
+  lists.insert(lists.end(), {&narrow_lists_->point, &narrow_.engine->linear_lists_->matrix,
+                             &narrow_lists_->gradient});
 }
 
 }  // namespace topograd::runtime::vulkan

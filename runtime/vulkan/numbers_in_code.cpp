@@ -11,7 +11,7 @@ namespace topograd::runtime::vulkan {
 
 /// Where no linearisation is in use, as follow_mask().
 void VulkanEngine::follow_numbers() {
-  const bool used = !evaluations_.empty() || !used_sums_.empty() || step_begun_;
+  const bool used = !evaluations_->empty() || !used_sums_.empty() || *step_begun_;
   if (code_stage_ == CodeStage::wanted && used) begin_code();
   if (code_stage_ != CodeStage::compiling) return;
   if (std::ranges::all_of(code_jobs_, [](const auto& job) { return job->ready(); })) serve_code();
@@ -26,12 +26,12 @@ void VulkanEngine::begin_code() {
   if (!some) return;
   context_.code = Code::make;
   recorder_.collect([&](CommandList& list) {
-    if (evaluations_.contains("cost")) record_cost(list, x_, Scalar::cost);
+    if (evaluations_->contains("cost")) record_cost(list, x_, Scalar::cost);
     for (const Pass pass : {Pass::residual, Pass::jacobian, Pass::jvp}) {
-      if (row_results_.contains(pass)) record_rows(list, pass, operands(x_, &direction_));
+      if (row_results_->contains(pass)) record_rows(list, pass, operands(x_, &direction_));
     }
     record_used_sums(list);
-    if (step_begun_) record_step(list);
+    if (*step_begun_) record_step(list);
   });
   context_.code = Code::general;
   code_jobs_ = std::exchange(context_.begun, {});
@@ -47,7 +47,7 @@ void VulkanEngine::serve_code() {
   code_jobs_.clear();
   code_stage_ = CodeStage::serving;
   context_.code = Code::serve;
-  forget_sums();
+  recorder_.kernels.changed();
 }
 
 void VulkanEngine::drop_code() {

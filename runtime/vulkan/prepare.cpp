@@ -4,12 +4,12 @@
 namespace topograd::runtime::vulkan {
 
 bool VulkanEngine::prepare(KernelKind kind) {
-  return recorder_.advance(preparations_[kind], [&](CommandList& list) {
+  return recorder_.advance((*preparations_)[kind], [&](CommandList& list) {
     // Hessians may be asked for without their negative part.
     if (kind == KernelKind::hessian && !projection_)
       projection_ = load_kernel(context_, codegen::ProjectionRequest{});
     if (kind != KernelKind::vjp) return record_kind(list, kind);
-    seeds_.resize(terms_.size());
+    seeds_->resize(terms_.size());
     for (std::size_t k = 0; k < terms_.size(); ++k) {
       if (!takes_part(k, Pass::vjp)) continue;
       Operands with_seeds = operands(x_);
@@ -20,7 +20,7 @@ bool VulkanEngine::prepare(KernelKind kind) {
 }
 
 bool VulkanEngine::prepare_step() {
-  if (!step_begun_) {
+  if (!*step_begun_) {
     begin_step();
     step_preparation_ = {};
   }
@@ -37,10 +37,10 @@ void VulkanEngine::record_step(CommandList& list) {
   record_rescaled(list);
   record_taking_kernels(list);
   if (!context_.collecting) return;  // what follows takes the place of the above, or is another's
-  if (schur_.device) {
-    schur_.device->record_start(list, operands(x_), schur_operands());
-    schur_.device->record_iterations(list, 2);
-    schur_.device->record_finish(list, schur_operands());
+  if (schur_->device) {
+    schur_->device->record_start(list, operands(x_), schur_operands());
+    schur_->device->record_iterations(list, 2);
+    schur_->device->record_finish(list, schur_operands());
   }
   if (VulkanEngine* const narrow = narrow_.engine) {
     narrow->recorder_.collect([&](CommandList& conversions) {

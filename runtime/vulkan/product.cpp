@@ -23,9 +23,9 @@ constexpr std::uint64_t kTimesSmaller = 2;
 }  // namespace
 
 void VulkanEngine::choose_product() {
-  jacobians_.clear();
-  matrix_.reset();
-  matrix_use_ = {.why = "not asked for"};
+  sums_->jacobians.clear();
+  sums_->matrix.reset();
+  *matrix_use_ = {.why = "not asked for"};
   std::uint64_t operations = 0, stored_bytes = 0;
   bool fits = true;
   for (auto& term : terms_) {
@@ -38,22 +38,22 @@ void VulkanEngine::choose_product() {
   const NormalMatrix asked = options_.normal_matrix;
   const bool stores = !options_.accumulation && fits && operations > kRecomputeLimit;
   if (asked == NormalMatrix::automatic && !stores)
-    matrix_use_.why = "evaluating a product takes less than reading it would";
+    matrix_use_->why = "evaluating a product takes less than reading it would";
   if (asked == NormalMatrix::assembled || (asked == NormalMatrix::automatic && stores)) {
-    matrix_ =
+    sums_->matrix =
         make_matrix(asked == NormalMatrix::assembled ? std::numeric_limits<std::uint64_t>::max()
                                                      : stored_bytes / kTimesSmaller);
   }
-  if (matrix_ || stores) make_jacobians(!matrix_);
+  if (sums_->matrix || stores) make_jacobians(!sums_->matrix);
 }
 
 void VulkanEngine::make_jacobians(bool products) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     const auto* term = takes_part(k, Pass::stored_jacobian) ? terms_[k].get() : nullptr;
-    jacobians_.push_back(
+    sums_->jacobians.push_back(
         make_numbers(context_, term ? term->stored_size(Pass::stored_jacobian) : 1, "jacobian"));
     if (term && products)
-      stored_[k] = make_numbers(context_, term->stored_size(Pass::jtjp), "terms");
+      sums_->stored[k] = make_numbers(context_, term->stored_size(Pass::jtjp), "terms");
   }
 }
 
@@ -65,7 +65,7 @@ std::vector<std::vector<SlotGroup>> VulkanEngine::slot_groups() const {
   return groups;
 }
 
-/// Null: matrix_use_ says why not.
+/// Null: (*matrix_use_) says why not.
 std::unique_ptr<DeviceMatrix> VulkanEngine::make_matrix(std::uint64_t most_bytes) {
   const auto start = std::chrono::steady_clock::now();
   NormalPlan plan;
@@ -79,12 +79,12 @@ std::unique_ptr<DeviceMatrix> VulkanEngine::make_matrix(std::uint64_t most_bytes
   if (plan.possible() && bytes > most_bytes)
     plan.why = "its blocks take " + std::to_string(bytes) + " bytes, which pays up to " +
                std::to_string(most_bytes);
-  matrix_use_ = {.why = plan.why};
+  *matrix_use_ = {.why = plan.why};
   if (!plan.possible()) return nullptr;
   auto matrix = std::make_unique<DeviceMatrix>(context_, std::move(plan), terms_, blocks_);
-  matrix_use_ = matrix->use();
-  matrix_use_.why = std::to_string(matrix_use_.blocks) + " blocks, " +
-                    std::to_string(matrix_use_.bytes) + " bytes";
+  *matrix_use_ = matrix->use();
+  matrix_use_->why = std::to_string(matrix_use_->blocks) + " blocks, " +
+                     std::to_string(matrix_use_->bytes) + " bytes";
   context_.plan_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return matrix;

@@ -8,12 +8,12 @@
 namespace topograd::runtime::vulkan {
 
 EliminationUse VulkanEngine::eliminate(std::span<const std::uint8_t> scalars) {
-  schur_ = {};
+  *schur_ = {};
   eliminated_.assign(scalars.begin(), scalars.end());
   if (scalars.empty()) return {};
   std::string why = make_schur();
-  if (!schur_.device) eliminated_.clear();
-  return {.possible = schur_.device != nullptr, .note = std::move(why)};
+  if (!schur_->device) eliminated_.clear();
+  return {.possible = schur_->device != nullptr, .note = std::move(why)};
 }
 
 /// What it is, or why there is none.
@@ -30,8 +30,8 @@ std::string VulkanEngine::make_schur() {
   if (!plan.possible()) return plan.why;
   std::string text = std::to_string(plan.eliminated.size()) + " blocks eliminated, " +
                      std::to_string(plan.unknowns()) + " unknowns remain";
-  schur_.device = std::make_unique<DeviceSchur>(context_, *vectors_, std::move(plan), terms_,
-                                                diagonal_positions_);
+  schur_->device = std::make_unique<DeviceSchur>(context_, *vectors_, std::move(plan), terms_,
+                                                 diagonal_positions_);
   context_.plan_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return text;
@@ -50,22 +50,22 @@ SchurOperands VulkanEngine::schur_operands() const {
 /// Lists, where blocks are eliminated. False: there are none.
 bool VulkanEngine::prepare_schur_lists() {
   if (eliminated_.empty()) return false;
-  if (!schur_.device) make_schur();  // the model has changed
-  if (!schur_.device) return false;
-  if (schur_.start.list) return true;
-  DeviceSchur& device = *schur_.device;
+  if (!schur_->device) make_schur();  // the model has changed
+  if (!schur_->device) return false;
+  if (schur_->start.list) return true;
+  DeviceSchur& device = *schur_->device;
   recorder_.collect([&](CommandList& list) {
     device.record_start(list, operands(x_), schur_operands());
     device.record_iterations(list, 2);
     device.record_finish(list, schur_operands());
   });
   recorder_.finish_kernels();
-  schur_.start = recorder_.make_list("schur_start", [&](CommandList& l) {
+  schur_->start = recorder_.make_list("schur_start", [&](CommandList& l) {
     device.record_start(l, operands(x_), schur_operands());
   });
-  schur_.iterations = recorder_.make_list(
+  schur_->iterations = recorder_.make_list(
       "schur_iterations", [&](CommandList& l) { device.record_iterations(l, kIterationsOfList); });
-  schur_.finish = recorder_.make_list(
+  schur_->finish = recorder_.make_list(
       "schur_finish", [&](CommandList& l) { device.record_finish(l, schur_operands()); });
   return true;
 }

@@ -46,9 +46,9 @@ void VulkanEngine::record_scaled_norms(CommandList& list) {
 void VulkanEngine::record_matrix(CommandList& list) {
   record_blocks(list, operands(x_));
   if (use_stored_jacobian()) record_jacobians(list);
-  if (!matrix_) return;
+  if (!sums_->matrix) return;
   list.barrier();
-  matrix_->record_values(list, *vectors_, jacobians_, packed_);
+  sums_->matrix->record_values(list, *vectors_, sums_->jacobians, packed_);
 }
 
 void VulkanEngine::record_linearize(CommandList& list) {
@@ -72,51 +72,53 @@ void VulkanEngine::record_rescaled(CommandList& list) {
 }
 
 void VulkanEngine::begin_step() {
-  if (step_begun_) return;
-  step_begun_ = true;
+  if (*step_begun_) return;
+  *step_begun_ = true;
   choose_product();
   make_curvature();
 }
 
 void VulkanEngine::make_curvature() {
-  const std::size_t products = can_fuse() ? fused_order_.size() : 1;
+  const std::size_t products = can_fuse() ? sums_->fused_order.size() : 1;
   const std::uint64_t most =
       products * std::max(context_.grid(model_.scalars), context_.product_grid(model_.scalars));
-  curvature_ =
-      vectors_->make_partials(std::max<std::uint64_t>(most, matrix_ ? matrix_->groups() : 0));
+  curvature_ = vectors_->make_partials(
+      std::max<std::uint64_t>(most, sums_->matrix ? sums_->matrix->groups() : 0));
 }
 
 void VulkanEngine::prepare_lists() {
-  if (linearize_list_.list) return;
+  if (linear_lists_->linearize.list) return;
   begin_step();
   recorder_.collect([&](CommandList& list) { record_step(list); });
   recorder_.finish_kernels();
-  linearize_list_ = recorder_.make_list("linearize", [&](CommandList& l) { record_linearize(l); });
-  solve_start_list_ =
+  linear_lists_->linearize =
+      recorder_.make_list("linearize", [&](CommandList& l) { record_linearize(l); });
+  linear_lists_->solve_start =
       recorder_.make_list("solve_start", [&](CommandList& l) { record_solve_start(l, true); });
-  iterations_list_ = recorder_.make_list(
+  linear_lists_->iterations = recorder_.make_list(
       "iterations", [&](CommandList& l) { record_iterations(l, kIterationsOfList, true); });
-  if (!trial_list_.list) make_point_lists();
+  if (!point_lists_->trial.list) make_point_lists();
 }
 
 void VulkanEngine::make_point_lists() {
-  trial_list_ = recorder_.make_list("trial", [&](CommandList& l) { record_trial(l); });
-  rescaled_list_ =
+  point_lists_->trial = recorder_.make_list("trial", [&](CommandList& l) { record_trial(l); });
+  point_lists_->rescaled =
       recorder_.make_list("rescaled_trial", [&](CommandList& l) { record_rescaled(l); });
   make_accept_lists();
 }
 
 void VulkanEngine::make_accept_lists() {
-  if (accept_list_.list) return;
+  if (point_lists_->accept.list) return;
   const std::uint64_t bytes = model_.scalars * context_.element_bytes();
-  accept_list_ =
+  point_lists_->accept =
       recorder_.make_list("accept", [&](CommandList& l) { l.copy(trial_, 0, x_, 0, bytes); });
-  for (std::size_t k = 0; k < staging_.points.size(); ++k) {
-    staging_.points[k] = context_.device->buffer(bytes, MemoryKind::Upload, "staged_point");
-    accept_and_stage_lists_[k] = recorder_.make_list("accept_and_stage", [&](CommandList& l) {
-      l.copy(trial_, 0, x_, 0, bytes);
-      l.copy(trial_, 0, staging_.points[k], 0, bytes);
-    });
+  for (std::size_t k = 0; k < staging_->points.size(); ++k) {
+    staging_->points[k] = context_.device->buffer(bytes, MemoryKind::Upload, "staged_point");
+    point_lists_->accept_and_stage[k] =
+        recorder_.make_list("accept_and_stage", [&](CommandList& l) {
+          l.copy(trial_, 0, x_, 0, bytes);
+          l.copy(trial_, 0, staging_->points[k], 0, bytes);
+        });
   }
 }
 
@@ -125,11 +127,11 @@ PointReport VulkanEngine::linearize() {
   follow_mask();
   follow_numbers();
   prepare_lists();
-  if (!taken_) {
-    recorder_.submit(linearize_list_);
+  if (!taken_->has_value()) {
+    recorder_.submit(linear_lists_->linearize);
     return point_report(read_scalars());
   }
-  return *std::exchange(taken_, std::nullopt);
+  return *std::exchange(*taken_, std::nullopt);
 }
 
 void VulkanEngine::record_scale(CommandList& list, const StepRequest& request) {
@@ -203,7 +205,7 @@ int VulkanEngine::solve_system(const StepRequest& request, bool takes, VulkanEng
 StepReport VulkanEngine::try_step(std::span<const double> delta) {
   prepare_lists();
   write_vector(step_, delta);
-  recorder_.submit(trial_list_);
+  recorder_.submit(point_lists_->trial);
   const auto values = read_scalars();
   step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
   moved_length_ = 1;
@@ -216,7 +218,7 @@ StepReport VulkanEngine::rescale_step(double length) {
   prepare_lists();  // branches that went back may have changed the terms
   const std::pair<Scalar, double> scalars[] = {{Scalar::user, length}};
   vectors_->write(scalars);
-  recorder_.submit(rescaled_list_);
+  recorder_.submit(point_lists_->rescaled);
   const auto values = read_scalars();
   const double moved = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
   moved_length_ = length;
@@ -225,12 +227,12 @@ StepReport VulkanEngine::rescale_step(double length) {
 }
 
 void VulkanEngine::accept() {
-  if (!taken_) recorder_.submit(accepting());
+  if (!taken_->has_value()) recorder_.submit(accepting());
 }
 
 const Recorded& VulkanEngine::accepting() {
-  ++staging_.accepted;
-  return staging_.due() ? accept_and_stage_lists_[staging_.begin()] : accept_list_;
+  ++staging_->accepted;
+  return staging_->due() ? point_lists_->accept_and_stage[staging_->begin()] : point_lists_->accept;
 }
 
 PointReport VulkanEngine::point_report(const Scalars& values) const {
@@ -247,17 +249,17 @@ PointReport VulkanEngine::point_report(const Scalars& values) const {
 
 const VulkanEngine::Scalars& VulkanEngine::read_scalars() {
   const auto& values = vectors_->read(recorder_.last());
-  staging_.arrive();  // the read-back was queued behind it
+  staging_->arrive();  // the read-back was queued behind it
   return values;
 }
 
 std::uint64_t VulkanEngine::steps_after_known_point() const {
-  return staging_.steps_since_arrived();
+  return staging_->steps_since_arrived();
 }
 
 bool VulkanEngine::last_known_point(std::span<double> x) {
-  if (staging_.arrived < 0) return false;
-  read_staged(staging_.points[static_cast<std::size_t>(staging_.arrived)], x);
+  if (staging_->arrived < 0) return false;
+  read_staged(staging_->points[static_cast<std::size_t>(staging_->arrived)], x);
   return true;
 }
 

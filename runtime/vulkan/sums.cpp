@@ -136,7 +136,7 @@ void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& o
     const SumTarget target{.out = &out, .first = set->x_first(), .overwrite = covers};
     hazards.write(set->array());
     if (stored[k]) {
-      set->record_stored(list, pass, stored_[k], terms_[k]->store_stride(), operands, target);
+      set->record_stored(list, pass, sums_->stored[k], terms_[k]->store_stride(), operands, target);
     } else {
       record_set(list, k, *set, pass, operands, target, values);
     }
@@ -158,7 +158,7 @@ void VulkanEngine::record_stored_jtjp(CommandList& list, const Operands& operand
   list.fill(out, 0, model_.scalars * context_.element_bytes(), 0);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!takes_part(k, Pass::jtjp)) continue;
-    terms_[k]->record_stored_jtjp(list, jacobians_[k], operands, stored_[k]);
+    terms_[k]->record_stored_jtjp(list, sums_->jacobians[k], operands, sums_->stored[k]);
   }
   list.barrier();
   Hazards hazards(list);
@@ -166,7 +166,7 @@ void VulkanEngine::record_stored_jtjp(CommandList& list, const Operands& operand
     if (!takes_part(k, Pass::jtjp)) continue;
     for (auto& set : terms_[k]->gather_sets()) {
       hazards.write(set->array());
-      set->record_stored(list, Pass::jtjp, stored_[k], terms_[k]->store_stride(), operands,
+      set->record_stored(list, Pass::jtjp, sums_->stored[k], terms_[k]->store_stride(), operands,
                          {.out = &out, .first = set->x_first()});
     }
   }
@@ -174,7 +174,8 @@ void VulkanEngine::record_stored_jtjp(CommandList& list, const Operands& operand
 }
 
 void VulkanEngine::record_product(CommandList& list, const Operands& operands, const Buffer& out) {
-  if (matrix_) return matrix_->record_multiply(list, *vectors_, *operands.direction, out);
+  if (sums_->matrix)
+    return sums_->matrix->record_multiply(list, *vectors_, *operands.direction, out);
   if (use_stored_jacobian()) return record_stored_jtjp(list, operands, out);
   record_sum(list, Pass::jtjp, operands, out);
 }
@@ -182,13 +183,13 @@ void VulkanEngine::record_product(CommandList& list, const Operands& operands, c
 void VulkanEngine::record_jacobians(CommandList& list) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!takes_part(k, Pass::stored_jacobian)) continue;
-    terms_[k]->record_store(list, Pass::stored_jacobian, operands(x_), jacobians_[k]);
+    terms_[k]->record_store(list, Pass::stored_jacobian, operands(x_), sums_->jacobians[k]);
   }
 }
 
 void VulkanEngine::record_blocks(CommandList& list, const Operands& operands) {
   const auto stored_terms = [&](std::size_t k) -> const Buffer& {
-    return context_.collecting ? result_ : stored_[k];
+    return context_.collecting ? result_ : sums_->stored[k];
   };
   const auto record = [&](std::size_t k, GatherSet& set, bool stored) {
     SumTarget target{.out = &packed_, .positions = &diagonal_positions_};
@@ -242,7 +243,7 @@ void VulkanEngine::record_cost(CommandList& list, const Buffer& x, Scalar result
 }
 
 void VulkanEngine::read_rows(Pass pass, const Operands& operands, std::span<double> out) {
-  std::vector<Landing>& landings = row_landings_[pass];
+  std::vector<Landing>& landings = (*row_landings_)[pass];
   evaluate(std::string(name(pass)), [&](CommandList& list) {
     record_rows(list, pass, operands);
     record_row_landings(list, pass, landings, false);
@@ -252,7 +253,7 @@ void VulkanEngine::read_rows(Pass pass, const Operands& operands, std::span<doub
 
 Buffer& VulkanEngine::row_result(Pass pass, std::size_t term) {
   if (context_.collecting) return result_;  // nothing is written
-  std::vector<Buffer>& results = row_results_[pass];
+  std::vector<Buffer>& results = (*row_results_)[pass];
   results.resize(terms_.size());
   Buffer& result = results[term];
   if (!result) result = make_numbers(context_, terms_[term]->stored_size(pass), "rows");
@@ -282,7 +283,7 @@ void VulkanEngine::copy_rows(Pass pass, const std::vector<Landing>& landings,
 void VulkanEngine::jacobian(std::size_t term, std::span<double> values) {
   DeviceTerm* at = terms_.at(term).get();
   if (at == nullptr) return;
-  std::vector<Landing>& landings = row_landings_[Pass::jacobian];
+  std::vector<Landing>& landings = (*row_landings_)[Pass::jacobian];
   landings.resize(terms_.size());
   const Buffer& result = row_result(Pass::jacobian, term);
   evaluate("jacobian_" + std::to_string(term), [&](CommandList& list) {
@@ -313,19 +314,19 @@ void VulkanEngine::write_seeds(std::size_t k, std::span<const double> seeds) {
 }
 
 Buffer& VulkanEngine::seeds(std::size_t k) {
-  if (!seeds_[k])
-    seeds_[k] = make_numbers(context_, terms_[k]->stored_size(Pass::residual), "seeds");
-  return seeds_[k];
+  if (!(*seeds_)[k])
+    (*seeds_)[k] = make_numbers(context_, terms_[k]->stored_size(Pass::residual), "seeds");
+  return (*seeds_)[k];
 }
 
 void VulkanEngine::vjp(std::span<const double> seeds, std::span<double> out) {
   // Each term has seeds of its own; the terms of its slots come back and are summed in fixed order
   // here.
-  seeds_.resize(terms_.size());
+  seeds_->resize(terms_.size());
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (takes_part(k, Pass::vjp)) write_seeds(k, seeds);
   }
-  std::vector<Landing>& landings = row_landings_[Pass::vjp];
+  std::vector<Landing>& landings = (*row_landings_)[Pass::vjp];
   evaluate("vjp", [&](CommandList& list) {
     for (std::size_t k = 0; k < terms_.size(); ++k) {
       if (!takes_part(k, Pass::vjp)) continue;

@@ -30,16 +30,16 @@ void VulkanEngine::record_taking(CommandList& list) {
   list.barrier();
   record_move(list, Scalar::one);
   record_cost(list, trial_, Scalar::trial_cost);
-  opening(taking_.rescaling, {.op = VectorOp::choose_length}, rescaling);
-  taking_.rescaling.record_section(context_, list, rescaling);
-  opening(taking_.moving, {.op = VectorOp::take_step}, moving);
+  opening(taking_->rescaling, {.op = VectorOp::choose_length}, rescaling);
+  taking_->rescaling.record_section(context_, list, rescaling);
+  opening(taking_->moving, {.op = VectorOp::take_step}, moving);
   if (charted()) {
-    opening(taking_.returning,
+    opening(taking_->returning,
             {.op = VectorOp::open_gate, .constants = {.a = codegen::slot(Scalar::goes_back)}},
             returning);
-    taking_.returning.record_section(context_, list, returning);
+    taking_->returning.record_section(context_, list, returning);
   }
-  taking_.moving.record_section(context_, list, moving);
+  taking_->moving.record_section(context_, list, moving);
 }
 
 /// To the trial point; where that is a sum, without its way back to the full step.
@@ -78,19 +78,20 @@ void VulkanEngine::record_taking_kernels(CommandList& list) {
 }
 
 bool VulkanEngine::prepare_taking(const std::optional<StepRule>& rule) {
-  taken_.reset();
+  taken_->reset();
   if (!rule || failures_) return false;  // who counts what failed asks before anything is taken
-  if (!taking_.list.list) {
+  if (!taking_->list.list) {
     recorder_.collect([&](CommandList& list) { record_taking_kernels(list); });
     recorder_.finish_kernels();
-    taking_.list = recorder_.make_list("take_step", [&](CommandList& l) { record_taking(l); });
-    taking_.list.kernels = trial_list_.kernels;  // those behind gates are counted where they run
+    taking_->list = recorder_.make_list("take_step", [&](CommandList& l) { record_taking(l); });
+    taking_->list.kernels =
+        point_lists_->trial.kernels;  // those behind gates are counted where they run
     const std::uint64_t bytes = model_.scalars * context_.element_bytes();
-    for (std::size_t k = 0; k < taking_.stage.size(); ++k) {
-      taking_.stage[k] = recorder_.make_list(
-          "stage_point", [&](CommandList& l) { l.copy(x_, 0, staging_.points[k], 0, bytes); });
+    for (std::size_t k = 0; k < taking_->stage.size(); ++k) {
+      taking_->stage[k] = recorder_.make_list(
+          "stage_point", [&](CommandList& l) { l.copy(x_, 0, staging_->points[k], 0, bytes); });
     }
-    taking_.read =
+    taking_->read =
         recorder_.make_list("read_step", [&](CommandList& l) { vectors_->record_read(l); });
   }
   constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -105,27 +106,28 @@ bool VulkanEngine::prepare_taking(const std::optional<StepRule>& rule) {
 }
 
 bool VulkanEngine::queue_taking(std::vector<const Recorded*>& lists) {
-  const bool stages = staging_.due();
-  lists.push_back(&taking_.list);
-  if (stages) lists.push_back(&taking_.stage[staging_.begin()]);
-  lists.push_back(&taking_.read);
+  const bool stages = staging_->due();
+  lists.push_back(&taking_->list);
+  if (stages) lists.push_back(&taking_->stage[staging_->begin()]);
+  lists.push_back(&taking_->read);
   return stages;
 }
 
 void VulkanEngine::read_taken(bool staged) {
   const auto& values = vectors_->last_read();
-  if (values[codegen::slot(Scalar::is_rescaled)] > 0) recorder_.count(rescaled_list_.kernels);
+  if (values[codegen::slot(Scalar::is_rescaled)] > 0)
+    recorder_.count(point_lists_->rescaled.kernels);
   if (values[codegen::slot(Scalar::verdict)] != static_cast<double>(Verdict::accepted)) return;
-  recorder_.count(linearize_list_.kernels);
-  staging_.took(staged);
+  recorder_.count(linear_lists_->linearize.kernels);
+  staging_->took(staged);
   moved_length_ = values[codegen::slot(Scalar::length)];
-  taken_ = point_report(values);
+  *taken_ = point_report(values);
 }
 
 void VulkanEngine::report_taken(StepReport& report) {
   const auto& values = vectors_->last_read();
   if (values[codegen::slot(Scalar::verdict)] == static_cast<double>(Verdict::undecided)) return;
-  report.accepted = taken_.has_value();
+  report.accepted = taken_->has_value();
   if (!shaped()) report.step_norm = values[codegen::slot(Scalar::length)] * step_norm_;
 }
 

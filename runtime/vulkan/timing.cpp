@@ -34,7 +34,7 @@ void VulkanEngine::record_rows(CommandList& list, Pass pass, const Operands& wit
 
 Timing VulkanEngine::time(KernelKind kind, int warm_ups, int samples) {
   prepare_lists();
-  auto kept = std::exchange(row_results_, {});  // rows of timings are let go of
+  auto kept = std::exchange(*row_results_, {});  // rows of timings are let go of
   const auto record = [&](CommandList& list) {
     list.write_timestamp("begin");
     record_kind(list, kind);
@@ -45,7 +45,7 @@ Timing VulkanEngine::time(KernelKind kind, int warm_ups, int samples) {
   const Recorded recorded = recorder_.make_list(name(kind), record);
   recorder_.warm_up(recorded);
   const Timing timing = recorder_.time_list(recorded, warm_ups, samples);
-  row_results_ = std::move(kept);
+  *row_results_ = std::move(kept);
   return timing;
 }
 

@@ -11,16 +11,16 @@ void VulkanEngine::evaluate(const Values& wanted) {
   const bool rows = !wanted.residuals.empty();
   const Pass pass = rows ? Pass::values : Pass::cost_gradient;
   used_sums_.insert(pass);
-  std::vector<Landing>& landings = row_landings_[Pass::residual];
+  std::vector<Landing>& landings = (*row_landings_)[Pass::residual];
   evaluate(std::string(name(pass)), [&](CommandList& list) {
     record_values(list, pass, x_, result_, Scalar::cost);
-    result_landing_.record(context_, list, result_);
+    result_landing_->record(context_, list, result_);
     vectors_->record_read(list);
     if (rows) record_row_landings(list, Pass::residual, landings, false);
   });
   if (wanted.cost != nullptr)
     *wanted.cost = vectors_->read(recorder_.last())[codegen::slot(Scalar::cost)];
-  read_landed(result_landing_, recorder_.last(), wanted.gradient);
+  read_landed(*result_landing_, recorder_.last(), wanted.gradient);
   if (rows) copy_rows(Pass::residual, landings, recorder_.last(), wanted.residuals);
 }
 
@@ -60,12 +60,12 @@ ValueSinks* VulkanEngine::sinks_of(std::size_t k, ValuePass* values) {
 
 const Buffer& VulkanEngine::value_sums() {
   if (context_.collecting) return result_;  // nothing is written
-  if (!value_sums_) {
+  if (!*value_sums_) {
     std::uint64_t most = 0;
     for (const auto& term : terms_) most += term ? term->most_costs() : 0;
-    value_sums_ = vectors_->make_partials(most);
+    *value_sums_ = vectors_->make_partials(most);
   }
-  return value_sums_;
+  return *value_sums_;
 }
 
 bool VulkanEngine::one_pass(std::size_t k, Pass pass) {
@@ -83,8 +83,8 @@ bool VulkanEngine::one_pass(std::size_t k, Pass pass) {
 
 bool VulkanEngine::undecided(std::size_t k, Pass pass) const {
   const auto open = [&](Pass one) {
-    const auto found = decisions_.find({k, one});
-    return found != decisions_.end() && found->second.open;
+    const auto found = sums_->decisions.find({k, one});
+    return found != sums_->decisions.end() && found->second.open;
   };
   return context_.collecting && (open(Pass::gradient) || open(pass));
 }

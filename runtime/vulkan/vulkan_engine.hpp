@@ -107,7 +107,7 @@ class VulkanEngine final : public Engine,
   StepReport try_step(std::span<const double> delta) override;
   EliminationUse eliminate(std::span<const std::uint8_t> scalars) override;
   PreconditionerUse preconditioner() const override { return coarse_.control.use(); }
-  NormalMatrixUse normal_matrix() const override { return matrix_use_; }
+  NormalMatrixUse normal_matrix() const override { return *matrix_use_; }
   void trial_point(std::span<double> x) override { read_point(trial_, x); }
   void set_gradient(std::span<const double> g) override { write_vector(gradient_, g); }
   void step_gradient(std::span<double> g) override { read_vector(gradient_, g); }
@@ -143,7 +143,7 @@ class VulkanEngine final : public Engine,
   // engine.cpp: making and following a model
   void build();
   void rebuild();
-  void forget_lists();
+  void change(Source& source);
   void order_model();
   void make_vectors();
   /// Vectors of scalars to and from the device, in the caller's order.
@@ -181,7 +181,7 @@ class VulkanEngine final : public Engine,
   void record_zeros(CommandList& list, const Buffer& out, std::uint64_t count);
   void record_cost(CommandList& list, const Buffer& x, Scalar result);
   void record_product(CommandList& list, const Operands& operands, const Buffer& out);
-  bool use_stored_jacobian() const { return !jacobians_.empty(); }
+  bool use_stored_jacobian() const { return !sums_->jacobians.empty(); }
   void record_jacobians(CommandList& list);
   void read_rows(Pass pass, const Operands& operands, std::span<double> out);
   /// Where a store pass over one term writes; made when first asked for.
@@ -226,9 +226,7 @@ class VulkanEngine final : public Engine,
   void follow_mask();
   void begin_mask();
   void use_mask(bool masked);
-  void swap_sums(Sums& sums);
   void serve_mask();
-  void forget_sums();
   void clear_sums();
   /// Arrays all of whose scalars are constant, under a mask.
   std::size_t held_arrays() const;
@@ -385,8 +383,7 @@ class VulkanEngine final : public Engine,
   // narrow_solve.cpp: the system of this engine's steps in another one, of lower precision
   struct NarrowSystem {
     VulkanEngine* engine = nullptr;
-    bool follows = false;            // its matrix is that of the current point
-    Recorded point, gradient, step;  // the first two go there, the third comes back
+    bool follows = false;  // its matrix is that of the current point
   };
   void prepare_narrow();
   /// Brings point, matrix and gradient there, where they are not.
@@ -447,56 +444,55 @@ class VulkanEngine final : public Engine,
   Buffer step_, residual_, product_, preconditioned_, scale_, damping_, packed_, inverse_;
   LoadedKernel projection_;  // loaded when first asked for
   Buffer rotated_, eigenvectors_;
-  Buffer partials_, curvature_, decision_, cost_partials_, value_sums_;
-  std::optional<bool> can_fuse_;           // known once the lists are prepared
-  std::vector<FusedProduct> fused_order_;  // if so
-  Buffer failures_;                        // one u32, where a term has guards
-  Buffer lower_, upper_, held_;            // where there is a box; held_ also under charts
+  Buffer partials_, curvature_, decision_, cost_partials_;
+  Derived<Buffer> value_sums_{recorder_.kernels};
+  Buffer failures_;              // one u32, where a term has guards
+  Buffer lower_, upper_, held_;  // where there is a box; held_ also under charts
   std::unique_ptr<DeviceCharts> charts_;
-  Buffer ambient_;                 // a direction, under charts
-  Buffer chart_held_;              // u32 by scalar: fixed, or behind a block's tangent coordinates
-  std::vector<Buffer> jacobians_;  // by term, where products are made from a stored Jacobian
-  std::unique_ptr<DeviceMatrix> matrix_;  // where they are made from JᵀJ itself
-  NormalMatrixUse matrix_use_;
-  std::map<std::pair<std::size_t, Pass>, Decision> decisions_;
+  Buffer ambient_;     // a direction, under charts
+  Buffer chart_held_;  // u32 by scalar: fixed, or behind a block's tangent coordinates
+  Derived<Sums> sums_{recorder_.structure};
+  Derived<NormalMatrixUse> matrix_use_{recorder_.structure};
   MaskState mask_;
   CodeStage code_stage_ = CodeStage::none;
   std::vector<std::shared_ptr<KernelJob>> code_jobs_;
-  bool masked_ = false;                              // its kernels serve
-  std::set<Pass> used_sums_;                         // that were asked for
-  std::map<std::string, Recorded> evaluations_;      // by name
-  std::map<Pass, std::vector<Buffer>> row_results_;  // by term
-  std::map<Pass, std::vector<Landing>> row_landings_;
-  std::vector<Buffer> seeds_;  // by term
-  Landing result_landing_;
-  bool step_begun_ = false;
+  bool masked_ = false;                                                      // its kernels serve
+  std::set<Pass> used_sums_;                                                 // that were asked for
+  Derived<std::map<std::string, Recorded>> evaluations_{recorder_.kernels};  // by name
+  Derived<std::map<Pass, std::vector<Buffer>>> row_results_{recorder_.structure};  // by term
+  Derived<std::map<Pass, std::vector<Landing>>> row_landings_{recorder_.kernels};  // by term
+  Derived<std::vector<Buffer>> seeds_{recorder_.structure};                        // by term
+  Derived<Landing> result_landing_{recorder_.kernels};
+  Derived<bool> step_begun_{recorder_.structure};
   Preparation step_preparation_;
-  std::map<KernelKind, Preparation> preparations_;
+  Derived<std::map<KernelKind, Preparation>> preparations_{recorder_.structure};
   /// One evaluation of a kind runs while the results of the one before are still to be read.
   static constexpr std::size_t kSlots = 2;
-  std::map<std::pair<KernelKind, std::size_t>, std::unique_ptr<Slot>> slots_;
+  Derived<std::map<std::pair<KernelKind, std::size_t>, std::unique_ptr<Slot>>> slots_{
+      recorder_.kernels};
   std::map<KernelKind, std::size_t> turns_;
-  std::vector<Buffer> stored_;  // by term, terms of gather_store and row results
   bool scale_is_set_ = false;
   double moved_length_ = 1;  // of the last move to a trial point, as a share of step_
   int expected_iterations_ = 16;
   Pace pace_;
 
-  StagedPoints staging_;
-  TakingLists taking_;
-  std::optional<PointReport> taken_;  // of the current point, where the device has moved there
-  Recorded linearize_list_, matrix_list_, solve_start_list_, iterations_list_, trial_list_,
-      rescaled_list_, accept_list_;
-  std::array<Recorded, 2> accept_and_stage_lists_;
-  std::unique_ptr<FirstOrder> first_order_;  // made when first asked for
-  std::unique_ptr<DescentSteps> descent_;    // likewise
+  Derived<StagedPoints> staging_{recorder_.columns};
+  Derived<TakingLists> taking_{recorder_.kernels};
+  /// Of the current point, where the device has moved there.
+  Derived<std::optional<PointReport>> taken_{recorder_.kernels};
+  Derived<LinearLists> linear_lists_{recorder_.kernels};
+  Derived<PointLists> point_lists_{recorder_.columns};
+  Derived<FirstOrder> first_order_{recorder_.kernels};
+  Derived<std::unique_ptr<DescentSteps>> descent_{recorder_.kernels};  // made when first asked for
   CoarseState coarse_;
+  Derived<CoarseLists> coarse_lists_{recorder_.kernels};
   NarrowSystem narrow_;
-  std::vector<std::uint8_t> eliminated_;  // by scalar, in the caller's order; empty: none
-  SchurState schur_;
-  std::uint32_t most_coarse_ = 0;  // places for partial sums of coarse unknowns
-  double step_norm_ = 0;           // of the last step at its full length
-  std::vector<bool> remote_;       // by term: some of its columns lie elsewhere than on the host
+  Derived<NarrowLists> narrow_lists_{recorder_.columns};
+  std::vector<std::uint8_t> eliminated_;          // by scalar, in the caller's order; empty: none
+  Derived<SchurState> schur_{recorder_.kernels};  // Jacobians have other columns under a mask
+  std::uint32_t most_coarse_ = 0;                 // places for partial sums of coarse unknowns
+  double step_norm_ = 0;                          // of the last step at its full length
+  std::vector<bool> remote_;  // by term: some of its columns lie elsewhere than on the host
 };
 
 }  // namespace topograd::runtime::vulkan

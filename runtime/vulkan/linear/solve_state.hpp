@@ -23,24 +23,16 @@ struct CoarseState {
   std::array<Buffer, 2> matrices;                // take turns from panel to panel of pivots
   Buffer panel;                                  // its rows
   Buffer in, out;                                // coarse unknowns
+};
+struct CoarseLists {
   std::vector<Recorded> build;
   Recorded start, iterations;
-
-  void forget_lists() {
-    build.clear();
-    start = {};
-    iterations = {};
-  }
 };
 
 /// Elimination of blocks that do not meet.
 struct SchurState {
   std::unique_ptr<DeviceSchur> device;
   Recorded start, iterations, finish;
-
-  void forget_lists() {
-    for (Recorded* list : {&start, &iterations, &finish}) *list = {};
-  }
 };
 
 }  // namespace topograd::runtime::vulkan

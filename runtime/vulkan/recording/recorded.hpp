@@ -13,6 +13,22 @@ struct Recorded {
   std::uint64_t kernels = 0;  ///< of residuals
 };
 
+/// Linearising, and conjugate gradients.
+struct LinearLists {
+  Recorded linearize, matrix, solve_start, iterations;
+};
+
+/// Trial points, and moves to them.
+struct PointLists {
+  Recorded trial, rescaled, accept;
+  std::array<Recorded, 2> accept_and_stage;
+};
+
+/// Between an engine and the one that solves for it: the first two go there, the third comes back.
+struct NarrowLists {
+  Recorded point, gradient, step;
+};
+
 /// A solve for the step.
 struct SolveLists {
   const Recorded* start = nullptr;

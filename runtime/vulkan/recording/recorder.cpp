@@ -79,7 +79,7 @@ void Recorder::submit(const Recorded& recorded) {
 void Recorder::submit(std::span<const Recorded* const> recorded) {
   std::vector<const CommandList*> lists;
   for (const Recorded* one : recorded) {
-    kernels_ += one->kernels;
+    dispatches_ += one->kernels;
     lists.push_back(&one->list);
   }
   last_ = context_.device->submit(lists);

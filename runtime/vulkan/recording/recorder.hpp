@@ -5,6 +5,7 @@
 #include "../../device/kernels/kernel_job.hpp"
 #include "../../engine/engine.hpp"
 #include "context.hpp"
+#include "derived.hpp"
 #include "recorded.hpp"
 
 #include <chrono>
@@ -32,6 +33,11 @@ class Recorder {
   /// Context outlives this.
   explicit Recorder(Context& context) : context_(context) {}
 
+  // What lists are recorded from, and results derived from.
+  Source structure;           ///< terms and vectors: which there are, and how long they are
+  Source columns{structure};  ///< where columns of terms lie
+  Source kernels{columns};    ///< which kernels of terms serve
+
   /// Begins to make every kernel that `record` needs: it records for that sake alone.
   void collect(const Record& record);
   /// Makes those of the collected kernels that nobody has begun.
@@ -54,14 +60,14 @@ class Recorder {
   void warm_up(const Recorded& recorded);
 
   /// Dispatches of residual kernels that were submitted.
-  std::uint64_t kernels() const { return kernels_; }
+  std::uint64_t dispatches() const { return dispatches_; }
   /// Some that the device decided to run.
-  void count(std::uint64_t kernels) { kernels_ += kernels; }
+  void count(std::uint64_t dispatches) { dispatches_ += dispatches; }
 
  private:
   Context& context_;
   Submission last_;
-  std::uint64_t kernels_ = 0;
+  std::uint64_t dispatches_ = 0;
   std::chrono::steady_clock::time_point last_timed_;  // end of the last timing
 };
 
