@@ -100,7 +100,7 @@ bool VulkanEngine::stores_terms(std::size_t k, Pass pass) {
 void VulkanEngine::measure(std::size_t k, Pass pass, Decision& made) {
   const auto timed = [&](bool store) {
     return time_choice([&](CommandList& list) {
-      record_batch_sum(list, k, pass, operands(x_, &direction_), store);
+      record_batch_sum(list, k, pass, operands(v_.x, &v_.direction), store);
     });
   };
   const bool there = static_cast<bool>(sums_->stored[k]);
@@ -141,9 +141,9 @@ void VulkanEngine::record_batch_sum(CommandList& list, std::size_t k, Pass pass,
     list.barrier();
   }
   for (auto& set : terms_[k]->gather_sets()) {
-    const SumTarget target{.out = &product_, .first = set->x_first(), .overwrite = true};
+    const SumTarget target{.out = &v_.product, .first = set->x_first(), .overwrite = true};
     if (store) {
-      set->record_stored(list, pass, context_.collecting ? result_ : sums_->stored[k],
+      set->record_stored(list, pass, context_.collecting ? v_.result : sums_->stored[k],
                          terms_[k]->store_stride(), with, target);
     } else {
       record_set(list, k, *set, pass, with, target, values);
@@ -158,7 +158,7 @@ void VulkanEngine::record_terms(CommandList& list, std::size_t k, Pass pass, con
   if (make) sums_->stored[k] = make_numbers(context_, terms_[k]->stored_size(pass), "terms");
   ValueSinks* const sinks = sinks_of(k, values);
   terms_[k]->record_store(list, sinks ? values->pass : pass, with,
-                          context_.collecting ? result_ : sums_->stored[k], sinks);
+                          context_.collecting ? v_.result : sums_->stored[k], sinks);
 }
 
 PlanRecord VulkanEngine::plan() const {

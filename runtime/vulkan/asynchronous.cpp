@@ -42,15 +42,15 @@ class VulkanEngine::InFlight final : public Pending {
 VulkanEngine::~VulkanEngine() = default;
 
 void VulkanEngine::record_slot(CommandList& list, KernelKind kind, Slot& slot) {
-  const Operands with = operands(x_, &direction_);
+  const Operands with = operands(v_.x, &v_.direction);
   const auto rows = [&](Pass pass) {
     record_rows(list, pass, with);
     record_row_landings(list, pass, slot.rows, true);
   };
   const auto sum = [&](Pass pass) {
     used_sums_.insert(pass);
-    record_sum(list, pass, with, result_);
-    slot.result.record(context_, list, result_, true);
+    record_sum(list, pass, with, v_.result);
+    slot.result.record(context_, list, v_.result, true);
   };
   switch (kind) {
     case KernelKind::residual: return rows(Pass::residual);
@@ -59,8 +59,8 @@ void VulkanEngine::record_slot(CommandList& list, KernelKind kind, Slot& slot) {
     case KernelKind::jtjp: return sum(Pass::jtjp);
     case KernelKind::hvp: return sum(Pass::hvp);
     case KernelKind::cost:
-      record_cost(list, x_, Scalar::cost);
-      return slot.result.record(context_, list, vectors_->scalars(), true);
+      record_cost(list, v_.x, Scalar::cost);
+      return slot.result.record(context_, list, v_.ops->scalars(), true);
     case KernelKind::jacobian:
     case KernelKind::blocks:
     case KernelKind::vjp:
@@ -79,7 +79,7 @@ void VulkanEngine::read_slot(const Slot& slot, KernelKind kind, const Submission
   if (kind == KernelKind::jvp) return copy_rows(Pass::jvp, slot.rows, after, out);
   if (kind != KernelKind::cost) return read_landed(slot.result, after, out);
   std::array<double, codegen::kScalarCount> scalars{};
-  slot.result.read(context_, after, vectors_->scalars(),
+  slot.result.read(context_, after, v_.ops->scalars(),
                    context_.scalar_precision() == Precision::f64, scalars);
   out[0] = scalars[codegen::slot(Scalar::cost)];
 }
@@ -90,9 +90,9 @@ std::unique_ptr<Pending> VulkanEngine::begin(KernelKind kind, std::span<const do
   std::unique_ptr<Slot>& slot = (*slots_)[{kind, turn}];
   if (!slot) slot = std::make_unique<Slot>();
   if (slot->owner != nullptr) slot->owner->finish();
-  write_vector(x_, x);
+  write_vector(v_.x, x);
   taken_->reset();
-  if (!p.empty()) write_vector(direction_, p);
+  if (!p.empty()) write_vector(v_.direction, p);
   evaluate(std::string(name(kind)) + "_" + std::to_string(turn),
            [&](CommandList& list) { record_slot(list, kind, *slot); });
   return std::make_unique<InFlight>(*this, *slot, kind, out);

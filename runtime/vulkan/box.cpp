@@ -9,12 +9,12 @@ namespace topograd::runtime::vulkan {
 using codegen::BufferRole;
 
 void VulkanEngine::make_box() {
-  for (Buffer* buffer : {&lower_, &upper_, &held_}) *buffer = Buffer();
+  for (Buffer* buffer : {&lower_, &upper_}) *buffer = Buffer();
   if (!bounded()) return;
   lower_ = make_numbers(context_, model_.scalars, "lower_bounds");
   upper_ = make_numbers(context_, model_.scalars, "upper_bounds");
   const std::vector<std::uint32_t> none(model_.scalars, 0);
-  held_ = make_buffer(context_, none, "held");
+  v_.held = make_buffer(context_, none, "held");
   write_box();
 }
 
@@ -62,47 +62,47 @@ void VulkanEngine::hold(std::span<const std::uint8_t> held) {
                 std::string(name(backend())) + " engine: steps know no box");
   std::vector<std::uint32_t> words(held.begin(), held.end());
   for (std::size_t k = 0; k < order_.position.size(); ++k) words[order_.position[k]] = held[k];
-  context_.device->upload<std::uint32_t>(held_, words);
+  context_.device->upload<std::uint32_t>(v_.held, words);
 }
 
 void VulkanEngine::record_point_norms(CommandList& list) {
-  BindingTable table = solver_table();
-  table.set(BufferRole::first_operand, x_);
+  BindingTable table = v_.table();
+  table.set(BufferRole::first_operand, v_.x);
   if (bounded()) {
-    table.set(BufferRole::fixed, fixed_);
-    table.set(BufferRole::held, held_);
+    table.set(BufferRole::fixed, v_.fixed);
+    table.set(BufferRole::held, v_.held);
     table.set(BufferRole::lower_bounds, lower_);
     table.set(BufferRole::upper_bounds, upper_);
   }
   if (charted()) {
     record_gradient_moves(list);
     list.barrier();
-    table.set(BufferRole::fixed, fixed_);
-    table.set(BufferRole::gradient, result_);
+    table.set(BufferRole::fixed, v_.fixed);
+    table.set(BufferRole::gradient, v_.result);
   }
   const auto n = static_cast<std::uint32_t>(model_.scalars);
-  const std::uint32_t groups = vectors_->workgroups(n);
-  vectors_->record(list,
-                   {.op = bounded() ? VectorOp::bounded_norms : VectorOp::point_norms,
-                    .constants = {.count = n, .out_stride = groups}},
-                   table);
+  const std::uint32_t groups = v_.ops->workgroups(n);
+  v_.ops->record(list,
+                 {.op = bounded() ? VectorOp::bounded_norms : VectorOp::point_norms,
+                  .constants = {.count = n, .out_stride = groups}},
+                 table);
   list.barrier();
-  vectors_->sum(list, partials_, 0, groups, groups, Scalar::gradient_squared, 2);
-  vectors_->sum(list, partials_, 2 * groups, groups, groups, Scalar::gradient_max, 1, true);
+  v_.ops->sum(list, v_.partials, 0, groups, groups, Scalar::gradient_squared, 2);
+  v_.ops->sum(list, v_.partials, 2 * groups, groups, groups, Scalar::gradient_max, 1, true);
   if (bounded() && charted()) record_charted_holds(list);
 }
 
 void VulkanEngine::record_move(CommandList& list, Scalar length) {
-  BindingTable table = solver_table();
-  table.set(BufferRole::first_operand, x_);
-  table.set(BufferRole::result, trial_);
+  BindingTable table = v_.table();
+  table.set(BufferRole::first_operand, v_.x);
+  table.set(BufferRole::result, v_.trial);
   const auto n = static_cast<std::uint32_t>(model_.scalars);
   if (charted()) return record_charted_move(list, length);
   if (!bounded() && length != Scalar::one) {
-    table.set(BufferRole::second_operand, step_);
-    vectors_->record(
-        list, {.op = VectorOp::combine, .constants = {.count = n, .b = codegen::slot(length)}},
-        table);
+    table.set(BufferRole::second_operand, v_.step);
+    v_.ops->record(list,
+                   {.op = VectorOp::combine, .constants = {.count = n, .b = codegen::slot(length)}},
+                   table);
     list.barrier();
     return;
   }
@@ -110,18 +110,18 @@ void VulkanEngine::record_move(CommandList& list, Scalar length) {
     table.set(BufferRole::lower_bounds, lower_);
     table.set(BufferRole::upper_bounds, upper_);
   }
-  const std::uint32_t groups = vectors_->workgroups(n);
+  const std::uint32_t groups = v_.ops->workgroups(n);
   const std::uint32_t first =
-      2 * (block_groups() + most_coarse_);  // conjugate gradients may go on from theirs
-  vectors_->record(list,
-                   {.op = bounded() ? VectorOp::bounded_trial : VectorOp::trial_point,
-                    .constants = {.count = n,
-                                  .out_first = first,
-                                  .out_stride = groups,
-                                  .a = codegen::slot(length)}},
-                   table);
+      2 * (v_.block_groups() + v_.most_coarse);  // conjugate gradients may go on from theirs
+  v_.ops->record(list,
+                 {.op = bounded() ? VectorOp::bounded_trial : VectorOp::trial_point,
+                  .constants = {.count = n,
+                                .out_first = first,
+                                .out_stride = groups,
+                                .a = codegen::slot(length)}},
+                 table);
   list.barrier();
-  vectors_->sum(list, partials_, first, groups, groups, Scalar::model_decrease, bounded() ? 3 : 2);
+  v_.ops->sum(list, v_.partials, first, groups, groups, Scalar::model_decrease, bounded() ? 3 : 2);
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -52,13 +52,12 @@ void VulkanEngine::make_coarse_buffers() {
   const std::vector<std::uint32_t> follows(plan.follows.begin(), plan.follows.end());
   coarse_.follows = make_buffer(context_, follows, "coarse_follows");
   coarse_.sources = make_buffer(context_, plan.sources, "coarse_sources");
-  coarse_.weights =
-      vectors_->make_partials((2ull + plan.colours) * plan.functions * plan.unknowns());
+  coarse_.weights = v_.ops->make_partials((2ull + plan.colours) * plan.functions * plan.unknowns());
   const std::uint64_t n = plan.unknowns();
-  for (Buffer& matrix : coarse_.matrices) matrix = vectors_->make_partials(n * n);
-  coarse_.panel = vectors_->make_partials(kPivotsOfPanel * n);
-  coarse_.in = vectors_->make_partials(n);
-  coarse_.out = vectors_->make_partials(n);
+  for (Buffer& matrix : coarse_.matrices) matrix = v_.ops->make_partials(n * n);
+  coarse_.panel = v_.ops->make_partials(kPivotsOfPanel * n);
+  coarse_.in = v_.ops->make_partials(n);
+  coarse_.out = v_.ops->make_partials(n);
   coarse_.version = coarse_.control.plan_version();
   *coarse_lists_ = {};
 }
@@ -83,15 +82,15 @@ void VulkanEngine::write_coarse_centres() {
 
 BindingTable VulkanEngine::coarse_table() const {
   BindingTable table;
-  table.set(BufferRole::x, x_);
+  table.set(BufferRole::x, v_.x);
   table.set(BufferRole::coarse_vectors, coarse_.vectors);
   table.set(BufferRole::coarse_in, coarse_.weights);
   table.set(BufferRole::entries, coarse_.scalars);
   table.set(BufferRole::owners, coarse_.homes);
   table.set(BufferRole::starts, coarse_.starts);
-  table.set(BufferRole::direction, direction_);
-  table.set(BufferRole::damping, damping_);
-  table.set(BufferRole::partials, partials_);
+  table.set(BufferRole::direction, v_.direction);
+  table.set(BufferRole::damping, v_.damping);
+  table.set(BufferRole::partials, v_.partials);
   return table;
 }
 
@@ -99,28 +98,28 @@ BindingTable VulkanEngine::coarse_table() const {
 void VulkanEngine::record_coarse_product(CommandList& list, std::uint32_t first) {
   const CoarsePlan& plan = coarse_.control.plan();
   BindingTable table = coarse_table();
-  table.set(BufferRole::result, direction_);
+  table.set(BufferRole::result, v_.direction);
   list.barrier();
-  vectors_->record(list,
-                   {.op = VectorOp::coarse_expand,
-                    .width = plan.functions,
-                    .constants = {.count = plan.entries(), .first = first}},
-                   table);
+  v_.ops->record(list,
+                 {.op = VectorOp::coarse_expand,
+                  .width = plan.functions,
+                  .constants = {.count = plan.entries(), .first = first}},
+                 table);
   list.barrier();
-  record_product(list, operands(x_, &direction_), product_);
+  record_product(list, operands(v_.x, &v_.direction), v_.product);
   list.barrier();
 }
 
 void VulkanEngine::record_coarse_vectors(CommandList& list) {
   const CoarsePlan& plan = coarse_.control.plan();
   list.barrier();
-  record_by_blocks(list, {.op = VectorOp::precondition}, solver_table());
-  list.fill(direction_, 0, model_.scalars * context_.element_bytes(), 0);
+  v_.record_by_blocks(list, {.op = VectorOp::precondition}, v_.table());
+  list.fill(v_.direction, 0, model_.scalars * context_.element_bytes(), 0);
   BindingTable table = coarse_table();
   table.set(BufferRole::first_operand, coarse_.offsets);
   table.set(BufferRole::entries, coarse_.from);
   const std::uint32_t numbers = plan.functions * plan.entries();
-  vectors_->record(list, {.op = VectorOp::coarse_vectors, .constants = {.count = numbers}}, table);
+  v_.ops->record(list, {.op = VectorOp::coarse_vectors, .constants = {.count = numbers}}, table);
   if (!plan.answers) return;
   const std::uint64_t bytes = std::uint64_t{numbers} * context_.element_bytes();
   list.barrier();
@@ -128,16 +127,16 @@ void VulkanEngine::record_coarse_vectors(CommandList& list) {
   list.copy(coarse_.vectors, 0, coarse_.answers, 0, bytes);
   for (std::uint32_t f = 0; f < plan.functions; ++f) {
     record_coarse_product(list, f * plan.unknowns());
-    BindingTable answer = solver_table();
-    answer.set(BufferRole::first_operand, product_);
-    answer.set(BufferRole::result, preconditioned_);
-    record_by_blocks(list, {.op = VectorOp::apply_preconditioner}, answer);
+    BindingTable answer = v_.table();
+    answer.set(BufferRole::first_operand, v_.product);
+    answer.set(BufferRole::result, v_.preconditioned);
+    v_.record_by_blocks(list, {.op = VectorOp::apply_preconditioner}, answer);
     list.barrier();
     answer = coarse_table();
-    answer.set(BufferRole::first_operand, preconditioned_);
+    answer.set(BufferRole::first_operand, v_.preconditioned);
     answer.set(BufferRole::result, coarse_.answers);
     answer.set(BufferRole::outputs, coarse_.follows);
-    vectors_->record(
+    v_.ops->record(
         list,
         {.op = VectorOp::coarse_answer,
          .width = plan.functions,
@@ -155,22 +154,22 @@ void VulkanEngine::record_coarse_matrix(CommandList& list) {
   list.fill(coarse_.matrices[0], 0, n * n * (context_.scalar_precision() == Precision::f64 ? 8 : 4),
             0);
   BindingTable table = coarse_table();
-  table.set(BufferRole::first_operand, product_);
+  table.set(BufferRole::first_operand, v_.product);
   table.set(BufferRole::outputs, coarse_.sources);
   table.set(BufferRole::coarse_out, coarse_.matrices[0]);
   for (std::uint32_t colour = 0; colour < plan.colours; ++colour) {
     for (std::uint32_t f = 0; f < plan.functions; ++f) {
       record_coarse_product(list,
                             (2 * plan.functions + colour * plan.functions + f) * plan.unknowns());
-      vectors_->record(list,
-                       {.op = VectorOp::coarse_column,
-                        .width = plan.functions,
-                        .constants = {.count = plan.entries(),
-                                      .first = colour * plan.aggregates,
-                                      .out_stride = plan.unknowns(),
-                                      .a = f},
-                        .groups = plan.aggregates},
-                       table);
+      v_.ops->record(list,
+                     {.op = VectorOp::coarse_column,
+                      .width = plan.functions,
+                      .constants = {.count = plan.entries(),
+                                    .first = colour * plan.aggregates,
+                                    .out_stride = plan.unknowns(),
+                                    .a = f},
+                      .groups = plan.aggregates},
+                     table);
     }
   }
 }
@@ -186,12 +185,12 @@ void VulkanEngine::record_elimination(CommandList& list, std::uint32_t first, st
     table.set(BufferRole::coarse_in, coarse_.matrices[panel % 2]);
     table.set(BufferRole::coarse_out, coarse_.matrices[(panel + 1) % 2]);
     list.barrier();
-    vectors_->record(
-        list, {.op = VectorOp::coarse_panel, .width = kPivotsOfPanel, .constants = constants},
-        table);
+    v_.ops->record(list,
+                   {.op = VectorOp::coarse_panel, .width = kPivotsOfPanel, .constants = constants},
+                   table);
     list.barrier();
     constants.count = n * n;
-    vectors_->record(list, {.op = VectorOp::coarse_eliminate, .constants = constants}, table);
+    v_.ops->record(list, {.op = VectorOp::coarse_eliminate, .constants = constants}, table);
   }
 }
 
@@ -199,36 +198,36 @@ void VulkanEngine::record_coarse_correction(CommandList& list, bool predicated) 
   const CoarsePlan& plan = coarse_.control.plan();
   const std::uint32_t n = plan.unknowns();
   BindingTable table = coarse_table();
-  table.set(BufferRole::first_operand, residual_);
+  table.set(BufferRole::first_operand, v_.residual);
   table.set(BufferRole::coarse_out, coarse_.in);
   list.barrier();
-  vectors_->record(list,
-                   {.op = VectorOp::coarse_restrict,
-                    .width = plan.functions,
-                    .predicated = predicated,
-                    .constants = {.count = plan.entries()},
-                    .groups = plan.aggregates},
-                   table);
+  v_.ops->record(list,
+                 {.op = VectorOp::coarse_restrict,
+                  .width = plan.functions,
+                  .predicated = predicated,
+                  .constants = {.count = plan.entries()},
+                  .groups = plan.aggregates},
+                 table);
   table.set(BufferRole::coarse_matrix, coarse_.matrices[panels_of(n) % 2]);
   table.set(BufferRole::coarse_in, coarse_.in);
   table.set(BufferRole::coarse_out, coarse_.out);
   list.barrier();
-  vectors_->record(
+  v_.ops->record(
       list,
       {.op = VectorOp::coarse_multiply,
        .predicated = predicated,
-       .constants = {.count = n, .out_first = block_groups(), .out_stride = sum_groups(true)},
+       .constants = {.count = n, .out_first = v_.block_groups(), .out_stride = sum_groups(true)},
        .groups = n},
       table);
   table.set(BufferRole::coarse_in, coarse_.out);
-  table.set(BufferRole::result, preconditioned_);
+  table.set(BufferRole::result, v_.preconditioned);
   list.barrier();
-  vectors_->record(list,
-                   {.op = VectorOp::coarse_expand,
-                    .width = plan.functions,
-                    .predicated = predicated,
-                    .constants = {.count = plan.entries(), .overwrite = 0}},
-                   table);
+  v_.ops->record(list,
+                 {.op = VectorOp::coarse_expand,
+                  .width = plan.functions,
+                  .predicated = predicated,
+                  .constants = {.count = plan.entries(), .overwrite = 0}},
+                 table);
 }
 
 void VulkanEngine::prepare_coarse_lists() {
@@ -262,7 +261,7 @@ void VulkanEngine::precondition_coarse(VulkanEngine& stepping,
                                        std::vector<const Recorded*>& lists) {
   const auto here = [&] {
     std::vector<double> x(model_.scalars);
-    read_numbers(stepping.context_, stepping.x_, x);
+    read_numbers(stepping.context_, stepping.v_.x, x);
     return x;
   };
   if (coarse_.control.due(model_, here)) {

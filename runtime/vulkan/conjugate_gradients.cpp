@@ -15,53 +15,6 @@ using codegen::Fusion;
 using codegen::SolverState;
 using codegen::StepTime;
 
-BindingTable VulkanEngine::solver_table() {
-  BindingTable table;
-  table.set(BufferRole::fixed, shaped() ? held_ : fixed_);
-  table.set(BufferRole::gradient, gradient_);
-  table.set(BufferRole::direction, direction_);
-  table.set(BufferRole::step, step_);
-  table.set(BufferRole::residual, residual_);
-  table.set(BufferRole::product, product_);
-  table.set(BufferRole::preconditioned, preconditioned_);
-  table.set(BufferRole::scale, scale_);
-  table.set(BufferRole::damping, damping_);
-  table.set(BufferRole::blocks, packed_);
-  table.set(BufferRole::inverse, inverse_);
-  table.set(BufferRole::partials, partials_);
-  table.set(BufferRole::curvature, curvature_);
-  table.set(BufferRole::decision, decision_);
-  return table;
-}
-
-std::uint32_t VulkanEngine::block_groups() const {
-  std::uint32_t groups = 0;
-  for (const BlockRange& range : blocks_) groups += context_.update_grid(range.count);
-  return groups;
-}
-
-std::uint32_t VulkanEngine::record_by_blocks(CommandList& list, VectorOps::Run run,
-                                             const BindingTable& with) {
-  std::uint32_t groups = 0;
-  BindingTable table = with;
-  const std::uint64_t bytes = context_.element_bytes();
-  for (const BlockRange& range : blocks_) {
-    if (range.count == 0) continue;
-    const std::uint64_t first = range.blocks_first * bytes;
-    const std::uint64_t size = bytes * range.count * range.width * (range.width + 1) / 2;
-    table.set(BufferRole::blocks, packed_, first, size);
-    table.set(BufferRole::inverse, inverse_, first, size);
-    run.width = range.width;
-    run.decides = run.op != VectorOp::cg_update || groups == 0;
-    run.constants.count = range.count;
-    run.constants.first = range.x_first;
-    run.constants.out_first = groups;
-    run.constants.blocks_first = 0;
-    groups += vectors_->record(list, run, table);
-  }
-  return groups;
-}
-
 /// Where every owner is written by one work item of one dispatch, the product can bring the
 /// direction up to date as it reads it.
 bool VulkanEngine::can_fuse() {
@@ -105,19 +58,19 @@ std::vector<FusedProduct> VulkanEngine::fused_order() {
 void VulkanEngine::record_solve_start(CommandList& list, bool preconditioned, bool coarse) {
   const std::uint32_t groups = sum_groups(coarse);
   // Fused products write the directions of the owners that they sum.
-  if (masked_) list.fill(next_direction_, 0, model_.scalars * context_.element_bytes(), 0);
-  record_by_blocks(list, {.op = VectorOp::precondition}, solver_table());
+  if (masked_) list.fill(v_.next_direction, 0, model_.scalars * context_.element_bytes(), 0);
+  v_.record_by_blocks(list, {.op = VectorOp::precondition}, v_.table());
   list.barrier();
-  record_by_blocks(list,
-                   {.op = VectorOp::cg_init,
-                    .unpreconditioned = !preconditioned,
-                    .constants = {.out_stride = groups}},
-                   solver_table());
+  v_.record_by_blocks(list,
+                      {.op = VectorOp::cg_init,
+                       .unpreconditioned = !preconditioned,
+                       .constants = {.out_stride = groups}},
+                      v_.table());
   if (coarse) record_coarse_correction(list, false);
   list.barrier();
-  vectors_->record(
+  v_.ops->record(
       list, {.op = VectorOp::cg_start, .constants = {.sums_count = groups, .sums_stride = groups}},
-      solver_table());
+      v_.table());
 }
 
 void VulkanEngine::record_iterations(CommandList& list, int count, bool preconditioned,
@@ -125,33 +78,33 @@ void VulkanEngine::record_iterations(CommandList& list, int count, bool precondi
   const bool fused = can_fuse();
   // Several dispatches of one update share scalars, which one of them writes.
   const bool alternates =
-      fused && std::ranges::count_if(blocks_, [](auto& range) { return range.count > 0; }) == 1;
+      fused && std::ranges::count_if(v_.blocks, [](auto& range) { return range.count > 0; }) == 1;
   const std::uint32_t groups = sum_groups(coarse);
-  const Buffer& z = preconditioned ? preconditioned_ : residual_;
-  BindingTable table = solver_table();
+  const Buffer& z = preconditioned ? v_.preconditioned : v_.residual;
+  BindingTable table = v_.table();
   table.set(BufferRole::preconditioned, z);
   for (int k = 0; k < count; ++k) {
-    const Buffer& before = k % 2 == 0 ? direction_ : next_direction_;
-    const Buffer& now = k % 2 == 0 ? next_direction_ : direction_;
-    table.set(BufferRole::direction, fused ? now : direction_);
+    const Buffer& before = k % 2 == 0 ? v_.direction : v_.next_direction;
+    const Buffer& now = k % 2 == 0 ? v_.next_direction : v_.direction;
+    table.set(BufferRole::direction, fused ? now : v_.direction);
     table.set(BufferRole::next_direction, before);
     list.barrier();
     const std::uint32_t sums = fused ? record_fused_product(list, before, now, z, groups)
                                      : record_direction_and_product(list, table, groups);
     list.barrier();
-    record_by_blocks(list,
-                     {.op = VectorOp::cg_update,
-                      .unpreconditioned = !preconditioned,
-                      .step_time = !alternates  ? StepTime::now
-                                   : k % 2 == 0 ? StepTime::later
-                                                : StepTime::both,
-                      .constants = {.out_stride = groups, .sums_count = sums}},
-                     table);
+    v_.record_by_blocks(list,
+                        {.op = VectorOp::cg_update,
+                         .unpreconditioned = !preconditioned,
+                         .step_time = !alternates  ? StepTime::now
+                                      : k % 2 == 0 ? StepTime::later
+                                                   : StepTime::both,
+                         .constants = {.out_stride = groups, .sums_count = sums}},
+                        table);
     if (coarse) record_coarse_correction(list, true);
   }
   if (alternates) record_pending_step(list);
   list.barrier();
-  vectors_->record(
+  v_.ops->record(
       list, {.op = VectorOp::cg_finish, .constants = {.sums_count = groups, .sums_stride = groups}},
       table);
 }
@@ -159,50 +112,50 @@ void VulkanEngine::record_iterations(CommandList& list, int count, bool precondi
 /// Where the solver stopped between an update that left its step and the next one.
 void VulkanEngine::record_pending_step(CommandList& list) {
   BindingTable table;
-  table.set(BufferRole::first_operand, next_direction_);
-  table.set(BufferRole::result, step_);
+  table.set(BufferRole::first_operand, v_.next_direction);
+  table.set(BufferRole::result, v_.step);
   list.barrier();
-  vectors_->record(list,
-                   {.op = VectorOp::axpby,
-                    .constants = {.count = static_cast<std::uint32_t>(model_.scalars),
-                                  .a = codegen::slot(Scalar::pending),
-                                  .b = codegen::slot(Scalar::one)}},
-                   table);
+  v_.ops->record(list,
+                 {.op = VectorOp::axpby,
+                  .constants = {.count = static_cast<std::uint32_t>(model_.scalars),
+                                .a = codegen::slot(Scalar::pending),
+                                .b = codegen::slot(Scalar::one)}},
+                 table);
 }
 
 std::uint32_t VulkanEngine::record_direction_and_product(CommandList& list,
                                                          const BindingTable& table,
                                                          std::uint32_t sums) {
   const auto n = static_cast<std::uint32_t>(model_.scalars);
-  vectors_->record(list,
-                   {.op = VectorOp::cg_direction,
-                    .constants = {.count = n, .sums_count = sums, .sums_stride = sums}},
-                   table);
+  v_.ops->record(list,
+                 {.op = VectorOp::cg_direction,
+                  .constants = {.count = n, .sums_count = sums, .sums_stride = sums}},
+                 table);
   list.barrier();
-  if (sums_->matrix) return sums_->matrix->record_product(list, *vectors_, table);
-  Operands predicated = operands(x_, &record_expanded(list, direction_));
-  predicated.scalars = &decision_;
-  record_product(list, predicated, product_);
+  if (sums_->matrix) return sums_->matrix->record_product(list, *v_.ops, table);
+  Operands predicated = operands(v_.x, &record_expanded(list, v_.direction));
+  predicated.scalars = &v_.decision;
+  record_product(list, predicated, v_.product);
   list.barrier();
   if (charted()) {
-    charts_->record_contract(list, product_);
+    charts_->record_contract(list, v_.product);
     list.barrier();
   }
-  return vectors_->record(list, {.op = VectorOp::cg_curvature, .constants = {.count = n}}, table);
+  return v_.ops->record(list, {.op = VectorOp::cg_curvature, .constants = {.count = n}}, table);
 }
 
 std::uint32_t VulkanEngine::record_fused_product(CommandList& list, const Buffer& old_direction,
                                                  const Buffer& new_direction,
                                                  const Buffer& preconditioned, std::uint32_t sums) {
-  Operands with = operands(x_, &old_direction);
-  with.scalars = &vectors_->scalars();
+  Operands with = operands(v_.x, &old_direction);
+  with.scalars = &v_.ops->scalars();
   FusedOperands fused{.preconditioned = &preconditioned,
-                      .damping = &damping_,
+                      .damping = &v_.damping,
                       .next_direction = &new_direction,
-                      .decision = &decision_,
-                      .partials = &partials_,
+                      .decision = &v_.decision,
+                      .partials = &v_.partials,
                       .sums_count = sums,
-                      .curvature = &curvature_};
+                      .curvature = &v_.curvature};
   Hazards hazards(list);
   bool first = true;
   for (const auto& [use, riders] : sums_->fused_order) {
@@ -212,7 +165,7 @@ std::uint32_t VulkanEngine::record_fused_product(CommandList& list, const Buffer
     fused.riders = riders.get();
     fused.curvature_first += use.set->record_fused(
         list, fusion, with, fused,
-        {.out = &product_, .first = use.set->x_first(), .overwrite = use.covers});
+        {.out = &v_.product, .first = use.set->x_first(), .overwrite = use.covers});
     ++context_.term_dispatches;
   }
   return fused.curvature_first;

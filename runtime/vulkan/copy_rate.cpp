@@ -46,7 +46,7 @@ double VulkanEngine::time_copies() {
       table.set(codegen::BufferRole::first_operand, from, k * piece, piece);
       table.set(codegen::BufferRole::result, to, k * piece, piece);
       const auto count = static_cast<std::uint32_t>(piece / context_.element_bytes());
-      vectors_->record(list, {.op = VectorOp::copy, .constants = {.count = count}}, table);
+      v_.ops->record(list, {.op = VectorOp::copy, .constants = {.count = count}}, table);
     }
   };
   const double by_command = time([&](CommandList& list) { list.copy(from, 0, to, 0, bytes); });
@@ -70,7 +70,7 @@ std::vector<MemoryUse> VulkanEngine::memory() const {
   uses.push_back({"columns in that order", columns, 0});
   uses.push_back({"gather plans", plans, 0});
   uses.push_back({"numbers by scalar",
-                  diagonal_positions_.capacity() * sizeof(std::uint32_t) +
+                  v_.diagonal_positions.capacity() * sizeof(std::uint32_t) +
                       source_.constant.capacity() + model_.constant.capacity(),
                   0});
   std::erase_if(uses, [](const MemoryUse& use) { return use.host + use.device == 0; });

@@ -58,7 +58,7 @@ class VulkanEngine::Descent final : public DescentSteps {
 
   DescentReport try_length(double length) override {
     const std::pair<Scalar, double> scalars[] = {{kLength, length}, {kKeptLength, kept_length_}};
-    e_.vectors_->write(scalars);
+    e_.v_.ops->write(scalars);
     length_ = length;
     pending_.push_back(&look_);
     e_.recorder_.submit(pending_);
@@ -111,11 +111,11 @@ class VulkanEngine::Descent final : public DescentSteps {
       pages_.push_back({make_numbers(context, numbers, "history"), first, count});
     }
     change_ = make_numbers(context, size(), "gradient_change");
-    factors_ = e_.vectors_->make_partials(1 + vectors());
+    factors_ = e_.v_.ops->make_partials(1 + vectors());
     const std::uint32_t wanted = kDotsOfLoop * context.most_workgroups() / products();
-    spread_ = std::clamp(wanted, 1u, e_.vectors_->workgroups(size()));
-    partials_ = e_.vectors_->make_partials(std::uint64_t{3} * products() * spread_);
-    products_ = e_.vectors_->make_partials(3 * products());
+    spread_ = std::clamp(wanted, 1u, e_.v_.ops->workgroups(size()));
+    partials_ = e_.v_.ops->make_partials(std::uint64_t{3} * products() * spread_);
+    products_ = e_.v_.ops->make_partials(3 * products());
     numbers_.assign(3 * products(), 0.0);
     landing_ = {};
   }
@@ -126,7 +126,7 @@ class VulkanEngine::Descent final : public DescentSteps {
     e_.recorder_.collect([&](CommandList& list) { record_all(list); });
     e_.recorder_.finish_kernels();
     begin_ = e_.recorder_.make_list("descent_begin", [&](CommandList& list) {
-      list.copy(e_.x_, 0, e_.trial_, 0, bytes());
+      list.copy(e_.v_.x, 0, e_.v_.trial, 0, bytes());
       list.barrier();
       e_.record_trial_gradient(list);
     });
@@ -135,7 +135,7 @@ class VulkanEngine::Descent final : public DescentSteps {
     look_ = e_.recorder_.make_list("descent_look", [&](CommandList& list) { record_look(list); });
     keep_gradient_ = e_.recorder_.make_list("keep_gradient", [&](CommandList& list) {
       list.barrier();
-      list.copy(e_.result_, 0, e_.gradient_, 0, bytes());
+      list.copy(e_.v_.result, 0, e_.v_.gradient, 0, bytes());
     });
     keep_pair_.clear();
     for (std::uint32_t pair = 0; pair < pairs_; ++pair) {
@@ -152,39 +152,39 @@ class VulkanEngine::Descent final : public DescentSteps {
 
   /// step_ = the combination of gradient_ and history.
   void record_direction(CommandList& list) {
-    BindingTable table = e_.solver_table();
-    table.set(BufferRole::result, e_.step_);
+    BindingTable table = e_.v_.table();
+    table.set(BufferRole::result, e_.v_.step);
     table.set(BufferRole::coarse_in, factors_);
     std::uint32_t groups = 0;
     for (const Page& page : pages_) {
       list.barrier();
       table.set(BufferRole::second_operand, page.vectors);
-      groups = e_.vectors_->workgroups(size());
-      e_.vectors_->record(list,
-                          {.op = VectorOp::combine_history,
-                           .constants = {.count = size(),
-                                         .first = stride_,
-                                         .out_stride = groups,
-                                         .blocks_first = 1 + page.first,
-                                         .a = page.count,
-                                         .overwrite = page.first == 0 ? 1u : 0u}},
-                          table);
+      groups = e_.v_.ops->workgroups(size());
+      e_.v_.ops->record(list,
+                        {.op = VectorOp::combine_history,
+                         .constants = {.count = size(),
+                                       .first = stride_,
+                                       .out_stride = groups,
+                                       .blocks_first = 1 + page.first,
+                                       .a = page.count,
+                                       .overwrite = page.first == 0 ? 1u : 0u}},
+                        table);
     }
     list.barrier();
-    e_.vectors_->sum(list, e_.partials_, 0, groups, groups, kSlope, 2);
+    e_.v_.ops->sum(list, e_.v_.partials, 0, groups, groups, kSlope, 2);
   }
 
   void record_look(CommandList& list) {
     list.barrier();
     e_.record_move(list, kLength);
     e_.record_trial_gradient(list);
-    combine(list, e_.result_, e_.gradient_, change_, Scalar::one, Scalar::minus_one);
+    combine(list, e_.v_.result, e_.v_.gradient, change_, Scalar::one, Scalar::minus_one);
     list.barrier();
     for (const Page& page : pages_) record_dots(list, page.vectors, page.first, page.count);
-    record_dots(list, e_.step_, vectors(), 1);
+    record_dots(list, e_.v_.step, vectors(), 1);
     record_dots(list, change_, vectors() + 1, 1);
     list.barrier();
-    e_.vectors_->sum_into(list, products_, partials_, spread_, 3 * products());
+    e_.v_.ops->sum_into(list, products_, partials_, spread_, 3 * products());
     list.barrier();
     landing_.record(e_.context_, list, products_);
   }
@@ -193,19 +193,19 @@ class VulkanEngine::Descent final : public DescentSteps {
                    std::uint32_t count) {
     BindingTable table;
     table.set(BufferRole::second_operand, rows);
-    table.set(BufferRole::step, e_.step_);
+    table.set(BufferRole::step, e_.v_.step);
     table.set(BufferRole::first_operand, change_);
-    table.set(BufferRole::gradient, e_.result_);
+    table.set(BufferRole::gradient, e_.v_.result);
     table.set(BufferRole::partials, partials_);
-    e_.vectors_->record(list,
-                        {.op = VectorOp::history_dots,
-                         .constants = {.count = size(),
-                                       .first = stride_,
-                                       .out_first = first * spread_,
-                                       .out_stride = products() * spread_,
-                                       .b = spread_},
-                         .groups = count * spread_},
-                        table);
+    e_.v_.ops->record(list,
+                      {.op = VectorOp::history_dots,
+                       .constants = {.count = size(),
+                                     .first = stride_,
+                                     .out_first = first * spread_,
+                                     .out_stride = products() * spread_,
+                                     .b = spread_},
+                       .groups = count * spread_},
+                      table);
   }
 
   /// s = length d and y of the trial that is kept, to their places.
@@ -219,7 +219,7 @@ class VulkanEngine::Descent final : public DescentSteps {
     };
     const auto [s, s_offset] = place(2 * pair);
     const auto [y, y_offset] = place(2 * pair + 1);
-    combine(list, e_.step_, e_.step_, *s, kKeptLength, Scalar::zero, s_offset);
+    combine(list, e_.v_.step, e_.v_.step, *s, kKeptLength, Scalar::zero, s_offset);
     list.copy(change_, 0, *y, y_offset, bytes());
   }
 
@@ -230,7 +230,7 @@ class VulkanEngine::Descent final : public DescentSteps {
     table.set(BufferRole::first_operand, a);
     table.set(BufferRole::second_operand, b);
     table.set(BufferRole::result, out, offset, bytes());
-    e_.vectors_->record(
+    e_.v_.ops->record(
         list,
         {.op = VectorOp::combine, .constants = {.count = size(), .a = slot(in_a), .b = slot(in_b)}},
         table);

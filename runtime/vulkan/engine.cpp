@@ -11,9 +11,6 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-/// Pieces of diagonal blocks begin at multiples of so many numbers, where buffers can be bound.
-constexpr std::uint64_t kBlockAlignment = 256;
-
 bool same_charts(const Charts* a, const Charts* b) {
   return a == b || (a != nullptr && b != nullptr && *a == *b);
 }
@@ -30,8 +27,7 @@ VulkanEngine::VulkanEngine(const Model& model, const EngineOptions& options)
     : source_(model),
       options_(options),
       context_(open_context(options)),
-      coarse_{.control = CoarseControl(options.preconditioner, slow_inverse(context_, model))},
-      most_coarse_(options.preconditioner == Preconditioner::block_jacobi ? 0 : kMostCoarse) {
+      coarse_{.control = CoarseControl(options.preconditioner, slow_inverse(context_, model))} {
   build();
 }
 
@@ -90,87 +86,20 @@ void VulkanEngine::build() {
     if (terms_.back()) terms_.back()->follow_own_data(*source_.terms[k].batch);
   }
   sums_->stored.resize(terms_.size());
-  make_vectors();
-  find_mask();
-}
-
-void VulkanEngine::make_vectors() {
-  const bool masked = std::any_of(model_.constant.begin(), model_.constant.end(),
-                                  [](std::uint8_t c) { return c != 0; });
-  vectors_ = std::make_unique<VectorOps>(context_, masked || shaped());
-  lay_out_blocks();
-  const std::uint64_t n = model_.scalars;
-  const std::uint64_t bytes = n * context_.element_bytes();
-  if (bytes > context_.max_range()) {
-    throw Error(ErrorCode::Unsupported, "vulkan: " + std::to_string(n) +
-                                            " unknowns need a storage buffer range of " +
-                                            std::to_string(bytes) + " bytes, the device has " +
-                                            std::to_string(context_.max_range()));
-  }
-  const auto vector = [&](std::string_view name) { return make_numbers(context_, n, name); };
-  x_ = vector("x");
-  trial_ = vector("trial");
-  gradient_ = vector("gradient");
-  direction_ = vector("direction");
-  next_direction_ = vector("next_direction");
-  result_ = vector("result");
-  step_ = vector("step");
-  residual_ = vector("residual");
-  product_ = vector("product");
-  preconditioned_ = vector("preconditioned");
-  scale_ = vector("scale");
-  damping_ = vector("damping");
-  packed_ = make_numbers(context_, packed_blocks_, "blocks");
-  inverse_ = make_numbers(context_, packed_blocks_, "inverse");
+  v_ = {};
+  v_ = StepVectors(context_, model_,
+                   options_.preconditioner == Preconditioner::block_jacobi ? 0 : kMostCoarse);
   scale_is_set_ = false;
-  write_constants();
+  uniforms_ = make_buffer(context_, model_.uniforms, "uniforms");
   make_box();
   make_charts();
-  partials_ = vectors_->make_partials(4ull * (block_groups() + vectors_->workgroups(n)) +
-                                      2ull * most_coarse_);
-  decision_ = vectors_->make_partials(codegen::kScalarCount);
   std::uint64_t cost_partials = 0;
   for (const auto& term : terms_) cost_partials += term ? term->cost_partials() : 0;
-  cost_partials_ = vectors_->make_partials(cost_partials);
+  cost_partials_ = v_.ops->make_partials(cost_partials);
   const bool guards =
       std::ranges::any_of(terms_, [](const auto& term) { return term && term->has_guards(); });
   failures_ = guards ? make_buffer(context_, std::vector<std::uint32_t>{0}, "failures") : Buffer();
-}
-
-void VulkanEngine::write_constants() {
-  uniforms_ = make_buffer(context_, model_.uniforms, "uniforms");
-  std::vector<std::uint32_t> fixed(model_.constant.begin(), model_.constant.end());
-  if (shaped()) fixed.resize(model_.scalars, 0);
-  fixed_ = make_buffer(context_, fixed, "fixed");
-}
-
-void VulkanEngine::lay_out_blocks() {
-  array_blocks_.clear();
-  blocks_.clear();
-  diagonal_positions_.assign(model_.scalars, 0);
-  packed_blocks_ = 0;
-  for (const ParameterArray& array : model_.arrays) {
-    const std::uint32_t width = array.width > codegen::kMaxBlockWidth ? 1 : array.width;
-    const std::uint64_t count = array.blocks * array.width / width;
-    const std::uint32_t packed = width * (width + 1) / 2;
-    array_blocks_.push_back({static_cast<std::uint32_t>(array.offset),
-                             static_cast<std::uint32_t>(packed_blocks_),
-                             static_cast<std::uint32_t>(count), width});
-    const std::uint64_t fit = context_.max_range() / (packed * context_.element_bytes());
-    const std::uint64_t piece = std::max<std::uint64_t>(fit / kBlockAlignment, 1) * kBlockAlignment;
-    for (std::uint64_t first = 0; first < count; first += piece) {
-      blocks_.push_back({static_cast<std::uint32_t>(array.offset + first * width),
-                         static_cast<std::uint32_t>(packed_blocks_ + first * packed),
-                         static_cast<std::uint32_t>(std::min(piece, count - first)), width});
-    }
-    for (std::uint64_t k = 0; k < array.blocks * array.width; ++k) {
-      const std::uint64_t i = k % width;
-      diagonal_positions_[array.offset + k] = static_cast<std::uint32_t>(
-          packed_blocks_ + k / width * packed + i * width - i * (i + 1) / 2 + i);
-    }
-    packed_blocks_ += count * packed;
-    packed_blocks_ = (packed_blocks_ + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
-  }
+  find_mask();
 }
 
 void VulkanEngine::refresh(const Model& model) {
@@ -271,47 +200,47 @@ void VulkanEngine::set_point(std::span<const double> x) {
   }
   staging_->forget();
   taken_->reset();
-  write_vector(x_, x);
+  write_vector(v_.x, x);
 }
 
 double VulkanEngine::cost() {
   evaluate("cost", [&](CommandList& list) {
-    record_cost(list, x_, Scalar::cost);
-    vectors_->record_read(list);
+    record_cost(list, v_.x, Scalar::cost);
+    v_.ops->record_read(list);
   });
-  return vectors_->read(recorder_.last())[codegen::slot(Scalar::cost)];
+  return v_.ops->read(recorder_.last())[codegen::slot(Scalar::cost)];
 }
 
 void VulkanEngine::residuals(std::span<double> out) {
-  read_rows(Pass::residual, operands(x_), out);
+  read_rows(Pass::residual, operands(v_.x), out);
 }
 
 void VulkanEngine::jvp(std::span<const double> p, std::span<double> out) {
-  write_vector(direction_, p);
-  read_rows(Pass::jvp, operands(x_, &direction_), out);
+  write_vector(v_.direction, p);
+  read_rows(Pass::jvp, operands(v_.x, &v_.direction), out);
 }
 
 void VulkanEngine::gradient(std::span<double> out) { evaluate_sum(Pass::gradient, out); }
 
 void VulkanEngine::jtjp(std::span<const double> p, std::span<double> out) {
-  write_vector(direction_, p);
+  write_vector(v_.direction, p);
   evaluate_sum(Pass::jtjp, out);
 }
 
 void VulkanEngine::evaluate_sum(Pass pass, std::span<double> out) {
   used_sums_.insert(pass);
   evaluate(std::string(name(pass)), [&](CommandList& list) {
-    record_sum(list, pass, operands(x_, &direction_), result_);
-    result_landing_->record(context_, list, result_);
+    record_sum(list, pass, operands(v_.x, &v_.direction), v_.result);
+    result_landing_->record(context_, list, v_.result);
   });
   read_landed(*result_landing_, recorder_.last(), out);
 }
 
 void VulkanEngine::read_landed(const Landing& landing, const Submission& after,
                                std::span<double> out) {
-  if (order_.identity()) return landing.read(context_, after, result_, context_.wide(), out);
+  if (order_.identity()) return landing.read(context_, after, v_.result, context_.wide(), out);
   std::vector<double> ordered(out.size());
-  landing.read(context_, after, result_, context_.wide(), ordered);
+  landing.read(context_, after, v_.result, context_.wide(), ordered);
   order_.undo(ordered, out);
 }
 

@@ -56,8 +56,8 @@ void VulkanEngine::make_first_order() {
   recorder_.finish_kernels();
   state.begin = recorder_.make_list("first_order_begin", [&](CommandList& list) {
     for (const Buffer* vector : {&state.mean, &state.square}) list.fill(*vector, 0, bytes, 0);
-    list.copy(x_, 0, state.best, 0, bytes);
-    list.copy(x_, 0, trial_, 0, bytes);
+    list.copy(v_.x, 0, state.best, 0, bytes);
+    list.copy(v_.x, 0, v_.trial, 0, bytes);
     list.barrier();
     record_trial_gradient(list);
   });
@@ -68,7 +68,7 @@ void VulkanEngine::make_first_order() {
       recorder_.make_list("first_order_keep", [&](CommandList& list) { record_kept(list); });
   state.keep_best = recorder_.make_list("first_order_best", [&](CommandList& list) {
     record_kept(list);
-    list.copy(trial_, 0, state.best, 0, bytes);
+    list.copy(v_.trial, 0, state.best, 0, bytes);
   });
   state.forget = recorder_.make_list("first_order_forget", [&](CommandList& list) {
     for (const Buffer* vector : {&state.mean, &state.square}) list.fill(*vector, 0, bytes, 0);
@@ -76,56 +76,56 @@ void VulkanEngine::make_first_order() {
   for (std::size_t k = 0; k < state.staged.size(); ++k) {
     state.staged[k] = context_.device->buffer(bytes, MemoryKind::Upload, "staged_best");
     state.stage[k] = recorder_.make_list("first_order_stage", [&](CommandList& list) {
-      list.copy(trial_, 0, state.staged[k], 0, bytes);
+      list.copy(v_.trial, 0, state.staged[k], 0, bytes);
     });
   }
 }
 
 void VulkanEngine::record_kept(CommandList& list) {
   const std::uint64_t bytes = model_.scalars * context_.element_bytes();
-  list.copy(trial_, 0, x_, 0, bytes);
-  list.copy(result_, 0, gradient_, 0, bytes);
+  list.copy(v_.trial, 0, v_.x, 0, bytes);
+  list.copy(v_.result, 0, v_.gradient, 0, bytes);
 }
 
-/// Cost and gradient at trial_, the latter to result_, for the host to read with its norms.
+/// Cost and gradient at v_.trial, the latter to v_.result, for the host to read with its norms.
 void VulkanEngine::record_trial_gradient(CommandList& list) {
-  record_values(list, Pass::cost_gradient, trial_, result_, Scalar::trial_cost);
-  BindingTable table = solver_table();
-  table.set(BufferRole::fixed, fixed_);
-  table.set(BufferRole::first_operand, trial_);
-  table.set(BufferRole::gradient, result_);
+  record_values(list, Pass::cost_gradient, v_.trial, v_.result, Scalar::trial_cost);
+  BindingTable table = v_.table();
+  table.set(BufferRole::fixed, v_.fixed);
+  table.set(BufferRole::first_operand, v_.trial);
+  table.set(BufferRole::gradient, v_.result);
   const auto n = static_cast<std::uint32_t>(model_.scalars);
-  const std::uint32_t groups = vectors_->workgroups(n);
-  vectors_->record(
+  const std::uint32_t groups = v_.ops->workgroups(n);
+  v_.ops->record(
       list, {.op = VectorOp::point_norms, .constants = {.count = n, .out_stride = groups}}, table);
   list.barrier();
-  vectors_->sum(list, partials_, 0, groups, groups, Scalar::gradient_squared, 2);
-  vectors_->sum(list, partials_, 2 * groups, groups, groups, Scalar::gradient_max, 1, true);
+  v_.ops->sum(list, v_.partials, 0, groups, groups, Scalar::gradient_squared, 2);
+  v_.ops->sum(list, v_.partials, 2 * groups, groups, groups, Scalar::gradient_max, 1, true);
   list.barrier();
-  vectors_->record_read(list);
+  v_.ops->record_read(list);
 }
 
 void VulkanEngine::record_rule(CommandList& list, FirstOrderRule::Kind kind) {
-  BindingTable table = solver_table();
-  table.set(BufferRole::first_operand, x_);
+  BindingTable table = v_.table();
+  table.set(BufferRole::first_operand, v_.x);
   table.set(BufferRole::direction, first_order_->mean);
   table.set(BufferRole::scale, first_order_->square);
-  table.set(BufferRole::result, trial_);
+  table.set(BufferRole::result, v_.trial);
   const auto n = static_cast<std::uint32_t>(model_.scalars);
   list.barrier();
-  const std::uint32_t groups = vectors_->record(
+  const std::uint32_t groups = v_.ops->record(
       list,
       {.op = kind == FirstOrderRule::Kind::adam ? VectorOp::adam : VectorOp::momentum,
        .constants = {.count = n, .a = codegen::slot(Scalar::user)}},
       table);
   list.barrier();
-  vectors_->sum(list, partials_, 0, groups, groups, Scalar::step_squared, 1);
+  v_.ops->sum(list, v_.partials, 0, groups, groups, Scalar::step_squared, 1);
   list.barrier();
   record_trial_gradient(list);
 }
 
 FirstOrderReport VulkanEngine::first_order_report() {
-  const auto& values = vectors_->read(recorder_.last());
+  const auto& values = v_.ops->read(recorder_.last());
   const auto at = [&](Scalar s) { return values[codegen::slot(s)]; };
   return {.cost = at(Scalar::trial_cost),
           .gradient_max_norm = at(Scalar::gradient_max),
@@ -157,7 +157,7 @@ FirstOrderReport VulkanEngine::try_rule(const FirstOrderRule& rule) {
   std::vector<std::pair<Scalar, double>> scalars;
   for (const double value : numbers)
     scalars.emplace_back(user_scalar(static_cast<std::uint32_t>(scalars.size())), value);
-  vectors_->write(scalars);
+  v_.ops->write(scalars);
   FirstOrder& state = *first_order_;
   state.pending.push_back(adam ? &state.adam : &state.momentum);
   recorder_.submit(state.pending);

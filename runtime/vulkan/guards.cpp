@@ -20,7 +20,8 @@ std::vector<std::uint32_t> VulkanEngine::failed_instances(std::size_t term, At a
   const std::string name = at == At::point ? "failed_guards_" : "failed_trial_guards_";
   Buffer& flags = row_result(Pass::guards, term);
   evaluate(name + std::to_string(term), [&](CommandList& list) {
-    device_term->record_store(list, Pass::guards, operands(at == At::point ? x_ : trial_), flags);
+    device_term->record_store(list, Pass::guards, operands(at == At::point ? v_.x : v_.trial),
+                              flags);
   });
   std::vector<double> stored(size), fails(size);
   read_numbers(context_, flags, stored);
@@ -37,8 +38,8 @@ std::vector<std::uint32_t> VulkanEngine::failed_instances(std::size_t term, At a
 double VulkanEngine::trial_cost() {
   prepare_lists();
   evaluate("trial_cost", [&](CommandList& list) {
-    record_cost(list, trial_, Scalar::trial_cost);
-    vectors_->record_read(list);
+    record_cost(list, v_.trial, Scalar::trial_cost);
+    v_.ops->record_read(list);
   });
   return read_scalars()[codegen::slot(Scalar::trial_cost)];
 }
@@ -46,16 +47,16 @@ double VulkanEngine::trial_cost() {
 void VulkanEngine::rebuild() {
   const std::vector<double> none(model_.scalars);
   std::vector<double> x = none, trial = none, scale = none, step = none;
-  read_vector(x_, x);
-  read_vector(trial_, trial);
-  read_vector(scale_, scale);
-  read_vector(step_, step);
+  read_vector(v_.x, x);
+  read_vector(v_.trial, trial);
+  read_vector(v_.scale, scale);
+  read_vector(v_.step, step);
   const bool scaled = scale_is_set_;
   build();
-  write_vector(x_, x);
-  write_vector(trial_, trial);
-  write_vector(scale_, scale);
-  write_vector(step_, step);
+  write_vector(v_.x, x);
+  write_vector(v_.trial, trial);
+  write_vector(v_.scale, scale);
+  write_vector(v_.step, step);
   scale_is_set_ = scaled;
 }
 

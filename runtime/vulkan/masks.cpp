@@ -47,7 +47,7 @@ void VulkanEngine::find_mask() {
 /// No kernel of a mask writes what belongs to blocks that are left out.
 void VulkanEngine::clear_sums() {
   recorder_.run_once("clear_sums", [&](CommandList& list) {
-    for (const Buffer* sums : {&gradient_, &result_, &product_})
+    for (const Buffer* sums : {&v_.gradient, &v_.result, &v_.product})
       list.fill(*sums, 0, model_.scalars * context_.element_bytes(), 0);
   });
 }

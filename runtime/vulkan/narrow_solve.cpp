@@ -26,26 +26,26 @@ void VulkanEngine::record_converted(CommandList& list, VectorOp op, const Buffer
   BindingTable table;
   table.set(BufferRole::first_operand, from);
   table.set(BufferRole::result, to);
-  vectors_->record(
+  v_.ops->record(
       list, {.op = op, .constants = {.count = static_cast<std::uint32_t>(model_.scalars)}}, table);
 }
 
 /// With what the box holds here: in f32 a point may seem to be on a bound that it is not on.
 void VulkanEngine::record_narrow_gradient(CommandList& list) {
   VulkanEngine& narrow = *narrow_.engine;
-  narrow.record_converted(list, VectorOp::narrow, gradient_, narrow.gradient_);
-  if (shaped() && !context_.collecting) list.copy(held_, 0, narrow.held_, 0, held_.size());
+  narrow.record_converted(list, VectorOp::narrow, v_.gradient, narrow.v_.gradient);
+  if (shaped() && !context_.collecting) list.copy(v_.held, 0, narrow.v_.held, 0, v_.held.size());
 }
 
 /// All that the trial point and its report read, and how the solver stands.
 void VulkanEngine::record_narrow_step(CommandList& list) {
   VulkanEngine& narrow = *narrow_.engine;
-  narrow.record_converted(list, VectorOp::widen, narrow.step_, step_);
-  narrow.record_converted(list, VectorOp::widen, narrow.residual_, residual_);
-  narrow.record_converted(list, VectorOp::widen, narrow.damping_, damping_);
+  narrow.record_converted(list, VectorOp::widen, narrow.v_.step, v_.step);
+  narrow.record_converted(list, VectorOp::widen, narrow.v_.residual, v_.residual);
+  narrow.record_converted(list, VectorOp::widen, narrow.v_.damping, v_.damping);
   for (const Scalar scalar : {Scalar::state, Scalar::iterations}) {
     const std::uint64_t place = codegen::slot(scalar) * sizeof(double);
-    list.copy(narrow.vectors_->scalars(), place, vectors_->scalars(), place, sizeof(double));
+    list.copy(narrow.v_.ops->scalars(), place, v_.ops->scalars(), place, sizeof(double));
   }
 }
 
@@ -64,7 +64,7 @@ void VulkanEngine::prepare_narrow() {
   }
   if (narrow_lists_->point.list) return;
   const auto point = [&](CommandList& list) {
-    narrow.record_converted(list, VectorOp::narrow, x_, narrow.x_);
+    narrow.record_converted(list, VectorOp::narrow, v_.x, narrow.v_.x);
   };
   const auto gradient = [&](CommandList& list) { record_narrow_gradient(list); };
   const auto step = [&](CommandList& list) { record_narrow_step(list); };

@@ -81,7 +81,7 @@ std::unique_ptr<DeviceMatrix> VulkanEngine::make_matrix(std::uint64_t most_bytes
                std::to_string(most_bytes);
   *matrix_use_ = {.why = plan.why};
   if (!plan.possible()) return nullptr;
-  auto matrix = std::make_unique<DeviceMatrix>(context_, std::move(plan), terms_, blocks_);
+  auto matrix = std::make_unique<DeviceMatrix>(context_, std::move(plan), terms_, v_.blocks);
   *matrix_use_ = matrix->use();
   matrix_use_->why = std::to_string(matrix_use_->blocks) + " blocks, " +
                      std::to_string(matrix_use_->bytes) + " bytes";

@@ -30,21 +30,21 @@ std::string VulkanEngine::make_schur() {
   if (!plan.possible()) return plan.why;
   std::string text = std::to_string(plan.eliminated.size()) + " blocks eliminated, " +
                      std::to_string(plan.unknowns()) + " unknowns remain";
-  schur_->device = std::make_unique<DeviceSchur>(context_, *vectors_, std::move(plan), terms_,
-                                                 diagonal_positions_);
+  schur_->device = std::make_unique<DeviceSchur>(context_, *v_.ops, std::move(plan), terms_,
+                                                 v_.diagonal_positions);
   context_.plan_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return text;
 }
 
 SchurOperands VulkanEngine::schur_operands() const {
-  return {.gradient = &gradient_,
-          .blocks = &packed_,
-          .scale = &scale_,
-          .damping = &damping_,
-          .fixed = &fixed_,
-          .step = &step_,
-          .residual = &residual_};
+  return {.gradient = &v_.gradient,
+          .blocks = &v_.packed,
+          .scale = &v_.scale,
+          .damping = &v_.damping,
+          .fixed = &v_.fixed,
+          .step = &v_.step,
+          .residual = &v_.residual};
 }
 
 /// Lists, where blocks are eliminated. False: there are none.
@@ -55,13 +55,13 @@ bool VulkanEngine::prepare_schur_lists() {
   if (schur_->start.list) return true;
   DeviceSchur& device = *schur_->device;
   recorder_.collect([&](CommandList& list) {
-    device.record_start(list, operands(x_), schur_operands());
+    device.record_start(list, operands(v_.x), schur_operands());
     device.record_iterations(list, 2);
     device.record_finish(list, schur_operands());
   });
   recorder_.finish_kernels();
   schur_->start = recorder_.make_list("schur_start", [&](CommandList& l) {
-    device.record_start(l, operands(x_), schur_operands());
+    device.record_start(l, operands(v_.x), schur_operands());
   });
   schur_->iterations = recorder_.make_list(
       "schur_iterations", [&](CommandList& l) { device.record_iterations(l, kIterationsOfList); });

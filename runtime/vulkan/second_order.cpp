@@ -17,7 +17,7 @@ constexpr std::uint64_t kPieceBytes = std::uint64_t{64} << 20;
 }  // namespace
 
 void VulkanEngine::hvp(std::span<const double> p, std::span<double> out) {
-  write_vector(direction_, p);
+  write_vector(v_.direction, p);
   evaluate_sum(Pass::hvp, out);
 }
 
@@ -67,7 +67,7 @@ void VulkanEngine::hessian(std::size_t term, bool project, std::span<double> val
     count =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(piece, at->chunk_end(first) - first));
     recorder_.run_once("hessian", [&](CommandList& list) {
-      at->record_hessians(list, operands(x_), first, count, blocks);
+      at->record_hessians(list, operands(v_.x), first, count, blocks);
       if (project) record_projection(list, n, count, blocks);
     });
     stored.resize(std::size_t{count} * size);

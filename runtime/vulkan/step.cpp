@@ -23,52 +23,52 @@ double times_expected(double tolerance) {
 }  // namespace
 
 void VulkanEngine::record_linearization(CommandList& list) {
-  record_sum(list, Pass::gradient, operands(x_), gradient_);
+  record_sum(list, Pass::gradient, operands(v_.x), v_.gradient);
   record_matrix(list);
-  record_cost(list, x_, Scalar::cost);
+  record_cost(list, v_.x, Scalar::cost);
   record_tangents(list);
   record_point_norms(list);
   record_scaled_norms(list);
 }
 
 void VulkanEngine::record_scaled_norms(CommandList& list) {
-  BindingTable table = solver_table();
-  table.set(BufferRole::first_operand, x_);
-  const std::uint32_t groups = block_groups();
+  BindingTable table = v_.table();
+  table.set(BufferRole::first_operand, v_.x);
+  const std::uint32_t groups = v_.block_groups();
   list.barrier();
-  record_by_blocks(list, {.op = VectorOp::scaled_norms, .constants = {.out_stride = groups}},
-                   table);
+  v_.record_by_blocks(list, {.op = VectorOp::scaled_norms, .constants = {.out_stride = groups}},
+                      table);
   list.barrier();
-  vectors_->sum(list, partials_, 0, groups, groups, Scalar::scaled_gradient_squared, 3);
-  vectors_->sum(list, partials_, 3 * groups, groups, groups, Scalar::scaled_gradient_max, 1, true);
+  v_.ops->sum(list, v_.partials, 0, groups, groups, Scalar::scaled_gradient_squared, 3);
+  v_.ops->sum(list, v_.partials, 3 * groups, groups, groups, Scalar::scaled_gradient_max, 1, true);
 }
 
 void VulkanEngine::record_matrix(CommandList& list) {
-  record_blocks(list, operands(x_));
+  record_blocks(list, operands(v_.x));
   if (use_stored_jacobian()) record_jacobians(list);
   if (!sums_->matrix) return;
   list.barrier();
-  sums_->matrix->record_values(list, *vectors_, sums_->jacobians, packed_);
+  sums_->matrix->record_values(list, *v_.ops, sums_->jacobians, v_.packed);
 }
 
 void VulkanEngine::record_linearize(CommandList& list) {
   record_linearization(list);
   list.barrier();
-  vectors_->record_read(list);
+  v_.ops->record_read(list);
 }
 
 void VulkanEngine::record_trial(CommandList& list) {
   list.barrier();
   record_move(list, Scalar::one);
-  record_cost(list, trial_, Scalar::trial_cost);
-  vectors_->record_read(list);
+  record_cost(list, v_.trial, Scalar::trial_cost);
+  v_.ops->record_read(list);
 }
 
 void VulkanEngine::record_rescaled(CommandList& list) {
   list.barrier();
   record_move(list, Scalar::user);
-  record_cost(list, trial_, Scalar::trial_cost);
-  vectors_->record_read(list);
+  record_cost(list, v_.trial, Scalar::trial_cost);
+  v_.ops->record_read(list);
 }
 
 void VulkanEngine::begin_step() {
@@ -82,7 +82,7 @@ void VulkanEngine::make_curvature() {
   const std::size_t products = can_fuse() ? sums_->fused_order.size() : 1;
   const std::uint64_t most =
       products * std::max(context_.grid(model_.scalars), context_.product_grid(model_.scalars));
-  curvature_ = vectors_->make_partials(
+  v_.curvature = v_.ops->make_partials(
       std::max<std::uint64_t>(most, sums_->matrix ? sums_->matrix->groups() : 0));
 }
 
@@ -111,13 +111,13 @@ void VulkanEngine::make_accept_lists() {
   if (point_lists_->accept.list) return;
   const std::uint64_t bytes = model_.scalars * context_.element_bytes();
   point_lists_->accept =
-      recorder_.make_list("accept", [&](CommandList& l) { l.copy(trial_, 0, x_, 0, bytes); });
+      recorder_.make_list("accept", [&](CommandList& l) { l.copy(v_.trial, 0, v_.x, 0, bytes); });
   for (std::size_t k = 0; k < staging_->points.size(); ++k) {
     staging_->points[k] = context_.device->buffer(bytes, MemoryKind::Upload, "staged_point");
     point_lists_->accept_and_stage[k] =
         recorder_.make_list("accept_and_stage", [&](CommandList& l) {
-          l.copy(trial_, 0, x_, 0, bytes);
-          l.copy(trial_, 0, staging_->points[k], 0, bytes);
+          l.copy(v_.trial, 0, v_.x, 0, bytes);
+          l.copy(v_.trial, 0, staging_->points[k], 0, bytes);
         });
   }
 }
@@ -137,13 +137,13 @@ PointReport VulkanEngine::linearize() {
 void VulkanEngine::record_scale(CommandList& list, const StepRequest& request) {
   if (request.jacobi_scaling) {
     const Scalar added = request.scale_free ? Scalar::zero : Scalar::one;
-    record_by_blocks(list, {.op = VectorOp::jacobi_scale, .constants = {.a = codegen::slot(added)}},
-                     solver_table());
+    v_.record_by_blocks(
+        list, {.op = VectorOp::jacobi_scale, .constants = {.a = codegen::slot(added)}}, v_.table());
     return;
   }
   BindingTable table;
-  table.set(BufferRole::result, scale_);
-  vectors_->record(
+  table.set(BufferRole::result, v_.scale);
+  v_.ops->record(
       list,
       {.op = VectorOp::fill, .constants = {.count = static_cast<std::uint32_t>(model_.scalars)}},
       table);
@@ -158,7 +158,7 @@ StepReport VulkanEngine::try_step(const StepRequest& request) {
   const bool takes = prepare_taking(request.rule);
   StepReport report;
   report.linear_iterations = system.solve_system(request, takes, *this, std::move(lists));
-  const auto values = vectors_->last_read();
+  const auto values = v_.ops->last_read();
   report.model_decrease = values[codegen::slot(Scalar::model_decrease)];
   report.step_norm = step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
   report.trial_cost = values[codegen::slot(Scalar::trial_cost)];
@@ -190,7 +190,7 @@ int VulkanEngine::solve_system(const StepRequest& request, bool takes, VulkanEng
       // A residual that a coarse space leaves is small in r·r before the step is any good.
       {Scalar::in_energy,
        request.energy_norm || (!eliminates && coarse_.control.in_use()) ? 1.0 : 0.0}};
-  vectors_->write(scalars);
+  v_.ops->write(scalars);
   const double times = times_expected(request.linear_tolerance);
   const auto scaled = [](double count) {
     return std::max(static_cast<int>(std::lround(count)), 1);
@@ -204,7 +204,7 @@ int VulkanEngine::solve_system(const StepRequest& request, bool takes, VulkanEng
 
 StepReport VulkanEngine::try_step(std::span<const double> delta) {
   prepare_lists();
-  write_vector(step_, delta);
+  write_vector(v_.step, delta);
   recorder_.submit(point_lists_->trial);
   const auto values = read_scalars();
   step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
@@ -217,7 +217,7 @@ StepReport VulkanEngine::try_step(std::span<const double> delta) {
 StepReport VulkanEngine::rescale_step(double length) {
   prepare_lists();  // branches that went back may have changed the terms
   const std::pair<Scalar, double> scalars[] = {{Scalar::user, length}};
-  vectors_->write(scalars);
+  v_.ops->write(scalars);
   recorder_.submit(point_lists_->rescaled);
   const auto values = read_scalars();
   const double moved = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
@@ -248,7 +248,7 @@ PointReport VulkanEngine::point_report(const Scalars& values) const {
 }
 
 const VulkanEngine::Scalars& VulkanEngine::read_scalars() {
-  const auto& values = vectors_->read(recorder_.last());
+  const auto& values = v_.ops->read(recorder_.last());
   staging_->arrive();  // the read-back was queued behind it
   return values;
 }

@@ -58,9 +58,9 @@ bool VulkanEngine::by_atomics() const {
 void VulkanEngine::record_used_sums(CommandList& list) {
   for (const Pass pass : used_sums_) {
     if (has_values(pass)) {
-      record_values(list, pass, x_, result_, Scalar::user);
+      record_values(list, pass, v_.x, v_.result, Scalar::user);
     } else {
-      record_sum(list, pass, operands(x_, &direction_), result_);
+      record_sum(list, pass, operands(v_.x, &v_.direction), v_.result);
     }
   }
 }
@@ -88,7 +88,7 @@ void VulkanEngine::record_zeros(CommandList& list, const Buffer& out, std::uint6
     const auto n = static_cast<std::uint32_t>(std::min(piece, count - first));
     BindingTable table;
     table.set(codegen::BufferRole::result, out, first * bytes, n * bytes);
-    vectors_->record(
+    v_.ops->record(
         list, {.op = VectorOp::fill, .constants = {.count = n, .a = codegen::slot(Scalar::zero)}},
         table);
   }
@@ -174,8 +174,7 @@ void VulkanEngine::record_stored_jtjp(CommandList& list, const Operands& operand
 }
 
 void VulkanEngine::record_product(CommandList& list, const Operands& operands, const Buffer& out) {
-  if (sums_->matrix)
-    return sums_->matrix->record_multiply(list, *vectors_, *operands.direction, out);
+  if (sums_->matrix) return sums_->matrix->record_multiply(list, *v_.ops, *operands.direction, out);
   if (use_stored_jacobian()) return record_stored_jtjp(list, operands, out);
   record_sum(list, Pass::jtjp, operands, out);
 }
@@ -183,28 +182,28 @@ void VulkanEngine::record_product(CommandList& list, const Operands& operands, c
 void VulkanEngine::record_jacobians(CommandList& list) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!takes_part(k, Pass::stored_jacobian)) continue;
-    terms_[k]->record_store(list, Pass::stored_jacobian, operands(x_), sums_->jacobians[k]);
+    terms_[k]->record_store(list, Pass::stored_jacobian, operands(v_.x), sums_->jacobians[k]);
   }
 }
 
 void VulkanEngine::record_blocks(CommandList& list, const Operands& operands) {
   const auto stored_terms = [&](std::size_t k) -> const Buffer& {
-    return context_.collecting ? result_ : sums_->stored[k];
+    return context_.collecting ? v_.result : sums_->stored[k];
   };
   const auto record = [&](std::size_t k, GatherSet& set, bool stored) {
-    SumTarget target{.out = &packed_, .positions = &diagonal_positions_};
+    SumTarget target{.out = &v_.packed, .positions = &v_.diagonal_positions};
     if (set.array() != kScalars)
-      target = {.out = &packed_, .first = array_blocks_[set.array()].blocks_first};
-    if (!stored) return void(set.record(list, blocks_pass(set, array_blocks_), operands, target));
+      target = {.out = &v_.packed, .first = v_.array_blocks[set.array()].blocks_first};
+    if (!stored) return void(set.record(list, blocks_pass(set, v_.array_blocks), operands, target));
     set.record_stored(list, Pass::diagonal, stored_terms(k), terms_[k]->store_stride(), operands,
                       target);
   };
-  record_zeros(list, packed_, std::max<std::uint64_t>(packed_blocks_, 1));
+  record_zeros(list, v_.packed, std::max<std::uint64_t>(v_.packed_blocks, 1));
   std::vector<bool> stored(terms_.size(), false);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!takes_part(k, Pass::blocks) || (by_atomics() && !terms_[k]->is_wide())) continue;
     auto& sets = terms_[k]->gather_sets();
-    const auto diagonals = [&](auto& set) { return sums_diagonals(*set, array_blocks_); };
+    const auto diagonals = [&](auto& set) { return sums_diagonals(*set, v_.array_blocks); };
     if (!std::ranges::all_of(sets, diagonals)) continue;
     if (context_.collecting && decision(k, Pass::diagonal).open) {  // either may be chosen
       for (auto& set : sets) record(k, *set, false);
@@ -238,7 +237,7 @@ void VulkanEngine::record_cost(CommandList& list, const Buffer& x, Scalar result
     if (term) partials += term->record_cost(list, counted, cost_partials_, partials);
   }
   list.barrier();
-  vectors_->sum(list, cost_partials_, 0, partials, partials, result, 1);
+  v_.ops->sum(list, cost_partials_, 0, partials, partials, result, 1);
   list.barrier();
 }
 
@@ -252,7 +251,7 @@ void VulkanEngine::read_rows(Pass pass, const Operands& operands, std::span<doub
 }
 
 Buffer& VulkanEngine::row_result(Pass pass, std::size_t term) {
-  if (context_.collecting) return result_;  // nothing is written
+  if (context_.collecting) return v_.result;  // nothing is written
   std::vector<Buffer>& results = (*row_results_)[pass];
   results.resize(terms_.size());
   Buffer& result = results[term];
@@ -287,7 +286,7 @@ void VulkanEngine::jacobian(std::size_t term, std::span<double> values) {
   landings.resize(terms_.size());
   const Buffer& result = row_result(Pass::jacobian, term);
   evaluate("jacobian_" + std::to_string(term), [&](CommandList& list) {
-    at->record_store(list, Pass::jacobian, operands(x_), result);
+    at->record_store(list, Pass::jacobian, operands(v_.x), result);
     list.barrier();
     landings[term].record(context_, list, result);
   });
@@ -330,7 +329,7 @@ void VulkanEngine::vjp(std::span<const double> seeds, std::span<double> out) {
   evaluate("vjp", [&](CommandList& list) {
     for (std::size_t k = 0; k < terms_.size(); ++k) {
       if (!takes_part(k, Pass::vjp)) continue;
-      Operands with_seeds = operands(x_);
+      Operands with_seeds = operands(v_.x);
       with_seeds.seeds = &this->seeds(k);
       terms_[k]->record_store(list, Pass::vjp, with_seeds, row_result(Pass::vjp, k));
     }

@@ -15,11 +15,11 @@ using codegen::Verdict;
 /// linearisation and the vectors of the solve remain what they are.
 void VulkanEngine::record_taking(CommandList& list) {
   const auto opening = [&](Gate& gate, const VectorOps::Run& run, const Gate::Section& section) {
-    gate.record_opening(context_, *vectors_, list, run, section);
+    gate.record_opening(context_, *v_.ops, list, run, section);
   };
   const Gate::Section rescaling = [&](CommandList& l) {
     record_move(l, Scalar::length);
-    record_cost(l, trial_, Scalar::rescaled_cost);
+    record_cost(l, v_.trial, Scalar::rescaled_cost);
   };
   const Gate::Section returning = [&](CommandList& l) { record_move(l, Scalar::one); };
   const Gate::Section moving = [&](CommandList& l) {
@@ -29,7 +29,7 @@ void VulkanEngine::record_taking(CommandList& list) {
   };
   list.barrier();
   record_move(list, Scalar::one);
-  record_cost(list, trial_, Scalar::trial_cost);
+  record_cost(list, v_.trial, Scalar::trial_cost);
   opening(taking_->rescaling, {.op = VectorOp::choose_length}, rescaling);
   taking_->rescaling.record_section(context_, list, rescaling);
   opening(taking_->moving, {.op = VectorOp::take_step}, moving);
@@ -47,14 +47,14 @@ void VulkanEngine::record_taken_move(CommandList& list) {
   VectorOps::Run run{.op = VectorOp::copy,
                      .constants = {.count = static_cast<std::uint32_t>(model_.scalars)}};
   BindingTable table;
-  table.set(BufferRole::first_operand, shaped() ? trial_ : step_);
-  table.set(BufferRole::result, x_);
+  table.set(BufferRole::first_operand, shaped() ? v_.trial : v_.step);
+  table.set(BufferRole::result, v_.x);
   if (!shaped()) {
     run.op = VectorOp::axpby;
     run.constants.a = codegen::slot(Scalar::length);
     run.constants.b = codegen::slot(Scalar::one);
   }
-  vectors_->record(list, run, table);
+  v_.ops->record(list, run, table);
 }
 
 void VulkanEngine::record_taking_kernels(CommandList& list) {
@@ -63,16 +63,16 @@ void VulkanEngine::record_taking_kernels(CommandList& list) {
   const auto n = codegen::VectorConstants{.count = 1, .a = codegen::slot(Scalar::zero)};
   const Gate::Section section = [&](CommandList& l) {
     BindingTable table;
-    table.set(BufferRole::first_operand, x_);
-    table.set(BufferRole::result, trial_);
+    table.set(BufferRole::first_operand, v_.x);
+    table.set(BufferRole::result, v_.trial);
     for (const VectorOp op : {VectorOp::copy, VectorOp::fill, VectorOp::axpby}) {
-      vectors_->record(l, {.op = op, .constants = n}, table);
+      v_.ops->record(l, {.op = op, .constants = n}, table);
       l.barrier();
     }
   };
   for (const VectorOp op : {VectorOp::choose_length, VectorOp::take_step, VectorOp::open_gate}) {
     Gate gate;
-    gate.record_opening(context_, *vectors_, list, {.op = op, .constants = n}, section);
+    gate.record_opening(context_, *v_.ops, list, {.op = op, .constants = n}, section);
     gate.record_section(context_, list, section);
   }
 }
@@ -89,10 +89,10 @@ bool VulkanEngine::prepare_taking(const std::optional<StepRule>& rule) {
     const std::uint64_t bytes = model_.scalars * context_.element_bytes();
     for (std::size_t k = 0; k < taking_->stage.size(); ++k) {
       taking_->stage[k] = recorder_.make_list(
-          "stage_point", [&](CommandList& l) { l.copy(x_, 0, staging_->points[k], 0, bytes); });
+          "stage_point", [&](CommandList& l) { l.copy(v_.x, 0, staging_->points[k], 0, bytes); });
     }
     taking_->read =
-        recorder_.make_list("read_step", [&](CommandList& l) { vectors_->record_read(l); });
+        recorder_.make_list("read_step", [&](CommandList& l) { v_.ops->record_read(l); });
   }
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const std::pair<Scalar, double> scalars[] = {
@@ -101,7 +101,7 @@ bool VulkanEngine::prepare_taking(const std::optional<StepRule>& rule) {
       {Scalar::least_gain, rule->rescales ? rule->least_gain : kNever},
       {Scalar::least_change, rule->least_change},
       {Scalar::longest, rule->longest}};
-  vectors_->write(scalars);
+  v_.ops->write(scalars);
   return true;
 }
 
@@ -114,7 +114,7 @@ bool VulkanEngine::queue_taking(std::vector<const Recorded*>& lists) {
 }
 
 void VulkanEngine::read_taken(bool staged) {
-  const auto& values = vectors_->last_read();
+  const auto& values = v_.ops->last_read();
   if (values[codegen::slot(Scalar::is_rescaled)] > 0)
     recorder_.count(point_lists_->rescaled.kernels);
   if (values[codegen::slot(Scalar::verdict)] != static_cast<double>(Verdict::accepted)) return;
@@ -125,7 +125,7 @@ void VulkanEngine::read_taken(bool staged) {
 }
 
 void VulkanEngine::report_taken(StepReport& report) {
-  const auto& values = vectors_->last_read();
+  const auto& values = v_.ops->last_read();
   if (values[codegen::slot(Scalar::verdict)] == static_cast<double>(Verdict::undecided)) return;
   report.accepted = taken_->has_value();
   if (!shaped()) report.step_norm = values[codegen::slot(Scalar::length)] * step_norm_;

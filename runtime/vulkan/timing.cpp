@@ -6,23 +6,24 @@
 namespace topograd::runtime::vulkan {
 
 void VulkanEngine::record_kind(CommandList& list, KernelKind kind) {
-  const Operands with_direction = operands(x_, &x_);
+  const Operands with_direction = operands(v_.x, &v_.x);
   switch (kind) {
-    case KernelKind::residual: return record_rows(list, Pass::residual, operands(x_));
+    case KernelKind::residual: return record_rows(list, Pass::residual, operands(v_.x));
     case KernelKind::jacobian:
-      record_rows(list, Pass::residual, operands(x_));
-      return record_rows(list, Pass::jacobian, operands(x_));
+      record_rows(list, Pass::residual, operands(v_.x));
+      return record_rows(list, Pass::jacobian, operands(v_.x));
     case KernelKind::jvp: return record_rows(list, Pass::jvp, with_direction);
-    case KernelKind::cost: return record_cost(list, x_, Scalar::user);
+    case KernelKind::cost: return record_cost(list, v_.x, Scalar::user);
     case KernelKind::gradient:
-    case KernelKind::vjp: return record_sum(list, Pass::gradient, operands(x_), result_);
-    case KernelKind::jtjp: return record_product(list, with_direction, result_);
-    case KernelKind::blocks: return record_blocks(list, operands(x_));
-    case KernelKind::hvp: return record_sum(list, Pass::hvp, with_direction, result_);
-    case KernelKind::hessian: return record_rows(list, Pass::hessian, operands(x_));
+    case KernelKind::vjp: return record_sum(list, Pass::gradient, operands(v_.x), v_.result);
+    case KernelKind::jtjp: return record_product(list, with_direction, v_.result);
+    case KernelKind::blocks: return record_blocks(list, operands(v_.x));
+    case KernelKind::hvp: return record_sum(list, Pass::hvp, with_direction, v_.result);
+    case KernelKind::hessian: return record_rows(list, Pass::hessian, operands(v_.x));
     case KernelKind::cost_gradient:
-      return record_values(list, Pass::cost_gradient, x_, result_, Scalar::user);
-    case KernelKind::values: return record_values(list, Pass::values, x_, result_, Scalar::user);
+      return record_values(list, Pass::cost_gradient, v_.x, v_.result, Scalar::user);
+    case KernelKind::values:
+      return record_values(list, Pass::values, v_.x, v_.result, Scalar::user);
   }
 }
 
@@ -59,7 +60,7 @@ Timing VulkanEngine::time_step(int iterations, double damping, int samples) {
                                                {Scalar::max_diagonal, 1.0},
                                                {Scalar::tolerance, 0.0},
                                                {Scalar::max_iterations, iterations}};
-  vectors_->write(scalars);
+  v_.ops->write(scalars);
   const auto record = [&](CommandList& list) {
     list.write_timestamp("begin");
     record_linearize(list);

@@ -13,13 +13,13 @@ void VulkanEngine::evaluate(const Values& wanted) {
   used_sums_.insert(pass);
   std::vector<Landing>& landings = (*row_landings_)[Pass::residual];
   evaluate(std::string(name(pass)), [&](CommandList& list) {
-    record_values(list, pass, x_, result_, Scalar::cost);
-    result_landing_->record(context_, list, result_);
-    vectors_->record_read(list);
+    record_values(list, pass, v_.x, v_.result, Scalar::cost);
+    result_landing_->record(context_, list, v_.result);
+    v_.ops->record_read(list);
     if (rows) record_row_landings(list, Pass::residual, landings, false);
   });
   if (wanted.cost != nullptr)
-    *wanted.cost = vectors_->read(recorder_.last())[codegen::slot(Scalar::cost)];
+    *wanted.cost = v_.ops->read(recorder_.last())[codegen::slot(Scalar::cost)];
   read_landed(*result_landing_, recorder_.last(), wanted.gradient);
   if (rows) copy_rows(Pass::residual, landings, recorder_.last(), wanted.residuals);
 }
@@ -37,7 +37,7 @@ void VulkanEngine::record_values(CommandList& list, Pass pass, const Buffer& x, 
   }
   record_sum(list, Pass::gradient, operands(x), out, &values);
   const std::uint32_t sums = values.sinks.next;
-  vectors_->sum(list, *values.sinks.costs, 0, sums, sums, cost, 1);
+  v_.ops->sum(list, *values.sinks.costs, 0, sums, sums, cost, 1);
   list.barrier();
 }
 
@@ -59,11 +59,11 @@ ValueSinks* VulkanEngine::sinks_of(std::size_t k, ValuePass* values) {
 }
 
 const Buffer& VulkanEngine::value_sums() {
-  if (context_.collecting) return result_;  // nothing is written
+  if (context_.collecting) return v_.result;  // nothing is written
   if (!*value_sums_) {
     std::uint64_t most = 0;
     for (const auto& term : terms_) most += term ? term->most_costs() : 0;
-    *value_sums_ = vectors_->make_partials(most);
+    *value_sums_ = v_.ops->make_partials(most);
   }
   return *value_sums_;
 }
@@ -125,8 +125,8 @@ void VulkanEngine::measure_values(std::size_t k, Pass pass, Decision& made) {
     made.choice.one_pass = one;
     return time_choice([&](CommandList& list) {
       ValuePass values{.pass = pass, .sinks = {.costs = &value_sums()}};
-      if (!one) record_apart(list, k, values, x_);
-      record_batch_sum(list, k, Pass::gradient, operands(x_), stores, &values);
+      if (!one) record_apart(list, k, values, v_.x);
+      record_batch_sum(list, k, Pass::gradient, operands(v_.x), stores, &values);
     });
   };
   const double once = timed(true);

@@ -8,11 +8,10 @@
 #include "../order/order.hpp"
 #include "../rows/rows.hpp"
 #include "engine.hpp"
-#include "linear/block_range.hpp"
 #include "linear/solve_state.hpp"
 #include "mask_state.hpp"
 #include "recording/recorder.hpp"
-#include "recording/vector_ops.hpp"
+#include "recording/step_vectors.hpp"
 #include "steps/device_charts.hpp"
 #include "steps/pace.hpp"
 #include "steps/staged_points.hpp"
@@ -86,7 +85,7 @@ class VulkanEngine final : public Engine,
     scale_is_set_ = false;
     coarse_.control.begin_solve();
   }
-  void point(std::span<double> x) override { read_point(x_, x); }
+  void point(std::span<double> x) override { read_point(v_.x, x); }
   double cost() override;
   void residuals(std::span<double> out) override;
   void gradient(std::span<double> out) override;
@@ -108,11 +107,11 @@ class VulkanEngine final : public Engine,
   EliminationUse eliminate(std::span<const std::uint8_t> scalars) override;
   PreconditionerUse preconditioner() const override { return coarse_.control.use(); }
   NormalMatrixUse normal_matrix() const override { return *matrix_use_; }
-  void trial_point(std::span<double> x) override { read_point(trial_, x); }
-  void set_gradient(std::span<const double> g) override { write_vector(gradient_, g); }
-  void step_gradient(std::span<double> g) override { read_vector(gradient_, g); }
+  void trial_point(std::span<double> x) override { read_point(v_.trial, x); }
+  void set_gradient(std::span<const double> g) override { write_vector(v_.gradient, g); }
+  void step_gradient(std::span<double> g) override { read_vector(v_.gradient, g); }
   void hold(std::span<const std::uint8_t> held) override;
-  void last_step(std::span<double> delta) override { read_vector(step_, delta); }
+  void last_step(std::span<double> delta) override { read_vector(v_.step, delta); }
   StepReport rescale_step(double length) override;
   void accept() override;
   bool last_known_point(std::span<double> x) override;
@@ -145,12 +144,9 @@ class VulkanEngine final : public Engine,
   void rebuild();
   void change(Source& source);
   void order_model();
-  void make_vectors();
   /// Vectors of scalars to and from the device, in the caller's order.
   void write_vector(const Buffer& buffer, std::span<const double> values);
   void read_vector(const Buffer& buffer, std::span<double> values);
-  void lay_out_blocks();
-  void write_constants();
   /// The list of that name: recorded once, until the model changes.
   const Recorded& evaluation(const std::string& name,
                              const std::function<void(CommandList&)>& record);
@@ -317,17 +313,13 @@ class VulkanEngine final : public Engine,
   void record_rows(CommandList& list, Pass pass, const Operands& operands);
 
   // conjugate_gradients.cpp: solving for the step
-  BindingTable solver_table();
-  /// One dispatch for each array; returns the workgroups. cg_update: the first one decides.
-  std::uint32_t record_by_blocks(CommandList& list, VectorOps::Run run, const BindingTable& table);
-  std::uint32_t block_groups() const;
   bool can_fuse();
   std::vector<FusedProduct> fused_order();
   void record_solve_start(CommandList& list, bool preconditioned, bool coarse = false);
   void record_iterations(CommandList& list, int count, bool preconditioned, bool coarse = false);
   /// Partial sums of r·z, and of r·r.
   std::uint32_t sum_groups(bool coarse) const {
-    return block_groups() + (coarse ? coarse_.control.plan().unknowns() : 0);
+    return v_.block_groups() + (coarse ? coarse_.control.plan().unknowns() : 0);
   }
   void record_pending_step(CommandList& list);
   SolveLists solve_lists();
@@ -432,22 +424,17 @@ class VulkanEngine final : public Engine,
   EngineOptions options_;
   Context context_;
   Recorder recorder_{context_};
-  std::unique_ptr<VectorOps> vectors_;
+  StepVectors v_;
   std::vector<std::unique_ptr<DeviceTerm>> terms_;
   std::vector<std::uint64_t> structure_versions_, data_versions_;
-  std::vector<BlockRange> array_blocks_;           // by array
-  std::vector<BlockRange> blocks_;                 // the same in pieces that fit a range
-  std::vector<std::uint32_t> diagonal_positions_;  // of each scalar in the packed blocks
-  std::uint64_t packed_blocks_ = 0;
 
-  Buffer x_, trial_, gradient_, direction_, next_direction_, result_, uniforms_, fixed_;
-  Buffer step_, residual_, product_, preconditioned_, scale_, damping_, packed_, inverse_;
+  Buffer uniforms_;
   LoadedKernel projection_;  // loaded when first asked for
   Buffer rotated_, eigenvectors_;
-  Buffer partials_, curvature_, decision_, cost_partials_;
+  Buffer cost_partials_;
   Derived<Buffer> value_sums_{recorder_.kernels};
-  Buffer failures_;              // one u32, where a term has guards
-  Buffer lower_, upper_, held_;  // where there is a box; held_ also under charts
+  Buffer failures_;       // one u32, where a term has guards
+  Buffer lower_, upper_;  // where there is a box
   std::unique_ptr<DeviceCharts> charts_;
   Buffer ambient_;     // a direction, under charts
   Buffer chart_held_;  // u32 by scalar: fixed, or behind a block's tangent coordinates
@@ -490,7 +477,6 @@ class VulkanEngine final : public Engine,
   Derived<NarrowLists> narrow_lists_{recorder_.columns};
   std::vector<std::uint8_t> eliminated_;          // by scalar, in the caller's order; empty: none
   Derived<SchurState> schur_{recorder_.kernels};  // Jacobians have other columns under a mask
-  std::uint32_t most_coarse_ = 0;                 // places for partial sums of coarse unknowns
   double step_norm_ = 0;                          // of the last step at its full length
   std::vector<bool> remote_;  // by term: some of its columns lie elsewhere than on the host
 };

@@ -3,10 +3,9 @@
 
 #include "../../linear/normal_matrix.hpp"
 #include "../../linear/normal_plan.hpp"
+#include "../recording/block_range.hpp"
 #include "../recording/vector_ops.hpp"
 #include "../terms/device_term.hpp"
-#include "block_range.hpp"
-
 #include <cstdint>
 #include <memory>
 #include <span>

@@ -1,0 +1,130 @@
+// Sizes and places of vectors and diagonal blocks.
+#include "step_vectors.hpp"
+
+#include "../../../ir/error.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+using codegen::BufferRole;
+
+/// Pieces of diagonal blocks begin at multiples of so many numbers, where buffers can be bound.
+constexpr std::uint64_t kBlockAlignment = 256;
+
+}  // namespace
+
+StepVectors::StepVectors(Context& context, const Model& model, std::uint32_t coarse_unknowns)
+    : most_coarse(coarse_unknowns), context_(&context) {
+  const bool masked = std::any_of(model.constant.begin(), model.constant.end(),
+                                  [](std::uint8_t c) { return c != 0; });
+  const bool shaped = !model.lower.empty() || model.charts != nullptr;
+  ops = std::make_unique<VectorOps>(context, masked || shaped);
+  lay_out_blocks(model);
+  const std::uint64_t n = model.scalars;
+  const std::uint64_t needed = n * context.element_bytes();
+  if (needed > context.max_range()) {
+    throw Error(ErrorCode::Unsupported, "vulkan: " + std::to_string(n) +
+                                            " unknowns need a storage buffer range of " +
+                                            std::to_string(needed) + " bytes, the device has " +
+                                            std::to_string(context.max_range()));
+  }
+  const auto vector = [&](std::string_view name) { return make_numbers(context, n, name); };
+  x = vector("x");
+  trial = vector("trial");
+  gradient = vector("gradient");
+  direction = vector("direction");
+  next_direction = vector("next_direction");
+  result = vector("result");
+  step = vector("step");
+  residual = vector("residual");
+  product = vector("product");
+  preconditioned = vector("preconditioned");
+  scale = vector("scale");
+  damping = vector("damping");
+  packed = make_numbers(context, packed_blocks, "blocks");
+  inverse = make_numbers(context, packed_blocks, "inverse");
+  std::vector<std::uint32_t> words(model.constant.begin(), model.constant.end());
+  if (shaped) words.resize(n, 0);
+  fixed = make_buffer(context, words, "fixed");
+  partials = ops->make_partials(4ull * (block_groups() + ops->workgroups(n)) + 2ull * most_coarse);
+  decision = ops->make_partials(codegen::kScalarCount);
+}
+
+void StepVectors::lay_out_blocks(const Model& model) {
+  diagonal_positions.assign(model.scalars, 0);
+  for (const ParameterArray& array : model.arrays) {
+    const std::uint32_t width = array.width > codegen::kMaxBlockWidth ? 1 : array.width;
+    const std::uint64_t count = array.blocks * array.width / width;
+    const std::uint32_t numbers = width * (width + 1) / 2;
+    array_blocks.push_back({static_cast<std::uint32_t>(array.offset),
+                            static_cast<std::uint32_t>(packed_blocks),
+                            static_cast<std::uint32_t>(count), width});
+    const std::uint64_t fit = context_->max_range() / (numbers * context_->element_bytes());
+    const std::uint64_t piece = std::max<std::uint64_t>(fit / kBlockAlignment, 1) * kBlockAlignment;
+    for (std::uint64_t first = 0; first < count; first += piece) {
+      blocks.push_back({static_cast<std::uint32_t>(array.offset + first * width),
+                        static_cast<std::uint32_t>(packed_blocks + first * numbers),
+                        static_cast<std::uint32_t>(std::min(piece, count - first)), width});
+    }
+    for (std::uint64_t k = 0; k < array.blocks * array.width; ++k) {
+      const std::uint64_t i = k % width;
+      diagonal_positions[array.offset + k] = static_cast<std::uint32_t>(
+          packed_blocks + k / width * numbers + i * width - i * (i + 1) / 2 + i);
+    }
+    packed_blocks += count * numbers;
+    packed_blocks = (packed_blocks + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+  }
+}
+
+BindingTable StepVectors::table() const {
+  BindingTable table;
+  table.set(BufferRole::fixed, held ? held : fixed);
+  table.set(BufferRole::gradient, gradient);
+  table.set(BufferRole::direction, direction);
+  table.set(BufferRole::step, step);
+  table.set(BufferRole::residual, residual);
+  table.set(BufferRole::product, product);
+  table.set(BufferRole::preconditioned, preconditioned);
+  table.set(BufferRole::scale, scale);
+  table.set(BufferRole::damping, damping);
+  table.set(BufferRole::blocks, packed);
+  table.set(BufferRole::inverse, inverse);
+  table.set(BufferRole::partials, partials);
+  table.set(BufferRole::curvature, curvature);
+  table.set(BufferRole::decision, decision);
+  return table;
+}
+
+std::uint32_t StepVectors::block_groups() const {
+  std::uint32_t groups = 0;
+  for (const BlockRange& range : blocks) groups += context_->update_grid(range.count);
+  return groups;
+}
+
+std::uint32_t StepVectors::record_by_blocks(CommandList& list, VectorOps::Run run,
+                                            const BindingTable& with) const {
+  std::uint32_t groups = 0;
+  BindingTable table = with;
+  const std::uint64_t bytes = context_->element_bytes();
+  for (const BlockRange& range : blocks) {
+    if (range.count == 0) continue;
+    const std::uint64_t first = range.blocks_first * bytes;
+    const std::uint64_t size = bytes * range.count * range.width * (range.width + 1) / 2;
+    table.set(BufferRole::blocks, packed, first, size);
+    table.set(BufferRole::inverse, inverse, first, size);
+    run.width = range.width;
+    run.decides = run.op != VectorOps::Op::cg_update || groups == 0;
+    run.constants.count = range.count;
+    run.constants.first = range.x_first;
+    run.constants.out_first = groups;
+    run.constants.blocks_first = 0;
+    groups += ops->record(list, run, table);
+  }
+  return groups;
+}
+
+}  // namespace topograd::runtime::vulkan
