@@ -77,7 +77,7 @@ void VulkanEngine::read_slot(const Slot& slot, KernelKind kind, const Submission
                              std::span<double> out) {
   if (kind == KernelKind::residual) return copy_rows(Pass::residual, slot.rows, after, out);
   if (kind == KernelKind::jvp) return copy_rows(Pass::jvp, slot.rows, after, out);
-  if (kind != KernelKind::cost) return read_landed(slot.result, after, out);
+  if (kind != KernelKind::cost) return problem_.read(slot.result, after, v_.result, out);
   std::array<double, codegen::kScalarCount> scalars{};
   slot.result.read(context_, after, v_.ops->scalars(),
                    context_.scalar_precision() == Precision::f64, scalars);
@@ -90,9 +90,9 @@ std::unique_ptr<Pending> VulkanEngine::begin(KernelKind kind, std::span<const do
   std::unique_ptr<Slot>& slot = (*slots_)[{kind, turn}];
   if (!slot) slot = std::make_unique<Slot>();
   if (slot->owner != nullptr) slot->owner->finish();
-  write_vector(v_.x, x);
+  problem_.write(v_.x, x);
   taken_->reset();
-  if (!p.empty()) write_vector(v_.direction, p);
+  if (!p.empty()) problem_.write(v_.direction, p);
   evaluate(std::string(name(kind)) + "_" + std::to_string(turn),
            [&](CommandList& list) { record_slot(list, kind, *slot); });
   return std::make_unique<InFlight>(*this, *slot, kind, out);

@@ -11,49 +11,17 @@ using codegen::BufferRole;
 void VulkanEngine::make_box() {
   for (Buffer* buffer : {&lower_, &upper_}) *buffer = Buffer();
   if (!bounded()) return;
-  lower_ = make_numbers(context_, model_.scalars, "lower_bounds");
-  upper_ = make_numbers(context_, model_.scalars, "upper_bounds");
-  const std::vector<std::uint32_t> none(model_.scalars, 0);
+  lower_ = make_numbers(context_, problem_.model().scalars, "lower_bounds");
+  upper_ = make_numbers(context_, problem_.model().scalars, "upper_bounds");
+  const std::vector<std::uint32_t> none(problem_.model().scalars, 0);
   v_.held = make_buffer(context_, none, "held");
   write_box();
 }
 
 /// In f32 they are rounded to the nearest, as x is, so that x is on its bound where it was.
 void VulkanEngine::write_box() {
-  write_numbers(context_, lower_, model_.lower);
-  write_numbers(context_, upper_, model_.upper);
-}
-
-void VulkanEngine::refresh_box() {
-  if (!bounded()) return;
-  Model ordered;
-  ordered.lower.resize(source_.lower.size());
-  ordered.upper.resize(source_.upper.size());
-  if (order_.identity()) {
-    ordered.lower = source_.lower;
-    ordered.upper = source_.upper;
-  } else {
-    order_.apply(source_.lower, ordered.lower);
-    order_.apply(source_.upper, ordered.upper);
-  }
-  if (ordered.lower == model_.lower && ordered.upper == model_.upper) return;
-  model_.lower = std::move(ordered.lower);
-  model_.upper = std::move(ordered.upper);
-  write_box();
-}
-
-void VulkanEngine::read_point(const Buffer& buffer, std::span<double> x) {
-  read_vector(buffer, x);
-  keep_in_box(x);
-}
-
-/// What f32 has rounded out of it comes back.
-void VulkanEngine::keep_in_box(std::span<double> x) const {
-  if (!bounded() || context_.wide()) return;
-  for (std::size_t k = 0; k < x.size(); ++k) {
-    if (x[k] < source_.lower[k]) x[k] = source_.lower[k];
-    if (x[k] > source_.upper[k]) x[k] = source_.upper[k];
-  }
+  write_numbers(context_, lower_, problem_.model().lower);
+  write_numbers(context_, upper_, problem_.model().upper);
 }
 
 void VulkanEngine::hold(std::span<const std::uint8_t> held) {
@@ -61,7 +29,8 @@ void VulkanEngine::hold(std::span<const std::uint8_t> held) {
     throw Error(ErrorCode::Unsupported,
                 std::string(name(backend())) + " engine: steps know no box");
   std::vector<std::uint32_t> words(held.begin(), held.end());
-  for (std::size_t k = 0; k < order_.position.size(); ++k) words[order_.position[k]] = held[k];
+  for (std::size_t k = 0; k < problem_.order().position.size(); ++k)
+    words[problem_.order().position[k]] = held[k];
   context_.device->upload<std::uint32_t>(v_.held, words);
 }
 
@@ -80,7 +49,7 @@ void VulkanEngine::record_point_norms(CommandList& list) {
     table.set(BufferRole::fixed, v_.fixed);
     table.set(BufferRole::gradient, v_.result);
   }
-  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   const std::uint32_t groups = v_.ops->workgroups(n);
   v_.ops->record(list,
                  {.op = bounded() ? VectorOp::bounded_norms : VectorOp::point_norms,
@@ -96,7 +65,7 @@ void VulkanEngine::record_move(CommandList& list, Scalar length) {
   BindingTable table = v_.table();
   table.set(BufferRole::first_operand, v_.x);
   table.set(BufferRole::result, v_.trial);
-  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   if (charted()) return record_charted_move(list, length);
   if (!bounded() && length != Scalar::one) {
     table.set(BufferRole::second_operand, v_.step);

@@ -12,24 +12,25 @@ void VulkanEngine::make_charts() {
   charts_ = nullptr;
   for (Buffer* buffer : {&ambient_, &chart_held_}) *buffer = Buffer();
   if (!charted()) return;
-  std::vector<std::uint32_t> held(model_.constant.begin(), model_.constant.end());
-  held.resize(model_.scalars, 0);
-  for (const Chart& chart : model_.charts->all) {
+  std::vector<std::uint32_t> held(problem_.model().constant.begin(),
+                                  problem_.model().constant.end());
+  held.resize(problem_.model().scalars, 0);
+  for (const Chart& chart : problem_.model().charts->all) {
     for (const std::uint32_t first : chart.blocks) {
       for (std::uint32_t k = chart.tangent; k < chart.width; ++k) held[first + k] = 1;
     }
   }
   chart_held_ = make_buffer(context_, held, "chart_held");
   v_.held = make_buffer(context_, held, "held");
-  ambient_ = make_numbers(context_, model_.scalars, "ambient_direction");
+  ambient_ = make_numbers(context_, problem_.model().scalars, "ambient_direction");
   const auto packed_start = [this](std::uint32_t first) {
     const auto after = std::ranges::upper_bound(v_.array_blocks, first, {}, &BlockRange::x_first);
     const BlockRange& range = *std::prev(after);
     const std::uint32_t packed = range.width * (range.width + 1) / 2;
     return range.blocks_first + (first - range.x_first) / range.width * packed;
   };
-  charts_ = std::make_unique<DeviceCharts>(context_, *v_.ops, *model_.charts, packed_start,
-                                           v_.packed_blocks);
+  charts_ = std::make_unique<DeviceCharts>(context_, *v_.ops, *problem_.model().charts,
+                                           packed_start, v_.packed_blocks);
 }
 
 void VulkanEngine::record_tangents(CommandList& list) {
@@ -42,7 +43,7 @@ void VulkanEngine::record_tangents(CommandList& list) {
 }
 
 void VulkanEngine::record_gradient_moves(CommandList& list) {
-  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   BindingTable table;
   table.set(BufferRole::fixed, v_.fixed);
   table.set(BufferRole::result, v_.gradient);
@@ -66,10 +67,10 @@ const Buffer& VulkanEngine::record_expanded(CommandList& list, const Buffer& dir
   BindingTable table;
   table.set(BufferRole::first_operand, direction);
   table.set(BufferRole::result, ambient_);
-  v_.ops->record(
-      list,
-      {.op = VectorOp::copy, .constants = {.count = static_cast<std::uint32_t>(model_.scalars)}},
-      table);
+  v_.ops->record(list,
+                 {.op = VectorOp::copy,
+                  .constants = {.count = static_cast<std::uint32_t>(problem_.model().scalars)}},
+                 table);
   list.barrier();
   charts_->record_expand(list, direction, ambient_);
   list.barrier();
@@ -83,7 +84,7 @@ void VulkanEngine::record_charted_holds(CommandList& list) {
   table.set(BufferRole::lower_bounds, lower_);
   table.set(BufferRole::upper_bounds, upper_);
   table.set(BufferRole::first_operand, v_.x);
-  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   list.barrier();  // its sums are nobody's
   v_.ops->record(list,
                  {.op = VectorOp::bounded_norms,
@@ -92,7 +93,7 @@ void VulkanEngine::record_charted_holds(CommandList& list) {
 }
 
 void VulkanEngine::record_into_box(CommandList& list, std::uint32_t first) {
-  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   const std::uint32_t groups = v_.ops->workgroups(n);
   BindingTable table = v_.table();
   table.set(BufferRole::first_operand, v_.trial);
@@ -116,7 +117,7 @@ void VulkanEngine::record_into_box(CommandList& list, std::uint32_t first) {
 }
 
 void VulkanEngine::record_charted_move(CommandList& list, Scalar length) {
-  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   const std::uint32_t groups = v_.ops->workgroups(n);
   const std::uint32_t first = 2 * v_.block_groups();  // conjugate gradients may go on from theirs
   const bool whole = length == Scalar::one;

@@ -114,7 +114,7 @@ void VulkanEngine::record_coarse_vectors(CommandList& list) {
   const CoarsePlan& plan = coarse_.control.plan();
   list.barrier();
   v_.record_by_blocks(list, {.op = VectorOp::precondition}, v_.table());
-  list.fill(v_.direction, 0, model_.scalars * context_.element_bytes(), 0);
+  list.fill(v_.direction, 0, problem_.model().scalars * context_.element_bytes(), 0);
   BindingTable table = coarse_table();
   table.set(BufferRole::first_operand, coarse_.offsets);
   table.set(BufferRole::entries, coarse_.from);
@@ -260,11 +260,11 @@ void VulkanEngine::prepare_coarse_lists() {
 void VulkanEngine::precondition_coarse(VulkanEngine& stepping,
                                        std::vector<const Recorded*>& lists) {
   const auto here = [&] {
-    std::vector<double> x(model_.scalars);
+    std::vector<double> x(problem_.model().scalars);
     read_numbers(stepping.context_, stepping.v_.x, x);
     return x;
   };
-  if (coarse_.control.due(model_, here)) {
+  if (coarse_.control.due(problem_.model(), here)) {
     if (!coarse_fits(coarse_.control.plan())) {
       return coarse_.control.failed("a coarse space does not fit the range of a storage buffer");
     }

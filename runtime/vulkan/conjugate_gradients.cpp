@@ -27,7 +27,8 @@ bool VulkanEngine::can_fuse() {
     possible = possible && use.set->array() != kScalars && use.set->can_fuse();
     covered += use.covers ? 1 : 0;
   }
-  sums_->can_fuse = possible && covered > 0 && covered + held_arrays() == model_.arrays.size();
+  sums_->can_fuse =
+      possible && covered > 0 && covered + held_arrays() == problem_.model().arrays.size();
   if (*sums_->can_fuse) sums_->fused_order = fused_order();
   return *sums_->can_fuse;
 }
@@ -38,7 +39,7 @@ std::vector<FusedProduct> VulkanEngine::fused_order() {
   std::map<std::uint32_t, std::size_t> roles;
   for (const GatherUse& use : gather_order(Pass::jtjp)) {
     const std::uint32_t array = use.set->array();
-    const bool rides = !use.covers && Riders::can_ride(*use.set, model_) &&
+    const bool rides = !use.covers && Riders::can_ride(*use.set, problem_.model()) &&
                        roles[array] + use.set->roles() <= Riders::kMostRoles;
     if (rides) {
       roles[array] += use.set->roles();
@@ -50,7 +51,7 @@ std::vector<FusedProduct> VulkanEngine::fused_order() {
   for (FusedProduct& product : order) {
     const auto found = riding.find(product.use.set->array());
     if (!product.use.covers || found == riding.end()) continue;
-    product.riders = std::make_unique<Riders>(context_, found->second, model_);
+    product.riders = std::make_unique<Riders>(context_, found->second, problem_.model());
   }
   return order;
 }
@@ -58,7 +59,8 @@ std::vector<FusedProduct> VulkanEngine::fused_order() {
 void VulkanEngine::record_solve_start(CommandList& list, bool preconditioned, bool coarse) {
   const std::uint32_t groups = sum_groups(coarse);
   // Fused products write the directions of the owners that they sum.
-  if (masked_) list.fill(v_.next_direction, 0, model_.scalars * context_.element_bytes(), 0);
+  if (masked_)
+    list.fill(v_.next_direction, 0, problem_.model().scalars * context_.element_bytes(), 0);
   v_.record_by_blocks(list, {.op = VectorOp::precondition}, v_.table());
   list.barrier();
   v_.record_by_blocks(list,
@@ -117,7 +119,7 @@ void VulkanEngine::record_pending_step(CommandList& list) {
   list.barrier();
   v_.ops->record(list,
                  {.op = VectorOp::axpby,
-                  .constants = {.count = static_cast<std::uint32_t>(model_.scalars),
+                  .constants = {.count = static_cast<std::uint32_t>(problem_.model().scalars),
                                 .a = codegen::slot(Scalar::pending),
                                 .b = codegen::slot(Scalar::one)}},
                  table);
@@ -126,7 +128,7 @@ void VulkanEngine::record_pending_step(CommandList& list) {
 std::uint32_t VulkanEngine::record_direction_and_product(CommandList& list,
                                                          const BindingTable& table,
                                                          std::uint32_t sums) {
-  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   v_.ops->record(list,
                  {.op = VectorOp::cg_direction,
                   .constants = {.count = n, .sums_count = sums, .sums_stride = sums}},
@@ -214,7 +216,7 @@ int VulkanEngine::iterate(int most, bool takes, VulkanEngine& stepping,
       return done;
     }
     want = std::min(most, 2 * queued);
-    if (!schur_->device) coarse_.control.expect(model_, done);
+    if (!schur_->device) coarse_.control.expect(problem_.model(), done);
   }
 }
 

@@ -62,16 +62,14 @@ std::vector<MemoryUse> VulkanEngine::memory() const {
   uses.push_back({"rounding up to size classes", 0, pools.bytes_padding});
   uses.push_back(
       {"pooled, free", 0, pools.bytes_reserved - pools.bytes_in_use - pools.bytes_padding});
-  std::uint64_t order = order_.position.capacity() * sizeof(std::uint32_t), columns = 0, plans = 0;
-  for (const auto& rows : order_.rows) order += rows.capacity() * sizeof(std::uint32_t);
-  for (const auto& batch : ordered_batches_) columns += batch ? batch->bytes() : 0;
+  std::uint64_t plans = 0;
   for (const auto& term : terms_) plans += term ? term->host_bytes() : 0;
-  uses.push_back({"order of blocks and instances", order, 0});
-  uses.push_back({"columns in that order", columns, 0});
+  uses.push_back({"order of blocks and instances", problem_.order_bytes(), 0});
+  uses.push_back({"columns in that order", problem_.column_bytes(), 0});
   uses.push_back({"gather plans", plans, 0});
   uses.push_back({"numbers by scalar",
                   v_.diagonal_positions.capacity() * sizeof(std::uint32_t) +
-                      source_.constant.capacity() + model_.constant.capacity(),
+                      problem_.source().constant.capacity() + problem_.model().constant.capacity(),
                   0});
   std::erase_if(uses, [](const MemoryUse& use) { return use.host + use.device == 0; });
   return uses;

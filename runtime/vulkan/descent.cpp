@@ -88,8 +88,8 @@ class VulkanEngine::Descent final : public DescentSteps {
     std::uint32_t first = 0, count = 0;
   };
 
-  std::uint32_t size() const { return static_cast<std::uint32_t>(e_.model_.scalars); }
-  std::uint64_t bytes() const { return e_.model_.scalars * e_.context_.element_bytes(); }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(e_.problem_.model().scalars); }
+  std::uint64_t bytes() const { return e_.problem_.model().scalars * e_.context_.element_bytes(); }
   std::uint32_t vectors() const { return static_cast<std::uint32_t>(2 * pairs_); }
   /// Vectors whose products are made: d and y too.
   std::uint32_t products() const { return vectors() + 2; }

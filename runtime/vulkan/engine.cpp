@@ -11,10 +11,6 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-bool same_charts(const Charts* a, const Charts* b) {
-  return a == b || (a != nullptr && b != nullptr && *a == *b);
-}
-
 /// A software device takes as long for an inverse of 1,000 rows as for 1,000 products of a model
 /// with 60,000 residuals and unknowns.
 std::uint64_t slow_inverse(const Context& context, const Model& model) {
@@ -24,40 +20,11 @@ std::uint64_t slow_inverse(const Context& context, const Model& model) {
 }  // namespace
 
 VulkanEngine::VulkanEngine(const Model& model, const EngineOptions& options)
-    : source_(model),
-      options_(options),
+    : options_(options),
       context_(open_context(options)),
+      problem_(context_, model),
       coarse_{.control = CoarseControl(options.preconditioner, slow_inverse(context_, model))} {
   build();
-}
-
-void VulkanEngine::order_model() {
-  const auto start = std::chrono::steady_clock::now();
-  order_ = find_order(source_);
-  ordered_batches_.clear();
-  if (order_.identity()) {
-    model_ = source_;
-  } else {
-    OrderedModel ordered = reorder(source_, order_);
-    model_ = std::move(ordered.model);
-    ordered_batches_ = std::move(ordered.batches);
-  }
-  context_.plan_seconds +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-void VulkanEngine::write_vector(const Buffer& buffer, std::span<const double> values) {
-  if (order_.identity()) return write_numbers(context_, buffer, values);
-  std::vector<double> ordered(values.size());
-  order_.apply(values, ordered);
-  write_numbers(context_, buffer, ordered);
-}
-
-void VulkanEngine::read_vector(const Buffer& buffer, std::span<double> values) {
-  if (order_.identity()) return read_numbers(context_, buffer, values);
-  std::vector<double> ordered(values.size());
-  read_numbers(context_, buffer, ordered);
-  order_.undo(ordered, values);
 }
 
 /// Results of what was begun are read before what it reads goes away.
@@ -69,28 +36,21 @@ void VulkanEngine::change(Source& source) {
 void VulkanEngine::build() {
   change(recorder_.structure);
   coarse_.control.model_changed();
-  order_model();
+  problem_.arrange();
   terms_.clear();
-  structure_versions_.clear();
-  data_versions_.clear();
-  remote_.clear();
-  for (const Term& term : source_.terms) {
-    structure_versions_.push_back(term.batch->structure_version());
-    data_versions_.push_back(term.batch->data_version());
-    remote_.push_back(term.batch->has_remote());
-  }
-  for (std::size_t k = 0; k < model_.terms.size(); ++k) {
-    const Term& term = model_.terms[k];
-    terms_.push_back(
-        term.batch->size() == 0 ? nullptr : std::make_unique<DeviceTerm>(context_, term, model_));
-    if (terms_.back()) terms_.back()->follow_own_data(*source_.terms[k].batch);
+  for (std::size_t k = 0; k < problem_.model().terms.size(); ++k) {
+    const Term& term = problem_.model().terms[k];
+    terms_.push_back(term.batch->size() == 0
+                         ? nullptr
+                         : std::make_unique<DeviceTerm>(context_, term, problem_.model()));
+    if (terms_.back()) terms_.back()->follow_own_data(*problem_.source().terms[k].batch);
   }
   sums_->stored.resize(terms_.size());
   v_ = {};
-  v_ = StepVectors(context_, model_,
+  v_ = StepVectors(context_, problem_.model(),
                    options_.preconditioner == Preconditioner::block_jacobi ? 0 : kMostCoarse);
   scale_is_set_ = false;
-  uniforms_ = make_buffer(context_, model_.uniforms, "uniforms");
+  uniforms_ = make_buffer(context_, problem_.model().uniforms, "uniforms");
   make_box();
   make_charts();
   std::uint64_t cost_partials = 0;
@@ -103,30 +63,14 @@ void VulkanEngine::build() {
 }
 
 void VulkanEngine::refresh(const Model& model) {
-  const bool same_unknowns =
-      model.scalars == source_.scalars && model.arrays.size() == source_.arrays.size();
-  bool rebuild = model.terms.size() != source_.terms.size() || !same_unknowns ||
-                 model.uniforms.size() != source_.uniforms.size();
-  for (std::size_t k = 0; !rebuild && k < model.terms.size(); ++k) {
-    rebuild = model.terms[k].batch != source_.terms[k].batch ||
-              model.terms[k].loss != source_.terms[k].loss ||
-              model.terms[k].batch->structure_version() != structure_versions_[k] ||
-              model.terms[k].batch->has_remote() != remote_[k];
-  }
-  const bool constants = model.constant != source_.constant ||
-                         model.lower.empty() != source_.lower.empty() ||
-                         !same_charts(model.charts.get(), source_.charts.get());
-  const bool uniforms = model.uniforms != source_.uniforms;
+  const ModelChange changed = problem_.follow(model);
   taken_->reset();
-  source_ = model;
-  if (rebuild || constants) return same_unknowns ? this->rebuild() : build();
+  if (changed.structure) return changed.unknowns ? build() : rebuild();
   bool data_changed = false;
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    const ir::Batch& batch = *model.terms[k].batch;
-    if (batch.data_version() == data_versions_[k]) continue;
-    data_versions_[k] = batch.data_version();
-    const bool own = terms_[k] && terms_[k]->follow_own_data(batch);
-    if (!order_.identity()) refresh_data(batch, order_.rows[k], *ordered_batches_[k], own);
+    if (!problem_.data_changed(k)) continue;
+    const bool own = terms_[k] && terms_[k]->follow_own_data(*model.terms[k].batch);
+    problem_.reorder_data(k, own);
     if (terms_[k] && terms_[k]->refresh_data(own)) change(recorder_.columns);
     if (terms_[k] && !terms_[k]->shares_numbers()) {
       if (code_stage_ == CodeStage::serving) change(recorder_.columns);
@@ -139,9 +83,8 @@ void VulkanEngine::refresh(const Model& model) {
       if (data_changed && product.riders) product.riders->refresh_data();
     }
   }
-  refresh_box();
-  model_.uniforms = source_.uniforms;
-  if (uniforms) write_numbers(context_, uniforms_, model_.uniforms);
+  if (changed.bounds) write_box();
+  if (changed.uniforms) write_numbers(context_, uniforms_, problem_.model().uniforms);
 }
 
 const Recorded& VulkanEngine::evaluation(const std::string& name,
@@ -200,7 +143,7 @@ void VulkanEngine::set_point(std::span<const double> x) {
   }
   staging_->forget();
   taken_->reset();
-  write_vector(v_.x, x);
+  problem_.write(v_.x, x);
 }
 
 double VulkanEngine::cost() {
@@ -216,14 +159,14 @@ void VulkanEngine::residuals(std::span<double> out) {
 }
 
 void VulkanEngine::jvp(std::span<const double> p, std::span<double> out) {
-  write_vector(v_.direction, p);
+  problem_.write(v_.direction, p);
   read_rows(Pass::jvp, operands(v_.x, &v_.direction), out);
 }
 
 void VulkanEngine::gradient(std::span<double> out) { evaluate_sum(Pass::gradient, out); }
 
 void VulkanEngine::jtjp(std::span<const double> p, std::span<double> out) {
-  write_vector(v_.direction, p);
+  problem_.write(v_.direction, p);
   evaluate_sum(Pass::jtjp, out);
 }
 
@@ -233,15 +176,7 @@ void VulkanEngine::evaluate_sum(Pass pass, std::span<double> out) {
     record_sum(list, pass, operands(v_.x, &v_.direction), v_.result);
     result_landing_->record(context_, list, v_.result);
   });
-  read_landed(*result_landing_, recorder_.last(), out);
-}
-
-void VulkanEngine::read_landed(const Landing& landing, const Submission& after,
-                               std::span<double> out) {
-  if (order_.identity()) return landing.read(context_, after, v_.result, context_.wide(), out);
-  std::vector<double> ordered(out.size());
-  landing.read(context_, after, v_.result, context_.wide(), ordered);
-  order_.undo(ordered, out);
+  problem_.read(*result_landing_, recorder_.last(), v_.result, out);
 }
 
 std::unique_ptr<Engine> make_vulkan_engine(const Model& model, const EngineOptions& options) {

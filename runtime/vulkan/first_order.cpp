@@ -24,7 +24,7 @@ codegen::Scalar user_scalar(std::uint32_t place) {
 void VulkanEngine::make_first_order_vectors() {
   if (first_order_->mean) return;
   for (Buffer* vector : {&first_order_->mean, &first_order_->square, &first_order_->best})
-    *vector = make_numbers(context_, model_.scalars, "first_order");
+    *vector = make_numbers(context_, problem_.model().scalars, "first_order");
 }
 
 bool VulkanEngine::prepare_rules() {
@@ -45,7 +45,7 @@ void VulkanEngine::make_first_order() {
   make_first_order_vectors();
   FirstOrder& state = *first_order_;
   if (state.begin.list) return;
-  const std::uint64_t bytes = model_.scalars * context_.element_bytes();
+  const std::uint64_t bytes = problem_.model().scalars * context_.element_bytes();
   used_sums_.insert(Pass::cost_gradient);
   using Kind = FirstOrderRule::Kind;
   const auto step = [this](CommandList& list, Kind kind) { record_rule(list, kind); };
@@ -82,7 +82,7 @@ void VulkanEngine::make_first_order() {
 }
 
 void VulkanEngine::record_kept(CommandList& list) {
-  const std::uint64_t bytes = model_.scalars * context_.element_bytes();
+  const std::uint64_t bytes = problem_.model().scalars * context_.element_bytes();
   list.copy(v_.trial, 0, v_.x, 0, bytes);
   list.copy(v_.result, 0, v_.gradient, 0, bytes);
 }
@@ -94,7 +94,7 @@ void VulkanEngine::record_trial_gradient(CommandList& list) {
   table.set(BufferRole::fixed, v_.fixed);
   table.set(BufferRole::first_operand, v_.trial);
   table.set(BufferRole::gradient, v_.result);
-  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   const std::uint32_t groups = v_.ops->workgroups(n);
   v_.ops->record(
       list, {.op = VectorOp::point_norms, .constants = {.count = n, .out_stride = groups}}, table);
@@ -111,7 +111,7 @@ void VulkanEngine::record_rule(CommandList& list, FirstOrderRule::Kind kind) {
   table.set(BufferRole::direction, first_order_->mean);
   table.set(BufferRole::scale, first_order_->square);
   table.set(BufferRole::result, v_.trial);
-  const auto n = static_cast<std::uint32_t>(model_.scalars);
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   list.barrier();
   const std::uint32_t groups = v_.ops->record(
       list,
@@ -144,8 +144,8 @@ FirstOrderReport VulkanEngine::begin_steps() {
 }
 
 void VulkanEngine::set_means(std::span<const double> mean, std::span<const double> square) {
-  write_vector(first_order_->mean, mean);
-  write_vector(first_order_->square, square);
+  problem_.write(first_order_->mean, mean);
+  problem_.write(first_order_->square, square);
 }
 
 FirstOrderReport VulkanEngine::try_rule(const FirstOrderRule& rule) {
@@ -172,7 +172,7 @@ void VulkanEngine::keep_trial(bool best) {
   state.pending.push_back(best ? &state.keep_best : &state.keep);
   if (!best) return;
   const auto now = std::chrono::steady_clock::now();
-  const bool small = model_.scalars * context_.element_bytes() <= kStagedAlways;
+  const bool small = problem_.model().scalars * context_.element_bytes() <= kStagedAlways;
   if (!small && state.written >= 0 && now - state.last < kStagingInterval) return;
   state.written = state.arrived == 0 ? 1 : 0;
   state.last = now;
@@ -184,12 +184,12 @@ void VulkanEngine::forget_gradients() { first_order_->pending.push_back(&first_o
 void VulkanEngine::best_point(std::span<double> x) {
   if (!first_order_->pending.empty()) recorder_.submit(first_order_->pending);
   first_order_->pending.clear();
-  read_point(first_order_->best, x);
+  problem_.read_point(first_order_->best, x);
 }
 
 bool VulkanEngine::last_known_best(std::span<double> x) {
   if (first_order_->arrived < 0) return false;
-  read_staged(first_order_->staged[static_cast<std::size_t>(first_order_->arrived)], x);
+  problem_.read_staged(first_order_->staged[static_cast<std::size_t>(first_order_->arrived)], x);
   return true;
 }
 

@@ -29,7 +29,7 @@ std::vector<std::uint32_t> VulkanEngine::failed_instances(std::size_t term, At a
   std::vector<std::uint32_t> out;
   for (std::uint32_t i = 0; i < fails.size(); ++i) {
     if (fails[i] == 0) continue;
-    out.push_back(order_.identity() ? i : order_.rows[term][i]);
+    out.push_back(static_cast<std::uint32_t>(problem_.row(term, i)));
   }
   std::sort(out.begin(), out.end());
   return out;
@@ -45,18 +45,18 @@ double VulkanEngine::trial_cost() {
 }
 
 void VulkanEngine::rebuild() {
-  const std::vector<double> none(model_.scalars);
+  const std::vector<double> none(problem_.model().scalars);
   std::vector<double> x = none, trial = none, scale = none, step = none;
-  read_vector(v_.x, x);
-  read_vector(v_.trial, trial);
-  read_vector(v_.scale, scale);
-  read_vector(v_.step, step);
+  problem_.read(v_.x, x);
+  problem_.read(v_.trial, trial);
+  problem_.read(v_.scale, scale);
+  problem_.read(v_.step, step);
   const bool scaled = scale_is_set_;
   build();
-  write_vector(v_.x, x);
-  write_vector(v_.trial, trial);
-  write_vector(v_.scale, scale);
-  write_vector(v_.step, step);
+  problem_.write(v_.x, x);
+  problem_.write(v_.trial, trial);
+  problem_.write(v_.scale, scale);
+  problem_.write(v_.step, step);
   scale_is_set_ = scaled;
 }
 

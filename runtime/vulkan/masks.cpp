@@ -22,16 +22,18 @@ void VulkanEngine::find_mask() {
   masked_ = false;
   drop_code();
   code_stage_ = CodeStage::wanted;
-  if (std::ranges::none_of(model_.constant, [](std::uint8_t c) { return c != 0; })) return;
+  if (std::ranges::none_of(problem_.model().constant, [](std::uint8_t c) { return c != 0; }))
+    return;
   std::uint64_t entries = 0, left_out = 0;
   bool whole_position = false;
   for (auto& term : terms_) {
     if (!term) continue;
-    Held held = find_held(term->batch(), term->shape().groups, model_.arrays, model_.constant);
+    Held held = find_held(term->batch(), term->shape().groups, problem_.model().arrays,
+                          problem_.model().constant);
     entries += held.entries;
     left_out += held.left_out;
     whole_position = whole_position || !held.slots.empty();
-    term->set_mask(std::move(held.slots), model_.constant);
+    term->set_mask(std::move(held.slots), problem_.model().constant);
   }
   if (left_out < kLeastLeftOut || left_out * kShareLeftOut < entries) return;
   mask_.stage = MaskState::Stage::wanted;
@@ -48,7 +50,7 @@ void VulkanEngine::find_mask() {
 void VulkanEngine::clear_sums() {
   recorder_.run_once("clear_sums", [&](CommandList& list) {
     for (const Buffer* sums : {&v_.gradient, &v_.result, &v_.product})
-      list.fill(*sums, 0, model_.scalars * context_.element_bytes(), 0);
+      list.fill(*sums, 0, problem_.model().scalars * context_.element_bytes(), 0);
   });
 }
 
@@ -109,9 +111,9 @@ void VulkanEngine::serve_mask() {
 std::size_t VulkanEngine::held_arrays() const {
   if (!masked_) return 0;
   return static_cast<std::size_t>(
-      std::ranges::count_if(model_.arrays, [&](const ParameterArray& array) {
+      std::ranges::count_if(problem_.model().arrays, [&](const ParameterArray& array) {
         const auto scalars =
-            std::span(model_.constant).subspan(array.offset, array.blocks * array.width);
+            std::span(problem_.model().constant).subspan(array.offset, array.blocks * array.width);
         return std::ranges::all_of(scalars, [](std::uint8_t c) { return c != 0; });
       }));
 }

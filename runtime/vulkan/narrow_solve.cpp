@@ -15,7 +15,7 @@ bool VulkanEngine::solve_by(NarrowSolve& narrow) {
   const bool converts = context_.wide() && !other->context_.wide() &&
                         other->context_.scalar_precision() == Precision::f64;
   if (!converts || context_.device->core() != other->context_.device->core() ||
-      order_.position != other->order_.position)
+      problem_.order().position != other->problem_.order().position)
     return false;
   narrow_.engine = other;
   return true;
@@ -27,7 +27,9 @@ void VulkanEngine::record_converted(CommandList& list, VectorOp op, const Buffer
   table.set(BufferRole::first_operand, from);
   table.set(BufferRole::result, to);
   v_.ops->record(
-      list, {.op = op, .constants = {.count = static_cast<std::uint32_t>(model_.scalars)}}, table);
+      list,
+      {.op = op, .constants = {.count = static_cast<std::uint32_t>(problem_.model().scalars)}},
+      table);
 }
 
 /// With what the box holds here: in f32 a point may seem to be on a bound that it is not on.

@@ -72,7 +72,7 @@ std::unique_ptr<DeviceMatrix> VulkanEngine::make_matrix(std::uint64_t most_bytes
   if (charted()) {
     plan.why = "blocks on manifolds go without";
   } else {
-    plan = plan_normal_matrix(model_, slot_groups());
+    plan = plan_normal_matrix(problem_.model(), slot_groups());
   }
   if (plan.possible()) plan.why = DeviceMatrix::obstacle(context_, plan, terms_);
   const std::uint64_t bytes = DeviceMatrix::bytes(context_, plan);

@@ -18,14 +18,15 @@ EliminationUse VulkanEngine::eliminate(std::span<const std::uint8_t> scalars) {
 
 /// What it is, or why there is none.
 std::string VulkanEngine::make_schur() {
-  if (eliminated_.size() != model_.scalars) return "the unknowns are others";
+  if (eliminated_.size() != problem_.model().scalars) return "the unknowns are others";
   if (shaped()) return "bounds and manifolds go without";
   std::vector<std::uint8_t> ordered = eliminated_;
-  if (!order_.identity()) {
-    for (std::size_t k = 0; k < ordered.size(); ++k) ordered[order_.position[k]] = eliminated_[k];
+  if (!problem_.order().identity()) {
+    for (std::size_t k = 0; k < ordered.size(); ++k)
+      ordered[problem_.order().position[k]] = eliminated_[k];
   }
   const auto start = std::chrono::steady_clock::now();
-  SchurPlan plan = plan_schur(model_, ordered, slot_groups());
+  SchurPlan plan = plan_schur(problem_.model(), ordered, slot_groups());
   if (plan.possible()) plan.why = DeviceSchur::obstacle(context_, plan, terms_);
   if (!plan.possible()) return plan.why;
   std::string text = std::to_string(plan.eliminated.size()) + " blocks eliminated, " +

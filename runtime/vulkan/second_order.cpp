@@ -17,7 +17,7 @@ constexpr std::uint64_t kPieceBytes = std::uint64_t{64} << 20;
 }  // namespace
 
 void VulkanEngine::hvp(std::span<const double> p, std::span<double> out) {
-  write_vector(v_.direction, p);
+  problem_.write(v_.direction, p);
   evaluate_sum(Pass::hvp, out);
 }
 
@@ -73,7 +73,7 @@ void VulkanEngine::hessian(std::size_t term, bool project, std::span<double> val
     stored.resize(std::size_t{count} * size);
     read_numbers(context_, blocks, stored);
     for (std::uint32_t i = 0; i < count; ++i) {
-      const std::size_t instance = order_.identity() ? first + i : order_.rows[term][first + i];
+      const std::size_t instance = problem_.row(term, first + i);
       for (std::uint32_t k = 0; k < size; ++k)
         values[instance * size + k] = stored[std::size_t{k} * count + i];
     }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 namespace topograd::runtime::vulkan {
@@ -80,8 +79,8 @@ void VulkanEngine::begin_step() {
 
 void VulkanEngine::make_curvature() {
   const std::size_t products = can_fuse() ? sums_->fused_order.size() : 1;
-  const std::uint64_t most =
-      products * std::max(context_.grid(model_.scalars), context_.product_grid(model_.scalars));
+  const std::uint64_t most = products * std::max(context_.grid(problem_.model().scalars),
+                                                 context_.product_grid(problem_.model().scalars));
   v_.curvature = v_.ops->make_partials(
       std::max<std::uint64_t>(most, sums_->matrix ? sums_->matrix->groups() : 0));
 }
@@ -109,7 +108,7 @@ void VulkanEngine::make_point_lists() {
 
 void VulkanEngine::make_accept_lists() {
   if (point_lists_->accept.list) return;
-  const std::uint64_t bytes = model_.scalars * context_.element_bytes();
+  const std::uint64_t bytes = problem_.model().scalars * context_.element_bytes();
   point_lists_->accept =
       recorder_.make_list("accept", [&](CommandList& l) { l.copy(v_.trial, 0, v_.x, 0, bytes); });
   for (std::size_t k = 0; k < staging_->points.size(); ++k) {
@@ -143,10 +142,10 @@ void VulkanEngine::record_scale(CommandList& list, const StepRequest& request) {
   }
   BindingTable table;
   table.set(BufferRole::result, v_.scale);
-  v_.ops->record(
-      list,
-      {.op = VectorOp::fill, .constants = {.count = static_cast<std::uint32_t>(model_.scalars)}},
-      table);
+  v_.ops->record(list,
+                 {.op = VectorOp::fill,
+                  .constants = {.count = static_cast<std::uint32_t>(problem_.model().scalars)}},
+                 table);
 }
 
 StepReport VulkanEngine::try_step(const StepRequest& request) {
@@ -204,7 +203,7 @@ int VulkanEngine::solve_system(const StepRequest& request, bool takes, VulkanEng
 
 StepReport VulkanEngine::try_step(std::span<const double> delta) {
   prepare_lists();
-  write_vector(v_.step, delta);
+  problem_.write(v_.step, delta);
   recorder_.submit(point_lists_->trial);
   const auto values = read_scalars();
   step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
@@ -259,26 +258,8 @@ std::uint64_t VulkanEngine::steps_after_known_point() const {
 
 bool VulkanEngine::last_known_point(std::span<double> x) {
   if (staging_->arrived < 0) return false;
-  read_staged(staging_->points[static_cast<std::size_t>(staging_->arrived)], x);
+  problem_.read_staged(staging_->points[static_cast<std::size_t>(staging_->arrived)], x);
   return true;
-}
-
-void VulkanEngine::read_staged(const Buffer& staged, std::span<double> x) const {
-  const std::byte* bytes = staged.mapped();
-  std::vector<double> point(x.size());
-  if (context_.wide()) {
-    std::memcpy(point.data(), bytes, x.size_bytes());
-  } else {
-    std::vector<float> narrow(x.size());
-    std::memcpy(narrow.data(), bytes, narrow.size() * sizeof(float));
-    std::copy(narrow.begin(), narrow.end(), point.begin());
-  }
-  if (order_.identity()) {
-    std::copy(point.begin(), point.end(), x.begin());
-  } else {
-    order_.undo(point, x);
-  }
-  keep_in_box(x);
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -68,7 +68,7 @@ void VulkanEngine::record_used_sums(CommandList& list) {
 void VulkanEngine::record_sum(CommandList& list, Pass pass, const Operands& operands,
                               const Buffer& out, ValuePass* values) {
   if (!by_atomics()) return record_gather(list, pass, operands, out, values);
-  record_zeros(list, out, model_.scalars);
+  record_zeros(list, out, problem_.model().scalars);
   list.barrier();
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!takes_part(k, pass)) continue;
@@ -113,8 +113,8 @@ void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& o
   const std::vector<GatherUse> order = gather_order(pass);
   const auto covered = std::ranges::count_if(order, &GatherUse::covers);
   // What a mask leaves out is 0 from the start and stays so.
-  if (static_cast<std::size_t>(covered) + held_arrays() < model_.arrays.size()) {
-    record_zeros(list, out, model_.scalars);
+  if (static_cast<std::size_t>(covered) + held_arrays() < problem_.model().arrays.size()) {
+    record_zeros(list, out, problem_.model().scalars);
     list.barrier();
   }
   std::vector<bool> stored(terms_.size(), false);
@@ -155,7 +155,7 @@ void VulkanEngine::record_set(CommandList& list, std::size_t k, GatherSet& set, 
 
 void VulkanEngine::record_stored_jtjp(CommandList& list, const Operands& operands,
                                       const Buffer& out) {
-  list.fill(out, 0, model_.scalars * context_.element_bytes(), 0);
+  list.fill(out, 0, problem_.model().scalars * context_.element_bytes(), 0);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!takes_part(k, Pass::jtjp)) continue;
     terms_[k]->record_stored_jtjp(list, sums_->jacobians[k], operands, sums_->stored[k]);
@@ -293,14 +293,14 @@ void VulkanEngine::jacobian(std::size_t term, std::span<double> values) {
   std::vector<double> stored(at->stored_size(Pass::jacobian));
   landings[term].read(context_, recorder_.last(), result, context_.wide(), stored);
   const std::size_t entries = std::size_t{at->outputs()} * at->slots();
-  if (order_.identity()) {
+  if (problem_.order().identity()) {
     at->from_device_order(stored, values, static_cast<std::uint32_t>(entries));
     return;
   }
   std::vector<double> ordered(stored.size());
   at->from_device_order(stored, ordered, static_cast<std::uint32_t>(entries));
   for (std::size_t i = 0; i < at->instances(); ++i) {
-    std::copy_n(&ordered[i * entries], entries, &values[order_.rows[term][i] * entries]);
+    std::copy_n(&ordered[i * entries], entries, &values[problem_.row(term, i) * entries]);
   }
 }
 
@@ -348,11 +348,7 @@ void VulkanEngine::vjp(std::span<const double> seeds, std::span<double> out) {
       }
     }
   }
-  if (order_.identity()) {
-    std::copy(sums.begin(), sums.end(), out.begin());
-  } else {
-    order_.undo(sums, out);
-  }
+  problem_.undo(sums, out);
 }
 
 }  // namespace topograd::runtime::vulkan

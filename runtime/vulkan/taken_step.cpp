@@ -45,7 +45,7 @@ void VulkanEngine::record_taking(CommandList& list) {
 /// To the trial point; where that is a sum, without its way back to the full step.
 void VulkanEngine::record_taken_move(CommandList& list) {
   VectorOps::Run run{.op = VectorOp::copy,
-                     .constants = {.count = static_cast<std::uint32_t>(model_.scalars)}};
+                     .constants = {.count = static_cast<std::uint32_t>(problem_.model().scalars)}};
   BindingTable table;
   table.set(BufferRole::first_operand, shaped() ? v_.trial : v_.step);
   table.set(BufferRole::result, v_.x);
@@ -86,7 +86,7 @@ bool VulkanEngine::prepare_taking(const std::optional<StepRule>& rule) {
     taking_->list = recorder_.make_list("take_step", [&](CommandList& l) { record_taking(l); });
     taking_->list.kernels =
         point_lists_->trial.kernels;  // those behind gates are counted where they run
-    const std::uint64_t bytes = model_.scalars * context_.element_bytes();
+    const std::uint64_t bytes = problem_.model().scalars * context_.element_bytes();
     for (std::size_t k = 0; k < taking_->stage.size(); ++k) {
       taking_->stage[k] = recorder_.make_list(
           "stage_point", [&](CommandList& l) { l.copy(v_.x, 0, staging_->points[k], 0, bytes); });

@@ -20,7 +20,7 @@ void VulkanEngine::evaluate(const Values& wanted) {
   });
   if (wanted.cost != nullptr)
     *wanted.cost = v_.ops->read(recorder_.last())[codegen::slot(Scalar::cost)];
-  read_landed(*result_landing_, recorder_.last(), wanted.gradient);
+  problem_.read(*result_landing_, recorder_.last(), v_.result, wanted.gradient);
   if (rows) copy_rows(Pass::residual, landings, recorder_.last(), wanted.residuals);
 }
 

@@ -5,7 +5,6 @@
 #include "../engine/first_order.hpp"
 #include "../engine/narrow_solve.hpp"
 #include "../engine/step_gradient.hpp"
-#include "../order/order.hpp"
 #include "../rows/rows.hpp"
 #include "engine.hpp"
 #include "linear/solve_state.hpp"
@@ -15,6 +14,7 @@
 #include "steps/device_charts.hpp"
 #include "steps/pace.hpp"
 #include "steps/staged_points.hpp"
+#include "terms/device_model.hpp"
 
 #include <array>
 #include <chrono>
@@ -85,7 +85,7 @@ class VulkanEngine final : public Engine,
     scale_is_set_ = false;
     coarse_.control.begin_solve();
   }
-  void point(std::span<double> x) override { read_point(v_.x, x); }
+  void point(std::span<double> x) override { problem_.read_point(v_.x, x); }
   double cost() override;
   void residuals(std::span<double> out) override;
   void gradient(std::span<double> out) override;
@@ -107,11 +107,11 @@ class VulkanEngine final : public Engine,
   EliminationUse eliminate(std::span<const std::uint8_t> scalars) override;
   PreconditionerUse preconditioner() const override { return coarse_.control.use(); }
   NormalMatrixUse normal_matrix() const override { return *matrix_use_; }
-  void trial_point(std::span<double> x) override { read_point(v_.trial, x); }
-  void set_gradient(std::span<const double> g) override { write_vector(v_.gradient, g); }
-  void step_gradient(std::span<double> g) override { read_vector(v_.gradient, g); }
+  void trial_point(std::span<double> x) override { problem_.read_point(v_.trial, x); }
+  void set_gradient(std::span<const double> g) override { problem_.write(v_.gradient, g); }
+  void step_gradient(std::span<double> g) override { problem_.read(v_.gradient, g); }
   void hold(std::span<const std::uint8_t> held) override;
-  void last_step(std::span<double> delta) override { read_vector(v_.step, delta); }
+  void last_step(std::span<double> delta) override { problem_.read(v_.step, delta); }
   StepReport rescale_step(double length) override;
   void accept() override;
   bool last_known_point(std::span<double> x) override;
@@ -143,18 +143,12 @@ class VulkanEngine final : public Engine,
   void build();
   void rebuild();
   void change(Source& source);
-  void order_model();
-  /// Vectors of scalars to and from the device, in the caller's order.
-  void write_vector(const Buffer& buffer, std::span<const double> values);
-  void read_vector(const Buffer& buffer, std::span<double> values);
   /// The list of that name: recorded once, until the model changes.
   const Recorded& evaluation(const std::string& name,
                              const std::function<void(CommandList&)>& record);
   /// Submits it.
   void evaluate(const std::string& name, const std::function<void(CommandList&)>& record);
   void evaluate_sum(Pass pass, std::span<double> out);
-  /// result_ in the caller's order.
-  void read_landed(const Landing& landing, const Submission& after, std::span<double> out);
 
   // sums.cpp: passes over all terms
   /// Term k has instances, and the pass is for its kind.
@@ -253,20 +247,16 @@ class VulkanEngine final : public Engine,
                          const Buffer& blocks);
 
   // box.cpp: steps within bounds
-  bool bounded() const { return !model_.lower.empty(); }
+  bool bounded() const { return !problem_.model().lower.empty(); }
   void make_box();
   void write_box();
-  /// Takes the bounds of source_, which are there if they were.
-  void refresh_box();
-  void read_point(const Buffer& buffer, std::span<double> x);
-  void keep_in_box(std::span<double> x) const;
   void record_point_norms(CommandList& list);
   void record_scaled_norms(CommandList& list);
   /// trial_ = x + length δ, with its report.
   void record_move(CommandList& list, Scalar length);
 
   // charts.cpp: steps on manifolds
-  bool charted() const { return model_.charts != nullptr; }
+  bool charted() const { return problem_.model().charts != nullptr; }
   /// Some scalars take no part in steps that are not constant.
   bool shaped() const { return bounded() || charted(); }
   void make_charts();
@@ -398,8 +388,6 @@ class VulkanEngine final : public Engine,
   using Scalars = std::array<double, codegen::kScalarCount>;
   const Scalars& read_scalars();
   PointReport point_report(const Scalars& values) const;
-  /// A point in host memory, in the caller's order.
-  void read_staged(const Buffer& staged, std::span<double> x) const;
   void record_scale(CommandList& list, const StepRequest& request);
   // product.cpp: how products with JᵀJ are made
   /// Chooses, and makes buffers for it.
@@ -417,16 +405,12 @@ class VulkanEngine final : public Engine,
   /// The list that accepts the trial point, and stages it where that is due; to be submitted next.
   const Recorded& accepting();
 
-  Model source_;  // as the caller knows it
-  Model model_;   // in the order of the device
-  ModelOrder order_;
-  std::vector<std::unique_ptr<ir::Batch>> ordered_batches_;
   EngineOptions options_;
   Context context_;
+  DeviceModel problem_;
   Recorder recorder_{context_};
   StepVectors v_;
   std::vector<std::unique_ptr<DeviceTerm>> terms_;
-  std::vector<std::uint64_t> structure_versions_, data_versions_;
 
   Buffer uniforms_;
   LoadedKernel projection_;  // loaded when first asked for
@@ -478,7 +462,6 @@ class VulkanEngine final : public Engine,
   std::vector<std::uint8_t> eliminated_;          // by scalar, in the caller's order; empty: none
   Derived<SchurState> schur_{recorder_.kernels};  // Jacobians have other columns under a mask
   double step_norm_ = 0;                          // of the last step at its full length
-  std::vector<bool> remote_;  // by term: some of its columns lie elsewhere than on the host
 };
 
 }  // namespace topograd::runtime::vulkan
