@@ -100,7 +100,7 @@ bool VulkanEngine::stores_terms(std::size_t k, Pass pass) {
 void VulkanEngine::measure(std::size_t k, Pass pass, Decision& made) {
   const auto timed = [&](bool store) {
     return time_choice([&](CommandList& list) {
-      record_batch_sum(list, k, pass, operands(v_.x, &v_.direction), store);
+      record_batch_sum(list, k, pass, terms_.operands(v_.x, &v_.direction), store);
     });
   };
   const bool there = static_cast<bool>(sums_->stored[k]);

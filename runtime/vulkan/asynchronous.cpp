@@ -42,7 +42,7 @@ class VulkanEngine::InFlight final : public Pending {
 VulkanEngine::~VulkanEngine() = default;
 
 void VulkanEngine::record_slot(CommandList& list, KernelKind kind, Slot& slot) {
-  const Operands with = operands(v_.x, &v_.direction);
+  const Operands with = terms_.operands(v_.x, &v_.direction);
   const auto rows = [&](Pass pass) {
     record_rows(list, pass, with);
     record_row_landings(list, pass, slot.rows, true);
@@ -59,7 +59,7 @@ void VulkanEngine::record_slot(CommandList& list, KernelKind kind, Slot& slot) {
     case KernelKind::jtjp: return sum(Pass::jtjp);
     case KernelKind::hvp: return sum(Pass::hvp);
     case KernelKind::cost:
-      record_cost(list, v_.x, Scalar::cost);
+      terms_.record_cost(list, v_.x, Scalar::cost);
       return slot.result.record(context_, list, v_.ops->scalars(), true);
     case KernelKind::jacobian:
     case KernelKind::blocks:

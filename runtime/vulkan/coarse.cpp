@@ -52,12 +52,13 @@ void VulkanEngine::make_coarse_buffers() {
   const std::vector<std::uint32_t> follows(plan.follows.begin(), plan.follows.end());
   coarse_.follows = make_buffer(context_, follows, "coarse_follows");
   coarse_.sources = make_buffer(context_, plan.sources, "coarse_sources");
-  coarse_.weights = v_.ops->make_partials((2ull + plan.colours) * plan.functions * plan.unknowns());
+  coarse_.weights =
+      make_partials(context_, (2ull + plan.colours) * plan.functions * plan.unknowns());
   const std::uint64_t n = plan.unknowns();
-  for (Buffer& matrix : coarse_.matrices) matrix = v_.ops->make_partials(n * n);
-  coarse_.panel = v_.ops->make_partials(kPivotsOfPanel * n);
-  coarse_.in = v_.ops->make_partials(n);
-  coarse_.out = v_.ops->make_partials(n);
+  for (Buffer& matrix : coarse_.matrices) matrix = make_partials(context_, n * n);
+  coarse_.panel = make_partials(context_, kPivotsOfPanel * n);
+  coarse_.in = make_partials(context_, n);
+  coarse_.out = make_partials(context_, n);
   coarse_.version = coarse_.control.plan_version();
   *coarse_lists_ = {};
 }
@@ -106,7 +107,7 @@ void VulkanEngine::record_coarse_product(CommandList& list, std::uint32_t first)
                   .constants = {.count = plan.entries(), .first = first}},
                  table);
   list.barrier();
-  record_product(list, operands(v_.x, &v_.direction), v_.product);
+  record_product(list, terms_.operands(v_.x, &v_.direction), v_.product);
   list.barrier();
 }
 

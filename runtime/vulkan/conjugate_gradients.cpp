@@ -28,7 +28,7 @@ bool VulkanEngine::can_fuse() {
     covered += use.covers ? 1 : 0;
   }
   sums_->can_fuse =
-      possible && covered > 0 && covered + held_arrays() == problem_.model().arrays.size();
+      possible && covered > 0 && covered + terms_.held_arrays() == problem_.model().arrays.size();
   if (*sums_->can_fuse) sums_->fused_order = fused_order();
   return *sums_->can_fuse;
 }
@@ -59,7 +59,7 @@ std::vector<FusedProduct> VulkanEngine::fused_order() {
 void VulkanEngine::record_solve_start(CommandList& list, bool preconditioned, bool coarse) {
   const std::uint32_t groups = sum_groups(coarse);
   // Fused products write the directions of the owners that they sum.
-  if (masked_)
+  if (terms_.masked())
     list.fill(v_.next_direction, 0, problem_.model().scalars * context_.element_bytes(), 0);
   v_.record_by_blocks(list, {.op = VectorOp::precondition}, v_.table());
   list.barrier();
@@ -135,7 +135,7 @@ std::uint32_t VulkanEngine::record_direction_and_product(CommandList& list,
                  table);
   list.barrier();
   if (sums_->matrix) return sums_->matrix->record_product(list, *v_.ops, table);
-  Operands predicated = operands(v_.x, &record_expanded(list, v_.direction));
+  Operands predicated = terms_.operands(v_.x, &record_expanded(list, v_.direction));
   predicated.scalars = &v_.decision;
   record_product(list, predicated, v_.product);
   list.barrier();
@@ -149,7 +149,7 @@ std::uint32_t VulkanEngine::record_direction_and_product(CommandList& list,
 std::uint32_t VulkanEngine::record_fused_product(CommandList& list, const Buffer& old_direction,
                                                  const Buffer& new_direction,
                                                  const Buffer& preconditioned, std::uint32_t sums) {
-  Operands with = operands(v_.x, &old_direction);
+  Operands with = terms_.operands(v_.x, &old_direction);
   with.scalars = &v_.ops->scalars();
   FusedOperands fused{.preconditioned = &preconditioned,
                       .damping = &v_.damping,

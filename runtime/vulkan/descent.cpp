@@ -111,11 +111,11 @@ class VulkanEngine::Descent final : public DescentSteps {
       pages_.push_back({make_numbers(context, numbers, "history"), first, count});
     }
     change_ = make_numbers(context, size(), "gradient_change");
-    factors_ = e_.v_.ops->make_partials(1 + vectors());
+    factors_ = make_partials(e_.context_, 1 + vectors());
     const std::uint32_t wanted = kDotsOfLoop * context.most_workgroups() / products();
     spread_ = std::clamp(wanted, 1u, e_.v_.ops->workgroups(size()));
-    partials_ = e_.v_.ops->make_partials(std::uint64_t{3} * products() * spread_);
-    products_ = e_.v_.ops->make_partials(3 * products());
+    partials_ = make_partials(e_.context_, std::uint64_t{3} * products() * spread_);
+    products_ = make_partials(e_.context_, 3 * products());
     numbers_.assign(3 * products(), 0.0);
     landing_ = {};
   }

@@ -37,28 +37,14 @@ void VulkanEngine::build() {
   change(recorder_.structure);
   coarse_.control.model_changed();
   problem_.arrange();
-  terms_.clear();
-  for (std::size_t k = 0; k < problem_.model().terms.size(); ++k) {
-    const Term& term = problem_.model().terms[k];
-    terms_.push_back(term.batch->size() == 0
-                         ? nullptr
-                         : std::make_unique<DeviceTerm>(context_, term, problem_.model()));
-    if (terms_.back()) terms_.back()->follow_own_data(*problem_.source().terms[k].batch);
-  }
+  terms_.build();
   sums_->stored.resize(terms_.size());
   v_ = {};
   v_ = StepVectors(context_, problem_.model(),
                    options_.preconditioner == Preconditioner::block_jacobi ? 0 : kMostCoarse);
   scale_is_set_ = false;
-  uniforms_ = make_buffer(context_, problem_.model().uniforms, "uniforms");
   make_box();
   make_charts();
-  std::uint64_t cost_partials = 0;
-  for (const auto& term : terms_) cost_partials += term ? term->cost_partials() : 0;
-  cost_partials_ = v_.ops->make_partials(cost_partials);
-  const bool guards =
-      std::ranges::any_of(terms_, [](const auto& term) { return term && term->has_guards(); });
-  failures_ = guards ? make_buffer(context_, std::vector<std::uint32_t>{0}, "failures") : Buffer();
   find_mask();
 }
 
@@ -84,7 +70,7 @@ void VulkanEngine::refresh(const Model& model) {
     }
   }
   if (changed.bounds) write_box();
-  if (changed.uniforms) write_numbers(context_, uniforms_, problem_.model().uniforms);
+  if (changed.uniforms) terms_.write_uniforms();
 }
 
 const Recorded& VulkanEngine::evaluation(const std::string& name,
@@ -148,19 +134,19 @@ void VulkanEngine::set_point(std::span<const double> x) {
 
 double VulkanEngine::cost() {
   evaluate("cost", [&](CommandList& list) {
-    record_cost(list, v_.x, Scalar::cost);
+    terms_.record_cost(list, v_.x, Scalar::cost);
     v_.ops->record_read(list);
   });
   return v_.ops->read(recorder_.last())[codegen::slot(Scalar::cost)];
 }
 
 void VulkanEngine::residuals(std::span<double> out) {
-  read_rows(Pass::residual, operands(v_.x), out);
+  read_rows(Pass::residual, terms_.operands(v_.x), out);
 }
 
 void VulkanEngine::jvp(std::span<const double> p, std::span<double> out) {
   problem_.write(v_.direction, p);
-  read_rows(Pass::jvp, operands(v_.x, &v_.direction), out);
+  read_rows(Pass::jvp, terms_.operands(v_.x, &v_.direction), out);
 }
 
 void VulkanEngine::gradient(std::span<double> out) { evaluate_sum(Pass::gradient, out); }
@@ -173,7 +159,7 @@ void VulkanEngine::jtjp(std::span<const double> p, std::span<double> out) {
 void VulkanEngine::evaluate_sum(Pass pass, std::span<double> out) {
   used_sums_.insert(pass);
   evaluate(std::string(name(pass)), [&](CommandList& list) {
-    record_sum(list, pass, operands(v_.x, &v_.direction), v_.result);
+    record_sum(list, pass, terms_.operands(v_.x, &v_.direction), v_.result);
     result_landing_->record(context_, list, v_.result);
   });
   problem_.read(*result_landing_, recorder_.last(), v_.result, out);

@@ -6,13 +6,6 @@
 
 namespace topograd::runtime::vulkan {
 
-std::uint64_t VulkanEngine::failed_guards() {
-  if (!failures_) return 0;
-  std::uint32_t count = 0;
-  context_.device->download<std::uint32_t>(failures_, {&count, 1});
-  return count;
-}
-
 std::vector<std::uint32_t> VulkanEngine::failed_instances(std::size_t term, At at) {
   DeviceTerm* device_term = terms_.at(term).get();
   if (device_term == nullptr || !device_term->has_guards()) return {};
@@ -20,8 +13,8 @@ std::vector<std::uint32_t> VulkanEngine::failed_instances(std::size_t term, At a
   const std::string name = at == At::point ? "failed_guards_" : "failed_trial_guards_";
   Buffer& flags = row_result(Pass::guards, term);
   evaluate(name + std::to_string(term), [&](CommandList& list) {
-    device_term->record_store(list, Pass::guards, operands(at == At::point ? v_.x : v_.trial),
-                              flags);
+    device_term->record_store(list, Pass::guards,
+                              terms_.operands(at == At::point ? v_.x : v_.trial), flags);
   });
   std::vector<double> stored(size), fails(size);
   read_numbers(context_, flags, stored);
@@ -38,7 +31,7 @@ std::vector<std::uint32_t> VulkanEngine::failed_instances(std::size_t term, At a
 double VulkanEngine::trial_cost() {
   prepare_lists();
   evaluate("trial_cost", [&](CommandList& list) {
-    record_cost(list, v_.trial, Scalar::trial_cost);
+    terms_.record_cost(list, v_.trial, Scalar::trial_cost);
     v_.ops->record_read(list);
   });
   return read_scalars()[codegen::slot(Scalar::trial_cost)];

@@ -19,7 +19,7 @@ constexpr std::uint64_t kShareLeftOut = 8;
 
 void VulkanEngine::find_mask() {
   mask_ = {};
-  masked_ = false;
+  terms_.use_mask(false);
   drop_code();
   code_stage_ = CodeStage::wanted;
   if (std::ranges::none_of(problem_.model().constant, [](std::uint8_t c) { return c != 0; }))
@@ -41,7 +41,7 @@ void VulkanEngine::find_mask() {
   // Which of the two serves depends on the clock, and their steps may differ in the last bits.
   if (options_.deterministic || (options_.plan && !options_.plan->empty())) {
     mask_.stage = MaskState::Stage::serving;
-    use_mask(true);
+    terms_.use_mask(true);
     clear_sums();
   }
 }
@@ -52,13 +52,6 @@ void VulkanEngine::clear_sums() {
     for (const Buffer* sums : {&v_.gradient, &v_.result, &v_.product})
       list.fill(*sums, 0, problem_.model().scalars * context_.element_bytes(), 0);
   });
-}
-
-void VulkanEngine::use_mask(bool masked) {
-  masked_ = masked;
-  for (auto& term : terms_) {
-    if (term) term->use_mask(masked);
-  }
 }
 
 void VulkanEngine::follow_mask() {
@@ -76,13 +69,13 @@ void VulkanEngine::begin_mask() {
   mask_.stage = MaskState::Stage::compiling;
   mask_.sums.stored.resize(terms_.size());
   std::swap(*sums_, mask_.sums);
-  use_mask(true);
+  terms_.use_mask(true);
   if (*step_begun_) choose_product();
   recorder_.collect([&](CommandList& list) {
     record_used_sums(list);
     if (*step_begun_) record_step(list);
   });
-  use_mask(false);
+  terms_.use_mask(false);
   std::swap(*sums_, mask_.sums);
   mask_.jobs = std::exchange(context_.begun, {});
 }
@@ -99,23 +92,13 @@ void VulkanEngine::serve_mask() {
   mask_.stage = MaskState::Stage::serving;
   std::swap(*sums_, mask_.sums);
   mask_.sums = {};
-  use_mask(true);
+  terms_.use_mask(true);
   for (auto& term : terms_) {
     if (term) term->let_general_go();
   }
   if (*step_begun_) make_curvature();
   clear_sums();
   recorder_.kernels.changed();
-}
-
-std::size_t VulkanEngine::held_arrays() const {
-  if (!masked_) return 0;
-  return static_cast<std::size_t>(
-      std::ranges::count_if(problem_.model().arrays, [&](const ParameterArray& array) {
-        const auto scalars =
-            std::span(problem_.model().constant).subspan(array.offset, array.blocks * array.width);
-        return std::ranges::all_of(scalars, [](std::uint8_t c) { return c != 0; });
-      }));
 }
 
 }  // namespace topograd::runtime::vulkan

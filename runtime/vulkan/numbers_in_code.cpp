@@ -26,9 +26,10 @@ void VulkanEngine::begin_code() {
   if (!some) return;
   context_.code = Code::make;
   recorder_.collect([&](CommandList& list) {
-    if (evaluations_->contains("cost")) record_cost(list, v_.x, Scalar::cost);
+    if (evaluations_->contains("cost")) terms_.record_cost(list, v_.x, Scalar::cost);
     for (const Pass pass : {Pass::residual, Pass::jacobian, Pass::jvp}) {
-      if (row_results_->contains(pass)) record_rows(list, pass, operands(v_.x, &v_.direction));
+      if (row_results_->contains(pass))
+        record_rows(list, pass, terms_.operands(v_.x, &v_.direction));
     }
     record_used_sums(list);
     if (*step_begun_) record_step(list);

@@ -11,8 +11,8 @@ bool VulkanEngine::prepare(KernelKind kind) {
     if (kind != KernelKind::vjp) return record_kind(list, kind);
     seeds_->resize(terms_.size());
     for (std::size_t k = 0; k < terms_.size(); ++k) {
-      if (!takes_part(k, Pass::vjp)) continue;
-      Operands with_seeds = operands(v_.x);
+      if (!terms_.takes_part(k, Pass::vjp)) continue;
+      Operands with_seeds = terms_.operands(v_.x);
       with_seeds.seeds = &seeds(k);
       terms_[k]->record_store(list, Pass::vjp, with_seeds, row_result(Pass::vjp, k));
     }
@@ -38,7 +38,7 @@ void VulkanEngine::record_step(CommandList& list) {
   record_taking_kernels(list);
   if (!context_.collecting) return;  // what follows takes the place of the above, or is another's
   if (schur_->device) {
-    schur_->device->record_start(list, operands(v_.x), schur_operands());
+    schur_->device->record_start(list, terms_.operands(v_.x), schur_operands());
     schur_->device->record_iterations(list, 2);
     schur_->device->record_finish(list, schur_operands());
   }

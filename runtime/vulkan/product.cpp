@@ -49,20 +49,12 @@ void VulkanEngine::choose_product() {
 
 void VulkanEngine::make_jacobians(bool products) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    const auto* term = takes_part(k, Pass::stored_jacobian) ? terms_[k].get() : nullptr;
+    const auto* term = terms_.takes_part(k, Pass::stored_jacobian) ? terms_[k].get() : nullptr;
     sums_->jacobians.push_back(
         make_numbers(context_, term ? term->stored_size(Pass::stored_jacobian) : 1, "jacobian"));
     if (term && products)
       sums_->stored[k] = make_numbers(context_, term->stored_size(Pass::jtjp), "terms");
   }
-}
-
-std::vector<std::vector<SlotGroup>> VulkanEngine::slot_groups() const {
-  std::vector<std::vector<SlotGroup>> groups(terms_.size());
-  for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (terms_[k]) groups[k] = terms_[k]->shape().groups;
-  }
-  return groups;
 }
 
 /// Null: (*matrix_use_) says why not.
@@ -72,16 +64,16 @@ std::unique_ptr<DeviceMatrix> VulkanEngine::make_matrix(std::uint64_t most_bytes
   if (charted()) {
     plan.why = "blocks on manifolds go without";
   } else {
-    plan = plan_normal_matrix(problem_.model(), slot_groups());
+    plan = plan_normal_matrix(problem_.model(), terms_.slot_groups());
   }
-  if (plan.possible()) plan.why = DeviceMatrix::obstacle(context_, plan, terms_);
+  if (plan.possible()) plan.why = DeviceMatrix::obstacle(context_, plan, terms_.all());
   const std::uint64_t bytes = DeviceMatrix::bytes(context_, plan);
   if (plan.possible() && bytes > most_bytes)
     plan.why = "its blocks take " + std::to_string(bytes) + " bytes, which pays up to " +
                std::to_string(most_bytes);
   *matrix_use_ = {.why = plan.why};
   if (!plan.possible()) return nullptr;
-  auto matrix = std::make_unique<DeviceMatrix>(context_, std::move(plan), terms_, v_.blocks);
+  auto matrix = std::make_unique<DeviceMatrix>(context_, std::move(plan), terms_.all(), v_.blocks);
   *matrix_use_ = matrix->use();
   matrix_use_->why = std::to_string(matrix_use_->blocks) + " blocks, " +
                      std::to_string(matrix_use_->bytes) + " bytes";

@@ -26,12 +26,12 @@ std::string VulkanEngine::make_schur() {
       ordered[problem_.order().position[k]] = eliminated_[k];
   }
   const auto start = std::chrono::steady_clock::now();
-  SchurPlan plan = plan_schur(problem_.model(), ordered, slot_groups());
-  if (plan.possible()) plan.why = DeviceSchur::obstacle(context_, plan, terms_);
+  SchurPlan plan = plan_schur(problem_.model(), ordered, terms_.slot_groups());
+  if (plan.possible()) plan.why = DeviceSchur::obstacle(context_, plan, terms_.all());
   if (!plan.possible()) return plan.why;
   std::string text = std::to_string(plan.eliminated.size()) + " blocks eliminated, " +
                      std::to_string(plan.unknowns()) + " unknowns remain";
-  schur_->device = std::make_unique<DeviceSchur>(context_, *v_.ops, std::move(plan), terms_,
+  schur_->device = std::make_unique<DeviceSchur>(context_, *v_.ops, std::move(plan), terms_.all(),
                                                  v_.diagonal_positions);
   context_.plan_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -56,13 +56,13 @@ bool VulkanEngine::prepare_schur_lists() {
   if (schur_->start.list) return true;
   DeviceSchur& device = *schur_->device;
   recorder_.collect([&](CommandList& list) {
-    device.record_start(list, operands(v_.x), schur_operands());
+    device.record_start(list, terms_.operands(v_.x), schur_operands());
     device.record_iterations(list, 2);
     device.record_finish(list, schur_operands());
   });
   recorder_.finish_kernels();
   schur_->start = recorder_.make_list("schur_start", [&](CommandList& l) {
-    device.record_start(l, operands(v_.x), schur_operands());
+    device.record_start(l, terms_.operands(v_.x), schur_operands());
   });
   schur_->iterations = recorder_.make_list(
       "schur_iterations", [&](CommandList& l) { device.record_iterations(l, kIterationsOfList); });

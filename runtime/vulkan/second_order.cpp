@@ -67,7 +67,7 @@ void VulkanEngine::hessian(std::size_t term, bool project, std::span<double> val
     count =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(piece, at->chunk_end(first) - first));
     recorder_.run_once("hessian", [&](CommandList& list) {
-      at->record_hessians(list, operands(v_.x), first, count, blocks);
+      at->record_hessians(list, terms_.operands(v_.x), first, count, blocks);
       if (project) record_projection(list, n, count, blocks);
     });
     stored.resize(std::size_t{count} * size);

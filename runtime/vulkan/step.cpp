@@ -22,9 +22,9 @@ double times_expected(double tolerance) {
 }  // namespace
 
 void VulkanEngine::record_linearization(CommandList& list) {
-  record_sum(list, Pass::gradient, operands(v_.x), v_.gradient);
+  record_sum(list, Pass::gradient, terms_.operands(v_.x), v_.gradient);
   record_matrix(list);
-  record_cost(list, v_.x, Scalar::cost);
+  terms_.record_cost(list, v_.x, Scalar::cost);
   record_tangents(list);
   record_point_norms(list);
   record_scaled_norms(list);
@@ -43,7 +43,7 @@ void VulkanEngine::record_scaled_norms(CommandList& list) {
 }
 
 void VulkanEngine::record_matrix(CommandList& list) {
-  record_blocks(list, operands(v_.x));
+  record_blocks(list, terms_.operands(v_.x));
   if (use_stored_jacobian()) record_jacobians(list);
   if (!sums_->matrix) return;
   list.barrier();
@@ -59,14 +59,14 @@ void VulkanEngine::record_linearize(CommandList& list) {
 void VulkanEngine::record_trial(CommandList& list) {
   list.barrier();
   record_move(list, Scalar::one);
-  record_cost(list, v_.trial, Scalar::trial_cost);
+  terms_.record_cost(list, v_.trial, Scalar::trial_cost);
   v_.ops->record_read(list);
 }
 
 void VulkanEngine::record_rescaled(CommandList& list) {
   list.barrier();
   record_move(list, Scalar::user);
-  record_cost(list, v_.trial, Scalar::trial_cost);
+  terms_.record_cost(list, v_.trial, Scalar::trial_cost);
   v_.ops->record_read(list);
 }
 
@@ -81,8 +81,8 @@ void VulkanEngine::make_curvature() {
   const std::size_t products = can_fuse() ? sums_->fused_order.size() : 1;
   const std::uint64_t most = products * std::max(context_.grid(problem_.model().scalars),
                                                  context_.product_grid(problem_.model().scalars));
-  v_.curvature = v_.ops->make_partials(
-      std::max<std::uint64_t>(most, sums_->matrix ? sums_->matrix->groups() : 0));
+  v_.curvature = make_partials(
+      context_, std::max<std::uint64_t>(most, sums_->matrix ? sums_->matrix->groups() : 0));
 }
 
 void VulkanEngine::prepare_lists() {

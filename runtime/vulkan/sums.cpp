@@ -37,14 +37,6 @@ bool sums_diagonals(const GatherSet& set, const std::vector<BlockRange>& blocks)
 
 }  // namespace
 
-bool VulkanEngine::takes_part(std::size_t k, Pass pass) const {
-  return terms_[k] && terms_[k]->takes_part(pass);
-}
-
-Operands VulkanEngine::operands(const Buffer& x, const Buffer* direction) const {
-  return {.x = &x, .direction = direction, .uniforms = &uniforms_};
-}
-
 bool VulkanEngine::by_atomics() const {
   switch (context_.rung.accumulation) {
     case Accumulation::gather_recompute:
@@ -60,7 +52,7 @@ void VulkanEngine::record_used_sums(CommandList& list) {
     if (has_values(pass)) {
       record_values(list, pass, v_.x, v_.result, Scalar::user);
     } else {
-      record_sum(list, pass, operands(v_.x, &v_.direction), v_.result);
+      record_sum(list, pass, terms_.operands(v_.x, &v_.direction), v_.result);
     }
   }
 }
@@ -71,7 +63,7 @@ void VulkanEngine::record_sum(CommandList& list, Pass pass, const Operands& oper
   record_zeros(list, out, problem_.model().scalars);
   list.barrier();
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!takes_part(k, pass)) continue;
+    if (!terms_.takes_part(k, pass)) continue;
     decision(k, pass);  // for the plan record
     ValueSinks* const sinks = sinks_of(k, values);
     terms_[k]->record_scatter(list, sinks ? values->pass : pass, operands, out, sinks);
@@ -98,7 +90,7 @@ std::vector<GatherUse> VulkanEngine::gather_order(Pass pass) {
   std::set<std::uint32_t> covered;
   std::vector<GatherUse> order;
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!takes_part(k, pass)) continue;
+    if (!terms_.takes_part(k, pass)) continue;
     for (auto& set : terms_[k]->gather_sets()) {
       const bool covers =
           set->array() != kScalars && set->covers_all() && covered.insert(set->array()).second;
@@ -113,14 +105,14 @@ void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& o
   const std::vector<GatherUse> order = gather_order(pass);
   const auto covered = std::ranges::count_if(order, &GatherUse::covers);
   // What a mask leaves out is 0 from the start and stays so.
-  if (static_cast<std::size_t>(covered) + held_arrays() < problem_.model().arrays.size()) {
+  if (static_cast<std::size_t>(covered) + terms_.held_arrays() < problem_.model().arrays.size()) {
     record_zeros(list, out, problem_.model().scalars);
     list.barrier();
   }
   std::vector<bool> stored(terms_.size(), false);
   bool any_stored = false;
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!takes_part(k, pass)) continue;
+    if (!terms_.takes_part(k, pass)) continue;
     if (context_.collecting && decision(k, pass).open) {  // either may be chosen
       record_batch_sum(list, k, pass, operands, true, values);
       record_batch_sum(list, k, pass, operands, false, values);
@@ -157,13 +149,13 @@ void VulkanEngine::record_stored_jtjp(CommandList& list, const Operands& operand
                                       const Buffer& out) {
   list.fill(out, 0, problem_.model().scalars * context_.element_bytes(), 0);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!takes_part(k, Pass::jtjp)) continue;
+    if (!terms_.takes_part(k, Pass::jtjp)) continue;
     terms_[k]->record_stored_jtjp(list, sums_->jacobians[k], operands, sums_->stored[k]);
   }
   list.barrier();
   Hazards hazards(list);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!takes_part(k, Pass::jtjp)) continue;
+    if (!terms_.takes_part(k, Pass::jtjp)) continue;
     for (auto& set : terms_[k]->gather_sets()) {
       hazards.write(set->array());
       set->record_stored(list, Pass::jtjp, sums_->stored[k], terms_[k]->store_stride(), operands,
@@ -181,8 +173,9 @@ void VulkanEngine::record_product(CommandList& list, const Operands& operands, c
 
 void VulkanEngine::record_jacobians(CommandList& list) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!takes_part(k, Pass::stored_jacobian)) continue;
-    terms_[k]->record_store(list, Pass::stored_jacobian, operands(v_.x), sums_->jacobians[k]);
+    if (!terms_.takes_part(k, Pass::stored_jacobian)) continue;
+    terms_[k]->record_store(list, Pass::stored_jacobian, terms_.operands(v_.x),
+                            sums_->jacobians[k]);
   }
 }
 
@@ -201,7 +194,7 @@ void VulkanEngine::record_blocks(CommandList& list, const Operands& operands) {
   record_zeros(list, v_.packed, std::max<std::uint64_t>(v_.packed_blocks, 1));
   std::vector<bool> stored(terms_.size(), false);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!takes_part(k, Pass::blocks) || (by_atomics() && !terms_[k]->is_wide())) continue;
+    if (!terms_.takes_part(k, Pass::blocks) || (by_atomics() && !terms_[k]->is_wide())) continue;
     auto& sets = terms_[k]->gather_sets();
     const auto diagonals = [&](auto& set) { return sums_diagonals(*set, v_.array_blocks); };
     if (!std::ranges::all_of(sets, diagonals)) continue;
@@ -216,28 +209,12 @@ void VulkanEngine::record_blocks(CommandList& list, const Operands& operands) {
   list.barrier();
   Hazards hazards(list);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!takes_part(k, Pass::blocks)) continue;
+    if (!terms_.takes_part(k, Pass::blocks)) continue;
     for (auto& set : terms_[k]->gather_sets()) {
       hazards.write(set->array());
       record(k, *set, stored[k]);
     }
   }
-  list.barrier();
-}
-
-void VulkanEngine::record_cost(CommandList& list, const Buffer& x, Scalar result) {
-  std::uint32_t partials = 0;
-  Operands counted = operands(x);
-  if (failures_) {
-    counted.failures = &failures_;
-    list.fill(failures_, 0, sizeof(std::uint32_t), 0);
-    list.barrier();
-  }
-  for (auto& term : terms_) {
-    if (term) partials += term->record_cost(list, counted, cost_partials_, partials);
-  }
-  list.barrier();
-  v_.ops->sum(list, cost_partials_, 0, partials, partials, result, 1);
   list.barrier();
 }
 
@@ -264,14 +241,14 @@ void VulkanEngine::record_row_landings(CommandList& list, Pass pass, std::vector
   landings.resize(terms_.size());
   list.barrier();
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (takes_part(k, pass)) landings[k].record(context_, list, row_result(pass, k), own);
+    if (terms_.takes_part(k, pass)) landings[k].record(context_, list, row_result(pass, k), own);
   }
 }
 
 void VulkanEngine::copy_rows(Pass pass, const std::vector<Landing>& landings,
                              const Submission& after, std::span<double> out) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!takes_part(k, pass)) continue;
+    if (!terms_.takes_part(k, pass)) continue;
     std::vector<double> stored(terms_[k]->stored_size(pass)), values(stored.size());
     landings[k].read(context_, after, row_result(pass, k), context_.wide(), stored);
     terms_[k]->from_device_order(stored, values, terms_[k]->outputs());
@@ -286,7 +263,7 @@ void VulkanEngine::jacobian(std::size_t term, std::span<double> values) {
   landings.resize(terms_.size());
   const Buffer& result = row_result(Pass::jacobian, term);
   evaluate("jacobian_" + std::to_string(term), [&](CommandList& list) {
-    at->record_store(list, Pass::jacobian, operands(v_.x), result);
+    at->record_store(list, Pass::jacobian, terms_.operands(v_.x), result);
     list.barrier();
     landings[term].record(context_, list, result);
   });
@@ -323,13 +300,13 @@ void VulkanEngine::vjp(std::span<const double> seeds, std::span<double> out) {
   // here.
   seeds_->resize(terms_.size());
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (takes_part(k, Pass::vjp)) write_seeds(k, seeds);
+    if (terms_.takes_part(k, Pass::vjp)) write_seeds(k, seeds);
   }
   std::vector<Landing>& landings = (*row_landings_)[Pass::vjp];
   evaluate("vjp", [&](CommandList& list) {
     for (std::size_t k = 0; k < terms_.size(); ++k) {
-      if (!takes_part(k, Pass::vjp)) continue;
-      Operands with_seeds = operands(v_.x);
+      if (!terms_.takes_part(k, Pass::vjp)) continue;
+      Operands with_seeds = terms_.operands(v_.x);
       with_seeds.seeds = &this->seeds(k);
       terms_[k]->record_store(list, Pass::vjp, with_seeds, row_result(Pass::vjp, k));
     }
@@ -337,7 +314,7 @@ void VulkanEngine::vjp(std::span<const double> seeds, std::span<double> out) {
   });
   std::vector<double> sums(out.size(), 0.0);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!takes_part(k, Pass::vjp)) continue;
+    if (!terms_.takes_part(k, Pass::vjp)) continue;
     const DeviceTerm& term = *terms_[k];
     std::vector<double> stored(term.stored_size(Pass::vjp)), values(stored.size());
     landings[k].read(context_, recorder_.last(), row_result(Pass::vjp, k), context_.wide(), stored);

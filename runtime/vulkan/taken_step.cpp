@@ -19,7 +19,7 @@ void VulkanEngine::record_taking(CommandList& list) {
   };
   const Gate::Section rescaling = [&](CommandList& l) {
     record_move(l, Scalar::length);
-    record_cost(l, v_.trial, Scalar::rescaled_cost);
+    terms_.record_cost(l, v_.trial, Scalar::rescaled_cost);
   };
   const Gate::Section returning = [&](CommandList& l) { record_move(l, Scalar::one); };
   const Gate::Section moving = [&](CommandList& l) {
@@ -29,7 +29,7 @@ void VulkanEngine::record_taking(CommandList& list) {
   };
   list.barrier();
   record_move(list, Scalar::one);
-  record_cost(list, v_.trial, Scalar::trial_cost);
+  terms_.record_cost(list, v_.trial, Scalar::trial_cost);
   opening(taking_->rescaling, {.op = VectorOp::choose_length}, rescaling);
   taking_->rescaling.record_section(context_, list, rescaling);
   opening(taking_->moving, {.op = VectorOp::take_step}, moving);
@@ -58,7 +58,7 @@ void VulkanEngine::record_taken_move(CommandList& list) {
 }
 
 void VulkanEngine::record_taking_kernels(CommandList& list) {
-  if (failures_) return;
+  if (terms_.have_guards()) return;
   // Kernels that change the trial point alone: a copy of one scalar, and a zero in its place.
   const auto n = codegen::VectorConstants{.count = 1, .a = codegen::slot(Scalar::zero)};
   const Gate::Section section = [&](CommandList& l) {
@@ -79,7 +79,8 @@ void VulkanEngine::record_taking_kernels(CommandList& list) {
 
 bool VulkanEngine::prepare_taking(const std::optional<StepRule>& rule) {
   taken_->reset();
-  if (!rule || failures_) return false;  // who counts what failed asks before anything is taken
+  if (!rule || terms_.have_guards())
+    return false;  // who counts what failed asks before anything is taken
   if (!taking_->list.list) {
     recorder_.collect([&](CommandList& list) { record_taking_kernels(list); });
     recorder_.finish_kernels();

@@ -6,20 +6,20 @@
 namespace topograd::runtime::vulkan {
 
 void VulkanEngine::record_kind(CommandList& list, KernelKind kind) {
-  const Operands with_direction = operands(v_.x, &v_.x);
+  const Operands with_direction = terms_.operands(v_.x, &v_.x);
   switch (kind) {
-    case KernelKind::residual: return record_rows(list, Pass::residual, operands(v_.x));
+    case KernelKind::residual: return record_rows(list, Pass::residual, terms_.operands(v_.x));
     case KernelKind::jacobian:
-      record_rows(list, Pass::residual, operands(v_.x));
-      return record_rows(list, Pass::jacobian, operands(v_.x));
+      record_rows(list, Pass::residual, terms_.operands(v_.x));
+      return record_rows(list, Pass::jacobian, terms_.operands(v_.x));
     case KernelKind::jvp: return record_rows(list, Pass::jvp, with_direction);
-    case KernelKind::cost: return record_cost(list, v_.x, Scalar::user);
+    case KernelKind::cost: return terms_.record_cost(list, v_.x, Scalar::user);
     case KernelKind::gradient:
-    case KernelKind::vjp: return record_sum(list, Pass::gradient, operands(v_.x), v_.result);
+    case KernelKind::vjp: return record_sum(list, Pass::gradient, terms_.operands(v_.x), v_.result);
     case KernelKind::jtjp: return record_product(list, with_direction, v_.result);
-    case KernelKind::blocks: return record_blocks(list, operands(v_.x));
+    case KernelKind::blocks: return record_blocks(list, terms_.operands(v_.x));
     case KernelKind::hvp: return record_sum(list, Pass::hvp, with_direction, v_.result);
-    case KernelKind::hessian: return record_rows(list, Pass::hessian, operands(v_.x));
+    case KernelKind::hessian: return record_rows(list, Pass::hessian, terms_.operands(v_.x));
     case KernelKind::cost_gradient:
       return record_values(list, Pass::cost_gradient, v_.x, v_.result, Scalar::user);
     case KernelKind::values:
@@ -29,7 +29,7 @@ void VulkanEngine::record_kind(CommandList& list, KernelKind kind) {
 
 void VulkanEngine::record_rows(CommandList& list, Pass pass, const Operands& with) {
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (takes_part(k, pass)) terms_[k]->record_store(list, pass, with, row_result(pass, k));
+    if (terms_.takes_part(k, pass)) terms_[k]->record_store(list, pass, with, row_result(pass, k));
   }
 }
 

@@ -27,15 +27,12 @@ void VulkanEngine::evaluate(const Values& wanted) {
 void VulkanEngine::record_values(CommandList& list, Pass pass, const Buffer& x, const Buffer& out,
                                  Scalar cost) {
   ValuePass values{.pass = pass, .sinks = {.costs = &value_sums()}};
-  if (failures_) {
-    list.fill(failures_, 0, sizeof(std::uint32_t), 0);
-    list.barrier();
-  }
+  if (terms_.have_guards()) terms_.record_no_failures(list);
   for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!takes_part(k, pass)) continue;
+    if (!terms_.takes_part(k, pass)) continue;
     if (!one_pass(k, pass) || undecided(k, pass)) record_apart(list, k, values, x);
   }
-  record_sum(list, Pass::gradient, operands(x), out, &values);
+  record_sum(list, Pass::gradient, terms_.operands(x), out, &values);
   const std::uint32_t sums = values.sinks.next;
   v_.ops->sum(list, *values.sinks.costs, 0, sums, sums, cost, 1);
   list.barrier();
@@ -44,16 +41,17 @@ void VulkanEngine::record_values(CommandList& list, Pass pass, const Buffer& x, 
 /// What a term gives beside its gradient, by kernels of its own.
 void VulkanEngine::record_apart(CommandList& list, std::size_t k, ValuePass& values,
                                 const Buffer& x) {
-  Operands with = operands(x);
-  if (failures_) with.failures = &failures_;
+  Operands with = terms_.operands(x);
+  with.failures = terms_.failures();
   values.sinks.next += terms_[k]->record_cost(list, with, *values.sinks.costs, values.sinks.next);
-  if (values.pass == Pass::values && takes_part(k, Pass::residual))
-    terms_[k]->record_store(list, Pass::residual, operands(x), row_result(Pass::residual, k));
+  if (values.pass == Pass::values && terms_.takes_part(k, Pass::residual))
+    terms_[k]->record_store(list, Pass::residual, terms_.operands(x),
+                            row_result(Pass::residual, k));
 }
 
 ValueSinks* VulkanEngine::sinks_of(std::size_t k, ValuePass* values) {
   if (values == nullptr || !one_pass(k, values->pass)) return nullptr;
-  const bool rows = values->pass == Pass::values && takes_part(k, Pass::residual);
+  const bool rows = values->pass == Pass::values && terms_.takes_part(k, Pass::residual);
   values->sinks.rows = rows ? &row_result(Pass::residual, k) : nullptr;
   return &values->sinks;
 }
@@ -61,9 +59,7 @@ ValueSinks* VulkanEngine::sinks_of(std::size_t k, ValuePass* values) {
 const Buffer& VulkanEngine::value_sums() {
   if (context_.collecting) return v_.result;  // nothing is written
   if (!*value_sums_) {
-    std::uint64_t most = 0;
-    for (const auto& term : terms_) most += term ? term->most_costs() : 0;
-    *value_sums_ = v_.ops->make_partials(most);
+    *value_sums_ = make_partials(context_, terms_.most_costs());
   }
   return *value_sums_;
 }
@@ -126,7 +122,7 @@ void VulkanEngine::measure_values(std::size_t k, Pass pass, Decision& made) {
     return time_choice([&](CommandList& list) {
       ValuePass values{.pass = pass, .sinks = {.costs = &value_sums()}};
       if (!one) record_apart(list, k, values, v_.x);
-      record_batch_sum(list, k, Pass::gradient, operands(v_.x), stores, &values);
+      record_batch_sum(list, k, Pass::gradient, terms_.operands(v_.x), stores, &values);
     });
   };
   const double once = timed(true);

@@ -14,7 +14,7 @@
 #include "steps/device_charts.hpp"
 #include "steps/pace.hpp"
 #include "steps/staged_points.hpp"
-#include "terms/device_model.hpp"
+#include "terms/device_terms.hpp"
 
 #include <array>
 #include <chrono>
@@ -97,7 +97,7 @@ class VulkanEngine final : public Engine,
   void hvp(std::span<const double> p, std::span<double> out) override;
   void hessian(std::size_t term, bool project, std::span<double> values) override;
 
-  std::uint64_t failed_guards() override;
+  std::uint64_t failed_guards() override { return terms_.failed_guards(); }
   std::vector<std::uint32_t> failed_instances(std::size_t term, At at) override;
   double trial_cost() override;
 
@@ -151,9 +151,6 @@ class VulkanEngine final : public Engine,
   void evaluate_sum(Pass pass, std::span<double> out);
 
   // sums.cpp: passes over all terms
-  /// Term k has instances, and the pass is for its kind.
-  bool takes_part(std::size_t k, Pass pass) const;
-  Operands operands(const Buffer& x, const Buffer* direction = nullptr) const;
   bool by_atomics() const;
   /// `values`: with the gradient, of terms whose values take one pass.
   void record_sum(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
@@ -169,7 +166,6 @@ class VulkanEngine final : public Engine,
   void record_blocks(CommandList& list, const Operands& operands);
   /// A command; behind a gate, kernels.
   void record_zeros(CommandList& list, const Buffer& out, std::uint64_t count);
-  void record_cost(CommandList& list, const Buffer& x, Scalar result);
   void record_product(CommandList& list, const Operands& operands, const Buffer& out);
   bool use_stored_jacobian() const { return !sums_->jacobians.empty(); }
   void record_jacobians(CommandList& list);
@@ -215,11 +211,8 @@ class VulkanEngine final : public Engine,
   /// linearisation is in use.
   void follow_mask();
   void begin_mask();
-  void use_mask(bool masked);
   void serve_mask();
   void clear_sums();
-  /// Arrays all of whose scalars are constant, under a mask.
-  std::size_t held_arrays() const;
 
   // numbers_in_code.cpp
   enum class CodeStage { none, wanted, compiling, serving };
@@ -393,7 +386,6 @@ class VulkanEngine final : public Engine,
   /// Chooses, and makes buffers for it.
   void choose_product();
   std::unique_ptr<DeviceMatrix> make_matrix(std::uint64_t most_bytes);
-  std::vector<std::vector<SlotGroup>> slot_groups() const;  ///< by term
   void make_jacobians(bool products);
   /// Buffers of a step; its kernels are not yet needed.
   void begin_step();
@@ -410,14 +402,11 @@ class VulkanEngine final : public Engine,
   DeviceModel problem_;
   Recorder recorder_{context_};
   StepVectors v_;
-  std::vector<std::unique_ptr<DeviceTerm>> terms_;
+  DeviceTerms terms_{context_, problem_, v_};
 
-  Buffer uniforms_;
   LoadedKernel projection_;  // loaded when first asked for
   Buffer rotated_, eigenvectors_;
-  Buffer cost_partials_;
   Derived<Buffer> value_sums_{recorder_.kernels};
-  Buffer failures_;       // one u32, where a term has guards
   Buffer lower_, upper_;  // where there is a box
   std::unique_ptr<DeviceCharts> charts_;
   Buffer ambient_;     // a direction, under charts
@@ -427,7 +416,6 @@ class VulkanEngine final : public Engine,
   MaskState mask_;
   CodeStage code_stage_ = CodeStage::none;
   std::vector<std::shared_ptr<KernelJob>> code_jobs_;
-  bool masked_ = false;                                                      // its kernels serve
   std::set<Pass> used_sums_;                                                 // that were asked for
   Derived<std::map<std::string, Recorded>> evaluations_{recorder_.kernels};  // by name
   Derived<std::map<Pass, std::vector<Buffer>>> row_results_{recorder_.structure};  // by term

@@ -90,9 +90,9 @@ DeviceSchur::DeviceSchur(Context& context, VectorOps& vectors, SchurPlan plan, T
                          &directions_[0], &directions_[1]}) {
     *vector = numbers(n);
   }
-  partials_ = vectors.make_partials(2ull * block_groups());
-  curvature_ = vectors.make_partials(row_groups());
-  decision_ = vectors.make_partials(codegen::kScalarCount);
+  partials_ = make_partials(context_, 2ull * block_groups());
+  curvature_ = make_partials(context_, row_groups());
+  decision_ = make_partials(context_, codegen::kScalarCount);
   plan_.products.clear();  // what the device has now
   plan_.piece_entries = plan_.back_entries = plan_.block_words = plan_.columns = {};
 }

@@ -50,10 +50,10 @@ const std::array<double, codegen::kScalarCount>& VectorOps::read(const Submissio
   return values_;
 }
 
-Buffer VectorOps::make_partials(std::uint64_t count) {
-  const std::uint64_t bytes = context_.scalar_precision() == Precision::f64 ? 8 : 4;
-  return context_.device->buffer(std::max<std::uint64_t>(count, 1) * bytes, MemoryKind::Device,
-                                 "partials");
+Buffer make_partials(const Context& context, std::uint64_t count) {
+  const std::uint64_t bytes = context.scalar_precision() == Precision::f64 ? 8 : 4;
+  return context.device->buffer(std::max<std::uint64_t>(count, 1) * bytes, MemoryKind::Device,
+                                "partials");
 }
 
 const LoadedKernel& VectorOps::kernel(const Run& run) {

@@ -13,6 +13,9 @@
 
 namespace topograd::runtime::vulkan {
 
+/// A buffer for partial sums, in scalar precision.
+Buffer make_partials(const Context& context, std::uint64_t count);
+
 /// Kernels of one engine's vector operations, and the scalars through which they talk.
 class VectorOps {
  public:
@@ -54,9 +57,6 @@ class VectorOps {
   /// numbers[v] = sum of `count` partials from v * count on, for v < sums.
   void sum_into(CommandList& list, const Buffer& numbers, const Buffer& partials,
                 std::uint32_t count, std::uint32_t sums);
-
-  /// A buffer for partial sums, in scalar precision.
-  Buffer make_partials(std::uint64_t count);
 
  private:
   const LoadedKernel& kernel(const Run& run);
