@@ -132,8 +132,8 @@ void TruncatedNewton::compute(std::span<const double> x, std::span<const double>
   }
   const std::vector<double> steepest = p;
   std::fill(direction.begin(), direction.end(), 0.0);
-  const double start = std::sqrt(dot(r, r)), stop = std::min(0.5, std::sqrt(start)) * start;
-  double rr = start * start;
+  double rr = dot(r, r);
+  const double start = std::sqrt(rr), stop = std::min(0.5, std::sqrt(start)) * start;
   engine_.set_point(x);
   while (!gradient_only_ && iterations_ < max_iterations_ && std::sqrt(rr) > stop) {
     runtime::second_derivatives(engine_).hvp(p, q);
