@@ -15,8 +15,7 @@ CpuEngine<T>::CpuEngine(const Model& model, const EngineOptions& options)
     : other_rung_forced_(options.accumulation.value_or(Accumulation::gather_store) !=
                          Accumulation::gather_store),
       pool_(options.threads),
-      coarse_(options.preconditioner),
-      may_be_coarse_(options.preconditioner != Preconditioner::block_jacobi) {
+      preconditioner_(make_preconditioner<T>(options.preconditioner)) {
   if (model.scalars == 0) {
     throw Error(ErrorCode::NoParameters, "cpu engine: expected at least one parameter, got none");
   }
@@ -59,7 +58,7 @@ void CpuEngine<T>::refresh(const Model& model) {
   std::ranges::transform(model.uniforms, uniforms_.data(),
                          [](double u) { return static_cast<T>(u); });
   rebuild_terms(model, moved);
-  if (may_be_coarse_) follow_pattern(model);
+  preconditioner_->follow(model);
   linear_ = trial_ready_ = false;
   stats_.plan_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

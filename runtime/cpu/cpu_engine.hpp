@@ -2,12 +2,10 @@
 #pragma once
 
 #include "../engine/engine.hpp"
-#include "../linear/coarse_control.hpp"
 #include "copy_rate.hpp"
 #include "interpreter/rows.hpp"
-#include "linear/block_jacobi.hpp"
 #include "linear/conjugate_gradients.hpp"
-#include "linear/two_level.hpp"
+#include "linear/step_preconditioner.hpp"
 #include "terms/term.hpp"
 
 #include <functional>
@@ -56,7 +54,7 @@ class CpuEngine final : public Engine,
   void set_point(std::span<const double> x) override;
   void begin_solve() override {
     scaled_ = false;
-    coarse_.begin_solve();
+    preconditioner_->begin_solve();
   }
   void point(std::span<double> x) override;
   bool last_known_point(std::span<double> x) override;
@@ -79,7 +77,7 @@ class CpuEngine final : public Engine,
   PointReport linearize() override;
   StepReport try_step(const StepRequest& request) override;
   StepReport try_step(std::span<const double> delta) override;
-  PreconditionerUse preconditioner() const override { return coarse_.use(); }
+  PreconditionerUse preconditioner() const override { return preconditioner_->use(); }
   NormalMatrixUse normal_matrix() const override { return {.why = "from a stored Jacobian"}; }
   void set_gradient(std::span<const double> g) override;
   void hold(std::span<const std::uint8_t> held) override;
@@ -97,7 +95,6 @@ class CpuEngine final : public Engine,
 
   void resize(std::uint64_t scalars);
   void rebuild_terms(const Model& model, bool all);
-  void follow_pattern(const Model& model);
   Vectors<T> vectors(const Column<T>& x, const Column<T>* p = nullptr) const;
 
   // Values into the engine's own vectors; counted.
@@ -125,10 +122,10 @@ class CpuEngine final : public Engine,
   void add_scaled_norms(PointReport& report);
   template <class Damping>
   double multiply(const Damping& damping, const T* p, T* q);
-  double multiply_damped(const T* p, T* q);
-  /// Makes the coarse space where it is due.
-  void precondition_coarse();
+  /// δ by conjugate gradients; returns the iterations.
   int solve_step(const StepRequest& request);
+  int iterate(LinearOperator<T>& matrix, HostPreconditioner<T>& preconditioner,
+              const CgOptions& options);
   StepReport finish_step(double length = 1);
   double gradient_times_step();
 
@@ -167,12 +164,7 @@ class CpuEngine final : public Engine,
                       // no clamps
   Column<T> damping_;  // what is added to the diagonal
   std::uint64_t failed_guards_ = 0;
-  BlockJacobi<T> preconditioner_;
-  CoarseControl coarse_;
-  bool may_be_coarse_;
-  TwoLevel<T> two_level_;
-  Model model_;  // as it was given, where a coarse space may be planned from it
-  std::vector<std::uint64_t> pattern_versions_;
+  std::unique_ptr<StepPreconditioner<T>> preconditioner_;
   CgVectors<T> cg_;
   bool linear_ = false, scaled_ = false, trial_ready_ = false;
   bool moved_ = false;  // trial_ is the point before the last accepted step

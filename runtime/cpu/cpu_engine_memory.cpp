@@ -52,14 +52,13 @@ std::vector<MemoryUse> CpuEngine<T>::memory() const {
        {&x_, &trial_, &gradient_, &delta_, &direction_, &sums_, &scale_, &damping_, &cg_.residual,
         &cg_.preconditioned, &cg_.direction, &cg_.product})
     vectors += bytes_of(*v);
-  std::vector<MemoryUse> uses = {
-      {"index columns", terms.index, 0},
-      {"instances by block", terms.lists, 0},
-      {"data columns", terms.data, 0},
-      {"stored residuals, Jacobians and terms", terms.stored, 0},
-      {"vectors of unknowns", vectors, 0},
-      {"diagonal blocks", bytes_of(blocks_) + preconditioner_.bytes(), 0},
-      {"coarse space", two_level_.bytes(), 0}};
+  std::vector<MemoryUse> uses = {{"index columns", terms.index, 0},
+                                 {"instances by block", terms.lists, 0},
+                                 {"data columns", terms.data, 0},
+                                 {"stored residuals, Jacobians and terms", terms.stored, 0},
+                                 {"vectors of unknowns", vectors, 0},
+                                 {"diagonal blocks", bytes_of(blocks_), 0}};
+  uses = together(std::move(uses), preconditioner_->memory());
   std::erase_if(uses, [](const MemoryUse& use) { return use.host == 0; });
   return uses;
 }

@@ -186,32 +186,27 @@ double CpuEngine<T>::multiply(const Damping& damping, const T* p, T* q) {
 }
 
 template <class T>
-double CpuEngine<T>::multiply_damped(const T* p, T* q) {
-  return multiply([&](std::size_t i) { return damping_[i]; }, p, q);
+int CpuEngine<T>::iterate(LinearOperator<T>& matrix, HostPreconditioner<T>& preconditioner,
+                          const CgOptions& options) {
+  cg_.resize(scalars_);
+  pool_.for_ranges(scalars_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) cg_.residual[i] = -gradient_[i];
+  });
+  return conjugate_gradients(pool_, matrix, preconditioner, cg_, delta_.data(), options).iterations;
 }
 
 template <class T>
 int CpuEngine<T>::solve_step(const StepRequest& request) {
-  const auto blockwise = [&](const auto& f) {
-    return pool_.template sums_of_ranges<2>(
-        layout_.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
-          const auto b = static_cast<std::uint32_t>(begin), e = static_cast<std::uint32_t>(end);
-          const std::uint64_t last = e < layout_.blocks() ? layout_.block(e).first : scalars_;
-          return f(layout_.block(b).first, last,
-                   [&](const T* r, T* z) { preconditioner_.apply(layout_, b, e, r, z); });
-        });
-  };
-  const auto times_matrix = [&](const T* p, T* q) { return multiply_damped(p, q); };
-  const auto correct = [&](const T* r, T* z) {
-    return coarse_.in_use() ? two_level_.add(pool_, coarse_.plan(), r, z) : 0.0;
-  };
+  auto matrix = product_by<T>(
+      [&](const T* p, T* q) { return multiply([&](std::size_t i) { return damping_[i]; }, p, q); });
+  preconditioner_->build(pool_,
+                         {layout_, x_.data(), blocks_.data(), damping_.data(), held(), matrix});
   const CgOptions options{.tolerance = request.linear_tolerance,
-                          .in_energy = request.energy_norm || coarse_.in_use(),
+                          .in_energy = request.energy_norm || preconditioner_->is_norm(),
                           .max_iterations = request.max_linear_iterations,
                           .eta = request.eta};
-  const int iterations =
-      conjugate_gradients(pool_, cg_, gradient_, delta_, options, times_matrix, blockwise, correct);
-  coarse_.solved(iterations);
+  const int iterations = iterate(matrix, *preconditioner_, options);
+  preconditioner_->solved(iterations);
   return iterations;
 }
 
@@ -220,8 +215,6 @@ StepReport CpuEngine<T>::try_step(const StepRequest& request) {
   ensure_linear();
   const auto start = std::chrono::steady_clock::now();
   set_damping(request);
-  preconditioner_.build(pool_, layout_, blocks_.data(), damping_.data(), held());
-  precondition_coarse();
   const int iterations = solve_step(request);
   const double g_delta = gradient_times_step();
   double square = 0;
@@ -322,22 +315,16 @@ void CpuEngine<T>::accept() {
 
 template <class T>
 Timing CpuEngine<T>::time_step(int iterations, double damping, int samples) {
-  const auto scalarwise = [&](const auto& f) {
-    return pool_.template sums_of_ranges<2>(
-        scalars_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
-          return f(begin, end, [&](const T* r, T* z) { std::copy(r + begin, r + end, z + begin); });
-        });
-  };
-  const auto times_matrix = [&](const T* p, T* q) {
+  auto matrix = product_by<T>([&](const T* p, T* q) {
     return multiply([&](std::size_t) { return static_cast<T>(damping); }, p, q);
-  };
+  });
+  NoPreconditioner<T> none(scalars_, kScalarsPerRange);
   const CgOptions options{.tolerance = 0, .max_iterations = iterations};
   linear_ = trial_ready_ = false;
   return median_time(0, samples, [&] {
     evaluate_jacobian();
     sum_linear_gradient();
-    conjugate_gradients(pool_, cg_, gradient_, delta_, options, times_matrix, scalarwise,
-                        [](const T*, T*) { return 0.0; });
+    iterate(matrix, none, options);
   });
 }
 

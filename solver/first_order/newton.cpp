@@ -123,38 +123,26 @@ bool ProjectedNewton::reset() {
 
 void TruncatedNewton::compute(std::span<const double> x, std::span<const double> g,
                               std::span<const std::uint8_t> held, std::span<double> direction) {
-  iterations_ = 0;
+  namespace cpu = runtime::cpu;
   const std::size_t n = g.size();
-  std::vector<double> r(g.begin(), g.end()), p(n), q(n);
-  for (std::size_t k = 0; k < n; ++k) {
-    if (is_held(held, k)) r[k] = 0;
-    p[k] = -r[k];
-  }
-  const std::vector<double> steepest = p;
-  std::fill(direction.begin(), direction.end(), 0.0);
-  double rr = dot(r, r);
-  const double start = std::sqrt(rr), stop = std::min(0.5, std::sqrt(start)) * start;
+  std::vector<double> steepest(n);
+  for (std::size_t k = 0; k < n; ++k) steepest[k] = is_held(held, k) ? -0.0 : -g[k];
   engine_.set_point(x);
-  while (!gradient_only_ && iterations_ < max_iterations_ && std::sqrt(rr) > stop) {
-    runtime::second_derivatives(engine_).hvp(p, q);
-    ++iterations_;
+  auto hessian = cpu::product_by<double>([&](const double* p, double* q) {
+    runtime::second_derivatives(engine_).hvp({p, n}, {q, n});
     for (std::size_t k = 0; k < n; ++k)
       if (is_constant(model_, k) || is_held(held, k)) q[k] = 0;
-    const double curvature = dot(p, q);
-    if (!std::isfinite(curvature) || curvature == 0) break;
-    const double alpha = rr / std::abs(curvature);
-    if (curvature < 0) {
-      for (std::size_t k = 0; k < n; ++k) direction[k] += alpha * p[k];
-      break;
-    }
-    for (std::size_t k = 0; k < n; ++k) {
-      direction[k] += alpha * p[k];
-      r[k] += alpha * q[k];
-    }
-    const double next = dot(r, r), beta = next / rr;
-    rr = next;
-    for (std::size_t k = 0; k < n; ++k) p[k] = beta * p[k] - r[k];
-  }
+    return dot({p, n}, {q, n});
+  });
+  cpu::NoPreconditioner<double> none(n, n);
+  vectors_.resize(n);
+  std::ranges::copy(steepest, vectors_.residual.data());
+  const double norm = std::sqrt(dot(steepest, steepest));
+  iterations_ = cpu::conjugate_gradients(pool_, hessian, none, vectors_, direction.data(),
+                                         {.tolerance = std::min(0.5, std::sqrt(norm)),
+                                          .max_iterations = gradient_only_ ? 0 : max_iterations_,
+                                          .negative = cpu::NegativeCurvature::is_followed})
+                    .products;
   const bool moved =
       std::any_of(direction.begin(), direction.end(), [](double d) { return d != 0; });
   if (!moved) std::ranges::copy(steepest, direction.begin());

@@ -1,6 +1,7 @@
 // Newton's method: directions from second derivatives.
 #pragma once
 
+#include "../../runtime/cpu/linear/conjugate_gradients.hpp"
 #include "../../runtime/engine/engine.hpp"
 #include "../../runtime/model/model.hpp"
 #include "descent.hpp"
@@ -59,6 +60,8 @@ class TruncatedNewton final : public SearchDirection {
   const runtime::Model& model_;
   int max_iterations_, iterations_ = 0;
   bool gradient_only_ = false;
+  runtime::cpu::Pool pool_{1};
+  runtime::cpu::CgVectors<double> vectors_;
 };
 
 }  // namespace topograd

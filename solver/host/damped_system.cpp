@@ -1,18 +1,35 @@
 // Solving damped normal equations on the host.
 #include "damped_system.hpp"
 
+#include "../../runtime/cpu/linear/conjugate_gradients.hpp"
 #include "../linear/dense_rows.hpp"
 #include "../linear/factorization.hpp"
 
-#include <Eigen/IterativeLinearSolvers>
 #include <Eigen/QR>
 
+#include <algorithm>
 #include <utility>
 
 namespace topograd {
 namespace {
 
+namespace cpu = runtime::cpu;
 using Vector = Eigen::VectorXd;
+
+/// The inverse of the diagonal, as one range; 1 where that is 0.
+class Jacobi final : public cpu::HostPreconditioner<double> {
+ public:
+  explicit Jacobi(const Vector& diagonal)
+      : inverse_(diagonal.unaryExpr([](double d) { return d != 0 ? 1 / d : 1; })) {}
+  std::size_t ranges() const override { return 1; }
+  Range range(std::size_t) const override { return {0, static_cast<std::size_t>(inverse_.size())}; }
+  void apply(std::size_t, const double* r, double* z) const override {
+    for (Eigen::Index k = 0; k < inverse_.size(); ++k) z[k] = inverse_[k] * r[k];
+  }
+
+ private:
+  Vector inverse_;
+};
 
 }  // namespace
 
@@ -46,13 +63,25 @@ struct DampedSystem::Impl {
 
   std::optional<Vector> conjugate_gradients(const Vector& damping, const DampedRequest& request) {
     add_damping(damping);
-    Eigen::ConjugateGradient<SparseMatrix, Eigen::Lower> solver;
-    solver.setTolerance(request.tolerance);
-    solver.setMaxIterations(request.max_iterations);
-    solver.compute(damped);
-    if (solver.info() != Eigen::Success) return std::nullopt;
-    Vector y = solver.solve(right);
-    iterations = static_cast<int>(solver.iterations());
+    const Eigen::Index n = right.size();
+    auto matrix = cpu::product_by<double>([this, n](const double* p, double* q) {
+      const Eigen::Map<const Vector> from(p, n);
+      Eigen::Map<Vector> to(q, n);
+      to.noalias() = damped.selfadjointView<Eigen::Lower>() * from;
+      return from.dot(to);
+    });
+    Jacobi jacobi(diagonal + damping);
+    vectors.resize(static_cast<std::size_t>(n));
+    std::copy_n(right.data(), n, vectors.residual.data());
+    Vector y(n);
+    const cpu::CgReport report = cpu::conjugate_gradients(pool, matrix, jacobi, vectors, y.data(),
+                                                          {.tolerance = request.tolerance,
+                                                           .max_iterations = request.max_iterations,
+                                                           .order = cpu::SumOrder::packets});
+    // The one that reached the tolerance is not counted, as in Eigen.
+    iterations = report.end == cpu::CgEnd::converged ? std::max(0, report.iterations - 1)
+                                                     : report.iterations;
+    if (report.end == cpu::CgEnd::breakdown) return std::nullopt;
     return y;
   }
 
@@ -74,6 +103,8 @@ struct DampedSystem::Impl {
   EliminationHint hint;
   std::optional<SchurIteration> limits;
   int iterations = 0;
+  cpu::Pool pool{1};
+  cpu::CgVectors<double> vectors;
   SparseMatrix scaled, damped;  // lower triangles of S JᵀJ S, and of the same with damping
   Eigen::MatrixXd J;            // dense: J S
   Vector right, residuals, diagonal;

@@ -88,6 +88,18 @@ class IterativeSchur final : public Factorization {
     std::size_t inverse;         // where its inverse begins
   };
 
+  /// The inverses of the diagonal blocks, as one range.
+  class Blocks final : public runtime::cpu::HostPreconditioner<double> {
+   public:
+    explicit Blocks(const IterativeSchur& of) : of_(of) {}
+    std::size_t ranges() const override { return 1; }
+    Range range(std::size_t) const override { return {0, of_.parts_.kept()}; }
+    void apply(std::size_t, const double* r, double* z) const override { of_.precondition(r, z); }
+
+   private:
+    const IterativeSchur& of_;
+  };
+
   void find_rows();
   void find_runs();
   std::size_t first_of_range(std::size_t r) const {
@@ -105,10 +117,10 @@ class IterativeSchur final : public Factorization {
   template <int rows>
   void sum_diagonal() const;
   Matrix diagonal_block(const Diagonal& at) const;
-  Vector multiply(const Vector& p) const;
+  double multiply(const double* p, double* q) const;
   template <int rows>
-  void add_eliminated(const Vector& p) const;
-  Vector precondition(const Vector& r) const;
+  void add_eliminated(const double* p) const;
+  void precondition(const double* r, double* z) const;
   Vector iterate(const Vector& right) const;
 
   SchurParts parts_;
@@ -121,6 +133,7 @@ class IterativeSchur final : public Factorization {
   std::size_t ranges_ = 1;            // of eliminated blocks
   std::uint32_t widest_ = 0;          // of these
   mutable std::vector<double> sums_;  // by range: −Eᵀ C⁻¹ E p, or diagonal blocks
+  mutable runtime::cpu::CgVectors<double> vectors_;
   mutable int iterations_ = 0;
   std::uint32_t width_ = 0;  // of all eliminated blocks, 0 where they differ
 };
@@ -223,18 +236,17 @@ bool IterativeSchur::invert_diagonal() {
   return definite;
 }
 
-Vector IterativeSchur::precondition(const Vector& r) const {
-  Vector z(r.size());
+void IterativeSchur::precondition(const double* r, double* z) const {
   for (const Diagonal& at : diagonal_) {
     const Eigen::Map<const Matrix> inverse(inverses_.data() + at.inverse, at.width, at.width);
-    z.segment(at.first, at.width).noalias() = inverse * r.segment(at.first, at.width);
+    Eigen::Map<Vector>(z + at.first, at.width).noalias() =
+        inverse * Eigen::Map<const Vector>(r + at.first, at.width);
   }
-  return z;
 }
 
 /// By sums of ranges, too: E is read once.
 template <int rows>
-void IterativeSchur::add_eliminated(const Vector& p) const {
+void IterativeSchur::add_eliminated(const double* p) const {
   const SchurLayout& layout = parts_.layout();
   const std::size_t n = parts_.kept();
   parts_.pool().for_ranges(ranges_, 1, [&](std::size_t begin, std::size_t end) {
@@ -248,7 +260,7 @@ void IterativeSchur::add_eliminated(const Vector& p) const {
         const SchurParts::Block E = parts_.E(b), inverse = parts_.inverse(b);
         std::fill_n(Ep.data(), w, 0.0);
         for (const Run& run : runs_[b])
-          add_product<rows>(columns_of(E, run), w, run, p.data() + run.column, Ep.data());
+          add_product<rows>(columns_of(E, run), w, run, p + run.column, Ep.data());
         std::fill_n(y.data(), w, 0.0);
         add_product<rows>(inverse.data(), w, {b, 0, 0, w, 0}, Ep.data(), y.data());
         for (const Run& run : runs_[b])
@@ -258,44 +270,40 @@ void IterativeSchur::add_eliminated(const Vector& p) const {
   });
 }
 
-Vector IterativeSchur::multiply(const Vector& p) const {
+double IterativeSchur::multiply(const double* p, double* q) const {
   if (width_ == 3) {
     add_eliminated<3>(p);  // points in space
   } else {
     add_eliminated<0>(p);
   }
   const std::size_t n = parts_.kept();
-  Vector q(p.size());
   parts_.pool().for_ranges(n, kRowsPerRange, [&](std::size_t begin, std::size_t end) {
     for (std::size_t c = begin; c < end; ++c) {
       double sum = 0;
       for (std::size_t k = B_rows_.starts[c]; k < B_rows_.starts[c + 1]; ++k)
         sum += B_[k] * p[B_rows_.items[k].row];
       for (std::size_t r = 0; r < ranges_; ++r) sum += sums_[r * n + c];
-      q[static_cast<Eigen::Index>(c)] = sum;
+      q[c] = sum;
     }
   });
-  return q;
+  const auto size = static_cast<Eigen::Index>(n);
+  return Eigen::Map<const Vector>(p, size).dot(Eigen::Map<const Vector>(q, size));
 }
 
 Vector IterativeSchur::iterate(const Vector& right) const {
-  Vector x = Vector::Zero(right.size()), r = right, z = precondition(r), p = z;
-  const double target = limits_.tolerance * right.norm();
-  double rz = r.dot(z);
-  runtime::cpu::GainTest gains(limits_.eta);
-  for (iterations_ = 0; iterations_ < limits_.max_iterations && r.norm() > target;) {
-    const Vector q = multiply(p);
-    const double curvature = p.dot(q);
-    if (!(curvature > 0)) break;
-    x += rz / curvature * p;
-    r -= rz / curvature * q;
-    ++iterations_;
-    if (gains.enough(rz * (rz / curvature))) break;
-    z = precondition(r);
-    const double before = rz;
-    rz = r.dot(z);
-    p = z + rz / before * p;
-  }
+  namespace cpu = runtime::cpu;
+  auto matrix =
+      cpu::product_by<double>([this](const double* p, double* q) { return multiply(p, q); });
+  Blocks blocks(*this);
+  vectors_.resize(parts_.kept());
+  std::copy_n(right.data(), right.size(), vectors_.residual.data());
+  Vector x(right.size());
+  iterations_ = cpu::conjugate_gradients(parts_.pool(), matrix, blocks, vectors_, x.data(),
+                                         {.tolerance = limits_.tolerance,
+                                          .max_iterations = limits_.max_iterations,
+                                          .eta = limits_.eta,
+                                          .order = cpu::SumOrder::packets})
+                    .iterations;
   return x;
 }
 

@@ -100,8 +100,25 @@ void multiply(std::uint32_t width, std::uint32_t count, const T* inverse, const 
 }  // namespace
 
 template <class T>
-void BlockJacobi<T>::build(Pool& pool, const BlockLayout& layout, const T* blocks, const T* damping,
-                           std::span<const std::uint8_t> constant) {
+std::size_t BlockJacobi<T>::ranges() const {
+  return (layout_->blocks() + kBlocksPerRange - 1) / kBlocksPerRange;
+}
+
+template <class T>
+auto BlockJacobi<T>::range(std::size_t k) const -> Range {
+  const auto begin = static_cast<std::uint32_t>(k * kBlocksPerRange);
+  const std::uint64_t end = begin + kBlocksPerRange;
+  return {layout_->block(begin).first, end < layout_->blocks()
+                                           ? layout_->block(static_cast<std::uint32_t>(end)).first
+                                           : layout_->scalars()};
+}
+
+template <class T>
+void BlockJacobi<T>::build(Pool& pool, const StepSystem<T>& system) {
+  const BlockLayout& layout = system.layout;
+  const T *const blocks = system.blocks, *const damping = system.damping;
+  const std::span<const std::uint8_t> constant = system.fixed;
+  layout_ = &layout;
   if (inverse_.size() != layout.packed_scalars()) inverse_ = Column<T>(layout.packed_scalars());
   pool.for_ranges(layout.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
     layout.for_runs(begin, end, [&](BlockLayout::Block block, std::uint32_t count) {
@@ -118,12 +135,27 @@ void BlockJacobi<T>::build(Pool& pool, const BlockLayout& layout, const T* block
 }
 
 template <class T>
-void BlockJacobi<T>::apply(const BlockLayout& layout, std::uint32_t begin, std::uint32_t end,
-                           const T* r, T* z) const {
-  layout.for_runs(begin, end, [&](const BlockLayout::Block& block, std::uint32_t count) {
-    multiply(block.width, count, inverse_.data() + block.packed, r + block.first, z + block.first);
-  });
+void BlockJacobi<T>::apply(std::size_t k, const T* r, T* z) const {
+  const std::uint64_t begin = k * kBlocksPerRange;
+  const std::uint64_t end = std::min<std::uint64_t>(begin + kBlocksPerRange, layout_->blocks());
+  layout_->for_runs(static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end),
+                    [&](const BlockLayout::Block& block, std::uint32_t count) {
+                      multiply(block.width, count, inverse_.data() + block.packed, r + block.first,
+                               z + block.first);
+                    });
 }
+
+template <class T>
+std::vector<MemoryUse> BlockJacobi<T>::memory() const {
+  return {{"diagonal blocks", inverse_.size() * sizeof(T), 0}};
+}
+
+template <class T>
+std::unique_ptr<StepPreconditioner<T>> make_block_jacobi(Preconditioner) {
+  return std::make_unique<BlockJacobi<T>>();
+}
+template std::unique_ptr<StepPreconditioner<float>> make_block_jacobi(Preconditioner);
+template std::unique_ptr<StepPreconditioner<double>> make_block_jacobi(Preconditioner);
 
 template class BlockJacobi<float>;
 template class BlockJacobi<double>;

@@ -1,40 +1,31 @@
 // The block-Jacobi preconditioner: inverses of the damped diagonal blocks of JᵀJ.
 #pragma once
 
-#include "../terms/block_layout.hpp"
 #include "../tiles/column.hpp"
-#include "../tiles/pool.hpp"
+#include "step_preconditioner.hpp"
 
 #include <cstdint>
-#include <span>
 
 namespace topograd::runtime::cpu {
 
-/// Blocks of one range of work.
-inline constexpr std::size_t kBlocksPerRange = 4096;
-
+/// Rows and columns of fixed scalars are taken as those of the identity. Blocks that are not
+/// positive definite, and those wider than kWidestDenseBlock, are inverted by their diagonal alone;
+/// a diagonal entry that is not positive counts as 1.
 template <class T>
-class BlockJacobi {
+class BlockJacobi final : public StepPreconditioner<T> {
  public:
-  /// Inverts every block + its part of the diagonal `damping`.
-  ///
-  /// Rows and columns of constant scalars are taken as those of the identity. Blocks that are not
-  /// positive definite, and those wider than kWidestDenseBlock, are inverted by their diagonal
-  /// alone; a diagonal entry that is not positive counts as 1.
-  ///
-  ///   blocks    packed, layout.packed_scalars() numbers
-  ///   damping   by scalar of x
-  ///   constant  by scalar of x, or empty
-  void build(Pool& pool, const BlockLayout& layout, const T* blocks, const T* damping,
-             std::span<const std::uint8_t> constant);
+  using typename HostPreconditioner<T>::Range;
 
-  /// z = M⁻¹ r for the blocks [begin, end).
-  void apply(const BlockLayout& layout, std::uint32_t begin, std::uint32_t end, const T* r,
-             T* z) const;
+  std::size_t ranges() const override;
+  Range range(std::size_t k) const override;
+  void apply(std::size_t k, const T* r, T* z) const override;
 
-  std::uint64_t bytes() const { return inverse_.size() * sizeof(T); }
+  void build(Pool& pool, const StepSystem<T>& system) override;
+  PreconditionerUse use() const override { return {.why = "asked for"}; }
+  std::vector<MemoryUse> memory() const override;
 
  private:
+  const BlockLayout* layout_ = nullptr;
   Column<T> inverse_;
 };
 

@@ -70,8 +70,10 @@ void TwoLevel<T>::add_answers(Pool& pool, const CoarsePlan& plan, const System& 
   Column<T> answers(m * n);
   for (std::size_t f = 0; f < m; ++f) {
     expand(pool, plan, plan.spread.data() + f * size, direction_.data());
-    system.apply(direction_.data(), product_.data());
-    system.precondition(product_.data(), direction_.data());
+    system.matrix.multiply(direction_.data(), product_.data());
+    pool.for_ranges(system.blocks.ranges(), 1, [&](std::size_t k, std::size_t) {
+      system.blocks.apply(k, product_.data(), direction_.data());
+    });
     for (std::size_t e = 0; e < n; ++e) answers[f * n + e] = -direction_[plan.scalars[e]];
     std::fill(direction_.data(), direction_.data() + system.scalars, T(0));
   }
@@ -117,7 +119,7 @@ void TwoLevel<T>::fill_matrix(Pool& pool, const CoarsePlan& plan, const System& 
         }
       }
       expand(pool, plan, y.data(), direction_.data());
-      system.apply(direction_.data(), product_.data());
+      system.matrix.multiply(direction_.data(), product_.data());
       pool.for_ranges(
           plan.aggregates, kAggregatesPerRange, [&](std::size_t begin, std::size_t end) {
             for (std::size_t g = begin; g < end; ++g) {

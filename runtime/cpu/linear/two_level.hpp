@@ -4,12 +4,12 @@
 #include "../../linear/coarse_plan.hpp"
 #include "../tiles/column.hpp"
 #include "../tiles/pool.hpp"
+#include "operators.hpp"
 
 #include <Eigen/Cholesky>
 #include <Eigen/Core>
 
 #include <cstdint>
-#include <functional>
 #include <span>
 
 namespace topograd::runtime::cpu {
@@ -20,10 +20,10 @@ template <class T>
 class TwoLevel {
  public:
   struct System {
-    const T* x = nullptr;                                ///< the point
-    std::uint64_t scalars = 0;                           ///< of x
-    std::function<void(const T* p, T* q)> apply;         ///< q = A p, damped
-    std::function<void(const T* r, T* z)> precondition;  ///< z = D⁻¹ r
+    const T* x = nullptr;                 ///< the point
+    std::uint64_t scalars = 0;            ///< of x
+    LinearOperator<T>& matrix;            ///< A, damped
+    const HostPreconditioner<T>& blocks;  ///< D
   };
 
   /// Makes vectors and matrix, and factors it. False if that is not positive definite.

@@ -4,6 +4,7 @@
 #include "../../model/model.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -11,6 +12,9 @@ namespace topograd::runtime::cpu {
 
 /// Blocks wider than this are preconditioned by their diagonal alone.
 inline constexpr std::uint32_t kWidestDenseBlock = 16;
+
+/// Blocks of one range of work.
+inline constexpr std::size_t kBlocksPerRange = 4096;
 
 /// Numbers kept of a symmetric block of that width: the packed upper triangle, or the diagonal.
 constexpr std::uint64_t packed_size(std::uint32_t width) {
@@ -39,6 +43,7 @@ class BlockLayout {
   explicit BlockLayout(const std::vector<ParameterArray>& arrays);
 
   std::uint32_t blocks() const { return blocks_; }
+  std::uint64_t scalars() const { return arrays_.empty() ? 0 : arrays_.back().end; }
   std::uint64_t packed_scalars() const { return packed_; }
   Position locate(std::uint64_t scalar) const;
   /// Width of the block that a scalar lies in.

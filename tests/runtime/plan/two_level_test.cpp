@@ -140,6 +140,20 @@ TEST(CoarseControl, ASlowInverseIsWorthMoreIterations) {
   EXPECT_TRUE(asked.due(m.model, here));
 }
 
+class DenseInverse final : public runtime::cpu::HostPreconditioner<double> {
+ public:
+  explicit DenseInverse(const Matrix& inverse) : inverse_(inverse) {}
+  std::size_t ranges() const override { return 1; }
+  Range range(std::size_t) const override { return {0, static_cast<std::size_t>(inverse_.rows())}; }
+  void apply(std::size_t, const double* r, double* z) const override {
+    Eigen::Map<Vector>(z, inverse_.rows()) =
+        inverse_ * Eigen::Map<const Vector>(r, inverse_.rows());
+  }
+
+ private:
+  const Matrix& inverse_;
+};
+
 TEST(TwoLevel, EqualsTheDensePreconditionerAndKeepsRigidMotions) {
   for (const bool masked : {false, true}) {
     OwnedModel m = sheet_model(12);
@@ -168,14 +182,13 @@ TEST(TwoLevel, EqualsTheDensePreconditionerAndKeepsRigidMotions) {
     ASSERT_GT(plan.aggregates, 2u);
     runtime::cpu::Pool pool(1);
     runtime::cpu::TwoLevel<double> coarse;
-    const auto times = [n](const Matrix& M) {
-      return [&M, n](const double* p, double* q) {
-        Eigen::Map<Vector>(q, n) = M * Eigen::Map<const Vector>(p, n);
-      };
-    };
+    auto times_A = runtime::cpu::product_by<double>([&](const double* p, double* q) {
+      Eigen::Map<Vector>(q, n) = A * Eigen::Map<const Vector>(p, n);
+      return 0.0;
+    });
     ASSERT_TRUE(coarse.build(
         pool, plan,
-        {.x = m.x.data(), .scalars = m.x.size(), .apply = times(A), .precondition = times(D)}));
+        {.x = m.x.data(), .scalars = m.x.size(), .matrix = times_A, .blocks = DenseInverse(D)}));
     const Matrix P = dense_vectors(plan, coarse.vectors(), n);
     const Matrix C = P.transpose() * A * P;
     EXPECT_LE((coarse.matrix() - C).norm(), 1e-12 * C.norm());

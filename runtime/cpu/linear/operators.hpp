@@ -1,0 +1,76 @@
+// What conjugate gradients on the host multiply by: a matrix, and an approximate inverse of it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace topograd::runtime::cpu {
+
+/// A symmetric matrix A, by its products.
+template <class T>
+class LinearOperator {
+ public:
+  virtual ~LinearOperator() = default;
+  /// q = A p. Returns p · q, summed in double in an order that does not depend on threads.
+  virtual double multiply(const T* p, T* q) = 0;
+};
+
+/// A matrix whose product is the callable double f(const T* p, T* q).
+template <class T, class F>
+class ProductBy final : public LinearOperator<T> {
+ public:
+  explicit ProductBy(F f) : f_(std::move(f)) {}
+  double multiply(const T* p, T* q) override { return f_(p, q); }
+
+ private:
+  F f_;
+};
+template <class T, class F>
+ProductBy<T, F> product_by(F f) {
+  return ProductBy<T, F>(std::move(f));
+}
+
+/// M⁻¹ of a symmetric positive definite M that is close to A, in two parts: one that acts on ranges
+/// of scalars each by itself, and is applied while they are in the caches, and one that couples
+/// them.
+template <class T>
+class HostPreconditioner {
+ public:
+  /// Scalars.
+  struct Range {
+    std::size_t begin = 0, end = 0;
+  };
+
+  virtual ~HostPreconditioner() = default;
+  /// Number of ranges, which cover all scalars in ascending order.
+  virtual std::size_t ranges() const = 0;
+  virtual Range range(std::size_t k) const = 0;
+  /// z = the first part of M⁻¹ r on range k; ranges may be applied at one time.
+  virtual void apply(std::size_t k, const T* r, T* z) const = 0;
+  /// Adds the second part to z. Returns r · what was added, summed in double.
+  virtual double correct(const T* /*r*/, T* /*z*/) { return 0; }
+};
+
+/// M = 1.
+template <class T>
+class NoPreconditioner final : public HostPreconditioner<T> {
+ public:
+  using typename HostPreconditioner<T>::Range;
+
+  ///   per_range  scalars of one range, > 0
+  NoPreconditioner(std::size_t scalars, std::size_t per_range)
+      : scalars_(scalars), per_range_(per_range) {}
+  std::size_t ranges() const override { return (scalars_ + per_range_ - 1) / per_range_; }
+  Range range(std::size_t k) const override {
+    return {k * per_range_, std::min(scalars_, (k + 1) * per_range_)};
+  }
+  void apply(std::size_t k, const T* r, T* z) const override {
+    std::copy(r + range(k).begin, r + range(k).end, z + range(k).begin);
+  }
+
+ private:
+  std::size_t scalars_, per_range_;
+};
+
+}  // namespace topograd::runtime::cpu
