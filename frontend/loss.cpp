@@ -331,8 +331,9 @@ Loss Loss::composed(const Loss& f, const Loss& g) {
 
 Loss Loss::custom(const std::function<Value(const Value& s)>& rho, std::string name) {
   const auto rows = [&](std::span<const Value> s) { return std::vector<Value>{rho(s[0])}; };
-  auto traced =
-      std::make_shared<const detail::TracedLoss>(detail::trace_function("custom loss", 1, rows));
+  auto traced = std::make_shared<const detail::TracedLoss>(detail::trace_function(
+      "custom loss", 1, rows,
+      {.one = "a residual", .all = "all residuals", .advice = "make a loss for each number"}));
   return LossForm::of({{Kind::trivial, 1, 1, 1, std::move(traced), std::move(name)}});
 }
 

@@ -285,7 +285,10 @@ Manifold Manifold::custom(
     return out;
   };
   return Manifold(std::make_shared<const Traced>(
-      ambient_size, tangent_size, detail::trace_function("custom manifold", n + t, rows),
+      ambient_size, tangent_size,
+      detail::trace_function(
+          "custom manifold", n + t, rows,
+          {.one = "a block", .all = "all blocks", .advice = "make a manifold for each number"}),
       std::move(name)));
 }
 

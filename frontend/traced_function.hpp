@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../ir/program.hpp"
+#include "repeatable.hpp"
 #include "value/value.hpp"
 
 #include <functional>
@@ -16,12 +17,23 @@ struct TracedFunction {
   std::vector<double> numbers;
 };
 
-/// Traces `f` of `arguments` numbers.
+/// Functions of the elements of arrays and tensors.
+inline constexpr StandsFor kElementsOfArrays = {
+    .one = "an element",
+    .all = "all elements",
+    .advice =
+        "give the numbers of the elements in another array or tensor, which is another "
+        "argument of the callable"};
+
+/// Traces `f` of `arguments` numbers. It runs twice, and must give the same.
 ///
-///   call  name for messages
+///   call   name for messages
+///   calls  what it runs for, likewise
 ///
-/// Throws what Problem::add_residual throws, Error{Unsupported} for an `if` on a Value.
+/// Throws what Problem::add_residual throws, Error{Unsupported} for an `if` on a Value,
+/// Error{InvalidArgument} for a function that gives another expression the second time.
 TracedFunction trace_function(const char* call, std::size_t arguments,
-                              const std::function<std::vector<Value>(std::span<const Value>)>& f);
+                              const std::function<std::vector<Value>(std::span<const Value>)>& f,
+                              const StandsFor& calls = kElementsOfArrays);
 
 }  // namespace topograd::detail

@@ -1,13 +1,14 @@
 // add_residuals: one trace for each shape of element and path through its branches, rows filled
 // from columns.
-#include "../../ir/text.hpp"
 #include "../problem/callables.hpp"
 #include "../problem/classify.hpp"
+#include "../repeatable.hpp"
 #include "map_parts.hpp"
 
 #include <algorithm>
 #include <compare>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -61,17 +62,6 @@ std::vector<Meeting> possible_meetings(std::span<const TapeNode> leaves,
   return meetings;
 }
 
-/// Whether the callable read what a C++ number chose: a number, an unknown, an entry of an array.
-bool reads_fixed(const TracedPath& path) {
-  for (std::size_t k = 0; k < path.nodes.size(); ++k) {
-    const TapeNode& node = path.nodes[k];
-    const bool chosen = node.op() == ir::Op::Data || node.op() == ir::Op::Parameter;
-    const bool captured = (path.origins[k] & TracedPath::kCaptured) != 0;
-    if (chosen && (node.head & kSymbolic) == 0 && !captured) return true;
-  }
-  return false;
-}
-
 /// One call of add_residuals.
 class Map {
  public:
@@ -121,7 +111,7 @@ void Map::trace(const RowsOfElement& call) {
       caller_.number = state_.ledger(energy_).blocks + first;
       TracedPath path = run(call, left.front(), shape);
       ++state_.statistics.map_traces;
-      if (left.size() > 1 && reads_fixed(path)) {
+      if (left.size() > 1) {
         TracedPath again = run(call, left.front(), shape);
         refuse_memory(path, again);
         path = std::move(again);  // of the map that caller_ names
@@ -163,22 +153,20 @@ void Map::refuse_memory(const TracedPath& first, const TracedPath& second) const
   };
   const auto differs = std::ranges::mismatch(first.nodes, second.nodes, same);
   const bool equal = differs.in1 == first.nodes.end() && differs.in2 == second.nodes.end() &&
-                     first.rows == second.rows;
+                     first.rows == second.rows && same_branches(first, second);
   if (equal) return;
-  const bool numbers =
-      differs.in1 != first.nodes.end() && differs.in2 != second.nodes.end() &&
+  std::optional<std::pair<double, double>> numbers;
+  if (differs.in1 != first.nodes.end() && differs.in2 != second.nodes.end() &&
       differs.in1->head == differs.in2->head &&
-      (differs.in1->head == head(ir::Op::Data) || differs.in1->head == head(ir::Op::Literal));
+      (differs.in1->head == head(ir::Op::Data) || differs.in1->head == head(ir::Op::Literal)))
+    numbers = {number_of(*differs.in1), number_of(*differs.in2)};
   caller_.fail(
       ErrorCode::InvalidArgument,
-      "expected a callable that gives the same each time that it is called for an element, "
-      "got " +
-          (numbers ? "the number " + ir::print_number(number_of(*differs.in1)) + " and then " +
-                         ir::print_number(number_of(*differs.in2))
-                   : std::string("another expression the second time")) +
-          "; it runs once for all elements, so that what it counts or draws is the same in "
-          "all of them: give each element's numbers in MapOptions::data and read them by "
-          "e.data(k), its indices in MapOptions::indices, by e.index(k)");
+      not_repeatable({.one = "an element",
+                      .all = "all elements",
+                      .advice = "give each element's numbers in MapOptions::data and read them by "
+                                "e.data(k), its indices in MapOptions::indices, by e.index(k)"},
+                     numbers));
 }
 
 /// Takes out those in which the branches go the way that they did for the first.

@@ -45,8 +45,11 @@ class Expression {
 
   ///   call  for messages    inputs  number of arguments, at least 1
   ///
+  /// The function runs twice and must give the same.
+  ///
   /// Throws Error{Unsupported} for an `if` on a Value (use select), Error{NoParameters} for a
-  /// result that depends on no argument, Error{WrongProblem}. Cost: some tens of µs.
+  /// result that depends on no argument, Error{InvalidArgument} for a function that counts its
+  /// calls or draws numbers, Error{WrongProblem}. Cost: some tens of µs.
   Expression(const char* call, std::size_t inputs, const Function& function);
 
   /// f(Value, Value, ...) -> Value, Vec2 ... Vec4, std::array or vector of Values.

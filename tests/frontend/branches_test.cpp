@@ -138,7 +138,7 @@ TEST(Branch, MapsTraceOncePerPathThatOccurs) {
                           return a - 7.0;
                         },
                         {.indices = indices});
-  EXPECT_EQ(calls, 6);  // twice each, because it has numbers
+  EXPECT_EQ(calls, 6);  // twice each, to see that it gives the same
   EXPECT_EQ(problem.statistics().map_traces, 3u);
   EXPECT_EQ(problem.topology_count(), 3u);
   const std::vector<double> r = residuals(problem);

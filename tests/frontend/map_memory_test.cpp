@@ -1,4 +1,7 @@
 // Callables of maps that remember how often they ran.
+#include "../../frontend/loss.hpp"
+#include "../../frontend/manifold.hpp"
+#include "../../frontend/value/math.hpp"
 #include "../../frontend/problem.hpp"
 
 #include <gtest/gtest.h>
@@ -34,21 +37,53 @@ TEST(Map, ACallableThatCountsIsAnError) {
   const auto reads = [&](Element) { return square(x[k++]); };
   EXPECT_EQ(error_of([&] { problem.add_residuals(3, reads, options); }),
             "invalid_argument: " + begin + "another expression the second time" + end);
+  k = 0;
+  const auto structure = [&](Element e) { return e.scalar(x, 0) - literal(y[k++]); };
+  EXPECT_EQ(error_of([&] { problem.add_residuals(3, structure, options); }),
+            "invalid_argument: " + begin + "the number 4 and then 5" + end);
+  k = 2;
+  const auto powers = [&](Element e) { return pow(e.scalar(x, 0), static_cast<int>(k++)); };
+  EXPECT_EQ(error_of([&] { problem.add_residuals(3, powers, options); }),
+            "invalid_argument: " + begin + "another expression the second time" + end);
+  const std::vector<Value> made = {x[0], x[1], x[2]};
+  k = 0;
+  const auto captured = [&](Element) { return square(made[k++]); };
+  EXPECT_EQ(error_of([&] { problem.add_residuals(3, captured, options); }),
+            "invalid_argument: " + begin + "another expression the second time" + end);
   EXPECT_EQ(problem.residual_count(), 0u);
   // One element is what one call means.
   k = 0;
   problem.add_residuals(1, counts, {.indices = std::span(indices).first(1)});
   EXPECT_EQ(k, 1u);
   EXPECT_EQ(residuals(problem), std::vector<double>{-3});
-  // Without such numbers it runs once; a count that the expression does not depend on is its own.
-  int calls = 0, twice = 0;
+  // A count that the expression does not depend on is its own.
+  int calls = 0;
   problem.add_residuals(
-      3, [&](Element e) { return ++calls, e.scalar(x, 0); }, options);
-  EXPECT_EQ(calls, 1);
-  problem.add_residuals(
-      3, [&](Element e) { return ++twice, e.scalar(x, 0) * 1.0; }, options);
-  EXPECT_EQ(twice, 2);
-  EXPECT_EQ(residuals(problem), (std::vector<double>{-3, 1, 2, 3, 1, 2, 3}));
+      3, [&](Element e) { return ++calls, e.scalar(x, 0) * 1.0; }, options);
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(residuals(problem), (std::vector<double>{-3, 1, 2, 3}));
+}
+
+TEST(Map, LossesAndManifoldsThatCountAreErrors) {
+  double scale = 1;
+  const auto once = [](const std::string& call, const std::string& numbers, const std::string& one,
+                       const std::string& all, const std::string& advice) {
+    return "invalid_argument: " + call +
+           ": expected a callable that gives the same each time that it is called for " + one +
+           ", got the number " + numbers + "; it runs once for " + all +
+           ", so that what it counts or draws is the same in all of them: " + advice;
+  };
+  EXPECT_EQ(error_of([&] { Loss::custom([&](const Value& s) { return log(1.0 + s / scale++); }); }),
+            once("custom loss", "1 and then 2", "a residual", "all residuals",
+                 "make a loss for each number"));
+  scale = 1;
+  EXPECT_EQ(error_of([&] {
+              Manifold::custom(1, 1, [&](std::span<const Value> x, std::span<const Value> d) {
+                return std::vector<Value>{x[0] + literal(scale++) * d[0]};
+              });
+            }),
+            once("custom manifold", "1 and then 2", "a block", "all blocks",
+                 "make a manifold for each number"));
 }
 
 }  // namespace

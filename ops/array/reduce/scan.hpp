@@ -71,8 +71,8 @@ Slice compact_slice(const Slice& x, const Slice& flags, const OpOptions& options
 /// compact([](Value v) { return v > 0.0; }, x).
 template <class F, class T>
 Array<T> compact(const F& keep, const Array<T>& x, const OpOptions& options = {}) {
-  const Array<std::uint32_t> flags = map_to<std::uint32_t>(
-      options,
+  const Array<std::uint32_t> flags = detail::map<std::uint32_t, 1>(
+      "compact", options,
       [&](Value v) {
         const auto kept = keep(v);
         const Value one = topograd::literal(1), none = topograd::literal(0);

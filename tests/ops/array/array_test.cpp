@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include "../../../ir/error.hpp"
 #include "../../../ops/arrays.hpp"
+#include "../../../ops/tensors.hpp"
 
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace topograd::ops {
 namespace {
@@ -15,6 +19,64 @@ TEST(Arrays, FunctionsMayGiveABool) {
   EXPECT_EQ(map([](Value v) { return v > 1.5; }, x).to_vector(), (std::vector<float>{0, 1, 1}));
   EXPECT_EQ(map_to<std::int32_t>([](Value v) { return v > 1.5 && v < 2.5; }, x).to_vector(),
             (std::vector<std::int32_t>{0, 1, 0}));
+}
+
+/// Functions run twice before anything else and must give the same: they stand for all elements.
+TEST(Arrays, FunctionsThatCountAreErrors) {
+  const Array<float> x{1, 2, 3};
+  const double y[] = {4, 5, 6, 7};
+  std::size_t k = 0;
+  const auto scaled = [&](Value v) { return v * y[k++]; };
+  const auto structure = [&](Value v) { return v * literal(y[k++]); };
+  const auto other = [&](Value v) { return k++ == 0 ? sin(v) : cos(v); };
+  const auto two = [&](Value a, Value b) { return a + b * y[k++]; };
+  const auto kept = [&](Value v) { return v > y[k++]; };
+  const Tensor t = ones({3});
+  const std::string numbers = "the number 4 and then 5";
+  const struct {
+    const char* name;
+    std::function<void()> call;
+    std::string got;
+  } rows[] = {
+      {"map", [&] { map(scaled, x); }, numbers},
+      {"map", [&] { map(structure, x); }, numbers},
+      {"map", [&] { map(other, x); }, "another expression the second time"},
+      {"map", [&] { map_to<double>(scaled, x); }, numbers},
+      {"map", [&] { map(scaled, t); }, numbers},
+      {"zip", [&] { zip(two, x, x); }, numbers},
+      {"reduce", [&] { reduce(two, 0, x); }, numbers},
+      {"map_reduce", [&] { map_reduce(Reduction::sum, scaled, x); }, numbers},
+      {"inclusive_scan", [&] { inclusive_scan(two, 0.0, x); }, numbers},
+      {"exclusive_scan", [&] { exclusive_scan(two, 0.0, x); }, numbers},
+      {"segmented_reduce",
+       [&] {
+         segmented_reduce(two, 0, x, Array<std::uint32_t>({0, 3}));
+       },
+       numbers},
+      {"compact", [&] { compact(kept, x); }, numbers},
+  };
+  for (const auto& row : rows) {
+    k = 0;
+    try {
+      row.call();
+      ADD_FAILURE() << row.name << ": no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
+      EXPECT_EQ(std::string(error.what()),
+                std::string(row.name) +
+                    ": expected a callable that gives the same each time that it is called for an "
+                    "element, got " +
+                    row.got +
+                    "; it runs once for all elements, so that what it counts or draws is the same "
+                    "in all of them: give the numbers of the elements in another array or tensor, "
+                    "which is another argument of the callable");
+    }
+  }
+  // A count that the expression does not depend on is its own.
+  int calls = 0;
+  EXPECT_EQ(map([&](Value v) { return ++calls, v * 2.0; }, x).to_vector(),
+            (std::vector<float>{2, 4, 6}));
+  EXPECT_EQ(calls, 2);
 }
 
 TEST(Arrays, MapEveryTypeAndSize) { test::check_maps(Device::cpu()); }
