@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 namespace topograd::ops {
 namespace {
@@ -13,6 +14,18 @@ namespace {
 using detail::FftRows;
 using detail::View;
 
+/// No numbers have no transform, as in NumPy and PyTorch.
+void check_lengths(const char* call, const Tensor& x, std::initializer_list<std::int64_t> axes) {
+  for (const std::int64_t axis : axes) {
+    if (x.size(axis) > 0) continue;
+    throw Error(ErrorCode::Shape, std::string(call) +
+                                      ": expected at least one number along an axis that is "
+                                      "transformed, got " +
+                                      to_text(x.shape()));
+  }
+}
+
+/// z holds complex numbers, and has some along the axis, or the two, that are transformed.
 void check_complex(const char* call, const Tensor& z, std::size_t rank) {
   detail::state_of(call, z);
   if (z.rank() < rank || z.size(-1) != 2) {
@@ -20,6 +33,8 @@ void check_complex(const char* call, const Tensor& z, std::size_t rank) {
                                       (rank == 3 ? "m, n" : "n") + ", 2), got " +
                                       to_text(z.shape()));
   }
+  check_lengths(call, z, {-2});
+  if (rank == 3) check_lengths(call, z, {-3});
 }
 
 /// Numbers that devices read as pairs: a view may begin in the middle of one.
@@ -81,7 +96,7 @@ Tensor transform(const char* call_name, const Tensor& z, bool inverse, double fa
 }
 
 double inverse_size(const Tensor& z, std::int64_t axis) {
-  return 1 / static_cast<double>(std::max<std::int64_t>(z.size(axis), 1));
+  return 1 / static_cast<double>(z.size(axis));
 }
 
 /// The transform of the axis before the last two, which becomes the last but one meanwhile.
@@ -152,9 +167,10 @@ Tensor ifft2(const Tensor& y) {
 Tensor rfft(const Tensor& x) {
   detail::state_of("rfft", x);
   if (x.rank() == 0) checked_axis("rfft", x.shape(), -1);
+  check_lengths("rfft", x, {-1});
   const Tensor wide = x.type() == Type::f16 ? x.to(Type::f32) : x;
-  if (x.size(-1) > 0 && x.size(-1) % 2 == 0) return half_transform(wide);
-  return fft(complex(wide)).slice(-2, 0, x.size(-1) == 0 ? 0 : x.size(-1) / 2 + 1);
+  if (x.size(-1) % 2 == 0) return half_transform(wide);
+  return fft(complex(wide)).slice(-2, 0, x.size(-1) / 2 + 1);
 }
 
 namespace {
@@ -195,6 +211,7 @@ Tensor rfft2(const Tensor& x) {
     throw Error(ErrorCode::Shape,
                 "rfft2: expected real numbers (..., m, n), got " + to_text(x.shape()));
   }
+  check_lengths("rfft2", x, {-2, -1});
   return across("rfft2", rfft(x), false, 1);
 }
 

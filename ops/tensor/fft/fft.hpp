@@ -11,7 +11,8 @@ namespace topograd::ops {
 // FFTW on the CPU. The error is about ε log2(n) of the root mean square of what comes out.
 // Derivatives go through.
 //
-// Throw Error{Shape} "fft: expected complex numbers (..., n, 2), got (3, 4)".
+// Throw Error{Shape} "fft: expected complex numbers (..., n, 2), got (3, 4)", and where an axis
+// that is transformed has no numbers; batches may be empty.
 
 /// Y_k = Σ_j z_j e^(-2πi jk/n).
 Tensor fft(const Tensor& z);

@@ -140,6 +140,32 @@ TEST(Tensor, Errors) {
        "cosine_similarity: expected a query (d) or (q, d) and targets (n, d), got (3) and (5, 4)"},
       {[&] { top_k(ones({7}), 9); }, "top_k: expected 0 < k <= 7, got 9"},
       {[&] { fft(a); }, "fft: expected complex numbers (..., n, 2), got (3, 4)"},
+      {[] {
+         rfft(zeros({3, 0}));
+       },
+       "rfft: expected at least one number along an axis that is transformed, got (3, 0)"},
+      {[] { rfft(zeros({0})); },
+       "rfft: expected at least one number along an axis that is transformed, got (0)"},
+      {[] {
+         rfft2(zeros({0, 4}));
+       },
+       "rfft2: expected at least one number along an axis that is transformed, got (0, 4)"},
+      {[] {
+         fft(zeros({0, 2}));
+       },
+       "fft: expected at least one number along an axis that is transformed, got (0, 2)"},
+      {[] {
+         ifft(zeros({3, 0, 2}));
+       },
+       "ifft: expected at least one number along an axis that is transformed, got (3, 0, 2)"},
+      {[] {
+         fft2(zeros({0, 3, 2}));
+       },
+       "fft2: expected at least one number along an axis that is transformed, got (0, 3, 2)"},
+      {[] {
+         ifft2(zeros({3, 0, 2}));
+       },
+       "ifft2: expected at least one number along an axis that is transformed, got (3, 0, 2)"},
       {[&] {
          irfft(ones({4, 2}), 9);
        },
