@@ -6,6 +6,7 @@
 #include "../recording/block_range.hpp"
 #include "../recording/vector_ops.hpp"
 #include "../terms/device_term.hpp"
+
 #include <cstdint>
 #include <memory>
 #include <span>

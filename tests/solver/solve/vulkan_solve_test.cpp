@@ -78,7 +78,7 @@ struct Wide {
       sum = sum + one * one;
       problem.add_residual(0.1 * (one - 1.0));
     }
-    problem.add_residual(sum / double(values.size()) - 1.0);
+    problem.add_residual(sum / double(values.size()) - 1.5);  // the least cost is not 0
   }
   std::vector<double> values;
   Problem problem;
@@ -111,6 +111,7 @@ TEST_F(VulkanSolve, ResidualsThatReadManyUnknowns) {
 }
 
 TEST_F(VulkanSolve, ResidualsThatAreTooWideForADeviceGoToTheCpu) {
+  TG_NEEDS(float64);
   Wide wide(257, 1);
   try {
     solve(wide.problem, options_);
