@@ -1,6 +1,7 @@
 // Damped least-squares steps from the stored linearisation.
 #include "cpu_engine.hpp"
 
+#include "../engine/column_scaling.hpp"
 #include "median_time.hpp"
 
 #include <algorithm>
@@ -53,34 +54,25 @@ void CpuEngine<T>::sum_linear_blocks() {
   }
 }
 
-// s² with s = 1 / (1 + √diagonal), as Ceres scales columns, or 1 / √diagonal.
 template <class T>
 void CpuEngine<T>::set_scale(const StepRequest& request) {
-  const double added = request.scale_free ? 0 : 1;
+  const double unit = request.scale_free ? 0 : 1;
   pool_.for_ranges(layout_.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
     for_diagonal(layout_, begin, end, [&](std::uint64_t scalar, std::uint64_t packed) {
-      const double norm = added + std::sqrt(double{blocks_[packed]});
-      scale_[scalar] = static_cast<T>(norm > 0 ? (1 / norm) * (1 / norm) : 0.0);
+      const double s = column_scale(unit, std::sqrt(double{blocks_[packed]}));
+      scale_[scalar] = static_cast<T>(s * s);
     });
   });
   scaled_ = true;
 }
 
-// λ clamp(s² d) / s² for each diagonal entry d of JᵀJ.
 template <class T>
 void CpuEngine<T>::set_damping(const StepRequest& request) {
   if (!scaled_) set_scale(request);
   pool_.for_ranges(layout_.blocks(), kBlocksPerRange, [&](std::size_t begin, std::size_t end) {
     for_diagonal(layout_, begin, end, [&](std::uint64_t scalar, std::uint64_t packed) {
-      const double s2 = request.jacobi_scaling ? double{scale_[scalar]} : 1.0;
-      if (s2 == 0) {
-        const T entry = blocks_[packed];
-        damping_[scalar] = static_cast<T>(request.lambda) * (entry > 0 ? entry : T(1));
-        return;
-      }
-      const double d = std::min(std::max(s2 * double{blocks_[packed]}, request.min_diagonal),
-                                request.max_diagonal);
-      damping_[scalar] = static_cast<T>(request.lambda * d / s2);
+      const double squared = request.jacobi_scaling ? double{scale_[scalar]} : 1.0;
+      damping_[scalar] = column_damping(T{blocks_[packed]}, squared, request);
     });
   });
 }

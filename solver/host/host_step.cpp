@@ -1,6 +1,7 @@
 // Steps found on the host.
 #include "host_step.hpp"
 
+#include "../../runtime/engine/column_scaling.hpp"
 #include "../linear/choose.hpp"
 #include "../linear/projected_step.hpp"
 #include "dogleg.hpp"
@@ -83,16 +84,17 @@ void HostStep::set_scale(std::span<const double> x, const Vector& norms) {
       squares.segment(first, on == nullptr ? 1 : on->tangent).array() += x[k] * x[k];
     }
     const double residuals = std::sqrt(2 * std::max(cost_, 0.0));
-    added = squares.unaryExpr([&](double s) { return s > 0 ? residuals / std::sqrt(s) : 0; });
+    added =
+        squares.unaryExpr([&](double s) { return runtime::column_unit(residuals, std::sqrt(s)); });
   }
   scale_ = Vector::Ones(norms.size());
   no_column_.assign(static_cast<std::size_t>(norms.size()), 0);
   length_ = 0;
   if (!options_.jacobi_scaling) return;
   for (Eigen::Index k = 0; k < norms.size(); ++k) {
-    const double sum = added[k] + norms[k];
-    no_column_[static_cast<std::size_t>(k)] = sum > 0 ? 0 : 1;
-    if (sum > 0) scale_[k] = 1 / sum;
+    const double scale = runtime::column_scale(added[k], norms[k]);
+    no_column_[static_cast<std::size_t>(k)] = scale > 0 ? 0 : 1;
+    if (scale > 0) scale_[k] = scale;
   }
 }
 

@@ -2,6 +2,7 @@
 #include "cholesky.hpp"
 
 #include "../../ir/machine/stopwatch.hpp"
+#include "../../runtime/engine/column_scaling.hpp"
 #include "choose.hpp"
 #include "dense_rows.hpp"
 #include "factorization.hpp"
@@ -74,7 +75,7 @@ struct CholeskyStep::Impl {
     for (std::size_t k = 0; k < columns.size(); ++k) {
       const double at = std::abs(x[normal.free_scalars()[k]]);
       columns[k] = std::sqrt(normal.diagonal(k));
-      units[k] = at > 0 && is_small() ? residuals / at : 0;
+      units[k] = is_small() ? runtime::column_unit(residuals, at) : 0;
     }
   }
 
@@ -82,26 +83,17 @@ struct CholeskyStep::Impl {
   /// 1 / ‖column‖ in others; 0 where that is none. A floor by |x| would damp an unknown of a large
   /// problem that happens to be near 0.
   double scale(std::size_t k, bool scale_free) const {
-    const double norm = columns[k] + (scale_free ? units[k] : 1);
-    return norm > 0 ? 1 / norm : 0;
+    return runtime::column_scale(scale_free ? units[k] : 1, columns[k]);
   }
 
-  /// JᵀJ + λ S⁻¹ clamp(S² diag JᵀJ) S⁻¹, with the diagonal as UndeterminedBlocks has it: the
-  /// clamped damping of the column-scaled system, unscaled again; without clamps where S is 0.
+  /// JᵀJ + column_damping(), with the diagonal as UndeterminedBlocks has it.
   void damp(const runtime::StepRequest& request) {
     std::copy(normal.values().begin(), normal.values().end(), damped.valuePtr());
     if (request.scale_free) undetermined.diagonal(normal, diagonal);
     for (std::size_t k = 0; k < normal.size(); ++k) {
       const double entry = request.scale_free ? diagonal[k] : normal.diagonal(k);
       const double s = request.jacobi_scaling ? scale(k, request.scale_free) : 1.0;
-      const double squared = s * s;
-      if (squared == 0) {
-        damped.valuePtr()[normal.starts()[k]] += request.lambda * (entry > 0 ? entry : 1);
-        continue;
-      }
-      const double clamped =
-          std::clamp(squared * entry, request.min_diagonal, request.max_diagonal);
-      damped.valuePtr()[normal.starts()[k]] += request.lambda * clamped / squared;
+      damped.valuePtr()[normal.starts()[k]] += runtime::column_damping(entry, s * s, request);
     }
   }
 
