@@ -235,15 +235,4 @@ void HostEngine::accept() {
   host_is_current_ = basis_is_current_ = gradient_is_current_ = false;
 }
 
-bool needs_host(const Problem& problem, std::string& why) {
-  why.clear();
-  const auto add = [&](bool there, std::string_view what) {
-    if (there) why += (why.empty() ? "" : ", ") + std::string(what);
-  };
-  add(has_bounds(problem), kOnlyBounds);
-  add(problem.has_manifolds(), kOnlyManifolds);
-  add(!problem.host_blocks().empty(), "residuals on the host");
-  return !why.empty();
-}
-
 }  // namespace topograd

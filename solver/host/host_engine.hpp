@@ -101,10 +101,4 @@ class HostEngine final : public runtime::Engine,
   bool basis_is_current_ = false, basis_is_there_ = false, gradient_is_current_ = false;
 };
 
-/// Results of needs_host() for problems with bounds, manifolds, or both, and nothing else.
-inline constexpr std::string_view kOnlyBounds = "bounds", kOnlyManifolds = "manifolds",
-                                  kBoundsAndManifolds = "bounds, manifolds";
-/// True if a solve of the problem asks for steps on the host; says why in `why`.
-bool needs_host(const Problem& problem, std::string& why);
-
 }  // namespace topograd

@@ -8,6 +8,7 @@
 #include "../advice.hpp"
 #include "../first_order/minimize.hpp"
 #include "../host/host_step.hpp"
+#include "../host/step_place.hpp"
 #include "../interrupts.hpp"
 #include "../linear/choose.hpp"
 #include "../linear/ordering.hpp"
@@ -228,9 +229,9 @@ struct Solver::Impl {
     check_start("solve", problem_, x_);
     check_manifolds("solve", problem_, x_);
     hint_ = elimination_hint(problem_, options_);
-    const std::string why_before = why_host_;
+    const HostNeeds needs_before = needs_;
     check_modelling();
-    if (why_host_ != why_before) session_ = {};
+    if (needs_ != needs_before) session_ = {};
     describe_problem();
     if (options_.method == Method::lbfgs && asked.method == Method::automatic)
       summary_.method_note = "chosen for the energies, which are no squares";
@@ -239,43 +240,37 @@ struct Solver::Impl {
 
   /// Finds out whether there is what asks for steps on the host, and refuses what cannot be done.
   void check_modelling() {
-    why_host_.clear();
-    wants_host_ = needs_host(problem_, why_host_);
+    needs_ = host_needs(problem_);
+    wants_host_ = needs_.any();
     if (takes_energies(options_.method)) return check_bounds_and_manifolds();
     const TangentSpace space(problem_);
     space.check_bounds("solve", x_);
-    if (space.size() == 0) wants_host_ = !problem_.host_blocks().empty();
-    const auto add = [&](bool there, const std::string& what) {
-      if (!there || space.size() == 0) return;
-      wants_host_ = true;
-      why_host_ += (why_host_.empty() ? "" : ", ") + what;
-    };
-    add(options_.method == Method::dogleg, "dogleg");
-    add(options_.linear_solver == LinearSolver::dense, "dense");
+    if (space.size() == 0) {
+      wants_host_ = needs_.host_residuals;
+    } else {
+      needs_.dogleg = options_.method == Method::dogleg;
+      needs_.dense = options_.linear_solver == LinearSolver::dense;
+      wants_host_ = needs_.any();
+    }
     if (wants_host_) summary_.unknowns = space.size();
   }
 
-  /// A device can move blocks on their manifolds, and within a box that leaves these alone.
-  bool charts_suffice() const {
-    return !takes_energies(options_.method) && model_.model.charts &&
-           (why_host_ == kOnlyManifolds || why_host_ == kBoundsAndManifolds);
+  /// What is known before a session is there.
+  StepFacts step_facts() const {
+    return {.energies = takes_energies(options_.method),
+            .device_manifolds = model_.model.charts != nullptr};
   }
 
-  /// Engines know bounds, and devices manifolds, where they solve for the step, which is by
-  /// conjugate gradients.
-  bool engine_can_step() {
-    if (takes_energies(options_.method)) return false;
-    if (charts_suffice()) {
-      if (session_.tiers || !on_device()) return false;
-    } else if (why_host_ != kOnlyBounds) {
-      return false;
-    }
-    if (options_.linear_solver == LinearSolver::pcg) return true;
-    if (options_.linear_solver != LinearSolver::automatic) return false;
-    if (session_.planned_backend() == runtime::Backend::cpu) return false;  // a factor is better
-    const LinearChoice choice = choose_linear_solver(
-        model_.model, options_, session_.planned_backend(), *session_.engine, hint_);
-    return choice.solver->kind() == LinearSolver::pcg;
+  StepPlace step_place() {
+    if (!wants_host_) return StepPlace::engine;
+    StepFacts facts = step_facts();
+    facts.cpu_first = session_.tiers != nullptr;
+    facts.on_device = session_.planned_backend() != runtime::Backend::cpu;
+    return decide_step_place(needs_, facts, options_.linear_solver, [&] {
+      return choose_linear_solver(model_.model, options_, session_.planned_backend(),
+                                  *session_.engine, hint_)
+          .solver->kind();
+    });
   }
 
   /// L-BFGS knows manifolds, it and Newton's method bounds, and nothing for any cost both.
@@ -307,7 +302,7 @@ struct Solver::Impl {
       go_on();
     } else {
       // The interpreter could not serve first where the device is to move on manifolds.
-      open(open_session(model_, options_, !charts_suffice(), "solve"));
+      open(open_session(model_, options_, !device_moves_blocks(needs_, step_facts()), "solve"));
     }
     try {
       run_method();
@@ -383,13 +378,13 @@ struct Solver::Impl {
     host_options_ = options_;
     steps_ = std::make_unique<HostStep>(*session_.host, model_.model, host_options_, hint_);
     linear_kind_ = steps_->kind();
-    linear_note_ = "steps on the host: " + why_host_;
+    linear_note_ = "steps on the host: " + text(needs_);
   }
 
   void open(Session session) {
     session_ = std::move(session);
     follow_branches(session_, "solve", problem_, model_, options_, counts_);
-    on_host_ = wants_host_ && !engine_can_step();
+    on_host_ = step_place() == StepPlace::host;
     if (on_host_) session_ = on_host(std::move(session_), model_);
     runtime::Engine& engine = *session_.engine;
     steps_ = nullptr;
@@ -541,9 +536,9 @@ struct Solver::Impl {
   std::unique_ptr<StepSolver> steps_;
   LinearSolver linear_kind_ = LinearSolver::automatic;
   std::string linear_note_;
-  bool wants_host_ = false;  // for these reasons:
-  std::string why_host_;
-  bool on_host_ = false;  // steps are made there
+  HostNeeds needs_;
+  bool wants_host_ = false;  // for these, where there is anything to solve
+  bool on_host_ = false;     // steps are made there
   SolverOptions host_options_;
   std::vector<double> step_seconds_;  // of one side
   double compiled_ms_ = 0;            // up to the last step
