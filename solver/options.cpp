@@ -48,8 +48,9 @@ constexpr std::array kLinearSolvers = {
 };
 constexpr std::array kPreconditioners = {
     Name<Preconditioner>{"automatic", Preconditioner::automatic},
-    Name<Preconditioner>{"block_jacobi", Preconditioner::block_jacobi},
-    Name<Preconditioner>{"two_level", Preconditioner::two_level},
+#define TG_PRECONDITIONER(name) Name<Preconditioner>{#name, Preconditioner::name},
+#include "../runtime/linear/preconditioners.def"
+#undef TG_PRECONDITIONER
 };
 constexpr std::array kNormalMatrices = {
     Name<NormalMatrix>{"automatic", NormalMatrix::automatic},

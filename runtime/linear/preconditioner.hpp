@@ -6,10 +6,14 @@
 
 namespace topograd::runtime {
 
-/// What conjugate gradients are preconditioned with. `block_jacobi`: D⁻¹, inverses of the damped
-/// diagonal blocks. `two_level`: D⁻¹ + P (Pᵀ A P)⁻¹ Pᵀ with the smooth vectors P of a CoarsePlan.
-/// `automatic`: the first until iterations have cost what the other takes to make, then the other.
-enum class Preconditioner { automatic, block_jacobi, two_level };
+/// What conjugate gradients are preconditioned with (preconditioners.def). `automatic`:
+/// block_jacobi until iterations have cost what two_level takes to make, then that.
+enum class Preconditioner {
+  automatic,
+#define TG_PRECONDITIONER(name) name,
+#include "preconditioners.def"
+#undef TG_PRECONDITIONER
+};
 
 /// What an engine did.
 struct PreconditionerUse {

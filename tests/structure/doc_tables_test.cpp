@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include "../../ir/error.hpp"
 
+#include <algorithm>
+#include <filesystem>
 #include <map>
 #include <regex>
 #include <set>
@@ -95,6 +97,30 @@ std::string replaced(const std::string& text, const char* pattern, const char* w
   return std::regex_replace(text, std::regex(pattern), with);
 }
 
+/// An enum's body with the rows of tables in the place of the lines that include them.
+std::string with_rows(const std::string& body, const std::string& path,
+                      const std::vector<SourceFile>& sources) {
+  static const std::regex include(R"_(^ *#include "([^"]+)"$)_"), row(R"(^TG_\w+\((\w+))");
+  std::string out;
+  for (const std::string_view view : lines_of(body)) {
+    const std::string line(view);
+    std::smatch found;
+    if (!std::regex_match(line, found, include)) {
+      if (line.find('#') == line.npos) out += line + "\n";
+      continue;
+    }
+    const std::filesystem::path table =
+        (std::filesystem::path(path).parent_path() / found[1].str()).lexically_normal();
+    const auto file = std::ranges::find(sources, table.generic_string(), &SourceFile::path);
+    if (file == sources.end()) continue;
+    for (const std::string_view entry : lines_of(file->text)) {
+      const std::string text(entry);
+      if (std::regex_search(text, found, row)) out += found[1].str() + ",\n";
+    }
+  }
+  return out;
+}
+
 /// The names of each enum of the headers, as text of a table.
 using EnumTexts = std::map<std::string, std::string>;
 
@@ -105,7 +131,8 @@ EnumTexts enum_texts(const std::vector<SourceFile>& sources) {
     if (!file.path.ends_with(".hpp")) continue;
     for (std::sregex_iterator it(file.text.begin(), file.text.end(), head), end; it != end; ++it) {
       std::string names;
-      for (const std::string& name : enumerators(body_of(file.text, it->str())))
+      for (const std::string& name :
+           enumerators(with_rows(body_of(file.text, it->str()), file.path, sources)))
         names += (names.empty() ? "`" : ", `") + name + "`";
       texts.emplace((*it)[1], names);
     }
@@ -148,7 +175,9 @@ TEST(DocTables, FieldsAreThoseOfTheStruct) {
       "  /// text.\n  std::optional<int> n;\n  double x =\n      1e-5;  ///< |x|\n"
       "  // A group.\n  bool done(int k) const;\n  int limit = 50;  ///< >= 0\n};\n",
       "struct S {");
-  const EnumTexts enums = enum_texts({{"a.hpp", "enum class E { one, two };"}});
+  const EnumTexts enums = enum_texts(
+      {{"f/a.hpp", "enum class E {\n  one,\n#define TG_E(name) name,\n#include \"e.def\"\n};\n"},
+       {"f/e.def", "// TG_E(name)\n/// The second.\nTG_E(two)\n"}});
   EXPECT_EQ(struct_table(body, enums),
             "| field | values | default | meaning |\n|---|---|---|---|\n"
             "| `e` | `one`, `two` | `one` | first |\n| `n` | integer |  | Long text. |\n"

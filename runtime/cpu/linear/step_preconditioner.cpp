@@ -3,17 +3,21 @@
 
 namespace topograd::runtime::cpu {
 
-template <class T>
-std::unique_ptr<StepPreconditioner<T>> make_block_jacobi(Preconditioner asked);
-template <class T>
-std::unique_ptr<StepPreconditioner<T>> make_two_level(Preconditioner asked);
+#define TG_PRECONDITIONER(name) \
+  template <class T>            \
+  std::unique_ptr<StepPreconditioner<T>> make_##name(Preconditioner asked);
+#include "../../linear/preconditioners.def"
+#undef TG_PRECONDITIONER
 
 template <class T>
 std::unique_ptr<StepPreconditioner<T>> make_preconditioner(Preconditioner asked) {
   switch (asked) {
-    case Preconditioner::block_jacobi: return make_block_jacobi<T>(asked);
-    case Preconditioner::automatic:  // begins with blocks
-    case Preconditioner::two_level: break;
+    case Preconditioner::automatic: break;  // begins with blocks
+#define TG_PRECONDITIONER(name) \
+  case Preconditioner::name:    \
+    return make_##name<T>(asked);
+#include "../../linear/preconditioners.def"
+#undef TG_PRECONDITIONER
   }
   return make_two_level<T>(asked);
 }

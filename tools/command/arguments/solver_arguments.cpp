@@ -53,7 +53,12 @@ void add_solve_options(Command app, SolverArguments& a) {
       .choices({"automatic", "pcg", "cholesky", "schur", "dense"})
       .shown_default("automatic");
   app.option("--preconditioner", &a.preconditioner, "preconditioner of pcg")
-      .choices({"automatic", "block_jacobi", "two_level"})
+      .choices({
+          "automatic",
+#define TG_PRECONDITIONER(name) #name,
+#include "../../../runtime/linear/preconditioners.def"
+#undef TG_PRECONDITIONER
+      })
       .shown_default("automatic");
   app.option("--normal-matrix", &a.normal_matrix, "how pcg multiplies by JᵀJ on a device")
       .choices({"automatic", "matrix_free", "assembled"})
