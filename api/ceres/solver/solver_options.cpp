@@ -47,7 +47,9 @@ topograd::SolverOptions Lower(const Solver::Options& options, double entries) {
   out.max_consecutive_nonmonotonic_steps = options.max_consecutive_nonmonotonic_steps;
   out.update_state_every_iteration = options.update_state_every_iteration;
   out.linear_solver = Lower(options.linear_solver_type, entries);
-  if (options.linear_solver_type == ITERATIVE_SCHUR)
+  if (options.linear_solver_type == ITERATIVE_SCHUR ||
+      (options.linear_solver_type == CGNR &&
+       out.preconditioner == topograd::Preconditioner::automatic))
     out.preconditioner = topograd::Preconditioner::block_jacobi;
   out.max_iterations = options.max_num_iterations;
   out.time_limit_seconds = options.max_solver_time_in_seconds;

@@ -115,17 +115,39 @@ ceres::Solver::Options Options() {
   return options;
 }
 
-bool SolveByAngleAxis(Scene scene) {
-  const std::vector<double> pixels = scene.pixels;
-  Perturb(scene.points, 0.05, 1);
-  Perturb(scene.cameras, 0.005, 2);
-  ceres::Problem problem;
+void AddResiduals(Scene& scene, ceres::Problem& problem) {
   for (int c = 0; c < Scene::kCameras; ++c)
     for (int k = 0; k < Scene::kPoints; ++k) {
-      const double* pixel = pixels.data() + 2 * (c * Scene::kPoints + k);
+      const double* pixel = scene.pixels.data() + 2 * (c * Scene::kPoints + k);
       problem.AddResidualBlock(ReprojectionError::Create(pixel[0], pixel[1]), nullptr,
                                scene.cameras.data() + 9 * c, scene.points.data() + 3 * k);
     }
+}
+
+// How many iterations of conjugate gradients each step takes.
+bool SolveIteratively(Scene scene, const char* name, ceres::LinearSolverType type,
+                      ceres::PreconditionerType preconditioner) {
+  Perturb(scene.points, 0.05, 1);
+  Perturb(scene.cameras, 0.005, 2);
+  ceres::Problem problem;
+  AddResiduals(scene, problem);
+  ceres::Solver::Options options = Options();
+  options.linear_solver_type = type;
+  options.preconditioner_type = preconditioner;
+  options.max_num_iterations = 4;
+  options.eta = 0.03;
+  ceres::Solver::Summary summary;
+  ceres::Solve(options, &problem, &summary);
+  for (const ceres::IterationSummary& step : summary.iterations)
+    std::printf("%s.iterations_%d %d\n", name, step.iteration, step.linear_solver_iterations);
+  return summary.IsSolutionUsable() && summary.final_cost < 0.01 * summary.initial_cost;
+}
+
+bool SolveByAngleAxis(Scene scene) {
+  Perturb(scene.points, 0.05, 1);
+  Perturb(scene.cameras, 0.005, 2);
+  ceres::Problem problem;
+  AddResiduals(scene, problem);
   ceres::Solver::Summary summary;
   ceres::Solve(Options(), &problem, &summary);
   return Report("angle_axis", summary) && problem.NumResiduals() == 2 * 5 * 40 &&
@@ -172,5 +194,8 @@ bool SolveByQuaternion(Scene scene) {
 int main(int, char**) {
   const bool angle_axis = SolveByAngleAxis(MakeScene());
   const bool quaternion = SolveByQuaternion(MakeScene());
-  return angle_axis && quaternion ? 0 : 1;
+  const bool cgnr = SolveIteratively(MakeScene(), "cgnr", ceres::CGNR, ceres::JACOBI);
+  const bool schur =
+      SolveIteratively(MakeScene(), "schur", ceres::ITERATIVE_SCHUR, ceres::SCHUR_JACOBI);
+  return angle_axis && quaternion && cgnr && schur ? 0 : 1;
 }
