@@ -33,7 +33,8 @@ typename TermState<T>::Bytes TermState<T>::bytes() const {
   total.lists = bytes_of(lists.owners) + bytes_of(lists.starts) + bytes_of(lists.entries) +
                 bytes_of(lists.segments);
   for (const Data& data : data_) total.data += bytes_of(data.numbers);
-  total.stored = bytes_of(terms_) + bytes_of(linear_) + bytes_of(applied_) + bytes_of(seeds_);
+  total.stored = bytes_of(terms_) + bytes_of(linear_) + bytes_of(applied_) + bytes_of(seeds_) +
+                 (windows_ ? windows_->bytes() : 0);
   return total;
 }
 

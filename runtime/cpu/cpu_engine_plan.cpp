@@ -19,7 +19,8 @@ Pass pass_of(Part part) {
     case Part::Jvp: return Pass::jvp;
     case Part::Jacobian: return Pass::jacobian;
     case Part::Linear: return Pass::stored_jacobian;
-    case Part::ApplyLinear: return Pass::stored_jtjp;
+    case Part::ApplyLinear:
+    case Part::JtjpLinear: return Pass::stored_jtjp;
     case Part::Hvp: return Pass::hvp;
     case Part::Hessian: return Pass::hessian;
     case Part::Cost: return Pass::cost;

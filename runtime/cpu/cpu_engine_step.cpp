@@ -163,8 +163,7 @@ double CpuEngine<T>::multiply(const Damping& damping, const T* p, T* q) {
   });
   for (const auto& term : terms_) {
     if (term->energy()) continue;
-    term->apply(pool_, workers_, {nullptr, p, uniforms_.data()});
-    term->add_transposed(pool_, layout_, q);
+    term->add_linear_jtjp(pool_, workers_, {nullptr, p, uniforms_.data()}, layout_, scalars_, q);
   }
   return pool_.sum_ranges(scalars_, kScalarsPerRange, [&](std::size_t begin, std::size_t end) {
     double sum = 0;

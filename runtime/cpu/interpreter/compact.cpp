@@ -67,6 +67,12 @@ Id sum_of_p(ir::Graph& graph, std::span<const ScaledSlot> slots) {
   return sum;
 }
 
+// The column of an entry that is not a literal; those that are stored come after `data`.
+Id column_of(ir::Graph& graph, const OutputSource& entry, std::uint32_t data) {
+  const bool stored = entry.kind == OutputSource::Kind::Column;
+  return graph.leaf(Op::Data, entry.index + (stored ? data : 0));
+}
+
 // One row of J times p: the p's that meet the same column are summed first.
 Id row_times_p(ir::Graph& graph, std::span<const OutputSource> row, std::uint32_t data) {
   using Key = std::pair<OutputSource::Kind, std::uint32_t>;
@@ -78,13 +84,28 @@ Id row_times_p(ir::Graph& graph, std::span<const OutputSource> row, std::uint32_
   Id sum = kNone;
   for (const auto& [key, slots] : by_column) {
     Id group = sum_of_p(graph, slots);
-    if (key.first != OutputSource::Kind::Literal) {
-      const bool stored = key.first == OutputSource::Kind::Column;
-      group = graph.add(Op::Mul, group, graph.leaf(Op::Data, key.second + (stored ? data : 0)));
-    }
+    if (key.first != OutputSource::Kind::Literal)
+      group = graph.add(Op::Mul, group, column_of(graph, {key.first, key.second}, data));
     sum = sum == kNone ? group : graph.add(Op::Add, sum, group);
   }
   return sum == kNone ? graph.literal(0) : sum;
+}
+
+std::vector<Id> rows_times_p(ir::Graph& graph, std::span<const OutputSource> sources,
+                             std::size_t rows, std::uint32_t data) {
+  std::vector<Id> products;
+  const std::size_t columns = rows == 0 ? 0 : sources.size() / rows;
+  for (std::size_t row = 0; row < rows; ++row)
+    products.push_back(row_times_p(graph, sources.subspan(row * columns, columns), data));
+  return products;
+}
+
+// sum + scale times a product with a column; kNone stands for 0.
+Id add_scaled(ir::Graph& graph, Id sum, double scale, Id product) {
+  if (scale == -1 && sum != kNone) return graph.add(Op::Sub, sum, product);
+  if (scale == -1) return graph.add(Op::Neg, product);
+  if (scale != 1) product = graph.add(Op::Mul, graph.literal(scale), product);
+  return sum == kNone ? product : graph.add(Op::Add, sum, product);
 }
 
 }  // namespace
@@ -92,10 +113,27 @@ Id row_times_p(ir::Graph& graph, std::span<const OutputSource> row, std::uint32_
 ir::Program stored_jvp(std::span<const OutputSource> sources, std::size_t rows,
                        const ir::LeafCounts& leaves, std::uint32_t stored) {
   ir::Graph graph;
-  std::vector<Id> outputs;
+  const std::vector<Id> outputs = rows_times_p(graph, sources, rows, leaves.data);
+  return graph.extract(outputs, {.parameters = leaves.parameters, .data = leaves.data + stored});
+}
+
+ir::Program stored_jtjp(std::span<const OutputSource> sources, std::size_t rows,
+                        const ir::LeafCounts& leaves, std::uint32_t stored) {
+  ir::Graph graph;
+  const std::vector<Id> products = rows_times_p(graph, sources, rows, leaves.data);
   const std::size_t columns = rows == 0 ? 0 : sources.size() / rows;
-  for (std::size_t row = 0; row < rows; ++row) {
-    outputs.push_back(row_times_p(graph, sources.subspan(row * columns, columns), leaves.data));
+  std::vector<Id> outputs;
+  for (std::size_t slot = 0; slot < columns; ++slot) {
+    Id sum = kNone;
+    for (std::size_t row = 0; row < rows; ++row) {
+      const OutputSource& entry = sources[row * columns + slot];
+      if (entry.scale == 0) continue;
+      Id product = products[row];
+      if (entry.kind != OutputSource::Kind::Literal)
+        product = graph.add(Op::Mul, product, column_of(graph, entry, leaves.data));
+      sum = add_scaled(graph, sum, entry.scale, product);
+    }
+    outputs.push_back(sum == kNone ? graph.literal(0) : sum);
   }
   return graph.extract(outputs, {.parameters = leaves.parameters, .data = leaves.data + stored});
 }

@@ -44,4 +44,8 @@ CompactProgram compact(const ir::Program& program,
 ir::Program stored_jvp(std::span<const OutputSource> sources, std::size_t rows,
                        const ir::LeafCounts& leaves, std::uint32_t stored);
 
+/// The terms of Jᵀ(J·p) by slot likewise.
+ir::Program stored_jtjp(std::span<const OutputSource> sources, std::size_t rows,
+                        const ir::LeafCounts& leaves, std::uint32_t stored);
+
 }  // namespace topograd::runtime::cpu

@@ -2,6 +2,9 @@
 #include "owner_sum.hpp"
 
 #include <algorithm>
+#include <span>
+#include <type_traits>
+#include <utility>
 
 namespace topograd::runtime::cpu {
 namespace {
@@ -9,7 +12,7 @@ namespace {
 // Owners of one range of work.
 constexpr std::size_t kOwnersPerRange = 2048;
 
-// Adder::size(block), Adder::place(block) say how many numbers a block's sums are and where they
+// Adder::size(width), Adder::place(block) say how many numbers a block's sums are and where they
 // go; Adder::add(block, begin, end, sums) adds the entries [begin, end) to the sums.
 template <class T, class Adder>
 void add_short_lists(Pool& pool, const OwnerLists& lists, const BlockLayout& layout,
@@ -20,8 +23,8 @@ void add_short_lists(Pool& pool, const OwnerLists& lists, const BlockLayout& lay
       const std::uint32_t begin = lists.starts[k], end = lists.starts[k + 1];
       if (end - begin > kLongList) continue;
       const BlockLayout::Block block = layout.block(lists.owners[k]);
-      sums.assign(adder.size(block), 0.0);
-      adder.add(block, begin, end, sums.data());
+      sums.assign(adder.size(block.width), 0.0);
+      adder.add(block, begin, end, sums);
       T* const target = out + adder.place(block);
       for (std::size_t j = 0; j < sums.size(); ++j) target[j] += static_cast<T>(sums[j]);
     }
@@ -36,8 +39,8 @@ void add_long_lists(Pool& pool, const OwnerLists& lists, const BlockLayout& layo
   pool.for_ranges(segments.size(), 1, [&](std::size_t first, std::size_t last) {
     for (std::size_t s = first; s < last; ++s) {
       const BlockLayout::Block block = layout.block(lists.owners[segments[s].owner]);
-      partial[s].assign(adder.size(block), 0.0);
-      adder.add(block, segments[s].begin, segments[s].end, partial[s].data());
+      partial[s].assign(adder.size(block.width), 0.0);
+      adder.add(block, segments[s].begin, segments[s].end, partial[s]);
     }
   });
   for (std::size_t s = 0; s < segments.size();) {
@@ -72,81 +75,100 @@ struct ProductAdder {
   const Products<T>& products;
 
   void add(const BlockLayout::Block& block, std::uint32_t begin, std::uint32_t end,
-           double* sums) const {
+           std::span<double> sums) const {
     const OwnerLists& lists = index.owners;
     for (std::uint32_t e = begin; e < end; ++e) {
       const std::uint32_t i = lists.instance(lists.entries[e]), r = lists.role(lists.entries[e]);
       const Role& role = index.roles[r];
-      double* const target =
-          role.fixed ? sums : sums + (role.base[i] - static_cast<std::uint32_t>(block.first));
-      for (const Product<T>& p : products[r]) target[p.target] += value(p, i);
+      const std::uint32_t first =
+          role.fixed ? 0 : role.base[i] - static_cast<std::uint32_t>(block.first);
+      for (const Product<T>& p : products[r]) sums[first + p.target] += value(p, i);
     }
   }
 };
 
-// Products of roles that all fill the same N sums: product k of a role goes to sum k % N. The sums
-// stay in registers.
-template <std::uint32_t N, class T>
+// Products of roles that fill all sums of their blocks equally often: product k of a role goes to
+// sum k % N, N being the number of these sums. Where the compiler knows N, they stay in registers.
+template <class T>
 struct ArrangedAdder {
   const TermIndex& index;
   const Products<T>& products;
 
-  void add(const BlockLayout::Block&, std::uint32_t begin, std::uint32_t end, double* sums) const {
-    const OwnerLists& lists = index.owners;
+  void add(const BlockLayout::Block&, std::uint32_t begin, std::uint32_t end,
+           std::span<double> sums) const {
+    switch (sums.size()) {
+      case 1: return add_known<1>(begin, end, sums);
+      case 2: return add_known<2>(begin, end, sums);
+      case 3: return add_known<3>(begin, end, sums);
+      case 4: return add_known<4>(begin, end, sums);
+      case 6: return add_known<6>(begin, end, sums);
+      case 9: return add_known<9>(begin, end, sums);
+      case 10: return add_known<10>(begin, end, sums);
+      case 21: return add_known<21>(begin, end, sums);
+      default: return add_to(sums.size(), begin, end, sums.data());
+    }
+  }
+
+ private:
+  template <std::size_t N>
+  void add_known(std::uint32_t begin, std::uint32_t end, std::span<double> sums) const {
     double local[N] = {};
+    add_to(std::integral_constant<std::size_t, N>(), begin, end, local);
+    for (std::size_t k = 0; k < N; ++k) sums[k] += local[k];
+  }
+
+  template <class Count>
+  void add_to(Count n, std::uint32_t begin, std::uint32_t end, double* sums) const {
+    const OwnerLists& lists = index.owners;
     for (std::uint32_t e = begin; e < end; ++e) {
       const std::uint32_t i = lists.instance(lists.entries[e]);
       const std::vector<Product<T>>& role = products[lists.role(lists.entries[e])];
       const Product<T>* const last = role.data() + role.size();
-      for (const Product<T>* p = role.data(); p != last; p += N) {
+      for (const Product<T>* p = role.data(); p != last; p += n) {
         if (p->b != nullptr) {
-          for (std::uint32_t k = 0; k < N; ++k) {
+          for (std::size_t k = 0; k < n; ++k) {
             const double b = p[k].b[i];
-            local[k] += b == 0 ? 0.0 : p[k].scale * p[k].a[i] * b;
+            sums[k] += b == 0 ? 0.0 : p[k].scale * p[k].a[i] * b;
           }
         } else {
-          for (std::uint32_t k = 0; k < N; ++k) local[k] += p[k].scale * p[k].a[i];
+          for (std::size_t k = 0; k < n; ++k) sums[k] += p[k].scale * p[k].a[i];
         }
       }
     }
-    for (std::uint32_t k = 0; k < N; ++k) sums[k] += local[k];
   }
 };
 
-// Puts the products of every role into the order that ArrangedAdder wants, if they have one.
+// Puts the products of a role into the order that ArrangedAdder wants, if they have one.
 template <class T>
-bool arrange(const TermIndex& index, Products<T>& products, std::uint32_t n) {
-  for (std::size_t r = 0; r < products.size(); ++r) {
-    std::vector<Product<T>>& role = products[r];
-    if (!index.roles[r].fixed || role.size() % n != 0) return false;
-    for (Product<T>& p : role) {
-      if (p.a == nullptr) std::swap(p.a, p.b);
-      if (p.a == nullptr) return false;
-    }
-    std::vector<Product<T>> arranged(role.size());
-    std::vector<std::size_t> next(n, 0);
-    for (const Product<T>& p : role) {
-      const std::size_t at = next[p.target]++ * n + p.target;
-      if (at >= role.size()) return false;
-      arranged[at] = p;
-    }
-    for (std::size_t k = 0; k < role.size(); ++k) {
-      if ((arranged[k].b == nullptr) != (arranged[k - k % n].b == nullptr)) return false;
-    }
-    role = std::move(arranged);
+bool arrange(std::vector<Product<T>>& role, std::size_t n) {
+  if (role.size() % n != 0) return false;
+  for (Product<T>& p : role) {
+    if (p.a == nullptr) std::swap(p.a, p.b);
+    if (p.a == nullptr) return false;
   }
+  std::vector<Product<T>> arranged(role.size());
+  std::vector<std::size_t> next(n, 0);
+  for (const Product<T>& p : role) {
+    const std::size_t at = next[p.target]++ * n + p.target;
+    if (at >= role.size()) return false;
+    arranged[at] = p;
+  }
+  for (std::size_t k = 0; k < role.size(); ++k) {
+    if ((arranged[k].b == nullptr) != (arranged[k - k % n].b == nullptr)) return false;
+  }
+  role = std::move(arranged);
   return true;
 }
 
 template <class Adding>
 struct VectorAdder : Adding {
-  std::size_t size(const BlockLayout::Block& block) const { return block.width; }
+  static std::size_t size(std::uint32_t width) { return width; }
   std::uint64_t place(const BlockLayout::Block& block) const { return block.first; }
 };
 
 template <class Adding>
 struct BlockAdder : Adding {
-  std::size_t size(const BlockLayout::Block& block) const { return packed_size(block.width); }
+  static std::size_t size(std::uint32_t width) { return packed_size(width); }
   std::uint64_t place(const BlockLayout::Block& block) const { return block.packed; }
 };
 
@@ -158,7 +180,7 @@ struct GeneralAdder {
   const StoredJacobian<T>& jacobian;
 
   void add(const BlockLayout::Block& block, std::uint32_t begin, std::uint32_t end,
-           double* sums) const {
+           std::span<double> sums) const {
     const OwnerLists& lists = index.owners;
     std::vector<double> rows;
     for (std::uint32_t e = begin; e < end;) {
@@ -168,7 +190,7 @@ struct GeneralAdder {
         add_role(index.roles[lists.role(lists.entries[e])], block, i, rows.data());
       }
       for (std::size_t row = 0; row < jacobian.rows; ++row) {
-        add_square(block.width, rows.data() + row * block.width, sums);
+        add_square(block.width, rows.data() + row * block.width, sums.data());
       }
     }
   }
@@ -223,30 +245,18 @@ std::vector<Product<T>> squares_of_role(const Role& role, const StoredJacobian<T
 // BlockAdder.
 template <template <class> class Adder, class T>
 void add_products(Pool& pool, const TermIndex& index, const BlockLayout& layout,
-                  Products<T> products, std::uint32_t n, T* out) {
-  const auto run = [&](auto adding) {
-    add_all(pool, index.owners, layout, Adder<decltype(adding)>{adding}, out);
-  };
-  if (n != 0 && arrange(index, products, n)) {
-    switch (n) {
-      case 1: return run(ArrangedAdder<1, T>{index, products});
-      case 2: return run(ArrangedAdder<2, T>{index, products});
-      case 3: return run(ArrangedAdder<3, T>{index, products});
-      case 4: return run(ArrangedAdder<4, T>{index, products});
-      case 6: return run(ArrangedAdder<6, T>{index, products});
-      case 10: return run(ArrangedAdder<10, T>{index, products});
-      case 21: return run(ArrangedAdder<21, T>{index, products});
-      default: break;
-    }
+                  Products<T> products, T* out) {
+  bool arranged = true;
+  for (std::size_t r = 0; arranged && r < products.size(); ++r) {
+    const Role& role = index.roles[r];
+    arranged = role.fixed && role.width != 0 &&
+               arrange(products[r], Adder<ArrangedAdder<T>>::size(role.width));
   }
-  run(ProductAdder<T>{index, products});
-}
-
-// The one width of all blocks of the term, or 0.
-std::uint32_t common_width(const TermIndex& index) {
-  std::uint32_t width = index.roles.empty() ? 0 : index.roles[0].width;
-  for (const Role& role : index.roles) width = role.width == width ? width : 0;
-  return width;
+  if (arranged) {
+    add_all(pool, index.owners, layout, Adder<ArrangedAdder<T>>{{index, products}}, out);
+  } else {
+    add_all(pool, index.owners, layout, Adder<ProductAdder<T>>{{index, products}}, out);
+  }
 }
 
 }  // namespace
@@ -254,7 +264,7 @@ std::uint32_t common_width(const TermIndex& index) {
 template <class T>
 void add_to_vector(Pool& pool, const TermIndex& index, const BlockLayout& layout,
                    const Products<T>& products, T* out) {
-  add_products<VectorAdder>(pool, index, layout, products, common_width(index), out);
+  add_products<VectorAdder>(pool, index, layout, products, out);
 }
 
 template <class T>
@@ -270,8 +280,7 @@ void add_diagonal_blocks(Pool& pool, const TermIndex& index, const BlockLayout& 
     const BlockAdder<GeneralAdder<T>> adder{{index, jacobian}};
     return add_all(pool, index.owners, layout, adder, out);
   }
-  const auto sums = static_cast<std::uint32_t>(packed_size(common_width(index)));
-  add_products<BlockAdder>(pool, index, layout, std::move(products), sums, out);
+  add_products<BlockAdder>(pool, index, layout, std::move(products), out);
 }
 
 template void add_to_vector<float>(Pool&, const TermIndex&, const BlockLayout&,

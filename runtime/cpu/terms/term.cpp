@@ -37,7 +37,8 @@ ir::Program program_of(Part part, const ir::Program& f, bool energy) {
     return autodiff::scalar_gradient_and_value(f, slots);
   switch (part) {
     case Part::Residual:
-    case Part::ApplyLinear: return f;
+    case Part::ApplyLinear:
+    case Part::JtjpLinear: return f;
     case Part::Gradient: return autodiff::gradient(f, slots);
     case Part::Vjp: return autodiff::vjp(f, slots);
     case Part::Jtjp: return autodiff::jtjp(f, slots);
@@ -58,7 +59,8 @@ ir::Program program_of(Part part, const autodiff::Robust& f) {
   const std::vector<std::uint32_t> slots = autodiff::all_slots(f.residual);
   switch (part) {
     case Part::Residual: return autodiff::residual(f);
-    case Part::ApplyLinear: return f.residual;
+    case Part::ApplyLinear:
+    case Part::JtjpLinear: return f.residual;
     case Part::Gradient: return autodiff::gradient(f, slots);
     case Part::Vjp: return autodiff::vjp(f, slots);
     case Part::Jtjp: return autodiff::jtjp(f, slots);
@@ -127,11 +129,12 @@ const typename TermState<T>::Kernel& TermState<T>::kernel(Part part) {
 template <class T>
 typename TermState<T>::Kernel TermState<T>::make_kernel(Part part) {
   const ir::Program& f = term_.topology->program;
-  if (part == Part::ApplyLinear) {
+  if (part == Part::ApplyLinear || part == Part::JtjpLinear) {
     const Kernel& linear = kernel(Part::Linear);
     const std::span<const OutputSource> jacobian = std::span(linear.sources).subspan(rows());
     const std::uint32_t columns = linear.tile.program().outputs;
-    const ir::Program product = stored_jvp(jacobian, rows(), f.leaves, columns);
+    const auto of = part == Part::ApplyLinear ? stored_jvp : stored_jtjp;
+    const ir::Program product = of(jacobian, rows(), f.leaves, columns);
     return {TileKernel<T>(product), {}, 0, ir::operation_count(product)};
   }
   const ir::Program program = program_of(part, term_);

@@ -5,6 +5,7 @@
 #include "../interpreter/compact.hpp"
 #include "../interpreter/interpreter.hpp"
 #include "owner_sum.hpp"
+#include "window_sum.hpp"
 
 #include <tbb/enumerable_thread_specific.h>
 
@@ -12,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace topograd::runtime::cpu {
@@ -37,6 +39,7 @@ enum class Part : std::uint8_t {
   Jacobian,      ///< J
   Linear,        ///< rows, then J, kept in columns
   ApplyLinear,   ///< rows of J·p from the columns of Linear
+  JtjpLinear,    ///< terms of Jᵀ(J·p) by slot from the columns of Linear
   Hvp,           ///< terms of ∇²E·p by slot; E is ½ Σ r², or the energy
   Hessian,       ///< ∇²E by the slots, packed upper triangle
   Cost,          ///< one number
@@ -44,7 +47,7 @@ enum class Part : std::uint8_t {
   CostGradient,  ///< Gradient, then what the cost is made of: rows, or with a loss one number
   Values,        ///< the same, and the rows in any case
 };
-inline constexpr std::size_t kParts = 14;
+inline constexpr std::size_t kParts = 15;
 
 template <class T>
 class TermState {
@@ -100,8 +103,9 @@ class TermState {
   void add_linear_blocks(Pool& pool, const BlockLayout& layout, T* out);
   /// Keeps u = J·p (p is v.p) with the J of the last linearize().
   void apply(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
-  /// out += Jᵀu of the last apply().
-  void add_transposed(Pool& pool, const BlockLayout& layout, T* out);
+  /// out += Jᵀ(J·p) likewise; what apply() keeps may be lost.
+  void add_linear_jtjp(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
+                       const BlockLayout& layout, std::size_t scalars, T* out);
   /// At v.x: Σ of the outputs of energies; Σ r², Σ ρ of blocks with a loss, the same bits as
   /// linear_residual_square() there.
   double cost(Pool& pool, Workers<T>& workers, const Vectors<T>& v);
@@ -161,9 +165,10 @@ class TermState {
   };
   std::vector<Data> data_;
   std::shared_ptr<Kernels> kernels_;
-  std::vector<Column<T>> terms_;    // of gradient, vjp, jtjp, hvp
-  std::vector<Column<T>> linear_;   // rows and J
-  std::vector<Column<T>> applied_;  // J·p
+  std::vector<Column<T>> terms_;       // of gradient, vjp, jtjp, hvp
+  std::vector<Column<T>> linear_;      // rows and J
+  std::vector<Column<T>> applied_;     // J·p
+  std::optional<WindowSums> windows_;  // once a product was asked for
   std::vector<Column<T>> seeds_;
 };
 

@@ -163,6 +163,29 @@ TermIndex build_index(const ir::Batch& batch, const BlockLayout& layout, std::ui
   return index;
 }
 
+Windows find_windows(const TermIndex& index) {
+  constexpr std::size_t kLeastOfRange = 8 * kTile, kMostRanges = 64;
+  constexpr std::size_t kMostSlots = 64;  // whose terms of a tile stay in the caches
+  // For each number of a window, which is set to 0 and added up besides.
+  constexpr std::size_t kLeastTerms = 4;
+  const std::size_t n = index.instances;
+  if (index.slots.empty() || index.slots.size() > kMostSlots) return {};
+  Windows out{.roles = index.roles.size()};
+  out.per_range = whole_tiles(std::max(kLeastOfRange, (n + kMostRanges - 1) / kMostRanges));
+  out.ranges = (n + out.per_range - 1) / out.per_range;
+  for (std::size_t begin = 0; begin < n; begin += out.per_range) {
+    const std::size_t end = std::min(n, begin + out.per_range);
+    for (const Role& role : index.roles) {
+      const auto [low, high] =
+          std::minmax_element(role.base.data() + begin, role.base.data() + end);
+      const std::uint32_t farthest = *std::ranges::max_element(role.offsets);
+      out.windows.push_back({*low, *high - *low + farthest + 1, out.numbers()});
+    }
+  }
+  if (kLeastTerms * out.numbers() > n * index.slots.size()) return {};
+  return out;
+}
+
 template <class T>
 Column<T> read_data_column(const ir::Batch& batch, std::uint32_t column) {
   Column<T> values(whole_tiles(batch.size()));

@@ -80,6 +80,29 @@ struct TermIndex {
 TermIndex build_index(const ir::Batch& batch, const BlockLayout& layout, std::uint64_t scalars,
                       std::size_t uniforms);
 
+/// Ranges of instances, and by range and role the scalars that they touch.
+struct Windows {
+  /// Scalars [first, first + size); its numbers begin at `at` of all windows'.
+  struct Window {
+    std::uint32_t first = 0, size = 0;
+    std::size_t at = 0;
+  };
+  std::size_t per_range = 0;  ///< instances of a range, whole tiles
+  std::size_t ranges = 0;     ///< 0: the windows are not much smaller than the terms
+  std::size_t roles = 0;
+  std::vector<Window> windows;  ///< by range, then by role
+
+  const Window& at(std::size_t range, std::size_t role) const {
+    return windows[range * roles + role];
+  }
+  std::size_t numbers() const {
+    return windows.empty() ? 0 : windows.back().at + windows.back().size;
+  }
+};
+
+/// Cost: a pass over the index columns.
+Windows find_windows(const TermIndex& index);
+
 /// The inversion alone.
 OwnerLists invert(std::span<const Role> roles, std::size_t instances, const BlockLayout& layout);
 

@@ -83,8 +83,23 @@ void TermState<T>::apply(Pool& pool, Workers<T>& workers, const Vectors<T>& v) {
 }
 
 template <class T>
-void TermState<T>::add_transposed(Pool& pool, const BlockLayout& layout, T* out) {
-  add_to_vector(pool, index_, layout, products_with(applied_rows()), out);
+void TermState<T>::add_linear_jtjp(Pool& pool, Workers<T>& workers, const Vectors<T>& v,
+                                   const BlockLayout& layout, std::size_t scalars, T* out) {
+  if (index_.instances == 0) return;
+  if (!windows_) windows_.emplace(index_);
+  if (!windows_->pay()) {
+    apply(pool, workers, v);
+    add_to_vector(pool, index_, layout, products_with(applied_rows()), out);
+    return;
+  }
+  const TileKernel<T>& tile = kernel(Part::JtjpLinear).tile;
+  const Binding<T> binding = bind(tile, {v.p, v.p, v.uniforms});
+  const auto run = [&](std::size_t first, std::size_t n) {
+    Worker<T>& worker = workers.local();
+    worker.run(tile, binding, first, n);
+    return [&worker](std::size_t slot) { return worker.output(slot); };
+  };
+  windows_->add(pool, scalars, run, out);
 }
 
 template <class T>

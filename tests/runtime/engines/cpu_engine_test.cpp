@@ -58,6 +58,46 @@ OwnedModel mixed_model(std::uint32_t blocks) {
   return m;
 }
 
+constexpr const char* kSeen = R"(program parameters=7 data=1 uniforms=0 seeds=0 {
+  %0 = parameter 0
+  %1 = parameter 1
+  %2 = parameter 2
+  %3 = parameter 3
+  %4 = parameter 4
+  %5 = parameter 5
+  %6 = parameter 6
+  %7 = data 0
+  %8 = mul %0, %5
+  %9 = sin %1
+  %10 = mul %9, %6
+  %11 = add %8, %10
+  %12 = sub %11, %7
+  %13 = mul %2, %3
+  %14 = mul %13, %6
+  %15 = sub %14, %4
+  %16 = mul %7, %5
+  %17 = add %15, %16
+  return %12, %17
+})";
+
+// Points of width 2, each of which eight of eleven cameras of width 5 see: few blocks are shared by
+// very many instances, and the others by instances that are neighbours.
+OwnedModel cameras_model(std::uint32_t points) {
+  OwnedModel m;
+  std::minstd_rand random(3);
+  std::uniform_real_distribution<double> uniform(0.5, 1.5);
+  constexpr std::uint32_t kCameras = 11, kSeenBy = 8;
+  m.model.arrays = {{0, 5, kCameras}, {5 * kCameras, 2, points}};
+  m.model.scalars = 5 * kCameras + 2 * points;
+  for (std::uint64_t k = 0; k < m.model.scalars; ++k) m.x.push_back(uniform(random));
+  m.add_term("seen", kSeen);
+  for (std::uint32_t i = 0; i < kSeenBy * points; ++i) {
+    const std::uint32_t c = 5 * (i * 3 % kCameras), p = 5 * kCameras + 2 * (i / kSeenBy);
+    m.add_row(0, {c, c + 1, c + 2, c + 3, c + 4, p, p + 1}, {uniform(random)});
+  }
+  return m;
+}
+
 struct Case {
   const char* name;
   OwnedModel (*make)(std::uint32_t);
@@ -70,7 +110,8 @@ const Case kCases[] = {{"three springs", springs, 2},
                        {"one shared instance", shared_model, 1},
                        {"a tile and one", shared_model, 257},
                        {"coordinates that change", chain_model, 1024},
-                       {"arrays of different widths", mixed_model, 12}};
+                       {"arrays of different widths", mixed_model, 12},
+                       {"cameras", cameras_model, 100}};
 
 std::unique_ptr<Engine> open(const OwnedModel& m, EngineOptions options = {}) {
   std::unique_ptr<Engine> engine = runtime::cpu::make_cpu_engine(m.model, options);
@@ -203,7 +244,7 @@ Numbers everything(Engine& engine, const OwnedModel& m) {
 TEST(CpuEngine, TheSameBitsForAnyNumberOfThreads) {
   for (const Precision precision : {Precision::f64, Precision::f32}) {
     for (const Case& c : {Case{"springs", springs, 20'000}, Case{"shared", shared_model, 30'000},
-                          Case{"mixed", mixed_model, 40}}) {
+                          Case{"mixed", mixed_model, 40}, Case{"cameras", cameras_model, 5'000}}) {
       const OwnedModel m = c.make(c.size);
       Numbers first;
       for (int threads : {1, 2, 3}) {
@@ -258,7 +299,8 @@ Eigen::VectorXd dense_step(const OwnedModel& m, const StepRequest& request) {
 const Case kStepCases[] = {{"springs", springs, 60},
                            {"shared", shared_model, 40},
                            {"chain", chain_model, 64},
-                           {"mixed", mixed_model, 4}};
+                           {"mixed", mixed_model, 4},
+                           {"cameras", cameras_model, 40}};
 
 TEST(CpuEngine, StepsSolveTheDampedNormalEquations) {
   for (const Case& c : kStepCases) {
@@ -293,6 +335,27 @@ TEST(CpuEngine, StepsSolveTheDampedNormalEquations) {
         EXPECT_NEAR(report.trial_cost, trial, 1e-9 * std::max(1e-3, trial));
       }
     }
+  }
+}
+
+// Undamped but for λ: JᵀJ δ + λ δ = −g, with the product that is evaluated at once.
+TEST(CpuEngine, StepsOfManyInstancesSolveTheNormalEquations) {
+  for (const Case& c : {Case{"springs", springs, 4000}, Case{"cameras", cameras_model, 4000}}) {
+    SCOPED_TRACE(c.name);
+    const OwnedModel m = c.make(c.size);
+    const auto engine = open(m);
+    runtime::damped_steps(*engine).linearize();
+    constexpr double kLambda = 0.1;
+    runtime::damped_steps(*engine).try_step({.lambda = kLambda,
+                                             .min_diagonal = 1,
+                                             .max_diagonal = 1,
+                                             .jacobi_scaling = false,
+                                             .linear_tolerance = 1e-11});
+    Numbers delta(m.x.size()), product(m.x.size());
+    engine->abilities().linear_system->last_step(delta);
+    engine->jtjp(delta, product);
+    for (std::size_t k = 0; k < delta.size(); ++k) product[k] = -product[k] - kLambda * delta[k];
+    EXPECT_LE(relative_difference(product, gradient(*engine, m)), 1e-10);
   }
 }
 
