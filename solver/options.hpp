@@ -205,9 +205,9 @@ struct SolverOptions {
       1e-5;  ///< ‖residual of the normal equations‖ / ‖gradient‖ at which CG stops
   int max_linear_iterations = 500;  ///< iterations of CG in one step, >= 1
   /// CG also stops after iteration i if i times its gain in the linear model is less than this
-  /// share of the gain so far, in [0, 1); 0: never. Ceres' option of that name. On a device only
-  /// linear_tolerance counts. Source: Nash, Sofer, Assessing a search direction within a
-  /// truncated-Newton method, Oper. Res. Letters 9 (1990).
+  /// share of the gain so far, in [0, 1); 0: never. Ceres' option of that name. Source: Nash,
+  /// Sofer, Assessing a search direction within a truncated-Newton method, Oper. Res. Letters 9
+  /// (1990).
   double eta = 0;
   ForcingSequence forcing_sequence = ForcingSequence::automatic;  ///< how exactly CG solves
   Preconditioner preconditioner = Preconditioner::automatic;      ///< preconditioner of pcg

@@ -68,8 +68,8 @@ void write_init(VectorText& out) {
 }
 
 void write_start(VectorText& out) {
-  out.scalars({Scalar::tolerance, Scalar::iterations, Scalar::threshold, Scalar::next_state,
-               Scalar::pending, Scalar::in_energy},
+  out.scalars({Scalar::tolerance, Scalar::iterations, Scalar::gains, Scalar::threshold,
+               Scalar::next_state, Scalar::pending, Scalar::in_energy},
               Access::read_write);
   out.lines("uint norm = scalars[IN_ENERGY] != {S}(0) ? sums_first : sums_first + sums_stride;");
   out.total_of_partials("before", "norm", "sums_count");
@@ -78,6 +78,7 @@ if (gl_LocalInvocationIndex != 0u) return;
 precise {S} threshold = scalars[TOLERANCE] * scalars[TOLERANCE] * before;
 scalars[THRESHOLD] = threshold;
 scalars[ITERATIONS] = {S}(0);
+scalars[GAINS] = {S}(0);
 scalars[NEXT_STATE] = {S}(0);
 scalars[PENDING] = {S}(0);
 )");

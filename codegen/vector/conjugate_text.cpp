@@ -142,11 +142,35 @@ if (gl_LocalInvocationIndex == 0u) {
 )");
 }
 
+// One invocation counts the iteration. If it gains little, its update is made, and no other
+// follows. Source: as for GainTest in runtime/cpu/linear/conjugate_gradients.hpp.
+void ConjugateText::count_iteration() {
+  lines(R"(
+if (gl_GlobalInvocationID.x == 0u) {
+  precise {S} after = next_state;
+  if (next_state == {running}) {
+    precise {S} gain = alpha * decision[RZ];
+    precise {S} gains = scalars[GAINS] + gain;
+    precise {S} iterations = scalars[ITERATIONS] + {S}(1);
+    scalars[GAINS] = gains;
+    scalars[ITERATIONS] = iterations;
+    precise {S} recent = iterations * gain;
+    precise {S} least = scalars[ETA] * gains;
+    if (recent < least) after = {converged};
+  }
+  scalars[NEXT_STATE] = after;
+  scalars[PREVIOUS_RZ] = decision[RZ];
+}
+)");
+}
+
 void ConjugateText::open_update(bool decides, StepTime step_time) {
   use_scalars(shader_, BufferRole::decision, scalars_, {Scalar::state, Scalar::rz});
   if (decides) {
-    use_scalars(shader_, BufferRole::scalars, scalars_,
-                {Scalar::next_state, Scalar::iterations, Scalar::previous_rz}, Access::read_write);
+    use_scalars(
+        shader_, BufferRole::scalars, scalars_,
+        {Scalar::next_state, Scalar::iterations, Scalar::gains, Scalar::eta, Scalar::previous_rz},
+        Access::read_write);
   }
   lines("{S} next_state = decision[STATE];");
   if (decides) {
@@ -157,19 +181,9 @@ void ConjugateText::open_update(bool decides, StepTime step_time) {
   lines("if (next_state != {running}) return;");
   totals(BufferRole::curvature, {"pq"});
   lines("if (!(pq > {S}(0)) || {is_inf}(pq)) next_state = {breakdown};");
-  if (decides) {
-    lines(R"(
-if (gl_GlobalInvocationID.x == 0u) {
-  scalars[NEXT_STATE] = next_state;
-  scalars[PREVIOUS_RZ] = decision[RZ];
-  if (next_state == {running}) scalars[ITERATIONS] += {S}(1);
-}
-)");
-  }
-  lines(R"(
-if (next_state != {running}) return;
-precise {S} alpha = decision[RZ] / pq;
-)");
+  lines("precise {S} alpha = decision[RZ] / pq;");
+  if (decides) count_iteration();
+  lines("if (next_state != {running}) return;");
   if (step_time == StepTime::both) {
     use_scalars(shader_, BufferRole::scalars, scalars_, {Scalar::alpha});
     lines("{S} alpha_before = scalars[ALPHA];");

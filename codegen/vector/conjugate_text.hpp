@@ -32,8 +32,8 @@ class ConjugateText {
   /// Declares rz, rr and state, of which one invocation writes the scalars.
   void finish();
   /// Declares alpha; returns where the decision is not to run, or p·q is not positive. One
-  /// invocation of the dispatch writes iterations, next_state, previous_rz and what is left of the
-  /// step if it `decides`.
+  /// invocation of the dispatch writes iterations, gains, next_state, previous_rz and what is left
+  /// of the step if it `decides`.
   void open_update(bool decides, StepTime step_time);
 
   /// {S} and state names in `pattern` filled in.
@@ -42,6 +42,7 @@ class ConjugateText {
  private:
   void totals(BufferRole partials, std::initializer_list<std::string_view> names);
   void decide();
+  void count_iteration();
 
   Shader& shader_;
   Precision scalars_;

@@ -149,7 +149,9 @@ std::string_view name(Scalar scalar) {
     case Scalar::tolerance: return "tolerance";
     case Scalar::max_iterations: return "max_iterations";
     case Scalar::in_energy: return "in_energy";
+    case Scalar::eta: return "eta";
     case Scalar::iterations: return "iterations";
+    case Scalar::gains: return "gains";
     case Scalar::rz: return "rz";
     case Scalar::rr: return "rr";
     case Scalar::threshold: return "threshold";

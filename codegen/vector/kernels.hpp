@@ -23,8 +23,10 @@ enum class Scalar : std::uint32_t {
   tolerance,       ///< at which conjugate gradients stop: ‖residual‖ over what it was
   max_iterations,  ///< >= 1
   in_energy,       ///< 1: the tolerance is on r·z, 0: on r·r
+  eta,  ///< they stop by their gain, too, as runtime/cpu/linear/conjugate_gradients.hpp has it
   // conjugate gradients
   iterations,  ///< done so far
+  gains,       ///< Σ α r·z of these: by how much they have lowered xᵀA x − 2 bᵀx
   rz,          ///< r·z
   rr,          ///< r·r
   threshold,   ///< r·r at which to stop, or r·z
@@ -60,14 +62,14 @@ enum class Scalar : std::uint32_t {
   scaled_gradient_max,      ///< max |g_j| / h_j
   user,  ///< this place and those after it are free: seven are taken at once at most
 };
-inline constexpr std::uint32_t kScalarCount = 47;
+inline constexpr std::uint32_t kScalarCount = 49;
 static_assert(static_cast<std::uint32_t>(Scalar::user) + 7 <= kScalarCount);
 std::string_view name(Scalar scalar);
 constexpr std::uint32_t slot(Scalar scalar) { return static_cast<std::uint32_t>(scalar); }
 
 enum class SolverState : std::uint32_t {
   running,
-  converged,  ///< r·r, or r·z, <= threshold
+  converged,  ///< r·r, or r·z, <= threshold, or little is gained
   breakdown,  ///< p·q or r·z was not positive and finite
   limit,      ///< max_iterations are done
 };
@@ -156,11 +158,12 @@ enum class VectorOp {
   // in one: kernel.hpp, Fusion.)
   cg_init,       ///< by blocks: step = direction = 0, residual = −gradient (0 where fixed),
                  ///< preconditioned = inverse residual; partials: r·z, r·r
-  cg_start,      ///< one workgroup: threshold, iterations = 0, next_state = running, pending = 0
+  cg_start,      ///< one workgroup: threshold; iterations, gains and pending = 0, next_state =
+                 ///< running
   cg_direction,  ///< direction = preconditioned + β direction; decision: state, rz, rr
   cg_curvature,  ///< product = product + damping direction; curvature: p·q
   cg_update,     ///< by blocks: step += α p, residual −= α q (0 where fixed), preconditioned =
-                 ///< inverse residual; partials as init; iterations, next_state, previous_rz
+                 ///< inverse residual; partials as init; iterations, gains, next_state, previous_rz
   cg_finish,     ///< one workgroup: state, rz, rr of the iterations so far, pending = 0
   // two-level preconditioner (runtime/linear/coarse_plan.hpp), `width` vectors on each aggregate;
   // `count`

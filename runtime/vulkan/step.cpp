@@ -188,7 +188,8 @@ int VulkanEngine::solve_system(const StepRequest& request, bool takes, VulkanEng
       {Scalar::max_iterations, static_cast<double>(request.max_linear_iterations)},
       // A residual that a coarse space leaves is small in r·r before the step is any good.
       {Scalar::in_energy,
-       request.energy_norm || (!eliminates && coarse_.control.in_use()) ? 1.0 : 0.0}};
+       request.energy_norm || (!eliminates && coarse_.control.in_use()) ? 1.0 : 0.0},
+      {Scalar::eta, request.eta}};
   v_.ops->write(scalars);
   const double times = times_expected(request.linear_tolerance);
   const auto scaled = [](double count) {

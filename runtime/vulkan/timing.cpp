@@ -55,11 +55,9 @@ Timing VulkanEngine::time_step(int iterations, double damping, int samples) {
   recorder_.run_once("unit_scale",
                      [&](CommandList& list) { record_scale(list, {.jacobi_scaling = false}); });
   scale_is_set_ = false;
-  const std::pair<Scalar, double> scalars[] = {{Scalar::lambda, damping},
-                                               {Scalar::min_diagonal, 1.0},
-                                               {Scalar::max_diagonal, 1.0},
-                                               {Scalar::tolerance, 0.0},
-                                               {Scalar::max_iterations, iterations}};
+  const std::pair<Scalar, double> scalars[] = {
+      {Scalar::lambda, damping}, {Scalar::min_diagonal, 1.0}, {Scalar::max_diagonal, 1.0},
+      {Scalar::tolerance, 0.0},  {Scalar::eta, 0.0},          {Scalar::max_iterations, iterations}};
   v_.ops->write(scalars);
   const auto record = [&](CommandList& list) {
     list.write_timestamp("begin");

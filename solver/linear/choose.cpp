@@ -97,7 +97,8 @@ std::uint64_t slots_of_residuals(const runtime::Model& model) {
 std::unique_ptr<SchurStep> eliminate(const runtime::Model& model, Elimination elimination,
                                      const SolverOptions& options, runtime::Engine& engine,
                                      std::string& why, const EliminationHint& hint = {}) {
-  auto step = std::make_unique<SchurStep>(model, std::move(elimination), options.threads, hint);
+  auto step = std::make_unique<SchurStep>(model, std::move(elimination), options.threads, hint,
+                                          schur_iteration(options));
   runtime::EliminationUse use = step->begin(engine);
   why = std::move(use.note);
   if (!use.possible) step = nullptr;
@@ -146,7 +147,10 @@ std::optional<SchurIteration> schur_iteration(const SolverOptions& options) {
   if (options.linear_solver != LinearSolver::schur ||
       options.preconditioner != Preconditioner::block_jacobi)
     return std::nullopt;
-  return SchurIteration{options.linear_tolerance, options.max_linear_iterations, options.eta};
+  return SchurIteration{.tolerance = options.linear_tolerance,
+                        .max_iterations = options.max_linear_iterations,
+                        .eta = options.eta,
+                        .energy_norm = options.scale_free};
 }
 
 LinearChoice choose_linear_solver(const runtime::Model& model, const SolverOptions& options,

@@ -40,7 +40,8 @@ std::unique_ptr<Factorization> make_sparse_factorization(const SparseMatrix& pat
 struct SchurIteration {
   double tolerance = 1e-5;  ///< ‖residual‖ / ‖right side‖ of the kept unknowns
   int max_iterations = 500;
-  double eta = 0;  ///< SolverOptions::eta
+  double eta = 0;            ///< SolverOptions::eta
+  bool energy_norm = false;  ///< StepRequest::energy_norm: the norm of the tolerance
 };
 
 /// Eliminates the blocks first, each by itself and in parallel, and factors what remains, the Schur

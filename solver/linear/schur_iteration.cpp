@@ -300,6 +300,7 @@ Vector IterativeSchur::iterate(const Vector& right) const {
   Vector x(right.size());
   iterations_ = cpu::conjugate_gradients(parts_.pool(), matrix, blocks, vectors_, x.data(),
                                          {.tolerance = limits_.tolerance,
+                                          .in_energy = limits_.energy_norm,
                                           .max_iterations = limits_.max_iterations,
                                           .eta = limits_.eta,
                                           .order = cpu::SumOrder::packets})

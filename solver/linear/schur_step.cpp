@@ -25,11 +25,12 @@ std::vector<std::uint8_t> eliminated_scalars(const runtime::Model& model,
 }
 
 SchurStep::SchurStep(const runtime::Model& model, Elimination elimination, int threads,
-                     EliminationHint hint)
+                     EliminationHint hint, const std::optional<SchurIteration>& limits)
     : model_(model),
       elimination_(std::move(elimination)),
       hint_(std::move(hint)),
       threads_(threads),
+      limits_(limits),
       revision_(model.revision) {}
 
 runtime::EliminationUse SchurStep::begin(runtime::Engine& engine) {
@@ -47,7 +48,9 @@ void SchurStep::linearized(runtime::Engine& engine, runtime::PointReport& point)
     begin(engine);
   }
   if (engine.backend() != runtime::Backend::cpu) return;
-  if (!host_) host_ = std::make_unique<CholeskyStep>(model_, LinearSolver::schur, threads_, hint_);
+  if (!host_) {
+    host_ = std::make_unique<CholeskyStep>(model_, LinearSolver::schur, threads_, hint_, limits_);
+  }
   host_->linearized(engine, point);
 }
 

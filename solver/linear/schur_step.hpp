@@ -5,24 +5,27 @@
 #include "../../runtime/model/model.hpp"
 #include "cholesky.hpp"
 #include "elimination.hpp"
+#include "factorization.hpp"
 #include "step_solver.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace topograd {
 
 /// Conjugate gradients on the Schur complement, on a device; while the interpreter serves, a factor
-/// of it on the host (cholesky.hpp).
+/// of it on the host (cholesky.hpp), or conjugate gradients there, too.
 class SchurStep final : public StepSolver {
  public:
   ///   elimination  as find_elimination() gave it
-  ///   threads      of the host's factor, 0 = all
+  ///   threads      of the host, 0 = all
   ///   hint         that it was found by
-  SchurStep(const runtime::Model& model, Elimination elimination, int threads,
-            EliminationHint hint = {});
+  ///   limits       of conjugate gradients on the host; none: it factors
+  SchurStep(const runtime::Model& model, Elimination elimination, int threads, EliminationHint hint,
+            const std::optional<SchurIteration>& limits);
 
   /// Tells the engine what to eliminate. Whether it can, and words for the report.
   runtime::EliminationUse begin(runtime::Engine& engine);
@@ -38,6 +41,7 @@ class SchurStep final : public StepSolver {
   Elimination elimination_;
   EliminationHint hint_;
   int threads_;
+  std::optional<SchurIteration> limits_;
   std::uint64_t revision_;
   std::unique_ptr<CholeskyStep> host_;  // made when first needed
 };

@@ -58,14 +58,14 @@ bool tg_is_nan_f64(double x) {
   return magnitude > 0x7ff00000u || (magnitude == 0x7ff00000u && bits.x != 0u);
 }
 
-const uint NEXT_STATE = 22u;
-const uint ITERATIONS = 10u;
-const uint THRESHOLD = 13u;
+const uint NEXT_STATE = 24u;
+const uint ITERATIONS = 11u;
+const uint THRESHOLD = 15u;
 const uint MAX_ITERATIONS = 8u;
-const uint PREVIOUS_RZ = 23u;
+const uint PREVIOUS_RZ = 25u;
 const uint STATE = 0u;
-const uint RZ = 11u;
-const uint RR = 12u;
+const uint RZ = 13u;
+const uint RR = 14u;
 
 shared double partial_sums[128];
 

@@ -30,14 +30,14 @@ bool tg_is_inf_f32(float x) { return (floatBitsToUint(x) & 0x7fffffffu) == 0x7f8
 // True for NaN, decided on the bits.
 bool tg_is_nan_f32(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
 
-const uint NEXT_STATE = 22u;
-const uint ITERATIONS = 10u;
-const uint THRESHOLD = 13u;
+const uint NEXT_STATE = 24u;
+const uint ITERATIONS = 11u;
+const uint THRESHOLD = 15u;
 const uint MAX_ITERATIONS = 8u;
-const uint PREVIOUS_RZ = 23u;
+const uint PREVIOUS_RZ = 25u;
 const uint STATE = 0u;
-const uint RZ = 11u;
-const uint RR = 12u;
+const uint RZ = 13u;
+const uint RR = 14u;
 
 // A sum and the rounding error that it has gathered. Source: Knuth, TAOCP 2, 4.2.2, theorem B.
 vec2 compensated_add(vec2 a, vec2 b) {

@@ -44,10 +44,12 @@ bool tg_is_nan_f64(double x) {
 }
 
 const uint STATE = 0u;
-const uint RZ = 11u;
-const uint NEXT_STATE = 22u;
-const uint ITERATIONS = 10u;
-const uint PREVIOUS_RZ = 23u;
+const uint RZ = 13u;
+const uint NEXT_STATE = 24u;
+const uint ITERATIONS = 11u;
+const uint GAINS = 12u;
+const uint ETA = 10u;
+const uint PREVIOUS_RZ = 25u;
 
 shared double partial_sums[128];
 
@@ -86,13 +88,23 @@ void main() {
   }
   double pq = workgroup_broadcast(workgroup_sum(pq_sum));
   if (!(pq > double(0)) || tg_is_inf_f64(pq)) next_state = 2.0lf;
+  precise double alpha = decision[RZ] / pq;
   if (gl_GlobalInvocationID.x == 0u) {
-    scalars[NEXT_STATE] = next_state;
+    precise double after = next_state;
+    if (next_state == 0.0lf) {
+      precise double gain = alpha * decision[RZ];
+      precise double gains = scalars[GAINS] + gain;
+      precise double iterations = scalars[ITERATIONS] + double(1);
+      scalars[GAINS] = gains;
+      scalars[ITERATIONS] = iterations;
+      precise double recent = iterations * gain;
+      precise double least = scalars[ETA] * gains;
+      if (recent < least) after = 1.0lf;
+    }
+    scalars[NEXT_STATE] = after;
     scalars[PREVIOUS_RZ] = decision[RZ];
-    if (next_state == 0.0lf) scalars[ITERATIONS] += double(1);
   }
   if (next_state != 0.0lf) return;
-  precise double alpha = decision[RZ] / pq;
   precise double rz = 0.0lf;
   precise double rr = 0.0lf;
   uint grid = gl_NumWorkGroups.x * 128u;

@@ -96,6 +96,38 @@ TEST_F(VulkanIterations, OfEveryStepAreTheInterpreters) {
   }
 }
 
+/// Steps of conjugate gradients that end by their gain, on the Schur complement, too.
+TEST_F(VulkanIterations, EndByTheirGainAsTheInterpreters) {
+  TG_NEEDS(float64);
+  std::vector<IterationRow> all = rows();
+  all.push_back({"bundle, eliminated", all.back().run, Preconditioner::block_jacobi});
+  for (const IterationRow& row : all) {
+    for (const double eta : {0.3, 0.03}) {
+      SCOPED_TRACE(row.what + (", eta " + std::to_string(eta)));
+      SolverOptions options = options_of(row);
+      const bool eliminates = &row == &all.back();
+      if (eliminates) options.linear_solver = LinearSolver::schur;
+      options.linear_tolerance = 1e-14;
+      options.backend = Backend::cpu;
+      options.max_iterations = 3;
+      const Summary exact = row.run(options);
+      options.eta = eta;
+      const Summary cpu = row.run(options);
+      EXPECT_LT(cpu.num_linear_iterations, exact.num_linear_iterations);
+      options.backend = Backend::vulkan;
+      const Summary device = row.run(options);
+      EXPECT_EQ(device.backend, "vulkan") << device.why;
+      if (eliminates) {
+        EXPECT_NE(device.linear_solver_note.find("on the device"), std::string::npos);
+      }
+      ASSERT_EQ(device.iterations.size(), cpu.iterations.size());
+      for (std::size_t k = 1; k < cpu.iterations.size(); ++k)
+        EXPECT_NEAR(device.iterations[k].linear_iterations, cpu.iterations[k].linear_iterations, 1)
+            << k;
+    }
+  }
+}
+
 constexpr Eigen::Index kCamera = 9, kPoint = 3;
 
 /// The inverses of a matrix' diagonal blocks.
