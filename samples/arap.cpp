@@ -1,23 +1,19 @@
 // As-rigid-as-possible deformation of a mesh: arap MESH.obj OUT.obj [backend].
 #include <topograd/topograd.hpp>
 
-#include <OpenMesh/Core/IO/MeshIO.hh>
-#include <OpenMesh/Core/Mesh/TriMesh_ArrayKernelT.hh>
+#include "mesh_file.hpp"
 
 #include <algorithm>
 #include <iostream>
 #include <vector>
 
 namespace tg = topograd;
-using Mesh = OpenMesh::TriMesh_ArrayKernelT<>;
+using sample::Mesh;
 
-int main(int argc, char** argv) {
+static int program(sample::Arguments& arguments) {
   const tg::Interrupts interrupts;  // Ctrl-C ends a solve at its best point
-  Mesh mesh;
-  if (argc < 3 || !OpenMesh::IO::read_mesh(mesh, argv[1])) {
-    std::cerr << "usage: arap MESH.obj OUT.obj [cpu|vulkan|automatic]\n";
-    return 2;
-  }
+  Mesh mesh = sample::read_mesh(arguments.file());
+  const std::string out = arguments.text();
   std::vector<double> rest;
   double low = 1e300, high = -1e300;
   for (const auto v : mesh.vertices()) {
@@ -48,7 +44,7 @@ int main(int argc, char** argv) {
   }
 
   tg::SolverOptions options{.max_iterations = 100};
-  if (argc > 3) options.backend = tg::parse_backend(argv[3]);
+  options.backend = tg::parse_backend(arguments.text("automatic"));
   tg::Summary summary = tg::solve(problem, options);
   std::cout << summary.full_report();
 
@@ -56,5 +52,10 @@ int main(int argc, char** argv) {
     const double* x = &positions[3 * std::size_t(v.idx())];
     mesh.set_point(v, Mesh::Point(float(x[0]), float(x[1]), float(x[2])));
   }
-  return OpenMesh::IO::write_mesh(mesh, argv[2]) && summary.is_solution_usable() ? 0 : 1;
+  sample::write_mesh(out, mesh);
+  return summary.is_solution_usable() ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "arap MESH.obj OUT.obj [automatic|cpu|vulkan]", program);
 }

@@ -1,9 +1,10 @@
 // Runs a network on a thousand images in one call, on each alone, and on some by plain loops.
 #include <topograd/ops/tensors.hpp>
 
+#include "sample.hpp"
+
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -34,12 +35,9 @@ static std::vector<double> by_loops(const nn::Sequential& net, const std::vector
 }
 
 // batched_inference [images] [best|cpu|vulkan]
-int main(int argc, char** argv) {
-  const std::int64_t count = argc > 1 ? std::atoll(argv[1]) : 1000;
-  const std::string where = argc > 2 ? argv[2] : "best";
-  const ops::Device device = where == "cpu"      ? ops::Device::cpu()
-                             : where == "vulkan" ? ops::Device::vulkan()
-                                                 : ops::Device::best();
+static int program(sample::Arguments& arguments) {
+  const auto count = arguments.count<std::int64_t>(1000);
+  const ops::Device device = arguments.device();
   const ops::NoGrad guard;
   nn::Sequential net{nn::Dense(784, 512), ops::gelu, nn::Dense(512, 10),
                      [](const ops::Tensor& x) { return ops::softmax(x); }};
@@ -70,4 +68,8 @@ int main(int argc, char** argv) {
             << " ms in one call, " << each.count() << " ms for one alone; answers differ by "
             << worst << "\n";
   return worst < 1e-5 ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "batched_inference [IMAGES] [best|cpu|vulkan]", program);
 }

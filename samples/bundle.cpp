@@ -3,10 +3,13 @@
 //   bundle [OUT.csv]     true, first and last position of each point
 #include <topograd/topograd.hpp>
 
+#include "sample.hpp"
+
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <random>
+#include <sstream>
+#include <string>
 #include <vector>
 
 namespace tg = topograd;
@@ -41,8 +44,9 @@ Scene make_scene(std::mt19937& random) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+static int program(sample::Arguments& arguments) {
   const tg::Interrupts interrupts;  // Ctrl-C ends a solve at its best point
+  const std::string out = arguments.text();
   std::mt19937 random(7);
   std::normal_distribution<double> normal;
   const Scene truth = make_scene(random);
@@ -89,13 +93,16 @@ int main(int argc, char** argv) {
     sum += std::pow(x.points[k] - truth.points[k], 2);
   const double error = std::sqrt(sum / kPoints);
   std::printf("distance of a point to where it was: %.4f (at the start 0.087)\n", error);
-  if (argc > 1) {
-    std::ofstream file(argv[1]);
+  if (!out.empty()) {
+    std::ostringstream file;
     file << "true_x,true_y,start_x,start_y,end_x,end_y\n";
     for (std::size_t k = 0; k < x.points.size(); k += 3) {
       file << truth.points[k] << ',' << truth.points[k + 1] << ',' << first[k] << ','
            << first[k + 1] << ',' << x.points[k] << ',' << x.points[k + 1] << '\n';
     }
+    sample::write_file(out, file.view());
   }
   return summary.is_solution_usable() && error < 0.01 ? 0 : 1;
 }
+
+int main(int argc, char** argv) { return sample::run(argc, argv, "bundle [OUT.csv]", program); }

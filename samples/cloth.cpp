@@ -1,17 +1,19 @@
 // A cloth falls over a ball: implicit Euler, each frame the minimum of inertia, springs and
 // contact.
 //
-//   cloth [OUT.obj] [VERTICES ALONG A SIDE] [FRAMES]
+//   cloth [OUT.obj] [VERTICES ALONG A SIDE] [FRAMES] [STEPS OF A FRAME]
 //
-// Prints the time of each frame and writes the last one. Runs where TOPOGRAD_BACKEND says.
+// Prints the median time of a frame, and each frame that its steps do not suffice for; writes the
+// last one. Runs where TOPOGRAD_BACKEND says.
 #include <topograd/topograd.hpp>
+
+#include "sample.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -55,7 +57,7 @@ struct Cloth {
   }
 
   void write(const std::string& path) const {
-    std::ofstream file(path);
+    std::ostringstream file;
     for (std::size_t k = 0; k < positions.size(); k += 3)
       file << "v " << positions[k] << ' ' << positions[k + 1] << ' ' << positions[k + 2] << '\n';
     for (std::size_t j = 0; j + 1 < width; ++j) {
@@ -65,16 +67,17 @@ struct Cloth {
         file << "f " << a + 1 << ' ' << a + width << ' ' << a + width + 1 << '\n';
       }
     }
+    sample::write_file(path, file.view());
   }
 };
 
 }  // namespace
 
-int main(int argc, char** argv) {
+static int program(sample::Arguments& arguments) {
   const tg::Interrupts interrupts;  // Ctrl-C ends a solve at its best point
-  const std::string out = argc > 1 ? argv[1] : "cloth.obj";
-  Cloth cloth(argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 40);
-  const int frames = argc > 3 ? std::atoi(argv[3]) : 45;
+  const std::string out = arguments.text("cloth.obj");
+  Cloth cloth(arguments.count<std::size_t>(40, 2, 10'000));
+  const int frames = arguments.count(45), steps = arguments.count(20);
   std::vector<double>& x = cloth.positions;
   const std::size_t vertices = x.size() / 3;
 
@@ -94,7 +97,7 @@ int main(int argc, char** argv) {
 
   tg::Solver solver(problem, {.method = tg::Method::newton,
                               .linear_solver = tg::LinearSolver::pcg,
-                              .max_iterations = 20,
+                              .max_iterations = steps,
                               .function_tolerance = 1e-6});
   std::vector<double> before = x, target(x.size()), milliseconds;
   std::uint64_t compiled = 0;
@@ -114,6 +117,9 @@ int main(int argc, char** argv) {
     }
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
     milliseconds.push_back(time.count());
+    if (summary.termination == tg::Termination::NO_CONVERGENCE)
+      std::printf("frame %d: %s. %s\n", frame, summary.message.c_str(),
+                  std::string(tg::text(summary.advice)).c_str());
     if (frame > 0) compiled += summary.shaders_compiled;
   }
   cloth.write(out);
@@ -128,4 +134,8 @@ int main(int argc, char** argv) {
       vertices, milliseconds.size(), milliseconds[milliseconds.size() / 2],
       static_cast<unsigned long long>(compiled), lowest, kRadius);
   return compiled == 0 && lowest > 0.9 * kRadius ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "cloth [OUT.obj] [VERTICES] [FRAMES] [STEPS]", program);
 }

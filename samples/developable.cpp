@@ -1,19 +1,16 @@
 // Folds a sphere, or the mesh of a file, into pieces that can be unrolled: an energy for each
 // vertex star, of two kinds, by L-BFGS. The sphere pulls to no side; the solver leaves such points.
 //
-//   developable [SUBDIVISIONS | MESH.obj]
+//   developable [SUBDIVISIONS|MESH.obj]
 //
 // Runs where TOPOGRAD_BACKEND says, or where it is fastest.
 #include <topograd/topograd.hpp>
 
+#include "mesh_file.hpp"
 #include "problems/mesh.hpp"
-
-#include <OpenMesh/Core/IO/MeshIO.hh>
-#include <OpenMesh/Core/Mesh/TriMesh_ArrayKernelT.hh>
 
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <iostream>
 #include <span>
 #include <string>
@@ -85,9 +82,8 @@ bool unroll(const tg::problems::TriangleMesh& mesh, Energy energy_of) {
 }
 
 tg::problems::TriangleMesh read(const std::string& path) {
-  OpenMesh::TriMesh_ArrayKernelT<> file;
+  const sample::Mesh file = sample::read_mesh(path);
   tg::problems::TriangleMesh mesh;
-  if (!OpenMesh::IO::read_mesh(file, path)) return mesh;
   for (const auto v : file.vertices())
     for (std::size_t k = 0; k < 3; ++k) mesh.positions.push_back(file.point(v)[k]);
   for (const auto f : file.faces()) {
@@ -99,18 +95,17 @@ tg::problems::TriangleMesh read(const std::string& path) {
   return mesh;
 }
 
-int main(int argc, char** argv) {
+static int program(sample::Arguments& arguments) {
   const tg::Interrupts interrupts;  // Ctrl-C ends a solve at its best point
-  const std::string what = argc > 1 ? argv[1] : "1";
   const tg::problems::TriangleMesh mesh =
-      what.ends_with(".obj")
-          ? read(what)
-          : tg::problems::icosphere(static_cast<std::uint32_t>(std::atoi(what.c_str())));
-  if (mesh.triangles.empty()) {
-    std::cerr << "usage: developable [SUBDIVISIONS | MESH.obj]\n";
-    return 2;
-  }
+      arguments.more() && !arguments.is_number()
+          ? read(arguments.file())
+          : tg::problems::icosphere(arguments.count<std::uint32_t>(1, 0, 8));
   bool good = true;
   for (const Energy energy : {flatness, fold}) good = unroll(mesh, energy) && good;
   return good ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "developable [SUBDIVISIONS|MESH.obj]", program);
 }

@@ -1,6 +1,8 @@
 // A task type of one's own, bytes to a digest, on one thread and on more.
 #include <topograd/api/hybrid.hpp>
 
+#include "sample.hpp"
+
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -18,8 +20,8 @@ std::uint64_t digest(const Bytes& bytes) {
   return hash;
 }
 
-int main(int argc, char** argv) {
-  const std::size_t count = argc > 1 ? std::stoul(argv[1]) : 10'000;
+static int program(sample::Arguments& arguments) {
+  const auto count = arguments.count<std::size_t>(10'000);
   tg::hybrid::Executor executor;
   double sequential_us = 0;
   std::vector<std::uint64_t> expected;
@@ -43,4 +45,7 @@ int main(int argc, char** argv) {
     std::printf("%-12s %8.1f ms, %4.1f x, %.2f µs a digest\n", how.c_str(), 1e-3 * us,
                 sequential_us / us, results[0].stats.times.kernel);
   }
+  return 0;
 }
+
+int main(int argc, char** argv) { return sample::run(argc, argv, "digest [MESSAGES]", program); }

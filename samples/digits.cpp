@@ -2,11 +2,14 @@
 #include <topograd/ops/tensors.hpp>
 #include <topograd/solver/interrupts.hpp>
 
+#include "sample.hpp"
+
+#include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -25,17 +28,22 @@ struct Digits {
 };
 
 // Rows of 64 pixels (0 to 16) and the digit; every fifth row is held out.
-static bool read_digits(const std::string& path, Digits& train, Digits& held_out) {
+static void read_digits(const std::string& path, Digits& train, Digits& held_out) {
   std::ifstream file(path);
   std::string line;
-  for (int row = 0; std::getline(file, line); ++row) {
-    Digits& set = row % 5 == 0 ? held_out : train;
+  int rows = 0;
+  for (; std::getline(file, line); ++rows) {
+    Digits& set = rows % 5 == 0 ? held_out : train;
+    std::ranges::replace(line, ',', ' ');
     std::istringstream fields(line);
-    std::string field;
-    for (int k = 0; std::getline(fields, field, ','); ++k)
-      (k < 64 ? set.images : set.labels).push_back(std::stod(field));
+    double field = 0;
+    int count = 0;
+    for (; fields >> field; ++count) (count < 64 ? set.images : set.labels).push_back(field);
+    if (count != 65 || !fields.eof())
+      throw std::runtime_error("row " + std::to_string(rows + 1) + " of " + path +
+                               ": expected 65 numbers with commas between them");
   }
-  return !train.labels.empty();
+  if (rows < 2) throw std::runtime_error(path + ": expected two rows at least");
 }
 
 static double share_right(const nn::Layer& net, const ops::Tensor& x, const ops::Tensor& y) {
@@ -55,20 +63,14 @@ static nn::Sequential network_of(const std::vector<std::int64_t>& widths) {
 }
 
 // digits FILE [best|cpu|vulkan] [steps] [widths of layers...]
-int main(int argc, char** argv) {
-  const std::string path = argc > 1 ? argv[1] : "samples/data/digits.csv";
-  const std::string where = argc > 2 ? argv[2] : "best";
-  const int steps = argc > 3 ? std::atoi(argv[3]) : 200;
+static int program(sample::Arguments& arguments) {
+  const std::string path = arguments.file("samples/data/digits.csv");
+  const ops::Device device = arguments.device();
+  const int steps = arguments.count(200);
   std::vector<std::int64_t> widths;
-  for (int k = 4; k < argc; ++k) widths.push_back(std::atoll(argv[k]));
+  while (arguments.more()) widths.push_back(arguments.count<std::int64_t>(1));
   Digits train, held_out;
-  if (!read_digits(path, train, held_out)) {
-    std::cerr << "digits: no rows in " << path << "\n";
-    return 2;
-  }
-  const ops::Device device = where == "cpu"      ? ops::Device::cpu()
-                             : where == "vulkan" ? ops::Device::vulkan()
-                                                 : ops::Device::best();
+  read_digits(path, train, held_out);
 
   const ops::Tensor x = train.pixels().to(device), y = train.classes().to(device);
   nn::Sequential net{nn::Dense(64, 128), ops::relu, nn::Dense(128, 10)};
@@ -89,4 +91,9 @@ int main(int argc, char** argv) {
   std::cout << "on " << device.name() << ": " << 100 * right << " % of " << held_out.labels.size()
             << " held-out digits are right\n";
   return right >= 0.97 ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "digits [FILE.csv] [best|cpu|vulkan] [STEPS] [WIDTHS...]",
+                     program);
 }

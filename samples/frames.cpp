@@ -1,10 +1,11 @@
 // Frames of a film through a blur: while the device works on one, the host reads the one before.
 #include <topograd/ops/tensors.hpp>
 
+#include "sample.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -40,14 +41,11 @@ static std::vector<double> gauss() {
 }
 
 // frames [count] [best|cpu|vulkan] [height]
-int main(int argc, char** argv) {
-  const int count = argc > 1 ? std::atoi(argv[1]) : 300;
-  const std::string where = argc > 2 ? argv[2] : "best";
-  const std::int64_t height = argc > 3 ? std::atoll(argv[3]) : kHeight;
+static int program(sample::Arguments& arguments) {
+  const int count = arguments.count(300);
+  const ops::Device device = arguments.device();
+  const auto height = arguments.count<std::int64_t>(kHeight, 1, 20'000);
   const std::int64_t width = height * kWidth / kHeight;
-  const ops::Device device = where == "cpu"      ? ops::Device::cpu()
-                             : where == "vulkan" ? ops::Device::vulkan()
-                                                 : ops::Device::best();
   std::vector<std::vector<float>> film;  // played again and again
   for (int k = 0; k < 8; ++k) film.push_back(frame(k, height, width));
   const std::vector<double> weights = gauss();
@@ -91,4 +89,8 @@ int main(int argc, char** argv) {
             << " where each is read before the next begins; farthest from the CPU " << error
             << "\n";
   return error < 1e-5 && one_by_one == together ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "frames [COUNT] [best|cpu|vulkan] [HEIGHT]", program);
 }

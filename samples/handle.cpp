@@ -1,7 +1,7 @@
 // A sphere follows a handle: its north pole is pulled around, the south stays, and each frame is a
 // few steps from the last one. Prints frame times and writes a film.
 //
-//   handle [OUT.png] [SUBDIVISIONS] [FRAMES] [rigid | developable]
+//   handle [OUT.png] [SUBDIVISIONS] [FRAMES] [rigid|developable]
 //
 // The surface is as rigid as it can be, by Levenberg-Marquardt, or folds into pieces that can be
 // unrolled while its edges keep their lengths, by L-BFGS.
@@ -13,14 +13,12 @@
 #include "problems/developable.hpp"
 #include "problems/edges.hpp"
 #include "problems/mesh.hpp"
+#include "sample.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <numbers>
 #include <string>
 #include <vector>
@@ -116,13 +114,13 @@ double percentile(std::vector<double> times, double share) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+static int program(sample::Arguments& arguments) {
   const tg::Interrupts interrupts;  // Ctrl-C ends a solve at its best point
-  const std::filesystem::path film = argc > 1 ? argv[1] : "handle.png";
-  const int subdivisions = argc > 2 ? std::atoi(argv[2]) : 3;
-  const int frames = argc > 3 ? std::atoi(argv[3]) : 48;
-  const bool developable = argc > 4 && std::string(argv[4]) == "developable";
-  Sphere sphere(static_cast<std::uint32_t>(subdivisions), developable);
+  const std::string film = arguments.text("handle.png");
+  const auto subdivisions = arguments.count<std::uint32_t>(3, 1, 8);
+  const int frames = arguments.count(48, 2);
+  const bool developable = arguments.choice({"rigid", "developable"}) == "developable";
+  Sphere sphere(subdivisions, developable);
   const tg::SolverOptions rigid = {.max_iterations = 4, .function_tolerance = 1e-4},
                           unrolled = {.method = tg::Method::lbfgs, .max_iterations = 50};
   tg::Solver solver(sphere.problem, developable ? unrolled : rigid);
@@ -132,6 +130,7 @@ int main(int argc, char** argv) {
   std::vector<tg::draw::Mesh> pictures;
   std::vector<double> milliseconds;
   std::uint64_t compiled = 0;
+  int limited = 0;      // frames that their steps do not suffice for
   double farthest = 0;  // that the surface was from its handle
   for (int frame = 0; frame < frames; ++frame) {
     if (frame > 0 && tg::Interrupts::came()) break;
@@ -142,18 +141,24 @@ int main(int argc, char** argv) {
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
             .count());
     compiled += summary.shaders_compiled;
+    limited += summary.termination == tg::Termination::NO_CONVERGENCE;
     farthest = std::max(farthest, sphere.distance_to_handle());
     pictures.push_back(tg::draw::make_mesh(sphere.positions, sphere.mesh.triangles));
   }
   std::printf(
-      "%zu vertices on %s (%s), %zu frames: p50 %.2f ms, p99 %.2f ms; %llu compiled, "
-      "at most %.3f behind\n",
+      "%zu vertices on %s (%s), %zu frames: p50 %.2f ms, p99 %.2f ms; %d ended at their limit of "
+      "%d steps; %llu compiled, at most %.3f behind\n",
       sphere.mesh.vertex_count(), first.backend.c_str(), first.device.c_str(), milliseconds.size(),
-      percentile(milliseconds, 0.5), percentile(milliseconds, 0.99),
+      percentile(milliseconds, 0.5), percentile(milliseconds, 0.99), limited,
+      developable ? unrolled.max_iterations : rigid.max_iterations,
       static_cast<unsigned long long>(compiled), farthest);
   const std::vector<std::string> captions(pictures.size(), "");
-  std::ofstream file(film, std::ios::binary);
-  file << tg::draw::animated_png(tg::draw::lay_out_frames(std::move(pictures), captions, 0.5), 40);
-  file.close();
-  return file && compiled == 0 && farthest < 0.2 ? 0 : 1;
+  sample::write_file(film, tg::draw::animated_png(
+                               tg::draw::lay_out_frames(std::move(pictures), captions, 0.5), 40));
+  return compiled == 0 && farthest < 0.2 ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "handle [OUT.png] [SUBDIVISIONS] [FRAMES] [rigid|developable]",
+                     program);
 }

@@ -1,6 +1,8 @@
 // What the executor decides as tasks grow, and the terms that it weighs.
 #include <topograd/api/hybrid.hpp>
 
+#include "sample.hpp"
+
 #include <algorithm>
 #include <iostream>
 #include <string>
@@ -57,8 +59,8 @@ void main() {
   std::vector<float> in_, out_;
 };
 
-int main(int argc, char** argv) {
-  const std::size_t largest = argc > 1 ? std::stoul(argv[1]) : 1'000'000;
+static int program(sample::Arguments& arguments) {
+  const auto largest = arguments.count<std::size_t>(1'000'000, 10);
   // The software device too, so that there is something to weigh on any machine.
   tg::hybrid::Executor executor(tg::hybrid::environment_hybrid_options({.admit_software = true}));
   tg::add_devices(executor);
@@ -70,4 +72,9 @@ int main(int argc, char** argv) {
     std::cout << size << " items, measured: " << executor.explain(executor.execute(task).decision)
               << "\n";
   }
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "hybrid_scheduler [LARGEST]", program);
 }

@@ -1,13 +1,13 @@
 // Sharpens an image, draws its edges and bends its tones: filters, and one kernel for all the rest.
 #include <topograd/ops/tensors.hpp>
 
-#include <png.h>
+#include "png_file.hpp"
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
+#include <cstdint>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -16,40 +16,25 @@ namespace ops = topograd::ops;
 using topograd::Value;
 
 // Three planes of numbers in [0, 1]: red, green, blue.
-static ops::Tensor from_pixels(const std::vector<png_byte>& rgb, std::int64_t height,
-                               std::int64_t width) {
-  std::vector<float> numbers(rgb.size());
-  std::ranges::transform(rgb, numbers.begin(), [](png_byte b) { return float(b) / 255.0f; });
-  return ops::tensor(numbers, {height, width, 3}).permute({2, 0, 1});
+static ops::Tensor planes_of(const sample::Picture& picture) {
+  std::vector<float> numbers(picture.rgb.size());
+  std::ranges::transform(picture.rgb, numbers.begin(),
+                         [](std::uint8_t b) { return float(b) / 255.0f; });
+  return ops::tensor(numbers, {std::int64_t(picture.height), std::int64_t(picture.width), 3})
+      .permute({2, 0, 1});
 }
 
-static ops::Tensor read_png(const std::string& path) {
-  png_image file{};
-  file.version = PNG_IMAGE_VERSION;
-  if (!png_image_begin_read_from_file(&file, path.c_str())) return {};
-  file.format = PNG_FORMAT_RGB;
-  std::vector<png_byte> rgb(PNG_IMAGE_SIZE(file));
-  if (!png_image_finish_read(&file, nullptr, rgb.data(), 0, nullptr)) return {};
-  return from_pixels(rgb, file.height, file.width);
-}
-
-static bool write_png(const std::string& path, const ops::Tensor& planes) {
+static sample::Picture picture_of(const ops::Tensor& planes) {
   const std::vector<float> numbers = planes.permute({1, 2, 0}).floats();
-  std::vector<png_byte> rgb(numbers.size());
-  std::ranges::transform(numbers, rgb.begin(), [](float x) {
-    return static_cast<png_byte>(std::lround(255 * std::clamp(x, 0.0f, 1.0f)));
-  });
-  png_image file{};
-  file.version = PNG_IMAGE_VERSION;
-  file.width = static_cast<png_uint_32>(planes.size(2));
-  file.height = static_cast<png_uint_32>(planes.size(1));
-  file.format = PNG_FORMAT_RGB;
-  return png_image_write_to_file(&file, path.c_str(), 0, rgb.data(), 0, nullptr) != 0;
+  sample::Picture picture{std::size_t(planes.size(2)), std::size_t(planes.size(1)), {}};
+  for (const float x : numbers)
+    picture.rgb.push_back(static_cast<std::uint8_t>(std::lround(255 * std::clamp(x, 0.0f, 1.0f))));
+  return picture;
 }
 
 // Balls in front of a sky.
-static ops::Tensor rendered(std::int64_t height, std::int64_t width) {
-  std::vector<png_byte> rgb;
+static sample::Picture rendered(std::int64_t height, std::int64_t width) {
+  sample::Picture picture{std::size_t(width), std::size_t(height), {}};
   for (std::int64_t y = 0; y < height; ++y) {
     for (std::int64_t x = 0; x < width; ++x) {
       const double u = double(x) / double(height), v = double(y) / double(height);
@@ -64,10 +49,11 @@ static ops::Tensor rendered(std::int64_t height, std::int64_t width) {
         c = {light * (stripe ? 0.9 : 0.3), light * 0.5, light * (stripe ? 0.2 : 0.7)};
       }
       for (const double level : c)
-        rgb.push_back(static_cast<png_byte>(std::lround(255 * std::clamp(level, 0.0, 1.0))));
+        picture.rgb.push_back(
+            static_cast<std::uint8_t>(std::lround(255 * std::clamp(level, 0.0, 1.0))));
     }
   }
-  return from_pixels(rgb, height, width);
+  return picture;
 }
 
 // The same for one level of a picture of planes, as it is defined.
@@ -106,19 +92,13 @@ static double by_loops(const std::vector<double>& planes, std::int64_t height, s
 }
 
 // image_pipeline OUT.png [best|cpu|vulkan] [IN.png | HEIGHT]: a picture of 3840 x 2160 without one
-int main(int argc, char** argv) {
-  const std::string out = argc > 1 ? argv[1] : "image_pipeline.png";
-  const std::string where = argc > 2 ? argv[2] : "best";
-  const std::string source = argc > 3 ? argv[3] : "2160";
-  const ops::Device device = where == "cpu"      ? ops::Device::cpu()
-                             : where == "vulkan" ? ops::Device::vulkan()
-                                                 : ops::Device::best();
-  const int rows = std::atoi(source.c_str());
-  const ops::Tensor input = rows > 0 ? rendered(rows, rows * 16 / 9) : read_png(source);
-  if (!input) {
-    std::cerr << "image_pipeline: cannot read " << source << "\n";
-    return 2;
-  }
+static int program(sample::Arguments& arguments) {
+  const std::string out = arguments.text("image_pipeline.png");
+  const ops::Device device = arguments.device();
+  const bool from_file = arguments.more() && !arguments.is_number();
+  const auto rows = from_file ? 0 : arguments.count<std::int64_t>(2160, 1, 20'000);
+  const ops::Tensor input =
+      planes_of(from_file ? sample::read_png(arguments.file()) : rendered(rows, rows * 16 / 9));
 
   const auto start = std::chrono::steady_clock::now();
   const ops::Tensor image = input.to(device);
@@ -146,10 +126,7 @@ int main(int argc, char** argv) {
   device.synchronise();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
 
-  if (!write_png(out, result)) {
-    std::cerr << "image_pipeline: cannot write " << out << "\n";
-    return 2;
-  }
+  sample::write_png(out, picture_of(result));
   std::cout << image.size(2) << " x " << image.size(1) << " on " << device.name() << ": "
             << took.count() << " ms, " << out << "\n";
   // Every pixel of the border's rows, and some of the others.
@@ -163,4 +140,9 @@ int main(int argc, char** argv) {
   }
   std::cout << "off by " << worst << " from plain loops\n";
   return worst < 1e-4 ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "image_pipeline [OUT.png] [best|cpu|vulkan] [IN.png|HEIGHT]",
+                     program);
 }

@@ -1,20 +1,17 @@
 // Exact nearest neighbours by cosine: queries find the cluster that they come from.
 #include <topograd/ops/tensors.hpp>
 
+#include "sample.hpp"
+
 #include <chrono>
-#include <cstdlib>
 #include <iostream>
-#include <string>
 
 namespace ops = topograd::ops;
 
 // knn_cosine [targets] [best|cpu|vulkan]
-int main(int argc, char** argv) {
-  const std::int64_t count = argc > 1 ? std::atoll(argv[1]) : 100'000;
-  const std::string where = argc > 2 ? argv[2] : "best";
-  const ops::Device device = where == "cpu"      ? ops::Device::cpu()
-                             : where == "vulkan" ? ops::Device::vulkan()
-                                                 : ops::Device::best();
+static int program(sample::Arguments& arguments) {
+  const auto count = arguments.count<std::int64_t>(100'000, 500);  // ten of each cluster
+  const ops::Device device = arguments.device();
   constexpr std::int64_t kClusters = 50, kWidth = 128, kQueries = 16, kNeighbours = 10;
 
   // Target k is of cluster k % kClusters.
@@ -40,4 +37,8 @@ int main(int argc, char** argv) {
             << ": " << right << " of " << places.size()
             << " neighbours are of the query's cluster; " << took.count() << " ms\n";
   return right == kQueries * kNeighbours ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "knn_cosine [TARGETS] [best|cpu|vulkan]", program);
 }

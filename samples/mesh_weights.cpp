@@ -6,8 +6,7 @@
 #include <topograd/ops/tensors.hpp>
 #include <topograd/topograd.hpp>
 
-#include <OpenMesh/Core/IO/MeshIO.hh>
-#include <OpenMesh/Core/Mesh/TriMesh_ArrayKernelT.hh>
+#include "mesh_file.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +16,7 @@
 
 namespace tg = topograd;
 namespace ops = topograd::ops;
-using Mesh = OpenMesh::TriMesh_ArrayKernelT<>;
+using sample::Mesh;
 using Floats = ops::Array<float>;
 using Indices = ops::Array<std::uint32_t>;
 using tg::Value;
@@ -84,17 +83,11 @@ struct Smoothing {
 };
 
 // mesh_weights MESH.obj OUT.obj [best|cpu|vulkan]
-int main(int argc, char** argv) {
+static int program(sample::Arguments& arguments) {
   const tg::Interrupts interrupts;  // Ctrl-C ends a solve at its best point
-  Mesh mesh;
-  if (argc < 3 || !OpenMesh::IO::read_mesh(mesh, argv[1])) {
-    std::cerr << "usage: mesh_weights MESH.obj OUT.obj [best|cpu|vulkan]\n";
-    return 2;
-  }
-  const std::string where = argc > 3 ? argv[3] : "best";
-  const ops::Device device = where == "cpu"      ? ops::Device::cpu()
-                             : where == "vulkan" ? ops::Device::vulkan()
-                                                 : ops::Device::best();
+  Mesh mesh = sample::read_mesh(arguments.file());
+  const std::string out = arguments.text();
+  const ops::Device device = arguments.device();
   const Noisy noisy = noisy_of(mesh);
   std::vector<double> positions = noisy.positions, want = noisy.positions;
 
@@ -124,5 +117,10 @@ int main(int argc, char** argv) {
             << " launches, " << used.bytes_down << " bytes read back before the solve ended; cost "
             << summary.initial_cost << " -> " << summary.final_cost
             << "; farthest from the CPU's solution " << error << "\n";
-  return error < 1e-5 && used.bytes_down == 0 && OpenMesh::IO::write_mesh(mesh, argv[2]) ? 0 : 1;
+  sample::write_mesh(out, mesh);
+  return error < 1e-5 && used.bytes_down == 0 ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "mesh_weights MESH.obj OUT.obj [best|cpu|vulkan]", program);
 }

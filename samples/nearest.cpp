@@ -1,11 +1,11 @@
 // Approximate nearest neighbours: how many of the true ones are found, and how long it takes.
 #include <topograd/ops/tensors.hpp>
 
+#include "sample.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <string>
 #include <vector>
 
 namespace ops = topograd::ops;
@@ -29,14 +29,11 @@ static double median_ms(const ops::NearestIndex& index, const ops::Tensor& queri
 }
 
 // nearest [targets] [best|cpu|vulkan] [numbers of a target] [queries]
-int main(int argc, char** argv) {
-  const std::int64_t count = argc > 1 ? std::atoll(argv[1]) : 100'000;
-  const std::string where = argc > 2 ? argv[2] : "best";
-  const std::int64_t width = argc > 3 ? std::atoll(argv[3]) : 64;
-  const std::int64_t asked = argc > 4 ? std::atoll(argv[4]) : 100;
-  const ops::Device device = where == "cpu"      ? ops::Device::cpu()
-                             : where == "vulkan" ? ops::Device::vulkan()
-                                                 : ops::Device::best();
+static int program(sample::Arguments& arguments) {
+  const auto count = arguments.count<std::int64_t>(100'000, kNeighbours);
+  const ops::Device device = arguments.device();
+  const auto width = arguments.count<std::int64_t>(64);
+  const auto asked = arguments.count<std::int64_t>(100);
 
   // What is embedded has far fewer dimensions than numbers: here eight, mixed into all of them.
   const ops::Tensor mixing = ops::randn({8, width}, 1);
@@ -68,4 +65,9 @@ int main(int argc, char** argv) {
   std::printf("search %.2f ms, all compared %.2f ms; %.1f %% of the neighbours are the true ones\n",
               search_ms, exact_ms, 100 * recall);
   return recall >= 0.95 ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "nearest [TARGETS] [best|cpu|vulkan] [NUMBERS] [QUERIES]",
+                     program);
 }

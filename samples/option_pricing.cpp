@@ -1,23 +1,20 @@
 // Prices a call option by simulation, and compares with the closed form.
 #include <topograd/ops/tensors.hpp>
 
+#include "sample.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <iostream>
-#include <string>
 
 namespace ops = topograd::ops;
 using topograd::Value;
 
 // option_pricing [paths] [best|cpu|vulkan]
-int main(int argc, char** argv) {
-  const std::int64_t paths = argc > 1 ? std::atoll(argv[1]) : 10'000'000;
-  const std::string where = argc > 2 ? argv[2] : "best";
-  const ops::Device device = where == "cpu"      ? ops::Device::cpu()
-                             : where == "vulkan" ? ops::Device::vulkan()
-                                                 : ops::Device::best();
+static int program(sample::Arguments& arguments) {
+  const auto paths = arguments.count<std::int64_t>(10'000'000, 2, 1'000'000'000'000);
+  const ops::Device device = arguments.device();
   const double price = 100, strike = 105, rate = 0.03, volatility = 0.2, years = 1;
 
   // A million paths at a time; what is read of each million is two numbers.
@@ -52,4 +49,8 @@ int main(int argc, char** argv) {
             << ", closed form " << exact << ", " << (mean - exact) / error
             << " standard errors apart; " << simulated_ms << " ms\n";
   return std::abs(mean - exact) <= 3 * error ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "option_pricing [PATHS] [best|cpu|vulkan]", program);
 }

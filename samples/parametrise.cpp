@@ -1,17 +1,18 @@
 // Unfolds a surface into the plane with as little distortion as it can: the symmetric Dirichlet
 // energy of Smith and Schaefer (2015) for each triangle, minimised by Newton's method.
 //
-//   parametrise [SURFACE.obj FLAT.obj] [VERTICES ALONG A SIDE]
+//   parametrise [SURFACE.obj] [FLAT.obj] [VERTICES ALONG A SIDE]
 //
 // The surface is a hill over a square; what is written can be looked at side by side.
 #include <topograd/topograd.hpp>
 
+#include "sample.hpp"
+
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <limits>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -69,7 +70,7 @@ tg::Value distortion(const tg::Vec2& a, const tg::Vec2& b, const tg::Vec2& c, co
 }
 
 void write(const std::string& path, const Surface& surface, const std::vector<double>* flat) {
-  std::ofstream file(path);
+  std::ostringstream file;
   for (std::size_t v = 0; v < surface.points.size(); ++v) {
     const Point& p = surface.points[v];
     if (flat != nullptr) {
@@ -80,13 +81,15 @@ void write(const std::string& path, const Surface& surface, const std::vector<do
   }
   for (const auto& t : surface.triangles)
     file << "f " << t[0] + 1 << ' ' << t[1] + 1 << ' ' << t[2] + 1 << '\n';
+  sample::write_file(path, file.view());
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
+static int program(sample::Arguments& arguments) {
   const tg::Interrupts interrupts;  // Ctrl-C ends a solve at its best point
-  const Surface surface(argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 40);
+  const std::string hill = arguments.text(), flat = arguments.text();
+  const Surface surface(arguments.count<std::size_t>(40, 2, 10'000));
   std::vector<double>
       u;  // the start: the surface seen from above, turned so that areas are positive
   for (const Point& p : surface.points) u.insert(u.end(), {p[2], p[0]});
@@ -103,9 +106,11 @@ int main(int argc, char** argv) {
   std::printf("%s\ndistortion %.4f at the start, %.4f at the end (4 where lengths are kept)\n",
               summary.brief_report().c_str(), summary.initial_cost / area,
               summary.final_cost / area);
-  if (argc > 2) {
-    write(argv[1], surface, nullptr);
-    write(argv[2], surface, &u);
-  }
+  if (!hill.empty()) write(hill, surface, nullptr);
+  if (!flat.empty()) write(flat, surface, &u);
   return summary.termination == tg::Termination::CONVERGENCE ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "parametrise [SURFACE.obj] [FLAT.obj] [VERTICES]", program);
 }

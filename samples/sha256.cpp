@@ -1,6 +1,8 @@
 // SHA-256 of many messages as one task, on the CPU or on a device.
 #include <topograd/api/hybrid.hpp>
 
+#include "sample.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -199,9 +201,9 @@ double median_us(tg::hybrid::Executor& executor, Sha256& task) {
 }
 
 // sha256 [messages]
-int main(int argc, char** argv) {
+static int program(sample::Arguments& arguments) {
   using tg::hybrid::Override;
-  const std::size_t count = argc > 1 ? std::stoul(argv[1]) : 10'000;
+  const auto count = arguments.count<std::size_t>(10'000);
   // The software device too, so that both sides run on any machine.
   tg::hybrid::Executor executor(tg::hybrid::environment_hybrid_options({.admit_software = true}));
   const bool device = tg::add_devices(executor) > 0;
@@ -236,4 +238,7 @@ int main(int argc, char** argv) {
   }
   Sha256 task(messages, expected);
   std::printf("%s", executor.explain(executor.execute(task).decision).c_str());
+  return 0;
 }
+
+int main(int argc, char** argv) { return sample::run(argc, argv, "sha256 [MESSAGES]", program); }

@@ -1,23 +1,19 @@
 // Takes noise off a mesh: smooth MESH.obj OUT.obj [backend].
 #include <topograd/topograd.hpp>
 
-#include <OpenMesh/Core/IO/MeshIO.hh>
-#include <OpenMesh/Core/Mesh/TriMesh_ArrayKernelT.hh>
+#include "mesh_file.hpp"
 
 #include <cmath>
 #include <iostream>
 #include <vector>
 
 namespace tg = topograd;
-using Mesh = OpenMesh::TriMesh_ArrayKernelT<>;
+using sample::Mesh;
 
-int main(int argc, char** argv) {
+static int program(sample::Arguments& arguments) {
   const tg::Interrupts interrupts;  // Ctrl-C ends a solve at its best point
-  Mesh mesh;
-  if (argc < 3 || !OpenMesh::IO::read_mesh(mesh, argv[1])) {
-    std::cerr << "usage: smooth MESH.obj OUT.obj [cpu|vulkan|automatic]\n";
-    return 2;
-  }
+  Mesh mesh = sample::read_mesh(arguments.file());
+  const std::string out = arguments.text();
   std::vector<double> positions;
   for (const auto v : mesh.vertices()) {
     const double noise = 0.004 * std::sin(12.9898 * v.idx());
@@ -43,12 +39,17 @@ int main(int argc, char** argv) {
   }
 
   tg::SolverOptions options;
-  if (argc > 3) options.backend = tg::parse_backend(argv[3]);
+  options.backend = tg::parse_backend(arguments.text("automatic"));
   const tg::Summary summary = tg::solve(problem, options);
   std::cout << summary.full_report();
   for (const auto v : mesh.vertices()) {
     const double* p = &positions[3 * std::size_t(v.idx())];
     mesh.set_point(v, Mesh::Point(float(p[0]), float(p[1]), float(p[2])));
   }
-  return OpenMesh::IO::write_mesh(mesh, argv[2]) && summary.is_solution_usable() ? 0 : 1;
+  sample::write_mesh(out, mesh);
+  return summary.is_solution_usable() ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "smooth MESH.obj OUT.obj [automatic|cpu|vulkan]", program);
 }

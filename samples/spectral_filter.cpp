@@ -1,22 +1,19 @@
 // Takes noise out of a signal: to frequencies, without the weak ones, and back.
 #include <topograd/ops/tensors.hpp>
 
+#include "sample.hpp"
+
 #include <cmath>
-#include <cstdlib>
 #include <iostream>
 #include <numbers>
-#include <string>
 #include <vector>
 
 namespace ops = topograd::ops;
 
 // spectral_filter [length] [best|cpu|vulkan]
-int main(int argc, char** argv) {
-  const std::int64_t length = argc > 1 ? std::atoll(argv[1]) : 1'000'000;
-  const std::string where = argc > 2 ? argv[2] : "best";
-  const ops::Device device = where == "cpu"      ? ops::Device::cpu()
-                             : where == "vulkan" ? ops::Device::vulkan()
-                                                 : ops::Device::best();
+static int program(sample::Arguments& arguments) {
+  const auto length = arguments.count<std::int64_t>(1'000'000, 400);  // 170 turns are in it
+  const ops::Device device = arguments.device();
   std::vector<float> tones(static_cast<std::size_t>(length));
   for (std::size_t t = 0; t < tones.size(); ++t) {
     const double turn = 2 * std::numbers::pi * static_cast<double>(t) / static_cast<double>(length);
@@ -35,4 +32,8 @@ int main(int argc, char** argv) {
   std::cout << length << " samples on " << device.name() << ": " << ops::sum(strong).item()
             << " frequencies kept, error " << before << " before and " << after << " after\n";
   return ops::sum(strong).item() == 2 && after < 0.1 * before ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "spectral_filter [LENGTH] [best|cpu|vulkan]", program);
 }

@@ -1,11 +1,11 @@
 // Activation that spreads over a sparse graph: gather, map, scatter, steps that stay on the device.
 #include <topograd/ops/arrays.hpp>
 
+#include "sample.hpp"
+
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <iostream>
-#include <string>
 #include <vector>
 
 namespace ops = topograd::ops;
@@ -31,14 +31,11 @@ struct Graph {
 
 }  // namespace
 
-// spreading [nodes] [steps] [cpu|vulkan|best]
-int main(int argc, char** argv) {
-  const auto count = static_cast<std::uint32_t>(argc > 1 ? std::atoi(argv[1]) : 100'000);
-  const int steps = argc > 2 ? std::atoi(argv[2]) : 20;
-  const std::string where = argc > 3 ? argv[3] : "best";
-  const ops::Device device = where == "cpu"      ? ops::Device::cpu()
-                             : where == "vulkan" ? ops::Device::vulkan()
-                                                 : ops::Device::best();
+// spreading [nodes] [steps] [best|cpu|vulkan]
+static int program(sample::Arguments& arguments) {
+  const auto count = arguments.count<std::uint32_t>(100'000, 2);
+  const int steps = arguments.count(20);
+  const ops::Device device = arguments.device();
   const Graph graph(count);
   ops::Array<std::uint32_t> from(graph.from), to(graph.to);
   ops::Array<float> activation = ops::Array<float>::full(count, 0.0f);
@@ -65,4 +62,8 @@ int main(int argc, char** argv) {
             << " nodes reached, most active " << most << ", total " << total << "\n";
   // What is given is received, and no step left the device.
   return stayed && std::abs(total - 1) < 1e-4 && reached.size() > 1 ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "spreading [NODES] [STEPS] [best|cpu|vulkan]", program);
 }

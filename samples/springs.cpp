@@ -2,6 +2,8 @@
 // edges.
 #include <topograd/topograd.hpp>
 
+#include "sample.hpp"
+
 #include <iostream>
 #include <string>
 #include <vector>
@@ -13,9 +15,9 @@ struct Edge {
   double rest;
 };
 
-int main(int argc, char** argv) {
+static int program(sample::Arguments& arguments) {
   constexpr std::size_t kWidth = 20;
-  const tg::Backend backend = argc > 1 ? tg::parse_backend(argv[1]) : tg::Backend::automatic;
+  const tg::Backend backend = tg::parse_backend(arguments.text("automatic"));
   std::vector<double> positions;
   std::vector<Edge> edges;
   for (std::size_t k = 0; k < kWidth * kWidth; ++k) {
@@ -37,4 +39,8 @@ int main(int argc, char** argv) {
   tg::Summary summary = tg::solve(problem, {.backend = backend, .max_iterations = 200});
   std::cout << summary.full_report();
   return summary.is_solution_usable() && summary.final_cost < summary.initial_cost ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "springs [automatic|cpu|vulkan]", program);
 }

@@ -4,6 +4,8 @@
 // comes in at the end. So accounts are independent of each other, and every side decides alike.
 #include <topograd/api/hybrid.hpp>
 
+#include "sample.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -273,8 +275,8 @@ std::vector<Payment> make_payments(std::size_t count, std::size_t accounts) {
 }
 
 // transactions [payments]
-int main(int argc, char** argv) {
-  const std::size_t count = argc > 1 ? std::stoul(argv[1]) : 100'000;
+static int program(sample::Arguments& arguments) {
+  const auto count = arguments.count<std::size_t>(100'000);
   const std::size_t accounts = std::max<std::size_t>(2, count / 8);
   // The software device too, so that both sides run on any machine.
   tg::hybrid::Executor executor(tg::hybrid::environment_hybrid_options({.admit_software = true}));
@@ -327,4 +329,8 @@ int main(int argc, char** argv) {
                  std::accumulate(expected.begin(), expected.end(), Cents{0})
              ? 0
              : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "transactions [PAYMENTS]", program);
 }

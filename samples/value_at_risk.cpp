@@ -2,11 +2,11 @@
 #include <topograd/ops/arrays.hpp>
 #include <topograd/ops/tensors.hpp>
 
-#include <png.h>
+#include "png_file.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
+#include <cstdint>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -16,38 +16,31 @@ namespace ops = topograd::ops;
 constexpr int kBars = 120;
 
 // Bars, 4 pixels wide; those from bar `mark` on are red.
-static bool draw_histogram(const std::string& path, const std::vector<std::uint32_t>& counts,
+static void draw_histogram(const std::string& path, const std::vector<std::uint32_t>& counts,
                            int mark) {
   constexpr int kHeight = 240;
   const int most = static_cast<int>(std::ranges::max(counts));
-  std::vector<png_byte> rgb(std::size_t{kBars} * 4 * kHeight * 3, 255);
+  sample::Picture picture{std::size_t{kBars} * 4, kHeight,
+                          std::vector<std::uint8_t>(std::size_t{kBars} * 4 * kHeight * 3, 255)};
   for (int x = 0; x < kBars * 4; ++x) {
     const int bar = x / 4, count = static_cast<int>(counts[static_cast<std::size_t>(bar)]);
     const int top = kHeight - count * (kHeight - 10) / most;
     const bool beyond = bar >= mark;
     for (int y = x % 4 == 3 ? kHeight : top; y < kHeight; ++y) {
-      png_byte* pixel = rgb.data() + 3 * (y * kBars * 4 + x);
+      std::uint8_t* pixel = picture.rgb.data() + 3 * (y * kBars * 4 + x);
       pixel[0] = beyond ? 200 : 60;
       pixel[1] = beyond ? 50 : 90;
       pixel[2] = beyond ? 50 : 160;
     }
   }
-  png_image file{};
-  file.version = PNG_IMAGE_VERSION;
-  file.width = kBars * 4;
-  file.height = kHeight;
-  file.format = PNG_FORMAT_RGB;
-  return png_image_write_to_file(&file, path.c_str(), 0, rgb.data(), 0, nullptr) != 0;
+  sample::write_png(path, picture);
 }
 
 // value_at_risk OUT.png [scenarios] [best|cpu|vulkan]
-int main(int argc, char** argv) {
-  const std::string out = argc > 1 ? argv[1] : "value_at_risk.png";
-  const std::int64_t scenarios = argc > 2 ? std::atoll(argv[2]) : 100'000;
-  const std::string where = argc > 3 ? argv[3] : "best";
-  const ops::Device device = where == "cpu"      ? ops::Device::cpu()
-                             : where == "vulkan" ? ops::Device::vulkan()
-                                                 : ops::Device::best();
+static int program(sample::Arguments& arguments) {
+  const std::string out = arguments.text("value_at_risk.png");
+  const auto scenarios = arguments.count<std::int64_t>(100'000, 100);
+  const ops::Device device = arguments.device();
   constexpr std::int64_t kAssets = 40, kFactors = 6;
 
   // Returns of assets follow a few factors, and have some of their own.
@@ -81,9 +74,10 @@ int main(int argc, char** argv) {
             << "\n";
   const double low = ops::min(losses).item(), high = ops::max(losses).item();
   const auto counts = ops::histogram(ops::array_of<float>(losses), {kBars, low, high}).to_vector();
-  if (!draw_histogram(out, counts, static_cast<int>((at_risk - low) / (high - low) * kBars) + 1)) {
-    std::cerr << "value_at_risk: cannot write " << out << "\n";
-    return 2;
-  }
+  draw_histogram(out, counts, static_cast<int>((at_risk - low) / (high - low) * kBars) + 1);
   return std::abs(at_risk - exact) <= 3 * error ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  return sample::run(argc, argv, "value_at_risk [OUT.png] [SCENARIOS] [best|cpu|vulkan]", program);
 }

@@ -1,6 +1,8 @@
 // Adds two vectors, on the CPU or on a device: a task with both implementations.
 #include <topograd/api/hybrid.hpp>
 
+#include "sample.hpp"
+
 #include <iostream>
 #include <optional>
 #include <span>
@@ -56,8 +58,8 @@ void main() {
   std::span<float> sum_;
 };
 
-int main(int argc, char** argv) {
-  const std::size_t size = argc > 1 ? std::stoul(argv[1]) : 1'000'000;
+static int program(sample::Arguments& arguments) {
+  const auto size = arguments.count<std::size_t>(1'000'000);
   std::vector<float> a(size, 1.5f), b(size, 2.25f), sum(size);
 
   tg::hybrid::Executor& executor = tg::hybrid_executor();  // that of solves and arrays, too
@@ -71,3 +73,5 @@ int main(int argc, char** argv) {
     if (value != 3.75f) return 1;
   return 0;
 }
+
+int main(int argc, char** argv) { return sample::run(argc, argv, "vector_add [SIZE]", program); }
