@@ -117,6 +117,35 @@ TEST(CommandAnswer, StandardErrorsAreTheCertifiedOnes) {
   }
 }
 
+TEST(CommandAnswer, OneProblemOfNistHasStandardErrorsAndAPlot) {
+  const std::string data = " --data '" + (source_dir() / "tests/data/nist").string() + "'";
+  for (const NistRow& row : kNist) {
+    SCOPED_TRACE(row.set);
+    const TemporaryDir folder;
+    const Certified set = read_certified(row.set);
+    const std::string page = folder.path() / "page.html", json = folder.path() / "report.json";
+    const CommandResult result =
+        topograd("solve nist --backend cpu --covariance --set " + std::string(row.set) + data +
+                 " --report '" + page + "' --json '" + json + "'");
+    ASSERT_EQ(result.status, 0) << result.err;
+    const Json report = Json::parse(read_file(json));
+    ASSERT_EQ(report["runs"].size(), 2u);
+    for (const Json& run : report["runs"])
+      for (std::size_t k = 0; k < set.values.size(); ++k)
+        EXPECT_NEAR(run["covariance"]["standard_errors"][k].get<double>(), set.deviations[k],
+                    1e-5 * set.deviations[k]);
+    for (const char* part : {"2 of 2 runs solved", "From start ", "Parameters (value, standard",
+                             "Correlations", "Residuals"})
+      EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
+    const std::string html = read_file(page);
+    for (const char* part : {"Standard error", "Data and fit", "y over x"})
+      EXPECT_NE(html.find(part), std::string::npos) << part;
+  }
+  const CommandResult all = topograd("solve nist --backend cpu --covariance" + data);
+  EXPECT_EQ(all.status, 2);
+  EXPECT_EQ(all.err, "topograd: nist: --covariance expects a problem, not a set of them\n");
+}
+
 TEST(CommandAnswer, SummaryAndPageShowTheFit) {
   const TemporaryDir folder;
   const NistRow& row = kNist[0];

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 namespace topograd::problems {
 namespace {
@@ -77,8 +78,9 @@ class Reader {
     if (!has_sum_) fail(starts, "expected \"Residual Sum of Squares:\" below it");
     read_columns(data);
     try {
-      set_.residual =
-          parse_nist_model({&lines_[model], starts - model}, set_.certified.size(), set_.columns);
+      const std::span<const std::string> lines(&lines_[model], starts - model);
+      set_.expression = nist_expression(lines);
+      set_.residual = parse_nist_model(lines, set_.certified.size(), set_.columns);
     } catch (const Error& error) {
       const std::string message = error.what();
       fail(model, message.substr(0, message.find('\n')));
@@ -198,6 +200,20 @@ std::vector<std::string> nist_files(const std::string& path) {
   return files;
 }
 
+/// What the model draws over the data with these unknowns.
+static std::optional<Curve> curve_of(const NistSet& set, const std::vector<double>& b) {
+  CurveSource source{.label = set.name,
+                     .expression = set.expression,
+                     .names = nist_names(b.size(), set.columns),
+                     .parameters = {},
+                     .data = std::vector<std::vector<double>>(set.columns.size()),
+                     .uniforms = {}};
+  for (const double& value : b) source.parameters.push_back(&value);
+  for (std::size_t k = 0; k < set.data.size(); ++k)
+    source.data[k % set.columns.size()].push_back(set.data[k]);
+  return find_curve(std::move(source));
+}
+
 std::unique_ptr<Nist> nist(const NistSet& set, std::size_t start) {
   auto out = std::make_unique<Nist>();
   out->b = set.starts[start];
@@ -210,6 +226,7 @@ std::unique_ptr<Nist> nist(const NistSet& set, std::size_t start) {
     return to_values(set.residual, {.parameters = parameters, .data = columns, .uniforms = {}});
   };
   out->problem.add_residuals(set.observations(), residual, {.data = set.data, .label = set.name});
+  out->curve = curve_of(set, out->b);
   return out;
 }
 

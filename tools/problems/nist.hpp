@@ -2,11 +2,13 @@
 // are read from a set's file.
 #pragma once
 
+#include "../../api/problem_file/problem_file_curve.hpp"
 #include "../../frontend/problem.hpp"
 #include "../../ir/program.hpp"
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +22,7 @@ struct NistSet {
   /// right − left side of the model, over parameters b1, b2, ... and the columns of the data; the
   /// error term "+ e" is not part of it.
   ir::Program residual;
+  std::string expression;                     ///< the same as text
   std::vector<std::string> columns;           ///< y and the predictors
   std::vector<double> data;                   ///< observation by observation, one number a column
   std::array<std::vector<double>, 2> starts;  ///< of the parameters
@@ -50,7 +53,8 @@ std::vector<std::string> nist_files(const std::string& path);
 /// The problem and the memory that it works on.
 struct Nist {
   std::vector<double> b;
-  Problem problem;  ///< one topology, one residual an observation
+  Problem problem;             ///< one topology, one residual an observation
+  std::optional<Curve> curve;  ///< of b, where y alone is fitted over one predictor
 };
 
 ///   start  0 or 1

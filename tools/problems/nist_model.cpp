@@ -1,7 +1,6 @@
 // Models as NIST's headers write them.
 #include "nist_model.hpp"
 
-#include "../../api/expression/expression.hpp"
 #include "../../ir/error.hpp"
 
 #include <algorithm>
@@ -67,8 +66,7 @@ std::vector<std::string> statements(std::span<const std::string> lines) {
 
 }  // namespace
 
-ir::Program parse_nist_model(std::span<const std::string> lines, std::size_t parameters,
-                             const std::vector<std::string>& columns) {
+std::string nist_expression(std::span<const std::string> lines) {
   std::vector<std::string> parts = statements(lines);
   if (parts.empty()) {
     throw Error(ErrorCode::Parse, "expected a model \"y = ...\" after \"Model:\", got none");
@@ -78,12 +76,20 @@ ir::Program parse_nist_model(std::span<const std::string> lines, std::size_t par
   std::string text;
   for (const std::string& definition : parts) text += trimmed(translate(definition)) + ";\n";
   const std::size_t equals = model.find('=');
-  text += "(" + without_error(model.substr(equals + 1)) + ") - (" +
-          trimmed(model.substr(0, equals)) + ")";
+  return text + "(" + without_error(model.substr(equals + 1)) + ") - (" +
+         trimmed(model.substr(0, equals)) + ")";
+}
+
+ExpressionNames nist_names(std::size_t parameters, const std::vector<std::string>& columns) {
   ExpressionNames names;
   for (std::size_t k = 1; k <= parameters; ++k) names.parameters.push_back("b" + std::to_string(k));
   names.data = columns;
-  return parse(text, names);
+  return names;
+}
+
+ir::Program parse_nist_model(std::span<const std::string> lines, std::size_t parameters,
+                             const std::vector<std::string>& columns) {
+  return parse(nist_expression(lines), nist_names(parameters, columns));
 }
 
 }  // namespace topograd::problems

@@ -86,11 +86,25 @@ class BundleProblem final : public NamedProblem {
   std::unique_ptr<problems::Bundle> bundle_;
 };
 
+class NistProblem final : public NamedProblem {
+ public:
+  NistProblem(const problems::NistSet& set, std::size_t start)
+      : nist_(problems::nist(set, start)) {}
+  Problem& problem() override { return nist_->problem; }
+  std::span<const Curve> curves() const override {
+    return nist_->curve ? std::span<const Curve>(&*nist_->curve, 1) : std::span<const Curve>();
+  }
+
+ private:
+  std::unique_ptr<problems::Nist> nist_;
+};
+
 class FileProblem final : public NamedProblem {
  public:
   explicit FileProblem(const std::string& path) : file_(read_problem_file(path)) {}
   Problem& problem() override { return file_->problem; }
   const ProblemFile* file() const override { return file_.get(); }
+  std::span<const Curve> curves() const override { return file_->curves; }
 
  private:
   std::unique_ptr<ProblemFile> file_;
@@ -266,13 +280,16 @@ void add_generator_options(Command app, ProblemArguments& arguments) {
   app.option("--seed", &arguments.bundle.seed, "seed of the scene").only_with({"bundle"});
 }
 
+std::unique_ptr<NamedProblem> make_nist(const problems::NistSet& set, std::size_t start) {
+  return timed([&] { return std::make_unique<NistProblem>(set, start); });
+}
+
 std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
   if (arguments.name == "springs") {
     return timed([&] { return plain(problems::springs(arguments.width, arguments.shuffle)); });
   }
   if (arguments.name == "nist") {
-    const problems::NistSet set = only("nist", read_nist_sets(arguments));
-    return timed([&] { return plain(problems::nist(set)); });
+    return make_nist(only("nist", read_nist_sets(arguments)), 0);
   }
   if (arguments.name == "bundle") {
     return timed([&] { return std::make_unique<BundleProblem>(arguments.bundle); });

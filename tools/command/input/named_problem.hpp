@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,8 @@ class NamedProblem {
   virtual std::vector<double> vertex_values() const { return {}; }
   /// The file that it was read from; null for a problem that has a name.
   virtual const ProblemFile* file() const { return nullptr; }
+  /// What its residuals fit to data.
+  virtual std::span<const Curve> curves() const { return {}; }
   /// Adds what is known of the answer to a solve's report.
   virtual void describe_answer(nlohmann::ordered_json& /*report*/) const {}
   double build_seconds = 0;
@@ -80,6 +83,9 @@ const std::vector<ProblemKind>& problem_kinds();
 /// a missing option, and what reading a mesh or a problem file throws. Of nist and mgh it is the
 /// one problem that --set names, from its first start.
 std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments);
+
+/// One of NIST's sets, from start 0 or 1.
+std::unique_ptr<NamedProblem> make_nist(const problems::NistSet& set, std::size_t start);
 
 /// The mesh that --mesh, --icosphere, --subdivide, --perturb and --shuffle name. Throws
 /// Error{InvalidArgument} for a missing option, and what reading a mesh throws.

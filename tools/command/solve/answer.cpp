@@ -235,11 +235,9 @@ Answer find_answer(NamedProblem& named, const Summary& summary, bool covariance)
         unknown.error = found.errors[static_cast<std::size_t>(at - found.names.begin())];
     }
   }
-  const ProblemFile* file = named.file();
-  if (file == nullptr) return answer;
-  answer.title = file->title;
-  for (const Curve& curve :
-       std::span(file->curves).first(std::min(file->curves.size(), kMostCurves)))
+  if (const ProblemFile* file = named.file()) answer.title = file->title;
+  const std::span<const Curve> curves = named.curves();
+  for (const Curve& curve : curves.first(std::min(curves.size(), kMostCurves)))
     answer.curves.push_back(fitted(curve));
   return answer;
 }

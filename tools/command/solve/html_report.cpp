@@ -317,6 +317,11 @@ std::string steps(const Summary& s) {
   return s.iterations.empty() ? "" : out + "</table></div>\n";
 }
 
+std::string answer_part(const Answer& answer) {
+  return section("Parameters", unknowns(answer)) + section("Data and fit", curves(answer)) +
+         section("Residuals", residuals(answer)) + section("Correlations", correlations(answer));
+}
+
 std::string picture(const PageContent& content) {
   if (content.picture.empty()) return "";
   return "<img alt=\"the mesh before and after\" src=\"data:image/png;base64," +
@@ -335,12 +340,9 @@ std::string page(const PageContent& content, const std::string& body) {
 }  // namespace
 
 std::string html_report(const Summary& summary, const PageContent& content) {
-  const Answer& answer = content.answer;
   return page(
       content,
-      result_part(summary) + section("Parameters", unknowns(answer)) +
-          section("Data and fit", curves(answer)) + section("Residuals", residuals(answer)) +
-          section("Correlations", correlations(answer)) +
+      result_part(summary) + answer_part(content.answer) +
           section("Before and after", picture(content)) + section("Iterations", plots(summary)) +
           section("Beside other solvers", peers(content.peers)) +
           section("Where the time went", phases(summary.times)) +
@@ -375,7 +377,8 @@ std::string html_set_report(const nlohmann::ordered_json& report, const PageCont
                             seconds_text(report["solve_s"].get<double>());
   return page(content, "<section><div class=\"cards\">" +
                            card(report["message"].get<std::string>(), place) +
-                           "</div></section>\n" + section("Runs", rows + "</table>\n"));
+                           "</div></section>\n" + section("Runs", rows + "</table>\n") +
+                           answer_part(content.answer));
 }
 
 }  // namespace topograd::command

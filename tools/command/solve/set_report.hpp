@@ -4,6 +4,7 @@
 #include "../peers/peer.hpp"
 
 #include "../../../solver/summary.hpp"
+#include "answer.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -38,6 +39,8 @@ class SetReport {
   ///
   ///   parameters  at the end
   void add(const Run& run, const Summary& summary, std::span<const double> parameters, bool quiet);
+  /// Adds what a run found to its row.
+  void describe_run(std::size_t run, const Answer& answer) { describe(answer, runs_[run]); }
 
   /// "2 of 54 runs ended without convergence, the first is BoxBOD from start 1: NO_CONVERGENCE";
   /// empty if all converged.
@@ -47,9 +50,9 @@ class SetReport {
   /// The keys of one solve's report as sums over the runs (termination: the first that is not
   /// CONVERGENCE; costs: of those that have one), without history; solved; runs_without_cost, of
   /// those whose start is outside of what can be evaluated; and runs [{name, start, solved, cost,
-  /// digits, iterations, termination, message, linear_iterations, solve_s, parameters, peers}], a
-  /// peer's with name, version, linear_solver, solved, cost, digits, iterations, termination and
-  /// solve_s.
+  /// digits, iterations, termination, message, linear_iterations, solve_s, parameters, peers, and
+  /// what describe_run() added}], a peer's with name, version, linear_solver, solved, cost, digits,
+  /// iterations, termination and solve_s.
   nlohmann::ordered_json json() const;
 
  private:

@@ -27,9 +27,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace topograd::command {
@@ -66,21 +68,45 @@ void finish(const SolveArguments& arguments, const std::string& unconverged) {
   if (arguments.require_convergence) throw BoundBroken{};
 }
 
+/// What the runs of one problem found goes into their rows. Prints and returns the answer of the
+/// run that has the lowest cost; nothing of a set.
+Answer find_lone_answer(const SolveArguments& arguments, SolvedSet& set) {
+  Answer best;
+  const Summary* best_summary = nullptr;
+  for (std::size_t k = 0; k < set.alone.size(); ++k) {
+    const Summary& summary = set.alone[k].summary;
+    if (!std::isfinite(summary.final_cost)) continue;  // its start cannot be evaluated
+    Answer answer = find_answer(*set.alone[k].problem, summary, arguments.covariance);
+    set.report.describe_run(k, answer);
+    if (best_summary != nullptr && summary.final_cost >= best_summary->final_cost) continue;
+    best = std::move(answer);
+    best.title = "From start " + std::to_string(k + 1);
+    best_summary = &summary;
+  }
+  if (best_summary != nullptr && !arguments.silent())
+    std::cout << "\n" << report(best, *best_summary) << std::flush;
+  return best;
+}
+
 void solve_many(const SolveArguments& arguments) {
   if (!arguments.out.empty()) refuse(arguments, "--out expects a problem that has a mesh");
   if (!arguments.trace.empty()) refuse(arguments, "--trace expects a problem, not a set of them");
-  if (arguments.covariance) refuse(arguments, "--covariance expects a problem, not a set of them");
+  const bool alone =
+      arguments.problem.name == "nist" && read_nist_sets(arguments.problem).size() == 1;
+  if (arguments.covariance && !alone)
+    refuse(arguments, "--covariance expects a problem, not a set of them");
   check_peers(arguments.peers, arguments.problem);
-  const SetReport report =
+  SolvedSet set =
       solve_set(arguments.problem, arguments.solver, arguments.peers, arguments.silent());
-  if (!arguments.silent()) std::cout << report.verdict() << std::endl;
-  const nlohmann::ordered_json json = report.json();
-  if (!arguments.report.empty())
-    write_text(arguments.report, html_set_report(json, page_head(arguments)));
-  write_json(arguments.json, json);
-  write_metrics(arguments.metrics);
+  if (!arguments.silent()) std::cout << set.report.verdict() << std::endl;
+  write_metrics(arguments.metrics);  // before what the answer asks for is counted, too
   write_training_data(arguments.training);
-  finish(arguments, report.unconverged());
+  PageContent page = page_head(arguments);
+  if (arguments.wants_answer()) page.answer = find_lone_answer(arguments, set);
+  const nlohmann::ordered_json json = set.report.json();
+  if (!arguments.report.empty()) write_text(arguments.report, html_set_report(json, page));
+  write_json(arguments.json, json);
+  finish(arguments, set.report.unconverged());
 }
 
 draw::Mesh mesh_to_draw(const NamedProblem& named) {

@@ -14,6 +14,8 @@
 
 #include <chrono>
 #include <limits>
+#include <span>
+#include <utility>
 
 namespace topograd::command {
 namespace {
@@ -52,26 +54,28 @@ struct Terms {
   bool quiet;
 };
 
-void solve_nist(const ProblemArguments& arguments, const Terms& terms, SetReport& report) {
+void solve_nist(const ProblemArguments& arguments, const Terms& terms, SolvedSet& out) {
   constexpr double kDigits = 6;
-  for (const problems::NistSet& set : read_nist_sets(arguments)) {
+  const std::vector<problems::NistSet> sets = read_nist_sets(arguments);
+  for (const problems::NistSet& set : sets) {
     for (std::size_t start = 0; start < set.starts.size(); ++start) {
       if (Interrupts::came()) return;
-      const Clock::time_point begin = Clock::now();
-      const std::unique_ptr<problems::Nist> nist = problems::nist(set, start);
+      std::unique_ptr<NamedProblem> nist = make_nist(set, start);
+      Problem& problem = nist->problem();
+      const std::span<const double> b(problem.arrays()[0].values, set.certified.size());
       Run run{.name = set.name,
               .start = static_cast<int>(start) + 1,
-              .build_seconds = seconds_since(begin)};
-      const auto peers =
-          minimize_with_peers(terms.peers, nist->problem, terms.arguments, terms.options);
-      const Summary summary = solve_or_fail(nist->problem, terms.options);
-      run.digits = problems::matching_digits(nist->b, set.certified);
+              .build_seconds = nist->build_seconds};
+      const auto peers = minimize_with_peers(terms.peers, problem, terms.arguments, terms.options);
+      const Summary summary = solve_or_fail(problem, terms.options);
+      run.digits = problems::matching_digits(b, set.certified);
       run.solved = run.digits >= kDigits;
       for (const PeerReport& peer : peers) {
         const double digits = problems::matching_digits(peer.x, set.certified);
         run.peers.push_back({peer, digits >= kDigits, digits});
       }
-      report.add(run, summary, nist->b, terms.quiet);
+      out.report.add(run, summary, b, terms.quiet);
+      if (sets.size() == 1) out.alone.push_back({std::move(nist), summary});
     }
   }
 }
@@ -116,14 +120,14 @@ void solve_large_mgh(const ProblemArguments& arguments, const Terms& terms, SetR
 
 }  // namespace
 
-SetReport solve_set(const ProblemArguments& problem, const SolverArguments& solver,
+SolvedSet solve_set(const ProblemArguments& problem, const SolverArguments& solver,
                     const std::vector<std::string>& peers, bool quiet) {
   const Terms terms = {solver, set_options(solver, !problem.count), peers, quiet};
-  SetReport report;
-  if (problem.name == "nist") solve_nist(problem, terms, report);
-  if (problem.name == "mgh" && problem.count) solve_large_mgh(problem, terms, report);
-  if (problem.name == "mgh" && !problem.count) solve_mgh(problem, terms, report);
-  return report;
+  SolvedSet out;
+  if (problem.name == "nist") solve_nist(problem, terms, out);
+  if (problem.name == "mgh" && problem.count) solve_large_mgh(problem, terms, out.report);
+  if (problem.name == "mgh" && !problem.count) solve_mgh(problem, terms, out.report);
+  return out;
 }
 
 }  // namespace topograd::command

@@ -5,6 +5,7 @@
 #include "../input/named_problem.hpp"
 #include "set_report.hpp"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,17 @@ namespace topograd::command {
 
 /// True for a name that stands for many problems.
 inline bool is_set(const std::string& name) { return name == "nist" || name == "mgh"; }
+
+/// One run of a set of one problem.
+struct LoneRun {
+  std::unique_ptr<NamedProblem> problem;  ///< at its end
+  Summary summary;
+};
+
+struct SolvedSet {
+  SetReport report;
+  std::vector<LoneRun> alone;  ///< the runs, if the set is one problem of nist
+};
 
 /// Solves every problem of a set from each of its starts under one set of options: those given, and
 /// where they say nothing 10,000 iterations and, but with --count, tolerances of 2.2·10⁻¹⁶.
@@ -24,7 +36,7 @@ inline bool is_set(const std::string& name) { return name == "nist" || name == "
 ///
 ///   peers  that solve each run too, from the same start (solve_peers.hpp)
 ///   quiet  print no line a run
-SetReport solve_set(const ProblemArguments& problem, const SolverArguments& solver,
+SolvedSet solve_set(const ProblemArguments& problem, const SolverArguments& solver,
                     const std::vector<std::string>& peers, bool quiet);
 
 }  // namespace topograd::command
