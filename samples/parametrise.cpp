@@ -88,7 +88,7 @@ void write(const std::string& path, const Surface& surface, const std::vector<do
 
 static int program(sample::Arguments& arguments) {
   const tg::Interrupts interrupts;  // Ctrl-C ends a solve at its best point
-  const std::string hill = arguments.text(), flat = arguments.text();
+  const std::string surface_file = arguments.text(), flat_file = arguments.text();
   const Surface surface(arguments.count<std::size_t>(40, 2, 10'000));
   std::vector<double>
       u;  // the start: the surface seen from above, turned so that areas are positive
@@ -106,8 +106,8 @@ static int program(sample::Arguments& arguments) {
   std::printf("%s\ndistortion %.4f at the start, %.4f at the end (4 where lengths are kept)\n",
               summary.brief_report().c_str(), summary.initial_cost / area,
               summary.final_cost / area);
-  if (!hill.empty()) write(hill, surface, nullptr);
-  if (!flat.empty()) write(flat, surface, &u);
+  if (!surface_file.empty()) write(surface_file, surface, nullptr);
+  if (!flat_file.empty()) write(flat_file, surface, &u);
   return summary.termination == tg::Termination::CONVERGENCE ? 0 : 1;
 }
 
