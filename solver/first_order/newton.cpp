@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 namespace topograd {
@@ -23,6 +24,23 @@ constexpr double kLargestShift = 1e6;
 bool is_constant(const runtime::Model& model, std::size_t k) {
   return !model.constant.empty() && model.constant[k] != 0;
 }
+
+/// M = 1, but that the first step takes ‖g‖ squared for g·g: they differ by rounding, which the
+/// steps of a descent remember.
+class FirstStep final : public runtime::cpu::HostPreconditioner<double> {
+ public:
+  FirstStep(std::size_t scalars, double difference) : scalars_(scalars), difference_(difference) {}
+  std::size_t ranges() const override { return 1; }
+  Range range(std::size_t) const override { return {0, scalars_}; }
+  void apply(std::size_t, const double* r, double* z) const override {
+    std::copy_n(r, scalars_, z);
+  }
+  double correct(const double*, double*) override { return std::exchange(difference_, 0.0); }
+
+ private:
+  std::size_t scalars_;
+  double difference_;
+};
 
 bool has_branches(const runtime::Model& model) {
   return std::any_of(model.terms.begin(), model.terms.end(), [](const runtime::Term& term) {
@@ -134,10 +152,10 @@ void TruncatedNewton::compute(std::span<const double> x, std::span<const double>
       if (is_constant(model_, k) || is_held(held, k)) q[k] = 0;
     return dot({p, n}, {q, n});
   });
-  cpu::NoPreconditioner<double> none(n, n);
   vectors_.resize(n);
   std::ranges::copy(steepest, vectors_.residual.data());
-  const double norm = std::sqrt(dot(steepest, steepest));
+  const double squared = dot(steepest, steepest), norm = std::sqrt(squared);
+  FirstStep none(n, norm * norm - squared);
   iterations_ = cpu::conjugate_gradients(pool_, hessian, none, vectors_, direction.data(),
                                          {.tolerance = std::min(0.5, std::sqrt(norm)),
                                           .max_iterations = gradient_only_ ? 0 : max_iterations_,
