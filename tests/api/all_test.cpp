@@ -69,8 +69,7 @@ TEST(All, TopogradNamesTheOthers) {
   EXPECT_EQ(all.erase("topograd/api/topograd.hpp"), 1u);
   EXPECT_EQ(all, others);
   // Those of its own parts are not named, and these not included.
-  for (const std::string& name : included("topograd.hpp"))
-    EXPECT_FALSE(all.contains(name)) << name;
+  for (const std::string& name : included("topograd.hpp")) EXPECT_FALSE(all.contains(name)) << name;
 }
 
 }  // namespace

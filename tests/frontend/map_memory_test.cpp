@@ -1,8 +1,8 @@
 // Callables of maps that remember how often they ran.
 #include "../../frontend/loss.hpp"
 #include "../../frontend/manifold.hpp"
-#include "../../frontend/value/math.hpp"
 #include "../../frontend/problem.hpp"
+#include "../../frontend/value/math.hpp"
 
 #include <gtest/gtest.h>
 

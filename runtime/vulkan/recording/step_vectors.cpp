@@ -50,7 +50,8 @@ StepVectors::StepVectors(Context& context, const Model& model, std::uint32_t coa
   std::vector<std::uint32_t> words(model.constant.begin(), model.constant.end());
   if (shaped) words.resize(n, 0);
   fixed = make_buffer(context, words, "fixed");
-  partials = make_partials(context, 4ull * (block_groups() + ops->workgroups(n)) + 2ull * most_coarse);
+  partials =
+      make_partials(context, 4ull * (block_groups() + ops->workgroups(n)) + 2ull * most_coarse);
   decision = make_partials(context, codegen::kScalarCount);
 }
 
