@@ -27,6 +27,13 @@ thread_local int depth = 0;
 thread_local bool ends_process = false;
 thread_local WhenStopped* innermost = nullptr;
 
+/// The first handler, so that it is called whenever exit() is: a thread that makes its first call
+/// while another one ends the process would else load libraries between their destructors.
+[[maybe_unused]] const bool has_handler = [] {
+  platform::at_exit(end_foreign_calls);
+  return true;
+}();
+
 bool enter() {
   if (depth > 0) {
     ++depth;

@@ -127,6 +127,7 @@ std::vector<vk::raii::PhysicalDevice> Instance::physical_devices() {
   try {
     found = driver_.call("vkEnumeratePhysicalDevices",
                          [&] { return instance_.enumeratePhysicalDevices(); });
+    const ForeignCall permission("dlopen");  // exit() must not unload them meanwhile
     platform::keep_loaded_libraries();
   } catch (const Error& error) {
     // A driver without a device of its own may say so this way.
