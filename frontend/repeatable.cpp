@@ -1,4 +1,4 @@
-// What callables are told that give another expression each time.
+// The message about callables that give another expression each time.
 #include "repeatable.hpp"
 
 #include "../ir/text.hpp"

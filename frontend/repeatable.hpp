@@ -8,7 +8,7 @@
 
 namespace topograd::detail {
 
-/// What a callable is run for, for messages.
+/// The purpose of a callable, in the words of messages.
 struct StandsFor {
   std::string_view one;     ///< "an element"
   std::string_view all;     ///< "all elements"

@@ -1,4 +1,4 @@
-// What runs the kernels of an engine.
+// The backends that run the kernels of an engine.
 #pragma once
 
 #include <string_view>

@@ -52,7 +52,7 @@ class RecordOperations {
   std::vector<RanOperation> all_;
 };
 
-/// Those of this thread; nothing and null without one.
+/// The device and the record of this thread's innermost scopes; empty and null outside of any.
 const std::optional<Device>& scope_device();
 RecordOperations* recording();
 

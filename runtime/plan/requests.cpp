@@ -58,14 +58,15 @@ bool accumulates(Pass pass) {
   return false;
 }
 
-bool is_atomic(Accumulation rung) {
-  return rung == Accumulation::atomic_cas || rung == Accumulation::atomic_float;
+bool is_atomic(Accumulation strategy) {
+  return strategy == Accumulation::atomic_cas || strategy == Accumulation::atomic_float;
 }
 
-/// Those of a wide residual: of its blocks the diagonals, which are stored on every rung.
-std::vector<KernelRequest> wide_requests(const TermShape& shape, Pass pass, Accumulation rung) {
+/// The requests of a wide residual: of its blocks the diagonals, which are stored by every
+/// strategy.
+std::vector<KernelRequest> wide_requests(const TermShape& shape, Pass pass, Accumulation strategy) {
   const Pass own = pass == Pass::blocks ? Pass::diagonal : pass;
-  if (own != Pass::diagonal && is_atomic(rung)) return {scatter_request(shape, own, rung)};
+  if (own != Pass::diagonal && is_atomic(strategy)) return {scatter_request(shape, own, strategy)};
   return {store_request(shape, own),
           sum_terms_request(shape, has_values(own) ? Pass::gradient : own)};
 }

@@ -24,7 +24,7 @@ struct CgVectors {
   }
 };
 
-/// Whether conjugate gradients have gained what is to be gained of the quadratic model
+/// Tests if conjugate gradients have gained most of the decrease of the quadratic model
 /// Q(x) = xᵀA x − 2 bᵀx: i (Qᵢ − Qᵢ₋₁) / Qᵢ < η after iteration i.
 ///
 /// Source: Nash, Sofer, Assessing a search direction within a truncated-Newton method, Operations
@@ -52,7 +52,7 @@ enum class SumOrder {
   packets     ///< as Eigen sums: some partial sums at once, in the vectors' precision
 };
 
-/// What happens where p·A p < 0.
+/// The reaction to a direction p with p·A p < 0.
 enum class NegativeCurvature {
   stops,  ///< the step before it is the answer
   /// One more step, as long as one of the same positive curvature: it leads down, and away from a

@@ -1,4 +1,4 @@
-// What conjugate gradients on the host multiply by: a matrix, and an approximate inverse of it.
+// The operators of conjugate gradients on the host: a matrix, and an approximate inverse of it.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the steps of the CPU engine are preconditioned with: made anew before each of them.
+// Preconditioners of the steps of the CPU engine: each is made again before every step.
 #pragma once
 
 #include "../../engine/engine.hpp"
