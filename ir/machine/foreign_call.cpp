@@ -8,6 +8,7 @@
 #include <chrono>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLongestWaitAtEnd{60};
+constexpr std::chrono::microseconds kBetweenRegistrations{20};
 
 constinit std::atomic<int> running{0};
 constinit std::atomic<bool> ended{false};
@@ -95,16 +97,24 @@ void keep_for_ever(const void* object) {
 
 LoadingLibraries::LoadingLibraries() {
   ++loading;
-  go_on();
+  platform::at_exit(end_foreign_calls);
+  try {
+    registers_ = std::jthread([](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        platform::at_exit(end_foreign_calls);
+        std::this_thread::sleep_for(kBetweenRegistrations);
+      }
+    });
+  } catch (const std::system_error&) {
+    // No thread to be had: the first and the last registration have to do.
+  }
 }
 
 LoadingLibraries::~LoadingLibraries() {
-  go_on();
+  registers_ = {};
+  platform::at_exit(end_foreign_calls);
   --loading;
 }
-
-// exit() calls the latest handler first.
-void LoadingLibraries::go_on() const { platform::at_exit(end_foreign_calls); }
 
 void end_foreign_calls(int status) {
   if (loading > 0) platform::end_process(status);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <thread>
 
 namespace topograd {
 
@@ -44,12 +45,15 @@ void delete_if_callable(T* object) {
 class LoadingLibraries {
  public:
   LoadingLibraries();
-  /// Called often while objects are made, so that few of them are destroyed before the process
-  /// ends: an exit handler of a library may wait for a thread that still uses others.
-  void go_on() const;
   ~LoadingLibraries();
   LoadingLibraries(const LoadingLibraries&) = delete;
   LoadingLibraries& operator=(const LoadingLibraries&) = delete;
+
+ private:
+  /// Registers the end of the process again and again: exit() calls the latest handler first, so
+  /// that few of the objects made meanwhile are destroyed before the process ends. An exit handler
+  /// of a library may wait for a thread that still uses others.
+  std::jthread registers_;
 };
 
 /// Waits for the calls that are running, 60 s at the most, and lets no other begin. Called when the

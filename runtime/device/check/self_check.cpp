@@ -105,7 +105,7 @@ SelfCheck run_on(const std::shared_ptr<Device>& device) {
 const std::vector<Composition>& self_check_compositions() {
   // Every function that shaders call, inside or outside of another one; the first of them are those
   // that a driver was seen to compile wrongly.
-  static const std::vector<Composition> all = {
+  static const auto& all = *new std::vector<Composition>{
       {Op::Tan, Op::Atan},       {Op::Sin, Op::Erf},    {Op::Cos, Op::Sinh},
       {Op::Asin, Op::Atan},      {Op::Gelu, Op::Erf},   {Op::Softplus, Op::Sinh},
       {Op::Sigmoid, Op::Atan2},  {Op::Tanh, Op::Asinh}, {Op::Cosh, Op::Acosh},

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 namespace topograd::runtime::vulkan {
@@ -123,6 +124,8 @@ void Instance::create(bool validation) {
 }
 
 std::vector<vk::raii::PhysicalDevice> Instance::physical_devices() {
+  std::optional<LoadingLibraries> loading;  // a software device begins with its compiler here
+  if (!enumerated_.exchange(true)) loading.emplace();
   std::vector<vk::raii::PhysicalDevice> found;
   try {
     found = driver_.call("vkEnumeratePhysicalDevices",

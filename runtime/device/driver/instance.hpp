@@ -1,6 +1,7 @@
 // Internal: the Vulkan loader and instance of the process, and what its devices can do.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -53,6 +54,7 @@ class Instance {
   bool debug_utils_ = false;
   vk::raii::Instance instance_{nullptr};
   vk::raii::DebugUtilsMessengerEXT messenger_{nullptr};
+  std::atomic<bool> enumerated_{false};  // at least once: the drivers have begun
 };
 
 /// The instance for a loader, made if nobody holds one.

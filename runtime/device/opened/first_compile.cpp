@@ -87,7 +87,7 @@ Submitted::Submitted(const Core& core)
 
 }  // namespace
 
-void compile_first(const Core& core, const LoadingLibraries& loading) {
+void compile_first(const Core& core) {
   const ForeignCall permission("compile_first");
   try {
     auto submitted = std::make_unique<Submitted>(core);
@@ -97,7 +97,6 @@ void compile_first(const Core& core, const LoadingLibraries& loading) {
         (void)submitted.release();  // the device still uses it
         return;
       }
-      loading.go_on();
       std::this_thread::sleep_for(kPause);
     }
   } catch (const vk::SystemError&) {

@@ -157,9 +157,9 @@ void keep(const DeviceOptions& options, const std::shared_ptr<Device>& device, b
   dropped = std::exchange(registry().kept, device);
 }
 
-void start_compiler(const Core& core, const LoadingLibraries& loading) {
+void start_compiler(const Core& core) {
   if (core.info.software() && !std::exchange(registry().compiler_started, true))
-    compile_first(core, loading);
+    compile_first(core);
 }
 
 std::vector<DeviceInfo> describe_all(const std::vector<vk::raii::PhysicalDevice>& physical,
@@ -203,7 +203,7 @@ std::shared_ptr<Device> open(const DeviceOptions& options) {
     const std::lock_guard cores_lock(registry().cores_mutex);
     registry().live.push_back(core.get());
   }
-  start_compiler(*core, *loading);
+  start_compiler(*core);
   loading.reset();
   // It is called before the handlers of the driver and of `loading`, which were registered earlier.
   platform::at_exit(end_devices);
