@@ -4,6 +4,7 @@
 #include "../../ir/error.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -258,14 +259,15 @@ bool is_short_name(std::string_view name) {
 // Lower-case and short, or with an underscore inside: no keyword or built-in function of GLSL, nor
 // a variable of ours but those that are listed.
 bool usable(const std::string& name) {
-  static const std::set<std::string, std::less<>> kTaken = {
+  constexpr std::array<std::string_view, 11> kTaken = {
       "index_columns", "data_columns",   "column_position", "fixed_scalars",
       "out_stride",    "out_first",      "x_first",         "atomic_uint",
       "next_state",    "next_direction", "curvature_first"};
   if (is_short_name(name)) return true;
   const std::size_t underscore = name.find('_');
   if (!is_identifier(name) || underscore == 0 || underscore == std::string::npos) return false;
-  if (name.find("__") != std::string::npos || kTaken.contains(name)) return false;
+  if (name.find("__") != std::string::npos || std::ranges::find(kTaken, name) != kTaken.end())
+    return false;
   for (const std::string_view prefix :
        {"gl_", "tg_", "own_", "sum_", "workgroup_", "compensated_", "sums_", "rz_", "rr_", "pq_",
         "rider_", "all_", "item_", "end_", "index_form_", "index_step_", "data_form_"}) {

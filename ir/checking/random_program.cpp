@@ -37,7 +37,8 @@ class Maker {
 
  private:
   Id leaf() {
-    static const std::vector<double> kLiterals = {0, -0.0, 1, -1, 2, 0.5, 3, -0.25, 0.1, 1e-3};
+    static const auto& kLiterals =
+        *new std::vector<double>{0, -0.0, 1, -1, 2, 0.5, 3, -0.25, 0.1, 1e-3};
     if (leaves_.empty() || random_.uniform() < options_.literals) {
       return graph_.literal(random_.pick(kLiterals));
     }
@@ -208,7 +209,7 @@ Point random_point(std::uint64_t seed, const LeafCounts& leaves, double special)
 }
 
 const std::vector<double>& special_values() {
-  static const std::vector<double> kValues = [] {
+  static const auto& kValues = *new std::vector<double>([] {
     using Limits = std::numeric_limits<double>;
     std::vector<double> all = {0,
                                1,
@@ -236,7 +237,7 @@ const std::vector<double>& special_values() {
     for (std::size_t k = 0, n = all.size(); k < n; ++k) all.push_back(-all[k]);
     all.push_back(Limits::quiet_NaN());
     return all;
-  }();
+  }());
   return kValues;
 }
 

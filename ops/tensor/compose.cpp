@@ -110,8 +110,8 @@ class Composer {
 /// Derivatives of one expression by its inputs as programs of their own; parameter slot n is the
 /// derivative of what was made of it.
 const std::vector<ir::Program>& derivatives(const ir::Program& program) {
-  static std::mutex mutex;
-  static std::map<std::string, std::vector<ir::Program>> known;
+  static std::mutex& mutex = *new std::mutex;
+  static auto& known = *new std::map<std::string, std::vector<ir::Program>>;
   const std::string key = FusedForm{.program = program, .inputs = {}}.key();
   const std::lock_guard lock(mutex);
   const auto found = known.find(key);

@@ -42,8 +42,8 @@ ir::Program with_columns(const ir::Program& program) {
 
 template <class T>
 const TileKernel<T>& tile_kernel(const ir::Program& program) {
-  static std::mutex mutex;
-  static std::map<std::string, TileKernel<T>> kernels;
+  static std::mutex& mutex = *new std::mutex;
+  static auto& kernels = *new std::map<std::string, TileKernel<T>>;
   const std::string key = FusedForm{.program = program, .inputs = {}}.key();
   const std::lock_guard lock(mutex);
   const auto found = kernels.find(key);

@@ -33,6 +33,26 @@ bool has_word(std::string_view text, std::string_view word) {
   return false;
 }
 
+/// A static object whose destructor exit() calls while other threads may still use it.
+bool is_destroyed_at_exit(std::string_view line) {
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  if (!line.starts_with("static ") && !line.starts_with("inline static ")) return false;
+  const std::string_view head = line.substr(0, line.find_first_of("=;({"));
+  if (head.size() < line.size() && line[head.size()] == '(') return false;  // a function
+  if (head.find('&') != head.npos || has_word(head, "constexpr")) return false;
+  constexpr std::array<std::string_view, 8> kOwners = {
+      "std::vector<", "std::map<",      "std::set<",       "std::string ",
+      "std::deque<",  "std::function<", "std::unordered_", "std::unique_ptr<"};
+  return std::ranges::any_of(kOwners,
+                             [&](std::string_view owner) { return head.find(owner) != head.npos; });
+}
+
+bool is_of_library(std::string_view path) {
+  constexpr std::array<std::string_view, 8> kFolders = {
+      "ir/", "autodiff/", "frontend/", "codegen/", "runtime/", "solver/", "ops/", "api/"};
+  return std::ranges::any_of(kFolders, [&](auto folder) { return path.starts_with(folder); });
+}
+
 }  // namespace
 
 std::vector<std::string> form_violations(std::string_view path, std::string_view text) {
@@ -53,6 +73,11 @@ std::vector<std::string> form_violations(std::string_view path, std::string_view
   }
   for (const std::string_view mark : kMarks) {
     if (has_word(text, mark)) complain("contains " + std::string(mark));
+  }
+  if (!is_of_library(path)) return found;
+  for (const std::string_view line : lines) {
+    if (is_destroyed_at_exit(line))
+      complain("exit() destroys this object; write static auto& x = *new …: " + std::string(line));
   }
   return found;
 }

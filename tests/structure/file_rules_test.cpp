@@ -53,6 +53,11 @@ TEST(FileForm, RowsOfGoodAndBadSnippets) {
        first + "mkdtemp(\"a-XX"
                "XXXX\");\n",
        nullptr},
+      {"ir/a.cpp", first + "  static std::map<int, int> known;\n", "exit() destroys"},
+      {"ir/a.cpp", first + "  static const std::vector<int> all = {1};\n", "exit() destroys"},
+      {"ir/a.cpp", first + "  static const auto& all = *new std::vector<int>{1};\n", nullptr},
+      {"ir/a.cpp", first + "  static std::vector<int> list(int count);\n", nullptr},
+      {"tests/a.cpp", first + "  static std::map<int, int> known;\n", nullptr},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(std::string(row.path) + ": " + row.text.substr(0, 80));

@@ -51,7 +51,8 @@ void ScaledLoss::Evaluate(double sq_norm, double out[3]) const {
 }
 
 std::optional<topograd::Loss> ScaledLoss::Lowered() const {
-  static const auto users = topograd::Loss::host([](double, double*) {}, "LossFunction");
+  static const auto& users =
+      *new topograd::Loss(topograd::Loss::host([](double, double*) {}, "LossFunction"));
   const auto rho = rho_.Lowered();
   // A negative scale is no loss that a minimum exists of; Evaluate takes it as Ceres does.
   if (!(a_ >= 0)) return topograd::Loss::scaled(rho ? *rho : users, a_);  // throws

@@ -22,7 +22,7 @@ topograd::LineSearchOptions LowerLineSearch(const Options& options) {
 /// is L-BFGS with cubic interpolation for the strong Wolfe conditions, and nothing else.
 template <class Options>
 std::vector<std::string> LineSearchOptionsWithoutEffect(const Options& options) {
-  static const Options defaults;
+  static const auto& defaults = *new Options;
   std::vector<std::string> names;
 #define TG_WITHOUT_EFFECT(field) \
   if (options.field != defaults.field) names.push_back(#field)

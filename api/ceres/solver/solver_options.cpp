@@ -76,7 +76,7 @@ topograd::SolverOptions Lower(const Solver::Options& options, double entries) {
 }
 
 std::vector<std::string> OptionsWithoutEffect(const Solver::Options& options) {
-  static const Solver::Options defaults;
+  static const auto& defaults = *new Solver::Options;
   std::vector<std::string> names;
 #define TG_WITHOUT_EFFECT(field) \
   if (options.field != defaults.field) names.push_back(#field)

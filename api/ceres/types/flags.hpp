@@ -24,7 +24,7 @@ struct Flag {
 
 /// All flags of the program by name.
 inline std::map<std::string, Flag>& Flags() {
-  static std::map<std::string, Flag> flags;
+  static auto& flags = *new std::map<std::string, Flag>;
   return flags;
 }
 
@@ -54,7 +54,7 @@ struct FlagRegistration {
 };
 
 inline std::string& UsageMessage() {
-  static std::string usage;
+  static auto& usage = *new std::string;
   return usage;
 }
 inline void SetUsageMessage(const std::string& usage) { UsageMessage() = usage; }
