@@ -44,8 +44,8 @@ VulkanEngine::~VulkanEngine() = default;
 void VulkanEngine::record_slot(CommandList& list, KernelKind kind, Slot& slot) {
   const Operands with = terms_.operands(v_.x, &v_.direction);
   const auto rows = [&](Pass pass) {
-    record_rows(list, pass, with);
-    record_row_landings(list, pass, slot.rows, true);
+    rows_.record(list, pass, with);
+    rows_.record_landings(list, pass, slot.rows, true);
   };
   const auto sum = [&](Pass pass) {
     used_sums_.insert(pass);
@@ -75,8 +75,8 @@ void VulkanEngine::record_slot(CommandList& list, KernelKind kind, Slot& slot) {
 
 void VulkanEngine::read_slot(const Slot& slot, KernelKind kind, const Submission& after,
                              std::span<double> out) {
-  if (kind == KernelKind::residual) return copy_rows(Pass::residual, slot.rows, after, out);
-  if (kind == KernelKind::jvp) return copy_rows(Pass::jvp, slot.rows, after, out);
+  if (kind == KernelKind::residual) return rows_.copy(Pass::residual, slot.rows, after, out);
+  if (kind == KernelKind::jvp) return rows_.copy(Pass::jvp, slot.rows, after, out);
   if (kind != KernelKind::cost) return problem_.read(slot.result, after, v_.result, out);
   std::array<double, codegen::kScalarCount> scalars{};
   slot.result.read(context_, after, v_.ops->scalars(),
@@ -93,8 +93,8 @@ std::unique_ptr<Pending> VulkanEngine::begin(KernelKind kind, std::span<const do
   problem_.write(v_.x, x);
   taken_->reset();
   if (!p.empty()) problem_.write(v_.direction, p);
-  evaluate(std::string(name(kind)) + "_" + std::to_string(turn),
-           [&](CommandList& list) { record_slot(list, kind, *slot); });
+  recorder_.evaluate(std::string(name(kind)) + "_" + std::to_string(turn),
+                     [&](CommandList& list) { record_slot(list, kind, *slot); });
   return std::make_unique<InFlight>(*this, *slot, kind, out);
 }
 

@@ -48,6 +48,22 @@ void VulkanEngine::build() {
   find_mask();
 }
 
+void VulkanEngine::rebuild() {
+  const std::vector<double> none(problem_.model().scalars);
+  std::vector<double> x = none, trial = none, scale = none, step = none;
+  problem_.read(v_.x, x);
+  problem_.read(v_.trial, trial);
+  problem_.read(v_.scale, scale);
+  problem_.read(v_.step, step);
+  const bool scaled = scale_is_set_;
+  build();
+  problem_.write(v_.x, x);
+  problem_.write(v_.trial, trial);
+  problem_.write(v_.scale, scale);
+  problem_.write(v_.step, step);
+  scale_is_set_ = scaled;
+}
+
 void VulkanEngine::refresh(const Model& model) {
   const ModelChange changed = problem_.follow(model);
   taken_->reset();
@@ -71,20 +87,6 @@ void VulkanEngine::refresh(const Model& model) {
   }
   if (changed.bounds) write_box();
   if (changed.uniforms) terms_.write_uniforms();
-}
-
-const Recorded& VulkanEngine::evaluation(const std::string& name,
-                                         const std::function<void(CommandList&)>& record) {
-  const auto found = evaluations_->find(name);
-  if (found != evaluations_->end()) return found->second;
-  recorder_.collect(record);
-  recorder_.finish_kernels();
-  return evaluations_->emplace(name, recorder_.make_list(name, record)).first->second;
-}
-
-void VulkanEngine::evaluate(const std::string& name,
-                            const std::function<void(CommandList&)>& record) {
-  recorder_.submit(evaluation(name, record));
 }
 
 EngineStats VulkanEngine::stats() const {
@@ -133,7 +135,7 @@ void VulkanEngine::set_point(std::span<const double> x) {
 }
 
 double VulkanEngine::cost() {
-  evaluate("cost", [&](CommandList& list) {
+  recorder_.evaluate("cost", [&](CommandList& list) {
     terms_.record_cost(list, v_.x, Scalar::cost);
     v_.ops->record_read(list);
   });
@@ -141,12 +143,12 @@ double VulkanEngine::cost() {
 }
 
 void VulkanEngine::residuals(std::span<double> out) {
-  read_rows(Pass::residual, terms_.operands(v_.x), out);
+  rows_.read(Pass::residual, terms_.operands(v_.x), out);
 }
 
 void VulkanEngine::jvp(std::span<const double> p, std::span<double> out) {
   problem_.write(v_.direction, p);
-  read_rows(Pass::jvp, terms_.operands(v_.x, &v_.direction), out);
+  rows_.read(Pass::jvp, terms_.operands(v_.x, &v_.direction), out);
 }
 
 void VulkanEngine::gradient(std::span<double> out) { evaluate_sum(Pass::gradient, out); }
@@ -156,9 +158,14 @@ void VulkanEngine::jtjp(std::span<const double> p, std::span<double> out) {
   evaluate_sum(Pass::jtjp, out);
 }
 
+void VulkanEngine::hvp(std::span<const double> p, std::span<double> out) {
+  problem_.write(v_.direction, p);
+  evaluate_sum(Pass::hvp, out);
+}
+
 void VulkanEngine::evaluate_sum(Pass pass, std::span<double> out) {
   used_sums_.insert(pass);
-  evaluate(std::string(name(pass)), [&](CommandList& list) {
+  recorder_.evaluate(std::string(name(pass)), [&](CommandList& list) {
     record_sum(list, pass, terms_.operands(v_.x, &v_.direction), v_.result);
     result_landing_->record(context_, list, v_.result);
   });

@@ -11,7 +11,7 @@ namespace topograd::runtime::vulkan {
 
 /// Where no linearisation is in use, as follow_mask().
 void VulkanEngine::follow_numbers() {
-  const bool used = !evaluations_->empty() || !used_sums_.empty() || *step_begun_;
+  const bool used = recorder_.has_evaluations() || !used_sums_.empty() || *step_begun_;
   if (code_stage_ == CodeStage::wanted && used) begin_code();
   if (code_stage_ != CodeStage::compiling) return;
   if (std::ranges::all_of(code_jobs_, [](const auto& job) { return job->ready(); })) serve_code();
@@ -26,10 +26,9 @@ void VulkanEngine::begin_code() {
   if (!some) return;
   context_.code = Code::make;
   recorder_.collect([&](CommandList& list) {
-    if (evaluations_->contains("cost")) terms_.record_cost(list, v_.x, Scalar::cost);
+    if (recorder_.has_evaluation("cost")) terms_.record_cost(list, v_.x, Scalar::cost);
     for (const Pass pass : {Pass::residual, Pass::jacobian, Pass::jvp}) {
-      if (row_results_->contains(pass))
-        record_rows(list, pass, terms_.operands(v_.x, &v_.direction));
+      if (rows_.has_results(pass)) rows_.record(list, pass, terms_.operands(v_.x, &v_.direction));
     }
     record_used_sums(list);
     if (*step_begun_) record_step(list);

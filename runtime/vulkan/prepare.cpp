@@ -6,16 +6,9 @@ namespace topograd::runtime::vulkan {
 bool VulkanEngine::prepare(KernelKind kind) {
   return recorder_.advance((*preparations_)[kind], [&](CommandList& list) {
     // Hessians may be asked for without their negative part.
-    if (kind == KernelKind::hessian && !projection_)
-      projection_ = load_kernel(context_, codegen::ProjectionRequest{});
+    if (kind == KernelKind::hessian) hessians_.load_projection();
     if (kind != KernelKind::vjp) return record_kind(list, kind);
-    seeds_->resize(terms_.size());
-    for (std::size_t k = 0; k < terms_.size(); ++k) {
-      if (!terms_.takes_part(k, Pass::vjp)) continue;
-      Operands with_seeds = terms_.operands(v_.x);
-      with_seeds.seeds = &seeds(k);
-      terms_[k]->record_store(list, Pass::vjp, with_seeds, row_result(Pass::vjp, k));
-    }
+    rows_.record_vjp(list);
   });
 }
 

@@ -175,7 +175,8 @@ int VulkanEngine::solve_system(const StepRequest& request, bool takes, VulkanEng
     const char* const name = !request.jacobi_scaling ? "no_scale"
                              : request.scale_free    ? "column_scale"
                                                      : "jacobi_scale";
-    lists.push_back(&evaluation(name, [&](CommandList& list) { record_scale(list, request); }));
+    lists.push_back(
+        &recorder_.evaluation(name, [&](CommandList& list) { record_scale(list, request); }));
     scale_is_set_ = true;
   }
   const bool eliminates = prepare_schur_lists();
@@ -212,6 +213,15 @@ StepReport VulkanEngine::try_step(std::span<const double> delta) {
   return {.step_norm = step_norm_,
           .trial_cost = values[codegen::slot(Scalar::trial_cost)],
           .slope = values[codegen::slot(Scalar::slope)]};
+}
+
+double VulkanEngine::trial_cost() {
+  prepare_lists();
+  recorder_.evaluate("trial_cost", [&](CommandList& list) {
+    terms_.record_cost(list, v_.trial, Scalar::trial_cost);
+    v_.ops->record_read(list);
+  });
+  return read_scalars()[codegen::slot(Scalar::trial_cost)];
 }
 
 StepReport VulkanEngine::rescale_step(double length) {

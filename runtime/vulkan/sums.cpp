@@ -14,16 +14,6 @@ namespace {
 /// Bytes; pieces of a buffer begin at multiples of it, where buffers can be bound.
 constexpr std::uint64_t kZerosAligned = 2048;
 
-/// Calls visit(position in rows, value index) for each row of each instance of a term.
-template <class Visit>
-void each_row(const DeviceTerm& term, Visit visit) {
-  const std::uint32_t m = term.outputs();
-  for (std::size_t i = 0; i < term.instances(); ++i) {
-    const std::uint64_t row = term.batch().residual_row(i);
-    for (std::uint32_t k = 0; k < m; ++k) visit(row + k, i * m + k);
-  }
-}
-
 /// What a set sums of the diagonal blocks: these, or where its owners are parts of blocks, or these
 /// are too wide, their diagonals.
 Pass blocks_pass(const GatherSet& set, const std::vector<BlockRange>& blocks) {
@@ -216,116 +206,6 @@ void VulkanEngine::record_blocks(CommandList& list, const Operands& operands) {
     }
   }
   list.barrier();
-}
-
-void VulkanEngine::read_rows(Pass pass, const Operands& operands, std::span<double> out) {
-  std::vector<Landing>& landings = (*row_landings_)[pass];
-  evaluate(std::string(name(pass)), [&](CommandList& list) {
-    record_rows(list, pass, operands);
-    record_row_landings(list, pass, landings, false);
-  });
-  copy_rows(pass, landings, recorder_.last(), out);
-}
-
-Buffer& VulkanEngine::row_result(Pass pass, std::size_t term) {
-  if (context_.collecting) return v_.result;  // nothing is written
-  std::vector<Buffer>& results = (*row_results_)[pass];
-  results.resize(terms_.size());
-  Buffer& result = results[term];
-  if (!result) result = make_numbers(context_, terms_[term]->stored_size(pass), "rows");
-  return result;
-}
-
-void VulkanEngine::record_row_landings(CommandList& list, Pass pass, std::vector<Landing>& landings,
-                                       bool own) {
-  landings.resize(terms_.size());
-  list.barrier();
-  for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (terms_.takes_part(k, pass)) landings[k].record(context_, list, row_result(pass, k), own);
-  }
-}
-
-void VulkanEngine::copy_rows(Pass pass, const std::vector<Landing>& landings,
-                             const Submission& after, std::span<double> out) {
-  for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!terms_.takes_part(k, pass)) continue;
-    std::vector<double> stored(terms_[k]->stored_size(pass)), values(stored.size());
-    landings[k].read(context_, after, row_result(pass, k), context_.wide(), stored);
-    terms_[k]->from_device_order(stored, values, terms_[k]->outputs());
-    each_row(*terms_[k], [&](std::uint64_t row, std::size_t at) { out[row] = values[at]; });
-  }
-}
-
-void VulkanEngine::jacobian(std::size_t term, std::span<double> values) {
-  DeviceTerm* at = terms_.at(term).get();
-  if (at == nullptr) return;
-  std::vector<Landing>& landings = (*row_landings_)[Pass::jacobian];
-  landings.resize(terms_.size());
-  const Buffer& result = row_result(Pass::jacobian, term);
-  evaluate("jacobian_" + std::to_string(term), [&](CommandList& list) {
-    at->record_store(list, Pass::jacobian, terms_.operands(v_.x), result);
-    list.barrier();
-    landings[term].record(context_, list, result);
-  });
-  std::vector<double> stored(at->stored_size(Pass::jacobian));
-  landings[term].read(context_, recorder_.last(), result, context_.wide(), stored);
-  const std::size_t entries = std::size_t{at->outputs()} * at->slots();
-  if (problem_.order().identity()) {
-    at->from_device_order(stored, values, static_cast<std::uint32_t>(entries));
-    return;
-  }
-  std::vector<double> ordered(stored.size());
-  at->from_device_order(stored, ordered, static_cast<std::uint32_t>(entries));
-  for (std::size_t i = 0; i < at->instances(); ++i) {
-    std::copy_n(&ordered[i * entries], entries, &values[problem_.row(term, i) * entries]);
-  }
-}
-
-void VulkanEngine::write_seeds(std::size_t k, std::span<const double> seeds) {
-  const DeviceTerm& term = *terms_[k];
-  std::vector<double> values(term.stored_size(Pass::residual)), stored(values.size());
-  each_row(term, [&](std::uint64_t row, std::size_t at) { values[at] = seeds[row]; });
-  term.to_device_order(values, stored, term.outputs());
-  write_numbers(context_, this->seeds(k), stored);
-}
-
-Buffer& VulkanEngine::seeds(std::size_t k) {
-  if (!(*seeds_)[k])
-    (*seeds_)[k] = make_numbers(context_, terms_[k]->stored_size(Pass::residual), "seeds");
-  return (*seeds_)[k];
-}
-
-void VulkanEngine::vjp(std::span<const double> seeds, std::span<double> out) {
-  // Each term has seeds of its own; the terms of its slots come back and are summed in fixed order
-  // here.
-  seeds_->resize(terms_.size());
-  for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (terms_.takes_part(k, Pass::vjp)) write_seeds(k, seeds);
-  }
-  std::vector<Landing>& landings = (*row_landings_)[Pass::vjp];
-  evaluate("vjp", [&](CommandList& list) {
-    for (std::size_t k = 0; k < terms_.size(); ++k) {
-      if (!terms_.takes_part(k, Pass::vjp)) continue;
-      Operands with_seeds = terms_.operands(v_.x);
-      with_seeds.seeds = &this->seeds(k);
-      terms_[k]->record_store(list, Pass::vjp, with_seeds, row_result(Pass::vjp, k));
-    }
-    record_row_landings(list, Pass::vjp, landings, false);
-  });
-  std::vector<double> sums(out.size(), 0.0);
-  for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!terms_.takes_part(k, Pass::vjp)) continue;
-    const DeviceTerm& term = *terms_[k];
-    std::vector<double> stored(term.stored_size(Pass::vjp)), values(stored.size());
-    landings[k].read(context_, recorder_.last(), row_result(Pass::vjp, k), context_.wide(), stored);
-    term.from_device_order(stored, values, term.slots());
-    for (std::size_t i = 0; i < term.instances(); ++i) {
-      for (std::uint32_t slot = 0; slot < term.slots(); ++slot) {
-        sums[term.batch().index(i, slot)] += values[i * term.slots() + slot];
-      }
-    }
-  }
-  problem_.undo(sums, out);
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -8,18 +8,18 @@ namespace topograd::runtime::vulkan {
 void VulkanEngine::record_kind(CommandList& list, KernelKind kind) {
   const Operands with_direction = terms_.operands(v_.x, &v_.x);
   switch (kind) {
-    case KernelKind::residual: return record_rows(list, Pass::residual, terms_.operands(v_.x));
+    case KernelKind::residual: return rows_.record(list, Pass::residual, terms_.operands(v_.x));
     case KernelKind::jacobian:
-      record_rows(list, Pass::residual, terms_.operands(v_.x));
-      return record_rows(list, Pass::jacobian, terms_.operands(v_.x));
-    case KernelKind::jvp: return record_rows(list, Pass::jvp, with_direction);
+      rows_.record(list, Pass::residual, terms_.operands(v_.x));
+      return rows_.record(list, Pass::jacobian, terms_.operands(v_.x));
+    case KernelKind::jvp: return rows_.record(list, Pass::jvp, with_direction);
     case KernelKind::cost: return terms_.record_cost(list, v_.x, Scalar::user);
     case KernelKind::gradient:
     case KernelKind::vjp: return record_sum(list, Pass::gradient, terms_.operands(v_.x), v_.result);
     case KernelKind::jtjp: return record_product(list, with_direction, v_.result);
     case KernelKind::blocks: return record_blocks(list, terms_.operands(v_.x));
     case KernelKind::hvp: return record_sum(list, Pass::hvp, with_direction, v_.result);
-    case KernelKind::hessian: return record_rows(list, Pass::hessian, terms_.operands(v_.x));
+    case KernelKind::hessian: return rows_.record(list, Pass::hessian, terms_.operands(v_.x));
     case KernelKind::cost_gradient:
       return record_values(list, Pass::cost_gradient, v_.x, v_.result, Scalar::user);
     case KernelKind::values:
@@ -27,15 +27,9 @@ void VulkanEngine::record_kind(CommandList& list, KernelKind kind) {
   }
 }
 
-void VulkanEngine::record_rows(CommandList& list, Pass pass, const Operands& with) {
-  for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (terms_.takes_part(k, pass)) terms_[k]->record_store(list, pass, with, row_result(pass, k));
-  }
-}
-
 Timing VulkanEngine::time(KernelKind kind, int warm_ups, int samples) {
   prepare_lists();
-  auto kept = std::exchange(*row_results_, {});  // rows of timings are let go of
+  auto kept = rows_.exchange_results({});  // rows of timings are let go of
   const auto record = [&](CommandList& list) {
     list.write_timestamp("begin");
     record_kind(list, kind);
@@ -46,7 +40,7 @@ Timing VulkanEngine::time(KernelKind kind, int warm_ups, int samples) {
   const Recorded recorded = recorder_.make_list(name(kind), record);
   recorder_.warm_up(recorded);
   const Timing timing = recorder_.time_list(recorded, warm_ups, samples);
-  *row_results_ = std::move(kept);
+  rows_.exchange_results(std::move(kept));
   return timing;
 }
 

@@ -11,17 +11,17 @@ void VulkanEngine::evaluate(const Values& wanted) {
   const bool rows = !wanted.residuals.empty();
   const Pass pass = rows ? Pass::values : Pass::cost_gradient;
   used_sums_.insert(pass);
-  std::vector<Landing>& landings = (*row_landings_)[Pass::residual];
-  evaluate(std::string(name(pass)), [&](CommandList& list) {
+  std::vector<Landing>& landings = rows_.landings(Pass::residual);
+  recorder_.evaluate(std::string(name(pass)), [&](CommandList& list) {
     record_values(list, pass, v_.x, v_.result, Scalar::cost);
     result_landing_->record(context_, list, v_.result);
     v_.ops->record_read(list);
-    if (rows) record_row_landings(list, Pass::residual, landings, false);
+    if (rows) rows_.record_landings(list, Pass::residual, landings, false);
   });
   if (wanted.cost != nullptr)
     *wanted.cost = v_.ops->read(recorder_.last())[codegen::slot(Scalar::cost)];
   problem_.read(*result_landing_, recorder_.last(), v_.result, wanted.gradient);
-  if (rows) copy_rows(Pass::residual, landings, recorder_.last(), wanted.residuals);
+  if (rows) rows_.copy(Pass::residual, landings, recorder_.last(), wanted.residuals);
 }
 
 void VulkanEngine::record_values(CommandList& list, Pass pass, const Buffer& x, const Buffer& out,
@@ -46,13 +46,13 @@ void VulkanEngine::record_apart(CommandList& list, std::size_t k, ValuePass& val
   values.sinks.next += terms_[k]->record_cost(list, with, *values.sinks.costs, values.sinks.next);
   if (values.pass == Pass::values && terms_.takes_part(k, Pass::residual))
     terms_[k]->record_store(list, Pass::residual, terms_.operands(x),
-                            row_result(Pass::residual, k));
+                            rows_.result(Pass::residual, k));
 }
 
 ValueSinks* VulkanEngine::sinks_of(std::size_t k, ValuePass* values) {
   if (values == nullptr || !one_pass(k, values->pass)) return nullptr;
   const bool rows = values->pass == Pass::values && terms_.takes_part(k, Pass::residual);
-  values->sinks.rows = rows ? &row_result(Pass::residual, k) : nullptr;
+  values->sinks.rows = rows ? &rows_.result(Pass::residual, k) : nullptr;
   return &values->sinks;
 }
 

@@ -14,7 +14,8 @@
 #include "steps/device_charts.hpp"
 #include "steps/pace.hpp"
 #include "steps/staged_points.hpp"
-#include "terms/device_terms.hpp"
+#include "terms/term_hessians.hpp"
+#include "terms/term_rows.hpp"
 
 #include <array>
 #include <chrono>
@@ -90,15 +91,21 @@ class VulkanEngine final : public Engine,
   void residuals(std::span<double> out) override;
   void gradient(std::span<double> out) override;
   void evaluate(const Values& wanted) override;
-  void jacobian(std::size_t term, std::span<double> values) override;
+  void jacobian(std::size_t term, std::span<double> values) override {
+    rows_.jacobian(term, values);
+  }
   void jvp(std::span<const double> p, std::span<double> out) override;
-  void vjp(std::span<const double> seeds, std::span<double> out) override;
+  void vjp(std::span<const double> seeds, std::span<double> out) override { rows_.vjp(seeds, out); }
   void jtjp(std::span<const double> p, std::span<double> out) override;
   void hvp(std::span<const double> p, std::span<double> out) override;
-  void hessian(std::size_t term, bool project, std::span<double> values) override;
+  void hessian(std::size_t term, bool project, std::span<double> values) override {
+    hessians_.read(term, project, values);
+  }
 
   std::uint64_t failed_guards() override { return terms_.failed_guards(); }
-  std::vector<std::uint32_t> failed_instances(std::size_t term, At at) override;
+  std::vector<std::uint32_t> failed_instances(std::size_t term, At at) override {
+    return rows_.failed_instances(term, at);
+  }
   double trial_cost() override;
 
   PointReport linearize() override;
@@ -143,11 +150,6 @@ class VulkanEngine final : public Engine,
   void build();
   void rebuild();
   void change(Source& source);
-  /// The list of that name: recorded once, until the model changes.
-  const Recorded& evaluation(const std::string& name,
-                             const std::function<void(CommandList&)>& record);
-  /// Submits it.
-  void evaluate(const std::string& name, const std::function<void(CommandList&)>& record);
   void evaluate_sum(Pass pass, std::span<double> out);
 
   // sums.cpp: passes over all terms
@@ -169,14 +171,6 @@ class VulkanEngine final : public Engine,
   void record_product(CommandList& list, const Operands& operands, const Buffer& out);
   bool use_stored_jacobian() const { return !sums_->jacobians.empty(); }
   void record_jacobians(CommandList& list);
-  void read_rows(Pass pass, const Operands& operands, std::span<double> out);
-  /// Where a store pass over one term writes; made when first asked for.
-  Buffer& row_result(Pass pass, std::size_t term);
-  void record_row_landings(CommandList& list, Pass pass, std::vector<Landing>& landings, bool own);
-  void copy_rows(Pass pass, const std::vector<Landing>& landings, const Submission& after,
-                 std::span<double> out);
-  Buffer& seeds(std::size_t term);
-  void write_seeds(std::size_t term, std::span<const double> seeds);
 
   // accumulation.cpp
   /// How the sums of a batch are made; by rule where nothing better is known yet.
@@ -235,10 +229,6 @@ class VulkanEngine final : public Engine,
   /// Reads what was begun, before the buffers that it reads go away.
   void finish_begun();
 
-  // second_order.cpp
-  void record_projection(CommandList& list, std::uint32_t width, std::uint32_t count,
-                         const Buffer& blocks);
-
   // box.cpp: steps within bounds
   bool bounded() const { return !problem_.model().lower.empty(); }
   void make_box();
@@ -293,7 +283,6 @@ class VulkanEngine final : public Engine,
 
   // timing.cpp
   void record_kind(CommandList& list, KernelKind kind);
-  void record_rows(CommandList& list, Pass pass, const Operands& operands);
 
   // conjugate_gradients.cpp: solving for the step
   bool can_fuse();
@@ -404,8 +393,8 @@ class VulkanEngine final : public Engine,
   StepVectors v_;
   DeviceTerms terms_{context_, problem_, v_};
 
-  LoadedKernel projection_;  // loaded when first asked for
-  Buffer rotated_, eigenvectors_;
+  TermRows rows_{context_, recorder_, problem_, v_, terms_};
+  TermHessians hessians_{context_, recorder_, problem_, v_, terms_};
   Derived<Buffer> value_sums_{recorder_.kernels};
   Buffer lower_, upper_;  // where there is a box
   std::unique_ptr<DeviceCharts> charts_;
@@ -416,11 +405,7 @@ class VulkanEngine final : public Engine,
   MaskState mask_;
   CodeStage code_stage_ = CodeStage::none;
   std::vector<std::shared_ptr<KernelJob>> code_jobs_;
-  std::set<Pass> used_sums_;                                                 // that were asked for
-  Derived<std::map<std::string, Recorded>> evaluations_{recorder_.kernels};  // by name
-  Derived<std::map<Pass, std::vector<Buffer>>> row_results_{recorder_.structure};  // by term
-  Derived<std::map<Pass, std::vector<Landing>>> row_landings_{recorder_.kernels};  // by term
-  Derived<std::vector<Buffer>> seeds_{recorder_.structure};                        // by term
+  std::set<Pass> used_sums_;  // that were asked for
   Derived<Landing> result_landing_{recorder_.kernels};
   Derived<bool> step_begun_{recorder_.structure};
   Preparation step_preparation_;

@@ -85,6 +85,14 @@ void Recorder::submit(std::span<const Recorded* const> recorded) {
   last_ = context_.device->submit(lists);
 }
 
+const Recorded& Recorder::evaluation(const std::string& name, const Record& record) {
+  const auto found = evaluations_->find(name);
+  if (found != evaluations_->end()) return found->second;
+  collect(record);
+  finish_kernels();
+  return evaluations_->emplace(name, make_list(name, record)).first->second;
+}
+
 void Recorder::warm_up(const Recorded& recorded) {
   if (context_.device->info().software() || seconds_since(last_timed_) < kPause) return;
   const auto start = std::chrono::steady_clock::now();

@@ -3,7 +3,7 @@
 
 #include "../../device/device.hpp"
 #include "../../device/kernels/kernel_job.hpp"
-#include "../../engine/engine.hpp"
+#include "../../engine/abilities.hpp"
 #include "context.hpp"
 #include "derived.hpp"
 #include "recorded.hpp"
@@ -11,8 +11,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -54,6 +56,12 @@ class Recorder {
   void submit(const Recorded& recorded);
   const Submission& last() const { return last_; }
 
+  /// The list of that name: recorded once for the kernels that serve, which are made before.
+  const Recorded& evaluation(const std::string& name, const Record& record);
+  void evaluate(const std::string& name, const Record& record) { submit(evaluation(name, record)); }
+  bool has_evaluations() const { return !evaluations_->empty(); }
+  bool has_evaluation(const std::string& name) const { return evaluations_->contains(name); }
+
   /// Runs a list with two timestamps `warm_ups` + `samples` times; medians.
   Timing time_list(const Recorded& recorded, int warm_ups, int samples);
   /// Runs it until a device that may have idled is at its clocks.
@@ -66,6 +74,7 @@ class Recorder {
 
  private:
   Context& context_;
+  Derived<std::map<std::string, Recorded>> evaluations_{kernels};
   Submission last_;
   std::uint64_t dispatches_ = 0;
   std::chrono::steady_clock::time_point last_timed_;  // end of the last timing

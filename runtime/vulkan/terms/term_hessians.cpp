@@ -1,7 +1,7 @@
-// Second derivatives at the current point: products, and Hessians of instances in pieces.
-#include "vulkan_engine.hpp"
+// Hessians of instances in pieces, and their negative parts.
+#include "term_hessians.hpp"
 
-#include "../../ir/error.hpp"
+#include "../../../ir/error.hpp"
 
 #include <algorithm>
 #include <string>
@@ -16,14 +16,13 @@ constexpr std::uint64_t kPieceBytes = std::uint64_t{64} << 20;
 
 }  // namespace
 
-void VulkanEngine::hvp(std::span<const double> p, std::span<double> out) {
-  problem_.write(v_.direction, p);
-  evaluate_sum(Pass::hvp, out);
+void TermHessians::load_projection() {
+  if (!projection_) projection_ = load_kernel(context_, codegen::ProjectionRequest{});
 }
 
-void VulkanEngine::record_projection(CommandList& list, std::uint32_t width, std::uint32_t count,
+void TermHessians::record_projection(CommandList& list, std::uint32_t width, std::uint32_t count,
                                      const Buffer& blocks) {
-  if (!projection_) projection_ = load_kernel(context_, codegen::ProjectionRequest{});
+  load_projection();
   BindingTable table;
   table.set(BufferRole::blocks, blocks);
   table.set(BufferRole::rotated, rotated_);
@@ -42,7 +41,7 @@ void VulkanEngine::record_projection(CommandList& list, std::uint32_t width, std
   }
 }
 
-void VulkanEngine::hessian(std::size_t term, bool project, std::span<double> values) {
+void TermHessians::read(std::size_t term, bool project, std::span<double> values) {
   DeviceTerm* at = terms_.at(term).get();
   if (at == nullptr) return;
   const std::uint32_t n = at->slots(), size = n * (n + 1) / 2;

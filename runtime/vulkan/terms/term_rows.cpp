@@ -1,0 +1,165 @@
+// Rows of terms on their way to the host, and seeds on their way from it.
+#include "term_rows.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+/// Calls visit(position in rows, value index) for each row of each instance of a term.
+template <class Visit>
+void each_row(const DeviceTerm& term, Visit visit) {
+  const std::uint32_t m = term.outputs();
+  for (std::size_t i = 0; i < term.instances(); ++i) {
+    const std::uint64_t row = term.batch().residual_row(i);
+    for (std::uint32_t k = 0; k < m; ++k) visit(row + k, i * m + k);
+  }
+}
+
+}  // namespace
+
+const Buffer& TermRows::result(Pass pass, std::size_t term) {
+  if (context_.collecting) return v_.result;  // nothing is written
+  std::vector<Buffer>& results = (*results_)[pass];
+  results.resize(terms_.size());
+  Buffer& rows = results[term];
+  if (!rows) rows = make_numbers(context_, terms_[term]->stored_size(pass), "rows");
+  return rows;
+}
+
+void TermRows::record_landings(CommandList& list, Pass pass, std::vector<Landing>& landings,
+                               bool own) {
+  landings.resize(terms_.size());
+  list.barrier();
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (terms_.takes_part(k, pass)) landings[k].record(context_, list, result(pass, k), own);
+  }
+}
+
+void TermRows::copy(Pass pass, const std::vector<Landing>& landings, const Submission& after,
+                    std::span<double> out) {
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_.takes_part(k, pass)) continue;
+    std::vector<double> stored(terms_[k]->stored_size(pass)), values(stored.size());
+    landings[k].read(context_, after, result(pass, k), context_.wide(), stored);
+    terms_[k]->from_device_order(stored, values, terms_[k]->outputs());
+    each_row(*terms_[k], [&](std::uint64_t row, std::size_t at) { out[row] = values[at]; });
+  }
+}
+
+void TermRows::read(Pass pass, const Operands& operands, std::span<double> out) {
+  std::vector<Landing>& landings = (*landings_)[pass];
+  recorder_.evaluate(std::string(name(pass)), [&](CommandList& list) {
+    record(list, pass, operands);
+    record_landings(list, pass, landings, false);
+  });
+  copy(pass, landings, recorder_.last(), out);
+}
+
+void TermRows::jacobian(std::size_t term, std::span<double> values) {
+  DeviceTerm* at = terms_.at(term).get();
+  if (at == nullptr) return;
+  std::vector<Landing>& landings = (*landings_)[Pass::jacobian];
+  landings.resize(terms_.size());
+  const Buffer& rows = result(Pass::jacobian, term);
+  recorder_.evaluate("jacobian_" + std::to_string(term), [&](CommandList& list) {
+    at->record_store(list, Pass::jacobian, terms_.operands(v_.x), rows);
+    list.barrier();
+    landings[term].record(context_, list, rows);
+  });
+  std::vector<double> stored(at->stored_size(Pass::jacobian));
+  landings[term].read(context_, recorder_.last(), rows, context_.wide(), stored);
+  const std::size_t entries = std::size_t{at->outputs()} * at->slots();
+  if (problem_.order().identity()) {
+    at->from_device_order(stored, values, static_cast<std::uint32_t>(entries));
+    return;
+  }
+  std::vector<double> ordered(stored.size());
+  at->from_device_order(stored, ordered, static_cast<std::uint32_t>(entries));
+  for (std::size_t i = 0; i < at->instances(); ++i) {
+    std::copy_n(&ordered[i * entries], entries, &values[problem_.row(term, i) * entries]);
+  }
+}
+
+Buffer& TermRows::seeds(std::size_t k) {
+  if (!(*seeds_)[k])
+    (*seeds_)[k] = make_numbers(context_, terms_[k]->stored_size(Pass::residual), "seeds");
+  return (*seeds_)[k];
+}
+
+void TermRows::write_seeds(std::size_t k, std::span<const double> seeds) {
+  const DeviceTerm& term = *terms_[k];
+  std::vector<double> values(term.stored_size(Pass::residual)), stored(values.size());
+  each_row(term, [&](std::uint64_t row, std::size_t at) { values[at] = seeds[row]; });
+  term.to_device_order(values, stored, term.outputs());
+  write_numbers(context_, this->seeds(k), stored);
+}
+
+void TermRows::vjp(std::span<const double> seeds, std::span<double> out) {
+  // Each term has seeds of its own; the terms of its slots come back and are summed in fixed order
+  // here.
+  seeds_->resize(terms_.size());
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (terms_.takes_part(k, Pass::vjp)) write_seeds(k, seeds);
+  }
+  std::vector<Landing>& landings = (*landings_)[Pass::vjp];
+  recorder_.evaluate("vjp", [&](CommandList& list) {
+    record_vjp(list);
+    record_landings(list, Pass::vjp, landings, false);
+  });
+  std::vector<double> sums(out.size(), 0.0);
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_.takes_part(k, Pass::vjp)) continue;
+    const DeviceTerm& term = *terms_[k];
+    std::vector<double> stored(term.stored_size(Pass::vjp)), values(stored.size());
+    landings[k].read(context_, recorder_.last(), result(Pass::vjp, k), context_.wide(), stored);
+    term.from_device_order(stored, values, term.slots());
+    for (std::size_t i = 0; i < term.instances(); ++i) {
+      for (std::uint32_t slot = 0; slot < term.slots(); ++slot) {
+        sums[term.batch().index(i, slot)] += values[i * term.slots() + slot];
+      }
+    }
+  }
+  problem_.undo(sums, out);
+}
+
+void TermRows::record(CommandList& list, Pass pass, const Operands& with) {
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (terms_.takes_part(k, pass)) terms_[k]->record_store(list, pass, with, result(pass, k));
+  }
+}
+
+std::vector<std::uint32_t> TermRows::failed_instances(std::size_t term, Guards::At at) {
+  DeviceTerm* device_term = terms_.at(term).get();
+  if (device_term == nullptr || !device_term->has_guards()) return {};
+  const std::uint64_t size = device_term->stored_size(Pass::guards);
+  const std::string name = at == Guards::At::point ? "failed_guards_" : "failed_trial_guards_";
+  const Buffer& flags = result(Pass::guards, term);
+  recorder_.evaluate(name + std::to_string(term), [&](CommandList& list) {
+    device_term->record_store(list, Pass::guards,
+                              terms_.operands(at == Guards::At::point ? v_.x : v_.trial), flags);
+  });
+  std::vector<double> stored(size), fails(size);
+  read_numbers(context_, flags, stored);
+  device_term->from_device_order(stored, fails, 1);
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t i = 0; i < fails.size(); ++i) {
+    if (fails[i] == 0) continue;
+    out.push_back(static_cast<std::uint32_t>(problem_.row(term, i)));
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+void TermRows::record_vjp(CommandList& list) {
+  seeds_->resize(terms_.size());
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_.takes_part(k, Pass::vjp)) continue;
+    Operands with_seeds = terms_.operands(v_.x);
+    with_seeds.seeds = &seeds(k);
+    terms_[k]->record_store(list, Pass::vjp, with_seeds, result(Pass::vjp, k));
+  }
+}
+
+}  // namespace topograd::runtime::vulkan

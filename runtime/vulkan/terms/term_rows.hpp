@@ -1,0 +1,61 @@
+// What passes give by instance: rows, Jacobians, terms of vjp, failed guards.
+#pragma once
+
+#include "../recording/recorder.hpp"
+#include "device_terms.hpp"
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+/// At the point of the vectors.
+class TermRows {
+ public:
+  using Results = std::map<Pass, std::vector<Buffer>>;  ///< by term
+
+  /// All of these outlive it.
+  TermRows(Context& context, Recorder& recorder, const DeviceModel& problem, const StepVectors& v,
+           const DeviceTerms& terms)
+      : context_(context), recorder_(recorder), problem_(problem), v_(v), terms_(terms) {}
+
+  /// Where a store pass over one term writes; made when first asked for.
+  const Buffer& result(Pass pass, std::size_t term);
+  bool has_results(Pass pass) const { return results_->contains(pass); }
+  Results exchange_results(Results results) { return std::exchange(*results_, std::move(results)); }
+  /// Landings of all terms for a pass.
+  std::vector<Landing>& landings(Pass pass) { return (*landings_)[pass]; }
+
+  void record(CommandList& list, Pass pass, const Operands& operands);
+  /// The seeds of each term, and the terms of its slots.
+  void record_vjp(CommandList& list);
+  /// `own`: as Landing::record().
+  void record_landings(CommandList& list, Pass pass, std::vector<Landing>& landings, bool own);
+  /// Rows in the caller's order.
+  void copy(Pass pass, const std::vector<Landing>& landings, const Submission& after,
+            std::span<double> out);
+
+  // As the functions of Engine and Guards.
+  void read(Pass pass, const Operands& operands, std::span<double> out);
+  void jacobian(std::size_t term, std::span<double> values);
+  void vjp(std::span<const double> seeds, std::span<double> out);
+  std::vector<std::uint32_t> failed_instances(std::size_t term, Guards::At at);
+
+ private:
+  Buffer& seeds(std::size_t term);
+  void write_seeds(std::size_t term, std::span<const double> seeds);
+
+  Context& context_;
+  Recorder& recorder_;
+  const DeviceModel& problem_;
+  const StepVectors& v_;
+  const DeviceTerms& terms_;
+  Derived<std::map<Pass, std::vector<Landing>>> landings_{recorder_.kernels};
+  Derived<Results> results_{recorder_.structure};
+  Derived<std::vector<Buffer>> seeds_{recorder_.structure};  // by term
+};
+
+}  // namespace topograd::runtime::vulkan
