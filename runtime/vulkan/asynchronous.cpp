@@ -48,8 +48,8 @@ void VulkanEngine::record_slot(CommandList& list, KernelKind kind, Slot& slot) {
     rows_.record_landings(list, pass, slot.rows, true);
   };
   const auto sum = [&](Pass pass) {
-    used_sums_.insert(pass);
-    record_sum(list, pass, with, v_.result);
+    sums_.use(pass);
+    sums_.record(list, pass, with, v_.result);
     slot.result.record(context_, list, v_.result, true);
   };
   switch (kind) {

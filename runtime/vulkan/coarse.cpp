@@ -107,7 +107,7 @@ void VulkanEngine::record_coarse_product(CommandList& list, std::uint32_t first)
                   .constants = {.count = plan.entries(), .first = first}},
                  table);
   list.barrier();
-  record_product(list, terms_.operands(v_.x, &v_.direction), v_.product);
+  products_.record(list, terms_.operands(v_.x, &v_.direction), v_.product);
   list.barrier();
 }
 

@@ -15,47 +15,6 @@ using codegen::Fusion;
 using codegen::SolverState;
 using codegen::StepTime;
 
-/// Where every owner is written by one work item of one dispatch, the product can bring the
-/// direction up to date as it reads it.
-bool VulkanEngine::can_fuse() {
-  if (sums_->can_fuse) return *sums_->can_fuse;
-  bool possible = !charted() && !sums_->matrix &&
-                  context_.rung.accumulation == Accumulation::gather_recompute &&
-                  !use_stored_jacobian() && options_.max_instances_per_dispatch == 0;
-  std::size_t covered = 0;
-  for (const GatherUse& use : possible ? gather_order(Pass::jtjp) : std::vector<GatherUse>()) {
-    possible = possible && use.set->array() != kScalars && use.set->can_fuse();
-    covered += use.covers ? 1 : 0;
-  }
-  sums_->can_fuse =
-      possible && covered > 0 && covered + terms_.held_arrays() == problem_.model().arrays.size();
-  if (*sums_->can_fuse) sums_->fused_order = fused_order();
-  return *sums_->can_fuse;
-}
-
-std::vector<FusedProduct> VulkanEngine::fused_order() {
-  std::vector<FusedProduct> order;
-  std::map<std::uint32_t, std::vector<const GatherSet*>> riding;  // by array
-  std::map<std::uint32_t, std::size_t> roles;
-  for (const GatherUse& use : gather_order(Pass::jtjp)) {
-    const std::uint32_t array = use.set->array();
-    const bool rides = !use.covers && Riders::can_ride(*use.set, problem_.model()) &&
-                       roles[array] + use.set->roles() <= Riders::kMostRoles;
-    if (rides) {
-      roles[array] += use.set->roles();
-      riding[array].push_back(use.set);
-    } else {
-      order.push_back({use, nullptr});
-    }
-  }
-  for (FusedProduct& product : order) {
-    const auto found = riding.find(product.use.set->array());
-    if (!product.use.covers || found == riding.end()) continue;
-    product.riders = std::make_unique<Riders>(context_, found->second, problem_.model());
-  }
-  return order;
-}
-
 void VulkanEngine::record_solve_start(CommandList& list, bool preconditioned, bool coarse) {
   const std::uint32_t groups = sum_groups(coarse);
   // Fused products write the directions of the owners that they sum.
@@ -77,7 +36,7 @@ void VulkanEngine::record_solve_start(CommandList& list, bool preconditioned, bo
 
 void VulkanEngine::record_iterations(CommandList& list, int count, bool preconditioned,
                                      bool coarse) {
-  const bool fused = can_fuse();
+  const bool fused = products_.can_fuse();
   // Several dispatches of one update share scalars, which one of them writes.
   const bool alternates =
       fused && std::ranges::count_if(v_.blocks, [](auto& range) { return range.count > 0; }) == 1;
@@ -134,10 +93,11 @@ std::uint32_t VulkanEngine::record_direction_and_product(CommandList& list,
                   .constants = {.count = n, .sums_count = sums, .sums_stride = sums}},
                  table);
   list.barrier();
-  if (sums_->matrix) return sums_->matrix->record_product(list, *v_.ops, table);
+  if (DeviceMatrix* const matrix = products_.matrix())
+    return matrix->record_product(list, *v_.ops, table);
   Operands predicated = terms_.operands(v_.x, &record_expanded(list, v_.direction));
   predicated.scalars = &v_.decision;
-  record_product(list, predicated, v_.product);
+  products_.record(list, predicated, v_.product);
   list.barrier();
   if (charted()) {
     charts_->record_contract(list, v_.product);
@@ -160,7 +120,7 @@ std::uint32_t VulkanEngine::record_fused_product(CommandList& list, const Buffer
                       .curvature = &v_.curvature};
   Hazards hazards(list);
   bool first = true;
-  for (const auto& [use, riders] : sums_->fused_order) {
+  for (const auto& [use, riders] : products_.fused()) {
     hazards.write(use.set->array());
     const Fusion fusion = !use.covers ? Fusion::adds : first ? Fusion::decides : Fusion::begins;
     first = false;

@@ -121,7 +121,7 @@ class VulkanEngine::Descent final : public DescentSteps {
   }
 
   void make_lists() {
-    e_.used_sums_.insert(Pass::cost_gradient);
+    e_.sums_.use(Pass::cost_gradient);
     e_.make_accept_lists();
     e_.recorder_.collect([&](CommandList& list) { record_all(list); });
     e_.recorder_.finish_kernels();

@@ -38,7 +38,6 @@ void VulkanEngine::build() {
   coarse_.control.model_changed();
   problem_.arrange();
   terms_.build();
-  sums_->stored.resize(terms_.size());
   v_ = {};
   v_ = StepVectors(context_, problem_.model(),
                    options_.preconditioner == Preconditioner::block_jacobi ? 0 : kMostCoarse);
@@ -80,10 +79,9 @@ void VulkanEngine::refresh(const Model& model) {
     }
     data_changed = true;
   }
-  for (const auto* order : {&sums_->fused_order, &mask_.sums.fused_order}) {
-    for (const FusedProduct& product : *order) {
-      if (data_changed && product.riders) product.riders->refresh_data();
-    }
+  if (data_changed) {
+    products_.refresh_data();
+    NormalProducts::refresh_data(mask_.products);
   }
   if (changed.bounds) write_box();
   if (changed.uniforms) terms_.write_uniforms();
@@ -109,19 +107,26 @@ EngineStats VulkanEngine::stats() const {
   return stats;
 }
 
-std::string VulkanEngine::accumulation() const {
-  std::string text(codegen::name(context_.rung.accumulation));
-  if (!context_.rung.why.empty()) text += " (" + context_.rung.why + ")";
-  const auto stores = [&](const auto& made) {
-    return !options_.accumulation && made.second.choice.accumulation == Accumulation::gather_store;
-  };
-  const auto count = std::ranges::count_if(sums_->decisions, stores);
-  if (count > 0) {
-    text += count == static_cast<std::ptrdiff_t>(sums_->decisions.size())
-                ? ": gather_store in all of its batches"
-                : ", gather_store for some batches";
+PlanRecord VulkanEngine::plan() const {
+  PlanRecord record{.device = device(),
+                    .precision = std::string(codegen::name(options_.precision)),
+                    .workgroup_size = context_.workgroup_size,
+                    .product = products_.name()};
+  sums_.describe(record);
+  for (const auto& job : context_.loaded) {
+    if (!job->ready()) continue;
+    try {
+      const MadeKernel& made = job->get();
+      KernelFigures& kernel = record.kernels.emplace_back(made.kernel.figures());
+      kernel.glsl_ms = made.glsl_ms;
+      kernel.spirv_ms = made.spirv_ms;
+      kernel.pipeline_ms = made.pipeline_ms;
+      kernel.origin = made.origin;
+    } catch (const Error&) {
+      continue;  // whoever needs that kernel is told
+    }
   }
-  return text;
+  return record;
 }
 
 void VulkanEngine::set_point(std::span<const double> x) {
@@ -140,6 +145,24 @@ double VulkanEngine::cost() {
     v_.ops->record_read(list);
   });
   return v_.ops->read(recorder_.last())[codegen::slot(Scalar::cost)];
+}
+
+void VulkanEngine::evaluate(const Values& wanted) {
+  if (!wanted.several()) return evaluate_in_turn(*this, wanted);
+  const bool rows = !wanted.residuals.empty();
+  const Pass pass = rows ? Pass::values : Pass::cost_gradient;
+  sums_.use(pass);
+  std::vector<Landing>& landings = rows_.landings(Pass::residual);
+  recorder_.evaluate(std::string(name(pass)), [&](CommandList& list) {
+    sums_.record_values(list, pass, v_.x, v_.result, Scalar::cost);
+    result_landing_->record(context_, list, v_.result);
+    v_.ops->record_read(list);
+    if (rows) rows_.record_landings(list, Pass::residual, landings, false);
+  });
+  if (wanted.cost != nullptr)
+    *wanted.cost = v_.ops->read(recorder_.last())[codegen::slot(Scalar::cost)];
+  problem_.read(*result_landing_, recorder_.last(), v_.result, wanted.gradient);
+  if (rows) rows_.copy(Pass::residual, landings, recorder_.last(), wanted.residuals);
 }
 
 void VulkanEngine::residuals(std::span<double> out) {
@@ -164,9 +187,9 @@ void VulkanEngine::hvp(std::span<const double> p, std::span<double> out) {
 }
 
 void VulkanEngine::evaluate_sum(Pass pass, std::span<double> out) {
-  used_sums_.insert(pass);
+  sums_.use(pass);
   recorder_.evaluate(std::string(name(pass)), [&](CommandList& list) {
-    record_sum(list, pass, terms_.operands(v_.x, &v_.direction), v_.result);
+    sums_.record(list, pass, terms_.operands(v_.x, &v_.direction), v_.result);
     result_landing_->record(context_, list, v_.result);
   });
   problem_.read(*result_landing_, recorder_.last(), v_.result, out);

@@ -46,7 +46,7 @@ void VulkanEngine::make_first_order() {
   FirstOrder& state = *first_order_;
   if (state.begin.list) return;
   const std::uint64_t bytes = problem_.model().scalars * context_.element_bytes();
-  used_sums_.insert(Pass::cost_gradient);
+  sums_.use(Pass::cost_gradient);
   using Kind = FirstOrderRule::Kind;
   const auto step = [this](CommandList& list, Kind kind) { record_rule(list, kind); };
   recorder_.collect([&](CommandList& list) {
@@ -89,7 +89,7 @@ void VulkanEngine::record_kept(CommandList& list) {
 
 /// Cost and gradient at v_.trial, the latter to v_.result, for the host to read with its norms.
 void VulkanEngine::record_trial_gradient(CommandList& list) {
-  record_values(list, Pass::cost_gradient, v_.trial, v_.result, Scalar::trial_cost);
+  sums_.record_values(list, Pass::cost_gradient, v_.trial, v_.result, Scalar::trial_cost);
   BindingTable table = v_.table();
   table.set(BufferRole::fixed, v_.fixed);
   table.set(BufferRole::first_operand, v_.trial);

@@ -56,7 +56,7 @@ void VulkanEngine::clear_sums() {
 
 void VulkanEngine::follow_mask() {
   using Stage = MaskState::Stage;
-  const bool used = !used_sums_.empty() || *step_begun_;
+  const bool used = sums_.is_used() || *step_begun_;
   if (mask_.stage == Stage::wanted && used) begin_mask();
   if (mask_.stage != Stage::compiling) return;
   const auto ready = [](const auto& job) { return job->ready(); };
@@ -67,16 +67,17 @@ void VulkanEngine::follow_mask() {
 void VulkanEngine::begin_mask() {
   recorder_.finish_kernels();
   mask_.stage = MaskState::Stage::compiling;
-  mask_.sums.stored.resize(terms_.size());
-  std::swap(*sums_, mask_.sums);
+  sums_.swap(mask_.sums);
+  products_.swap(mask_.products);
   terms_.use_mask(true);
-  if (*step_begun_) choose_product();
+  if (*step_begun_) products_.choose();
   recorder_.collect([&](CommandList& list) {
-    record_used_sums(list);
+    sums_.record_used(list);
     if (*step_begun_) record_step(list);
   });
   terms_.use_mask(false);
-  std::swap(*sums_, mask_.sums);
+  sums_.swap(mask_.sums);
+  products_.swap(mask_.products);
   mask_.jobs = std::exchange(context_.begun, {});
 }
 
@@ -90,13 +91,15 @@ void VulkanEngine::serve_mask() {
   finish_begun();
   mask_.jobs.clear();
   mask_.stage = MaskState::Stage::serving;
-  std::swap(*sums_, mask_.sums);
+  sums_.swap(mask_.sums);
+  products_.swap(mask_.products);
   mask_.sums = {};
+  mask_.products = {};
   terms_.use_mask(true);
   for (auto& term : terms_) {
     if (term) term->let_general_go();
   }
-  if (*step_begun_) make_curvature();
+  if (*step_begun_) products_.make_curvature();
   clear_sums();
   recorder_.kernels.changed();
 }

@@ -60,7 +60,7 @@ void VulkanEngine::prepare_narrow() {
   narrow.prepare_lists();
   if (!narrow.linear_lists_->matrix.list) {
     narrow.linear_lists_->matrix = narrow.recorder_.make_list("matrix", [&](CommandList& list) {
-      narrow.record_matrix(list);
+      narrow.products_.record_matrix(list);
       narrow.record_tangents(list);
     });
   }

@@ -11,7 +11,7 @@ namespace topograd::runtime::vulkan {
 
 /// Where no linearisation is in use, as follow_mask().
 void VulkanEngine::follow_numbers() {
-  const bool used = recorder_.has_evaluations() || !used_sums_.empty() || *step_begun_;
+  const bool used = recorder_.has_evaluations() || sums_.is_used() || *step_begun_;
   if (code_stage_ == CodeStage::wanted && used) begin_code();
   if (code_stage_ != CodeStage::compiling) return;
   if (std::ranges::all_of(code_jobs_, [](const auto& job) { return job->ready(); })) serve_code();
@@ -30,7 +30,7 @@ void VulkanEngine::begin_code() {
     for (const Pass pass : {Pass::residual, Pass::jacobian, Pass::jvp}) {
       if (rows_.has_results(pass)) rows_.record(list, pass, terms_.operands(v_.x, &v_.direction));
     }
-    record_used_sums(list);
+    sums_.record_used(list);
     if (*step_begun_) record_step(list);
   });
   context_.code = Code::general;

@@ -22,8 +22,8 @@ double times_expected(double tolerance) {
 }  // namespace
 
 void VulkanEngine::record_linearization(CommandList& list) {
-  record_sum(list, Pass::gradient, terms_.operands(v_.x), v_.gradient);
-  record_matrix(list);
+  sums_.record(list, Pass::gradient, terms_.operands(v_.x), v_.gradient);
+  products_.record_matrix(list);
   terms_.record_cost(list, v_.x, Scalar::cost);
   record_tangents(list);
   record_point_norms(list);
@@ -40,14 +40,6 @@ void VulkanEngine::record_scaled_norms(CommandList& list) {
   list.barrier();
   v_.ops->sum(list, v_.partials, 0, groups, groups, Scalar::scaled_gradient_squared, 3);
   v_.ops->sum(list, v_.partials, 3 * groups, groups, groups, Scalar::scaled_gradient_max, 1, true);
-}
-
-void VulkanEngine::record_matrix(CommandList& list) {
-  record_blocks(list, terms_.operands(v_.x));
-  if (use_stored_jacobian()) record_jacobians(list);
-  if (!sums_->matrix) return;
-  list.barrier();
-  sums_->matrix->record_values(list, *v_.ops, sums_->jacobians, v_.packed);
 }
 
 void VulkanEngine::record_linearize(CommandList& list) {
@@ -73,16 +65,8 @@ void VulkanEngine::record_rescaled(CommandList& list) {
 void VulkanEngine::begin_step() {
   if (*step_begun_) return;
   *step_begun_ = true;
-  choose_product();
-  make_curvature();
-}
-
-void VulkanEngine::make_curvature() {
-  const std::size_t products = can_fuse() ? sums_->fused_order.size() : 1;
-  const std::uint64_t most = products * std::max(context_.grid(problem_.model().scalars),
-                                                 context_.product_grid(problem_.model().scalars));
-  v_.curvature = make_partials(
-      context_, std::max<std::uint64_t>(most, sums_->matrix ? sums_->matrix->groups() : 0));
+  products_.choose();
+  products_.make_curvature();
 }
 
 void VulkanEngine::prepare_lists() {

@@ -15,15 +15,16 @@ void VulkanEngine::record_kind(CommandList& list, KernelKind kind) {
     case KernelKind::jvp: return rows_.record(list, Pass::jvp, with_direction);
     case KernelKind::cost: return terms_.record_cost(list, v_.x, Scalar::user);
     case KernelKind::gradient:
-    case KernelKind::vjp: return record_sum(list, Pass::gradient, terms_.operands(v_.x), v_.result);
-    case KernelKind::jtjp: return record_product(list, with_direction, v_.result);
-    case KernelKind::blocks: return record_blocks(list, terms_.operands(v_.x));
-    case KernelKind::hvp: return record_sum(list, Pass::hvp, with_direction, v_.result);
+    case KernelKind::vjp:
+      return sums_.record(list, Pass::gradient, terms_.operands(v_.x), v_.result);
+    case KernelKind::jtjp: return products_.record(list, with_direction, v_.result);
+    case KernelKind::blocks: return sums_.record_blocks(list, terms_.operands(v_.x));
+    case KernelKind::hvp: return sums_.record(list, Pass::hvp, with_direction, v_.result);
     case KernelKind::hessian: return rows_.record(list, Pass::hessian, terms_.operands(v_.x));
     case KernelKind::cost_gradient:
-      return record_values(list, Pass::cost_gradient, v_.x, v_.result, Scalar::user);
+      return sums_.record_values(list, Pass::cost_gradient, v_.x, v_.result, Scalar::user);
     case KernelKind::values:
-      return record_values(list, Pass::values, v_.x, v_.result, Scalar::user);
+      return sums_.record_values(list, Pass::values, v_.x, v_.result, Scalar::user);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "../engine/step_gradient.hpp"
 #include "../rows/rows.hpp"
 #include "engine.hpp"
+#include "linear/normal_products.hpp"
 #include "linear/solve_state.hpp"
 #include "mask_state.hpp"
 #include "recording/recorder.hpp"
@@ -15,7 +16,6 @@
 #include "steps/pace.hpp"
 #include "steps/staged_points.hpp"
 #include "terms/term_hessians.hpp"
-#include "terms/term_rows.hpp"
 
 #include <array>
 #include <chrono>
@@ -24,7 +24,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,7 +71,7 @@ class VulkanEngine final : public Engine,
   Backend backend() const override { return Backend::vulkan; }
   std::string device() const override { return context_.device->info().name; }
   EngineStats stats() const override;
-  std::string accumulation() const override;
+  std::string accumulation() const override { return sums_.accumulation(); }
   PlanRecord plan() const override;
   std::unique_ptr<RowRunner> row_runner() const override { return make_row_runner(options_); }
   bool prepare(KernelKind kind) override;
@@ -113,7 +112,7 @@ class VulkanEngine final : public Engine,
   StepReport try_step(std::span<const double> delta) override;
   EliminationUse eliminate(std::span<const std::uint8_t> scalars) override;
   PreconditionerUse preconditioner() const override { return coarse_.control.use(); }
-  NormalMatrixUse normal_matrix() const override { return *matrix_use_; }
+  NormalMatrixUse normal_matrix() const override { return products_.use(); }
   void trial_point(std::span<double> x) override { problem_.read_point(v_.trial, x); }
   void set_gradient(std::span<const double> g) override { problem_.write(v_.gradient, g); }
   void step_gradient(std::span<double> g) override { problem_.read(v_.gradient, g); }
@@ -151,52 +150,6 @@ class VulkanEngine final : public Engine,
   void rebuild();
   void change(Source& source);
   void evaluate_sum(Pass pass, std::span<double> out);
-
-  // sums.cpp: passes over all terms
-  bool by_atomics() const;
-  /// `values`: with the gradient, of terms whose values take one pass.
-  void record_sum(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
-                  ValuePass* values = nullptr);
-  void record_gather(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
-                     ValuePass* values = nullptr);
-  void record_set(CommandList& list, std::size_t k, GatherSet& set, Pass pass,
-                  const Operands& operands, const SumTarget& target, ValuePass* values);
-  /// Sums of all that was asked for so far.
-  void record_used_sums(CommandList& list);
-  std::vector<GatherUse> gather_order(Pass pass);
-  void record_stored_jtjp(CommandList& list, const Operands& operands, const Buffer& out);
-  void record_blocks(CommandList& list, const Operands& operands);
-  /// A command; behind a gate, kernels.
-  void record_zeros(CommandList& list, const Buffer& out, std::uint64_t count);
-  void record_product(CommandList& list, const Operands& operands, const Buffer& out);
-  bool use_stored_jacobian() const { return !sums_->jacobians.empty(); }
-  void record_jacobians(CommandList& list);
-
-  // accumulation.cpp
-  /// How the sums of a batch are made; by rule where nothing better is known yet.
-  Decision& decision(std::size_t k, Pass pass);
-  ir::Hash128 tuning_key(std::size_t k, Pass pass);
-  bool stores_terms(std::size_t k, Pass pass);
-  void measure(std::size_t k, Pass pass, Decision& made);
-  void remember_decision(std::string_view kind, const Decision& made);
-  void record_batch_sum(CommandList& list, std::size_t k, Pass pass, const Operands& with,
-                        bool store, ValuePass* values = nullptr);
-  void record_terms(CommandList& list, std::size_t k, Pass pass, const Operands& with,
-                    ValuePass* values = nullptr);
-  double time_choice(const std::function<void(CommandList&)>& record);
-
-  // values.cpp: cost, gradient and rows by one sweep
-  /// The gradient at x to `out`, the cost, and for Pass::values rows to row_result(residual).
-  void record_values(CommandList& list, Pass pass, const Buffer& x, const Buffer& out, Scalar cost);
-  void record_apart(CommandList& list, std::size_t k, ValuePass& values, const Buffer& x);
-  bool one_pass(std::size_t k, Pass pass);
-  /// While kernels are collected: those of either choice are needed.
-  bool undecided(std::size_t k, Pass pass) const;
-  ValueSinks* sinks_of(std::size_t k, ValuePass* values);  ///< null: not by one pass
-  const Buffer& value_sums();
-  void decide_values(std::size_t k, Pass pass, Decision& made);
-  static void take_values(PlanChoice& choice, const TimesOfTwo& times, ChosenBy by);
-  void measure_values(std::size_t k, Pass pass, Decision& made);
 
   // masks.cpp: constant blocks in bulk
   /// Looks whether it is worth its while to leave out what is constant.
@@ -285,8 +238,6 @@ class VulkanEngine final : public Engine,
   void record_kind(CommandList& list, KernelKind kind);
 
   // conjugate_gradients.cpp: solving for the step
-  bool can_fuse();
-  std::vector<FusedProduct> fused_order();
   void record_solve_start(CommandList& list, bool preconditioned, bool coarse = false);
   void record_iterations(CommandList& list, int count, bool preconditioned, bool coarse = false);
   /// Partial sums of r·z, and of r·r.
@@ -363,23 +314,15 @@ class VulkanEngine final : public Engine,
                    std::vector<const Recorded*> lists);
   void record_linearize(CommandList& list);
   void record_linearization(CommandList& list);
-  /// Of a linearisation what products and preconditioner are made from.
-  void record_matrix(CommandList& list);
   void record_trial(CommandList& list);
   void record_rescaled(CommandList& list);
   using Scalars = std::array<double, codegen::kScalarCount>;
   const Scalars& read_scalars();
   PointReport point_report(const Scalars& values) const;
   void record_scale(CommandList& list, const StepRequest& request);
-  // product.cpp: how products with JᵀJ are made
-  /// Chooses, and makes buffers for it.
-  void choose_product();
-  std::unique_ptr<DeviceMatrix> make_matrix(std::uint64_t most_bytes);
-  void make_jacobians(bool products);
   /// Buffers of a step; its kernels are not yet needed.
   void begin_step();
   void record_step(CommandList& list);
-  void make_curvature();
   void prepare_lists();
   void make_point_lists();
   void make_accept_lists();
@@ -395,17 +338,15 @@ class VulkanEngine final : public Engine,
 
   TermRows rows_{context_, recorder_, problem_, v_, terms_};
   TermHessians hessians_{context_, recorder_, problem_, v_, terms_};
-  Derived<Buffer> value_sums_{recorder_.kernels};
+  TermSums sums_{context_, recorder_, problem_, v_, terms_, rows_};
+  NormalProducts products_{context_, recorder_, problem_, v_, terms_, sums_};
   Buffer lower_, upper_;  // where there is a box
   std::unique_ptr<DeviceCharts> charts_;
   Buffer ambient_;     // a direction, under charts
   Buffer chart_held_;  // u32 by scalar: fixed, or behind a block's tangent coordinates
-  Derived<Sums> sums_{recorder_.structure};
-  Derived<NormalMatrixUse> matrix_use_{recorder_.structure};
   MaskState mask_;
   CodeStage code_stage_ = CodeStage::none;
   std::vector<std::shared_ptr<KernelJob>> code_jobs_;
-  std::set<Pass> used_sums_;  // that were asked for
   Derived<Landing> result_landing_{recorder_.kernels};
   Derived<bool> step_begun_{recorder_.structure};
   Preparation step_preparation_;

@@ -1,12 +1,10 @@
-// Passes over all terms of a model: rows, costs, and sums by owner.
-#include "recording/hazards.hpp"
-#include "vulkan_engine.hpp"
+// Recording of sums over all terms, by owner or by atomics, with values beside them or without.
+#include "term_sums.hpp"
 
-#include "../../ir/error.hpp"
+#include "../recording/hazards.hpp"
 
 #include <algorithm>
 #include <set>
-#include <string>
 
 namespace topograd::runtime::vulkan {
 namespace {
@@ -27,7 +25,7 @@ bool sums_diagonals(const GatherSet& set, const std::vector<BlockRange>& blocks)
 
 }  // namespace
 
-bool VulkanEngine::by_atomics() const {
+bool TermSums::by_atomics() const {
   switch (context_.rung.accumulation) {
     case Accumulation::gather_recompute:
     case Accumulation::gather_store: return false;
@@ -37,18 +35,18 @@ bool VulkanEngine::by_atomics() const {
   return false;
 }
 
-void VulkanEngine::record_used_sums(CommandList& list) {
-  for (const Pass pass : used_sums_) {
+void TermSums::record_used(CommandList& list) {
+  for (const Pass pass : used_) {
     if (has_values(pass)) {
-      record_values(list, pass, v_.x, v_.result, Scalar::user);
+      record_values(list, pass, v_.x, v_.result, codegen::Scalar::user);
     } else {
-      record_sum(list, pass, terms_.operands(v_.x, &v_.direction), v_.result);
+      record(list, pass, terms_.operands(v_.x, &v_.direction), v_.result);
     }
   }
 }
 
-void VulkanEngine::record_sum(CommandList& list, Pass pass, const Operands& operands,
-                              const Buffer& out, ValuePass* values) {
+void TermSums::record(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
+                      ValuePass* values) {
   if (!by_atomics()) return record_gather(list, pass, operands, out, values);
   record_zeros(list, out, problem_.model().scalars);
   list.barrier();
@@ -61,7 +59,7 @@ void VulkanEngine::record_sum(CommandList& list, Pass pass, const Operands& oper
   list.barrier();
 }
 
-void VulkanEngine::record_zeros(CommandList& list, const Buffer& out, std::uint64_t count) {
+void TermSums::record_zeros(CommandList& list, const Buffer& out, std::uint64_t count) {
   const std::uint64_t bytes = context_.element_bytes();
   if (!list.gated()) return list.fill(out, 0, count * bytes, 0);
   const std::uint64_t most = std::max(context_.max_range() / kZerosAligned, std::uint64_t{1});
@@ -70,13 +68,14 @@ void VulkanEngine::record_zeros(CommandList& list, const Buffer& out, std::uint6
     const auto n = static_cast<std::uint32_t>(std::min(piece, count - first));
     BindingTable table;
     table.set(codegen::BufferRole::result, out, first * bytes, n * bytes);
-    v_.ops->record(
-        list, {.op = VectorOp::fill, .constants = {.count = n, .a = codegen::slot(Scalar::zero)}},
-        table);
+    v_.ops->record(list,
+                   {.op = codegen::VectorOp::fill,
+                    .constants = {.count = n, .a = codegen::slot(codegen::Scalar::zero)}},
+                   table);
   }
 }
 
-std::vector<GatherUse> VulkanEngine::gather_order(Pass pass) {
+std::vector<GatherUse> TermSums::gather_order(Pass pass) {
   std::set<std::uint32_t> covered;
   std::vector<GatherUse> order;
   for (std::size_t k = 0; k < terms_.size(); ++k) {
@@ -90,8 +89,8 @@ std::vector<GatherUse> VulkanEngine::gather_order(Pass pass) {
   return order;
 }
 
-void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& operands,
-                                 const Buffer& out, ValuePass* values) {
+void TermSums::record_gather(CommandList& list, Pass pass, const Operands& operands,
+                             const Buffer& out, ValuePass* values) {
   const std::vector<GatherUse> order = gather_order(pass);
   const auto covered = std::ranges::count_if(order, &GatherUse::covers);
   // What a mask leaves out is 0 from the start and stays so.
@@ -118,7 +117,7 @@ void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& o
     const SumTarget target{.out = &out, .first = set->x_first(), .overwrite = covers};
     hazards.write(set->array());
     if (stored[k]) {
-      set->record_stored(list, pass, sums_->stored[k], terms_[k]->store_stride(), operands, target);
+      set->record_stored(list, pass, scratch(k), terms_[k]->store_stride(), operands, target);
     } else {
       record_set(list, k, *set, pass, operands, target, values);
     }
@@ -126,54 +125,19 @@ void VulkanEngine::record_gather(CommandList& list, Pass pass, const Operands& o
   list.barrier();
 }
 
-void VulkanEngine::record_set(CommandList& list, std::size_t k, GatherSet& set, Pass pass,
-                              const Operands& operands, const SumTarget& target,
-                              ValuePass* values) {
+void TermSums::record_set(CommandList& list, std::size_t k, GatherSet& set, Pass pass,
+                          const Operands& operands, const SumTarget& target, ValuePass* values) {
   const bool gives = values != nullptr && terms_[k]->value_set(values->pass) == &set;
   ValueSinks* const sinks = gives ? sinks_of(k, values) : nullptr;
   context_.term_dispatches +=
       set.record(list, sinks ? values->pass : pass, operands, target, sinks);
 }
 
-void VulkanEngine::record_stored_jtjp(CommandList& list, const Operands& operands,
-                                      const Buffer& out) {
-  list.fill(out, 0, problem_.model().scalars * context_.element_bytes(), 0);
-  for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!terms_.takes_part(k, Pass::jtjp)) continue;
-    terms_[k]->record_stored_jtjp(list, sums_->jacobians[k], operands, sums_->stored[k]);
-  }
-  list.barrier();
-  Hazards hazards(list);
-  for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!terms_.takes_part(k, Pass::jtjp)) continue;
-    for (auto& set : terms_[k]->gather_sets()) {
-      hazards.write(set->array());
-      set->record_stored(list, Pass::jtjp, sums_->stored[k], terms_[k]->store_stride(), operands,
-                         {.out = &out, .first = set->x_first()});
-    }
-  }
-  list.barrier();
-}
-
-void VulkanEngine::record_product(CommandList& list, const Operands& operands, const Buffer& out) {
-  if (sums_->matrix) return sums_->matrix->record_multiply(list, *v_.ops, *operands.direction, out);
-  if (use_stored_jacobian()) return record_stored_jtjp(list, operands, out);
-  record_sum(list, Pass::jtjp, operands, out);
-}
-
-void VulkanEngine::record_jacobians(CommandList& list) {
-  for (std::size_t k = 0; k < terms_.size(); ++k) {
-    if (!terms_.takes_part(k, Pass::stored_jacobian)) continue;
-    terms_[k]->record_store(list, Pass::stored_jacobian, terms_.operands(v_.x),
-                            sums_->jacobians[k]);
-  }
-}
-
-void VulkanEngine::record_blocks(CommandList& list, const Operands& operands) {
+void TermSums::record_blocks(CommandList& list, const Operands& operands) {
   const auto stored_terms = [&](std::size_t k) -> const Buffer& {
-    return context_.collecting ? v_.result : sums_->stored[k];
+    return context_.collecting ? v_.result : scratch(k);
   };
-  const auto record = [&](std::size_t k, GatherSet& set, bool stored) {
+  const auto add = [&](std::size_t k, GatherSet& set, bool stored) {
     SumTarget target{.out = &v_.packed, .positions = &v_.diagonal_positions};
     if (set.array() != kScalars)
       target = {.out = &v_.packed, .first = v_.array_blocks[set.array()].blocks_first};
@@ -189,7 +153,7 @@ void VulkanEngine::record_blocks(CommandList& list, const Operands& operands) {
     const auto diagonals = [&](auto& set) { return sums_diagonals(*set, v_.array_blocks); };
     if (!std::ranges::all_of(sets, diagonals)) continue;
     if (context_.collecting && decision(k, Pass::diagonal).open) {  // either may be chosen
-      for (auto& set : sets) record(k, *set, false);
+      for (auto& set : sets) add(k, *set, false);
     } else if (!stores_terms(k, Pass::diagonal)) {
       continue;
     }
@@ -202,10 +166,80 @@ void VulkanEngine::record_blocks(CommandList& list, const Operands& operands) {
     if (!terms_.takes_part(k, Pass::blocks)) continue;
     for (auto& set : terms_[k]->gather_sets()) {
       hazards.write(set->array());
-      record(k, *set, stored[k]);
+      add(k, *set, stored[k]);
     }
   }
   list.barrier();
+}
+
+/// Sums of one batch into scratch.
+void TermSums::record_batch_sum(CommandList& list, std::size_t k, Pass pass, const Operands& with,
+                                bool store, ValuePass* values) {
+  if (store) {
+    record_terms(list, k, pass, with, values);
+    list.barrier();
+  }
+  for (auto& set : terms_[k]->gather_sets()) {
+    const SumTarget target{.out = &v_.product, .first = set->x_first(), .overwrite = true};
+    if (store) {
+      set->record_stored(list, pass, context_.collecting ? v_.result : scratch(k),
+                         terms_[k]->store_stride(), with, target);
+    } else {
+      record_set(list, k, *set, pass, with, target, values);
+    }
+    list.barrier();
+  }
+}
+
+void TermSums::record_terms(CommandList& list, std::size_t k, Pass pass, const Operands& with,
+                            ValuePass* values) {
+  const bool make = !scratch(k) && !context_.collecting;
+  if (make) scratch(k) = make_numbers(context_, terms_[k]->stored_size(pass), "terms");
+  ValueSinks* const sinks = sinks_of(k, values);
+  terms_[k]->record_store(list, sinks ? values->pass : pass, with,
+                          context_.collecting ? v_.result : scratch(k), sinks);
+}
+
+void TermSums::record_values(CommandList& list, Pass pass, const Buffer& x, const Buffer& out,
+                             codegen::Scalar cost) {
+  ValuePass values{.pass = pass, .sinks = {.costs = &value_sums()}};
+  if (terms_.have_guards()) terms_.record_no_failures(list);
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_.takes_part(k, pass)) continue;
+    if (!one_pass(k, pass) || undecided(k, pass)) record_apart(list, k, values, x);
+  }
+  record(list, Pass::gradient, terms_.operands(x), out, &values);
+  const std::uint32_t sums = values.sinks.next;
+  v_.ops->sum(list, *values.sinks.costs, 0, sums, sums, cost, 1);
+  list.barrier();
+}
+
+/// What a term gives beside its gradient, by kernels of its own.
+void TermSums::record_apart(CommandList& list, std::size_t k, ValuePass& values, const Buffer& x) {
+  Operands with = terms_.operands(x);
+  with.failures = terms_.failures();
+  values.sinks.next += terms_[k]->record_cost(list, with, *values.sinks.costs, values.sinks.next);
+  if (values.pass == Pass::values && terms_.takes_part(k, Pass::residual))
+    terms_[k]->record_store(list, Pass::residual, terms_.operands(x),
+                            rows_.result(Pass::residual, k));
+}
+
+ValueSinks* TermSums::sinks_of(std::size_t k, ValuePass* values) {
+  if (values == nullptr || !one_pass(k, values->pass)) return nullptr;
+  const bool rows = values->pass == Pass::values && terms_.takes_part(k, Pass::residual);
+  values->sinks.rows = rows ? &rows_.result(Pass::residual, k) : nullptr;
+  return &values->sinks;
+}
+
+const Buffer& TermSums::value_sums() {
+  if (context_.collecting) return v_.result;  // nothing is written
+  if (!*value_sums_) *value_sums_ = make_partials(context_, terms_.most_costs());
+  return *value_sums_;
+}
+
+Buffer& TermSums::scratch(std::size_t k) {
+  made_->stored.resize(terms_.size());
+  return made_->stored[k];
 }
 
 }  // namespace topograd::runtime::vulkan

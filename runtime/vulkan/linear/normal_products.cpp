@@ -1,0 +1,184 @@
+// How products with JᵀJ are made: by evaluating it, from a stored Jacobian, or from its blocks.
+#include "normal_products.hpp"
+
+#include "../recording/hazards.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+/// Evaluating JᵀJ·p again costs more than reading a stored Jacobian from about so many operations
+/// on.
+constexpr std::uint64_t kRecomputeLimit = 200;
+
+/// A product with JᵀJ by its blocks takes less than one from stored Jacobians where it reads so
+/// many times less: planning it and summing it at every step have their price.
+constexpr std::uint64_t kTimesSmaller = 2;
+
+}  // namespace
+
+void NormalProducts::choose() {
+  made_->jacobians.clear();
+  made_->matrix.reset();
+  *use_ = {.why = "not asked for"};
+  std::uint64_t operations = 0, stored_bytes = 0;
+  bool fits = true;
+  for (auto& term : terms_) {
+    if (!term || !term->takes_part(Pass::jtjp)) continue;
+    operations = std::max(operations, term->cost_of(Pass::jtjp));
+    fits = fits && term->terms_fit();
+    stored_bytes += context_.element_bytes() *
+                    (term->stored_size(Pass::stored_jacobian) + 2 * term->stored_size(Pass::jtjp));
+  }
+  const NormalMatrix asked = context_.options.normal_matrix;
+  const bool stores = !context_.options.accumulation && fits && operations > kRecomputeLimit;
+  if (asked == NormalMatrix::automatic && !stores)
+    use_->why = "evaluating a product takes less than reading it would";
+  if (asked == NormalMatrix::assembled || (asked == NormalMatrix::automatic && stores)) {
+    made_->matrix =
+        make_matrix(asked == NormalMatrix::assembled ? std::numeric_limits<std::uint64_t>::max()
+                                                     : stored_bytes / kTimesSmaller);
+  }
+  if (made_->matrix || stores) make_jacobians(!made_->matrix);
+}
+
+std::unique_ptr<DeviceMatrix> NormalProducts::make_matrix(std::uint64_t most_bytes) {
+  const auto start = std::chrono::steady_clock::now();
+  NormalPlan plan;
+  if (problem_.model().charts != nullptr) {
+    plan.why = "blocks on manifolds go without";
+  } else {
+    plan = plan_normal_matrix(problem_.model(), terms_.slot_groups());
+  }
+  if (plan.possible()) plan.why = DeviceMatrix::obstacle(context_, plan, terms_.all());
+  const std::uint64_t bytes = DeviceMatrix::bytes(context_, plan);
+  if (plan.possible() && bytes > most_bytes)
+    plan.why = "its blocks take " + std::to_string(bytes) + " bytes, which pays up to " +
+               std::to_string(most_bytes);
+  *use_ = {.why = plan.why};
+  if (!plan.possible()) return nullptr;
+  auto matrix = std::make_unique<DeviceMatrix>(context_, std::move(plan), terms_.all(), v_.blocks);
+  *use_ = matrix->use();
+  use_->why = std::to_string(use_->blocks) + " blocks, " + std::to_string(use_->bytes) + " bytes";
+  context_.plan_seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return matrix;
+}
+
+void NormalProducts::make_jacobians(bool products) {
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    const auto* term = terms_.takes_part(k, Pass::stored_jacobian) ? terms_[k].get() : nullptr;
+    made_->jacobians.push_back(
+        make_numbers(context_, term ? term->stored_size(Pass::stored_jacobian) : 1, "jacobian"));
+    if (term && products)
+      sums_.scratch(k) = make_numbers(context_, term->stored_size(Pass::jtjp), "terms");
+  }
+}
+
+void NormalProducts::record(CommandList& list, const Operands& operands, const Buffer& out) {
+  if (made_->matrix) return made_->matrix->record_multiply(list, *v_.ops, *operands.direction, out);
+  if (stores_jacobian()) return record_stored_jtjp(list, operands, out);
+  sums_.record(list, Pass::jtjp, operands, out);
+}
+
+void NormalProducts::record_stored_jtjp(CommandList& list, const Operands& operands,
+                                        const Buffer& out) {
+  list.fill(out, 0, problem_.model().scalars * context_.element_bytes(), 0);
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_.takes_part(k, Pass::jtjp)) continue;
+    terms_[k]->record_stored_jtjp(list, made_->jacobians[k], operands, sums_.scratch(k));
+  }
+  list.barrier();
+  Hazards hazards(list);
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_.takes_part(k, Pass::jtjp)) continue;
+    for (auto& set : terms_[k]->gather_sets()) {
+      hazards.write(set->array());
+      set->record_stored(list, Pass::jtjp, sums_.scratch(k), terms_[k]->store_stride(), operands,
+                         {.out = &out, .first = set->x_first()});
+    }
+  }
+  list.barrier();
+}
+
+void NormalProducts::record_jacobians(CommandList& list) {
+  for (std::size_t k = 0; k < terms_.size(); ++k) {
+    if (!terms_.takes_part(k, Pass::stored_jacobian)) continue;
+    terms_[k]->record_store(list, Pass::stored_jacobian, terms_.operands(v_.x),
+                            made_->jacobians[k]);
+  }
+}
+
+void NormalProducts::record_matrix(CommandList& list) {
+  sums_.record_blocks(list, terms_.operands(v_.x));
+  if (stores_jacobian()) record_jacobians(list);
+  if (!made_->matrix) return;
+  list.barrier();
+  made_->matrix->record_values(list, *v_.ops, made_->jacobians, v_.packed);
+}
+
+void NormalProducts::make_curvature() {
+  const std::size_t products = can_fuse() ? made_->fused.size() : 1;
+  const std::uint64_t most = products * std::max(context_.grid(problem_.model().scalars),
+                                                 context_.product_grid(problem_.model().scalars));
+  v_.curvature = make_partials(
+      context_, std::max<std::uint64_t>(most, made_->matrix ? made_->matrix->groups() : 0));
+}
+
+bool NormalProducts::can_fuse() {
+  if (made_->can_fuse) return *made_->can_fuse;
+  bool possible = problem_.model().charts == nullptr && !made_->matrix &&
+                  context_.rung.accumulation == Accumulation::gather_recompute &&
+                  !stores_jacobian() && context_.options.max_instances_per_dispatch == 0;
+  std::size_t covered = 0;
+  for (const GatherUse& use :
+       possible ? sums_.gather_order(Pass::jtjp) : std::vector<GatherUse>()) {
+    possible = possible && use.set->array() != kScalars && use.set->can_fuse();
+    covered += use.covers ? 1 : 0;
+  }
+  made_->can_fuse =
+      possible && covered > 0 && covered + terms_.held_arrays() == problem_.model().arrays.size();
+  if (*made_->can_fuse) made_->fused = find_fused();
+  return *made_->can_fuse;
+}
+
+std::vector<FusedProduct> NormalProducts::find_fused() {
+  std::vector<FusedProduct> order;
+  std::map<std::uint32_t, std::vector<const GatherSet*>> riding;  // by array
+  std::map<std::uint32_t, std::size_t> roles;
+  for (const GatherUse& use : sums_.gather_order(Pass::jtjp)) {
+    const std::uint32_t array = use.set->array();
+    const bool rides = !use.covers && Riders::can_ride(*use.set, problem_.model()) &&
+                       roles[array] + use.set->roles() <= Riders::kMostRoles;
+    if (rides) {
+      roles[array] += use.set->roles();
+      riding[array].push_back(use.set);
+    } else {
+      order.push_back({use, nullptr});
+    }
+  }
+  for (FusedProduct& product : order) {
+    const auto found = riding.find(product.use.set->array());
+    if (!product.use.covers || found == riding.end()) continue;
+    product.riders = std::make_unique<Riders>(context_, found->second, problem_.model());
+  }
+  return order;
+}
+
+std::string NormalProducts::name() const {
+  return made_->matrix ? "assembled" : stores_jacobian() ? "stored_jacobian" : "recompute";
+}
+
+void NormalProducts::refresh_data(Made& made) {
+  for (const FusedProduct& product : made.fused) {
+    if (product.riders) product.riders->refresh_data();
+  }
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,248 @@
+// How the sums of each batch are made: by rule, plan record, memory or measurement.
+#include "term_sums.hpp"
+
+#include "../../../ir/error.hpp"
+#include "../../plan/accumulation_rule.hpp"
+#include "../../plan/record/remembered_plans.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+constexpr int kWarmUps = 2, kSamples = 5;
+
+/// What a measurement gives: the times of the two.
+struct TimesOfTwo {
+  double first_us = 0, second_us = 0;
+
+  TimesOfTwo(double first, double second) : first_us(first), second_us(second) {}
+  /// Of a choice that was measured before.
+  explicit TimesOfTwo(const PlanChoice& choice)
+      : TimesOfTwo(choice.candidates.at(0).measured_us, choice.candidates.at(1).measured_us) {}
+};
+
+/// first: evaluated again, second: stored.
+void take(PlanChoice& choice, const TimesOfTwo& times, ChosenBy by) {
+  choice.by = by;
+  choice.candidates[0].measured_us = times.first_us;
+  choice.candidates[1].measured_us = times.second_us;
+  choice.accumulation = times.second_us < times.first_us ? Accumulation::gather_store
+                                                         : Accumulation::gather_recompute;
+}
+
+void take_values(PlanChoice& choice, const TimesOfTwo& times, ChosenBy by) {
+  choice.by = by;
+  choice.one_pass = times.first_us <= times.second_us;
+  choice.candidates = {
+      {.accumulation = choice.accumulation, .measured_us = times.first_us, .one_pass = true},
+      {.accumulation = choice.accumulation, .measured_us = times.second_us, .one_pass = false}};
+}
+
+/// The choice that a record has for the same topology, pass and size; null if there is none, or if
+/// it is the interpreter's, which chooses nothing.
+const PlanChoice* find_choice(const PlanRecord* record, const PlanChoice& wanted) {
+  if (record == nullptr || record->device.starts_with("interpreter,")) return nullptr;
+  const auto same = [&](const PlanChoice& choice) {
+    return choice.topology == wanted.topology && choice.pass == wanted.pass &&
+           choice.name == wanted.name &&
+           size_class(choice.instances) == size_class(wanted.instances);
+  };
+  const auto found = std::ranges::find_if(record->batches, same);
+  return found == record->batches.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+Decision& TermSums::decision(std::size_t k, Pass pass) {
+  const auto [it, fresh] = made_->decisions.try_emplace({k, pass});
+  Decision& decision = it->second;
+  if (!fresh) return decision;
+  const DeviceTerm& term = *terms_[k];
+  PlanChoice& choice = decision.choice;
+  choice.topology = to_string(term.shape().topology->hash);
+  choice.name = term.shape().name;
+  choice.pass = name(pass);
+  choice.instances = term.instances();
+  const Accumulation rung = context_.rung.accumulation;
+  const bool atomic = by_atomics();
+  if (context_.options.accumulation || atomic || term.is_wide()) {
+    const bool stored = term.is_wide() && (!atomic || pass == Pass::diagonal);
+    choice.accumulation = stored ? Accumulation::gather_store : rung;
+    if (!stored) choice.by = context_.options.accumulation ? ChosenBy::forced : ChosenBy::given;
+    if (has_values(pass)) decide_values(k, pass, decision);
+    return decision;
+  }
+  if (has_values(pass)) {
+    decide_values(k, pass, decision);
+    return decision;
+  }
+  const AccumulationEstimate estimate =
+      estimate_accumulation(term.shape(), pass, context_.options.precision);
+  choice.candidates = {{Accumulation::gather_recompute, estimate.recompute},
+                       {Accumulation::gather_store, estimate.store}};
+  choice.accumulation = choose_accumulation(estimate);
+  if (const PlanChoice* given = find_choice(context_.options.plan.get(), choice)) {
+    choice.accumulation = given->accumulation;
+    choice.by = ChosenBy::given;
+  } else if (!context_.options.deterministic && term.terms_fit() &&
+             worth_measuring(estimate, term.instances())) {
+    decision.key = tuning_key(k, pass);
+    const auto remembered =
+        recall_choice(context_.device->disk_cache(), kAccumulationPlans, decision.key);
+    decision.open = !remembered;
+    if (remembered) take(choice, TimesOfTwo(*remembered), ChosenBy::remembered);
+  }
+  return decision;
+}
+
+/// Of the kernels' code and the size class; the disk cache knows the device.
+ir::Hash128 TermSums::tuning_key(std::size_t k, Pass pass) {
+  std::vector<std::uint64_t> words = {size_class(terms_[k]->instances())};
+  for (auto& set : terms_[k]->gather_sets()) {
+    const ir::Hash128 hash = set->source_hash(pass);
+    words.insert(words.end(), {hash.high, hash.low});
+  }
+  return hash_bytes(std::as_bytes(std::span(words)), hash_text(kAccumulationPlans));
+}
+
+bool TermSums::stores_terms(std::size_t k, Pass pass) {
+  if (!terms_[k]->terms_fit()) return false;
+  Decision& made = decision(k, pass);
+  if (made.open && !context_.collecting) {
+    made.open = false;
+    measure(k, pass, made);
+  }
+  return made.choice.accumulation == Accumulation::gather_store;
+}
+
+void TermSums::measure(std::size_t k, Pass pass, Decision& made) {
+  const auto timed = [&](bool store) {
+    return time_choice([&](CommandList& list) {
+      record_batch_sum(list, k, pass, terms_.operands(v_.x, &v_.direction), store);
+    });
+  };
+  const bool there = static_cast<bool>(scratch(k));
+  const double recompute = timed(false);
+  const TimesOfTwo times(recompute, timed(true));
+  if (!(times.first_us > 0) || !(times.second_us > 0)) return;  // a clock too coarse for it
+  take(made.choice, times, ChosenBy::measured);
+  if (!there && made.choice.accumulation == Accumulation::gather_recompute) scratch(k) = Buffer();
+  remember_decision(kAccumulationPlans, made);
+}
+
+void TermSums::remember_decision(std::string_view kind, const Decision& made) {
+  PlanRecord plan{.device = context_.device->info().name,
+                  .precision = std::string(codegen::name(context_.options.precision)),
+                  .workgroup_size = context_.workgroup_size,
+                  .product = {},
+                  .batches = {made.choice}};
+  remember(context_.device->disk_cache(), kind, made.key, plan);
+}
+
+double TermSums::time_choice(const Recorder::Record& choice) {
+  const auto stamped = [&](CommandList& list) {
+    list.write_timestamp("begin");
+    choice(list);
+    list.write_timestamp("end");
+  };
+  recorder_.collect(stamped);
+  recorder_.finish_kernels();
+  return recorder_.time_list(recorder_.make_list("choice", stamped), kWarmUps, kSamples).device_us;
+}
+
+bool TermSums::one_pass(std::size_t k, Pass pass) {
+  const bool gathers = !by_atomics() && !stores_terms(k, Pass::gradient);
+  // Failed guards are counted with the cost.
+  if (terms_[k]->has_guards() || (gathers && terms_[k]->value_set(pass) == nullptr)) return false;
+  if (context_.collecting && !by_atomics() && decision(k, Pass::gradient).open) return true;
+  Decision& made = decision(k, pass);
+  if (made.open && !context_.collecting) {
+    made.open = false;
+    measure_values(k, pass, made);
+  }
+  return made.choice.one_pass;
+}
+
+bool TermSums::undecided(std::size_t k, Pass pass) const {
+  const auto open = [&](Pass one) {
+    const auto found = made_->decisions.find({k, one});
+    return found != made_->decisions.end() && found->second.open;
+  };
+  return context_.collecting && (open(Pass::gradient) || open(pass));
+}
+
+/// One sweep wherever it can be, by rule.
+void TermSums::decide_values(std::size_t k, Pass pass, Decision& made) {
+  PlanChoice& choice = made.choice;
+  choice.one_pass = true;
+  if (by_atomics() || context_.options.accumulation) return;
+  const bool stores = stores_terms(k, Pass::gradient);
+  choice.accumulation = stores ? Accumulation::gather_store : Accumulation::gather_recompute;
+  if (const PlanChoice* given = find_choice(context_.options.plan.get(), choice)) {
+    choice.one_pass = given->one_pass;
+    choice.by = ChosenBy::given;
+    return;
+  }
+  if (context_.options.deterministic || !large_enough_to_measure(choice.instances)) return;
+  const ir::Hash128 source = stores ? source_hash(context_, store_request(terms_[k]->shape(), pass))
+                                    : terms_[k]->value_set(pass)->source_hash(pass);
+  const std::uint64_t words[] = {size_class(choice.instances), source.high, source.low};
+  made.key = hash_bytes(std::as_bytes(std::span(words)), hash_text(kOnePassPlans));
+  const auto remembered = recall_choice(context_.device->disk_cache(), kOnePassPlans, made.key);
+  made.open = !remembered;
+  if (remembered) take_values(choice, TimesOfTwo(*remembered), ChosenBy::remembered);
+}
+
+void TermSums::measure_values(std::size_t k, Pass pass, Decision& made) {
+  const bool stores = stores_terms(k, Pass::gradient);
+  const auto timed = [&](bool one) {
+    made.choice.one_pass = one;
+    return time_choice([&](CommandList& list) {
+      ValuePass values{.pass = pass, .sinks = {.costs = &value_sums()}};
+      if (!one) record_apart(list, k, values, v_.x);
+      record_batch_sum(list, k, Pass::gradient, terms_.operands(v_.x), stores, &values);
+    });
+  };
+  const double once = timed(true);
+  const TimesOfTwo times(once, timed(false));
+  made.choice.one_pass = true;
+  if (!(times.first_us > 0) || !(times.second_us > 0)) return;  // a clock too coarse for it
+  take_values(made.choice, times, ChosenBy::measured);
+  remember_decision(kOnePassPlans, made);
+}
+
+void TermSums::describe(PlanRecord& record) const {
+  for (const auto& [key, made] : made_->decisions) {
+    PlanChoice choice = made.choice;
+    const bool store = choice.accumulation == Accumulation::gather_store;
+    if (store || choice.accumulation == Accumulation::gather_recompute) {
+      const bool values = has_values(key.second) && choice.one_pass;
+      const Pass pass = has_values(key.second) && !values ? Pass::gradient : key.second;
+      const DeviceTerm::Work work = terms_[key.first]->work(pass, store);
+      choice.entries = work.entries;
+      choice.operations = work.operations;
+      choice.bytes = work.bytes;
+    }
+    record.batches.push_back(std::move(choice));
+  }
+}
+
+std::string TermSums::accumulation() const {
+  std::string text(codegen::name(context_.rung.accumulation));
+  if (!context_.rung.why.empty()) text += " (" + context_.rung.why + ")";
+  const auto stores = [&](const auto& made) {
+    return !context_.options.accumulation &&
+           made.second.choice.accumulation == Accumulation::gather_store;
+  };
+  const auto count = std::ranges::count_if(made_->decisions, stores);
+  if (count > 0) {
+    text += count == static_cast<std::ptrdiff_t>(made_->decisions.size())
+                ? ": gather_store in all of its batches"
+                : ", gather_store for some batches";
+  }
+  return text;
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,105 @@
+// Sums over all terms of a model: gradients, products, diagonal blocks, and values beside them.
+#pragma once
+
+#include "../../plan/record/plan_record.hpp"
+#include "passes.hpp"
+#include "term_rows.hpp"
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+/// Sums by owner, or by atomics where the rung says so. Decides for each batch whether its terms
+/// are stored before they are summed, and whether values take a sweep of their own; what is worth
+/// it is measured when it is first recorded.
+class TermSums {
+ public:
+  /// What was decided for the kernels that serve, and made for it.
+  struct Made {
+    std::map<std::pair<std::size_t, Pass>, Decision> decisions;
+    std::vector<Buffer> stored;  ///< by term, terms of gather_store
+  };
+
+  /// All of these outlive it.
+  TermSums(Context& context, Recorder& recorder, const DeviceModel& problem, const StepVectors& v,
+           const DeviceTerms& terms, TermRows& rows)
+      : context_(context),
+        recorder_(recorder),
+        problem_(problem),
+        v_(v),
+        terms_(terms),
+        rows_(rows) {}
+
+  /// `values`: with the gradient, of terms whose values take one pass.
+  void record(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
+              ValuePass* values = nullptr);
+  /// The gradient at x to `out`, the cost, and for Pass::values rows to TermRows.
+  void record_values(CommandList& list, Pass pass, const Buffer& x, const Buffer& out,
+                     codegen::Scalar cost);
+  /// Packed diagonal blocks.
+  void record_blocks(CommandList& list, const Operands& operands);
+  /// Sets in the order in which they are to run.
+  std::vector<GatherUse> gather_order(Pass pass);
+  /// Scratch for terms of one batch; empty until it is made.
+  Buffer& scratch(std::size_t k);
+
+  /// Notes what was asked for: kernels that are to serve later are made for it.
+  void use(Pass pass) { used_.insert(pass); }
+  bool is_used() const { return !used_.empty(); }
+  /// Sums of all that was asked for so far.
+  void record_used(CommandList& list);
+
+  void swap(Made& made) { std::swap(*made_, made); }
+  /// Adds what was decided by batch.
+  void describe(PlanRecord& record) const;
+  /// As Plans::accumulation().
+  std::string accumulation() const;
+
+ private:
+  // term_sums.cpp
+  bool by_atomics() const;
+  void record_gather(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
+                     ValuePass* values);
+  void record_set(CommandList& list, std::size_t k, GatherSet& set, Pass pass,
+                  const Operands& operands, const SumTarget& target, ValuePass* values);
+  /// A command; behind a gate, kernels.
+  void record_zeros(CommandList& list, const Buffer& out, std::uint64_t count);
+  void record_batch_sum(CommandList& list, std::size_t k, Pass pass, const Operands& with,
+                        bool store, ValuePass* values = nullptr);
+  void record_terms(CommandList& list, std::size_t k, Pass pass, const Operands& with,
+                    ValuePass* values = nullptr);
+  void record_apart(CommandList& list, std::size_t k, ValuePass& values, const Buffer& x);
+  ValueSinks* sinks_of(std::size_t k, ValuePass* values);  ///< null: not by one pass
+  const Buffer& value_sums();
+
+  // sum_choices.cpp
+  /// How the sums of a batch are made; by rule where nothing better is known yet.
+  Decision& decision(std::size_t k, Pass pass);
+  ir::Hash128 tuning_key(std::size_t k, Pass pass);
+  bool stores_terms(std::size_t k, Pass pass);
+  void measure(std::size_t k, Pass pass, Decision& made);
+  void remember_decision(std::string_view kind, const Decision& made);
+  double time_choice(const Recorder::Record& choice);
+  bool one_pass(std::size_t k, Pass pass);
+  /// While kernels are collected: those of either choice are needed.
+  bool undecided(std::size_t k, Pass pass) const;
+  void decide_values(std::size_t k, Pass pass, Decision& made);
+  void measure_values(std::size_t k, Pass pass, Decision& made);
+
+  Context& context_;
+  Recorder& recorder_;
+  const DeviceModel& problem_;
+  const StepVectors& v_;
+  const DeviceTerms& terms_;
+  TermRows& rows_;
+  Derived<Made> made_{recorder_.structure};
+  Derived<Buffer> value_sums_{recorder_.kernels};
+  std::set<Pass> used_;
+};
+
+}  // namespace topograd::runtime::vulkan
