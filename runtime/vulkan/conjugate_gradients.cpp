@@ -164,7 +164,7 @@ int VulkanEngine::iterate(int most, bool takes, VulkanEngine& stepping,
     }
     stepping.recorder_.submit(lists);
     lists.clear();
-    const auto values = stepping.read_scalars();
+    const auto values = stepping.points_.read_scalars();
     if (takes) stepping.read_taken(staged);
     const auto state = static_cast<SolverState>(values[codegen::slot(Scalar::state)]);
     const int done = static_cast<int>(values[codegen::slot(Scalar::iterations)]);

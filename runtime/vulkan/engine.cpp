@@ -134,7 +134,7 @@ void VulkanEngine::set_point(std::span<const double> x) {
     follow_mask();
     follow_numbers();
   }
-  staging_->forget();
+  points_.staged().forget();
   taken_->reset();
   problem_.write(v_.x, x);
 }

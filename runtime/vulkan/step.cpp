@@ -87,22 +87,7 @@ void VulkanEngine::make_point_lists() {
   point_lists_->trial = recorder_.make_list("trial", [&](CommandList& l) { record_trial(l); });
   point_lists_->rescaled =
       recorder_.make_list("rescaled_trial", [&](CommandList& l) { record_rescaled(l); });
-  make_accept_lists();
-}
-
-void VulkanEngine::make_accept_lists() {
-  if (point_lists_->accept.list) return;
-  const std::uint64_t bytes = problem_.model().scalars * context_.element_bytes();
-  point_lists_->accept =
-      recorder_.make_list("accept", [&](CommandList& l) { l.copy(v_.trial, 0, v_.x, 0, bytes); });
-  for (std::size_t k = 0; k < staging_->points.size(); ++k) {
-    staging_->points[k] = context_.device->buffer(bytes, MemoryKind::Upload, "staged_point");
-    point_lists_->accept_and_stage[k] =
-        recorder_.make_list("accept_and_stage", [&](CommandList& l) {
-          l.copy(v_.trial, 0, v_.x, 0, bytes);
-          l.copy(v_.trial, 0, staging_->points[k], 0, bytes);
-        });
-  }
+  points_.prepare();
 }
 
 PointReport VulkanEngine::linearize() {
@@ -112,7 +97,7 @@ PointReport VulkanEngine::linearize() {
   prepare_lists();
   if (!taken_->has_value()) {
     recorder_.submit(linear_lists_->linearize);
-    return point_report(read_scalars());
+    return point_report(points_.read_scalars());
   }
   return *std::exchange(*taken_, std::nullopt);
 }
@@ -191,7 +176,7 @@ StepReport VulkanEngine::try_step(std::span<const double> delta) {
   prepare_lists();
   problem_.write(v_.step, delta);
   recorder_.submit(point_lists_->trial);
-  const auto values = read_scalars();
+  const auto values = points_.read_scalars();
   step_norm_ = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
   moved_length_ = 1;
   return {.step_norm = step_norm_,
@@ -205,7 +190,7 @@ double VulkanEngine::trial_cost() {
     terms_.record_cost(list, v_.trial, Scalar::trial_cost);
     v_.ops->record_read(list);
   });
-  return read_scalars()[codegen::slot(Scalar::trial_cost)];
+  return points_.read_scalars()[codegen::slot(Scalar::trial_cost)];
 }
 
 StepReport VulkanEngine::rescale_step(double length) {
@@ -213,7 +198,7 @@ StepReport VulkanEngine::rescale_step(double length) {
   const std::pair<Scalar, double> scalars[] = {{Scalar::user, length}};
   v_.ops->write(scalars);
   recorder_.submit(point_lists_->rescaled);
-  const auto values = read_scalars();
+  const auto values = points_.read_scalars();
   const double moved = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
   moved_length_ = length;
   return {.step_norm = shaped() ? moved : length * step_norm_,
@@ -221,15 +206,10 @@ StepReport VulkanEngine::rescale_step(double length) {
 }
 
 void VulkanEngine::accept() {
-  if (!taken_->has_value()) recorder_.submit(accepting());
+  if (!taken_->has_value()) recorder_.submit(points_.accepting());
 }
 
-const Recorded& VulkanEngine::accepting() {
-  ++staging_->accepted;
-  return staging_->due() ? point_lists_->accept_and_stage[staging_->begin()] : point_lists_->accept;
-}
-
-PointReport VulkanEngine::point_report(const Scalars& values) const {
+PointReport VulkanEngine::point_report(const AcceptedPoints::Scalars& values) const {
   const auto at = [&](Scalar s) { return values[codegen::slot(s)]; };
   return {.cost = at(Scalar::cost),
           .gradient_max_norm = at(Scalar::gradient_max),
@@ -241,20 +221,17 @@ PointReport VulkanEngine::point_report(const Scalars& values) const {
           .scaled_step_norm = moved_length_ * std::sqrt(at(Scalar::scaled_step_squared))};
 }
 
-const VulkanEngine::Scalars& VulkanEngine::read_scalars() {
-  const auto& values = v_.ops->read(recorder_.last());
-  staging_->arrive();  // the read-back was queued behind it
-  return values;
+DescentSteps* VulkanEngine::descent_steps(bool wait) {
+  if (shaped()) return nullptr;
+  follow_mask();
+  if (!*descent_)
+    *descent_ = std::make_unique<DeviceDescent>(context_, recorder_, problem_, v_, sums_, points_);
+  return wait || (*descent_)->prepare() ? descent_->get() : nullptr;
 }
-
-std::uint64_t VulkanEngine::steps_after_known_point() const {
-  return staging_->steps_since_arrived();
-}
-
-bool VulkanEngine::last_known_point(std::span<double> x) {
-  if (staging_->arrived < 0) return false;
-  problem_.read_staged(staging_->points[static_cast<std::size_t>(staging_->arrived)], x);
-  return true;
+FirstOrderSteps* VulkanEngine::first_order_steps(bool wait) {
+  if (shaped()) return nullptr;
+  follow_mask();
+  return wait || rules_.prepare() ? &rules_ : nullptr;
 }
 
 }  // namespace topograd::runtime::vulkan

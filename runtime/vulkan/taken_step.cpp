@@ -89,8 +89,9 @@ bool VulkanEngine::prepare_taking(const std::optional<StepRule>& rule) {
         point_lists_->trial.kernels;  // those behind gates are counted where they run
     const std::uint64_t bytes = problem_.model().scalars * context_.element_bytes();
     for (std::size_t k = 0; k < taking_->stage.size(); ++k) {
-      taking_->stage[k] = recorder_.make_list(
-          "stage_point", [&](CommandList& l) { l.copy(v_.x, 0, staging_->points[k], 0, bytes); });
+      taking_->stage[k] = recorder_.make_list("stage_point", [&](CommandList& l) {
+        l.copy(v_.x, 0, points_.staged().points[k], 0, bytes);
+      });
     }
     taking_->read =
         recorder_.make_list("read_step", [&](CommandList& l) { v_.ops->record_read(l); });
@@ -107,9 +108,9 @@ bool VulkanEngine::prepare_taking(const std::optional<StepRule>& rule) {
 }
 
 bool VulkanEngine::queue_taking(std::vector<const Recorded*>& lists) {
-  const bool stages = staging_->due();
+  const bool stages = points_.staged().due();
   lists.push_back(&taking_->list);
-  if (stages) lists.push_back(&taking_->stage[staging_->begin()]);
+  if (stages) lists.push_back(&taking_->stage[points_.staged().begin()]);
   lists.push_back(&taking_->read);
   return stages;
 }
@@ -120,7 +121,7 @@ void VulkanEngine::read_taken(bool staged) {
     recorder_.count(point_lists_->rescaled.kernels);
   if (values[codegen::slot(Scalar::verdict)] != static_cast<double>(Verdict::accepted)) return;
   recorder_.count(linear_lists_->linearize.kernels);
-  staging_->took(staged);
+  points_.staged().took(staged);
   moved_length_ = values[codegen::slot(Scalar::length)];
   *taken_ = point_report(values);
 }

@@ -12,9 +12,11 @@
 #include "mask_state.hpp"
 #include "recording/recorder.hpp"
 #include "recording/step_vectors.hpp"
+#include "steps/accepted_points.hpp"
 #include "steps/device_charts.hpp"
+#include "steps/device_descent.hpp"
+#include "steps/device_rules.hpp"
 #include "steps/pace.hpp"
-#include "steps/staged_points.hpp"
 #include "terms/term_hessians.hpp"
 
 #include <array>
@@ -42,7 +44,6 @@ class VulkanEngine final : public Engine,
                            public KnownPoint,
                            public Plans,
                            public Measurements,
-                           public FirstOrderSteps,
                            public GradientSteps,
                            public StepGradient,
                            public NarrowSolve,
@@ -120,18 +121,12 @@ class VulkanEngine final : public Engine,
   void last_step(std::span<double> delta) override { problem_.read(v_.step, delta); }
   StepReport rescale_step(double length) override;
   void accept() override;
-  bool last_known_point(std::span<double> x) override;
-  std::uint64_t steps_after_known_point() const override;
+  bool last_known_point(std::span<double> x) override { return points_.last_known(x); }
+  std::uint64_t steps_after_known_point() const override {
+    return points_.staged().steps_since_arrived();
+  }
   bool solve_by(NarrowSolve& narrow) override;
   VulkanEngine& engine() override { return *this; }
-
-  FirstOrderReport begin_steps() override;
-  FirstOrderReport try_rule(const FirstOrderRule& rule) override;
-  void keep_trial(bool best) override;
-  void forget_gradients() override;
-  void best_point(std::span<double> x) override;
-  bool last_known_best(std::span<double> x) override;
-  void set_means(std::span<const double> mean, std::span<const double> square) override;
 
   FirstOrderSteps* first_order_steps(bool wait) override;
   DescentSteps* descent_steps(bool wait) override;
@@ -207,29 +202,6 @@ class VulkanEngine final : public Engine,
   void record_charted_move(CommandList& list, Scalar length);
   /// The direction in coordinates of x.
   const Buffer& record_expanded(CommandList& list, const Buffer& direction);
-
-  // first_order.cpp: steps along gradients
-  /// Vectors, and commands that wait for the next submission.
-  struct FirstOrder {
-    Buffer mean, square, best;
-    Recorded begin, adam, momentum, keep, keep_best, forget;
-    std::vector<const Recorded*> pending;
-    std::array<Buffer, 2> staged;  // best points in host memory, written in turn
-    std::array<Recorded, 2> stage;
-    int written = -1, arrived = -1;  // as in StagedPoints
-    std::chrono::steady_clock::time_point last;
-    Preparation preparation;
-  };
-  void make_first_order_vectors();
-  bool prepare_rules();
-  void make_first_order();
-  void record_kept(CommandList& list);
-  void record_trial_gradient(CommandList& list);
-  void record_rule(CommandList& list, FirstOrderRule::Kind kind);
-  FirstOrderReport first_order_report();
-
-  // descent.cpp: directions from a history of steps
-  class Descent;
 
   // copy_rate.cpp
   double time_copies();
@@ -316,18 +288,13 @@ class VulkanEngine final : public Engine,
   void record_linearization(CommandList& list);
   void record_trial(CommandList& list);
   void record_rescaled(CommandList& list);
-  using Scalars = std::array<double, codegen::kScalarCount>;
-  const Scalars& read_scalars();
-  PointReport point_report(const Scalars& values) const;
+  PointReport point_report(const AcceptedPoints::Scalars& values) const;
   void record_scale(CommandList& list, const StepRequest& request);
   /// Buffers of a step; its kernels are not yet needed.
   void begin_step();
   void record_step(CommandList& list);
   void prepare_lists();
   void make_point_lists();
-  void make_accept_lists();
-  /// The list that accepts the trial point, and stages it where that is due; to be submitted next.
-  const Recorded& accepting();
 
   EngineOptions options_;
   Context context_;
@@ -361,14 +328,14 @@ class VulkanEngine final : public Engine,
   int expected_iterations_ = 16;
   Pace pace_;
 
-  Derived<StagedPoints> staging_{recorder_.columns};
+  AcceptedPoints points_{context_, recorder_, problem_, v_};
   Derived<TakingLists> taking_{recorder_.kernels};
   /// Of the current point, where the device has moved there.
   Derived<std::optional<PointReport>> taken_{recorder_.kernels};
   Derived<LinearLists> linear_lists_{recorder_.kernels};
   Derived<PointLists> point_lists_{recorder_.columns};
-  Derived<FirstOrder> first_order_{recorder_.kernels};
-  Derived<std::unique_ptr<DescentSteps>> descent_{recorder_.kernels};  // made when first asked for
+  DeviceRules rules_{context_, recorder_, problem_, v_, sums_, [this] { follow_mask(); }};
+  Derived<std::unique_ptr<DeviceDescent>> descent_{recorder_.kernels};  // made when first asked for
   CoarseState coarse_;
   Derived<CoarseLists> coarse_lists_{recorder_.kernels};
   NarrowSystem narrow_;

@@ -110,7 +110,7 @@ const Arrows kSubfolders = {
     {"runtime/vulkan", {"runtime/device/check", "runtime/vulkan/linear", "runtime/vulkan/steps"}},
     {"runtime/vulkan/linear", {"runtime/vulkan/terms"}},
     {"runtime/vulkan/recording", {"runtime/device/kernels", "runtime/engine"}},
-    {"runtime/vulkan/steps", {"runtime/vulkan/recording"}},
+    {"runtime/vulkan/steps", {"runtime/vulkan/terms"}},
     {"runtime/vulkan/terms", {"runtime/vulkan/recording"}},
     {"solver", {}},
     {"solver/evaluation", {"solver/session"}},

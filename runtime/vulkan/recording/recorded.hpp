@@ -18,10 +18,9 @@ struct LinearLists {
   Recorded linearize, matrix, solve_start, iterations;
 };
 
-/// Trial points, and moves to them.
+/// Trial points.
 struct PointLists {
-  Recorded trial, rescaled, accept;
-  std::array<Recorded, 2> accept_and_stage;
+  Recorded trial, rescaled;
 };
 
 /// Between an engine and the one that solves for it: the first two go there, the third comes back.

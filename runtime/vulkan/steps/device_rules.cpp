@@ -1,14 +1,17 @@
-// Steps along gradients on the device.
-#include "vulkan_engine.hpp"
+// Rules for steps along gradients, and the best point that they led to.
+#include "device_rules.hpp"
 
-#include <algorithm>
+#include "trial_gradient.hpp"
+
 #include <cmath>
+#include <utility>
 
 namespace topograd::runtime::vulkan {
+namespace {
 
 using codegen::BufferRole;
-
-namespace {
+using codegen::Scalar;
+using codegen::VectorOp;
 
 /// Points up to so many bytes are staged whenever they are the best, larger ones once in the
 /// interval.
@@ -21,29 +24,23 @@ codegen::Scalar user_scalar(std::uint32_t place) {
 
 }  // namespace
 
-void VulkanEngine::make_first_order_vectors() {
-  if (first_order_->mean) return;
-  for (Buffer* vector : {&first_order_->mean, &first_order_->square, &first_order_->best})
+void DeviceRules::make_vectors() {
+  if (state_->mean) return;
+  for (Buffer* vector : {&state_->mean, &state_->square, &state_->best})
     *vector = make_numbers(context_, problem_.model().scalars, "first_order");
 }
 
-bool VulkanEngine::prepare_rules() {
-  make_first_order_vectors();
-  return recorder_.advance(first_order_->preparation, [this](CommandList& list) {
+bool DeviceRules::prepare() {
+  make_vectors();
+  return recorder_.advance(state_->preparation, [this](CommandList& list) {
     record_rule(list, FirstOrderRule::Kind::adam);
     record_rule(list, FirstOrderRule::Kind::momentum);
   });
 }
 
-FirstOrderSteps* VulkanEngine::first_order_steps(bool wait) {
-  if (shaped()) return nullptr;
-  follow_mask();
-  return wait || prepare_rules() ? this : nullptr;
-}
-
-void VulkanEngine::make_first_order() {
-  make_first_order_vectors();
-  FirstOrder& state = *first_order_;
+void DeviceRules::make_lists() {
+  make_vectors();
+  State& state = *state_;
   if (state.begin.list) return;
   const std::uint64_t bytes = problem_.model().scalars * context_.element_bytes();
   sums_.use(Pass::cost_gradient);
@@ -59,7 +56,7 @@ void VulkanEngine::make_first_order() {
     list.copy(v_.x, 0, state.best, 0, bytes);
     list.copy(v_.x, 0, v_.trial, 0, bytes);
     list.barrier();
-    record_trial_gradient(list);
+    record_trial_gradient(list, problem_.model().scalars, v_, sums_);
   });
   state.adam = recorder_.make_list("adam", [&](CommandList& list) { step(list, Kind::adam); });
   state.momentum =
@@ -81,35 +78,17 @@ void VulkanEngine::make_first_order() {
   }
 }
 
-void VulkanEngine::record_kept(CommandList& list) {
+void DeviceRules::record_kept(CommandList& list) {
   const std::uint64_t bytes = problem_.model().scalars * context_.element_bytes();
   list.copy(v_.trial, 0, v_.x, 0, bytes);
   list.copy(v_.result, 0, v_.gradient, 0, bytes);
 }
 
-/// Cost and gradient at v_.trial, the latter to v_.result, for the host to read with its norms.
-void VulkanEngine::record_trial_gradient(CommandList& list) {
-  sums_.record_values(list, Pass::cost_gradient, v_.trial, v_.result, Scalar::trial_cost);
-  BindingTable table = v_.table();
-  table.set(BufferRole::fixed, v_.fixed);
-  table.set(BufferRole::first_operand, v_.trial);
-  table.set(BufferRole::gradient, v_.result);
-  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
-  const std::uint32_t groups = v_.ops->workgroups(n);
-  v_.ops->record(
-      list, {.op = VectorOp::point_norms, .constants = {.count = n, .out_stride = groups}}, table);
-  list.barrier();
-  v_.ops->sum(list, v_.partials, 0, groups, groups, Scalar::gradient_squared, 2);
-  v_.ops->sum(list, v_.partials, 2 * groups, groups, groups, Scalar::gradient_max, 1, true);
-  list.barrier();
-  v_.ops->record_read(list);
-}
-
-void VulkanEngine::record_rule(CommandList& list, FirstOrderRule::Kind kind) {
+void DeviceRules::record_rule(CommandList& list, FirstOrderRule::Kind kind) {
   BindingTable table = v_.table();
   table.set(BufferRole::first_operand, v_.x);
-  table.set(BufferRole::direction, first_order_->mean);
-  table.set(BufferRole::scale, first_order_->square);
+  table.set(BufferRole::direction, state_->mean);
+  table.set(BufferRole::scale, state_->square);
   table.set(BufferRole::result, v_.trial);
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   list.barrier();
@@ -121,10 +100,10 @@ void VulkanEngine::record_rule(CommandList& list, FirstOrderRule::Kind kind) {
   list.barrier();
   v_.ops->sum(list, v_.partials, 0, groups, groups, Scalar::step_squared, 1);
   list.barrier();
-  record_trial_gradient(list);
+  record_trial_gradient(list, problem_.model().scalars, v_, sums_);
 }
 
-FirstOrderReport VulkanEngine::first_order_report() {
+FirstOrderReport DeviceRules::report() {
   const auto& values = v_.ops->read(recorder_.last());
   const auto at = [&](Scalar s) { return values[codegen::slot(s)]; };
   return {.cost = at(Scalar::trial_cost),
@@ -133,22 +112,22 @@ FirstOrderReport VulkanEngine::first_order_report() {
           .step_norm = std::sqrt(at(Scalar::step_squared))};
 }
 
-FirstOrderReport VulkanEngine::begin_steps() {
-  follow_mask();
-  make_first_order();
-  first_order_->pending.clear();
-  first_order_->written = first_order_->arrived = -1;
-  const Recorded* const lists[] = {&first_order_->begin, &first_order_->keep};
+FirstOrderReport DeviceRules::begin_steps() {
+  follow_();
+  make_lists();
+  state_->pending.clear();
+  state_->written = state_->arrived = -1;
+  const Recorded* const lists[] = {&state_->begin, &state_->keep};
   recorder_.submit(lists);
-  return first_order_report();
+  return report();
 }
 
-void VulkanEngine::set_means(std::span<const double> mean, std::span<const double> square) {
-  problem_.write(first_order_->mean, mean);
-  problem_.write(first_order_->square, square);
+void DeviceRules::set_means(std::span<const double> mean, std::span<const double> square) {
+  problem_.write(state_->mean, mean);
+  problem_.write(state_->square, square);
 }
 
-FirstOrderReport VulkanEngine::try_rule(const FirstOrderRule& rule) {
+FirstOrderReport DeviceRules::try_rule(const FirstOrderRule& rule) {
   const bool adam = rule.kind == FirstOrderRule::Kind::adam;
   const double numbers[] = {rule.rate,        adam ? rule.beta1 : rule.momentum,
                             rule.beta2,       rule.mean_bias,
@@ -158,17 +137,17 @@ FirstOrderReport VulkanEngine::try_rule(const FirstOrderRule& rule) {
   for (const double value : numbers)
     scalars.emplace_back(user_scalar(static_cast<std::uint32_t>(scalars.size())), value);
   v_.ops->write(scalars);
-  FirstOrder& state = *first_order_;
+  State& state = *state_;
   state.pending.push_back(adam ? &state.adam : &state.momentum);
   recorder_.submit(state.pending);
   state.pending.clear();
-  const FirstOrderReport report = first_order_report();
+  const FirstOrderReport made = report();
   state.arrived = state.written;  // it was queued before
-  return report;
+  return made;
 }
 
-void VulkanEngine::keep_trial(bool best) {
-  FirstOrder& state = *first_order_;
+void DeviceRules::keep_trial(bool best) {
+  State& state = *state_;
   state.pending.push_back(best ? &state.keep_best : &state.keep);
   if (!best) return;
   const auto now = std::chrono::steady_clock::now();
@@ -179,17 +158,17 @@ void VulkanEngine::keep_trial(bool best) {
   state.pending.push_back(&state.stage[static_cast<std::size_t>(state.written)]);
 }
 
-void VulkanEngine::forget_gradients() { first_order_->pending.push_back(&first_order_->forget); }
+void DeviceRules::forget_gradients() { state_->pending.push_back(&state_->forget); }
 
-void VulkanEngine::best_point(std::span<double> x) {
-  if (!first_order_->pending.empty()) recorder_.submit(first_order_->pending);
-  first_order_->pending.clear();
-  problem_.read_point(first_order_->best, x);
+void DeviceRules::best_point(std::span<double> x) {
+  if (!state_->pending.empty()) recorder_.submit(state_->pending);
+  state_->pending.clear();
+  problem_.read_point(state_->best, x);
 }
 
-bool VulkanEngine::last_known_best(std::span<double> x) {
-  if (first_order_->arrived < 0) return false;
-  problem_.read_staged(first_order_->staged[static_cast<std::size_t>(first_order_->arrived)], x);
+bool DeviceRules::last_known_best(std::span<double> x) {
+  if (state_->arrived < 0) return false;
+  problem_.read_staged(state_->staged[static_cast<std::size_t>(state_->arrived)], x);
   return true;
 }
 

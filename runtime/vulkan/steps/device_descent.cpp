@@ -1,0 +1,244 @@
+// Pages of a history, products with it, and directions from it.
+#include "device_descent.hpp"
+
+#include "trial_gradient.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+using codegen::BufferRole;
+using codegen::Scalar;
+using codegen::slot;
+using codegen::VectorOp;
+
+/// Vectors of a page begin at multiples of so many numbers, where buffers can be bound.
+constexpr std::uint32_t kVectorAlignment = 256;
+/// Workgroups of all products of a trial, for each that one grid-stride loop takes.
+constexpr std::uint32_t kDotsOfLoop = 4;
+
+constexpr Scalar user(std::uint32_t place) {
+  return static_cast<Scalar>(slot(Scalar::user) + place);
+}
+constexpr Scalar kLength = user(0);  ///< of the trial
+constexpr Scalar kSlope = user(1);   ///< of the direction
+constexpr Scalar kDirectionSquared = user(2);
+constexpr Scalar kKeptLength = user(3);  ///< of the trial that was kept last
+
+}  // namespace
+
+bool DeviceDescent::prepare() {
+  if (pairs_ == 0) make_buffers(1);
+  return recorder_.advance(preparation_, [this](CommandList& list) { record_all(list); });
+}
+
+DescentReport DeviceDescent::begin_descent(std::size_t pairs) {
+  if (pairs_ != pairs) make_buffers(pairs);
+  if (!begin_.list) make_lists();
+  pending_.clear();
+  recorder_.submit(begin_);
+  pending_.push_back(&keep_gradient_);
+  return norms();
+}
+
+DescentReport DeviceDescent::try_direction(std::span<const double> factors, double length) {
+  if (context_.scalar_precision() == Precision::f64) {
+    context_.device->upload<double>(factors_, factors);
+  } else {
+    const std::vector<float> narrow(factors.begin(), factors.end());
+    context_.device->upload<float>(factors_, narrow);
+  }
+  pending_.push_back(&direction_);
+  return try_length(length);
+}
+
+DescentReport DeviceDescent::try_length(double length) {
+  const std::pair<Scalar, double> scalars[] = {{kLength, length}, {kKeptLength, kept_length_}};
+  v_.ops->write(scalars);
+  length_ = length;
+  pending_.push_back(&look_);
+  recorder_.submit(pending_);
+  pending_.clear();
+  return report();
+}
+
+void DeviceDescent::keep_descent(std::optional<std::size_t> pair) {
+  kept_length_ = length_;
+  if (pair) pending_.push_back(&keep_pair_[*pair]);
+  pending_.push_back(&keep_gradient_);
+  pending_.push_back(&points_.accepting());
+}
+
+void DeviceDescent::descent_point(std::span<double> x) {
+  if (!pending_.empty()) recorder_.submit(pending_);
+  pending_.clear();
+  problem_.read_point(v_.x, x);
+}
+
+void DeviceDescent::make_buffers(std::size_t pairs) {
+  begin_ = {};
+  pairs_ = pairs;
+  stride_ = (size() + kVectorAlignment - 1) / kVectorAlignment * kVectorAlignment;
+  const std::uint64_t most =
+      std::min(context_.max_range(), context_.device->limits().max_allocation_size);
+  const std::uint64_t vector_bytes = std::uint64_t{stride_} * context_.element_bytes();
+  const auto fit =
+      static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most / vector_bytes, 1, vectors()));
+  pages_.clear();
+  for (std::uint32_t first = 0; first < vectors(); first += fit) {
+    const std::uint32_t count = std::min(fit, vectors() - first);
+    const std::uint64_t numbers = std::uint64_t{count - 1} * stride_ + size();
+    pages_.push_back({make_numbers(context_, numbers, "history"), first, count});
+  }
+  change_ = make_numbers(context_, size(), "gradient_change");
+  factors_ = make_partials(context_, 1 + vectors());
+  const std::uint32_t wanted = kDotsOfLoop * context_.most_workgroups() / products();
+  spread_ = std::clamp(wanted, 1u, v_.ops->workgroups(size()));
+  partials_ = make_partials(context_, std::uint64_t{3} * products() * spread_);
+  products_ = make_partials(context_, 3 * products());
+  numbers_.assign(3 * products(), 0.0);
+  landing_ = {};
+}
+
+void DeviceDescent::make_lists() {
+  sums_.use(Pass::cost_gradient);
+  points_.prepare();
+  recorder_.collect([&](CommandList& list) { record_all(list); });
+  recorder_.finish_kernels();
+  begin_ = recorder_.make_list("descent_begin", [&](CommandList& list) {
+    list.copy(v_.x, 0, v_.trial, 0, bytes());
+    list.barrier();
+    record_trial_gradient(list, problem_.model().scalars, v_, sums_);
+  });
+  direction_ =
+      recorder_.make_list("history_direction", [&](CommandList& list) { record_direction(list); });
+  look_ = recorder_.make_list("descent_look", [&](CommandList& list) { record_look(list); });
+  keep_gradient_ = recorder_.make_list("keep_gradient", [&](CommandList& list) {
+    list.barrier();
+    list.copy(v_.result, 0, v_.gradient, 0, bytes());
+  });
+  keep_pair_.clear();
+  for (std::uint32_t pair = 0; pair < pairs_; ++pair) {
+    keep_pair_.push_back(
+        recorder_.make_list("keep_pair", [&](CommandList& list) { record_pair(list, pair); }));
+  }
+}
+
+void DeviceDescent::record_all(CommandList& list) {
+  record_pair(list, 0);
+  record_direction(list);
+  record_look(list);
+}
+
+void DeviceDescent::record_direction(CommandList& list) {
+  BindingTable table = v_.table();
+  table.set(BufferRole::result, v_.step);
+  table.set(BufferRole::coarse_in, factors_);
+  std::uint32_t groups = 0;
+  for (const Page& page : pages_) {
+    list.barrier();
+    table.set(BufferRole::second_operand, page.vectors);
+    groups = v_.ops->workgroups(size());
+    v_.ops->record(list,
+                   {.op = VectorOp::combine_history,
+                    .constants = {.count = size(),
+                                  .first = stride_,
+                                  .out_stride = groups,
+                                  .blocks_first = 1 + page.first,
+                                  .a = page.count,
+                                  .overwrite = page.first == 0 ? 1u : 0u}},
+                   table);
+  }
+  list.barrier();
+  v_.ops->sum(list, v_.partials, 0, groups, groups, kSlope, 2);
+}
+
+void DeviceDescent::record_look(CommandList& list) {
+  list.barrier();
+  combine(list, v_.x, v_.step, v_.trial, Scalar::one, kLength);
+  list.barrier();
+  record_trial_gradient(list, problem_.model().scalars, v_, sums_);
+  combine(list, v_.result, v_.gradient, change_, Scalar::one, Scalar::minus_one);
+  list.barrier();
+  for (const Page& page : pages_) record_dots(list, page.vectors, page.first, page.count);
+  record_dots(list, v_.step, vectors(), 1);
+  record_dots(list, change_, vectors() + 1, 1);
+  list.barrier();
+  v_.ops->sum_into(list, products_, partials_, spread_, 3 * products());
+  list.barrier();
+  landing_.record(context_, list, products_);
+}
+
+void DeviceDescent::record_dots(CommandList& list, const Buffer& rows, std::uint32_t first,
+                                std::uint32_t count) {
+  BindingTable table;
+  table.set(BufferRole::second_operand, rows);
+  table.set(BufferRole::step, v_.step);
+  table.set(BufferRole::first_operand, change_);
+  table.set(BufferRole::gradient, v_.result);
+  table.set(BufferRole::partials, partials_);
+  v_.ops->record(list,
+                 {.op = VectorOp::history_dots,
+                  .constants = {.count = size(),
+                                .first = stride_,
+                                .out_first = first * spread_,
+                                .out_stride = products() * spread_,
+                                .b = spread_},
+                  .groups = count * spread_},
+                 table);
+}
+
+void DeviceDescent::record_pair(CommandList& list, std::uint32_t pair) {
+  list.barrier();
+  const auto place = [&](std::uint32_t vector) -> std::pair<const Buffer*, std::uint64_t> {
+    const auto page = std::ranges::find_if(
+        pages_, [&](const Page& one) { return vector < one.first + one.count; });
+    return {&page->vectors,
+            std::uint64_t{vector - page->first} * stride_ * context_.element_bytes()};
+  };
+  const auto [s, s_offset] = place(2 * pair);
+  const auto [y, y_offset] = place(2 * pair + 1);
+  combine(list, v_.step, v_.step, *s, kKeptLength, Scalar::zero, s_offset);
+  list.copy(change_, 0, *y, y_offset, bytes());
+}
+
+void DeviceDescent::combine(CommandList& list, const Buffer& a, const Buffer& b, const Buffer& out,
+                            Scalar in_a, Scalar in_b, std::uint64_t offset) {
+  BindingTable table;
+  table.set(BufferRole::first_operand, a);
+  table.set(BufferRole::second_operand, b);
+  table.set(BufferRole::result, out, offset, bytes());
+  v_.ops->record(
+      list,
+      {.op = VectorOp::combine, .constants = {.count = size(), .a = slot(in_a), .b = slot(in_b)}},
+      table);
+}
+
+DescentReport DeviceDescent::norms() {
+  const auto& values = points_.read_scalars();
+  const auto at = [&](Scalar scalar) { return values[slot(scalar)]; };
+  return {.cost = at(Scalar::trial_cost),
+          .gradient_max_norm = at(Scalar::gradient_max),
+          .gradient_norm = std::sqrt(at(Scalar::gradient_squared)),
+          .x_norm = std::sqrt(at(Scalar::x_squared)),
+          .slope = at(kSlope),
+          .direction_norm = std::sqrt(at(kDirectionSquared))};
+}
+
+DescentReport DeviceDescent::report() {
+  DescentReport out = norms();
+  const bool wide = context_.scalar_precision() == Precision::f64;
+  landing_.read(context_, recorder_.last(), products_, wide, numbers_);
+  const auto row = [&](std::size_t k) {
+    return std::span<const double>(numbers_).subspan(k * products(), products());
+  };
+  out.with_direction = row(0);
+  out.with_change = row(1);
+  out.with_gradient = row(2);
+  return out;
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,69 @@
+// Steps along gradients on the device, by rules such as Adam.
+#pragma once
+
+#include "../../engine/first_order.hpp"
+#include "../terms/term_sums.hpp"
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+class DeviceRules final : public FirstOrderSteps {
+ public:
+  ///   follow  changes to other kernels where these are there; called before the first step
+  ///
+  /// All of these outlive it.
+  DeviceRules(Context& context, Recorder& recorder, const DeviceModel& problem,
+              const StepVectors& v, TermSums& sums, std::function<void()> follow)
+      : context_(context),
+        recorder_(recorder),
+        problem_(problem),
+        v_(v),
+        sums_(sums),
+        follow_(std::move(follow)) {}
+
+  /// Goes on making kernels without waiting; true once they are there.
+  bool prepare();
+
+  FirstOrderReport begin_steps() override;
+  FirstOrderReport try_rule(const FirstOrderRule& rule) override;
+  void keep_trial(bool best) override;
+  void forget_gradients() override;
+  void best_point(std::span<double> x) override;
+  bool last_known_best(std::span<double> x) override;
+  void set_means(std::span<const double> mean, std::span<const double> square) override;
+
+ private:
+  /// Vectors, and commands that wait for the next submission.
+  struct State {
+    Buffer mean, square, best;
+    Recorded begin, adam, momentum, keep, keep_best, forget;
+    std::vector<const Recorded*> pending;
+    std::array<Buffer, 2> staged;  // best points in host memory, written in turn
+    std::array<Recorded, 2> stage;
+    int written = -1, arrived = -1;  // as in StagedPoints
+    std::chrono::steady_clock::time_point last;
+    Preparation preparation;
+  };
+
+  void make_vectors();
+  void make_lists();
+  void record_kept(CommandList& list);
+  void record_rule(CommandList& list, FirstOrderRule::Kind kind);
+  FirstOrderReport report();
+
+  Context& context_;
+  Recorder& recorder_;
+  const DeviceModel& problem_;
+  const StepVectors& v_;
+  TermSums& sums_;
+  std::function<void()> follow_;
+  Derived<State> state_{recorder_.kernels};
+};
+
+}  // namespace topograd::runtime::vulkan
