@@ -95,14 +95,11 @@ std::uint32_t VulkanEngine::record_direction_and_product(CommandList& list,
   list.barrier();
   if (DeviceMatrix* const matrix = products_.matrix())
     return matrix->record_product(list, *v_.ops, table);
-  Operands predicated = terms_.operands(v_.x, &record_expanded(list, v_.direction));
+  Operands predicated = terms_.operands(v_.x, &moves_.record_expanded(list, v_.direction));
   predicated.scalars = &v_.decision;
   products_.record(list, predicated, v_.product);
   list.barrier();
-  if (charted()) {
-    charts_->record_contract(list, v_.product);
-    list.barrier();
-  }
+  moves_.record_contracted(list, v_.product);
   return v_.ops->record(list, {.op = VectorOp::cg_curvature, .constants = {.count = n}}, table);
 }
 

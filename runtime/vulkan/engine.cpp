@@ -42,8 +42,7 @@ void VulkanEngine::build() {
   v_ = StepVectors(context_, problem_.model(),
                    options_.preconditioner == Preconditioner::block_jacobi ? 0 : kMostCoarse);
   scale_is_set_ = false;
-  make_box();
-  make_charts();
+  moves_.build();
   find_mask();
 }
 
@@ -83,7 +82,7 @@ void VulkanEngine::refresh(const Model& model) {
     products_.refresh_data();
     NormalProducts::refresh_data(mask_.products);
   }
-  if (changed.bounds) write_box();
+  if (changed.bounds) moves_.write_bounds();
   if (changed.uniforms) terms_.write_uniforms();
 }
 

@@ -36,7 +36,8 @@ void VulkanEngine::record_converted(CommandList& list, VectorOp op, const Buffer
 void VulkanEngine::record_narrow_gradient(CommandList& list) {
   VulkanEngine& narrow = *narrow_.engine;
   narrow.record_converted(list, VectorOp::narrow, v_.gradient, narrow.v_.gradient);
-  if (shaped() && !context_.collecting) list.copy(v_.held, 0, narrow.v_.held, 0, v_.held.size());
+  if (moves_.shaped() && !context_.collecting)
+    list.copy(v_.held, 0, narrow.v_.held, 0, v_.held.size());
 }
 
 /// All that the trial point and its report read, and how the solver stands.
@@ -61,7 +62,7 @@ void VulkanEngine::prepare_narrow() {
   if (!narrow.linear_lists_->matrix.list) {
     narrow.linear_lists_->matrix = narrow.recorder_.make_list("matrix", [&](CommandList& list) {
       narrow.products_.record_matrix(list);
-      narrow.record_tangents(list);
+      narrow.moves_.record_tangents(list);
     });
   }
   if (narrow_lists_->point.list) return;

@@ -19,7 +19,7 @@ EliminationUse VulkanEngine::eliminate(std::span<const std::uint8_t> scalars) {
 /// What it is, or why there is none.
 std::string VulkanEngine::make_schur() {
   if (eliminated_.size() != problem_.model().scalars) return "the unknowns are others";
-  if (shaped()) return "bounds and manifolds go without";
+  if (moves_.shaped()) return "bounds and manifolds go without";
   std::vector<std::uint8_t> ordered = eliminated_;
   if (!problem_.order().identity()) {
     for (std::size_t k = 0; k < ordered.size(); ++k)

@@ -25,21 +25,9 @@ void VulkanEngine::record_linearization(CommandList& list) {
   sums_.record(list, Pass::gradient, terms_.operands(v_.x), v_.gradient);
   products_.record_matrix(list);
   terms_.record_cost(list, v_.x, Scalar::cost);
-  record_tangents(list);
-  record_point_norms(list);
-  record_scaled_norms(list);
-}
-
-void VulkanEngine::record_scaled_norms(CommandList& list) {
-  BindingTable table = v_.table();
-  table.set(BufferRole::first_operand, v_.x);
-  const std::uint32_t groups = v_.block_groups();
-  list.barrier();
-  v_.record_by_blocks(list, {.op = VectorOp::scaled_norms, .constants = {.out_stride = groups}},
-                      table);
-  list.barrier();
-  v_.ops->sum(list, v_.partials, 0, groups, groups, Scalar::scaled_gradient_squared, 3);
-  v_.ops->sum(list, v_.partials, 3 * groups, groups, groups, Scalar::scaled_gradient_max, 1, true);
+  moves_.record_tangents(list);
+  moves_.record_norms(list);
+  moves_.record_scaled_norms(list);
 }
 
 void VulkanEngine::record_linearize(CommandList& list) {
@@ -50,14 +38,14 @@ void VulkanEngine::record_linearize(CommandList& list) {
 
 void VulkanEngine::record_trial(CommandList& list) {
   list.barrier();
-  record_move(list, Scalar::one);
+  moves_.record(list, Scalar::one);
   terms_.record_cost(list, v_.trial, Scalar::trial_cost);
   v_.ops->record_read(list);
 }
 
 void VulkanEngine::record_rescaled(CommandList& list) {
   list.barrier();
-  record_move(list, Scalar::user);
+  moves_.record(list, Scalar::user);
   terms_.record_cost(list, v_.trial, Scalar::trial_cost);
   v_.ops->record_read(list);
 }
@@ -201,7 +189,7 @@ StepReport VulkanEngine::rescale_step(double length) {
   const auto values = points_.read_scalars();
   const double moved = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
   moved_length_ = length;
-  return {.step_norm = shaped() ? moved : length * step_norm_,
+  return {.step_norm = moves_.shaped() ? moved : length * step_norm_,
           .trial_cost = values[codegen::slot(Scalar::trial_cost)]};
 }
 
@@ -222,14 +210,14 @@ PointReport VulkanEngine::point_report(const AcceptedPoints::Scalars& values) co
 }
 
 DescentSteps* VulkanEngine::descent_steps(bool wait) {
-  if (shaped()) return nullptr;
+  if (moves_.shaped()) return nullptr;
   follow_mask();
   if (!*descent_)
     *descent_ = std::make_unique<DeviceDescent>(context_, recorder_, problem_, v_, sums_, points_);
   return wait || (*descent_)->prepare() ? descent_->get() : nullptr;
 }
 FirstOrderSteps* VulkanEngine::first_order_steps(bool wait) {
-  if (shaped()) return nullptr;
+  if (moves_.shaped()) return nullptr;
   follow_mask();
   return wait || rules_.prepare() ? &rules_ : nullptr;
 }

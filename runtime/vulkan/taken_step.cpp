@@ -18,22 +18,22 @@ void VulkanEngine::record_taking(CommandList& list) {
     gate.record_opening(context_, *v_.ops, list, run, section);
   };
   const Gate::Section rescaling = [&](CommandList& l) {
-    record_move(l, Scalar::length);
+    moves_.record(l, Scalar::length);
     terms_.record_cost(l, v_.trial, Scalar::rescaled_cost);
   };
-  const Gate::Section returning = [&](CommandList& l) { record_move(l, Scalar::one); };
+  const Gate::Section returning = [&](CommandList& l) { moves_.record(l, Scalar::one); };
   const Gate::Section moving = [&](CommandList& l) {
     record_taken_move(l);
     l.barrier();
     record_linearization(l);
   };
   list.barrier();
-  record_move(list, Scalar::one);
+  moves_.record(list, Scalar::one);
   terms_.record_cost(list, v_.trial, Scalar::trial_cost);
   opening(taking_->rescaling, {.op = VectorOp::choose_length}, rescaling);
   taking_->rescaling.record_section(context_, list, rescaling);
   opening(taking_->moving, {.op = VectorOp::take_step}, moving);
-  if (charted()) {
+  if (moves_.charted()) {
     opening(taking_->returning,
             {.op = VectorOp::open_gate, .constants = {.a = codegen::slot(Scalar::goes_back)}},
             returning);
@@ -47,9 +47,9 @@ void VulkanEngine::record_taken_move(CommandList& list) {
   VectorOps::Run run{.op = VectorOp::copy,
                      .constants = {.count = static_cast<std::uint32_t>(problem_.model().scalars)}};
   BindingTable table;
-  table.set(BufferRole::first_operand, shaped() ? v_.trial : v_.step);
+  table.set(BufferRole::first_operand, moves_.shaped() ? v_.trial : v_.step);
   table.set(BufferRole::result, v_.x);
-  if (!shaped()) {
+  if (!moves_.shaped()) {
     run.op = VectorOp::axpby;
     run.constants.a = codegen::slot(Scalar::length);
     run.constants.b = codegen::slot(Scalar::one);
@@ -130,7 +130,7 @@ void VulkanEngine::report_taken(StepReport& report) {
   const auto& values = v_.ops->last_read();
   if (values[codegen::slot(Scalar::verdict)] == static_cast<double>(Verdict::undecided)) return;
   report.accepted = taken_->has_value();
-  if (!shaped()) report.step_norm = values[codegen::slot(Scalar::length)] * step_norm_;
+  if (!moves_.shaped()) report.step_norm = values[codegen::slot(Scalar::length)] * step_norm_;
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -13,10 +13,10 @@
 #include "recording/recorder.hpp"
 #include "recording/step_vectors.hpp"
 #include "steps/accepted_points.hpp"
-#include "steps/device_charts.hpp"
 #include "steps/device_descent.hpp"
 #include "steps/device_rules.hpp"
 #include "steps/pace.hpp"
+#include "steps/point_moves.hpp"
 #include "terms/term_hessians.hpp"
 
 #include <array>
@@ -117,7 +117,7 @@ class VulkanEngine final : public Engine,
   void trial_point(std::span<double> x) override { problem_.read_point(v_.trial, x); }
   void set_gradient(std::span<const double> g) override { problem_.write(v_.gradient, g); }
   void step_gradient(std::span<double> g) override { problem_.read(v_.gradient, g); }
-  void hold(std::span<const std::uint8_t> held) override;
+  void hold(std::span<const std::uint8_t> held) override { moves_.hold(held); }
   void last_step(std::span<double> delta) override { problem_.read(v_.step, delta); }
   StepReport rescale_step(double length) override;
   void accept() override;
@@ -176,32 +176,6 @@ class VulkanEngine final : public Engine,
   void read_slot(const Slot& slot, KernelKind kind, const Submission& after, std::span<double> out);
   /// Reads what was begun, before the buffers that it reads go away.
   void finish_begun();
-
-  // box.cpp: steps within bounds
-  bool bounded() const { return !problem_.model().lower.empty(); }
-  void make_box();
-  void write_box();
-  void record_point_norms(CommandList& list);
-  void record_scaled_norms(CommandList& list);
-  /// trial_ = x + length δ, with its report.
-  void record_move(CommandList& list, Scalar length);
-
-  // charts.cpp: steps on manifolds
-  bool charted() const { return problem_.model().charts != nullptr; }
-  /// Some scalars take no part in steps that are not constant.
-  bool shaped() const { return bounded() || charted(); }
-  void make_charts();
-  /// Gradient and diagonal blocks in tangent coordinates.
-  void record_tangents(CommandList& list);
-  /// gradient_ = 0 where fixed; result_ = x less the point that −g leads to, bounds apart.
-  void record_gradient_moves(CommandList& list);
-  /// Within a box and on manifolds: what the gradient holds to a bound takes no part.
-  void record_charted_holds(CommandList& list);
-  /// trial_ = its projection on the box, with the model's decrease and the slope.
-  void record_into_box(CommandList& list, std::uint32_t first);
-  void record_charted_move(CommandList& list, Scalar length);
-  /// The direction in coordinates of x.
-  const Buffer& record_expanded(CommandList& list, const Buffer& direction);
 
   // copy_rate.cpp
   double time_copies();
@@ -307,10 +281,7 @@ class VulkanEngine final : public Engine,
   TermHessians hessians_{context_, recorder_, problem_, v_, terms_};
   TermSums sums_{context_, recorder_, problem_, v_, terms_, rows_};
   NormalProducts products_{context_, recorder_, problem_, v_, terms_, sums_};
-  Buffer lower_, upper_;  // where there is a box
-  std::unique_ptr<DeviceCharts> charts_;
-  Buffer ambient_;     // a direction, under charts
-  Buffer chart_held_;  // u32 by scalar: fixed, or behind a block's tangent coordinates
+  PointMoves moves_{context_, problem_, v_};
   MaskState mask_;
   CodeStage code_stage_ = CodeStage::none;
   std::vector<std::shared_ptr<KernelJob>> code_jobs_;

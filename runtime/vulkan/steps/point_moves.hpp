@@ -1,0 +1,67 @@
+// Moves of a point to its trial point, within bounds and on manifolds.
+#pragma once
+
+#include "../recording/step_vectors.hpp"
+#include "../terms/device_model.hpp"
+#include "device_charts.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace topograd::runtime::vulkan {
+
+/// On manifolds conjugate gradients run in tangent coordinates, kernels of residuals in those of x.
+class PointMoves {
+ public:
+  /// All of these outlive it.
+  PointMoves(Context& context, const DeviceModel& problem, StepVectors& v)
+      : context_(context), problem_(problem), v_(v) {}
+
+  /// For a model that has just been arranged, whose vectors are there.
+  void build();
+  /// Bounds of the model, which are others.
+  void write_bounds();
+
+  bool bounded() const { return !problem_.model().lower.empty(); }
+  bool charted() const { return problem_.model().charts != nullptr; }
+  /// Some scalars take no part in steps that are not constant.
+  bool shaped() const { return bounded() || charted(); }
+  /// As LinearSystem::hold().
+  void hold(std::span<const std::uint8_t> held);
+
+  /// Norms of x and of the gradient.
+  void record_norms(CommandList& list);
+  void record_scaled_norms(CommandList& list);
+  /// Gradient and diagonal blocks in tangent coordinates.
+  void record_tangents(CommandList& list);
+  /// The direction in coordinates of x.
+  const Buffer& record_expanded(CommandList& list, const Buffer& direction);
+  /// A vector in coordinates of x comes back to tangent coordinates, with a barrier behind it.
+  void record_contracted(CommandList& list, const Buffer& vector);
+  /// trial = x + length δ, with its report.
+  void record(CommandList& list, codegen::Scalar length);
+
+ private:
+  using Scalar = codegen::Scalar;
+
+  void make_bounds();
+  void make_charts();
+  /// gradient = 0 where fixed; result = x less the point that −g leads to, bounds apart.
+  void record_gradient_moves(CommandList& list);
+  /// Within bounds and on manifolds: what the gradient holds to a bound takes no part.
+  void record_charted_holds(CommandList& list);
+  /// trial = its projection on the box, with the model's decrease and the slope.
+  void record_into_box(CommandList& list, std::uint32_t first);
+  void record_charted_move(CommandList& list, Scalar length);
+
+  Context& context_;
+  const DeviceModel& problem_;
+  StepVectors& v_;
+  Buffer lower_, upper_;  // where there are bounds
+  std::unique_ptr<DeviceCharts> charts_;
+  Buffer ambient_;     // a direction, on manifolds
+  Buffer chart_held_;  // u32 by scalar: fixed, or behind a block's tangent coordinates
+};
+
+}  // namespace topograd::runtime::vulkan
