@@ -20,7 +20,7 @@ namespace topograd {
 using codegen::Accumulation;
 using codegen::Precision;
 
-/// What runs the kernels. `automatic` chooses once per solve or Evaluator (session/placement.hpp).
+/// What runs the kernels. `automatic` chooses once per solve or Evaluator (plan/decide.hpp).
 enum class Backend { automatic, cpu, vulkan };
 /// "automatic", "cpu" or "vulkan".
 std::string_view name(Backend backend);
@@ -69,7 +69,7 @@ ForcingSequence parse_forcing_sequence(std::string_view text);
 /// What solves the damped normal equations. `automatic`: pcg where kernels run on a device, for
 /// large problems and for meshes, schur where there are centres that most of the unknowns meet,
 /// such as cameras, cholesky for small ones on the CPU and for a few unknowns anywhere
-/// (linear/choose.hpp). `schur`: blocks that do not meet, such as the points that cameras see, are
+/// (plan/decide.hpp). `schur`: blocks that do not meet, such as the points that cameras see, are
 /// found and eliminated first. `dense`: QR of the whole Jacobian on the host, for small problems
 /// that lack rank.
 enum class LinearSolver { automatic, pcg, cholesky, dense, schur };

@@ -161,8 +161,8 @@ struct Evaluator::Impl {
       teach(kind, begin);
       return result;
     } catch (const Error& error) {
-      if (!session.may_leave || !is_device_failure(error.code())) throw;
-      open(take_over(model, options, error, std::move(session.route)));
+      if (!session.plan.backend.may_leave || !is_device_failure(error.code())) throw;
+      open(take_over(model, options, error, session));
       move_to(x);
       return f(engine());
     }
@@ -379,10 +379,10 @@ struct Evaluator::Impl {
       try {
         std::rethrow_exception(state.error);
       } catch (const Error& error) {
-        if (!session.may_leave || !is_device_failure(error.code())) throw;
+        if (!session.plan.backend.may_leave || !is_device_failure(error.code())) throw;
         state.error = nullptr;
         if (session.engine->backend() != runtime::Backend::cpu)
-          open(take_over(model, options, error, std::move(session.route)));
+          open(take_over(model, options, error, session));
         runtime::begin(engine(), state.kind, state.x, state.p, span_of(state.out))->finish();
       }
     }

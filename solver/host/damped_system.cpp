@@ -4,6 +4,7 @@
 #include "../../runtime/cpu/linear/conjugate_gradients.hpp"
 #include "../linear/dense_rows.hpp"
 #include "../linear/factorization.hpp"
+#include "../plan/decide.hpp"
 
 #include <Eigen/QR>
 
@@ -35,9 +36,7 @@ class Jacobi final : public cpu::HostPreconditioner<double> {
 
 struct DampedSystem::Impl {
   Impl(LinearSolver which, EliminationHint first, const std::optional<SchurIteration>& bounds)
-      : kind(which != LinearSolver::automatic ? which
-             : first.empty()                  ? LinearSolver::cholesky
-                                              : LinearSolver::schur),
+      : kind(host_solver(which, !first.empty(), false)),
         may_eliminate(which == LinearSolver::automatic && first.empty()),
         hint(std::move(first)),
         limits(bounds) {}
@@ -55,7 +54,7 @@ struct DampedSystem::Impl {
     Elimination elimination;
     if (kind == LinearSolver::schur || may_eliminate)
       elimination = find_elimination(scaled, block_of, hint);
-    if (may_eliminate && elimination.pays()) kind = LinearSolver::schur;
+    if (may_eliminate) kind = host_solver(LinearSolver::automatic, false, elimination.pays());
     may_eliminate = false;
     factor = kind == LinearSolver::schur ? make_schur_factorization(scaled, elimination, 0, limits)
                                          : make_sparse_factorization(scaled);

@@ -2,8 +2,9 @@
 #include "host_step.hpp"
 
 #include "../../runtime/engine/column_scaling.hpp"
-#include "../linear/choose.hpp"
 #include "../linear/projected_step.hpp"
+#include "../linear/system_search.hpp"
+#include "../plan/decide.hpp"
 #include "dogleg.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 
 #include "../../ir/machine/stopwatch.hpp"
 #include "../../runtime/engine/column_scaling.hpp"
-#include "choose.hpp"
+#include "../plan/decide.hpp"
 #include "dense_rows.hpp"
 #include "factorization.hpp"
 #include "normal_equations.hpp"
@@ -49,7 +49,7 @@ struct CholeskyStep::Impl {
         reduced(static_cast<Eigen::Index>(normal.size())),
         damped(view()),
         elimination(std::move(found)) {
-    by_blocks = asked.kind == LinearSolver::schur || elimination.pays();
+    by_blocks = host_solver(asked.kind, false, elimination.pays()) == LinearSolver::schur;
     factor = by_blocks ? make_schur_factorization(damped, elimination, asked.threads, asked.limits)
                        : make_sparse_factorization(damped);
   }
@@ -166,13 +166,11 @@ struct CholeskyStep::Impl {
 };
 
 CholeskyStep::CholeskyStep(const runtime::Model& model, LinearSolver kind, int threads,
-                           const EliminationHint& hint, const std::optional<SchurIteration>& limits)
-    : impl_(std::make_unique<Impl>(model, Impl::Asked{kind, threads, hint, limits},
-                                   elimination_for(kind, model, hint))) {}
-CholeskyStep::CholeskyStep(const runtime::Model& model, Elimination elimination, int threads)
-    : impl_(std::make_unique<Impl>(model,
-                                   Impl::Asked{LinearSolver::automatic, threads, {}, std::nullopt},
-                                   std::move(elimination))) {}
+                           const EliminationHint& hint, const std::optional<SchurIteration>& limits,
+                           std::optional<Elimination> found)
+    : impl_(
+          std::make_unique<Impl>(model, Impl::Asked{kind, threads, hint, limits},
+                                 found ? std::move(*found) : elimination_for(kind, model, hint))) {}
 CholeskyStep::~CholeskyStep() = default;
 
 void CholeskyStep::begin_solve() {
@@ -190,13 +188,6 @@ std::string CholeskyStep::note() const {
 LinearSolver CholeskyStep::kind() const {
   if (impl_->by_rows) return LinearSolver::dense;
   return impl_->by_blocks ? LinearSolver::schur : LinearSolver::cholesky;
-}
-
-std::string CholeskyStep::elimination() const {
-  if (!impl_->by_blocks) return {};
-  return std::to_string(impl_->elimination.blocks.size()) + " blocks eliminated, " +
-         std::to_string(impl_->elimination.kept) + " unknowns remain" +
-         (impl_->asked.limits ? ": conjugate gradients on products with their complement" : "");
 }
 
 double CholeskyStep::factor_entries() const { return impl_->factor->entries(); }

@@ -25,13 +25,13 @@ class CholeskyStep final : public StepSolver {
   ///   threads  of the elimination, 0 = all
   ///   hint     what schur eliminates
   ///   limits   of schur by conjugate gradients; else it is by a factor
+  ///   found    what find_elimination() gives for the hint, if it was called
   ///
   /// Throws Error{Unsupported} as NormalEquations does, and what find_elimination() throws.
   explicit CholeskyStep(const runtime::Model& model, LinearSolver kind = LinearSolver::cholesky,
                         int threads = 0, const EliminationHint& hint = {},
-                        const std::optional<SchurIteration>& limits = {});
-  /// By the Schur complement of an elimination that pays, as find_elimination() gave it.
-  CholeskyStep(const runtime::Model& model, Elimination elimination, int threads);
+                        const std::optional<SchurIteration>& limits = {},
+                        std::optional<Elimination> found = {});
   ~CholeskyStep() override;
 
   /// As Factorization has them.
@@ -41,8 +41,6 @@ class CholeskyStep final : public StepSolver {
   LinearSolver kind() const override;
   std::string note() const override;
   void begin_solve() override;
-  /// "7776 blocks eliminated, 441 unknowns remain", or nothing.
-  std::string elimination() const;
   void linearized(runtime::Engine& engine, runtime::PointReport& point) override;
   /// model_decrease is NaN if the matrix is not positive definite.
   runtime::StepReport try_step(runtime::Engine& engine,

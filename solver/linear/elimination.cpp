@@ -118,12 +118,10 @@ void add_edges(Graph& graph, const runtime::Term& term, std::span<const std::uin
   }
 }
 
-Graph block_graph(const runtime::Model& model, bool with_energies) {
+Graph block_graph(const runtime::Model& model) {
   Graph graph;
   const std::vector<std::uint32_t> number = number_blocks(graph, model);
-  for (const runtime::Term& term : model.terms) {
-    if (!term.energy || with_energies) add_edges(graph, term, number);
-  }
+  for (const runtime::Term& term : model.terms) add_edges(graph, term, number);
   finish(graph);
   return graph;
 }
@@ -253,9 +251,8 @@ Elimination find_elimination(const SparseMatrix& lower, std::span<const std::uin
   return find_elimination(block_graph(lower, block_of), hint);
 }
 
-Elimination find_elimination(const runtime::Model& model, const EliminationHint& hint,
-                             bool with_energies) {
-  return find_elimination(block_graph(model, with_energies), hint);
+Elimination find_elimination(const runtime::Model& model, const EliminationHint& hint) {
+  return find_elimination(block_graph(model), hint);
 }
 
 }  // namespace topograd

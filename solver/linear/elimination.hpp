@@ -67,12 +67,10 @@ inline constexpr std::uint32_t kWidestEliminated = 16;
 /// (1996), as Ceres Solver orders parameter blocks.
 Elimination find_elimination(const SparseMatrix& lower, std::span<const std::uint32_t> block_of,
                              const EliminationHint& hint = {});
-/// The same for JᵀJ over the model's free scalars, whose pattern need not be known for it.
-///
-///   with_energies  of the Hessian: unknowns meet in energies, too
+/// The same for JᵀJ over the model's free scalars, whose pattern need not be known for it, or with
+/// energies for the Hessian.
 ///
 /// Cost: Σ instances × b² for b blocks in an instance, and sorts.
-Elimination find_elimination(const runtime::Model& model, const EliminationHint& hint = {},
-                             bool with_energies = false);
+Elimination find_elimination(const runtime::Model& model, const EliminationHint& hint = {});
 
 }  // namespace topograd

@@ -33,10 +33,6 @@ SchurStep::SchurStep(const runtime::Model& model, Elimination elimination, int t
       limits_(limits),
       revision_(model.revision) {}
 
-runtime::EliminationUse SchurStep::begin(runtime::Engine& engine) {
-  return runtime::eliminate(engine, eliminated_scalars(model_, elimination_));
-}
-
 void SchurStep::begin_solve() {
   if (host_) host_->begin_solve();
 }
@@ -45,7 +41,7 @@ void SchurStep::linearized(runtime::Engine& engine, runtime::PointReport& point)
   if (revision_ != model_.revision) {  // branches may have changed who meets whom
     revision_ = model_.revision;
     elimination_ = find_elimination(model_, hint_);
-    begin(engine);
+    runtime::eliminate(engine, eliminated_scalars(model_, elimination_));
   }
   if (engine.backend() != runtime::Backend::cpu) return;
   if (!host_) {

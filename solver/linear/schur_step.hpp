@@ -27,9 +27,6 @@ class SchurStep final : public StepSolver {
   SchurStep(const runtime::Model& model, Elimination elimination, int threads, EliminationHint hint,
             const std::optional<SchurIteration>& limits);
 
-  /// Tells the engine what to eliminate. Whether it can, and words for the report.
-  runtime::EliminationUse begin(runtime::Engine& engine);
-
   LinearSolver kind() const override { return LinearSolver::schur; }
   void begin_solve() override;
   void linearized(runtime::Engine& engine, runtime::PointReport& point) override;

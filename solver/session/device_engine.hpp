@@ -4,7 +4,7 @@
 #include "../../runtime/engine/engine.hpp"
 #include "../../runtime/hybrid/executor.hpp"
 #include "../../runtime/rows/rows.hpp"
-#include "placement.hpp"
+#include "../plan/decide.hpp"
 
 #include <cstddef>
 #include <memory>

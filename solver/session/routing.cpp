@@ -1,6 +1,7 @@
 // Placements as tasks of the hybrid executor.
 #include "routing.hpp"
 
+#include "../../ir/machine/platform.hpp"
 #include "../../ir/program.hpp"
 #include "../../runtime/hybrid/process_executor.hpp"
 #include "../../runtime/hybrid/routing/work.hpp"
@@ -73,31 +74,13 @@ std::uint64_t held_bytes(const ProblemModel& model, Precision precision) {
   return bytes;
 }
 
-std::string reason_text(const hybrid::Decision& decision, const std::string& device) {
-  char numbers[120];
-  switch (decision.reason) {
-    case hybrid::Reason::slower:
-      std::snprintf(numbers, sizeof numbers, "speed-up %.2f measured, %.2f needed",
-                    decision.speed_up, decision.needed);
-      return "cpu: \"" + device + "\" is slower here (" + numbers + ")";
-    case hybrid::Reason::breaker_open:
-    case hybrid::Reason::success_rate:
-      return "cpu: \"" + device + "\" failed before and is left alone for a while";
-    case hybrid::Reason::memory_limit:
-      return "cpu: more memory than \"" + device + "\" has, or memory_limit allows";
-    case hybrid::Reason::out_of_memory:
-      return "cpu: \"" + device + "\" ran out of memory before with a problem of this size";
-    case hybrid::Reason::explored:
-      return "cpu: to know how long it takes there, beside \"" + device + "\"";
-    default:
-      return "cpu: \"" + device + "\" was not chosen (" +
-             std::string(hybrid::name(decision.reason)) + ")";
-  }
-}
-
 }  // namespace
 
 hybrid::Executor& hybrid_executor() { return *hybrid::process_executor(); }
+
+bool names_device(const SolverOptions& options) {
+  return !options.device.empty() || platform::environment("TOPOGRAD_DEVICE").has_value();
+}
 
 Route::Route(const ProblemModel& model, const SolverOptions& options, const char* operation)
     : executor_(hybrid::process_executor()),
@@ -150,8 +133,7 @@ std::size_t Route::target_of(const DeviceFacts& facts) const {
 }
 
 /// What stands in metrics for a choice that the scheduler was not asked for.
-hybrid::Decision Route::unasked(const Placement& rules) const {
-  const bool on_device = rules.backend != Backend::cpu;
+hybrid::Decision Route::unasked(bool on_device) const {
   hybrid::Decision decision{.target = on_device ? device_ : hybrid::kCpu, .device = device_};
   if (options_.backend != Backend::automatic) {
     decision.reason = hybrid::Reason::forced;
@@ -163,24 +145,24 @@ hybrid::Decision Route::unasked(const Placement& rules) const {
   return decision;
 }
 
-Placement Route::decide(Placement rules, bool named, const DeviceFacts* facts) {
-  if (facts && facts->usable) {
-    device_name_ = facts->name;
-    device_ = target_of(*facts);
-  }
-  if (options_.backend != Backend::automatic || options_.deterministic) {
-    // Not asked for, and a part of the load all the same.
-    made_ = executor_->follow(shape(), unasked(rules));
-    decision_ = made_;
-    return rules;
-  }
+void Route::consider(const DeviceFacts& facts) {
+  if (!facts.usable) return;
+  device_name_ = facts.name;
+  device_ = target_of(facts);
+}
+
+const hybrid::Decision& Route::ask(bool named, bool on_device) {
   hybrid::TaskShape task = decisive_shape();
   task.admit_software = named;
-  if (rules.backend == Backend::cpu) task.targets = 1;
+  if (!on_device) task.targets = 1;
   made_ = executor_->decide(task);
   decision_ = made_;
-  if (rules.backend == Backend::cpu || made_.target != hybrid::kCpu) return rules;
-  return {Backend::cpu, reason_text(made_, facts->name)};
+  return made_;
+}
+
+void Route::follow(bool on_device) {
+  made_ = executor_->follow(shape(), unasked(on_device));
+  decision_ = made_;
 }
 
 void Route::failed(const Error& failure) {

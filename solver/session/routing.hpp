@@ -4,7 +4,7 @@
 #include "../../runtime/engine/engine_stats.hpp"
 #include "../../runtime/hybrid/executor.hpp"
 #include "../model/model.hpp"
-#include "placement.hpp"
+#include "../plan/decide.hpp"
 
 #include <memory>
 #include <optional>
@@ -18,6 +18,9 @@ namespace topograd {
 /// Throws Error{InvalidArgument} for variables that cannot be read.
 runtime::hybrid::Executor& hybrid_executor();
 
+/// True if the options or TOPOGRAD_DEVICE name a device.
+bool names_device(const SolverOptions& options);
+
 /// The place of one Solver or Evaluator as the process's executor decides it, and how it went
 /// there. Never used after the model's topologies have changed. One thread.
 class Route {
@@ -28,13 +31,15 @@ class Route {
   Route(const Route&) = delete;
   Route& operator=(const Route&) = delete;
 
-  /// Asks, where `automatic` leaves a choice: what the rules allow stays, or becomes the CPU where
-  /// measurements or the circuit breaker say so. Asks nothing with `deterministic`.
+  /// The device that was looked at.
+  void consider(const DeviceFacts& facts);
+  /// The scheduler's choice: the CPU where measurements or the circuit breaker say so.
   ///
-  ///   rules  place()'s answer
-  ///   named  software may be chosen
-  ///   facts  of the device that place() looked at; null if it did not look
-  Placement decide(Placement rules, bool named, const DeviceFacts* facts);
+  ///   named      software may be chosen
+  ///   on_device  the rules allow the device; else it is asked for the record alone
+  const runtime::hybrid::Decision& ask(bool named, bool on_device);
+  /// The choice was not the scheduler's; the task is a part of the load all the same.
+  void follow(bool on_device);
 
   /// The device failed; the CPU takes over if `automatic` chose it.
   void failed(const Error& failure);
@@ -57,7 +62,7 @@ class Route {
   void learn(const runtime::hybrid::TaskShape& task, std::size_t target,
              const runtime::hybrid::Outcome& outcome);
   std::size_t target_of(const DeviceFacts& facts) const;
-  runtime::hybrid::Decision unasked(const Placement& rules) const;
+  runtime::hybrid::Decision unasked(bool on_device) const;
   void drop_decision();
 
   // Alive for as long as anything has a place, also where that is static and destroyed late.

@@ -6,7 +6,7 @@
 #include "device_engine.hpp"
 #include "mixed_engine.hpp"
 
-#include <optional>
+#include <utility>
 
 namespace topograd {
 namespace {
@@ -44,74 +44,83 @@ std::unique_ptr<runtime::Engine> make_engine(const ProblemModel& model,
                                        model.model);
 }
 
-Session cpu_session(const ProblemModel& model, const SolverOptions& options, std::string why) {
-  return {.engine = make_engine(model, options, runtime::cpu::make_cpu_engine),
-          .why = std::move(why)};
-}
-
-/// `model`, `options` and `route` outlive the session's engine.
-Session device_session(const ProblemModel& model, const SolverOptions& options, std::string why,
-                       bool tiers, Route& route) {
-  const bool automatic = options.backend == Backend::automatic;
-  Session session{.engine = make_engine(model, options, make_device_engine),
-                  .why = std::move(why),
-                  .may_leave = automatic};
-  if (!automatic || !tiers || options.deterministic) return session;
+/// The interpreter serves while the device's kernels are made. `model`, `options` and the session's
+/// route outlive its engine.
+void serve_first(Session& session, const ProblemModel& model, const SolverOptions& options) {
   auto tiered = std::make_unique<TieredEngine>(
       std::move(session.engine),
       [&model, &options] { return make_engine(model, options, runtime::cpu::make_cpu_engine); },
-      [&route](const Error& error) {
+      [&route = *session.route](const Error& error) {
         if (!is_device_failure(error.code())) return false;
         route.failed(error);
         return true;
       });
   session.tiers = tiered.get();
   session.engine = std::move(tiered);
-  return session;
+}
+
+/// Asks machine and scheduler as far as the decision depends on them, and tells the scheduler.
+void decide_backend(Session& session, const SolverOptions& options) {
+  MachineFacts& machine = session.machine;
+  const bool automatic = options.backend == Backend::automatic;
+  while ((session.plan = decide(session.problem, options, machine)).next != Fact::system) {
+    if (session.plan.next == Fact::device) {
+      machine.device = probe_device(options);
+      if (automatic && machine.device->failed)
+        throw Error(machine.device->code, machine.device->problem);
+      session.route->consider(*machine.device);
+    } else {
+      machine.scheduler = session.route->ask(machine.named, true);
+    }
+  }
+  if (!session.problem.has_kernels || machine.scheduler) return;
+  if (automatic && !options.deterministic) {
+    session.route->ask(machine.named, false);
+  } else {
+    session.route->follow(session.plan.backend.backend != Backend::cpu);
+  }
 }
 
 }  // namespace
 
-std::string Session::reason() const { return tiers ? tiers->reason(why) : why; }
+std::string Session::reason() const {
+  const std::string why = backend_text(plan.backend);
+  return tiers ? tiers->reason(why) : why;
+}
 
-Session open_session(const ProblemModel& model, const SolverOptions& options, bool tiers,
-                     const char* operation) {
-  const bool named =
-      names_device(options) || (options.backend == Backend::automatic &&
-                                hybrid_executor().scheduler().options().admit_software);
-  auto route = std::make_unique<Route>(model, options, operation);
-  Session session;
-  if (model.model.terms.empty()) {
-    session = cpu_session(model, options, "cpu: every residual runs on the host");
-    session.route = std::move(route);
-    return session;
-  }
+Session open_session(const ProblemModel& model, const SolverOptions& options,
+                     const ProblemFacts& problem, const char* operation) {
+  const bool automatic = options.backend == Backend::automatic;
+  Session session{.problem = problem};
+  session.problem.instances = model.instances();
+  session.problem.has_kernels = !model.model.terms.empty();
+  session.machine.named = names_device(options) ||
+                          (automatic && hybrid_executor().scheduler().options().admit_software);
+  session.route = std::make_unique<Route>(model, options, operation);
   try {
-    std::optional<DeviceFacts> facts;
-    Placement placement =
-        place(options, model.instances(), named,
-              [&](const SolverOptions& wanted) { return facts.emplace(probe_device(wanted)); });
-    if (facts && facts->failed) throw Error(facts->code, facts->problem);
-    placement = route->decide(std::move(placement), named, facts ? &*facts : nullptr);
-    if (placement.backend == Backend::vulkan && options.backend == Backend::automatic)
-      require_self_check(options);
-    session = placement.backend == Backend::cpu
-                  ? cpu_session(model, options, placement.why)
-                  : device_session(model, options, std::move(placement.why), tiers, *route);
+    decide_backend(session, options);
+    const BackendChoice& choice = session.plan.backend;
+    const bool on_device = choice.backend != Backend::cpu;
+    if (on_device && automatic) require_self_check(options);
+    session.engine =
+        make_engine(model, options, on_device ? make_device_engine : runtime::cpu::make_cpu_engine);
+    if (choice.cpu_first) serve_first(session, model, options);
   } catch (const Error& error) {
-    if (options.backend != Backend::automatic || !is_device_failure(error.code())) throw;
-    return take_over(model, options, error, std::move(route));
+    if (!automatic || !is_device_failure(error.code())) throw;
+    return take_over(model, options, error, session);
   }
-  session.route = std::move(route);
   return session;
 }
 
 Session take_over(const ProblemModel& model, const SolverOptions& options, const Error& failure,
-                  std::unique_ptr<Route> route) {
-  if (route) route->failed(failure);
-  Session session =
-      cpu_session(model, options, std::string("cpu: the device failed: ") + failure.what());
-  session.route = std::move(route);
+                  Session& failed) {
+  failed.route->failed(failure);
+  Session session{.problem = failed.problem, .machine = failed.machine};
+  session.problem.system.reset();
+  session.machine.failure = failure.what();
+  session.plan = decide(session.problem, options, session.machine);
+  session.engine = make_engine(model, options, runtime::cpu::make_cpu_engine);
+  session.route = std::move(failed.route);
   return session;
 }
 

@@ -3,7 +3,7 @@
 
 #include "../../runtime/engine/engine.hpp"
 #include "../model/model.hpp"
-#include "placement.hpp"
+#include "../plan/decide.hpp"
 #include "routing.hpp"
 #include "tiered_engine.hpp"
 
@@ -15,39 +15,40 @@ class HostEngine;
 
 struct Session {
   std::unique_ptr<runtime::Engine> engine;
-  std::string why;                ///< why it runs there
+  ProblemFacts problem;
+  MachineFacts machine;
+  Plan plan;                      ///< from these; open_session() decides the backend
   bool follows_branches = false;  ///< the engine does, and changes the model for it (retrace.hpp)
-  bool may_leave = false;         ///< on a device under `automatic`: the CPU takes over if it fails
   const TieredEngine* tiers = nullptr;  ///< inside of `engine`, where the interpreter serves first
   HostEngine* host = nullptr;           ///< `engine`, where that is one (on_host())
   std::unique_ptr<Route> route;         ///< what decided
 
   /// What kernels run on in the long run.
   runtime::Backend planned_backend() const {
-    return tiers ? runtime::Backend::vulkan : engine->backend();
+    return plan.backend.backend == Backend::cpu ? runtime::Backend::cpu : runtime::Backend::vulkan;
   }
   /// Why it runs where it does now.
   std::string reason() const;
 };
 
-/// Chooses the place (place()) and makes the engine there. Under `automatic` a device that cannot
-/// be opened, or that refuses the kernels, means the CPU, and `why` says so; and unless
+/// Decides the backend (plan/decide.hpp) and makes the engine there. Under `automatic` a device
+/// that cannot be opened, or that refuses the kernels, means the CPU, and `why` says so; and unless
 /// `deterministic` is set the interpreter serves while the device's kernels are made
 /// (tiered_engine.hpp).
 ///
 ///   model, options  outlive the session; options are resolved
+///   problem         of steps, where they are made; open_session() adds what the model says
 ///   operation       for the executor's thresholds and statistics: a literal
-///   tiers           false: the device serves from the start, and its first evaluations wait
 ///
-/// Throws what place() and a forced engine throw.
-Session open_session(const ProblemModel& model, const SolverOptions& options, bool tiers = true,
-                     const char* operation = "evaluate");
+/// Throws what decide() and a forced engine throw.
+Session open_session(const ProblemModel& model, const SolverOptions& options,
+                     const ProblemFacts& problem = {}, const char* operation = "evaluate");
 
 /// The interpreter in the place of a device that failed; the executor is told.
 ///
-///   route  of the session that failed, whose engine goes first
+///   failed  gives its facts and its route away; its engine goes first
 Session take_over(const ProblemModel& model, const SolverOptions& options, const Error& failure,
-                  std::unique_ptr<Route> route);
+                  Session& failed);
 
 /// Puts what only the host can do around the session's engine (host/host_engine.hpp).
 ///

@@ -8,13 +8,12 @@
 #include "../advice.hpp"
 #include "../first_order/minimize.hpp"
 #include "../host/host_step.hpp"
-#include "../host/step_place.hpp"
 #include "../interrupts.hpp"
-#include "../linear/choose.hpp"
 #include "../linear/ordering.hpp"
-#include "../linear/projected_step.hpp"
+#include "../linear/system_search.hpp"
 #include "../model/model.hpp"
 #include "../model/nonfinite.hpp"
+#include "../plan/decide.hpp"
 #include "../session/retrace.hpp"
 #include "../session/session.hpp"
 #include "kernels_ahead.hpp"
@@ -113,17 +112,18 @@ struct Solver::Impl {
       if (session_.engine) {
         before = session_.engine->stats();
       } else {
-        open(open_session(model_, options_, false, "solve"));
+        facts_.at_once = true;
+        open(open_session(model_, options_, facts_, "solve"));
       }
-      const bool in_engine = steps_ && steps_->kind() == LinearSolver::pcg && !on_host_;
+      const bool in_engine = steps_ && steps_->kind() == LinearSolver::pcg && !session_.host;
       make_kernels(*session_.engine, model_, options_, x_, !in_engine);
     } catch (const Error& error) {
-      if (!session_.may_leave || !is_device_failure(error.code())) {
+      if (!session_.plan.backend.may_leave || !is_device_failure(error.code())) {
         session_ = {};
         throw;
       }
       before = {};
-      open(take_over(model_, options_, error, std::move(session_.route)));
+      open(take_over(model_, options_, error, session_));
     } catch (...) {
       session_ = {};
       throw;
@@ -172,7 +172,7 @@ struct Solver::Impl {
     const std::uint64_t revision = model_.model.revision;
     model_ = make_model("solve", problem_);
     // Linear solvers know the unknowns that were free, and on the host the engine's tangent spaces.
-    const bool same_unknowns = now.constants == versions_.constants && !on_host_;
+    const bool same_unknowns = now.constants == versions_.constants && !session_.host;
     model_.model.revision = same_unknowns ? revision : revision + 1;
     if (options_.domain == DomainPolicy::guarded) guard_domains(model_, options_.domain_epsilon);
     if (!rebuilds) session_.engine->refresh(model_.model);
@@ -229,9 +229,9 @@ struct Solver::Impl {
     check_start("solve", problem_, x_);
     check_manifolds("solve", problem_, x_);
     hint_ = elimination_hint(problem_, options_);
-    const HostNeeds needs_before = needs_;
+    const HostNeeds needs_before = facts_.needs;
     check_modelling();
-    if (needs_ != needs_before) session_ = {};
+    if (facts_.needs != needs_before) session_ = {};
     describe_problem();
     if (options_.method == Method::lbfgs && asked.method == Method::automatic)
       summary_.method_note = "chosen for the energies, which are no squares";
@@ -240,37 +240,19 @@ struct Solver::Impl {
 
   /// Finds out whether there is what asks for steps on the host, and refuses what cannot be done.
   void check_modelling() {
-    needs_ = host_needs(problem_);
-    wants_host_ = needs_.any();
+    HostNeeds needs{.bounds = has_bounds(problem_),
+                    .manifolds = problem_.has_manifolds(),
+                    .host_residuals = !problem_.host_blocks().empty()};
+    facts_ = {.needs = needs, .device_manifolds = model_.model.charts != nullptr};
     if (takes_energies(options_.method)) return check_bounds_and_manifolds();
     const TangentSpace space(problem_);
     space.check_bounds("solve", x_);
-    if (space.size() == 0) {
-      wants_host_ = needs_.host_residuals;
-    } else {
-      needs_.dogleg = options_.method == Method::dogleg;
-      needs_.dense = options_.linear_solver == LinearSolver::dense;
-      wants_host_ = needs_.any();
+    facts_.nothing_free = space.size() == 0;
+    if (!facts_.nothing_free) {
+      facts_.needs.dogleg = options_.method == Method::dogleg;
+      facts_.needs.dense = options_.linear_solver == LinearSolver::dense;
     }
-    if (wants_host_) summary_.unknowns = space.size();
-  }
-
-  /// What is known before a session is there.
-  StepFacts step_facts() const {
-    return {.energies = takes_energies(options_.method),
-            .device_manifolds = model_.model.charts != nullptr};
-  }
-
-  StepPlace step_place() {
-    if (!wants_host_) return StepPlace::engine;
-    StepFacts facts = step_facts();
-    facts.cpu_first = session_.tiers != nullptr;
-    facts.on_device = session_.planned_backend() != runtime::Backend::cpu;
-    return decide_step_place(needs_, facts, options_.linear_solver, [&] {
-      return choose_linear_solver(model_.model, options_, session_.planned_backend(),
-                                  *session_.engine, hint_)
-          .solver->kind();
-    });
+    if (facts_.want_host()) summary_.unknowns = space.size();
   }
 
   /// L-BFGS knows manifolds, it and Newton's method bounds, and nothing for any cost both.
@@ -301,17 +283,16 @@ struct Solver::Impl {
     if (session_.engine) {
       go_on();
     } else {
-      // The interpreter could not serve first where the device is to move on manifolds.
-      open(open_session(model_, options_, !device_moves_blocks(needs_, step_facts()), "solve"));
+      open(open_session(model_, options_, facts_, "solve"));
     }
     try {
       run_method();
     } catch (const Error& error) {
-      if (!session_.may_leave || !is_device_failure(error.code())) throw;
+      if (!session_.plan.backend.may_leave || !is_device_failure(error.code())) throw;
       summary_.num_repeated_steps += keep_best();
       count_work();
       step_seconds_.clear();
-      open(take_over(model_, options_, error, std::move(session_.route)));
+      open(take_over(model_, options_, error, session_));
       run_method();
     }
     keep_best();
@@ -351,46 +332,28 @@ struct Solver::Impl {
     summary_.normal_matrix_note = matrix.why;
   }
 
-  void choose_steps(runtime::Backend backend) {
-    if (takes_energies(options_.method)) {
-      linear_kind_ =
-          options_.linear_solver == LinearSolver::pcg ? LinearSolver::pcg : LinearSolver::cholesky;
-      linear_note_ = "steps come from gradients";
-      if (options_.method != Method::newton) return;
-      NewtonChoice choice = choose_newton_solver(model_.model, options_);
-      options_.linear_solver = linear_kind_ = choice.kind;
-      linear_note_ = std::move(choice.why);
-      return;
-    }
-    if (on_host_) return choose_host_steps();
-    const Clock::time_point begin = Clock::now();
-    LinearChoice choice =
-        choose_linear_solver(model_.model, options_, backend, *session_.engine, hint_);
-    summary_.times.plan_seconds += seconds_since(begin);
-    steps_ = std::move(choice.solver);
-    if (!model_.model.lower.empty() && steps_->kind() == LinearSolver::pcg)
-      steps_ = std::make_unique<ProjectedPcgStep>();
-    linear_kind_ = steps_->kind();
-    linear_note_ = std::move(choice.why);
-  }
-
-  void choose_host_steps() {
-    host_options_ = options_;
-    steps_ = std::make_unique<HostStep>(*session_.host, model_.model, host_options_, hint_);
-    linear_kind_ = steps_->kind();
-    linear_note_ = "steps on the host: " + text(needs_);
-  }
-
+  /// Decides how steps are made on a new engine, and makes what solves for them.
   void open(Session session) {
     session_ = std::move(session);
     follow_branches(session_, "solve", problem_, model_, options_, counts_);
-    on_host_ = step_place() == StepPlace::host;
-    if (on_host_) session_ = on_host(std::move(session_), model_);
-    runtime::Engine& engine = *session_.engine;
     steps_ = nullptr;
-    choose_steps(session_.planned_backend());
+    const Clock::time_point begin = Clock::now();
+    SystemSearch search(model_.model, options_, *session_.engine, hint_);
+    Plan& plan = session_.plan;
+    SystemFacts& system = session_.problem.system.emplace(search.facts());
+    while ((plan = decide(session_.problem, options_, session_.machine)).next != Fact::none)
+      search.find(plan.next, system);
+    if (plan.steps == StepPlace::host) session_ = on_host(std::move(session_), model_);
+    if (options_.method == Method::newton) options_.linear_solver = plan.linear.kind;
+    if (plan.linear.reason == LinearReason::steps_on_host) {
+      host_options_ = options_;
+      steps_ = std::make_unique<HostStep>(*session_.host, model_.model, host_options_, hint_);
+    } else if (!takes_energies(options_.method)) {
+      steps_ = search.make(plan.linear);
+    }
+    summary_.times.plan_seconds += seconds_since(begin);
     before_ = {};
-    start(engine);
+    start(*session_.engine);
   }
 
   /// Takes engine, kernels and patterns of factors from the last solve.
@@ -398,13 +361,13 @@ struct Solver::Impl {
     before_ = session_.engine->stats();
     session_.engine->abilities().steps->begin_solve();
     if (steps_) steps_->begin_solve();
-    if (options_.method == Method::newton) options_.linear_solver = linear_kind_;
+    if (options_.method == Method::newton) options_.linear_solver = session_.plan.linear.kind;
     start(*session_.engine);
   }
 
   void start(runtime::Engine& engine) {
-    summary_.linear_solver = linear_kind_;
-    summary_.linear_solver_note = linear_note_;
+    summary_.linear_solver = session_.plan.linear.kind;
+    summary_.linear_solver_note = linear_text(session_.plan);
     engine.set_point(x_);
     describe_place(engine);
   }
@@ -478,7 +441,7 @@ struct Solver::Impl {
     summary_.method = options_.method;
     summary_.parameters = model.scalars;
     summary_.residuals = model.rows;
-    if (!wants_host_) {
+    if (!facts_.want_host()) {
       summary_.unknowns = model.scalars;
       for (const std::uint8_t constant : model.constant) summary_.unknowns -= constant ? 1 : 0;
     }
@@ -534,11 +497,7 @@ struct Solver::Impl {
   runtime::EngineStats before_;  // of the session's engine, when the solve began
   EliminationHint hint_;         // of the options
   std::unique_ptr<StepSolver> steps_;
-  LinearSolver linear_kind_ = LinearSolver::automatic;
-  std::string linear_note_;
-  HostNeeds needs_;
-  bool wants_host_ = false;  // for these, where there is anything to solve
-  bool on_host_ = false;     // steps are made there
+  ProblemFacts facts_;  // of the present solve, but for its linear system
   SolverOptions host_options_;
   std::vector<double> step_seconds_;  // of one side
   double compiled_ms_ = 0;            // up to the last step

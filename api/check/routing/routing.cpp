@@ -8,6 +8,7 @@
 #include "../../../runtime/hybrid/executor.hpp"
 #include "../../../solver/interrupts.hpp"
 #include "../../../solver/session/device_engine.hpp"
+#include "../../../solver/session/routing.hpp"
 #include "routing_operations.hpp"
 #include "routing_sides.hpp"
 #include "routing_task.hpp"

@@ -6,7 +6,6 @@
 #include "../../../ir/checking/random.hpp"
 #include "../../../ir/error.hpp"
 #include "../../../ir/machine/platform.hpp"
-#include "../../../solver/linear/choose.hpp"
 #include "../../../solver/solve.hpp"
 
 #include <cmath>

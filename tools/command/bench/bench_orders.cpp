@@ -22,7 +22,7 @@ constexpr int kSamplesOfOne = 3;
 Session open_with(const char* order, const ProblemModel& model, const SolverOptions& options,
                   std::span<const double> x) {
   platform::set_environment(runtime::kOrderVariable, order);
-  Session session = open_session(model, options, false);
+  Session session = open_session(model, options, {.at_once = true});
   session.engine->set_point(x);
   return session;
 }

@@ -74,7 +74,7 @@ void measure_evaluations(BenchTimes& times, runtime::Engine& engine, const Probl
   if (!times.wants("fresh_evaluation")) return;
   times.add("fresh_evaluation",
             times.wall(std::min(times.samples(), kFreshSamples),
-                       [&] { evaluate(*open_session(model, options, false).engine); }),
+                       [&] { evaluate(*open_session(model, options, {.at_once = true}).engine); }),
             bytes);
 }
 
@@ -173,7 +173,7 @@ ordered_json run_bench(const BenchArguments& arguments) {
   const MemoryMeter meter(options);
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
   const ProblemModel model = make_model("bench", named->problem());
-  const Session session = open_session(model, options, false);
+  const Session session = open_session(model, options, {.at_once = true});
   runtime::Engine& engine = *session.engine;
   describe(report, arguments, model, options, engine);
   std::vector<double> x(model.model.scalars);
@@ -193,7 +193,7 @@ ordered_json run_bench(const BenchArguments& arguments) {
   measure_evaluations(times, engine, model, options, x);
   add_statistics(report, engine.stats(), named->build_seconds);
   times.write(report);
-  report["why"] = session.why;
+  report["why"] = session.reason();
   report["plan"] = ordered_json::parse(runtime::to_json(engine.abilities().plans->plan()));
   if (!arguments.solver.plan_out.empty())
     write_text(arguments.solver.plan_out, runtime::to_json(engine.abilities().plans->plan()));

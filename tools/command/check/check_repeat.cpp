@@ -52,7 +52,7 @@ ordered_json evaluate(const RepeatArguments& arguments, const SolverOptions& opt
   if (shuffled) wanted.shuffle = kShuffleSeed;
   const std::unique_ptr<NamedProblem> named = make_problem(wanted);
   const ProblemModel model = make_model("check repeat", named->problem());
-  const Session session = open_session(model, options, false);
+  const Session session = open_session(model, options, {.at_once = true});
   std::vector<double> x(model.model.scalars), p(x.size()), out(x.size());
   named->problem().read_x(x);
   for (std::size_t k = 0; k < p.size(); ++k) p[k] = std::cos(static_cast<double>(k));

@@ -180,14 +180,16 @@ std::string text_of_times(const ordered_json& report) {
 
 void run(const StartArguments& arguments) {
   ordered_json report;
+  const Backend backend =
+      arguments.backend.empty() ? Backend::automatic : parse_backend(arguments.backend);
   try {
-    if (arguments.backend == "cpu") throw Error(ErrorCode::NoDevice, "backend cpu");
+    if (backend == Backend::cpu) throw Error(ErrorCode::NoDevice, "backend cpu");
     report = measure(arguments);
   } catch (const Error& error) {
     // Without a device there is nothing to compile.
     const bool absent = error.code() == ErrorCode::NoLoader ||
                         error.code() == ErrorCode::NoDriver || error.code() == ErrorCode::NoDevice;
-    if (arguments.backend == "vulkan" || !absent) throw;
+    if (backend == Backend::vulkan || !absent) throw;
     report = {{"check", "start"}, {"broken", false}, {"device", ""}};
   }
   const std::string text = Interrupts::came()       ? "interrupted before all of it was measured\n"

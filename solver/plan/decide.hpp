@@ -1,0 +1,228 @@
+// The one decision about a problem: where its kernels run, where steps are made, and how they are
+// solved for.
+#pragma once
+
+#include "../../ir/error.hpp"
+#include "../../runtime/engine/elimination.hpp"
+#include "../../runtime/hybrid/routing/decision.hpp"
+#include "../options.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace topograd {
+
+/// Unknowns up to which `automatic` factorises on the CPU without asking what the factor costs.
+inline constexpr std::uint64_t kLargestFactorised = 2000;
+/// Beyond them, where the library can tell the cost: entries (8 bytes each) and operations of a
+/// factor, some seconds of work. Conjugate gradients need the better part of their 500 iterations
+/// on a stiff mesh, and still stop far from the solution.
+inline constexpr double kLargestFactor = 2.5e8;
+inline constexpr double kDearestFactor = 3e11;
+/// Of meshes, products with JᵀJ that take as many operations as the factor that is preferred to
+/// them: a step takes some twenty, at a few operations for each number read, where a factor runs in
+/// the caches.
+inline constexpr double kProductsOfStep = 60;
+/// Operations of a part of a factor that are not worth a thought.
+inline constexpr double kCheapPart = 1e8;
+/// Unknowns beyond which no factor is that small: the pattern is not even looked for.
+inline constexpr std::uint64_t kLargestAnalysed = 1'000'000;
+
+/// Problems whose Jacobian `automatic` reads back from a device: fits of a few unknowns, which are
+/// often too badly conditioned for conjugate gradients (NIST's MGH17 fails with them).
+inline constexpr std::uint64_t kLargestReadBack = 32;         ///< unknowns
+inline constexpr std::uint64_t kLargestJacobian = 1'000'000;  ///< rows × unknowns, 8 MB
+/// Instances × slots among which `automatic` looks for blocks to eliminate on a device: some tenths
+/// of a second.
+inline constexpr std::uint64_t kMostSlotsSearched = 8'000'000;
+/// Unknowns from which on it does: fewer are few iterations either way.
+inline constexpr std::uint64_t kLeastEliminated = 1000;
+
+/// What is known of the device that the options choose, without opening it.
+struct DeviceFacts {
+  bool usable = false;
+  std::string name;
+  bool software = false;  ///< Vulkan on the CPU
+  bool float64 = false;
+  ErrorCode code = ErrorCode::NoDevice;  ///< if not usable: what a forced backend throws
+  std::string problem;                   ///< if not usable: why, with advice
+  bool failed = false;  ///< if not usable: a driver is there, and failed when it was asked
+};
+
+struct MachineFacts {
+  bool named = false;                                  ///< a device is, or software may be chosen
+  std::optional<DeviceFacts> device;                   ///< that the options choose
+  std::optional<runtime::hybrid::Decision> scheduler;  ///< of the CPU and this device
+  std::optional<std::string> failure;                  ///< of the device, in the middle of the work
+};
+
+/// What asks for steps on the host.
+struct HostNeeds {
+  bool bounds = false, manifolds = false, host_residuals = false;  ///< of the problem
+  bool dogleg = false, dense = false;                              ///< of the options
+
+  bool any() const { return *this != HostNeeds{}; }
+  bool are_only_bounds() const { return *this == HostNeeds{.bounds = true}; }
+  /// Manifolds, with bounds or without.
+  bool are_only_manifolds() const {
+    return *this == HostNeeds{.bounds = bounds, .manifolds = true};
+  }
+  bool operator==(const HostNeeds&) const = default;
+};
+
+/// Of an Elimination (linear/elimination.hpp).
+struct EliminationFacts {
+  std::uint64_t blocks = 0;                ///< that are eliminated
+  std::uint64_t eliminated = 0, kept = 0;  ///< unknowns
+  std::uint64_t reach = 0;
+  bool pays = false, remains_wide = false;
+};
+
+/// Of a sparse factor of JᵀJ.
+struct FactorFacts {
+  bool known = false;  ///< the library tells the cost
+  double entries = 0, operations = 0;
+};
+
+/// A linear system in all free scalars. Optional facts are expensive: decide() asks for them.
+struct SystemFacts {
+  std::uint64_t unknowns = 0, rows = 0;
+  std::uint64_t slots = 0;        ///< instances × slots of residuals
+  std::uint64_t widest = 0;       ///< unknowns of one residual
+  double product_operations = 0;  ///< of a product with JᵀJ by a stored Jacobian
+  bool hinted = false;            ///< blocks to eliminate are given
+  std::optional<EliminationFacts> elimination;
+  std::optional<runtime::EliminationUse> on_device;  ///< the engine's answer to the elimination
+  std::optional<FactorFacts> factor;
+
+  /// Of the part of a factor that is full because one residual reads all of its unknowns.
+  double widest_operations() const {
+    const auto n = static_cast<double>(widest);
+    return n * n * n / 3;
+  }
+};
+
+struct ProblemFacts {
+  std::uint64_t instances = 0;    ///< of all residuals that kernels evaluate
+  bool has_kernels = true;        ///< there are such
+  bool at_once = false;           ///< a chosen device is waited for: nothing else may serve first
+  HostNeeds needs;                ///< of steps
+  bool nothing_free = false;      ///< no unknown has a coordinate to move along
+  bool device_manifolds = false;  ///< the model says how a device moves its blocks on manifolds
+  std::optional<SystemFacts> system;
+
+  /// Something asks for steps on the host.
+  bool want_host() const { return nothing_free ? needs.host_residuals : needs.any(); }
+};
+
+/// What decide() has to know to go on.
+enum class Fact {
+  none,
+  device,              ///< MachineFacts::device
+  scheduler,           ///< MachineFacts::scheduler
+  system,              ///< ProblemFacts::system, where steps are made; the backend is decided
+  elimination,         ///< SystemFacts::elimination
+  device_elimination,  ///< SystemFacts::on_device
+  factor,              ///< SystemFacts::factor
+};
+
+enum class BackendReason {
+  asked_for,
+  no_kernels,       ///< every residual runs on the host
+  below_threshold,  ///< too few instances
+  no_device,
+  software_device,  ///< and nobody named it
+  no_float64,
+  scheduler,          ///< measurements or failures speak against the device
+  reaches_threshold,  ///< the only reason of `automatic` for a device
+  device_failed,      ///< in the middle of the work
+};
+
+struct BackendChoice {
+  Backend backend = Backend::cpu;  ///< cpu or vulkan
+  BackendReason reason = BackendReason::asked_for;
+  bool may_leave = false;  ///< on a device under `automatic`: the CPU takes over if it fails
+  bool cpu_first = false;  ///< the interpreter serves while the device's kernels are made
+  std::uint64_t instances = 0, threshold = 0;
+  Precision precision = Precision::f64;
+  std::string device, problem;             ///< the device's name, and what is wrong with it
+  runtime::hybrid::Decision measurements;  ///< of BackendReason::scheduler
+};
+
+enum class StepPlace { engine, host };
+
+enum class LinearReason {
+  nothing_to_solve,
+  steps_on_host,   ///< LinearChoice::needs
+  from_gradients,  ///< the method solves for no step
+  asked_for,       ///< the solver, or what it eliminates
+  preconditioner,  ///< of pcg, is asked for
+  few_unknowns,    ///< a factor is cheap
+  many_unknowns,   ///< none is
+  small_jacobian,  ///< cheap to read back from a device
+  wide_residual,   ///< whose part of a factor is dear
+  data_on_device,  ///< nothing is worth reading them back
+  elimination,     ///< of blocks pays, or the device does it
+  no_elimination,  ///< the device cannot
+  mesh,            ///< a wide one, on which a factor takes longer
+  no_mesh,         ///< a factor stays small
+  factor_unknown,  ///< the library does not tell its cost
+  factor_cheap,
+  factor_dear,
+};
+
+struct LinearChoice {
+  LinearSolver kind = LinearSolver::pcg;
+  LinearReason reason = LinearReason::nothing_to_solve;
+  ForcingSequence forcing = ForcingSequence::constant;  ///< what `automatic` means
+  bool by_engine = true;    ///< else the engine's Jacobian or Hessian is read
+  bool iterates = false;    ///< conjugate gradients on the Schur complement, on the CPU, too
+  bool of_hessian = false;  ///< Newton's system
+  HostNeeds needs;
+  SystemFacts system;
+};
+
+/// Where and how a problem is solved.
+struct Plan {
+  Fact next = Fact::none;  ///< what has to be known before more is decided
+  BackendChoice backend;   ///< decided unless `next` is the device or the scheduler
+  StepPlace steps = StepPlace::engine;
+  LinearChoice linear;
+};
+
+/// Decides as much as the facts allow. Rules come first: a backend that is asked for is taken or
+/// throws; `automatic` takes the CPU for few instances, where no device fits, and where the only
+/// one is software that was not named; then the scheduler is heard, unless `deterministic` is set.
+///
+/// Engines make steps but for what only the host can do: engines know bounds, and devices
+/// manifolds, where they solve for the step, which is by conjugate gradients.
+///
+/// LinearSolver::automatic is, on a device, because nothing has to leave it, schur where at least
+/// as many unknowns are eliminated as remain and what remains is no mesh, else pcg, but cholesky
+/// for the smallest problems; on the CPU cholesky up to kLargestFactorised unknowns and where
+/// factors are cheap, else pcg, which it is too where one residual reads so many unknowns that
+/// their part of a factor is dear. A preconditioner that is asked for is pcg's; with a hint it is
+/// schur. Newton's method has products for meshes of more than kLargestFactorised unknowns: damped
+/// steps and local energies make few iterations there, and a factor fills up.
+///
+///   options  resolved, with the method that is meant
+///
+/// Throws Error for a forced device alone: with the device's code, or Unsupported if f64 is asked
+/// of one without.
+Plan decide(const ProblemFacts& problem, const SolverOptions& options, const MachineFacts& machine);
+
+/// What solves on the host: `automatic` is schur with a hint, and where elimination pays, else
+/// cholesky.
+LinearSolver host_solver(LinearSolver asked, bool hinted, bool pays);
+/// Whether schur is asked for by conjugate gradients, on the CPU, too: by their preconditioner.
+bool iterates_on_schur(const SolverOptions& options);
+
+/// One line for the report: why it runs there.
+std::string backend_text(const BackendChoice& choice);
+/// Likewise, why steps are solved for like this.
+std::string linear_text(const Plan& plan);
+/// "bounds, manifolds"; empty for none.
+std::string text(const HostNeeds& needs);
+
+}  // namespace topograd
