@@ -73,10 +73,10 @@ std::string_view array_name(BufferRole role) {
   return "";
 }
 
-std::string block_name(BufferRole role) {
+std::string block_name(std::string_view array) {
   std::string out;
   bool upper = true;
-  for (const char c : array_name(role)) {
+  for (const char c : array) {
     if (c == '_') {
       upper = true;
     } else {
@@ -88,9 +88,14 @@ std::string block_name(BufferRole role) {
 }
 
 std::string_view Shader::use(BufferRole role, Element element, Access access) {
-  const auto [place, added] = uses_.emplace(role, Use{element, access});
+  return use(role, element, access, array_name(role));
+}
+
+std::string_view Shader::use(BufferRole role, Element element, Access access,
+                             std::string_view name) {
+  const auto [place, added] = uses_.emplace(role, Use{element, access, name});
   if (!added && place->second.access != access) place->second.access = Access::read_write;
-  return array_name(role);
+  return name;
 }
 
 std::string form_name(const ColumnForm& form) {
@@ -125,14 +130,15 @@ std::string Shader::declarations(const ShaderFrame& frame) const {
   for (const PushMember& member : frame.push_constants) width = std::max(width, member.name.size());
   for (const PushMember& member : frame.push_constants) {
     const std::string blanks(width - member.name.size(), ' ');
-    out.line("uint ", member.name, ";", blanks, "  // ", member.comment);
+    const std::string comment = text(blanks, "  // ", member.comment);
+    out.line("uint ", member.name, ";", member.comment.empty() ? "" : comment);
   }
   out.close("};");
   out.line();
   std::uint32_t binding = 0;
   for (const auto& [role, use] : uses_) {
     out.line("layout(std430, binding = ", binding++, ") restrict ", qualifier(use.access),
-             "buffer ", block_name(role), " { ", codegen::name(use.element), " ", array_name(role),
+             "buffer ", block_name(use.name), " { ", codegen::name(use.element), " ", use.name,
              "[]; };");
   }
   out.line();
@@ -146,7 +152,7 @@ void Shader::collect_needs(KernelSource& out) const {
                             .element = use.element,
                             .writes = use.access != Access::read,
                             .reads = use.access != Access::write,
-                            .name = std::string(array_name(role))});
+                            .name = std::string(use.name)});
     out.needs_float64 |= use.element == Element::f64;
   }
   // A shader whose buffers are all narrow may still compute in double.

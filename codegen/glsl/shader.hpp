@@ -34,6 +34,8 @@ class Shader {
  public:
   /// Notes that a buffer is used; uses add up. Returns the name of its array.
   std::string_view use(BufferRole role, Element element, Access access = Access::read);
+  /// The same for an array of another name.
+  std::string_view use(BufferRole role, Element element, Access access, std::string_view name);
   void need_extension(std::string_view extension) { extensions_.emplace(extension); }
   /// A declaration at file level (a function, a shared array), once for each `key`, in order of
   /// first use.
@@ -57,6 +59,7 @@ class Shader {
   struct Use {
     Element element;
     Access access;
+    std::string_view name;
   };
   std::string declarations(const ShaderFrame& frame) const;
   void collect_needs(KernelSource& out) const;
@@ -70,9 +73,9 @@ class Shader {
   Lines body_{1};
 };
 
-/// Name of the array behind a role, and of the block around it.
+/// Name of the array behind a role, and of the block around an array.
 std::string_view array_name(BufferRole role);
-std::string block_name(BufferRole role);
+std::string block_name(std::string_view array);
 std::string form_name(const ColumnForm& form);
 
 /// Statement that returns where the solver is done (Scalar::state is not 0).

@@ -48,6 +48,8 @@ class Lines {
     line(end);
   }
 
+  void set_depth(int depth) { depth_ = depth; }
+
   /// Several lines, each with its own indentation on top.
   void lines(std::string_view block);
 

@@ -231,7 +231,7 @@ ExpectedLayout expected_layout(const KernelSource& source) {
     const bool wide = binding.element == Element::f64 || binding.element == Element::u64;
     out.bindings.push_back({.set = 0,
                             .binding = binding.binding,
-                            .name = block_name(binding.role),
+                            .name = block_name(binding.name),
                             .element = binding.element,
                             .lanes = 1,
                             .stride = wide ? 8u : 4u,

@@ -7,13 +7,20 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 #include <string_view>
 
 namespace topograd::codegen {
 
+/// Name of its constant in GLSL: RZ.
+std::string constant_name(Scalar scalar);
+
 /// Notes the use of a scalar buffer, and declares constants named after the places: RZ, THRESHOLD.
 void use_scalars(Shader& shader, BufferRole role, Precision precision,
                  std::initializer_list<Scalar> places, Access access = Access::read);
+
+/// Declares workgroup_broadcast(): what invocation 0 has, in every invocation.
+void declare_broadcast(Shader& shader, Precision precision);
 
 /// Writes the statements that every workgroup runs before its own work. Returns in them are the
 /// same for all invocations of a dispatch.
@@ -29,20 +36,14 @@ class ConjugateText {
   /// Declares rz, rr, state and beta; returns where state is not running. One invocation of the
   /// dispatch writes state, rz, rr to the decision buffer if it `decides`.
   void open_direction(bool decides);
-  /// Declares rz, rr and state, of which one invocation writes the scalars.
-  void finish();
-  /// Declares alpha; returns where the decision is not to run, or p·q is not positive. One
-  /// invocation of the dispatch writes iterations, gains, next_state, previous_rz and what is left
-  /// of the step if it `decides`.
-  void open_update(bool decides, StepTime step_time);
-
-  /// {S} and state names in `pattern` filled in.
-  void lines(std::string_view pattern);
+  /// Declares rz and rr, and changes state where these end the solve.
+  void decide();
 
  private:
-  void totals(BufferRole partials, std::initializer_list<std::string_view> names);
-  void decide();
-  void count_iteration();
+  /// Declares the sums of runs of partial sums, which follow each other.
+  void totals(std::initializer_list<std::string_view> names);
+  /// {S} and state names in `pattern` filled in.
+  void lines(std::string_view pattern);
 
   Shader& shader_;
   Precision scalars_;

@@ -11,7 +11,6 @@ namespace topograd::test {
 namespace {
 
 using codegen::BufferRole;
-using codegen::generate;
 using codegen::Precision;
 using codegen::Scalar;
 using codegen::slot;
@@ -79,7 +78,7 @@ TEST_F(BoxKernels, NormsAreOfTheProjectedGradient) {
     runner.set(BufferRole::gradient, vectors, g);
     runner.set(BufferRole::held, std::vector<std::uint32_t>(kSize, 7));
     const auto run = [&](VectorOp op, const VectorConstants& push, std::uint32_t groups) {
-      runner.run_vector(generate({.op = op, .vectors = vectors, .scalars = scalars}), push, groups);
+      runner.run_vector({.op = op, .vectors = vectors, .scalars = scalars}, push, groups);
     };
     run(VectorOp::bounded_norms, {.count = kSize, .out_stride = kGroups}, kGroups);
     run(VectorOp::sum_partials,
@@ -117,11 +116,10 @@ TEST_F(BoxKernels, TrialPointsAreProjected) {
       runner.set(BufferRole::residual, vectors, residual);
       runner.set(BufferRole::damping, vectors, damping);
       runner.set(BufferRole::result, vectors, std::vector<double>(kSize));
+      runner.run_vector({.op = VectorOp::bounded_trial, .vectors = vectors, .scalars = scalars},
+                        {.count = kSize, .out_stride = kGroups, .a = slot(length)}, kGroups);
       runner.run_vector(
-          generate({.op = VectorOp::bounded_trial, .vectors = vectors, .scalars = scalars}),
-          {.count = kSize, .out_stride = kGroups, .a = slot(length)}, kGroups);
-      runner.run_vector(
-          generate({.op = VectorOp::sum_partials, .vectors = vectors, .scalars = scalars}),
+          {.op = VectorOp::sum_partials, .vectors = vectors, .scalars = scalars},
           {.count = kGroups, .out_stride = kGroups, .a = slot(Scalar::model_decrease)}, 3);
       const auto got = runner.numbers(BufferRole::scalars, scalars);
       const auto trial = runner.numbers(BufferRole::result, vectors);

@@ -11,7 +11,6 @@ namespace topograd::test {
 namespace {
 
 using codegen::BufferRole;
-using codegen::generate;
 using codegen::Precision;
 using codegen::Scalar;
 using codegen::slot;
@@ -66,9 +65,8 @@ class ChartKernels : public VectorKernels {
     for (std::uint32_t b = 0; b < on.count; ++b) starts[b] = b * on.width * (on.width + 1) / 2;
     runner.set(BufferRole::starts, starts);
     runner.set(role, vectors, before);
-    runner.run_vector(
-        generate({.op = op, .vectors = vectors, .scalars = scalars, .width = on.width}),
-        {.count = on.count}, 2);
+    runner.run_vector({.op = op, .vectors = vectors, .scalars = scalars, .width = on.width},
+                      {.count = on.count}, 2);
     return runner.numbers(role, vectors);
   }
 };
@@ -137,11 +135,9 @@ TEST_F(ChartKernels, RowsGoBackToTheirBlocks) {
       const VectorConstants push{.count = on.count,
                                  .a = slot(Scalar::minus_one),
                                  .b = slot(with_vector ? Scalar::user : Scalar::zero)};
-      runner.run_vector(generate({.op = VectorOp::scatter_rows,
-                                  .vectors = vectors,
-                                  .scalars = scalars,
-                                  .width = kWidth}),
-                        push, 2);
+      runner.run_vector(
+          {.op = VectorOp::scatter_rows, .vectors = vectors, .scalars = scalars, .width = kWidth},
+          push, 2);
       std::vector<double> expected = untouched;
       for (std::uint32_t b = 0; b < on.count; ++b) {
         for (std::uint32_t j = 0; j < kWidth; ++j) {

@@ -130,12 +130,12 @@ class ConjugateGradients : public KernelDeviceTest {
     const auto n = static_cast<std::uint32_t>(set.x.size());
     codegen::StepTime step_time = codegen::StepTime::now;
     const auto run = [&](VectorOp op, std::uint32_t count, std::uint32_t groups) {
-      runner.run_vector(generate({.op = op,
-                                  .vectors = o.vectors,
-                                  .scalars = o.scalars,
-                                  .width = 3,
-                                  .unpreconditioned = !o.preconditioned,
-                                  .step_time = step_time}),
+      runner.run_vector({.op = op,
+                         .vectors = o.vectors,
+                         .scalars = o.scalars,
+                         .width = 3,
+                         .unpreconditioned = !o.preconditioned,
+                         .step_time = step_time},
                         {.count = count,
                          .out_stride = kGroups,
                          .masked = o.masked ? 1u : 0u,
@@ -146,9 +146,8 @@ class ConjugateGradients : public KernelDeviceTest {
     const auto make_pending_step = [&] {
       runner.set_alias(BufferRole::first_operand, BufferRole::next_direction);
       runner.set_alias(BufferRole::result, BufferRole::step);
-      runner.run_vector(
-          generate({.op = VectorOp::axpby, .vectors = o.vectors, .scalars = o.scalars}),
-          {.count = n, .a = slot(Scalar::pending), .b = slot(Scalar::one)}, kGroups);
+      runner.run_vector({.op = VectorOp::axpby, .vectors = o.vectors, .scalars = o.scalars},
+                        {.count = n, .a = slot(Scalar::pending), .b = slot(Scalar::one)}, kGroups);
     };
     codegen::KernelRequest product = springs_jtjp_gather(o.vectors);
     product.fusion = o.fused ? codegen::Fusion::decides : codegen::Fusion::none;
@@ -190,9 +189,9 @@ class ConjugateGradients : public KernelDeviceTest {
     runner.set(BufferRole::first_operand, o.vectors, set.x);
     runner.set(BufferRole::result, o.vectors, std::vector<double>(n));
     run(VectorOp::trial_point, n, kGroups);
-    runner.run_vector(
-        generate({.op = VectorOp::sum_partials, .vectors = o.vectors, .scalars = o.scalars}),
-        {.count = kGroups, .out_stride = kGroups, .a = slot(Scalar::model_decrease)}, 2);
+    runner.run_vector({.op = VectorOp::sum_partials, .vectors = o.vectors, .scalars = o.scalars},
+                      {.count = kGroups, .out_stride = kGroups, .a = slot(Scalar::model_decrease)},
+                      2);
     const std::vector<double> step = runner.numbers(BufferRole::step, o.vectors);
     const std::vector<double> trial = runner.numbers(BufferRole::result, o.vectors);
     for (std::uint32_t i = 0; i < n; ++i) EXPECT_NEAR(trial[i], set.x[i] + step[i], 1e-6);

@@ -3,6 +3,7 @@
 #include "../../codegen/spirv/reflect.hpp"
 #include "../../codegen/spirv/shader_compiler.hpp"
 #include "../../codegen/vector/kernels.hpp"
+#include "../../codegen/vector/table.hpp"
 
 #include <bit>
 
@@ -92,8 +93,7 @@ TEST(KernelCompile, EveryForm) {
 
 /// Invocations that share a row are a power of two.
 std::uint32_t width_for(VectorOp op, std::uint32_t width) {
-  const bool shares = op == VectorOp::schur_gradient || op == VectorOp::schur_product;
-  return shares ? std::bit_ceil(width) : width;
+  return row(op).width == Width::lanes ? std::bit_ceil(width) : width;
 }
 
 TEST(KernelCompile, EveryVectorOp) {

@@ -73,9 +73,10 @@ void KernelRunner::run(const codegen::KernelSource& source, const codegen::PushC
   dispatch(source, words, groups);
 }
 
-void KernelRunner::run_vector(const codegen::KernelSource& source,
+void KernelRunner::run_vector(const codegen::VectorKernelRequest& request,
                               const codegen::VectorConstants& push, std::uint32_t groups) {
-  dispatch(source, push_bytes(push).first(4 * source.push_constants.size()), groups);
+  const std::vector<std::uint32_t> words = codegen::push_words(request.op, push);
+  dispatch(codegen::generate(request), std::as_bytes(std::span(words)), groups);
 }
 
 void KernelRunner::run_projection(const codegen::KernelSource& source,

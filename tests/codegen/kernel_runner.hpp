@@ -34,7 +34,7 @@ class KernelRunner {
 
   void run(const codegen::KernelSource& source, const codegen::PushConstants& push,
            std::uint32_t groups);
-  void run_vector(const codegen::KernelSource& source, const codegen::VectorConstants& push,
+  void run_vector(const codegen::VectorKernelRequest& request, const codegen::VectorConstants& push,
                   std::uint32_t groups);
   void run_projection(const codegen::KernelSource& source, const codegen::ProjectionConstants& push,
                       std::uint32_t groups);

@@ -12,7 +12,6 @@ namespace topograd::test {
 namespace {
 
 using codegen::BufferRole;
-using codegen::generate;
 using codegen::Precision;
 using codegen::Scalar;
 using codegen::slot;
@@ -104,9 +103,8 @@ TEST_F(Preconditioner, InvertsDampedBlocks) {
       runner.set(BufferRole::result, vectors, std::vector<double>(n));
       for (const VectorOp op :
            {VectorOp::jacobi_scale, VectorOp::precondition, VectorOp::apply_preconditioner}) {
-        runner.run_vector(
-            generate({.op = op, .vectors = vectors, .scalars = scalars, .width = width}),
-            {.count = blocks.count, .masked = masked ? 1u : 0u}, 1);
+        runner.run_vector({.op = op, .vectors = vectors, .scalars = scalars, .width = width},
+                          {.count = blocks.count, .masked = masked ? 1u : 0u}, 1);
       }
       const auto scale = runner.numbers(BufferRole::scale, vectors);
       const auto damping = runner.numbers(BufferRole::damping, vectors);
@@ -135,10 +133,10 @@ TEST_F(Preconditioner, IndefiniteBlocksFallBackToTheirDiagonal) {
   runner.set(BufferRole::scale, Precision::f32, std::vector<double>{1, 1, 1, 1});
   runner.set(BufferRole::damping, Precision::f32, std::vector<double>(4));
   runner.set(BufferRole::inverse, Precision::f32, std::vector<double>(6));
-  runner.run_vector(generate({.op = VectorOp::precondition,
-                              .vectors = Precision::f32,
-                              .scalars = Precision::f32,
-                              .width = 2}),
+  runner.run_vector({.op = VectorOp::precondition,
+                     .vectors = Precision::f32,
+                     .scalars = Precision::f32,
+                     .width = 2},
                     {.count = 2}, 1);
   // Entry k of both blocks stands side by side.
   const std::vector<double> got = runner.numbers(BufferRole::inverse, Precision::f32);

@@ -11,7 +11,6 @@ namespace topograd::test {
 namespace {
 
 using codegen::BufferRole;
-using codegen::generate;
 using codegen::Precision;
 using codegen::Scalar;
 using codegen::slot;
@@ -77,8 +76,7 @@ TEST_F(VectorKernels, StepsAreJudgedAsOnTheHost) {
       runner.set(BufferRole::starts, all);
       runner.set(BufferRole::outputs, all);
       const auto run = [&](VectorOp op, bool opens) {
-        runner.run_vector(generate({.op = op, .vectors = vectors, .scalars = scalars}),
-                          {.count = 6}, 1);
+        runner.run_vector({.op = op, .vectors = vectors, .scalars = scalars}, {.count = 6}, 1);
         EXPECT_EQ(runner.words(BufferRole::outputs), opens ? all : std::vector<std::uint32_t>(6));
         return runner.numbers(BufferRole::scalars, scalars);
       };
@@ -109,7 +107,7 @@ TEST_F(VectorKernels, GatesOpenAboveZero) {
     runner.set(BufferRole::starts, all);
     runner.set(BufferRole::outputs, std::vector<std::uint32_t>(all.size(), 99));
     runner.run_vector(
-        generate({.op = VectorOp::open_gate, .vectors = Precision::f32, .scalars = Precision::f32}),
+        {.op = VectorOp::open_gate, .vectors = Precision::f32, .scalars = Precision::f32},
         {.count = 6, .a = place}, 1);
     EXPECT_EQ(runner.words(BufferRole::outputs),
               opens > 0 ? all : std::vector<std::uint32_t>(all.size(), 0))

@@ -11,7 +11,6 @@ namespace topograd::test {
 namespace {
 
 using codegen::BufferRole;
-using codegen::generate;
 using codegen::Precision;
 using codegen::Scalar;
 using codegen::slot;
@@ -73,8 +72,7 @@ TEST_F(VectorKernels, CombineElements) {
         push.count = size;
         push.first = 2;
         // Two workgroups stride over everything.
-        runner.run_vector(generate({.op = row.op, .vectors = vectors, .scalars = scalars}), push,
-                          2);
+        runner.run_vector({.op = row.op, .vectors = vectors, .scalars = scalars}, push, 2);
         std::vector<double> want = y;
         for (std::uint32_t i = 2; i < size + 2; ++i)
           want[i] = row.want(x[i], z[i], y[i], fixed[i] != 0);
@@ -93,9 +91,9 @@ TEST_F(VectorKernels, ConversionsRoundOnce) {
       KernelRunner runner(device_);
       runner.set(BufferRole::first_operand, from, x);
       runner.set(BufferRole::result, to, std::vector<double>(9));
-      runner.run_vector(generate({.op = widens ? VectorOp::widen : VectorOp::narrow,
-                                  .vectors = vectors,
-                                  .scalars = scalars}),
+      runner.run_vector({.op = widens ? VectorOp::widen : VectorOp::narrow,
+                         .vectors = vectors,
+                         .scalars = scalars},
                         {.count = 6, .first = 2}, 1);
       std::vector<double> want = rounded(x, to);
       for (const std::size_t k : {0, 1, 8}) want[k] = 0;
@@ -109,9 +107,8 @@ TEST_F(VectorKernels, AFactorOfZeroReadsNothing) {
   set_scalars(runner, Precision::f32, {});
   runner.set(BufferRole::first_operand, Precision::f32, std::vector<double>{1, 2});
   runner.set(BufferRole::result, Precision::f32, std::vector<double>{kNan, kNan});
-  runner.run_vector(
-      generate({.op = VectorOp::axpby, .vectors = Precision::f32, .scalars = Precision::f32}),
-      {.count = 2, .a = slot(Scalar::minus_one)}, 1);
+  runner.run_vector({.op = VectorOp::axpby, .vectors = Precision::f32, .scalars = Precision::f32},
+                    {.count = 2, .a = slot(Scalar::minus_one)}, 1);
   EXPECT_EQ(runner.numbers(BufferRole::result, Precision::f32), (std::vector<double>{-1, -2}));
 }
 
@@ -120,9 +117,8 @@ TEST_F(VectorKernels, PredicatedOnesStopWithTheSolver) {
     KernelRunner runner(device_);
     set_scalars(runner, Precision::f32, {{slot(Scalar::state), state}});
     runner.set(BufferRole::result, Precision::f32, std::vector<double>{5, 5});
-    runner.run_vector(
-        generate({.vectors = Precision::f32, .scalars = Precision::f32, .predicated = true}),
-        {.count = 2}, 1);
+    runner.run_vector({.vectors = Precision::f32, .scalars = Precision::f32, .predicated = true},
+                      {.count = 2}, 1);
     const double want = state == 0 ? 1 : 5;
     EXPECT_EQ(runner.numbers(BufferRole::result, Precision::f32),
               (std::vector<double>{want, want}));
@@ -151,8 +147,7 @@ TEST_F(VectorKernels, DotsAndMaximaInTwoStages) {
         runner.set(BufferRole::partials, scalars, std::vector<double>(16));
         const auto run = [&](VectorOp op, VectorConstants push, std::uint32_t groups) {
           push.masked = masked ? 1 : 0;
-          runner.run_vector(generate({.op = op, .vectors = vectors, .scalars = scalars}), push,
-                            groups);
+          runner.run_vector({.op = op, .vectors = vectors, .scalars = scalars}, push, groups);
         };
         run(VectorOp::dot, {.count = size, .out_first = 1}, 3);
         run(VectorOp::sum_partials, {.count = 3, .out_first = 1, .a = kA}, 1);
@@ -178,9 +173,9 @@ TEST_F(VectorKernels, MaximumOfNanIsNan) {
     runner.set(BufferRole::partials, Precision::f32, std::vector<double>(2));
     VectorKernelRequest request{
         .op = VectorOp::max_abs, .vectors = Precision::f32, .scalars = Precision::f32};
-    runner.run_vector(generate(request), {.count = 200}, 2);
+    runner.run_vector(request, {.count = 200}, 2);
     request.op = VectorOp::max_partials;
-    runner.run_vector(generate(request), {.count = 2, .a = kA}, 1);
+    runner.run_vector(request, {.count = 2, .a = kA}, 1);
     EXPECT_TRUE(std::isnan(runner.numbers(BufferRole::scalars, Precision::f32)[kA])) << at;
   }
 }
@@ -193,9 +188,8 @@ TEST_F(VectorKernels, SegmentsAreSummedInOrder) {
     runner.set(BufferRole::starts, std::vector<std::uint32_t>{0, 3, 3, 4});
     runner.set(BufferRole::outputs, std::vector<std::uint32_t>{2, 0, 1});
     runner.set(BufferRole::result, Precision::f32, std::vector<double>{9, 10, 20, 30, 40, 50, 60});
-    runner.run_vector(
-        generate({.op = VectorOp::segment_sum, .vectors = Precision::f32, .width = 2}),
-        {.count = 3, .first = 1, .overwrite = overwrite}, 1);
+    runner.run_vector({.op = VectorOp::segment_sum, .vectors = Precision::f32, .width = 2},
+                      {.count = 3, .first = 1, .overwrite = overwrite}, 1);
     const std::vector<double> stored = {9, 0, 0, 7, 8, 9, 12}, added = {9, 10, 20, 37, 48, 59, 72};
     EXPECT_EQ(runner.numbers(BufferRole::result, Precision::f32), overwrite != 0 ? stored : added);
   }
@@ -222,7 +216,7 @@ TEST_F(VectorKernels, PointNormsMaskTheGradient) {
     runner.set(BufferRole::partials, scalars, std::vector<double>(12));
     const auto run = [&](VectorOp op, VectorConstants push, std::uint32_t groups) {
       push.masked = 1;
-      runner.run_vector(generate({.op = op, .vectors = vectors, .scalars = scalars}), push, groups);
+      runner.run_vector({.op = op, .vectors = vectors, .scalars = scalars}, push, groups);
     };
     run(VectorOp::point_norms, {.count = size, .out_stride = 4}, 4);
     // Two sums in one dispatch, then the maximum.

@@ -1,6 +1,8 @@
 // Choices of a Vulkan engine on its device, and the kernels that depend on them.
 #include "context.hpp"
 
+#include "../../../codegen/vector/table.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <type_traits>
@@ -98,12 +100,10 @@ template <class Request>
 LoadedKernel load(Context& context, Request& request) {
   request.workgroup_size = context.workgroup_size;
   if constexpr (std::is_same_v<Request, codegen::VectorKernelRequest>) {
-    using Op = codegen::VectorOp;
     // Few workgroups with much to sum; the software device sums with one subgroup.
-    const bool coarse = request.op == Op::coarse_restrict || request.op == Op::coarse_multiply ||
-                        request.op == Op::coarse_column;
-    if (sums_for_products(request.op)) request.workgroup_size = context.update_workgroup_size;
-    if (coarse)
+    const codegen::GroupCount groups = codegen::row(request.op).groups;
+    if (groups == codegen::GroupCount::few) request.workgroup_size = context.update_workgroup_size;
+    if (groups == codegen::GroupCount::items)
       request.workgroup_size = context.item_workgroup_size(2ull * context.update_workgroup_size);
   }
   if constexpr (requires { request.scalars; }) request.scalars = context.scalar_precision();

@@ -17,12 +17,6 @@
 
 namespace topograd::runtime::vulkan {
 
-/// cg_init, cg_update, scaled_norms.
-inline bool sums_for_products(codegen::VectorOp op) {
-  using Op = codegen::VectorOp;
-  return op == Op::cg_init || op == Op::cg_update || op == Op::scaled_norms;
-}
-
 /// Which kernels of terms serve.
 enum class Code {
   general,  ///< right for any numbers

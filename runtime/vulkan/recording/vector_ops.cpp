@@ -1,20 +1,14 @@
 // Recording of vector kernels and traffic of scalars.
 #include "vector_ops.hpp"
 
+#include "../../../codegen/vector/table.hpp"
+
 #include <algorithm>
 
 namespace topograd::runtime::vulkan {
-namespace {
 
 using codegen::BufferRole;
-
-bool one_workgroup(codegen::VectorOp op) {
-  using Op = codegen::VectorOp;
-  return op == Op::cg_start || op == Op::cg_finish || op == Op::choose_length ||
-         op == Op::take_step || op == Op::open_gate;
-}
-
-}  // namespace
+using codegen::GroupCount;
 
 VectorOps::VectorOps(Context& context, bool masked) : context_(context), masked_(masked) {
   const bool wide = context.scalar_precision() == Precision::f64;
@@ -72,30 +66,36 @@ const LoadedKernel& VectorOps::kernel(const Run& run) {
 }
 
 std::uint32_t VectorOps::record(CommandList& list, const Run& run, BindingTable table) {
-  const LoadedKernel& loaded = kernel(run);
-  table.set(BufferRole::scalars, scalars_);
-  const std::uint32_t groups = run.groups > 0          ? run.groups
-                               : one_workgroup(run.op) ? 1
-                               : sums_for_products(run.op)
-                                   ? context_.update_grid(run.constants.count)
-                                   : workgroups(run.constants.count);
+  const GroupCount groups = codegen::row(run.op).groups;
+  const std::uint32_t workgroups = run.groups > 0              ? run.groups
+                                   : groups == GroupCount::one ? 1
+                                   : groups == GroupCount::few
+                                       ? context_.update_grid(run.constants.count)
+                                       : this->workgroups(run.constants.count);
   codegen::VectorConstants constants = run.constants;
   constants.masked = masked_ ? 1 : 0;
-  dispatch(context_, list, loaded, table, constants, groups);
-  return groups;
+  table.set(BufferRole::scalars, scalars_);
+  record(list, kernel(run), run.op, table, constants, workgroups);
+  return workgroups;
+}
+
+void VectorOps::record(CommandList& list, const LoadedKernel& loaded, Op op,
+                       const BindingTable& table, const codegen::VectorConstants& constants,
+                       std::uint32_t groups) {
+  const std::vector<std::uint32_t> words = codegen::push_words(op, constants);
+  dispatch(context_, list, loaded, table, std::as_bytes(std::span(words)), groups);
 }
 
 void VectorOps::sum(CommandList& list, const Buffer& partials, std::uint32_t start,
                     std::uint32_t count, std::uint32_t stride, Scalar first, std::uint32_t sums,
                     bool maximum) {
   const Op op = maximum ? Op::max_partials : Op::sum_partials;
-  const LoadedKernel& loaded = kernel({.op = op});
   BindingTable table;
   table.set(BufferRole::scalars, scalars_);
   table.set(BufferRole::partials, partials);
-  const codegen::VectorConstants constants{
-      .count = count, .out_first = start, .out_stride = stride, .a = codegen::slot(first)};
-  dispatch(context_, list, loaded, table, constants, sums);
+  record(list, kernel({.op = op}), op, table,
+         {.count = count, .out_first = start, .out_stride = stride, .a = codegen::slot(first)},
+         sums);
 }
 
 void VectorOps::sum_into(CommandList& list, const Buffer& numbers, const Buffer& partials,
@@ -103,8 +103,8 @@ void VectorOps::sum_into(CommandList& list, const Buffer& numbers, const Buffer&
   BindingTable table;
   table.set(BufferRole::scalars, numbers);
   table.set(BufferRole::partials, partials);
-  const codegen::VectorConstants constants{.count = count, .out_stride = count, .a = 0};
-  dispatch(context_, list, kernel({.op = Op::sum_partials}), table, constants, sums);
+  record(list, kernel({.op = Op::sum_partials}), Op::sum_partials, table,
+         {.count = count, .out_stride = count, .a = 0}, sums);
 }
 
 }  // namespace topograd::runtime::vulkan

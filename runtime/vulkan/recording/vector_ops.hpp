@@ -60,6 +60,8 @@ class VectorOps {
 
  private:
   const LoadedKernel& kernel(const Run& run);
+  void record(CommandList& list, const LoadedKernel& loaded, Op op, const BindingTable& table,
+              const codegen::VectorConstants& constants, std::uint32_t groups);
 
   Context& context_;
   bool masked_;

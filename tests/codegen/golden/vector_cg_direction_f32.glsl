@@ -4,18 +4,11 @@
 layout(local_size_x = 128) in;
 
 layout(push_constant) uniform PushConstants {
-  uint count;         // elements, blocks or partials
-  uint first;         // position of element 0 in vectors
-  uint out_first;     // position of the first partial
-  uint out_stride;    // between sums of a workgroup
-  uint blocks_first;  // position of block 0
-  uint slot_a;        // place in scalars
-  uint slot_b;        // place in scalars
-  uint overwrite;     // 1: store sums, 0: add them
-  uint masked;        // 1: some scalars are fixed
-  uint sums_first;    // position of the first partial sum that is read
-  uint sums_count;    // how many there are
-  uint sums_stride;   // between kinds of them
+  uint count;
+  uint first;
+  uint sums_first;
+  uint sums_count;
+  uint sums_stride;
 };
 
 layout(std430, binding = 0) restrict buffer DirectionBuffer { float direction[]; };

@@ -4,18 +4,14 @@
 layout(local_size_x = 128) in;
 
 layout(push_constant) uniform PushConstants {
-  uint count;         // elements, blocks or partials
-  uint first;         // position of element 0 in vectors
-  uint out_first;     // position of the first partial
-  uint out_stride;    // between sums of a workgroup
-  uint blocks_first;  // position of block 0
-  uint slot_a;        // place in scalars
-  uint slot_b;        // place in scalars
-  uint overwrite;     // 1: store sums, 0: add them
-  uint masked;        // 1: some scalars are fixed
-  uint sums_first;    // position of the first partial sum that is read
-  uint sums_count;    // how many there are
-  uint sums_stride;   // between kinds of them
+  uint count;
+  uint first;
+  uint inverse_first;
+  uint masked;
+  uint out_first;
+  uint out_stride;
+  uint sums_first;
+  uint sums_count;
 };
 
 layout(std430, binding = 0) restrict readonly buffer DirectionBuffer { double direction[]; };
@@ -27,7 +23,7 @@ layout(std430, binding = 5) restrict buffer ResidualBuffer { double residual[]; 
 layout(std430, binding = 6) restrict readonly buffer ProductBuffer { double product[]; };
 layout(std430, binding = 7) restrict writeonly buffer PreconditionedBuffer { double preconditioned[]; };
 layout(std430, binding = 8) restrict readonly buffer InverseBlocksBuffer { double inverse_blocks[]; };
-layout(std430, binding = 9) restrict readonly buffer NextDirectionBuffer { double next_direction[]; };
+layout(std430, binding = 9) restrict readonly buffer DirectionBeforeBuffer { double direction_before[]; };
 layout(std430, binding = 10) restrict readonly buffer DecisionBuffer { double decision[]; };
 layout(std430, binding = 11) restrict readonly buffer CurvatureBuffer { double curvature[]; };
 
@@ -37,20 +33,18 @@ bool tg_is_inf_f64(double x) {
   return (bits.y & 0x7fffffffu) == 0x7ff00000u && bits.x == 0u;
 }
 
-// True for NaN, decided on the bits.
-bool tg_is_nan_f64(double x) {
-  uvec2 bits = unpackDouble2x32(x);
-  uint magnitude = bits.y & 0x7fffffffu;
-  return magnitude > 0x7ff00000u || (magnitude == 0x7ff00000u && bits.x != 0u);
-}
-
 const uint STATE = 0u;
-const uint RZ = 13u;
 const uint NEXT_STATE = 24u;
-const uint ITERATIONS = 11u;
-const uint GAINS = 12u;
-const uint ETA = 10u;
-const uint PREVIOUS_RZ = 25u;
+
+shared double workgroup_value;
+
+// What invocation 0 has, in every invocation.
+double workgroup_broadcast(double value) {
+  barrier();
+  if (gl_LocalInvocationIndex == 0u) workgroup_value = value;
+  barrier();
+  return workgroup_value;
+}
 
 shared double partial_sums[128];
 
@@ -69,16 +63,11 @@ double workgroup_sum(double value) {
   return partial_sums[self];
 }
 
-shared double workgroup_value;
-
-// What invocation 0 has, in every invocation.
-double workgroup_broadcast(double value) {
-  barrier();
-  if (gl_LocalInvocationIndex == 0u) workgroup_value = value;
-  barrier();
-  return workgroup_value;
-}
-
+const uint RZ = 13u;
+const uint GAINS = 12u;
+const uint ITERATIONS = 11u;
+const uint ETA = 10u;
+const uint PREVIOUS_RZ = 25u;
 const uint ALPHA = 26u;
 const uint PENDING = 27u;
 
@@ -118,26 +107,27 @@ void main() {
   uint grid = gl_NumWorkGroups.x * 128u;
   for (uint b = gl_GlobalInvocationID.x; b < count; b += grid) {
     uint k = first + b * 3u;
-    precise double e_0 = delta[k] + double(alpha_before) * next_direction[k];
-    precise double e_1 = delta[k + 1u] + double(alpha_before) * next_direction[k + 1u];
-    precise double e_2 = delta[k + 2u] + double(alpha_before) * next_direction[k + 2u];
+    precise double e_0 = delta[k] + double(alpha_before) * direction_before[k];
+    precise double e_1 = delta[k + 1u] + double(alpha_before) * direction_before[k + 1u];
+    precise double e_2 = delta[k + 2u] + double(alpha_before) * direction_before[k + 2u];
     precise double d_0 = e_0 + double(alpha) * direction[k];
     precise double d_1 = e_1 + double(alpha) * direction[k + 1u];
     precise double d_2 = e_2 + double(alpha) * direction[k + 2u];
     precise double r_0 = residual[k] - double(alpha) * product[k];
     precise double r_1 = residual[k + 1u] - double(alpha) * product[k + 1u];
     precise double r_2 = residual[k + 2u] - double(alpha) * product[k + 2u];
+    // The residual of fixed scalars is 0, so that their direction stays 0.
     if (masked != 0u) {
       if (fixed_scalars[k] != 0u) r_0 = double(0);
       if (fixed_scalars[k + 1u] != 0u) r_1 = double(0);
       if (fixed_scalars[k + 2u] != 0u) r_2 = double(0);
     }
-    double m_0 = inverse_blocks[blocks_first + b];
-    double m_1 = inverse_blocks[blocks_first + count + b];
-    double m_2 = inverse_blocks[blocks_first + 2u * count + b];
-    double m_3 = inverse_blocks[blocks_first + 3u * count + b];
-    double m_4 = inverse_blocks[blocks_first + 4u * count + b];
-    double m_5 = inverse_blocks[blocks_first + 5u * count + b];
+    double m_0 = inverse_blocks[inverse_first + b];
+    double m_1 = inverse_blocks[inverse_first + count + b];
+    double m_2 = inverse_blocks[inverse_first + 2u * count + b];
+    double m_3 = inverse_blocks[inverse_first + 3u * count + b];
+    double m_4 = inverse_blocks[inverse_first + 4u * count + b];
+    double m_5 = inverse_blocks[inverse_first + 5u * count + b];
     precise double z_0 = m_0 * r_0 + m_1 * r_1 + m_2 * r_2;
     precise double z_1 = m_1 * r_0 + m_3 * r_1 + m_4 * r_2;
     precise double z_2 = m_2 * r_0 + m_4 * r_1 + m_5 * r_2;

@@ -4,15 +4,10 @@
 layout(local_size_x = 128) in;
 
 layout(push_constant) uniform PushConstants {
-  uint count;         // elements, blocks or partials
-  uint first;         // position of element 0 in vectors
-  uint out_first;     // position of the first partial
-  uint out_stride;    // between sums of a workgroup
-  uint blocks_first;  // position of block 0
-  uint slot_a;        // place in scalars
-  uint slot_b;        // place in scalars
-  uint overwrite;     // 1: store sums, 0: add them
-  uint masked;        // 1: some scalars are fixed
+  uint count;
+  uint first;
+  uint blocks_first;
+  uint masked;
 };
 
 layout(std430, binding = 0) restrict readonly buffer ScalarsBuffer { double scalars[]; };
@@ -34,10 +29,6 @@ bool tg_is_nan_f64(double x) {
   uint magnitude = bits.y & 0x7fffffffu;
   return magnitude > 0x7ff00000u || (magnitude == 0x7ff00000u && bits.x != 0u);
 }
-
-const uint LAMBDA = 4u;
-const uint MIN_DIAGONAL = 5u;
-const uint MAX_DIAGONAL = 6u;
 
 // Lower triangle of the inverse of the Cholesky factor of a block (of which the upper triangle is read);
 // false, and the inverse roots of the diagonal, where the block is not positive definite.
@@ -75,6 +66,10 @@ bool inverse_factor(double block[3u * 3u], out double factor[3u * 3u]) {
   }
   return positive;
 }
+
+const uint MIN_DIAGONAL = 5u;
+const uint MAX_DIAGONAL = 6u;
+const uint LAMBDA = 4u;
 
 void main() {
   uint grid = gl_NumWorkGroups.x * 128u;

@@ -1,0 +1,71 @@
+// Returns where the decision is not to run, or p·q is not positive. One invocation counts the
+// iteration. If it gains little, its update is made, and no other follows.
+// Source: as for GainTest in runtime/cpu/linear/conjugate_gradients.hpp.
+void main() {
+  SUM next_state = decision[STATE];
+  #if decides
+  if (next_state != RUNNING && gl_GlobalInvocationID.x == 0u) scalars[NEXT_STATE] = next_state;
+  #end
+  if (next_state != RUNNING) return;
+  begin_sum(pq_sum);
+  for (uint k = gl_LocalInvocationIndex; k < sums_count; k += GROUP) {
+    add_number(pq_sum, curvature[sums_first + k]);
+  }
+  SUM pq = workgroup_broadcast(workgroup_sum(pq_sum));
+  if (!(pq > SUM(0)) || is_inf(pq)) next_state = BREAKDOWN;
+  precise SUM alpha = decision[RZ] / pq;
+  #if decides
+  if (gl_GlobalInvocationID.x == 0u) {
+    precise SUM after = next_state;
+    if (next_state == RUNNING) {
+      precise SUM gain = alpha * decision[RZ];
+      precise SUM gains = scalars[GAINS] + gain;
+      precise SUM iterations = scalars[ITERATIONS] + SUM(1);
+      scalars[GAINS] = gains;
+      scalars[ITERATIONS] = iterations;
+      precise SUM recent = iterations * gain;
+      precise SUM least = scalars[ETA] * gains;
+      if (recent < least) after = CONVERGED;
+    }
+    scalars[NEXT_STATE] = after;
+    scalars[PREVIOUS_RZ] = decision[RZ];
+  }
+  #end
+  if (next_state != RUNNING) return;
+  #if both
+  SUM alpha_before = scalars[ALPHA];
+  #end
+  #if decides
+  #if later
+  if (gl_GlobalInvocationID.x == 0u) {
+    scalars[ALPHA] = alpha;
+    scalars[PENDING] = alpha;
+  }
+  #end
+  #if both
+  if (gl_GlobalInvocationID.x == 0u) {
+    scalars[PENDING] = SUM(0);
+  }
+  #end
+  #end
+  begin_sum(rz);
+  begin_sum(rr);
+  GRID(b, count) {
+    uint k = first + b * WIDTH;
+    #if now
+    #each precise REAL d_$ = delta[k + $u] + REAL(alpha) * direction[k + $u];
+    #end
+    #if both
+    #each precise REAL e_$ = delta[k + $u] + REAL(alpha_before) * direction_before[k + $u];
+    #each precise REAL d_$ = e_$ + REAL(alpha) * direction[k + $u];
+    #end
+    #each precise REAL r_$ = residual[k + $u] - REAL(alpha) * product[k + $u];
+    #include solve_block
+    #if !later
+    #each delta[k + $u] = d_$;
+    #end
+    #include store_block
+  }
+  store_sum(0, rz, partials);
+  store_sum(1, rr, partials);
+}

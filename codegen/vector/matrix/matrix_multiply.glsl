@@ -1,0 +1,7 @@
+void main() {
+  #include matrix_rows
+      #each product[k + $u] = REAL(sum_$);
+    }
+    barrier();
+  }
+}

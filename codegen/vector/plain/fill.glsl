@@ -1,0 +1,6 @@
+void main() {
+  GRID(i, count) {
+    uint k = first + i;
+    result[k] = REAL(scalars[value]);
+  }
+}
