@@ -27,14 +27,9 @@ VulkanEngine::VulkanEngine(const Model& model, const EngineOptions& options)
   build();
 }
 
-/// Results of what was begun are read before what it reads goes away.
-void VulkanEngine::change(Source& source) {
-  finish_begun();
-  source.changed();
-}
-
 void VulkanEngine::build() {
-  change(recorder_.structure);
+  begun_.finish();
+  recorder_.structure.changed();
   coarse_.control.model_changed();
   problem_.arrange();
   terms_.build();
@@ -64,16 +59,20 @@ void VulkanEngine::rebuild() {
 
 void VulkanEngine::refresh(const Model& model) {
   const ModelChange changed = problem_.follow(model);
-  taken_->reset();
+  points_.known().reset();
   if (changed.structure) return changed.unknowns ? build() : rebuild();
+  const auto columns_changed = [this] {
+    begun_.finish();
+    recorder_.columns.changed();
+  };
   bool data_changed = false;
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!problem_.data_changed(k)) continue;
     const bool own = terms_[k] && terms_[k]->follow_own_data(*model.terms[k].batch);
     problem_.reorder_data(k, own);
-    if (terms_[k] && terms_[k]->refresh_data(own)) change(recorder_.columns);
+    if (terms_[k] && terms_[k]->refresh_data(own)) columns_changed();
     if (terms_[k] && !terms_[k]->shares_numbers()) {
-      if (code_stage_ == CodeStage::serving) change(recorder_.columns);
+      if (code_stage_ == CodeStage::serving) columns_changed();
       drop_code();
     }
     data_changed = true;
@@ -134,8 +133,7 @@ void VulkanEngine::set_point(std::span<const double> x) {
     follow_numbers();
   }
   points_.staged().forget();
-  taken_->reset();
-  problem_.write(v_.x, x);
+  points_.set(x);
 }
 
 double VulkanEngine::cost() {

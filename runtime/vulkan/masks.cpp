@@ -88,7 +88,7 @@ void VulkanEngine::serve_mask() {
     mask_ = {};
     return;
   }
-  finish_begun();
+  begun_.finish();
   mask_.jobs.clear();
   mask_.stage = MaskState::Stage::serving;
   sums_.swap(mask_.sums);

@@ -43,7 +43,7 @@ void VulkanEngine::serve_code() {
   } catch (const Error&) {  // general kernels go on
     return drop_code();
   }
-  finish_begun();
+  begun_.finish();
   code_jobs_.clear();
   code_stage_ = CodeStage::serving;
   context_.code = Code::serve;

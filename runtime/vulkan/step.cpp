@@ -83,11 +83,11 @@ PointReport VulkanEngine::linearize() {
   follow_mask();
   follow_numbers();
   prepare_lists();
-  if (!taken_->has_value()) {
+  if (!points_.known()) {
     recorder_.submit(linear_lists_->linearize);
     return point_report(points_.read_scalars());
   }
-  return *std::exchange(*taken_, std::nullopt);
+  return *std::exchange(points_.known(), std::nullopt);
 }
 
 void VulkanEngine::record_scale(CommandList& list, const StepRequest& request) {
@@ -194,7 +194,7 @@ StepReport VulkanEngine::rescale_step(double length) {
 }
 
 void VulkanEngine::accept() {
-  if (!taken_->has_value()) recorder_.submit(points_.accepting());
+  if (!points_.known()) recorder_.submit(points_.accepting());
 }
 
 PointReport VulkanEngine::point_report(const AcceptedPoints::Scalars& values) const {
@@ -207,19 +207,6 @@ PointReport VulkanEngine::point_report(const AcceptedPoints::Scalars& values) co
           .scaled_gradient_norm = std::sqrt(at(Scalar::scaled_gradient_squared)),
           .scaled_x_norm = std::sqrt(at(Scalar::scaled_x_squared)),
           .scaled_step_norm = moved_length_ * std::sqrt(at(Scalar::scaled_step_squared))};
-}
-
-DescentSteps* VulkanEngine::descent_steps(bool wait) {
-  if (moves_.shaped()) return nullptr;
-  follow_mask();
-  if (!*descent_)
-    *descent_ = std::make_unique<DeviceDescent>(context_, recorder_, problem_, v_, sums_, points_);
-  return wait || (*descent_)->prepare() ? descent_->get() : nullptr;
-}
-FirstOrderSteps* VulkanEngine::first_order_steps(bool wait) {
-  if (moves_.shaped()) return nullptr;
-  follow_mask();
-  return wait || rules_.prepare() ? &rules_ : nullptr;
 }
 
 }  // namespace topograd::runtime::vulkan

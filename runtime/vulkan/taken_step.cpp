@@ -78,7 +78,7 @@ void VulkanEngine::record_taking_kernels(CommandList& list) {
 }
 
 bool VulkanEngine::prepare_taking(const std::optional<StepRule>& rule) {
-  taken_->reset();
+  points_.known().reset();
   if (!rule || terms_.have_guards())
     return false;  // who counts what failed asks before anything is taken
   if (!taking_->list.list) {
@@ -123,13 +123,13 @@ void VulkanEngine::read_taken(bool staged) {
   recorder_.count(linear_lists_->linearize.kernels);
   points_.staged().took(staged);
   moved_length_ = values[codegen::slot(Scalar::length)];
-  *taken_ = point_report(values);
+  points_.known() = point_report(values);
 }
 
 void VulkanEngine::report_taken(StepReport& report) {
   const auto& values = v_.ops->last_read();
   if (values[codegen::slot(Scalar::verdict)] == static_cast<double>(Verdict::undecided)) return;
-  report.accepted = taken_->has_value();
+  report.accepted = points_.known().has_value();
   if (!moves_.shaped()) report.step_norm = values[codegen::slot(Scalar::length)] * step_norm_;
 }
 

@@ -6,15 +6,14 @@
 #include "../engine/narrow_solve.hpp"
 #include "../engine/step_gradient.hpp"
 #include "../rows/rows.hpp"
+#include "begun_evaluations.hpp"
 #include "engine.hpp"
 #include "linear/normal_products.hpp"
 #include "linear/solve_state.hpp"
 #include "mask_state.hpp"
 #include "recording/recorder.hpp"
 #include "recording/step_vectors.hpp"
-#include "steps/accepted_points.hpp"
-#include "steps/device_descent.hpp"
-#include "steps/device_rules.hpp"
+#include "steps/device_gradient_steps.hpp"
 #include "steps/pace.hpp"
 #include "steps/point_moves.hpp"
 #include "terms/term_hessians.hpp"
@@ -38,19 +37,15 @@ class VulkanEngine final : public Engine,
                            public LinearSystem,
                            public SecondDerivatives,
                            public SeveralValues,
-                           public AsynchronousEvaluations,
                            public Guards,
                            public KernelsAhead,
-                           public KnownPoint,
                            public Plans,
                            public Measurements,
-                           public GradientSteps,
                            public StepGradient,
                            public NarrowSolve,
                            public Elimination {
  public:
   VulkanEngine(const Model& model, const EngineOptions& options);
-  ~VulkanEngine() override;
 
   Abilities abilities() override {
     return {.steps = this,
@@ -59,13 +54,13 @@ class VulkanEngine final : public Engine,
             .step_gradient = this,
             .narrow_solve = this,
             .elimination = this,
-            .gradient_steps = this,
+            .gradient_steps = &gradient_steps_,
             .second_derivatives = this,
             .several_values = this,
-            .asynchronous = this,
+            .asynchronous = &begun_,
             .guards = this,
             .kernels_ahead = this,
-            .known_point = this,
+            .known_point = &points_,
             .plans = this,
             .measurements = this};
   }
@@ -78,8 +73,6 @@ class VulkanEngine final : public Engine,
   bool prepare(KernelKind kind) override;
   bool prepare_step() override;
   void refresh(const Model& model) override;
-  std::unique_ptr<Pending> begin(KernelKind kind, std::span<const double> x,
-                                 std::span<const double> p, std::span<double> out) override;
 
   void set_point(std::span<const double> x) override;
   void begin_solve() override {
@@ -121,15 +114,8 @@ class VulkanEngine final : public Engine,
   void last_step(std::span<double> delta) override { problem_.read(v_.step, delta); }
   StepReport rescale_step(double length) override;
   void accept() override;
-  bool last_known_point(std::span<double> x) override { return points_.last_known(x); }
-  std::uint64_t steps_after_known_point() const override {
-    return points_.staged().steps_since_arrived();
-  }
   bool solve_by(NarrowSolve& narrow) override;
   VulkanEngine& engine() override { return *this; }
-
-  FirstOrderSteps* first_order_steps(bool wait) override;
-  DescentSteps* descent_steps(bool wait) override;
 
   Timing time(KernelKind kind, int warm_ups, int samples) override;
   Timing time_step(int iterations, double damping, int samples) override;
@@ -143,7 +129,6 @@ class VulkanEngine final : public Engine,
   // engine.cpp: making and following a model
   void build();
   void rebuild();
-  void change(Source& source);
   void evaluate_sum(Pass pass, std::span<double> out);
 
   // masks.cpp: constant blocks in bulk
@@ -163,19 +148,6 @@ class VulkanEngine final : public Engine,
   void serve_code();
   /// General kernels serve from here on; lists that run others are to be recorded again.
   void drop_code();
-
-  // asynchronous.cpp
-  class InFlight;
-  /// Host memory of one evaluation, and who is to read it.
-  struct Slot {
-    Landing result;             // of a vector, or of the scalars
-    std::vector<Landing> rows;  // by term
-    InFlight* owner = nullptr;
-  };
-  void record_slot(CommandList& list, KernelKind kind, Slot& slot);
-  void read_slot(const Slot& slot, KernelKind kind, const Submission& after, std::span<double> out);
-  /// Reads what was begun, before the buffers that it reads go away.
-  void finish_begun();
 
   // copy_rate.cpp
   double time_copies();
@@ -282,6 +254,8 @@ class VulkanEngine final : public Engine,
   TermSums sums_{context_, recorder_, problem_, v_, terms_, rows_};
   NormalProducts products_{context_, recorder_, problem_, v_, terms_, sums_};
   PointMoves moves_{context_, problem_, v_};
+  AcceptedPoints points_{context_, recorder_, problem_, v_};
+  BegunEvaluations begun_{context_, recorder_, problem_, v_, terms_, rows_, sums_, points_};
   MaskState mask_;
   CodeStage code_stage_ = CodeStage::none;
   std::vector<std::shared_ptr<KernelJob>> code_jobs_;
@@ -289,24 +263,16 @@ class VulkanEngine final : public Engine,
   Derived<bool> step_begun_{recorder_.structure};
   Preparation step_preparation_;
   Derived<std::map<KernelKind, Preparation>> preparations_{recorder_.structure};
-  /// One evaluation of a kind runs while the results of the one before are still to be read.
-  static constexpr std::size_t kSlots = 2;
-  Derived<std::map<std::pair<KernelKind, std::size_t>, std::unique_ptr<Slot>>> slots_{
-      recorder_.kernels};
-  std::map<KernelKind, std::size_t> turns_;
   bool scale_is_set_ = false;
   double moved_length_ = 1;  // of the last move to a trial point, as a share of step_
   int expected_iterations_ = 16;
   Pace pace_;
 
-  AcceptedPoints points_{context_, recorder_, problem_, v_};
   Derived<TakingLists> taking_{recorder_.kernels};
-  /// Of the current point, where the device has moved there.
-  Derived<std::optional<PointReport>> taken_{recorder_.kernels};
   Derived<LinearLists> linear_lists_{recorder_.kernels};
   Derived<PointLists> point_lists_{recorder_.columns};
-  DeviceRules rules_{context_, recorder_, problem_, v_, sums_, [this] { follow_mask(); }};
-  Derived<std::unique_ptr<DeviceDescent>> descent_{recorder_.kernels};  // made when first asked for
+  DeviceGradientSteps gradient_steps_{context_, recorder_, problem_, v_,
+                                      sums_,    points_,   moves_,   [this] { follow_mask(); }};
   CoarseState coarse_;
   Derived<CoarseLists> coarse_lists_{recorder_.kernels};
   NarrowSystem narrow_;

@@ -22,7 +22,7 @@ const Recorded& AcceptedPoints::accepting() {
   return staged_->due() ? lists_->accept_and_stage[staged_->begin()] : lists_->accept;
 }
 
-bool AcceptedPoints::last_known(std::span<double> x) const {
+bool AcceptedPoints::last_known_point(std::span<double> x) {
   if (staged_->arrived < 0) return false;
   problem_.read_staged(staged_->points[static_cast<std::size_t>(staged_->arrived)], x);
   return true;

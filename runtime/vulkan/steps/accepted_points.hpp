@@ -1,17 +1,20 @@
 // Moves of a point to its trial point, with copies of accepted points in host memory.
 #pragma once
 
+#include "../../engine/damped_steps.hpp"
 #include "../recording/recorder.hpp"
 #include "../recording/step_vectors.hpp"
 #include "../terms/device_model.hpp"
 #include "staged_points.hpp"
 
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <span>
 
 namespace topograd::runtime::vulkan {
 
-class AcceptedPoints {
+class AcceptedPoints final : public KnownPoint {
  public:
   using Scalars = std::array<double, codegen::kScalarCount>;
 
@@ -19,6 +22,14 @@ class AcceptedPoints {
   AcceptedPoints(Context& context, Recorder& recorder, const DeviceModel& problem,
                  const StepVectors& v)
       : context_(context), recorder_(recorder), problem_(problem), v_(v) {}
+
+  /// The point is x from here on.
+  void set(std::span<const double> x) {
+    problem_.write(v_.x, x);
+    known_->reset();
+  }
+  /// What the device has told of a point that it moved to itself, until somebody takes it.
+  std::optional<PointReport>& known() { return *known_; }
 
   /// Makes lists and host memory, once.
   void prepare();
@@ -29,9 +40,8 @@ class AcceptedPoints {
   const Scalars& read_scalars();
 
   StagedPoints& staged() { return *staged_; }
-  const StagedPoints& staged() const { return *staged_; }
-  /// As KnownPoint::last_known_point().
-  bool last_known(std::span<double> x) const;
+  bool last_known_point(std::span<double> x) override;
+  std::uint64_t steps_after_known_point() const override { return staged_->steps_since_arrived(); }
 
  private:
   struct Lists {
@@ -45,6 +55,7 @@ class AcceptedPoints {
   const StepVectors& v_;
   Derived<StagedPoints> staged_{recorder_.columns};
   Derived<Lists> lists_{recorder_.columns};
+  Derived<std::optional<PointReport>> known_{recorder_.kernels};
 };
 
 }  // namespace topograd::runtime::vulkan

@@ -33,7 +33,7 @@ class DeviceDescent final : public DescentSteps {
   DescentReport try_length(double length) override;
   void keep_descent(std::optional<std::size_t> pair) override;
   void descent_point(std::span<double> x) override;
-  bool last_known_descent(std::span<double> x) override { return points_.last_known(x); }
+  bool last_known_descent(std::span<double> x) override { return points_.last_known_point(x); }
 
  private:
   /// Vectors that fit one range.

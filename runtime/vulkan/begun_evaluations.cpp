@@ -1,5 +1,5 @@
 // Evaluations that are begun now and read later.
-#include "vulkan_engine.hpp"
+#include "begun_evaluations.hpp"
 
 #include "../../ir/error.hpp"
 
@@ -9,10 +9,10 @@
 namespace topograd::runtime::vulkan {
 
 /// An evaluation in flight. The engine outlives it.
-class VulkanEngine::InFlight final : public Pending {
+class BegunEvaluations::InFlight final : public Pending {
  public:
-  InFlight(VulkanEngine& engine, Slot& slot, KernelKind kind, std::span<double> out)
-      : engine_(engine), slot_(slot), kind_(kind), out_(out), submission_(engine.recorder_.last()) {
+  InFlight(BegunEvaluations& begun, Slot& slot, KernelKind kind, std::span<double> out)
+      : begun_(begun), slot_(slot), kind_(kind), out_(out), submission_(begun.recorder_.last()) {
     slot_.owner = this;
   }
   ~InFlight() override {
@@ -25,13 +25,13 @@ class VulkanEngine::InFlight final : public Pending {
 
   void finish() override {
     if (finished_) return;
-    engine_.read_slot(slot_, kind_, submission_, out_);
+    begun_.read(slot_, kind_, submission_, out_);
     finished_ = true;
     slot_.owner = nullptr;
   }
 
  private:
-  VulkanEngine& engine_;
+  BegunEvaluations& begun_;
   Slot& slot_;
   KernelKind kind_;
   std::span<double> out_;
@@ -39,9 +39,7 @@ class VulkanEngine::InFlight final : public Pending {
   bool finished_ = false;
 };
 
-VulkanEngine::~VulkanEngine() = default;
-
-void VulkanEngine::record_slot(CommandList& list, KernelKind kind, Slot& slot) {
+void BegunEvaluations::record(CommandList& list, KernelKind kind, Slot& slot) {
   const Operands with = terms_.operands(v_.x, &v_.direction);
   const auto rows = [&](Pass pass) {
     rows_.record(list, pass, with);
@@ -59,7 +57,7 @@ void VulkanEngine::record_slot(CommandList& list, KernelKind kind, Slot& slot) {
     case KernelKind::jtjp: return sum(Pass::jtjp);
     case KernelKind::hvp: return sum(Pass::hvp);
     case KernelKind::cost:
-      terms_.record_cost(list, v_.x, Scalar::cost);
+      terms_.record_cost(list, v_.x, codegen::Scalar::cost);
       return slot.result.record(context_, list, v_.ops->scalars(), true);
     case KernelKind::jacobian:
     case KernelKind::blocks:
@@ -73,32 +71,31 @@ void VulkanEngine::record_slot(CommandList& list, KernelKind kind, Slot& slot) {
       "begin: expected cost, residual, gradient, jvp, jtjp or hvp, got " + std::string(name(kind)));
 }
 
-void VulkanEngine::read_slot(const Slot& slot, KernelKind kind, const Submission& after,
-                             std::span<double> out) {
+void BegunEvaluations::read(const Slot& slot, KernelKind kind, const Submission& after,
+                            std::span<double> out) {
   if (kind == KernelKind::residual) return rows_.copy(Pass::residual, slot.rows, after, out);
   if (kind == KernelKind::jvp) return rows_.copy(Pass::jvp, slot.rows, after, out);
   if (kind != KernelKind::cost) return problem_.read(slot.result, after, v_.result, out);
   std::array<double, codegen::kScalarCount> scalars{};
   slot.result.read(context_, after, v_.ops->scalars(),
                    context_.scalar_precision() == Precision::f64, scalars);
-  out[0] = scalars[codegen::slot(Scalar::cost)];
+  out[0] = scalars[codegen::slot(codegen::Scalar::cost)];
 }
 
-std::unique_ptr<Pending> VulkanEngine::begin(KernelKind kind, std::span<const double> x,
-                                             std::span<const double> p, std::span<double> out) {
+std::unique_ptr<Pending> BegunEvaluations::begin(KernelKind kind, std::span<const double> x,
+                                                 std::span<const double> p, std::span<double> out) {
   const std::size_t turn = turns_[kind]++ % kSlots;
   std::unique_ptr<Slot>& slot = (*slots_)[{kind, turn}];
   if (!slot) slot = std::make_unique<Slot>();
   if (slot->owner != nullptr) slot->owner->finish();
-  problem_.write(v_.x, x);
-  taken_->reset();
+  points_.set(x);
   if (!p.empty()) problem_.write(v_.direction, p);
   recorder_.evaluate(std::string(name(kind)) + "_" + std::to_string(turn),
-                     [&](CommandList& list) { record_slot(list, kind, *slot); });
+                     [&](CommandList& list) { record(list, kind, *slot); });
   return std::make_unique<InFlight>(*this, *slot, kind, out);
 }
 
-void VulkanEngine::finish_begun() {
+void BegunEvaluations::finish() {
   for (auto& [key, slot] : *slots_) {
     if (slot->owner != nullptr) slot->owner->finish();
   }

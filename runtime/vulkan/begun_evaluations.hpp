@@ -1,0 +1,63 @@
+// Evaluations that run while the caller does something else.
+#pragma once
+
+#include "steps/accepted_points.hpp"
+#include "terms/term_sums.hpp"
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+class BegunEvaluations final : public AsynchronousEvaluations {
+ public:
+  /// All of these outlive it, and it outlives what begin() returns.
+  BegunEvaluations(Context& context, Recorder& recorder, const DeviceModel& problem,
+                   const StepVectors& v, DeviceTerms& terms, TermRows& rows, TermSums& sums,
+                   AcceptedPoints& points)
+      : context_(context),
+        recorder_(recorder),
+        problem_(problem),
+        v_(v),
+        terms_(terms),
+        rows_(rows),
+        sums_(sums),
+        points_(points) {}
+
+  std::unique_ptr<Pending> begin(KernelKind kind, std::span<const double> x,
+                                 std::span<const double> p, std::span<double> out) override;
+  /// Reads what was begun, before what it reads goes away.
+  void finish();
+
+ private:
+  class InFlight;
+  /// Host memory of one evaluation, and who is to read it.
+  struct Slot {
+    Landing result;             // of a vector, or of the scalars
+    std::vector<Landing> rows;  // by term
+    InFlight* owner = nullptr;
+  };
+  /// One evaluation of a kind runs while the results of the one before are still to be read.
+  static constexpr std::size_t kSlots = 2;
+
+  void record(CommandList& list, KernelKind kind, Slot& slot);
+  void read(const Slot& slot, KernelKind kind, const Submission& after, std::span<double> out);
+
+  Context& context_;
+  Recorder& recorder_;
+  const DeviceModel& problem_;
+  const StepVectors& v_;
+  DeviceTerms& terms_;
+  TermRows& rows_;
+  TermSums& sums_;
+  AcceptedPoints& points_;
+  Derived<std::map<std::pair<KernelKind, std::size_t>, std::unique_ptr<Slot>>> slots_{
+      recorder_.kernels};
+  std::map<KernelKind, std::size_t> turns_;
+};
+
+}  // namespace topograd::runtime::vulkan
