@@ -38,7 +38,7 @@ void VulkanEngine::build() {
                    options_.preconditioner == Preconditioner::block_jacobi ? 0 : kMostCoarse);
   scale_is_set_ = false;
   moves_.build();
-  find_mask();
+  variants_.build();
 }
 
 void VulkanEngine::rebuild() {
@@ -61,26 +61,19 @@ void VulkanEngine::refresh(const Model& model) {
   const ModelChange changed = problem_.follow(model);
   points_.known().reset();
   if (changed.structure) return changed.unknowns ? build() : rebuild();
-  const auto columns_changed = [this] {
-    begun_.finish();
-    recorder_.columns.changed();
-  };
   bool data_changed = false;
   for (std::size_t k = 0; k < terms_.size(); ++k) {
     if (!problem_.data_changed(k)) continue;
     const bool own = terms_[k] && terms_[k]->follow_own_data(*model.terms[k].batch);
     problem_.reorder_data(k, own);
-    if (terms_[k] && terms_[k]->refresh_data(own)) columns_changed();
-    if (terms_[k] && !terms_[k]->shares_numbers()) {
-      if (code_stage_ == CodeStage::serving) columns_changed();
-      drop_code();
+    if (terms_[k] && terms_[k]->refresh_data(own)) {
+      begun_.finish();
+      recorder_.columns.changed();
     }
+    if (terms_[k] && !terms_[k]->shares_numbers()) variants_.numbers_changed();
     data_changed = true;
   }
-  if (data_changed) {
-    products_.refresh_data();
-    NormalProducts::refresh_data(mask_.products);
-  }
+  if (data_changed) variants_.refresh_data();
   if (changed.bounds) moves_.write_bounds();
   if (changed.uniforms) terms_.write_uniforms();
 }
@@ -128,10 +121,7 @@ PlanRecord VulkanEngine::plan() const {
 }
 
 void VulkanEngine::set_point(std::span<const double> x) {
-  if (!linear_lists_->linearize.list) {  // else at the next linearisation
-    follow_mask();
-    follow_numbers();
-  }
+  if (!linear_lists_->linearize.list) variants_.follow();  // else at the next linearisation
   points_.staged().forget();
   points_.set(x);
 }

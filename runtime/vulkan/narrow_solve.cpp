@@ -54,10 +54,7 @@ void VulkanEngine::record_narrow_step(CommandList& list) {
 
 void VulkanEngine::prepare_narrow() {
   VulkanEngine& narrow = *narrow_.engine;
-  if (!narrow_.follows) {
-    narrow.follow_mask();
-    narrow.follow_numbers();
-  }
+  if (!narrow_.follows) narrow.variants_.follow();
   narrow.prepare_lists();
   if (!narrow.linear_lists_->matrix.list) {
     narrow.linear_lists_->matrix = narrow.recorder_.make_list("matrix", [&](CommandList& list) {

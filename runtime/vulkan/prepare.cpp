@@ -13,11 +13,8 @@ bool VulkanEngine::prepare(KernelKind kind) {
 }
 
 bool VulkanEngine::prepare_step() {
-  if (!*step_begun_) {
-    begin_step();
-    step_preparation_ = {};
-  }
-  return recorder_.advance(step_preparation_, [&](CommandList& list) { record_step(list); });
+  begin_step();
+  return recorder_.advance(*step_preparation_, [&](CommandList& list) { record_step(list); });
 }
 
 void VulkanEngine::record_step(CommandList& list) {

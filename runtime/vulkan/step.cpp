@@ -51,8 +51,7 @@ void VulkanEngine::record_rescaled(CommandList& list) {
 }
 
 void VulkanEngine::begin_step() {
-  if (*step_begun_) return;
-  *step_begun_ = true;
+  if (!variants_.use_steps([this](CommandList& list) { record_step(list); })) return;
   products_.choose();
   products_.make_curvature();
 }
@@ -80,8 +79,7 @@ void VulkanEngine::make_point_lists() {
 
 PointReport VulkanEngine::linearize() {
   narrow_.follows = false;
-  follow_mask();
-  follow_numbers();
+  variants_.follow();
   prepare_lists();
   if (!points_.known()) {
     recorder_.submit(linear_lists_->linearize);

@@ -8,9 +8,9 @@
 #include "../rows/rows.hpp"
 #include "begun_evaluations.hpp"
 #include "engine.hpp"
+#include "kernel_variants.hpp"
 #include "linear/normal_products.hpp"
 #include "linear/solve_state.hpp"
-#include "mask_state.hpp"
 #include "recording/recorder.hpp"
 #include "recording/step_vectors.hpp"
 #include "steps/device_gradient_steps.hpp"
@@ -131,24 +131,6 @@ class VulkanEngine final : public Engine,
   void rebuild();
   void evaluate_sum(Pass pass, std::span<double> out);
 
-  // masks.cpp: constant blocks in bulk
-  /// Looks whether it is worth its while to leave out what is constant.
-  void find_mask();
-  /// Begins to make the kernels of a mask, and changes to them once they are there; where no
-  /// linearisation is in use.
-  void follow_mask();
-  void begin_mask();
-  void serve_mask();
-  void clear_sums();
-
-  // numbers_in_code.cpp
-  enum class CodeStage { none, wanted, compiling, serving };
-  void follow_numbers();
-  void begin_code();
-  void serve_code();
-  /// General kernels serve from here on; lists that run others are to be recorded again.
-  void drop_code();
-
   // copy_rate.cpp
   double time_copies();
 
@@ -256,12 +238,10 @@ class VulkanEngine final : public Engine,
   PointMoves moves_{context_, problem_, v_};
   AcceptedPoints points_{context_, recorder_, problem_, v_};
   BegunEvaluations begun_{context_, recorder_, problem_, v_, terms_, rows_, sums_, points_};
-  MaskState mask_;
-  CodeStage code_stage_ = CodeStage::none;
-  std::vector<std::shared_ptr<KernelJob>> code_jobs_;
+  KernelVariants variants_{context_, recorder_, problem_,  v_,    terms_,
+                           rows_,    sums_,     products_, begun_};
   Derived<Landing> result_landing_{recorder_.kernels};
-  Derived<bool> step_begun_{recorder_.structure};
-  Preparation step_preparation_;
+  Derived<Preparation> step_preparation_{recorder_.structure};
   Derived<std::map<KernelKind, Preparation>> preparations_{recorder_.structure};
   bool scale_is_set_ = false;
   double moved_length_ = 1;  // of the last move to a trial point, as a share of step_
@@ -271,8 +251,9 @@ class VulkanEngine final : public Engine,
   Derived<TakingLists> taking_{recorder_.kernels};
   Derived<LinearLists> linear_lists_{recorder_.kernels};
   Derived<PointLists> point_lists_{recorder_.columns};
-  DeviceGradientSteps gradient_steps_{context_, recorder_, problem_, v_,
-                                      sums_,    points_,   moves_,   [this] { follow_mask(); }};
+  DeviceGradientSteps gradient_steps_{
+      context_, recorder_, problem_, v_,
+      sums_,    points_,   moves_,   [this] { variants_.follow_fixed(); }};
   CoarseState coarse_;
   Derived<CoarseLists> coarse_lists_{recorder_.kernels};
   NarrowSystem narrow_;

@@ -1,0 +1,97 @@
+// Which kernels of terms serve: general ones, and those that take their place.
+#pragma once
+
+#include "begun_evaluations.hpp"
+#include "linear/normal_products.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+/// General kernels serve from the start. In the background, others are made for all that was asked
+/// for until then, which take their place once they are all there:
+///
+/// - Without fixed blocks, where many blocks are constant: these get no derivatives and no sums.
+/// - With numbers in their code that all instances share. These serve until a number changes.
+///
+/// If one of them cannot be made, general kernels go on.
+class KernelVariants {
+ public:
+  /// All of these outlive it.
+  KernelVariants(Context& context, Recorder& recorder, const DeviceModel& problem,
+                 const StepVectors& v, DeviceTerms& terms, TermRows& rows, TermSums& sums,
+                 NormalProducts& products, BegunEvaluations& begun)
+      : context_(context),
+        recorder_(recorder),
+        problem_(problem),
+        v_(v),
+        terms_(terms),
+        rows_(rows),
+        sums_(sums),
+        products_(products),
+        begun_(begun) {}
+
+  /// General kernels serve a model that has just been arranged; finds which others are worth it.
+  void build();
+  /// Damped steps are asked for from here on; this records all of their kernels. False: they were
+  /// before.
+  bool use_steps(Recorder::Record record);
+
+  /// Begins to make kernels that are worth it, and changes to those that are there. No
+  /// linearisation is in use.
+  void follow();
+  /// The same for kernels without fixed blocks alone.
+  void follow_fixed();
+
+  /// Numbers that were to be code have changed.
+  void numbers_changed();
+  /// Copies data columns of small terms again, also for kernels to come.
+  void refresh_data();
+
+ private:
+  struct Variant {
+    enum class Stage { none, wanted, compiling, serving } stage = Stage::none;
+    std::vector<std::shared_ptr<KernelJob>> jobs;
+
+    bool has_all() const;
+    /// False, and none from here on: one of them could not be made.
+    bool take();
+  };
+
+  /// Without fixed blocks.
+  struct Made {
+    TermSums::Made sums;
+    NormalProducts::Made products;
+  };
+
+  bool find_fixed();
+  void swap(Made& made) {
+    sums_.swap(made.sums);
+    products_.swap(made.products);
+  }
+  void make_without_fixed();
+  void serve_without_fixed();
+  /// Kernels without fixed blocks write nothing that belongs to these.
+  void clear_sums();
+  void make_with_numbers();
+  void serve_with_numbers();
+  void drop_numbers();
+  void record_steps(CommandList& list);
+  bool sums_are_used() const { return sums_.is_used() || *steps_; }
+
+  Context& context_;
+  Recorder& recorder_;
+  const DeviceModel& problem_;
+  const StepVectors& v_;
+  DeviceTerms& terms_;
+  TermRows& rows_;
+  TermSums& sums_;
+  NormalProducts& products_;
+  BegunEvaluations& begun_;
+  Variant without_fixed_, with_numbers_;
+  Made made_;  // until these kernels serve
+  Derived<Recorder::Record> steps_{recorder_.structure};
+};
+
+}  // namespace topograd::runtime::vulkan
