@@ -9,34 +9,24 @@
 #include <chrono>
 
 namespace topograd::runtime::vulkan {
-namespace {
 
-/// A software device takes as long for an inverse of 1,000 rows as for 1,000 products of a model
-/// with 60,000 residuals and unknowns.
-std::uint64_t slow_inverse(const Context& context, const Model& model) {
-  return context.device->info().software() ? 16 * (model.rows + model.scalars) : 0;
-}
-
-}  // namespace
-
+using codegen::Scalar;
 VulkanEngine::VulkanEngine(const Model& model, const EngineOptions& options)
-    : options_(options),
-      context_(open_context(options)),
-      problem_(context_, model),
-      coarse_{.control = CoarseControl(options.preconditioner, slow_inverse(context_, model))} {
+    : context_(open_context(options)), problem_(context_, model) {
   build();
 }
 
 void VulkanEngine::build() {
   begun_.finish();
   recorder_.structure.changed();
-  coarse_.control.model_changed();
+  steps_.system().coarse().model_changed();
   problem_.arrange();
   terms_.build();
   v_ = {};
-  v_ = StepVectors(context_, problem_.model(),
-                   options_.preconditioner == Preconditioner::block_jacobi ? 0 : kMostCoarse);
-  scale_is_set_ = false;
+  v_ = StepVectors(
+      context_, problem_.model(),
+      context_.options.preconditioner == Preconditioner::block_jacobi ? 0 : kMostCoarse);
+  steps_.system().is_scaled() = false;
   moves_.build();
   variants_.build();
 }
@@ -48,13 +38,13 @@ void VulkanEngine::rebuild() {
   problem_.read(v_.trial, trial);
   problem_.read(v_.scale, scale);
   problem_.read(v_.step, step);
-  const bool scaled = scale_is_set_;
+  const bool scaled = steps_.system().is_scaled();
   build();
   problem_.write(v_.x, x);
   problem_.write(v_.trial, trial);
   problem_.write(v_.scale, scale);
   problem_.write(v_.step, step);
-  scale_is_set_ = scaled;
+  steps_.system().is_scaled() = scaled;
 }
 
 void VulkanEngine::refresh(const Model& model) {
@@ -100,7 +90,7 @@ EngineStats VulkanEngine::stats() const {
 
 PlanRecord VulkanEngine::plan() const {
   PlanRecord record{.device = device(),
-                    .precision = std::string(codegen::name(options_.precision)),
+                    .precision = std::string(codegen::name(context_.options.precision)),
                     .workgroup_size = context_.workgroup_size,
                     .product = products_.name()};
   sums_.describe(record);
@@ -121,9 +111,17 @@ PlanRecord VulkanEngine::plan() const {
 }
 
 void VulkanEngine::set_point(std::span<const double> x) {
-  if (!linear_lists_->linearize.list) variants_.follow();  // else at the next linearisation
+  if (!steps_.prepared()) variants_.follow();  // else at the next linearisation
   points_.staged().forget();
   points_.set(x);
+}
+
+std::unique_ptr<Engine> VulkanEngine::make_narrow(const Model& model) {
+  EngineOptions options = context_.options;
+  options.precision = Precision::f32;
+  auto made = std::make_unique<VulkanEngine>(model, options);
+  narrow_ = &made->steps_;
+  return made;
 }
 
 double VulkanEngine::cost() {
@@ -160,8 +158,6 @@ void VulkanEngine::jvp(std::span<const double> p, std::span<double> out) {
   problem_.write(v_.direction, p);
   rows_.read(Pass::jvp, terms_.operands(v_.x, &v_.direction), out);
 }
-
-void VulkanEngine::gradient(std::span<double> out) { evaluate_sum(Pass::gradient, out); }
 
 void VulkanEngine::jtjp(std::span<const double> p, std::span<double> out) {
   problem_.write(v_.direction, p);

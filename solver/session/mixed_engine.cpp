@@ -23,8 +23,7 @@ MixedEngine::MixedEngine(std::unique_ptr<runtime::Engine> wide,
 
 bool MixedEngine::join() {
   runtime::NarrowSolve* const wide = wide_->abilities().narrow_solve;
-  runtime::NarrowSolve* const narrow = narrow_->abilities().narrow_solve;
-  return wide != nullptr && narrow != nullptr && wide->solve_by(*narrow);
+  return wide != nullptr && wide->solve_by_narrow();
 }
 
 runtime::Abilities MixedEngine::abilities() {

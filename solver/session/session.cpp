@@ -2,6 +2,7 @@
 #include "session.hpp"
 
 #include "../../runtime/cpu/engine.hpp"
+#include "../../runtime/engine/narrow_solve.hpp"
 #include "../host/host_engine.hpp"
 #include "device_engine.hpp"
 #include "mixed_engine.hpp"
@@ -40,8 +41,11 @@ std::unique_ptr<runtime::Engine> make_engine(const ProblemModel& model,
   wide.precision = Precision::f64;
   runtime::EngineOptions narrow = wide;
   narrow.precision = Precision::f32;
-  return std::make_unique<MixedEngine>(make(model.model, wide), make(model.model, narrow),
-                                       model.model);
+  std::unique_ptr<runtime::Engine> engine = make(model.model, wide);
+  runtime::NarrowSolve* const joint = engine->abilities().narrow_solve;
+  return std::make_unique<MixedEngine>(
+      std::move(engine), joint ? joint->make_narrow(model.model) : make(model.model, narrow),
+      model.model);
 }
 
 /// The interpreter serves while the device's kernels are made. `model`, `options` and the session's

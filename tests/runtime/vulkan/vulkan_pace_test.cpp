@@ -1,7 +1,7 @@
 // How much of a solve goes into one submission.
 #include <gtest/gtest.h>
 
-#include "../../../runtime/vulkan/steps/pace.hpp"
+#include "../../../runtime/vulkan/damped/pace.hpp"
 
 namespace topograd::runtime::vulkan {
 namespace {

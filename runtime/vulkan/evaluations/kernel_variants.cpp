@@ -2,8 +2,8 @@
 // serve.
 #include "kernel_variants.hpp"
 
-#include "../../ir/error.hpp"
-#include "../plan/held.hpp"
+#include "../../../ir/error.hpp"
+#include "../../plan/held.hpp"
 
 #include <algorithm>
 #include <utility>

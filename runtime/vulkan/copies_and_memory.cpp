@@ -1,5 +1,5 @@
 // What an engine's times and sizes are measured against: copies on the device, bytes by use.
-#include "vulkan_engine.hpp"
+#include "evaluation_kinds.hpp"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ constexpr int kCopyWarmUps = 2, kCopySamples = 9;
 
 }  // namespace
 
-double VulkanEngine::copy_rate() {
+double EvaluationKinds::copy_rate() {
   const double rate = time_copies();
   context_.device->trim();  // what the copies needed is not to be taken for the engine's
   return rate;
@@ -21,7 +21,7 @@ double VulkanEngine::copy_rate() {
 
 // The faster of the driver's copy command and a kernel: some drivers leave commands to an engine
 // that is slower than the memory.
-double VulkanEngine::time_copies() {
+double EvaluationKinds::time_copies() {
   const std::uint64_t wanted = context_.device->info().software() ? kSoftwareBytes : kBytes;
   const std::uint64_t most =
       std::min(context_.device->limits().max_allocation_size, context_.max_range());
@@ -46,7 +46,7 @@ double VulkanEngine::time_copies() {
       table.set(codegen::BufferRole::first_operand, from, k * piece, piece);
       table.set(codegen::BufferRole::result, to, k * piece, piece);
       const auto count = static_cast<std::uint32_t>(piece / context_.element_bytes());
-      v_.ops->record(list, {.op = VectorOp::copy, .constants = {.count = count}}, table);
+      v_.ops->record(list, {.op = codegen::VectorOp::copy, .constants = {.count = count}}, table);
     }
   };
   const double by_command = time([&](CommandList& list) { list.copy(from, 0, to, 0, bytes); });
@@ -54,7 +54,7 @@ double VulkanEngine::time_copies() {
   return 2 * static_cast<double>(bytes) / (std::min(by_command, by_kernel) * 1e-6);
 }
 
-std::vector<MemoryUse> VulkanEngine::memory() const {
+std::vector<MemoryUse> EvaluationKinds::memory() const {
   std::vector<MemoryUse> uses;
   for (const auto& [name, bytes] : context_.device->memory_by_name())
     uses.push_back({name, 0, bytes});

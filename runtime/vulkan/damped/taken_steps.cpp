@@ -1,6 +1,5 @@
-// Steps that the device takes itself: length, acceptance and the next linearisation in the
-// submission of the solve.
-#include "vulkan_engine.hpp"
+// What the device decides about a step, and what the host learns of it.
+#include "taken_steps.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,11 +8,13 @@
 namespace topograd::runtime::vulkan {
 
 using codegen::BufferRole;
+using codegen::Scalar;
+using codegen::VectorOp;
 using codegen::Verdict;
 
 /// Where a solve has not finished or a step is refused, gates stay closed, and point,
 /// linearisation and the vectors of the solve remain what they are.
-void VulkanEngine::record_taking(CommandList& list) {
+void TakenSteps::record(CommandList& list) {
   const auto opening = [&](Gate& gate, const VectorOps::Run& run, const Gate::Section& section) {
     gate.record_opening(context_, *v_.ops, list, run, section);
   };
@@ -23,27 +24,27 @@ void VulkanEngine::record_taking(CommandList& list) {
   };
   const Gate::Section returning = [&](CommandList& l) { moves_.record(l, Scalar::one); };
   const Gate::Section moving = [&](CommandList& l) {
-    record_taken_move(l);
+    record_move(l);
     l.barrier();
-    record_linearization(l);
+    points_.record_linearization(l);
   };
   list.barrier();
   moves_.record(list, Scalar::one);
   terms_.record_cost(list, v_.trial, Scalar::trial_cost);
-  opening(taking_->rescaling, {.op = VectorOp::choose_length}, rescaling);
-  taking_->rescaling.record_section(context_, list, rescaling);
-  opening(taking_->moving, {.op = VectorOp::take_step}, moving);
+  opening(lists_->rescaling, {.op = VectorOp::choose_length}, rescaling);
+  lists_->rescaling.record_section(context_, list, rescaling);
+  opening(lists_->moving, {.op = VectorOp::take_step}, moving);
   if (moves_.charted()) {
-    opening(taking_->returning,
+    opening(lists_->returning,
             {.op = VectorOp::open_gate, .constants = {.a = codegen::slot(Scalar::goes_back)}},
             returning);
-    taking_->returning.record_section(context_, list, returning);
+    lists_->returning.record_section(context_, list, returning);
   }
-  taking_->moving.record_section(context_, list, moving);
+  lists_->moving.record_section(context_, list, moving);
 }
 
 /// To the trial point; where that is a sum, without its way back to the full step.
-void VulkanEngine::record_taken_move(CommandList& list) {
+void TakenSteps::record_move(CommandList& list) {
   VectorOps::Run run{.op = VectorOp::copy,
                      .constants = {.count = static_cast<std::uint32_t>(problem_.model().scalars)}};
   BindingTable table;
@@ -57,7 +58,7 @@ void VulkanEngine::record_taken_move(CommandList& list) {
   v_.ops->record(list, run, table);
 }
 
-void VulkanEngine::record_taking_kernels(CommandList& list) {
+void TakenSteps::record_kernels(CommandList& list) {
   if (terms_.have_guards()) return;
   // Kernels that change the trial point alone: a copy of one scalar, and a zero in its place.
   const auto n = codegen::VectorConstants{.count = 1, .a = codegen::slot(Scalar::zero)};
@@ -77,23 +78,23 @@ void VulkanEngine::record_taking_kernels(CommandList& list) {
   }
 }
 
-bool VulkanEngine::prepare_taking(const std::optional<StepRule>& rule) {
-  points_.known().reset();
+bool TakenSteps::prepare(const std::optional<StepRule>& rule) {
+  accepted_.known().reset();
   if (!rule || terms_.have_guards())
     return false;  // who counts what failed asks before anything is taken
-  if (!taking_->list.list) {
-    recorder_.collect([&](CommandList& list) { record_taking_kernels(list); });
+  if (!lists_->take.list) {
+    recorder_.collect([&](CommandList& list) { record_kernels(list); });
     recorder_.finish_kernels();
-    taking_->list = recorder_.make_list("take_step", [&](CommandList& l) { record_taking(l); });
-    taking_->list.kernels =
-        point_lists_->trial.kernels;  // those behind gates are counted where they run
+    lists_->take = recorder_.make_list("take_step", [&](CommandList& l) { record(l); });
+    lists_->take.kernels =
+        points_.trial().kernels;  // those behind gates are counted where they run
     const std::uint64_t bytes = problem_.model().scalars * context_.element_bytes();
-    for (std::size_t k = 0; k < taking_->stage.size(); ++k) {
-      taking_->stage[k] = recorder_.make_list("stage_point", [&](CommandList& l) {
-        l.copy(v_.x, 0, points_.staged().points[k], 0, bytes);
+    for (std::size_t k = 0; k < lists_->stage.size(); ++k) {
+      lists_->stage[k] = recorder_.make_list("stage_point", [&](CommandList& l) {
+        l.copy(v_.x, 0, accepted_.staged().points[k], 0, bytes);
       });
     }
-    taking_->read =
+    lists_->read =
         recorder_.make_list("read_step", [&](CommandList& l) { v_.ops->record_read(l); });
   }
   constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -107,30 +108,28 @@ bool VulkanEngine::prepare_taking(const std::optional<StepRule>& rule) {
   return true;
 }
 
-bool VulkanEngine::queue_taking(std::vector<const Recorded*>& lists) {
-  const bool stages = points_.staged().due();
-  lists.push_back(&taking_->list);
-  if (stages) lists.push_back(&taking_->stage[points_.staged().begin()]);
-  lists.push_back(&taking_->read);
-  return stages;
+void TakenSteps::queue(std::vector<const Recorded*>& lists) {
+  staged_ = accepted_.staged().due();
+  lists.push_back(&lists_->take);
+  if (staged_) lists.push_back(&lists_->stage[accepted_.staged().begin()]);
+  lists.push_back(&lists_->read);
 }
 
-void VulkanEngine::read_taken(bool staged) {
+void TakenSteps::read() {
   const auto& values = v_.ops->last_read();
-  if (values[codegen::slot(Scalar::is_rescaled)] > 0)
-    recorder_.count(point_lists_->rescaled.kernels);
+  if (values[codegen::slot(Scalar::is_rescaled)] > 0) recorder_.count(points_.rescaled().kernels);
   if (values[codegen::slot(Scalar::verdict)] != static_cast<double>(Verdict::accepted)) return;
-  recorder_.count(linear_lists_->linearize.kernels);
-  points_.staged().took(staged);
-  moved_length_ = values[codegen::slot(Scalar::length)];
-  points_.known() = point_report(values);
+  recorder_.count(points_.linearize().kernels);
+  accepted_.staged().took(staged_);
+  points_.moved(values[codegen::slot(Scalar::length)]);
+  accepted_.known() = points_.report(values);
 }
 
-void VulkanEngine::report_taken(StepReport& report) {
+void TakenSteps::report(StepReport& report) const {
   const auto& values = v_.ops->last_read();
   if (values[codegen::slot(Scalar::verdict)] == static_cast<double>(Verdict::undecided)) return;
-  report.accepted = points_.known().has_value();
-  if (!moves_.shaped()) report.step_norm = values[codegen::slot(Scalar::length)] * step_norm_;
+  report.accepted = accepted_.known().has_value();
+  if (!moves_.shaped()) report.step_norm *= values[codegen::slot(Scalar::length)];
 }
 
 }  // namespace topograd::runtime::vulkan

@@ -1,8 +1,8 @@
 // Evaluations that run while the caller does something else.
 #pragma once
 
-#include "steps/accepted_points.hpp"
-#include "terms/term_sums.hpp"
+#include "../steps/accepted_points.hpp"
+#include "../terms/term_sums.hpp"
 
 #include <cstddef>
 #include <map>

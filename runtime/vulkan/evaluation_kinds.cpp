@@ -1,11 +1,22 @@
-// Timing of single evaluations and of whole steps with x resident.
-#include "vulkan_engine.hpp"
+// Kernels of evaluations by kind, and times of these and of whole steps with x resident.
+#include "evaluation_kinds.hpp"
 
 #include <utility>
 
 namespace topograd::runtime::vulkan {
 
-void VulkanEngine::record_kind(CommandList& list, KernelKind kind) {
+using codegen::Scalar;
+
+bool EvaluationKinds::prepare(KernelKind kind) {
+  return recorder_.advance((*preparations_)[kind], [&](CommandList& list) {
+    // Hessians may be asked for without their negative part.
+    if (kind == KernelKind::hessian) hessians_.load_projection();
+    if (kind != KernelKind::vjp) return record(list, kind);
+    rows_.record_vjp(list);
+  });
+}
+
+void EvaluationKinds::record(CommandList& list, KernelKind kind) {
   const Operands with_direction = terms_.operands(v_.x, &v_.x);
   switch (kind) {
     case KernelKind::residual: return rows_.record(list, Pass::residual, terms_.operands(v_.x));
@@ -28,44 +39,41 @@ void VulkanEngine::record_kind(CommandList& list, KernelKind kind) {
   }
 }
 
-Timing VulkanEngine::time(KernelKind kind, int warm_ups, int samples) {
-  prepare_lists();
+Timing EvaluationKinds::time(KernelKind kind, int warm_ups, int samples) {
+  steps_.prepare();
   auto kept = rows_.exchange_results({});  // rows of timings are let go of
-  const auto record = [&](CommandList& list) {
+  const auto timed = [&](CommandList& list) {
     list.write_timestamp("begin");
-    record_kind(list, kind);
+    record(list, kind);
     list.write_timestamp("end");
   };
-  recorder_.collect(record);
+  recorder_.collect(timed);
   recorder_.finish_kernels();
-  const Recorded recorded = recorder_.make_list(name(kind), record);
+  const Recorded recorded = recorder_.make_list(name(kind), timed);
   recorder_.warm_up(recorded);
   const Timing timing = recorder_.time_list(recorded, warm_ups, samples);
   rows_.exchange_results(std::move(kept));
   return timing;
 }
 
-Timing VulkanEngine::time_step(int iterations, double damping, int samples) {
-  prepare_lists();
-  recorder_.run_once("unit_scale",
-                     [&](CommandList& list) { record_scale(list, {.jacobi_scaling = false}); });
-  scale_is_set_ = false;
+Timing EvaluationKinds::time_step(int iterations, double damping, int samples) {
+  steps_.prepare();
+  recorder_.run_once("unit_scale", [&](CommandList& list) {
+    steps_.system().record_scale(list, {.jacobi_scaling = false});
+  });
+  steps_.system().is_scaled() = false;
   const std::pair<Scalar, double> scalars[] = {
       {Scalar::lambda, damping}, {Scalar::min_diagonal, 1.0}, {Scalar::max_diagonal, 1.0},
       {Scalar::tolerance, 0.0},  {Scalar::eta, 0.0},          {Scalar::max_iterations, iterations}};
   v_.ops->write(scalars);
-  const auto record = [&](CommandList& list) {
+  const auto timed = [&](CommandList& list) {
     list.write_timestamp("begin");
-    record_linearize(list);
-    list.barrier();
-    record_solve_start(list, false);
-    record_iterations(list, iterations, false);
-    record_trial(list);
+    steps_.record_plain(list, iterations);
     list.write_timestamp("end");
   };
-  recorder_.collect(record);
+  recorder_.collect(timed);
   recorder_.finish_kernels();
-  const Recorded recorded = recorder_.make_list("step", record);
+  const Recorded recorded = recorder_.make_list("step", timed);
   recorder_.warm_up(recorded);
   return recorder_.time_list(recorded, 3, samples);
 }

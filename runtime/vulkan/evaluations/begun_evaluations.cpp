@@ -1,7 +1,7 @@
 // Evaluations that are begun now and read later.
 #include "begun_evaluations.hpp"
 
-#include "../../ir/error.hpp"
+#include "../../../ir/error.hpp"
 
 #include <array>
 #include <string>

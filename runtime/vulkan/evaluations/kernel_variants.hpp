@@ -1,8 +1,8 @@
 // Which kernels of terms serve: general ones, and those that take their place.
 #pragma once
 
+#include "../linear/normal_products.hpp"
 #include "begun_evaluations.hpp"
-#include "linear/normal_products.hpp"
 
 #include <memory>
 #include <vector>

@@ -1,0 +1,270 @@
+// Vectors, matrix and inverse of a coarse space, and its part of the preconditioner.
+#include "coarse_space.hpp"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+using codegen::BufferRole;
+using codegen::VectorOp;
+
+namespace {
+
+/// Pivots that are eliminated at a time, and panels of them in one recorded list.
+constexpr std::uint32_t kPivotsOfPanel = 16;
+constexpr std::uint32_t kPanelsOfList = 16;
+static_assert(kPivotsOfPanel <= codegen::kMaxBlockWidth);
+
+std::uint32_t panels_of(std::uint32_t unknowns) {
+  return (unknowns + kPivotsOfPanel - 1) / kPivotsOfPanel;
+}
+
+void write_sums(const Context& context, const Buffer& buffer, std::span<const double> values) {
+  if (context.scalar_precision() == Precision::f64) {
+    context.device->upload<double>(buffer, values);
+  } else {
+    const std::vector<float> narrow(values.begin(), values.end());
+    context.device->upload<float>(buffer, narrow);
+  }
+}
+
+}  // namespace
+
+bool CoarseSpace::fits() const {
+  const CoarsePlan& plan = control_.plan();
+  const std::uint64_t n = plan.unknowns();
+  const std::uint64_t largest =
+      std::max<std::uint64_t>({8 * n * n, 8ull * plan.functions * plan.entries(),
+                               8ull * plan.colours * plan.functions * n});
+  return largest <= context_.max_range();
+}
+
+void CoarseSpace::make_buffers() {
+  const CoarsePlan& plan = control_.plan();
+  const std::uint64_t numbers = std::uint64_t{plan.functions} * plan.entries();
+  b_.vectors = make_numbers(context_, numbers, "coarse_vectors");
+  b_.answers = make_numbers(context_, plan.answers ? numbers : 1, "coarse_answers");
+  b_.offsets = make_numbers(context_, numbers, "coarse_offsets");
+  b_.from = make_buffer(context_, plan.from, "coarse_from");
+  b_.scalars = make_buffer(context_, plan.scalars, "coarse_scalars");
+  b_.homes = make_buffer(context_, plan.homes, "coarse_homes");
+  b_.starts = make_buffer(context_, plan.starts, "coarse_starts");
+  const std::vector<std::uint32_t> follows(plan.follows.begin(), plan.follows.end());
+  b_.follows = make_buffer(context_, follows, "coarse_follows");
+  b_.sources = make_buffer(context_, plan.sources, "coarse_sources");
+  b_.weights = make_partials(context_, (2ull + plan.colours) * plan.functions * plan.unknowns());
+  const std::uint64_t n = plan.unknowns();
+  for (Buffer& matrix : b_.matrices) matrix = make_partials(context_, n * n);
+  b_.panel = make_partials(context_, kPivotsOfPanel * n);
+  b_.in = make_partials(context_, n);
+  b_.out = make_partials(context_, n);
+  version_ = control_.plan_version();
+  buffers_.changed();
+}
+
+void CoarseSpace::write_centres() {
+  const CoarsePlan& plan = control_.plan();
+  write_numbers(context_, b_.offsets, plan.offsets);
+  std::vector<double> weights = plan.spread;
+  weights.insert(weights.end(), plan.gather.begin(), plan.gather.end());
+  for (std::uint32_t colour = 0; colour < plan.colours; ++colour) {
+    for (std::uint32_t f = 0; f < plan.functions; ++f) {
+      for (std::uint32_t g = 0; g < plan.aggregates; ++g) {
+        for (std::uint32_t h = 0; h < plan.functions; ++h) {
+          weights.push_back(plan.colour[g] == colour && h == f ? 1 : 0);
+        }
+      }
+    }
+  }
+  write_sums(context_, b_.weights, weights);
+  centres_ = control_.centre_version();
+}
+
+BindingTable CoarseSpace::table() const {
+  BindingTable table;
+  table.set(BufferRole::x, v_.x);
+  table.set(BufferRole::coarse_vectors, b_.vectors);
+  table.set(BufferRole::coarse_in, b_.weights);
+  table.set(BufferRole::entries, b_.scalars);
+  table.set(BufferRole::owners, b_.homes);
+  table.set(BufferRole::starts, b_.starts);
+  table.set(BufferRole::direction, v_.direction);
+  table.set(BufferRole::damping, v_.damping);
+  table.set(BufferRole::partials, v_.partials);
+  return table;
+}
+
+/// direction = the sum of vectors whose weights begin at `first`; product = JᵀJ times it.
+void CoarseSpace::record_product(CommandList& list, std::uint32_t first) {
+  const CoarsePlan& plan = control_.plan();
+  BindingTable table = this->table();
+  table.set(BufferRole::result, v_.direction);
+  list.barrier();
+  v_.ops->record(list,
+                 {.op = VectorOp::coarse_expand,
+                  .width = plan.functions,
+                  .constants = {.count = plan.entries(), .first = first}},
+                 table);
+  list.barrier();
+  products_.record(list, terms_.operands(v_.x, &v_.direction), v_.product);
+  list.barrier();
+}
+
+void CoarseSpace::record_vectors(CommandList& list) {
+  const CoarsePlan& plan = control_.plan();
+  list.barrier();
+  v_.record_by_blocks(list, {.op = VectorOp::precondition}, v_.table());
+  list.fill(v_.direction, 0, problem_.model().scalars * context_.element_bytes(), 0);
+  BindingTable table = this->table();
+  table.set(BufferRole::first_operand, b_.offsets);
+  table.set(BufferRole::entries, b_.from);
+  const std::uint32_t numbers = plan.functions * plan.entries();
+  v_.ops->record(list, {.op = VectorOp::coarse_vectors, .constants = {.count = numbers}}, table);
+  if (!plan.answers) return;
+  const std::uint64_t bytes = std::uint64_t{numbers} * context_.element_bytes();
+  list.barrier();
+  // Vectors of those that follow stay 0 until all answers are there.
+  list.copy(b_.vectors, 0, b_.answers, 0, bytes);
+  for (std::uint32_t f = 0; f < plan.functions; ++f) {
+    record_product(list, f * plan.unknowns());
+    BindingTable answer = v_.table();
+    answer.set(BufferRole::first_operand, v_.product);
+    answer.set(BufferRole::result, v_.preconditioned);
+    v_.record_by_blocks(list, {.op = VectorOp::apply_preconditioner}, answer);
+    list.barrier();
+    answer = this->table();
+    answer.set(BufferRole::first_operand, v_.preconditioned);
+    answer.set(BufferRole::result, b_.answers);
+    answer.set(BufferRole::outputs, b_.follows);
+    v_.ops->record(
+        list,
+        {.op = VectorOp::coarse_answer,
+         .width = plan.functions,
+         .constants = {.count = plan.entries(), .first = (plan.functions + f) * plan.unknowns()}},
+        answer);
+  }
+  list.barrier();
+  list.copy(b_.answers, 0, b_.vectors, 0, bytes);
+}
+
+void CoarseSpace::record_matrix(CommandList& list) {
+  const CoarsePlan& plan = control_.plan();
+  const std::uint64_t n = plan.unknowns();
+  list.barrier();
+  list.fill(b_.matrices[0], 0, n * n * (context_.scalar_precision() == Precision::f64 ? 8 : 4), 0);
+  BindingTable table = this->table();
+  table.set(BufferRole::first_operand, v_.product);
+  table.set(BufferRole::outputs, b_.sources);
+  table.set(BufferRole::coarse_out, b_.matrices[0]);
+  for (std::uint32_t colour = 0; colour < plan.colours; ++colour) {
+    for (std::uint32_t f = 0; f < plan.functions; ++f) {
+      record_product(list, (2 * plan.functions + colour * plan.functions + f) * plan.unknowns());
+      v_.ops->record(list,
+                     {.op = VectorOp::coarse_column,
+                      .width = plan.functions,
+                      .constants = {.count = plan.entries(),
+                                    .first = colour * plan.aggregates,
+                                    .out_stride = plan.unknowns(),
+                                    .a = f},
+                      .groups = plan.aggregates},
+                     table);
+    }
+  }
+}
+
+void CoarseSpace::record_elimination(CommandList& list, std::uint32_t first, std::uint32_t count) {
+  const std::uint32_t n = control_.plan().unknowns();
+  BindingTable table;
+  table.set(BufferRole::partials, b_.panel);
+  for (std::uint32_t panel = first; panel < first + count; ++panel) {
+    const std::uint32_t pivot = panel * kPivotsOfPanel;
+    codegen::VectorConstants constants = {
+        .count = n, .first = pivot, .out_stride = n, .a = std::min(kPivotsOfPanel, n - pivot)};
+    table.set(BufferRole::coarse_in, b_.matrices[panel % 2]);
+    table.set(BufferRole::coarse_out, b_.matrices[(panel + 1) % 2]);
+    list.barrier();
+    v_.ops->record(list,
+                   {.op = VectorOp::coarse_panel, .width = kPivotsOfPanel, .constants = constants},
+                   table);
+    list.barrier();
+    constants.count = n * n;
+    v_.ops->record(list, {.op = VectorOp::coarse_eliminate, .constants = constants}, table);
+  }
+}
+
+void CoarseSpace::record_correction(CommandList& list, bool predicated) {
+  const CoarsePlan& plan = control_.plan();
+  const std::uint32_t n = plan.unknowns();
+  BindingTable table = this->table();
+  table.set(BufferRole::first_operand, v_.residual);
+  table.set(BufferRole::coarse_out, b_.in);
+  list.barrier();
+  v_.ops->record(list,
+                 {.op = VectorOp::coarse_restrict,
+                  .width = plan.functions,
+                  .predicated = predicated,
+                  .constants = {.count = plan.entries()},
+                  .groups = plan.aggregates},
+                 table);
+  table.set(BufferRole::coarse_matrix, b_.matrices[panels_of(n) % 2]);
+  table.set(BufferRole::coarse_in, b_.in);
+  table.set(BufferRole::coarse_out, b_.out);
+  list.barrier();
+  v_.ops->record(list,
+                 {.op = VectorOp::coarse_multiply,
+                  .predicated = predicated,
+                  .constants = {.count = n,
+                                .out_first = v_.block_groups(),
+                                .out_stride = v_.block_groups() + sums()},
+                  .groups = n},
+                 table);
+  table.set(BufferRole::coarse_in, b_.out);
+  table.set(BufferRole::result, v_.preconditioned);
+  list.barrier();
+  v_.ops->record(list,
+                 {.op = VectorOp::coarse_expand,
+                  .width = plan.functions,
+                  .predicated = predicated,
+                  .constants = {.count = plan.entries(), .overwrite = 0}},
+                 table);
+}
+
+bool CoarseSpace::prepare(const std::function<std::vector<double>()>& x) {
+  if (!control_.due(problem_.model(), x)) return false;
+  if (!fits()) {
+    control_.failed("a coarse space does not fit the range of a storage buffer");
+    return false;
+  }
+  if (version_ != control_.plan_version()) make_buffers();
+  if (centres_ != control_.centre_version()) write_centres();
+  return true;
+}
+
+void CoarseSpace::record_kernels(CommandList& list) {
+  record_vectors(list);
+  record_matrix(list);
+  record_elimination(list, 0, 1);
+}
+
+void CoarseSpace::make_lists() {
+  if (!lists_->empty()) return;
+  lists_->push_back(
+      recorder_.make_list("coarse_vectors", [&](CommandList& l) { record_vectors(l); }));
+  lists_->push_back(
+      recorder_.make_list("coarse_matrix", [&](CommandList& l) { record_matrix(l); }));
+  const std::uint32_t panels = panels_of(control_.plan().unknowns());
+  for (std::uint32_t first = 0; first < panels; first += kPanelsOfList) {
+    const std::uint32_t count = std::min(kPanelsOfList, panels - first);
+    lists_->push_back(recorder_.make_list(
+        "coarse_inverse", [&](CommandList& l) { record_elimination(l, first, count); }));
+  }
+}
+
+void CoarseSpace::queue(std::vector<const Recorded*>& lists) {
+  for (const Recorded& list : *lists_) lists.push_back(&list);
+  control_.built();
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,181 @@
+// Solving for damped steps: scaling, preconditioner, as many iterations as are expected.
+#include "damped_system.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+namespace topograd::runtime::vulkan {
+namespace {
+
+using codegen::BufferRole;
+using codegen::Scalar;
+using codegen::SolverState;
+using codegen::VectorOp;
+
+/// Conjugate gradients take iterations in proportion to the logarithm of the tolerance; how many
+/// are expected is kept for a tolerance of e⁻¹⁰.
+double times_expected(double tolerance) {
+  return std::max(std::log(1 / std::max(tolerance, 1e-300)), 0.1) / 10;
+}
+
+/// A software device takes as long for an inverse of 1,000 rows as for 1,000 products of a model
+/// with 60,000 residuals and unknowns.
+std::uint64_t slow_inverse(const Context& context, const Model& model) {
+  return context.device->info().software() ? 16 * (model.rows + model.scalars) : 0;
+}
+
+}  // namespace
+
+DampedSystem::DampedSystem(Context& context, Recorder& recorder, const DeviceModel& problem,
+                           const StepVectors& v, const DeviceTerms& terms, NormalProducts& products,
+                           PointMoves& moves)
+    : context_(context),
+      recorder_(recorder),
+      problem_(problem),
+      v_(v),
+      moves_(moves),
+      coarse_(
+          context, recorder, problem, v, terms, products,
+          CoarseControl(context.options.preconditioner, slow_inverse(context, problem.source()))),
+      gradients_(context, problem, v, terms, products, moves, coarse_),
+      elimination_(context, recorder, problem, v, terms, moves) {}
+
+void DampedSystem::record_scale(CommandList& list, const StepRequest& request) {
+  if (request.jacobi_scaling) {
+    const Scalar added = request.scale_free ? Scalar::zero : Scalar::one;
+    v_.record_by_blocks(
+        list, {.op = VectorOp::jacobi_scale, .constants = {.a = codegen::slot(added)}}, v_.table());
+    return;
+  }
+  BindingTable table;
+  table.set(BufferRole::result, v_.scale);
+  v_.ops->record(list,
+                 {.op = VectorOp::fill,
+                  .constants = {.count = static_cast<std::uint32_t>(problem_.model().scalars)}},
+                 table);
+}
+
+void DampedSystem::record_solve(CommandList& list, int iterations, Preconditioning by) {
+  gradients_.record_start(list, by);
+  gradients_.record_iterations(list, iterations, by);
+}
+
+void DampedSystem::prepare() {
+  if (by_blocks_->start.list) return;
+  const auto by = Preconditioning::blocks;
+  by_blocks_->start =
+      recorder_.make_list("solve_start", [&](CommandList& l) { gradients_.record_start(l, by); });
+  by_blocks_->iterations = recorder_.make_list("iterations", [&](CommandList& l) {
+    gradients_.record_iterations(l, kIterationsOfList, by);
+  });
+}
+
+void DampedSystem::prepare_coarse_lists() {
+  if (by_two_levels_->start.list) return;
+  const auto by = Preconditioning::two_level;
+  recorder_.collect([&](CommandList& list) {
+    coarse_.record_kernels(list);
+    record_solve(list, 2, by);
+  });
+  recorder_.finish_kernels();
+  coarse_.make_lists();
+  by_two_levels_->start = recorder_.make_list(
+      "coarse_solve_start", [&](CommandList& l) { gradients_.record_start(l, by); });
+  by_two_levels_->iterations = recorder_.make_list("coarse_iterations", [&](CommandList& l) {
+    gradients_.record_iterations(l, kIterationsOfList, by);
+  });
+}
+
+void DampedSystem::precondition(const Step& step, Lists& lists) {
+  if (coarse_.prepare(step.point)) {
+    prepare_coarse_lists();
+    coarse_.queue(lists);
+  }
+  if (coarse().in_use()) prepare_coarse_lists();
+}
+
+int DampedSystem::solve(const StepRequest& request, const Step& step, Lists lists) {
+  if (!is_scaled_) {
+    const char* const name = !request.jacobi_scaling ? "no_scale"
+                             : request.scale_free    ? "column_scale"
+                                                     : "jacobi_scale";
+    lists.push_back(
+        &recorder_.evaluation(name, [&](CommandList& list) { record_scale(list, request); }));
+    is_scaled_ = true;
+  }
+  const SolveLists* const eliminates = elimination_.prepare();
+  if (eliminates == nullptr) precondition(step, lists);
+  const bool two_levels = eliminates == nullptr && coarse().in_use();
+  const std::pair<Scalar, double> scalars[] = {
+      {Scalar::lambda, request.lambda},
+      {Scalar::min_diagonal, request.min_diagonal},
+      {Scalar::max_diagonal, request.max_diagonal},
+      {Scalar::tolerance, request.linear_tolerance},
+      {Scalar::max_iterations, static_cast<double>(request.max_linear_iterations)},
+      // A residual that a coarse space leaves is small in r·r before the step is any good.
+      {Scalar::in_energy, request.energy_norm || two_levels ? 1.0 : 0.0},
+      {Scalar::eta, request.eta}};
+  v_.ops->write(scalars);
+  const double times = times_expected(request.linear_tolerance);
+  const auto scaled = [](double count) {
+    return std::max(static_cast<int>(std::lround(count)), 1);
+  };
+  expected_iterations_ = scaled(times * expected_iterations_);
+  const int iterations = iterate(request.max_linear_iterations, eliminates, step, std::move(lists));
+  expected_iterations_ = scaled(expected_iterations_ / times);
+  if (eliminates == nullptr) coarse().solved(iterations);
+  return iterations;
+}
+
+/// As many iterations as the last solve needed and a few more, then the trial point: most steps
+/// take one read-back. Where the solver is still running after that, it goes on.
+int DampedSystem::iterate(int most, const SolveLists* eliminates, const Step& step, Lists lists) {
+  const SolveLists& solve = eliminates != nullptr ? *eliminates
+                            : coarse().in_use()   ? *by_two_levels_
+                                                  : *by_blocks_;
+  lists.push_back(&solve.start);
+  const struct Settles {
+    CoarseControl& control;
+    ~Settles() { control.settle(); }
+  } settles{coarse()};
+  int queued = 0, before = 0;
+  int want = std::min(most, expected_iterations_ + expected_iterations_ / 8 + 1);
+  for (;;) {
+    const auto begin = std::chrono::steady_clock::now();
+    queue_iterations(solve.iterations, want, queued, lists);
+    if (solve.finish.list) lists.push_back(&solve.finish);
+    const AcceptedPoints::Scalars& values = step.run(lists);
+    lists.clear();
+    const auto state = static_cast<SolverState>(values[codegen::slot(Scalar::state)]);
+    const int done = static_cast<int>(values[codegen::slot(Scalar::iterations)]);
+    pace_.measured(static_cast<std::size_t>(done - before) / kIterationsOfList,
+                   std::chrono::steady_clock::now() - begin);
+    before = done;
+    if (state != SolverState::running || queued >= most) {
+      expected_iterations_ = std::max(done, 1);
+      return done;
+    }
+    want = std::min(most, 2 * queued);
+    if (eliminates == nullptr) coarse().expect(problem_.model(), done);
+  }
+}
+
+/// Lists beyond those that fit one submission are what is left.
+void DampedSystem::queue_iterations(const Recorded& iterations, int want, int& queued,
+                                    Lists& lists) {
+  // No display hangs on the software device.
+  const bool paced = !context_.device->info().software();
+  for (std::size_t together = 0; queued < want; queued += kIterationsOfList) {
+    if (paced && together == pace_.lists()) {
+      recorder_.submit(lists);
+      lists.clear();
+      together = 0;
+    }
+    lists.push_back(&iterations);
+    ++together;
+  }
+}
+
+}  // namespace topograd::runtime::vulkan

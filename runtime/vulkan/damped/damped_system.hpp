@@ -1,0 +1,74 @@
+// The linear system of damped steps on a device, and its solution.
+#pragma once
+
+#include "../../engine/damped_steps.hpp"
+#include "../steps/accepted_points.hpp"
+#include "conjugate_gradients.hpp"
+#include "device_elimination.hpp"
+#include "pace.hpp"
+
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+/// (JᵀJ + λD) δ = −Jᵀr, by conjugate gradients: preconditioned by blocks or by two levels, or on
+/// the Schur complement where blocks are eliminated.
+class DampedSystem final : public LinearSystem {
+ public:
+  using Lists = std::vector<const Recorded*>;
+  /// The step that a solution is for.
+  struct Step {
+    std::function<std::vector<double>()> point;  ///< where it begins, in the device's order
+    /// Queues the trial point behind iterations, submits all and returns what comes back, state and
+    /// iterations of the solver among it.
+    std::function<const AcceptedPoints::Scalars&(Lists&)> run;
+  };
+
+  /// All of these outlive it.
+  DampedSystem(Context& context, Recorder& recorder, const DeviceModel& problem,
+               const StepVectors& v, const DeviceTerms& terms, NormalProducts& products,
+               PointMoves& moves);
+
+  void set_gradient(std::span<const double> g) override { problem_.write(v_.gradient, g); }
+  void hold(std::span<const std::uint8_t> held) override { moves_.hold(held); }
+  void last_step(std::span<double> delta) override { problem_.read(v_.step, delta); }
+
+  DeviceElimination& elimination() { return elimination_; }
+  CoarseControl& coarse() { return coarse_.control(); }
+  const CoarseControl& coarse() const { return coarse_.control(); }
+
+  /// Whether columns have the scaling of this solve; the next solution gives it else.
+  bool& is_scaled() { return is_scaled_; }
+  void record_scale(CommandList& list, const StepRequest& request);
+  /// Start and iterations. An even number of these.
+  void record_solve(CommandList& list, int iterations, Preconditioning by);
+
+  /// Makes lists, once: kernels of record_solve() are there.
+  void prepare();
+  /// Queues the solution behind `lists`. Returns the iterations.
+  int solve(const StepRequest& request, const Step& step, Lists lists);
+
+ private:
+  /// Brings the coarse space up to date, where there is one.
+  void precondition(const Step& step, Lists& lists);
+  void prepare_coarse_lists();
+  int iterate(int most, const SolveLists* eliminates, const Step& step, Lists lists);
+  void queue_iterations(const Recorded& iterations, int want, int& queued, Lists& lists);
+
+  Context& context_;
+  Recorder& recorder_;
+  const DeviceModel& problem_;
+  const StepVectors& v_;
+  PointMoves& moves_;
+  CoarseSpace coarse_;
+  ConjugateGradients gradients_;
+  DeviceElimination elimination_;
+  Derived<SolveLists> by_blocks_{recorder_.kernels}, by_two_levels_{coarse_.buffers()};
+  bool is_scaled_ = false;
+  int expected_iterations_ = 16;
+  Pace pace_;
+};
+
+}  // namespace topograd::runtime::vulkan

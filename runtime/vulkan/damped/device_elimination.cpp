@@ -1,0 +1,75 @@
+// Plans and lists of steps through a Schur complement.
+#include "device_elimination.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace topograd::runtime::vulkan {
+
+EliminationUse DeviceElimination::eliminate(std::span<const std::uint8_t> scalars) {
+  *solve_ = {};
+  eliminated_.assign(scalars.begin(), scalars.end());
+  if (scalars.empty()) return {};
+  std::string why = plan();
+  if (!solve_->schur) eliminated_.clear();
+  return {.possible = solve_->schur != nullptr, .note = std::move(why)};
+}
+
+std::string DeviceElimination::plan() {
+  if (eliminated_.size() != problem_.model().scalars) return "the unknowns are others";
+  if (moves_.shaped()) return "bounds and manifolds go without";
+  std::vector<std::uint8_t> ordered = eliminated_;
+  if (!problem_.order().identity()) {
+    for (std::size_t k = 0; k < ordered.size(); ++k)
+      ordered[problem_.order().position[k]] = eliminated_[k];
+  }
+  const auto start = std::chrono::steady_clock::now();
+  SchurPlan plan = plan_schur(problem_.model(), ordered, terms_.slot_groups());
+  if (plan.possible()) plan.why = DeviceSchur::obstacle(context_, plan, terms_.all());
+  if (!plan.possible()) return plan.why;
+  std::string text = std::to_string(plan.eliminated.size()) + " blocks eliminated, " +
+                     std::to_string(plan.unknowns()) + " unknowns remain";
+  solve_->schur = std::make_unique<DeviceSchur>(context_, *v_.ops, std::move(plan), terms_.all(),
+                                                v_.diagonal_positions);
+  context_.plan_seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return text;
+}
+
+SchurOperands DeviceElimination::operands() const {
+  return {.gradient = &v_.gradient,
+          .blocks = &v_.packed,
+          .scale = &v_.scale,
+          .damping = &v_.damping,
+          .fixed = &v_.fixed,
+          .step = &v_.step,
+          .residual = &v_.residual};
+}
+
+void DeviceElimination::record_kernels(CommandList& list) {
+  if (!solve_->schur) return;
+  solve_->schur->record_start(list, terms_.operands(v_.x), operands());
+  solve_->schur->record_iterations(list, 2);
+  solve_->schur->record_finish(list, operands());
+}
+
+const SolveLists* DeviceElimination::prepare() {
+  if (eliminated_.empty()) return nullptr;
+  if (!solve_->schur) plan();  // the model has changed
+  if (!solve_->schur) return nullptr;
+  SolveLists& lists = solve_->lists;
+  if (lists.start.list) return &lists;
+  DeviceSchur& schur = *solve_->schur;
+  recorder_.collect([&](CommandList& list) { record_kernels(list); });
+  recorder_.finish_kernels();
+  lists.start = recorder_.make_list("schur_start", [&](CommandList& l) {
+    schur.record_start(l, terms_.operands(v_.x), operands());
+  });
+  lists.iterations = recorder_.make_list(
+      "schur_iterations", [&](CommandList& l) { schur.record_iterations(l, kIterationsOfList); });
+  lists.finish = recorder_.make_list("schur_finish",
+                                     [&](CommandList& l) { schur.record_finish(l, operands()); });
+  return &lists;
+}
+
+}  // namespace topograd::runtime::vulkan

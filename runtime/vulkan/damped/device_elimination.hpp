@@ -1,0 +1,57 @@
+// Elimination of blocks that do not meet, on a device: when it is possible, and its lists.
+#pragma once
+
+#include "../../engine/elimination.hpp"
+#include "../linear/device_schur.hpp"
+#include "../recording/recorder.hpp"
+#include "../steps/point_moves.hpp"
+#include "../terms/device_terms.hpp"
+#include "solve_lists.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+class DeviceElimination final : public Elimination {
+ public:
+  /// All of these outlive it.
+  DeviceElimination(Context& context, Recorder& recorder, const DeviceModel& problem,
+                    const StepVectors& v, const DeviceTerms& terms, const PointMoves& moves)
+      : context_(context),
+        recorder_(recorder),
+        problem_(problem),
+        v_(v),
+        terms_(terms),
+        moves_(moves) {}
+
+  EliminationUse eliminate(std::span<const std::uint8_t> scalars) override;
+
+  /// Lists of a solve through the Schur complement; null: nothing is eliminated.
+  const SolveLists* prepare();
+  /// All kernels of such a solve, if one was planned.
+  void record_kernels(CommandList& list);
+
+ private:
+  /// What it is, or why there is none.
+  std::string plan();
+  SchurOperands operands() const;
+
+  Context& context_;
+  Recorder& recorder_;
+  const DeviceModel& problem_;
+  const StepVectors& v_;
+  const DeviceTerms& terms_;
+  const PointMoves& moves_;
+  std::vector<std::uint8_t> eliminated_;  // by scalar, in the caller's order; empty: none
+  struct Solve {
+    std::unique_ptr<DeviceSchur> schur;
+    SolveLists lists;
+  };
+  Derived<Solve> solve_{recorder_.kernels};  // Jacobians have other columns without fixed blocks
+};
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,170 @@
+// Damped steps on a device: what is submitted together, and reports.
+#include "device_steps.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+namespace topograd::runtime::vulkan {
+
+using codegen::BufferRole;
+using codegen::VectorOp;
+
+DeviceSteps::DeviceSteps(Context& context, Recorder& recorder, const DeviceModel& problem,
+                         const StepVectors& v, DeviceTerms& terms, TermSums& sums,
+                         NormalProducts& products, PointMoves& moves, AcceptedPoints& accepted,
+                         KernelVariants& variants)
+    : context_(context),
+      recorder_(recorder),
+      problem_(problem),
+      v_(v),
+      terms_(terms),
+      products_(products),
+      moves_(moves),
+      accepted_(accepted),
+      variants_(variants),
+      system_(context, recorder, problem, v, terms, products, moves),
+      points_(recorder, v, terms, sums, products, moves),
+      taken_(context, recorder, problem, v, terms, moves, accepted, points_) {}
+
+void DeviceSteps::begin() {
+  if (!variants_.use_steps([this](CommandList& list) { record_kernels(list); })) return;
+  products_.choose();
+  products_.make_curvature();
+}
+
+void DeviceSteps::record_kernels(CommandList& list) {
+  system_.record_scale(list, {});
+  points_.record_linearize(list);
+  list.barrier();
+  system_.record_solve(list, 2, Preconditioning::blocks);
+  points_.record_trial(list, Scalar::one);
+  points_.record_trial(list, Scalar::user);
+  taken_.record_kernels(list);
+  if (!context_.collecting) return;  // what follows takes the place of the above, or is another's
+  system_.elimination().record_kernels(list);
+  if (narrow_ == nullptr) return;
+  narrow_->recorder_.collect([&](CommandList& conversions) {
+    record_narrow_point(conversions);
+    conversions.barrier();
+    record_narrow_step(conversions);
+  });
+}
+
+void DeviceSteps::record_plain(CommandList& list, int iterations) {
+  points_.record_linearize(list);
+  list.barrier();
+  system_.record_solve(list, iterations, Preconditioning::none);
+  points_.record_trial(list, Scalar::one);
+}
+
+bool DeviceSteps::prepare_ahead() {
+  begin();
+  return recorder_.advance(*preparation_, [&](CommandList& list) { record_kernels(list); });
+}
+
+void DeviceSteps::prepare() {
+  if (points_.prepared()) return;
+  begin();
+  recorder_.collect([&](CommandList& list) { record_kernels(list); });
+  recorder_.finish_kernels();
+  points_.prepare();
+  system_.prepare();
+  accepted_.prepare();
+}
+
+void DeviceSteps::begin_solve() {
+  system_.is_scaled() = false;
+  system_.coarse().begin_solve();
+}
+
+PointReport DeviceSteps::linearize() {
+  narrow_follows_ = false;
+  variants_.follow();
+  prepare();
+  if (accepted_.known()) return *std::exchange(accepted_.known(), std::nullopt);
+  recorder_.submit(points_.linearize());
+  return points_.report(accepted_.read_scalars());
+}
+
+StepReport DeviceSteps::try_step(const StepRequest& request) {
+  prepare();
+  const auto start = std::chrono::steady_clock::now();
+  Lists lists;
+  if (narrow_ != nullptr) queue_narrow(lists);
+  const bool takes = taken_.prepare(request.rule);
+  const DampedSystem::Step step = {.point =
+                                       [this] {
+                                         std::vector<double> x(problem_.model().scalars);
+                                         read_numbers(context_, v_.x, x);
+                                         return x;
+                                       },
+                                   .run = [&](Lists& queued) -> const AcceptedPoints::Scalars& {
+                                     if (narrow_ != nullptr) queued.push_back(&narrow_lists_->step);
+                                     if (takes) {
+                                       taken_.queue(queued);
+                                     } else {
+                                       queued.push_back(&points_.trial());
+                                     }
+                                     recorder_.submit(queued);
+                                     const AcceptedPoints::Scalars& values =
+                                         accepted_.read_scalars();
+                                     if (takes) taken_.read();
+                                     return values;
+                                   }};
+  DampedSystem& system = narrow_ != nullptr ? narrow_->system_ : system_;
+  const int iterations = system.solve(request, step, std::move(lists));
+  const AcceptedPoints::Scalars& values = v_.ops->last_read();
+  StepReport report = report_trial(values);
+  report.linear_iterations = iterations;
+  report.model_decrease = values[codegen::slot(Scalar::model_decrease)];
+  step_norm_ = report.step_norm;
+  points_.moved(1);
+  if (takes) taken_.report(report);
+  report.linear_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+StepReport DeviceSteps::try_step(std::span<const double> delta) {
+  prepare();
+  problem_.write(v_.step, delta);
+  recorder_.submit(points_.trial());
+  const StepReport report = report_trial(accepted_.read_scalars());
+  step_norm_ = report.step_norm;
+  points_.moved(1);
+  return report;
+}
+
+StepReport DeviceSteps::report_trial(const AcceptedPoints::Scalars& values) const {
+  return {.step_norm = std::sqrt(values[codegen::slot(Scalar::step_squared)]),
+          .trial_cost = values[codegen::slot(Scalar::trial_cost)],
+          .slope = values[codegen::slot(Scalar::slope)]};
+}
+
+double DeviceSteps::trial_cost() {
+  prepare();
+  recorder_.evaluate("trial_cost", [&](CommandList& list) {
+    terms_.record_cost(list, v_.trial, Scalar::trial_cost);
+    v_.ops->record_read(list);
+  });
+  return accepted_.read_scalars()[codegen::slot(Scalar::trial_cost)];
+}
+
+StepReport DeviceSteps::rescale_step(double length) {
+  prepare();  // branches that went back may have changed the terms
+  const std::pair<Scalar, double> scalars[] = {{Scalar::user, length}};
+  v_.ops->write(scalars);
+  recorder_.submit(points_.rescaled());
+  const auto& values = accepted_.read_scalars();
+  const double moved = std::sqrt(values[codegen::slot(Scalar::step_squared)]);
+  points_.moved(length);
+  return {.step_norm = moves_.shaped() ? moved : length * step_norm_,
+          .trial_cost = values[codegen::slot(Scalar::trial_cost)]};
+}
+
+void DeviceSteps::accept() {
+  if (!accepted_.known()) recorder_.submit(accepted_.accepting());
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,95 @@
+// Damped least-squares steps on a device.
+#pragma once
+
+#include "../../engine/step_gradient.hpp"
+#include "../evaluations/kernel_variants.hpp"
+#include "damped_system.hpp"
+#include "step_points.hpp"
+#include "taken_steps.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace topograd::runtime::vulkan {
+
+/// The loop of linearisation, solution and trial point. The system may be that of another engine of
+/// the device, in lower precision: point, matrix and gradient go there, the step comes back.
+class DeviceSteps final : public DampedSteps, public StepLengths, public StepGradient {
+ public:
+  /// All of these outlive it.
+  DeviceSteps(Context& context, Recorder& recorder, const DeviceModel& problem,
+              const StepVectors& v, DeviceTerms& terms, TermSums& sums, NormalProducts& products,
+              PointMoves& moves, AcceptedPoints& accepted, KernelVariants& variants);
+
+  void begin_solve() override;
+  PointReport linearize() override;
+  StepReport try_step(const StepRequest& request) override;
+  StepReport try_step(std::span<const double> delta) override;
+  void trial_point(std::span<double> x) override { problem_.read_point(v_.trial, x); }
+  void accept() override;
+  PreconditionerUse preconditioner() const override { return system_.coarse().use(); }
+  NormalMatrixUse normal_matrix() const override { return products_.use(); }
+  StepReport rescale_step(double length) override;
+  void step_gradient(std::span<double> g) override { problem_.read(v_.gradient, g); }
+
+  DampedSystem& system() { return system_; }
+  /// As Guards::trial_cost().
+  double trial_cost();
+
+  /// Makes kernels and lists, once.
+  void prepare();
+  /// Goes on making kernels without waiting; true once they are there.
+  bool prepare_ahead();
+  /// A linearisation is recorded.
+  bool prepared() const { return points_.prepared(); }
+  /// For timings: linearising, so many iterations without preconditioner, and the trial point.
+  void record_plain(CommandList& list, int iterations);
+
+  /// Leaves the system to these steps, as NarrowSolve::solve_by_narrow(); null: solves it itself.
+  bool solve_by(DeviceSteps* narrow);
+
+ private:
+  using Scalar = codegen::Scalar;
+  using Lists = DampedSystem::Lists;
+
+  /// Buffers of steps; their kernels are not yet needed.
+  void begin();
+  void record_kernels(CommandList& list);
+  StepReport report_trial(const AcceptedPoints::Scalars& values) const;
+
+  // Of the system in lower precision.
+  void prepare_narrow();
+  /// Brings point, matrix and gradient there, where they are not.
+  void queue_narrow(Lists& lists);
+  /// With kernels of these steps, whose numbers are narrow.
+  void record_converted(CommandList& list, codegen::VectorOp op, const Buffer& from,
+                        const Buffer& to);
+  void record_narrow_point(CommandList& list);
+  void record_narrow_gradient(CommandList& list);
+  void record_narrow_step(CommandList& list);
+
+  Context& context_;
+  Recorder& recorder_;
+  const DeviceModel& problem_;
+  const StepVectors& v_;
+  DeviceTerms& terms_;
+  NormalProducts& products_;
+  PointMoves& moves_;
+  AcceptedPoints& accepted_;
+  KernelVariants& variants_;
+  DampedSystem system_;
+  StepPoints points_;
+  TakenSteps taken_;
+  Derived<Preparation> preparation_{recorder_.structure};
+  double step_norm_ = 0;  // of the last step at its full length
+
+  DeviceSteps* narrow_ = nullptr;
+  bool narrow_follows_ = false;  // its matrix is that of the current point
+  struct NarrowLists {
+    Recorded point, gradient, step;  // the first two go there, the third comes back
+  };
+  Derived<NarrowLists> narrow_lists_{recorder_.columns};
+  Derived<Recorded> matrix_{recorder_.kernels};  // where these steps are another's narrow ones
+};
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,89 @@
+// Steps whose linear system another engine of the device has, in lower precision.
+#include "device_steps.hpp"
+
+#include <utility>
+
+namespace topograd::runtime::vulkan {
+
+using codegen::BufferRole;
+using codegen::VectorOp;
+
+bool DeviceSteps::solve_by(DeviceSteps* narrow) {
+  narrow_ = nullptr;
+  narrow_follows_ = false;
+  *narrow_lists_ = {};
+  if (narrow == nullptr) return false;
+  const bool converts = context_.wide() && !narrow->context_.wide() &&
+                        narrow->context_.scalar_precision() == Precision::f64;
+  if (!converts || context_.device->core() != narrow->context_.device->core() ||
+      problem_.order().position != narrow->problem_.order().position)
+    return false;
+  narrow_ = narrow;
+  return true;
+}
+
+void DeviceSteps::record_converted(CommandList& list, VectorOp op, const Buffer& from,
+                                   const Buffer& to) {
+  BindingTable table;
+  table.set(BufferRole::first_operand, from);
+  table.set(BufferRole::result, to);
+  v_.ops->record(
+      list,
+      {.op = op, .constants = {.count = static_cast<std::uint32_t>(problem_.model().scalars)}},
+      table);
+}
+
+void DeviceSteps::record_narrow_point(CommandList& list) {
+  narrow_->record_converted(list, VectorOp::narrow, v_.x, narrow_->v_.x);
+}
+
+/// With what the box holds here: in f32 a point may seem to be on a bound that it is not on.
+void DeviceSteps::record_narrow_gradient(CommandList& list) {
+  narrow_->record_converted(list, VectorOp::narrow, v_.gradient, narrow_->v_.gradient);
+  if (moves_.shaped() && !context_.collecting)
+    list.copy(v_.held, 0, narrow_->v_.held, 0, v_.held.size());
+}
+
+/// All that the trial point and its report read, and how the solver stands.
+void DeviceSteps::record_narrow_step(CommandList& list) {
+  const StepVectors& from = narrow_->v_;
+  narrow_->record_converted(list, VectorOp::widen, from.step, v_.step);
+  narrow_->record_converted(list, VectorOp::widen, from.residual, v_.residual);
+  narrow_->record_converted(list, VectorOp::widen, from.damping, v_.damping);
+  for (const Scalar scalar : {Scalar::state, Scalar::iterations}) {
+    const std::uint64_t place = codegen::slot(scalar) * sizeof(double);
+    list.copy(from.ops->scalars(), place, v_.ops->scalars(), place, sizeof(double));
+  }
+}
+
+void DeviceSteps::prepare_narrow() {
+  DeviceSteps& narrow = *narrow_;
+  if (!narrow_follows_) narrow.variants_.follow();
+  narrow.prepare();
+  if (!narrow.matrix_->list) {
+    *narrow.matrix_ = narrow.recorder_.make_list(
+        "matrix", [&](CommandList& list) { narrow.points_.record_matrix(list); });
+  }
+  if (narrow_lists_->point.list) return;
+  narrow.recorder_.collect([&](CommandList& list) {
+    record_narrow_point(list);
+    list.barrier();
+    record_narrow_step(list);
+  });
+  narrow.recorder_.finish_kernels();
+  const auto make = [&](const char* name, const Recorder::Record& record) {
+    return narrow.recorder_.make_list(name, record);
+  };
+  narrow_lists_->point = make("narrow_point", [&](CommandList& l) { record_narrow_point(l); });
+  narrow_lists_->gradient =
+      make("narrow_gradient", [&](CommandList& l) { record_narrow_gradient(l); });
+  narrow_lists_->step = make("narrow_step", [&](CommandList& l) { record_narrow_step(l); });
+}
+
+void DeviceSteps::queue_narrow(Lists& lists) {
+  prepare_narrow();
+  if (std::exchange(narrow_follows_, true)) return;
+  lists.insert(lists.end(), {&narrow_lists_->point, &*narrow_->matrix_, &narrow_lists_->gradient});
+}
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,61 @@
+// Linearising at the current point and moving to trial points, on a device.
+#pragma once
+
+#include "../../engine/damped_steps.hpp"
+#include "../linear/normal_products.hpp"
+#include "../steps/accepted_points.hpp"
+#include "../steps/point_moves.hpp"
+
+namespace topograd::runtime::vulkan {
+
+/// What is recorded for it, and what comes back.
+class StepPoints {
+ public:
+  using Scalars = AcceptedPoints::Scalars;
+
+  /// All of these outlive it.
+  StepPoints(Recorder& recorder, const StepVectors& v, DeviceTerms& terms, TermSums& sums,
+             NormalProducts& products, PointMoves& moves)
+      : recorder_(recorder),
+        v_(v),
+        terms_(terms),
+        sums_(sums),
+        products_(products),
+        moves_(moves) {}
+
+  /// Gradient, cost, norms, and what products and preconditioner are made from.
+  void record_linearization(CommandList& list);
+  /// The last two alone, in the coordinates of steps.
+  void record_matrix(CommandList& list);
+  // With reports for the host.
+  void record_linearize(CommandList& list);
+  /// trial = x + length δ, and the cost there.
+  void record_trial(CommandList& list, codegen::Scalar length);
+
+  /// Makes lists, once: their kernels are there.
+  void prepare();
+  bool prepared() const { return static_cast<bool>(linearize_->list); }
+  const Recorded& linearize() const { return *linearize_; }
+  const Recorded& trial() const { return trials_->full; }
+  const Recorded& rescaled() const { return trials_->rescaled; }  ///< by Scalar::user
+
+  /// The last move was this share of the step.
+  void moved(double length) { moved_length_ = length; }
+  PointReport report(const Scalars& values) const;
+
+ private:
+  Recorder& recorder_;
+  const StepVectors& v_;
+  DeviceTerms& terms_;
+  TermSums& sums_;
+  NormalProducts& products_;
+  PointMoves& moves_;
+  struct Trials {
+    Recorded full, rescaled;
+  };
+  Derived<Recorded> linearize_{recorder_.kernels};
+  Derived<Trials> trials_{recorder_.columns};
+  double moved_length_ = 1;
+};
+
+}  // namespace topograd::runtime::vulkan

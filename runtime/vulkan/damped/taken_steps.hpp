@@ -1,0 +1,60 @@
+// Steps that the device takes itself: length, acceptance and the next linearisation in the
+// submission of the solve.
+#pragma once
+
+#include "../recording/gate.hpp"
+#include "step_points.hpp"
+
+#include <array>
+#include <optional>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+class TakenSteps {
+ public:
+  /// All of these outlive it.
+  TakenSteps(Context& context, Recorder& recorder, const DeviceModel& problem, const StepVectors& v,
+             DeviceTerms& terms, PointMoves& moves, AcceptedPoints& accepted, StepPoints& points)
+      : context_(context),
+        recorder_(recorder),
+        problem_(problem),
+        v_(v),
+        terms_(terms),
+        moves_(moves),
+        accepted_(accepted),
+        points_(points) {}
+
+  /// All kernels of it beside those of a linearisation and of moves; x stays where it is.
+  void record_kernels(CommandList& list);
+  /// Before each step. False: it is left to the caller.
+  bool prepare(const std::optional<StepRule>& rule);
+  /// Behind a solve, with a copy of x where that is due.
+  void queue(std::vector<const Recorded*>& lists);
+  /// What came of it, after its scalars were read.
+  void read();
+  /// For the report of a step at its full length.
+  void report(StepReport& report) const;
+
+ private:
+  void record(CommandList& list);
+  void record_move(CommandList& list);
+
+  Context& context_;
+  Recorder& recorder_;
+  const DeviceModel& problem_;
+  const StepVectors& v_;
+  DeviceTerms& terms_;
+  PointMoves& moves_;
+  AcceptedPoints& accepted_;
+  StepPoints& points_;
+  struct Lists {
+    Gate rescaling, returning, moving;  // returning: on manifolds
+    Recorded take, read;
+    std::array<Recorded, 2> stage;  // copies the point to host memory
+  };
+  Derived<Lists> lists_{recorder_.kernels};
+  bool staged_ = false;  // with the last queue()
+};
+
+}  // namespace topograd::runtime::vulkan

@@ -1,0 +1,53 @@
+// Evaluations by their kind: kernels that are made ahead, and times.
+#pragma once
+
+#include "damped/device_steps.hpp"
+#include "terms/term_hessians.hpp"
+
+#include <map>
+#include <vector>
+
+namespace topograd::runtime::vulkan {
+
+class EvaluationKinds final : public KernelsAhead, public Measurements {
+ public:
+  /// All of these outlive it.
+  EvaluationKinds(Context& context, Recorder& recorder, const DeviceModel& problem,
+                  const StepVectors& v, DeviceTerms& terms, TermRows& rows, TermHessians& hessians,
+                  TermSums& sums, NormalProducts& products, DeviceSteps& steps)
+      : context_(context),
+        recorder_(recorder),
+        problem_(problem),
+        v_(v),
+        terms_(terms),
+        rows_(rows),
+        hessians_(hessians),
+        sums_(sums),
+        products_(products),
+        steps_(steps) {}
+
+  bool prepare(KernelKind kind) override;
+  bool prepare_step() override { return steps_.prepare_ahead(); }
+  Timing time(KernelKind kind, int warm_ups, int samples) override;
+  Timing time_step(int iterations, double damping, int samples) override;
+  double copy_rate() override;
+  std::vector<MemoryUse> memory() const override;
+
+ private:
+  void record(CommandList& list, KernelKind kind);
+  double time_copies();
+
+  Context& context_;
+  Recorder& recorder_;
+  const DeviceModel& problem_;
+  const StepVectors& v_;
+  DeviceTerms& terms_;
+  TermRows& rows_;
+  TermHessians& hessians_;
+  TermSums& sums_;
+  NormalProducts& products_;
+  DeviceSteps& steps_;
+  Derived<std::map<KernelKind, Preparation>> preparations_{recorder_.structure};
+};
+
+}  // namespace topograd::runtime::vulkan
