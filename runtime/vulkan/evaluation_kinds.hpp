@@ -9,17 +9,12 @@
 
 namespace topograd::runtime::vulkan {
 
-class EvaluationKinds final : public KernelsAhead, public Measurements {
+class EvaluationKinds final : public KernelsAhead, public Measurements, Part {
  public:
   /// All of these outlive it.
-  EvaluationKinds(Context& context, Recorder& recorder, const DeviceModel& problem,
-                  const StepVectors& v, DeviceTerms& terms, TermRows& rows, TermHessians& hessians,
-                  TermSums& sums, NormalProducts& products, DeviceSteps& steps)
-      : context_(context),
-        recorder_(recorder),
-        problem_(problem),
-        v_(v),
-        terms_(terms),
+  EvaluationKinds(const Part& part, TermRows& rows, TermHessians& hessians, TermSums& sums,
+                  NormalProducts& products, DeviceSteps& steps)
+      : Part(part),
         rows_(rows),
         hessians_(hessians),
         sums_(sums),
@@ -37,11 +32,6 @@ class EvaluationKinds final : public KernelsAhead, public Measurements {
   void record(CommandList& list, KernelKind kind);
   double time_copies();
 
-  Context& context_;
-  Recorder& recorder_;
-  const DeviceModel& problem_;
-  const StepVectors& v_;
-  DeviceTerms& terms_;
   TermRows& rows_;
   TermHessians& hessians_;
   TermSums& sums_;

@@ -84,33 +84,30 @@ class VulkanEngine final : public Engine,
   void rebuild();
   void evaluate_sum(Pass pass, std::span<double> out);
 
-  // What all parts stand on.
   Context context_;
   DeviceModel problem_;
   Recorder recorder_{context_};
   StepVectors v_;
   DeviceTerms terms_{context_, problem_, v_};
 
+  const Part part_{context_, recorder_, problem_, v_, terms_};
+
   // Evaluations.
-  TermRows rows_{context_, recorder_, problem_, v_, terms_};
-  TermHessians hessians_{context_, recorder_, problem_, v_, terms_};
-  TermSums sums_{context_, recorder_, problem_, v_, terms_, rows_};
-  NormalProducts products_{context_, recorder_, problem_, v_, terms_, sums_};
+  TermRows rows_{part_};
+  TermHessians hessians_{part_};
+  TermSums sums_{part_, rows_};
+  NormalProducts products_{part_, sums_};
   Derived<Landing> result_landing_{recorder_.kernels};
 
   // Steps.
-  PointMoves moves_{context_, problem_, v_};
-  AcceptedPoints points_{context_, recorder_, problem_, v_};
-  BegunEvaluations begun_{context_, recorder_, problem_, v_, terms_, rows_, sums_, points_};
-  KernelVariants variants_{context_, recorder_, problem_,  v_,    terms_,
-                           rows_,    sums_,     products_, begun_};
-  DeviceSteps steps_{context_, recorder_, problem_, v_,      terms_,
-                     sums_,    products_, moves_,   points_, variants_};
-  DeviceGradientSteps gradient_steps_{
-      context_, recorder_, problem_, v_,
-      sums_,    points_,   moves_,   [this] { variants_.follow_fixed(); }};
-  EvaluationKinds kinds_{context_, recorder_, problem_, v_,        terms_,
-                         rows_,    hessians_, sums_,    products_, steps_};
+  PointMoves moves_{part_};
+  AcceptedPoints points_{part_};
+  BegunEvaluations begun_{part_, rows_, sums_, points_};
+  KernelVariants variants_{part_, rows_, sums_, products_, begun_};
+  DeviceSteps steps_{part_, sums_, products_, moves_, points_, variants_};
+  DeviceGradientSteps gradient_steps_{part_, sums_, points_, moves_,
+                                      [this] { variants_.follow_fixed(); }};
+  EvaluationKinds kinds_{part_, rows_, hessians_, sums_, products_, steps_};
   DeviceSteps* narrow_ = nullptr;  // of the engine that make_narrow() made last
 };
 

@@ -13,19 +13,11 @@
 namespace topograd::runtime::vulkan {
 
 /// Vectors, matrix and inverse, made at a point when CoarseControl says so.
-class CoarseSpace {
+class CoarseSpace : Part {
  public:
   /// All of these outlive it.
-  CoarseSpace(Context& context, Recorder& recorder, const DeviceModel& problem,
-              const StepVectors& v, const DeviceTerms& terms, NormalProducts& products,
-              CoarseControl control)
-      : context_(context),
-        recorder_(recorder),
-        problem_(problem),
-        v_(v),
-        terms_(terms),
-        products_(products),
-        control_(std::move(control)) {}
+  CoarseSpace(const Part& part, NormalProducts& products, CoarseControl control)
+      : Part(part), products_(products), control_(std::move(control)) {}
 
   CoarseControl& control() { return control_; }
   const CoarseControl& control() const { return control_; }
@@ -60,11 +52,6 @@ class CoarseSpace {
   void record_matrix(CommandList& list);
   void record_elimination(CommandList& list, std::uint32_t first, std::uint32_t count);
 
-  Context& context_;
-  Recorder& recorder_;
-  const DeviceModel& problem_;
-  const StepVectors& v_;
-  const DeviceTerms& terms_;
   NormalProducts& products_;
   CoarseControl control_;
   Source buffers_{recorder_.kernels};

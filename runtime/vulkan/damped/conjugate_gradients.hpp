@@ -12,19 +12,12 @@ enum class Preconditioning { none, blocks, two_level };
 
 /// An iteration is a direction, a product with JᵀJ + Λ, an update. The solver's state is in the
 /// scalars.
-class ConjugateGradients {
+class ConjugateGradients : Part {
  public:
   /// All of these outlive it.
-  ConjugateGradients(Context& context, const DeviceModel& problem, const StepVectors& v,
-                     const DeviceTerms& terms, NormalProducts& products, PointMoves& moves,
+  ConjugateGradients(const Part& part, NormalProducts& products, PointMoves& moves,
                      CoarseSpace& coarse)
-      : context_(context),
-        problem_(problem),
-        v_(v),
-        terms_(terms),
-        products_(products),
-        moves_(moves),
-        coarse_(coarse) {}
+      : Part(part), products_(products), moves_(moves), coarse_(coarse) {}
 
   void record_start(CommandList& list, Preconditioning by);
   void record_iterations(CommandList& list, int count, Preconditioning by);
@@ -42,10 +35,6 @@ class ConjugateGradients {
                                      const Buffer& new_direction, const Buffer& preconditioned,
                                      std::uint32_t sums);
 
-  Context& context_;
-  const DeviceModel& problem_;
-  const StepVectors& v_;
-  const DeviceTerms& terms_;
   NormalProducts& products_;
   PointMoves& moves_;
   CoarseSpace& coarse_;

@@ -28,19 +28,14 @@ std::uint64_t slow_inverse(const Context& context, const Model& model) {
 
 }  // namespace
 
-DampedSystem::DampedSystem(Context& context, Recorder& recorder, const DeviceModel& problem,
-                           const StepVectors& v, const DeviceTerms& terms, NormalProducts& products,
-                           PointMoves& moves)
-    : context_(context),
-      recorder_(recorder),
-      problem_(problem),
-      v_(v),
+DampedSystem::DampedSystem(const Part& part, NormalProducts& products, PointMoves& moves)
+    : Part(part),
       moves_(moves),
-      coarse_(
-          context, recorder, problem, v, terms, products,
-          CoarseControl(context.options.preconditioner, slow_inverse(context, problem.source()))),
-      gradients_(context, problem, v, terms, products, moves, coarse_),
-      elimination_(context, recorder, problem, v, terms, moves) {}
+      coarse_(part, products,
+              CoarseControl(context_.options.preconditioner,
+                            slow_inverse(context_, problem_.source()))),
+      gradients_(part, products, moves, coarse_),
+      elimination_(part, moves) {}
 
 void DampedSystem::record_scale(CommandList& list, const StepRequest& request) {
   if (request.jacobi_scaling) {

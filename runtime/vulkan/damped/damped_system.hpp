@@ -15,7 +15,7 @@ namespace topograd::runtime::vulkan {
 
 /// (JᵀJ + λD) δ = −Jᵀr, by conjugate gradients: preconditioned by blocks or by two levels, or on
 /// the Schur complement where blocks are eliminated.
-class DampedSystem final : public LinearSystem {
+class DampedSystem final : public LinearSystem, Part {
  public:
   using Lists = std::vector<const Recorded*>;
   /// The step that a solution is for.
@@ -27,9 +27,7 @@ class DampedSystem final : public LinearSystem {
   };
 
   /// All of these outlive it.
-  DampedSystem(Context& context, Recorder& recorder, const DeviceModel& problem,
-               const StepVectors& v, const DeviceTerms& terms, NormalProducts& products,
-               PointMoves& moves);
+  DampedSystem(const Part& part, NormalProducts& products, PointMoves& moves);
 
   void set_gradient(std::span<const double> g) override { problem_.write(v_.gradient, g); }
   void hold(std::span<const std::uint8_t> held) override { moves_.hold(held); }
@@ -57,10 +55,6 @@ class DampedSystem final : public LinearSystem {
   int iterate(int most, const SolveLists* eliminates, const Step& step, Lists lists);
   void queue_iterations(const Recorded& iterations, int want, int& queued, Lists& lists);
 
-  Context& context_;
-  Recorder& recorder_;
-  const DeviceModel& problem_;
-  const StepVectors& v_;
   PointMoves& moves_;
   CoarseSpace coarse_;
   ConjugateGradients gradients_;

@@ -3,9 +3,7 @@
 
 #include "../../engine/elimination.hpp"
 #include "../linear/device_schur.hpp"
-#include "../recording/recorder.hpp"
 #include "../steps/point_moves.hpp"
-#include "../terms/device_terms.hpp"
 #include "solve_lists.hpp"
 
 #include <cstdint>
@@ -16,17 +14,10 @@
 
 namespace topograd::runtime::vulkan {
 
-class DeviceElimination final : public Elimination {
+class DeviceElimination final : public Elimination, Part {
  public:
   /// All of these outlive it.
-  DeviceElimination(Context& context, Recorder& recorder, const DeviceModel& problem,
-                    const StepVectors& v, const DeviceTerms& terms, const PointMoves& moves)
-      : context_(context),
-        recorder_(recorder),
-        problem_(problem),
-        v_(v),
-        terms_(terms),
-        moves_(moves) {}
+  DeviceElimination(const Part& part, const PointMoves& moves) : Part(part), moves_(moves) {}
 
   EliminationUse eliminate(std::span<const std::uint8_t> scalars) override;
 
@@ -40,11 +31,6 @@ class DeviceElimination final : public Elimination {
   std::string plan();
   SchurOperands operands() const;
 
-  Context& context_;
-  Recorder& recorder_;
-  const DeviceModel& problem_;
-  const StepVectors& v_;
-  const DeviceTerms& terms_;
   const PointMoves& moves_;
   std::vector<std::uint8_t> eliminated_;  // by scalar, in the caller's order; empty: none
   struct Solve {

@@ -10,22 +10,16 @@ namespace topograd::runtime::vulkan {
 using codegen::BufferRole;
 using codegen::VectorOp;
 
-DeviceSteps::DeviceSteps(Context& context, Recorder& recorder, const DeviceModel& problem,
-                         const StepVectors& v, DeviceTerms& terms, TermSums& sums,
-                         NormalProducts& products, PointMoves& moves, AcceptedPoints& accepted,
-                         KernelVariants& variants)
-    : context_(context),
-      recorder_(recorder),
-      problem_(problem),
-      v_(v),
-      terms_(terms),
+DeviceSteps::DeviceSteps(const Part& part, TermSums& sums, NormalProducts& products,
+                         PointMoves& moves, AcceptedPoints& accepted, KernelVariants& variants)
+    : Part(part),
       products_(products),
       moves_(moves),
       accepted_(accepted),
       variants_(variants),
-      system_(context, recorder, problem, v, terms, products, moves),
-      points_(recorder, v, terms, sums, products, moves),
-      taken_(context, recorder, problem, v, terms, moves, accepted, points_) {}
+      system_(part, products, moves),
+      points_(part, sums, products, moves),
+      taken_(part, moves, accepted, points_) {}
 
 void DeviceSteps::begin() {
   if (!variants_.use_steps([this](CommandList& list) { record_kernels(list); })) return;

@@ -14,12 +14,11 @@ namespace topograd::runtime::vulkan {
 
 /// The loop of linearisation, solution and trial point. The system may be that of another engine of
 /// the device, in lower precision: point, matrix and gradient go there, the step comes back.
-class DeviceSteps final : public DampedSteps, public StepLengths, public StepGradient {
+class DeviceSteps final : public DampedSteps, public StepLengths, public StepGradient, Part {
  public:
   /// All of these outlive it.
-  DeviceSteps(Context& context, Recorder& recorder, const DeviceModel& problem,
-              const StepVectors& v, DeviceTerms& terms, TermSums& sums, NormalProducts& products,
-              PointMoves& moves, AcceptedPoints& accepted, KernelVariants& variants);
+  DeviceSteps(const Part& part, TermSums& sums, NormalProducts& products, PointMoves& moves,
+              AcceptedPoints& accepted, KernelVariants& variants);
 
   void begin_solve() override;
   PointReport linearize() override;
@@ -68,11 +67,6 @@ class DeviceSteps final : public DampedSteps, public StepLengths, public StepGra
   void record_narrow_gradient(CommandList& list);
   void record_narrow_step(CommandList& list);
 
-  Context& context_;
-  Recorder& recorder_;
-  const DeviceModel& problem_;
-  const StepVectors& v_;
-  DeviceTerms& terms_;
   NormalProducts& products_;
   PointMoves& moves_;
   AcceptedPoints& accepted_;

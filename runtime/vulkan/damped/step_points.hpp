@@ -9,19 +9,13 @@
 namespace topograd::runtime::vulkan {
 
 /// What is recorded for it, and what comes back.
-class StepPoints {
+class StepPoints : Part {
  public:
   using Scalars = AcceptedPoints::Scalars;
 
   /// All of these outlive it.
-  StepPoints(Recorder& recorder, const StepVectors& v, DeviceTerms& terms, TermSums& sums,
-             NormalProducts& products, PointMoves& moves)
-      : recorder_(recorder),
-        v_(v),
-        terms_(terms),
-        sums_(sums),
-        products_(products),
-        moves_(moves) {}
+  StepPoints(const Part& part, TermSums& sums, NormalProducts& products, PointMoves& moves)
+      : Part(part), sums_(sums), products_(products), moves_(moves) {}
 
   /// Gradient, cost, norms, and what products and preconditioner are made from.
   void record_linearization(CommandList& list);
@@ -44,9 +38,6 @@ class StepPoints {
   PointReport report(const Scalars& values) const;
 
  private:
-  Recorder& recorder_;
-  const StepVectors& v_;
-  DeviceTerms& terms_;
   TermSums& sums_;
   NormalProducts& products_;
   PointMoves& moves_;

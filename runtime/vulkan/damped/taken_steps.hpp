@@ -11,19 +11,11 @@
 
 namespace topograd::runtime::vulkan {
 
-class TakenSteps {
+class TakenSteps : Part {
  public:
   /// All of these outlive it.
-  TakenSteps(Context& context, Recorder& recorder, const DeviceModel& problem, const StepVectors& v,
-             DeviceTerms& terms, PointMoves& moves, AcceptedPoints& accepted, StepPoints& points)
-      : context_(context),
-        recorder_(recorder),
-        problem_(problem),
-        v_(v),
-        terms_(terms),
-        moves_(moves),
-        accepted_(accepted),
-        points_(points) {}
+  TakenSteps(const Part& part, PointMoves& moves, AcceptedPoints& accepted, StepPoints& points)
+      : Part(part), moves_(moves), accepted_(accepted), points_(points) {}
 
   /// All kernels of it beside those of a linearisation and of moves; x stays where it is.
   void record_kernels(CommandList& list);
@@ -40,11 +32,6 @@ class TakenSteps {
   void record(CommandList& list);
   void record_move(CommandList& list);
 
-  Context& context_;
-  Recorder& recorder_;
-  const DeviceModel& problem_;
-  const StepVectors& v_;
-  DeviceTerms& terms_;
   PointMoves& moves_;
   AcceptedPoints& accepted_;
   StepPoints& points_;

@@ -13,20 +13,11 @@
 
 namespace topograd::runtime::vulkan {
 
-class BegunEvaluations final : public AsynchronousEvaluations {
+class BegunEvaluations final : public AsynchronousEvaluations, Part {
  public:
-  /// All of these outlive it, and it outlives what begin() returns.
-  BegunEvaluations(Context& context, Recorder& recorder, const DeviceModel& problem,
-                   const StepVectors& v, DeviceTerms& terms, TermRows& rows, TermSums& sums,
-                   AcceptedPoints& points)
-      : context_(context),
-        recorder_(recorder),
-        problem_(problem),
-        v_(v),
-        terms_(terms),
-        rows_(rows),
-        sums_(sums),
-        points_(points) {}
+  /// Outlives what begin() returns.
+  BegunEvaluations(const Part& part, TermRows& rows, TermSums& sums, AcceptedPoints& points)
+      : Part(part), rows_(rows), sums_(sums), points_(points) {}
 
   std::unique_ptr<Pending> begin(KernelKind kind, std::span<const double> x,
                                  std::span<const double> p, std::span<double> out) override;
@@ -47,11 +38,6 @@ class BegunEvaluations final : public AsynchronousEvaluations {
   void record(CommandList& list, KernelKind kind, Slot& slot);
   void read(const Slot& slot, KernelKind kind, const Submission& after, std::span<double> out);
 
-  Context& context_;
-  Recorder& recorder_;
-  const DeviceModel& problem_;
-  const StepVectors& v_;
-  DeviceTerms& terms_;
   TermRows& rows_;
   TermSums& sums_;
   AcceptedPoints& points_;

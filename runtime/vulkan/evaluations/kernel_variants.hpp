@@ -16,21 +16,12 @@ namespace topograd::runtime::vulkan {
 /// - With numbers in their code that all instances share. These serve until a number changes.
 ///
 /// If one of them cannot be made, general kernels go on.
-class KernelVariants {
+class KernelVariants : Part {
  public:
   /// All of these outlive it.
-  KernelVariants(Context& context, Recorder& recorder, const DeviceModel& problem,
-                 const StepVectors& v, DeviceTerms& terms, TermRows& rows, TermSums& sums,
-                 NormalProducts& products, BegunEvaluations& begun)
-      : context_(context),
-        recorder_(recorder),
-        problem_(problem),
-        v_(v),
-        terms_(terms),
-        rows_(rows),
-        sums_(sums),
-        products_(products),
-        begun_(begun) {}
+  KernelVariants(const Part& part, TermRows& rows, TermSums& sums, NormalProducts& products,
+                 BegunEvaluations& begun)
+      : Part(part), rows_(rows), sums_(sums), products_(products), begun_(begun) {}
 
   /// General kernels serve a model that has just been arranged; finds which others are worth it.
   void build();
@@ -80,11 +71,6 @@ class KernelVariants {
   void record_steps(CommandList& list);
   bool sums_are_used() const { return sums_.is_used() || *steps_; }
 
-  Context& context_;
-  Recorder& recorder_;
-  const DeviceModel& problem_;
-  const StepVectors& v_;
-  DeviceTerms& terms_;
   TermRows& rows_;
   TermSums& sums_;
   NormalProducts& products_;

@@ -14,7 +14,7 @@
 
 namespace topograd::runtime::vulkan {
 
-class NormalProducts {
+class NormalProducts : Part {
  public:
   /// What was chosen for the kernels that serve, and made for it.
   struct Made {
@@ -25,14 +25,7 @@ class NormalProducts {
   };
 
   /// All of these outlive it.
-  NormalProducts(Context& context, Recorder& recorder, const DeviceModel& problem, StepVectors& v,
-                 const DeviceTerms& terms, TermSums& sums)
-      : context_(context),
-        recorder_(recorder),
-        problem_(problem),
-        v_(v),
-        terms_(terms),
-        sums_(sums) {}
+  NormalProducts(const Part& part, TermSums& sums) : Part(part), sums_(sums) {}
 
   /// Chooses, and makes buffers for it.
   void choose();
@@ -67,11 +60,6 @@ class NormalProducts {
   void record_jacobians(CommandList& list);
   std::vector<FusedProduct> find_fused();
 
-  Context& context_;
-  Recorder& recorder_;
-  const DeviceModel& problem_;
-  StepVectors& v_;
-  const DeviceTerms& terms_;
   TermSums& sums_;
   Derived<Made> made_{recorder_.structure};
   Derived<NormalMatrixUse> use_{recorder_.structure};

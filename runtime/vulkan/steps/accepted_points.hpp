@@ -2,9 +2,7 @@
 #pragma once
 
 #include "../../engine/damped_steps.hpp"
-#include "../recording/recorder.hpp"
-#include "../recording/step_vectors.hpp"
-#include "../terms/device_model.hpp"
+#include "../terms/part.hpp"
 #include "staged_points.hpp"
 
 #include <array>
@@ -14,14 +12,11 @@
 
 namespace topograd::runtime::vulkan {
 
-class AcceptedPoints final : public KnownPoint {
+class AcceptedPoints final : public KnownPoint, Part {
  public:
   using Scalars = std::array<double, codegen::kScalarCount>;
 
-  /// All of these outlive it.
-  AcceptedPoints(Context& context, Recorder& recorder, const DeviceModel& problem,
-                 const StepVectors& v)
-      : context_(context), recorder_(recorder), problem_(problem), v_(v) {}
+  explicit AcceptedPoints(const Part& part) : Part(part) {}
 
   /// The point is x from here on.
   void set(std::span<const double> x) {
@@ -49,10 +44,6 @@ class AcceptedPoints final : public KnownPoint {
     std::array<Recorded, 2> accept_and_stage;
   };
 
-  Context& context_;
-  Recorder& recorder_;
-  const DeviceModel& problem_;
-  const StepVectors& v_;
   Derived<StagedPoints> staged_{recorder_.columns};
   Derived<Lists> lists_{recorder_.columns};
   Derived<std::optional<PointReport>> known_{recorder_.kernels};

@@ -14,17 +14,11 @@
 namespace topograd::runtime::vulkan {
 
 /// Where no scalar that is free stays out of steps. For as long as the same kernels serve.
-class DeviceDescent final : public DescentSteps {
+class DeviceDescent final : public DescentSteps, Part {
  public:
   /// All of these outlive it.
-  DeviceDescent(Context& context, Recorder& recorder, const DeviceModel& problem,
-                const StepVectors& v, TermSums& sums, AcceptedPoints& points)
-      : context_(context),
-        recorder_(recorder),
-        problem_(problem),
-        v_(v),
-        sums_(sums),
-        points_(points) {}
+  DeviceDescent(const Part& part, TermSums& sums, AcceptedPoints& points)
+      : Part(part), sums_(sums), points_(points) {}
 
   /// Goes on making kernels without waiting; true once they are there.
   bool prepare();
@@ -63,10 +57,6 @@ class DeviceDescent final : public DescentSteps {
   DescentReport norms();
   DescentReport report();
 
-  Context& context_;
-  Recorder& recorder_;
-  const DeviceModel& problem_;
-  const StepVectors& v_;
   TermSums& sums_;
   AcceptedPoints& points_;
   Preparation preparation_;

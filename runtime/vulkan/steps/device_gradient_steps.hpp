@@ -12,21 +12,19 @@
 namespace topograd::runtime::vulkan {
 
 /// Within bounds and on manifolds there are none.
-class DeviceGradientSteps final : public GradientSteps {
+class DeviceGradientSteps final : public GradientSteps, Part {
  public:
   ///   follow  changes to other kernels where these are there; called before the first step
   ///
   /// All of these outlive it.
-  DeviceGradientSteps(Context& context, Recorder& recorder, const DeviceModel& problem,
-                      const StepVectors& v, TermSums& sums, AcceptedPoints& points,
+  DeviceGradientSteps(const Part& part, TermSums& sums, AcceptedPoints& points,
                       const PointMoves& moves, std::function<void()> follow)
-      : moves_(moves),
+      : Part(part),
+        sums_(sums),
+        points_(points),
+        moves_(moves),
         follow_(std::move(follow)),
-        rules_(context, recorder, problem, v, sums, follow_),
-        make_descent_([&context, &recorder, &problem, &v, &sums, &points] {
-          return std::make_unique<DeviceDescent>(context, recorder, problem, v, sums, points);
-        }),
-        descent_(recorder.kernels) {}
+        rules_(part, sums, follow_) {}
 
   FirstOrderSteps* first_order_steps(bool wait) override {
     if (moves_.shaped()) return nullptr;
@@ -36,16 +34,18 @@ class DeviceGradientSteps final : public GradientSteps {
   DescentSteps* descent_steps(bool wait) override {
     if (moves_.shaped()) return nullptr;
     follow_();
-    if (!*descent_) *descent_ = make_descent_();
+    if (!*descent_)
+      *descent_ = std::make_unique<DeviceDescent>(static_cast<const Part&>(*this), sums_, points_);
     return wait || (*descent_)->prepare() ? descent_->get() : nullptr;
   }
 
  private:
+  TermSums& sums_;
+  AcceptedPoints& points_;
   const PointMoves& moves_;
   std::function<void()> follow_;
   DeviceRules rules_;
-  std::function<std::unique_ptr<DeviceDescent>()> make_descent_;
-  Derived<std::unique_ptr<DeviceDescent>> descent_;
+  Derived<std::unique_ptr<DeviceDescent>> descent_{recorder_.kernels};
 };
 
 }  // namespace topograd::runtime::vulkan

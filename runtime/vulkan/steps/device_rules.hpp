@@ -13,19 +13,13 @@
 
 namespace topograd::runtime::vulkan {
 
-class DeviceRules final : public FirstOrderSteps {
+class DeviceRules final : public FirstOrderSteps, Part {
  public:
   ///   follow  changes to other kernels where these are there; called before the first step
   ///
   /// All of these outlive it.
-  DeviceRules(Context& context, Recorder& recorder, const DeviceModel& problem,
-              const StepVectors& v, TermSums& sums, std::function<void()> follow)
-      : context_(context),
-        recorder_(recorder),
-        problem_(problem),
-        v_(v),
-        sums_(sums),
-        follow_(std::move(follow)) {}
+  DeviceRules(const Part& part, TermSums& sums, std::function<void()> follow)
+      : Part(part), sums_(sums), follow_(std::move(follow)) {}
 
   /// Goes on making kernels without waiting; true once they are there.
   bool prepare();
@@ -57,10 +51,6 @@ class DeviceRules final : public FirstOrderSteps {
   void record_rule(CommandList& list, FirstOrderRule::Kind kind);
   FirstOrderReport report();
 
-  Context& context_;
-  Recorder& recorder_;
-  const DeviceModel& problem_;
-  const StepVectors& v_;
   TermSums& sums_;
   std::function<void()> follow_;
   Derived<State> state_{recorder_.kernels};

@@ -1,8 +1,7 @@
 // Moves of a point to its trial point, within bounds and on manifolds.
 #pragma once
 
-#include "../recording/step_vectors.hpp"
-#include "../terms/device_model.hpp"
+#include "../terms/part.hpp"
 #include "device_charts.hpp"
 
 #include <cstdint>
@@ -12,11 +11,9 @@
 namespace topograd::runtime::vulkan {
 
 /// On manifolds conjugate gradients run in tangent coordinates, kernels of residuals in those of x.
-class PointMoves {
+class PointMoves : Part {
  public:
-  /// All of these outlive it.
-  PointMoves(Context& context, const DeviceModel& problem, StepVectors& v)
-      : context_(context), problem_(problem), v_(v) {}
+  explicit PointMoves(const Part& part) : Part(part) {}
 
   /// For a model that has just been arranged, whose vectors are there.
   void build();
@@ -55,9 +52,6 @@ class PointMoves {
   void record_into_box(CommandList& list, std::uint32_t first);
   void record_charted_move(CommandList& list, Scalar length);
 
-  Context& context_;
-  const DeviceModel& problem_;
-  StepVectors& v_;
   Buffer lower_, upper_;  // where there are bounds
   std::unique_ptr<DeviceCharts> charts_;
   Buffer ambient_;     // a direction, on manifolds

@@ -1,8 +1,7 @@
 // Hessians of the instances of a term.
 #pragma once
 
-#include "../recording/recorder.hpp"
-#include "device_terms.hpp"
+#include "part.hpp"
 
 #include <cstdint>
 #include <span>
@@ -10,12 +9,9 @@
 namespace topograd::runtime::vulkan {
 
 /// At the point of the vectors.
-class TermHessians {
+class TermHessians : Part {
  public:
-  /// All of these outlive it.
-  TermHessians(Context& context, Recorder& recorder, const DeviceModel& problem,
-               const StepVectors& v, const DeviceTerms& terms)
-      : context_(context), recorder_(recorder), problem_(problem), v_(v), terms_(terms) {}
+  explicit TermHessians(const Part& part) : Part(part) {}
 
   /// As SecondDerivatives::hessian().
   void read(std::size_t term, bool project, std::span<double> values);
@@ -26,11 +22,6 @@ class TermHessians {
   void record_projection(CommandList& list, std::uint32_t width, std::uint32_t count,
                          const Buffer& blocks);
 
-  Context& context_;
-  Recorder& recorder_;
-  const DeviceModel& problem_;
-  const StepVectors& v_;
-  const DeviceTerms& terms_;
   LoadedKernel projection_;
   Buffer rotated_, eigenvectors_;
 };

@@ -1,8 +1,7 @@
 // What passes give by instance: rows, Jacobians, terms of vjp, failed guards.
 #pragma once
 
-#include "../recording/recorder.hpp"
-#include "device_terms.hpp"
+#include "part.hpp"
 
 #include <cstdint>
 #include <map>
@@ -13,14 +12,11 @@
 namespace topograd::runtime::vulkan {
 
 /// At the point of the vectors.
-class TermRows {
+class TermRows : Part {
  public:
   using Results = std::map<Pass, std::vector<Buffer>>;  ///< by term
 
-  /// All of these outlive it.
-  TermRows(Context& context, Recorder& recorder, const DeviceModel& problem, const StepVectors& v,
-           const DeviceTerms& terms)
-      : context_(context), recorder_(recorder), problem_(problem), v_(v), terms_(terms) {}
+  explicit TermRows(const Part& part) : Part(part) {}
 
   /// Where a store pass over one term writes; made when first asked for.
   const Buffer& result(Pass pass, std::size_t term);
@@ -48,11 +44,6 @@ class TermRows {
   Buffer& seeds(std::size_t term);
   void write_seeds(std::size_t term, std::span<const double> seeds);
 
-  Context& context_;
-  Recorder& recorder_;
-  const DeviceModel& problem_;
-  const StepVectors& v_;
-  const DeviceTerms& terms_;
   Derived<std::map<Pass, std::vector<Landing>>> landings_{recorder_.kernels};
   Derived<Results> results_{recorder_.structure};
   Derived<std::vector<Buffer>> seeds_{recorder_.structure};  // by term

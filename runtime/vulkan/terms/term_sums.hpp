@@ -17,7 +17,7 @@ namespace topograd::runtime::vulkan {
 /// Sums by owner, or by atomics where the rung says so. Decides for each batch whether its terms
 /// are stored before they are summed, and whether values take a sweep of their own; what is worth
 /// it is measured when it is first recorded.
-class TermSums {
+class TermSums : Part {
  public:
   /// What was decided for the kernels that serve, and made for it.
   struct Made {
@@ -26,14 +26,7 @@ class TermSums {
   };
 
   /// All of these outlive it.
-  TermSums(Context& context, Recorder& recorder, const DeviceModel& problem, const StepVectors& v,
-           const DeviceTerms& terms, TermRows& rows)
-      : context_(context),
-        recorder_(recorder),
-        problem_(problem),
-        v_(v),
-        terms_(terms),
-        rows_(rows) {}
+  TermSums(const Part& part, TermRows& rows) : Part(part), rows_(rows) {}
 
   /// `values`: with the gradient, of terms whose values take one pass.
   void record(CommandList& list, Pass pass, const Operands& operands, const Buffer& out,
@@ -91,11 +84,6 @@ class TermSums {
   void decide_values(std::size_t k, Pass pass, Decision& made);
   void measure_values(std::size_t k, Pass pass, Decision& made);
 
-  Context& context_;
-  Recorder& recorder_;
-  const DeviceModel& problem_;
-  const StepVectors& v_;
-  const DeviceTerms& terms_;
   TermRows& rows_;
   Derived<Made> made_{recorder_.structure};
   Derived<Buffer> value_sums_{recorder_.kernels};
