@@ -22,11 +22,7 @@ const Recorded& AcceptedPoints::accepting() {
   return staged_->due() ? lists_->accept_and_stage[staged_->begin()] : lists_->accept;
 }
 
-bool AcceptedPoints::last_known_point(std::span<double> x) {
-  if (staged_->arrived < 0) return false;
-  problem_.read_staged(staged_->points[static_cast<std::size_t>(staged_->arrived)], x);
-  return true;
-}
+bool AcceptedPoints::last_known_point(std::span<double> x) { return staged_->read(problem_, x); }
 
 const AcceptedPoints::Scalars& AcceptedPoints::read_scalars() {
   const auto& values = v_.ops->read(recorder_.last());

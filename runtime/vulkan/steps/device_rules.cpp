@@ -13,11 +13,6 @@ using codegen::BufferRole;
 using codegen::Scalar;
 using codegen::VectorOp;
 
-/// Points up to so many bytes are staged whenever they are the best, larger ones once in the
-/// interval.
-constexpr std::uint64_t kStagedAlways = std::uint64_t{1} << 20;
-constexpr std::chrono::seconds kStagingInterval{1};
-
 codegen::Scalar user_scalar(std::uint32_t place) {
   return static_cast<codegen::Scalar>(codegen::slot(codegen::Scalar::user) + place);
 }
@@ -70,10 +65,10 @@ void DeviceRules::make_lists() {
   state.forget = recorder_.make_list("first_order_forget", [&](CommandList& list) {
     for (const Buffer* vector : {&state.mean, &state.square}) list.fill(*vector, 0, bytes, 0);
   });
-  for (std::size_t k = 0; k < state.staged.size(); ++k) {
-    state.staged[k] = context_.device->buffer(bytes, MemoryKind::Upload, "staged_best");
+  for (std::size_t k = 0; k < state.stage.size(); ++k) {
+    state.staged.points[k] = context_.device->buffer(bytes, MemoryKind::Upload, "staged_best");
     state.stage[k] = recorder_.make_list("first_order_stage", [&](CommandList& list) {
-      list.copy(v_.trial, 0, state.staged[k], 0, bytes);
+      list.copy(v_.trial, 0, state.staged.points[k], 0, bytes);
     });
   }
 }
@@ -116,7 +111,7 @@ FirstOrderReport DeviceRules::begin_steps() {
   follow_();
   make_lists();
   state_->pending.clear();
-  state_->written = state_->arrived = -1;
+  state_->staged.forget();
   const Recorded* const lists[] = {&state_->begin, &state_->keep};
   recorder_.submit(lists);
   return report();
@@ -142,20 +137,14 @@ FirstOrderReport DeviceRules::try_rule(const FirstOrderRule& rule) {
   recorder_.submit(state.pending);
   state.pending.clear();
   const FirstOrderReport made = report();
-  state.arrived = state.written;  // it was queued before
+  state.staged.arrive();  // it was queued before
   return made;
 }
 
 void DeviceRules::keep_trial(bool best) {
   State& state = *state_;
   state.pending.push_back(best ? &state.keep_best : &state.keep);
-  if (!best) return;
-  const auto now = std::chrono::steady_clock::now();
-  const bool small = problem_.model().scalars * context_.element_bytes() <= kStagedAlways;
-  if (!small && state.written >= 0 && now - state.last < kStagingInterval) return;
-  state.written = state.arrived == 0 ? 1 : 0;
-  state.last = now;
-  state.pending.push_back(&state.stage[static_cast<std::size_t>(state.written)]);
+  if (best && state.staged.due()) state.pending.push_back(&state.stage[state.staged.begin()]);
 }
 
 void DeviceRules::forget_gradients() { state_->pending.push_back(&state_->forget); }
@@ -166,10 +155,6 @@ void DeviceRules::best_point(std::span<double> x) {
   problem_.read_point(state_->best, x);
 }
 
-bool DeviceRules::last_known_best(std::span<double> x) {
-  if (state_->arrived < 0) return false;
-  problem_.read_staged(state_->staged[static_cast<std::size_t>(state_->arrived)], x);
-  return true;
-}
+bool DeviceRules::last_known_best(std::span<double> x) { return state_->staged.read(problem_, x); }
 
 }  // namespace topograd::runtime::vulkan

@@ -3,9 +3,9 @@
 
 #include "../../engine/first_order.hpp"
 #include "../terms/term_sums.hpp"
+#include "staged_points.hpp"
 
 #include <array>
-#include <chrono>
 #include <functional>
 #include <span>
 #include <utility>
@@ -38,10 +38,8 @@ class DeviceRules final : public FirstOrderSteps, Part {
     Buffer mean, square, best;
     Recorded begin, adam, momentum, keep, keep_best, forget;
     std::vector<const Recorded*> pending;
-    std::array<Buffer, 2> staged;  // best points in host memory, written in turn
+    StagedPoints staged;  // best points
     std::array<Recorded, 2> stage;
-    int written = -1, arrived = -1;  // as in StagedPoints
-    std::chrono::steady_clock::time_point last;
     Preparation preparation;
   };
 

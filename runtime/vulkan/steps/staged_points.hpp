@@ -1,12 +1,13 @@
-// Copies of accepted points in host memory, written in turn; what a lost device leaves behind.
+// Copies of points in host memory, written in turn; what a lost device leaves behind.
 #pragma once
 
-#include "../../device/memory.hpp"
+#include "../terms/device_model.hpp"
 
 #include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace topograd::runtime::vulkan {
 
@@ -46,6 +47,12 @@ struct StagedPoints {
   void forget() {
     written = arrived = -1;
     accepted = 0;
+  }
+  /// The last one that is complete. False, and x untouched, if there is none.
+  bool read(const DeviceModel& model, std::span<double> x) const {
+    if (arrived < 0) return false;
+    model.read_staged(points[static_cast<std::size_t>(arrived)], x);
+    return true;
   }
   std::uint64_t steps_since_arrived() const {
     return arrived < 0 ? accepted : accepted - steps[static_cast<std::size_t>(arrived)];
