@@ -4,27 +4,23 @@
 #include "error.hpp"
 
 #include <cmath>
-#include <limits>
 #include <string>
 #include <type_traits>
 
 namespace topograd::ir {
 namespace {
 
-template <class T>
-constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
-
 // IEEE 754-2019 minimum and maximum: NaN propagates, -0 is less than +0.
 template <class T>
 T minimum(T a, T b) {
-  if (std::isnan(a) || std::isnan(b)) return kNan<T>;
+  if (std::isnan(a) || std::isnan(b)) return T(NAN);
   if (a == b) return std::signbit(a) ? a : b;
   return a < b ? a : b;
 }
 
 template <class T>
 T maximum(T a, T b) {
-  if (std::isnan(a) || std::isnan(b)) return kNan<T>;
+  if (std::isnan(a) || std::isnan(b)) return T(NAN);
   if (a == b) return std::signbit(a) ? b : a;
   return a > b ? a : b;
 }
@@ -92,84 +88,15 @@ T gated(T x, T end, T (*distribution)(T)) {
 }  // namespace
 
 template <class T>
-T apply(Op op, T a, T b, T c) {
+T apply(Op op, T a, [[maybe_unused]] T b, [[maybe_unused]] T c) {
   switch (op) {
-    case Op::Parameter:
-    case Op::Data:
-    case Op::Uniform:
-    case Op::Literal:
-    case Op::Tangent:
-    case Op::Seed: return kNan<T>;
-    case Op::Add: return a + b;
-    case Op::Sub: return a - b;
-    case Op::Mul: return a * b;
-    case Op::Div: return a / b;
-    case Op::Neg: return -a;
-    case Op::Fma: return std::fma(a, b, c);
-    case Op::Square: return a * a;
-    case Op::Cube: return a * a * a;
-    case Op::Reciprocal: return T(1) / a;
-    case Op::Zmul: return a == 0 ? T(0) : a * b;
-    case Op::Pow: return std::pow(a, b);
-    case Op::Sqrt: return std::sqrt(a);
-    case Op::Rsqrt: return T(1) / std::sqrt(a);
-    case Op::Cbrt: return std::cbrt(a);
-    case Op::Hypot: return std::hypot(a, b);
-    case Op::Exp: return std::exp(a);
-    case Op::Exp2: return std::exp2(a);
-    case Op::Expm1: return std::expm1(a);
-    case Op::Log: return std::log(a);
-    case Op::Log2: return std::log2(a);
-    case Op::Log10: return std::log10(a);
-    case Op::Log1p: return std::log1p(a);
-    case Op::Sin: return std::sin(a);
-    case Op::Cos: return std::cos(a);
-    case Op::Tan: return std::tan(a);
-    case Op::Asin: return std::asin(a);
-    case Op::Acos: return std::acos(a);
-    case Op::Atan: return std::atan(a);
-    case Op::Atan2: return std::atan2(a, b);
-    case Op::Sinh: return std::sinh(a);
-    case Op::Cosh: return std::cosh(a);
-    case Op::Tanh: return std::tanh(a);
-    case Op::Asinh: return std::asinh(a);
-    case Op::Acosh: return std::acosh(a);
-    case Op::Atanh: return std::atanh(a);
-    case Op::Erf: return std::erf(a);
-    case Op::Abs: return std::fabs(a);
-    case Op::Sign: return a > 0 ? T(1) : a < 0 ? T(-1) : a;
-    case Op::Floor: return std::floor(a);
-    case Op::Ceil: return std::ceil(a);
-    case Op::Round: return round_even(a);
-    case Op::Trunc: return std::trunc(a);
-    case Op::Mod: return floored_mod(a, b);
-    case Op::Min: return minimum(a, b);
-    case Op::Max: return maximum(a, b);
-    case Op::Eq: return a == b;
-    case Op::Ne: return a != b;
-    case Op::Lt: return a < b;
-    case Op::Le: return a <= b;
-    case Op::Gt: return a > b;
-    case Op::Ge: return a >= b;
-    case Op::And: return a != 0 && b != 0;
-    case Op::Or: return a != 0 || b != 0;
-    case Op::Not: return a == 0;
-    case Op::Select: return a != 0 ? b : c;
-    case Op::Fract: return a - std::floor(a);
-    case Op::Clamp: return clamp(a, b, c);
-    case Op::Step: return b < a ? T(0) : T(1);
-    case Op::Smoothstep: return smoothstep(a, b, c);
-    case Op::Mix: return a * (T(1) - c) + b * c;
-    case Op::Relu: return a <= 0 ? T(0) : a;
-    case Op::LeakyRelu: return a <= 0 ? b * a : a;
-    case Op::Elu: return a <= 0 ? b * std::expm1(a) : a;
-    case Op::Gelu: return gated<T>(a, 100, normal_cdf);
-    case Op::Sigmoid: return sigmoid(a);
-    case Op::Softplus: return maximum(a, T(0)) + std::log1p(std::exp(-std::fabs(a)));
-    case Op::Silu: return gated<T>(a, 1000, sigmoid);
-    case Op::NormalCdf: return normal_cdf(a);
+#define TG_OP(id, value, ...) \
+  case Op::id:                \
+    return value;
+#include "ops.def"
+#undef TG_OP
   }
-  return kNan<T>;
+  return T(NAN);
 }
 
 namespace {

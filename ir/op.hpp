@@ -45,7 +45,7 @@ struct OpInfo {
 };
 
 inline constexpr OpInfo kOps[] = {
-#define TG_OP(id, ...) OpInfo{.op = Op::id, __VA_ARGS__},
+#define TG_OP(id, value, ...) OpInfo{.op = Op::id, __VA_ARGS__},
 #include "ops.def"
 #undef TG_OP
 };

@@ -76,10 +76,23 @@ static double tg_max(double a, double b) {
 )"},
 };
 
-const LibraryFunction* find_library_function(Op op) {
+constexpr const LibraryFunction* find_library_function(Op op) {
   const auto* found = std::ranges::find(kLibrary, op, &LibraryFunction::op);
   return found == kLibrary.end() ? nullptr : found;
 }
+
+/// Functions of <math.h> that mean in C what they mean here.
+constexpr std::array<std::string_view, 28> kOfC = {
+    "acos", "acosh", "asin", "asinh", "atan",  "atan2", "atanh", "cbrt", "ceil",  "cos",
+    "cosh", "erf",   "exp",  "exp2",  "expm1", "floor", "hypot", "log",  "log10", "log1p",
+    "log2", "pow",   "sin",  "sinh",  "sqrt",  "tan",   "tanh",  "trunc"};
+
+constexpr bool has_c_source(const ir::OpInfo& op) {
+  return op.leaf || op.composite || !op.spelling.empty() ||
+         find_library_function(op.op) != nullptr ||
+         std::ranges::find(kOfC, op.function) != kOfC.end();
+}
+static_assert(std::ranges::all_of(ir::kOps, has_c_source), "an op that C source cannot call");
 
 std::string c_literal(double value) {
   if (std::isnan(value)) return "NAN";

@@ -4,17 +4,21 @@
 #include <array>
 #include <set>
 #include "../../ir/error.hpp"
+#include "../../ir/op.hpp"
 #include "snippets.hpp"
 
 namespace topograd::codegen::math {
 namespace {
 
 constexpr std::array<std::string_view, 5> kBuiltIns = {"abs", "ceil", "floor", "fma", "sqrt"};
-constexpr std::array<std::string_view, 35> kFunctions = {
-    "acos",  "acosh",   "asin", "asinh", "atan",  "atan2", "atanh",      "cbrt",   "cos",
-    "cosh",  "erf",     "exp",  "exp2",  "expm1", "hypot", "is_inf",     "is_nan", "log",
-    "log10", "log1p",   "log2", "max",   "min",   "mod",   "normal_cdf", "pow",    "round",
-    "rsqrt", "sigmoid", "sign", "sin",   "sinh",  "tan",   "tanh",       "trunc"};
+/// Those of ops, and what programs with guards need.
+std::vector<std::string_view> list_functions() {
+  std::set<std::string_view> names = {"is_inf", "is_nan"};
+  for (const ir::OpInfo& op : ir::kOps) {
+    if (!op.function.empty() && !is_built_in(op.function)) names.insert(op.function);
+  }
+  return {names.begin(), names.end()};
+}
 
 const Snippet* find(std::string_view name, Precision precision) {
   for (const Snippet& s : snippets()) {
@@ -84,6 +88,9 @@ std::string library(const std::vector<std::string>& functions, Precision precisi
   return library(std::span<const std::string_view>(views), precision);
 }
 
-std::span<const std::string_view> functions() { return kFunctions; }
+std::span<const std::string_view> functions() {
+  static const auto& all = *new std::vector<std::string_view>(list_functions());
+  return all;
+}
 
 }  // namespace topograd::codegen::math

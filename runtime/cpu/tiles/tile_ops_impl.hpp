@@ -60,6 +60,12 @@ inline T maximum(T a, T b) {
   return a != a ? a : (b != b ? b : ordered);
 }
 
+// Half to even in the rounding mode that programs have.
+template <class T>
+inline T round_even(T x) {
+  return std::nearbyint(x);
+}
+
 // The remainder is exact, and has the sign of the divisor.
 template <class T>
 inline T floored_mod(T a, T b) {
@@ -185,83 +191,33 @@ inline void normal_cdf(T* out, const T* a, const T*, const T*, std::size_t n) {
         [](T x, T y) { return std::name(x, y); });                        \
   }
 
+constexpr Op kHaveVectorFunction[] = {
+#define TG_VECTOR_FUNCTION(id, function) Op::id,
+#include "vector_functions.def"
+#undef TG_VECTOR_FUNCTION
+};
+
+constexpr bool is_loop_over_value(Op op) {
+  for (const Op other : kHaveVectorFunction) {
+    if (op == other) return false;
+  }
+  return !ir::is_leaf(op) && !ir::info(op).composite;
+}
+
+/// Null for leaves and composite ops.
 template <class T>
 typename TileOps<T>::Map map_of(Op op) {
+#define TG_VECTOR_FUNCTION(id, function) \
+  if (op == Op::id) return function;
+#include "vector_functions.def"
+#undef TG_VECTOR_FUNCTION
   switch (op) {
-    case Op::Parameter:
-    case Op::Data:
-    case Op::Uniform:
-    case Op::Literal:
-    case Op::Tangent:
-    case Op::Seed: return nullptr;
-    case Op::Add: return TG_ELEMENTWISE(a + b);
-    case Op::Sub: return TG_ELEMENTWISE(a - b);
-    case Op::Mul: return TG_ELEMENTWISE(a * b);
-    case Op::Div: return TG_ELEMENTWISE(a / b);
-    case Op::Neg: return TG_ELEMENTWISE(-a);
-    case Op::Fma: return TG_ELEMENTWISE(std::fma(a, b, c));
-    case Op::Square: return TG_ELEMENTWISE(a * a);
-    case Op::Cube: return TG_ELEMENTWISE(a * a * a);
-    case Op::Reciprocal: return TG_ELEMENTWISE(T(1) / a);
-    case Op::Zmul: return TG_ELEMENTWISE(a == 0 ? T(0) : a * b);
-    case Op::Pow: return TG_FUNCTION2_OVERFLOWING(pow);
-    case Op::Sqrt: return TG_ELEMENTWISE(std::sqrt(a));
-    case Op::Rsqrt: return TG_ELEMENTWISE(T(1) / std::sqrt(a));
-    case Op::Cbrt: return TG_FUNCTION1(cbrt);
-    case Op::Hypot: return TG_FUNCTION2(hypot);
-    case Op::Exp: return TG_FUNCTION1(exp);
-    case Op::Exp2: return TG_FUNCTION1(exp2);
-    case Op::Expm1: return TG_FUNCTION1(expm1);
-    case Op::Log: return TG_FUNCTION1(log);
-    case Op::Log2: return TG_FUNCTION1(log2);
-    case Op::Log10: return TG_FUNCTION1(log10);
-    case Op::Log1p: return TG_FUNCTION1_WITHIN(log1p, 1e307, 1e38);
-    case Op::Sin: return TG_FUNCTION1(sin);
-    case Op::Cos: return TG_FUNCTION1(cos);
-    case Op::Tan: return TG_FUNCTION1(tan);
-    case Op::Asin: return TG_FUNCTION1(asin);
-    case Op::Acos: return TG_FUNCTION1(acos);
-    case Op::Atan: return TG_FUNCTION1(atan);
-    case Op::Atan2: return TG_FUNCTION2(atan2);
-    case Op::Sinh: return TG_FUNCTION1_WITHIN(sinh, 709, 88);
-    case Op::Cosh: return TG_FUNCTION1_WITHIN(cosh, 709, 88);
-    case Op::Tanh: return TG_FUNCTION1(tanh);
-    case Op::Asinh: return TG_FUNCTION1_WITHIN(asinh, 1.3e154, 1.8e19);
-    case Op::Acosh: return TG_FUNCTION1_WITHIN(acosh, 1.3e154, 1.8e19);
-    case Op::Atanh: return TG_FUNCTION1(atanh);
-    case Op::Erf: return TG_FUNCTION1(erf);
-    case Op::Abs: return TG_ELEMENTWISE(std::fabs(a));
-    case Op::Sign: return TG_ELEMENTWISE(a > 0 ? T(1) : (a < 0 ? T(-1) : a));
-    case Op::Floor: return TG_ELEMENTWISE(std::floor(a));
-    case Op::Ceil: return TG_ELEMENTWISE(std::ceil(a));
-    case Op::Round: return TG_ELEMENTWISE(std::nearbyint(a));
-    case Op::Trunc: return TG_ELEMENTWISE(std::trunc(a));
-    case Op::Mod: return TG_ELEMENTWISE(floored_mod(a, b));
-    case Op::Min: return TG_ELEMENTWISE(minimum(a, b));
-    case Op::Max: return TG_ELEMENTWISE(maximum(a, b));
-    case Op::Eq: return TG_ELEMENTWISE(a == b ? T(1) : T(0));
-    case Op::Ne: return TG_ELEMENTWISE(a != b ? T(1) : T(0));
-    case Op::Lt: return TG_ELEMENTWISE(a < b ? T(1) : T(0));
-    case Op::Le: return TG_ELEMENTWISE(a <= b ? T(1) : T(0));
-    case Op::Gt: return TG_ELEMENTWISE(a > b ? T(1) : T(0));
-    case Op::Ge: return TG_ELEMENTWISE(a >= b ? T(1) : T(0));
-    case Op::And: return TG_ELEMENTWISE(((a != 0) & (b != 0)) ? T(1) : T(0));
-    case Op::Or: return TG_ELEMENTWISE(((a != 0) | (b != 0)) ? T(1) : T(0));
-    case Op::Not: return TG_ELEMENTWISE(a == 0 ? T(1) : T(0));
-    case Op::Select: return TG_ELEMENTWISE(a != 0 ? b : c);
-    case Op::Fract:
-    case Op::Clamp:
-    case Op::Step:
-    case Op::Smoothstep:
-    case Op::Mix:
-    case Op::Relu:
-    case Op::LeakyRelu:
-    case Op::Elu:
-    case Op::Gelu:
-    case Op::Softplus:
-    case Op::Silu: return nullptr;
-    case Op::Sigmoid: return sigmoid<T>;
-    case Op::NormalCdf: return normal_cdf<T>;
+#define TG_OP(id, value, ...)                                               \
+  case Op::id:                                                              \
+    if constexpr (is_loop_over_value(Op::id)) return TG_ELEMENTWISE(value); \
+    return nullptr;
+#include "../../../ir/ops.def"
+#undef TG_OP
   }
   return nullptr;
 }
