@@ -99,7 +99,7 @@ std::uint32_t packed_position(std::uint32_t width, std::uint32_t i, std::uint32_
 
 }  // namespace
 
-constexpr VectorSource::Statement VectorSource::kStatements[] = {
+const VectorSource::Statement VectorSource::kStatements[] = {
     {"begin_sum", &VectorSource::begin_sum},          // (s): s = 0
     {"add", &VectorSource::add},                      // (s, e): s += e
     {"add_number", &VectorSource::add_number},        // the same for a number of a buffer
