@@ -50,6 +50,7 @@ const Arrows kSubfolders = {
     {"api/check/programs", {}},
     {"api/check/routing", {}},
     {"api/expression", {}},
+    {"api/formats", {}},
     {"api/problem_file", {"api/expression"}},
     {"codegen", {}},
     {"codegen/glsl", {"codegen/math"}},

@@ -1,7 +1,7 @@
 // bundle(cameras, points): synthetic bundle adjustment with a known answer.
 #include "bundle.hpp"
 
-#include "../../frontend/mat.hpp"
+#include "../../api/formats/bundle_adjustment.hpp"
 #include "../../ir/error.hpp"
 #include "../../ir/hash.hpp"
 
@@ -16,7 +16,7 @@
 namespace topograd::problems {
 namespace {
 
-constexpr std::size_t kCamera = 9;
+constexpr std::size_t kCamera = BundleScene::kCameraSize;
 
 /// Numbers that are the same everywhere: splitmix64 (Steele, Lea, Flood 2014).
 class Random {
@@ -56,28 +56,6 @@ Eigen::Matrix3d rotation(const double* axis_angle) {
   const double angle = a.norm();
   if (angle == 0) return Eigen::Matrix3d::Identity();
   return Eigen::AngleAxisd(angle, a / angle).toRotationMatrix();
-}
-
-Eigen::Vector3d center(const double* camera) {
-  return -rotation(camera).transpose() * Eigen::Vector3d(camera[3], camera[4], camera[5]);
-}
-
-std::array<double, 2> project(const double* camera, const double* point) {
-  const Eigen::Vector3d P = rotation(camera) * Eigen::Vector3d(point[0], point[1], point[2]) +
-                            Eigen::Vector3d(camera[3], camera[4], camera[5]);
-  const double u = -P.x() / P.z(), v = -P.y() / P.z(), s = u * u + v * v;
-  const double scale = camera[6] * (1 + camera[7] * s + camera[8] * s * s);
-  return {scale * u, scale * v};
-}
-
-std::array<Value, 2> reprojection(const Parameters& cameras, std::size_t c, const Vec3& point,
-                                  const std::array<double, 2>& seen) {
-  const auto unknown = [&](int k) { return cameras(c, k); };
-  const Vec3 P = rotate(Vec3{unknown(0), unknown(1), unknown(2)}, point) +
-                 Vec3{unknown(3), unknown(4), unknown(5)};
-  const Value u = -P.x / P.z, v = -P.y / P.z, s = u * u + v * v;
-  const Value scale = unknown(6) * (literal(1) + s * (unknown(7) + unknown(8) * s));
-  return {scale * u - seen[0], scale * v - seen[1]};
 }
 
 void place_cameras(Bundle& out, std::uint32_t count, Random& random) {
@@ -153,6 +131,7 @@ std::unique_ptr<Bundle> bundle(const BundleOptions& o) {
     out->true_points.push_back(random.both());
   const std::vector<Visibility> views = choose_views(o, random);
   perturb(*out, random);
+  const BundleScene truth = {out->true_cameras, out->true_points, {}};
   const Parameters cameras =
       out->problem.add_parameters(out->cameras, static_cast<int>(kCamera), "cameras");
   const Parameters points = out->problem.add_parameters(out->points, 3, "points");
@@ -160,14 +139,15 @@ std::unique_ptr<Bundle> bundle(const BundleOptions& o) {
     const std::uint32_t j = k % o.points, round = k / o.points;
     const auto c = static_cast<std::size_t>(
         (views[j].first + std::uint64_t{round} * views[j].step) % o.cameras);
-    std::array<double, 2> seen =
-        project(&out->true_cameras[kCamera * c], &out->true_points[3 * std::size_t{j}]);
+    std::array<double, 2> seen = truth.project(c, j);
     if (o.noise > 0) {
       const std::array<double, 2> n = normal(random);
       for (std::size_t d = 0; d < 2; ++d) seen[d] += o.noise * n[d];
     }
     out->observations.push_back({static_cast<std::uint32_t>(c), j, seen});
-    out->problem.add_residual(reprojection(cameras, c, points.vec3(j), seen),
+    std::array<Value, kCamera> camera;
+    for (std::size_t n = 0; n < kCamera; ++n) camera[n] = cameras(c, static_cast<int>(n));
+    out->problem.add_residual(reprojection(camera, points.vec3(j), {seen[0], seen[1]}),
                               {.label = "observation"});
   }
   return out;
@@ -175,16 +155,17 @@ std::unique_ptr<Bundle> bundle(const BundleOptions& o) {
 
 BundleErrors bundle_errors(const Bundle& bundle) {
   const std::size_t points = bundle.points.size() / 3, cameras = bundle.cameras.size() / kCamera;
-  const auto positions = [&](const std::vector<double>& x, const std::vector<double>& c) {
+  const auto positions = [&](const BundleScene& scene) {
     Eigen::Matrix3Xd out(3, static_cast<Eigen::Index>(points + cameras));
     for (std::size_t j = 0; j < points; ++j)
-      out.col(static_cast<Eigen::Index>(j)) = Eigen::Map<const Eigen::Vector3d>(&x[3 * j]);
+      out.col(static_cast<Eigen::Index>(j)) =
+          Eigen::Map<const Eigen::Vector3d>(&scene.points[3 * j]);
     for (std::size_t i = 0; i < cameras; ++i)
-      out.col(static_cast<Eigen::Index>(points + i)) = center(&c[kCamera * i]);
+      out.col(static_cast<Eigen::Index>(points + i)) = Eigen::Vector3d(scene.center(i).data());
     return out;
   };
-  const Eigen::Matrix3Xd found = positions(bundle.points, bundle.cameras);
-  const Eigen::Matrix3Xd truth = positions(bundle.true_points, bundle.true_cameras);
+  const Eigen::Matrix3Xd found = positions(bundle);
+  const Eigen::Matrix3Xd truth = positions({bundle.true_cameras, bundle.true_points, {}});
   const Eigen::Matrix4d map = Eigen::umeyama(found, truth, true);
   const Eigen::Matrix3Xd aligned =
       (map.topLeftCorner<3, 3>() * found).colwise() + Eigen::Vector3d(map.topRightCorner<3, 1>());

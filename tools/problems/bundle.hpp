@@ -1,9 +1,9 @@
 // bundle(cameras, points): synthetic bundle adjustment with a known answer.
 #pragma once
 
+#include "../../api/formats/bundle_scene.hpp"
 #include "../../frontend/problem.hpp"
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -19,20 +19,9 @@ struct BundleOptions {
   std::uint64_t seed = 1;
 };
 
-/// The problem, the memory that it works on, and the answer.
-///
-/// A camera is Snavely's, nine numbers: axis-angle a, translation t, focal length f, distortion k1,
-/// k2. It sees the point X at f (1 + k1 s + k2 s²) p, s = |p|², p = −(P.x, P.y) / P.z, P = R(a) X +
-/// t, in pixels.
-struct Bundle {
-  /// What a camera saw of a point, in pixels.
-  struct Observation {
-    std::uint32_t camera = 0, point = 0;
-    std::array<double, 2> seen = {};
-  };
-  std::vector<double> cameras, points;            ///< the start, later the solution
+/// The problem, the scene that it works on (the start, later the solution), and the answer.
+struct Bundle : BundleScene {
   std::vector<double> true_cameras, true_points;  ///< that the observations were made from
-  std::vector<Observation> observations;
   Problem problem;
 };
 

@@ -17,7 +17,7 @@ struct PeerTerm {
     arap_edge,  ///< p − q − R(r) u, three rows: blocks p, q, r; numbers u
     smoothing,  ///< √max(w, 10⁻⁴) (a − b), three rows, w = ½ (cot at l + cot at r): blocks a, b, l,
                 ///< r
-    observation,  ///< a point in Snavely's camera (problems/bundle.hpp) less (u, v), two rows:
+    observation,  ///< a point in Snavely's camera (BundleScene) less (u, v), two rows:
                   ///< blocks c, the first of the camera's three, and the point; numbers u, v
     star  ///< an energy: Developability::covariance (problems/developable.hpp) of a fan, blocks its
           ///< vertex and its ring; numbers 1 if it is closed, else 0

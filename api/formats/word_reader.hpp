@@ -1,0 +1,55 @@
+// Words and numbers of a text, with the file and line in every error.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace topograd {
+
+/// Reads a text word by word; words are separated by white space.
+///
+/// Errors are Error{Parse}: "file:line: expected ..., got ...".
+class WordReader {
+ public:
+  ///   text  outlives the reader
+  ///   name  of the file, for messages
+  WordReader(std::string_view text, std::string name);
+
+  /// The next word; empty at the end of the text.
+  std::string_view word();
+  /// The next word of the line; empty at its end.
+  std::string_view word_of_line();
+  /// Goes on to the next line that has a word; false at the end of the text.
+  bool next_line();
+
+  /// The next word as a finite number. `what` names it in the error: "a coordinate".
+  double number(std::string_view what);
+  double number_of_line(std::string_view what);
+  /// The next word as a whole number in 0 .. limit - 1.
+  std::uint64_t index(std::string_view what, std::uint64_t limit);
+  std::uint64_t index_of_line(std::string_view what, std::uint64_t limit);
+
+  /// Bytes that were not read yet.
+  std::size_t left() const { return text_.size() - at_; }
+  std::size_t line() const { return line_; }
+  const std::string& name() const { return name_; }
+  /// Throws Error{Parse} with file and line.
+  [[noreturn]] void fail(const std::string& what) const;
+
+ private:
+  std::string_view take();
+  double to_number(std::string_view word, std::string_view what) const;
+  std::uint64_t to_index(std::string_view word, std::string_view what, std::uint64_t limit) const;
+  [[noreturn]] void fail(std::string_view expected, std::string_view got) const;
+
+  std::string_view text_;
+  std::string name_;
+  std::size_t at_ = 0, line_ = 1;
+};
+
+/// Appends the shortest text that reads back to the same bits.
+void append_number(std::string& text, double value);
+
+}  // namespace topograd
