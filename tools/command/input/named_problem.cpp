@@ -7,13 +7,19 @@
 #include "../../problems/multi.hpp"
 #include "../../problems/smooth.hpp"
 #include "../../problems/springs.hpp"
+#include "loss_argument.hpp"
 #include "mesh_file.hpp"
+#include "shown_scene.hpp"
 
+#include "../../../api/formats/bal.hpp"
+#include "../../../api/formats/bundle_adjustment.hpp"
 #include "../../../ir/error.hpp"
 
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <chrono>
+#include <cstdio>
 
 namespace topograd::command {
 namespace {
@@ -44,6 +50,9 @@ class DevelopableProblem final : public NamedProblem {
   problems::TriangleMesh mesh() const override { return {made_->positions, mesh_.triangles}; }
   std::vector<double> vertex_values() const override {
     return problems::star_energies(mesh(), energy_);
+  }
+  std::string legend() const override {
+    return "Colour: the energy of a vertex star, as a share of the largest one before.";
   }
 
  private:
@@ -84,6 +93,45 @@ class BundleProblem final : public NamedProblem {
 
  private:
   std::unique_ptr<problems::Bundle> bundle_;
+};
+
+class BalProblem final : public NamedProblem {
+ public:
+  explicit BalProblem(const ProblemArguments& arguments)
+      : adjustment_(read_bal(arguments.file), {.loss = parse_loss(arguments.loss),
+                                               .fixed = arguments.fixed,
+                                               .normalize = arguments.normalize}),
+        before_(adjustment_.errors()),
+        shown_(adjustment_.scene()) {}
+  Problem& problem() override { return adjustment_.problem(); }
+  problems::TriangleMesh mesh() const override { return shown_.mesh(adjustment_.scene()); }
+  std::vector<double> vertex_values() const override { return shown_.values(); }
+  bool can_write() const override { return true; }
+  void write(const std::string& path) const override { write_scene(path, adjustment_.scene()); }
+  void describe_answer(nlohmann::ordered_json& report) const override {
+    const ReprojectionErrors after = adjustment_.errors();
+    nlohmann::ordered_json& out = report["reprojection"];
+    out = {{"observations", observations()},
+           {"rmse", after.rmse},
+           {"median", after.median},
+           {"rmse_before", before_.rmse},
+           {"median_before", before_.median}};
+    out["worst"] = nlohmann::ordered_json::array();
+    for (const ReprojectionErrors::Row& row : after.worst)
+      out["worst"].push_back({{"observation", row.observation},
+                              {"camera", row.camera},
+                              {"point", row.point},
+                              {"pixels", row.pixels}});
+  }
+  std::vector<std::string> answer_lines() const override;
+  std::string legend() const override { return "Colour: cameras are orange, points grey."; }
+
+ private:
+  std::size_t observations() const { return adjustment_.problem().residual_block_count(); }
+
+  BundleAdjustment adjustment_;
+  ReprojectionErrors before_;
+  ShownScene shown_;
 };
 
 class NistProblem final : public NamedProblem {
@@ -173,7 +221,27 @@ std::vector<T> choose(std::vector<T> all, const ProblemArguments& arguments) {
                                               did_you_mean(arguments.set, names));
 }
 
+std::string pixels(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.6g", value);
+  return text.data();
+}
+
+std::vector<std::string> BalProblem::answer_lines() const {
+  const ReprojectionErrors after = adjustment_.errors();
+  std::vector<std::string> lines = {
+      "Reprojection errors in pixels, " + std::to_string(observations()) + " observations",
+      "  RMSE    " + pixels(after.rmse) + ", from " + pixels(before_.rmse),
+      "  median  " + pixels(after.median) + ", from " + pixels(before_.median)};
+  for (const ReprojectionErrors::Row& row : after.worst)
+    lines.push_back("  " + pixels(row.pixels) + "  camera " + std::to_string(row.camera) +
+                    ", point " + std::to_string(row.point));
+  return lines;
+}
+
 }  // namespace
+
+void NamedProblem::write(const std::string& path) const { write_mesh(path, mesh()); }
 
 problems::TriangleMesh read_problem_mesh(const ProblemArguments& arguments) {
   if (arguments.mesh.empty() == !arguments.icosphere) {
@@ -214,8 +282,8 @@ std::vector<std::string> large_mgh_rows(const ProblemArguments& arguments) {
 }
 
 const std::vector<std::string>& problem_names() {
-  static const std::vector<std::string> names = {"arap",    "smooth", "developable", "multi",
-                                                 "springs", "bundle", "nist",        "mgh"};
+  static const std::vector<std::string> names = {
+      "arap", "smooth", "developable", "multi", "springs", "bundle", "bal", "nist", "mgh"};
   return names;
 }
 
@@ -238,6 +306,8 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
   app.option("problem", &arguments.name, "one of these, or a problem file that ends in .json")
       .required(scope.required)
       .choices(problem_names());
+  app.option("file", &arguments.file, "the problem's file, plain or packed by gzip or bzip2")
+      .only_with({"bal"});
   app.group("The problem");
   app.option("--mesh", &arguments.mesh, "OBJ file").only_with(meshes);
   app.option("--icosphere", &arguments.icosphere,
@@ -267,6 +337,16 @@ void add_problem_options(Command app, ProblemArguments& arguments, const Problem
       .only_with({"bundle"});
   app.option("--noise", &arguments.bundle.noise, "standard deviation of observations, in pixels")
       .only_with({"bundle"});
+  app.option("--fix", &arguments.fixed,
+             "what stays as it is: rotation, translation, f, k1, k2 (k2=0 sets it first), cameras "
+             "or points")
+      .delimiter(',')
+      .only_with({"bal"});
+  app.option("--loss", &arguments.loss, "robust loss of an observation, such as huber:1 (pixels)")
+      .only_with({"bal"});
+  app.flag("--normalize", arguments.normalize,
+           "solve with the points moved around 0 and scaled; the answer is scaled back")
+      .only_with({"bal"});
 }
 
 void add_data_option(Command app, ProblemArguments& arguments) {
@@ -293,6 +373,10 @@ std::unique_ptr<NamedProblem> make_problem(const ProblemArguments& arguments) {
   }
   if (arguments.name == "bundle") {
     return timed([&] { return std::make_unique<BundleProblem>(arguments.bundle); });
+  }
+  if (arguments.name == "bal") {
+    if (arguments.file.empty()) throw Error(ErrorCode::InvalidArgument, "bal: expected a file");
+    return timed([&] { return std::make_unique<BalProblem>(arguments); });
   }
   if (arguments.name == "mgh" && arguments.count) {
     const std::string name = only("mgh", large_mgh_rows(arguments));

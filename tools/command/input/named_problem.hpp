@@ -36,6 +36,10 @@ struct ProblemArguments {
   std::string set;                         ///< nist, mgh: one problem of the set, by name
   std::optional<std::uint32_t> count;      ///< mgh: unknowns of the problems that have any number
   problems::BundleOptions bundle;
+  std::string file;                ///< bal: the file
+  std::vector<std::string> fixed;  ///< bal: names of BundleAdjustmentOptions::fixed
+  std::string loss;                ///< bal: "huber:1"
+  bool normalize = false;          ///< bal
 };
 /// Names of all problems that are no file.
 const std::vector<std::string>& problem_names();
@@ -59,14 +63,22 @@ class NamedProblem {
   virtual Problem& problem() = 0;
   /// The mesh with the present positions; empty if the problem has none.
   virtual problems::TriangleMesh mesh() const { return {}; }
+  /// Whether there is something that --out can write.
+  virtual bool can_write() const { return !mesh().positions.empty(); }
+  /// Writes what --out asks for: the mesh. Throws Error{File}.
+  virtual void write(const std::string& path) const;
   /// A number for each vertex of mesh() that its colour in pictures shows; empty if there is none.
   virtual std::vector<double> vertex_values() const { return {}; }
+  /// What the colours of its pictures show, for people.
+  virtual std::string legend() const { return "Colour: how far a vertex has moved."; }
   /// The file that it was read from; null for a problem that has a name.
   virtual const ProblemFile* file() const { return nullptr; }
   /// What its residuals fit to data.
   virtual std::span<const Curve> curves() const { return {}; }
   /// Adds what is known of the answer to a solve's report.
   virtual void describe_answer(nlohmann::ordered_json& /*report*/) const {}
+  /// The same as lines of text for people; empty if there is nothing to say.
+  virtual std::vector<std::string> answer_lines() const { return {}; }
   double build_seconds = 0;
 };
 

@@ -7,6 +7,7 @@
 #include "../../problems/edges.hpp"
 #include "../../problems/smooth.hpp"
 
+#include "../../../api/formats/bal.hpp"
 #include "../../../ir/machine/platform.hpp"
 
 #include <array>
@@ -76,16 +77,15 @@ std::optional<PeerInput> developable_input(const problems::TriangleMesh& mesh,
   return input;
 }
 
-PeerInput bundle_input(const problems::BundleOptions& options) {
-  const std::unique_ptr<problems::Bundle> bundle = problems::bundle(options);
-  const auto points = static_cast<std::uint32_t>(bundle->cameras.size() / 3);  // their first block
+PeerInput scene_input(const BundleScene& scene) {
+  const auto points = static_cast<std::uint32_t>(scene.cameras.size() / 3);  // their first block
   PeerTerm seen{PeerTerm::Kind::observation, {}, {}};
-  for (const problems::Bundle::Observation& o : bundle->observations) {
+  for (const BundleScene::Observation& o : scene.observations) {
     seen.blocks.insert(seen.blocks.end(), {3 * o.camera, points + o.point});
     seen.numbers.insert(seen.numbers.end(), o.seen.begin(), o.seen.end());
   }
-  std::vector<double> x = bundle->cameras;
-  x.insert(x.end(), bundle->points.begin(), bundle->points.end());
+  std::vector<double> x = scene.cameras;
+  x.insert(x.end(), scene.points.begin(), scene.points.end());
   return {std::move(x), {std::move(seen)}};
 }
 
@@ -111,7 +111,8 @@ std::optional<PeerInput> peer_input(const ProblemArguments& arguments) {
   if (arguments.name == "smooth") return smooth_input(read_problem_mesh(arguments));
   if (arguments.name == "developable")
     return developable_input(read_problem_mesh(arguments), arguments);
-  if (arguments.name == "bundle") return bundle_input(arguments.bundle);
+  if (arguments.name == "bundle") return scene_input(*problems::bundle(arguments.bundle));
+  if (arguments.name == "bal") return scene_input(read_bal(arguments.file));
   return std::nullopt;
 }
 

@@ -63,6 +63,7 @@ struct Answer {
   std::vector<UnknownValue> unknowns;           ///< of small arrays
   std::vector<ArrayExtremes> extremes;          ///< of large ones
   std::optional<ResidualStatistics> residuals;  ///< nothing for a problem of energies alone
+  std::vector<std::string> lines;               ///< what the problem itself has to say
   std::optional<Uncertainty> uncertainty;       ///< if asked for
   struct FittedCurve {
     std::string label, x_name, y_name;

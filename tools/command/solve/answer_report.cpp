@@ -147,6 +147,8 @@ std::string report(const Answer& answer, const Summary& summary) {
   std::string out = answer.title.empty() ? "" : answer.title + "\n\n";
   out += parameter_part(answer) + "\n" + correlation_part(answer);
   if (answer.residuals) out += residual_part(*answer.residuals);
+  for (const std::string& line : answer.lines) out += line + "\n";
+  if (!answer.lines.empty()) out += "\n";
   return out + solve_part(summary);
 }
 

@@ -178,6 +178,14 @@ std::string curves(const Answer& answer) {
   return out.empty() ? "" : "<div class=\"plots fits\">\n" + out + "</div>\n";
 }
 
+/// The problem's own lines as they are printed.
+std::string problem_lines(const Answer& answer) {
+  if (answer.lines.empty()) return "";
+  std::string text;
+  for (const std::string& line : answer.lines) text += escaped(line) + "\n";
+  return "<pre>" + text + "</pre>";
+}
+
 std::string residuals(const Answer& answer) {
   if (!answer.residuals) return "";
   const ResidualStatistics& r = *answer.residuals;
@@ -319,7 +327,7 @@ std::string steps(const Summary& s) {
 
 std::string answer_part(const Answer& answer) {
   return section("Parameters", unknowns(answer)) + section("Data and fit", curves(answer)) +
-         section("Residuals", residuals(answer)) + section("Correlations", correlations(answer));
+         section("Residuals", problem_lines(answer) + residuals(answer)) + section("Correlations", correlations(answer));
 }
 
 std::string picture(const PageContent& content) {

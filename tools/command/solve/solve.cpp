@@ -5,7 +5,6 @@
 #include "../arguments/output.hpp"
 #include "../arguments/solver_arguments.hpp"
 #include "../arguments/telemetry.hpp"
-#include "../input/mesh_file.hpp"
 #include "../input/named_problem.hpp"
 #include "../peers/peer_inputs.hpp"
 #include "answer.hpp"
@@ -127,10 +126,10 @@ std::string picture(draw::Mesh before, const NamedProblem& named, const Summary&
                                 ": cost " + short_number(summary.final_cost, 6)}));
 }
 
-/// F.png for F.obj.
-std::string picture_path(std::string mesh) {
-  if (mesh.ends_with(".obj")) mesh.resize(mesh.size() - 4);
-  return mesh + ".png";
+/// F.png for F.obj and F.ply.
+std::string picture_path(std::string out) {
+  if (out.ends_with(".obj") || out.ends_with(".ply")) out.resize(out.size() - 4);
+  return out + ".png";
 }
 
 /// Ours, then theirs; nothing if there are none of theirs.
@@ -154,10 +153,7 @@ void write_page(const SolveArguments& arguments, NamedProblem& named, const Summ
   content.answer = answer;
   content.verbose = arguments.verbose;
   content.picture = png;
-  content.legend = named.vertex_values().empty()
-                       ? "Colour: how far a vertex has moved."
-                       : "Colour: the energy of a vertex star, as a share of the largest one "
-                         "before.";
+  content.legend = named.legend();
   content.peers = peer_rows(summary, peers);
   content.kernels = kernels_of(named.problem(), summary);
   write_text(arguments.report, html_report(summary, content));
@@ -195,8 +191,8 @@ void solve_problem(const SolveArguments& arguments) {
   if (is_set(arguments.problem.name)) return solve_many(arguments);
   const std::unique_ptr<NamedProblem> named = make_problem(arguments.problem);
   const SolverOptions options = options_of(arguments.solver, *named);
-  if (!arguments.out.empty() && named->mesh().positions.empty())
-    refuse(arguments, "--out expects a problem that has a mesh");
+  if (!arguments.out.empty() && !named->can_write())
+    refuse(arguments, "--out expects a problem that has a mesh or a scene");
   if (arguments.covariance) check_covariance(arguments.problem.name, named->problem());
   check_peers(arguments.peers, arguments.problem);
   draw::Mesh before;
@@ -222,7 +218,7 @@ void solve_problem(const SolveArguments& arguments) {
     write_text(arguments.solver.plan_out, runtime::to_json(summary.plan));
   const std::string png = picture(std::move(before), *named, summary);
   if (!arguments.out.empty()) {
-    write_mesh(arguments.out, named->mesh());
+    named->write(arguments.out);
     write_text(picture_path(arguments.out), png);
   }
   if (!arguments.report.empty()) write_page(arguments, *named, summary, answer, peers, png);
@@ -245,8 +241,10 @@ void add_solve(Command app) {
   add_place_options(command, arguments->solver);
   add_solve_options(command, arguments->solver);
   command.group("Output");
-  command.output("--out", &arguments->out,
-                 "OBJ file for the mesh at the end; a picture goes beside it, as PNG");
+  command.output(
+      "--out", &arguments->out,
+      "file for the mesh (OBJ) or the scene (.ply, else BAL) at the end; a picture goes beside "
+      "it, as PNG");
   command.output("--report", &arguments->report, "HTML file for a page about the solve");
   command
       .option("--peer", &arguments->peers,

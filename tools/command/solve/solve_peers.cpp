@@ -45,6 +45,7 @@ bool by_functions(const std::string& name) { return name == "developable" || nam
 bool is_known(const ProblemArguments& problem) {
   for (const char* name : {"arap", "bundle", "smooth", "springs"})
     if (problem.name == name) return true;
+  if (problem.name == "bal") return problem.fixed.empty() && problem.loss.empty();
   return by_functions(problem.name) || (is_set(problem.name) && !problem.count);
 }
 
@@ -73,8 +74,8 @@ void check_peers(const std::vector<std::string>& peers, const ProblemArguments& 
     if (!is_known(problem))
       throw Error(ErrorCode::InvalidArgument,
                   problem.name + (problem.count ? " --count" : "") +
-                      ": --peer ceres expects arap, bundle, developable, mgh, multi, nist, smooth "
-                      "or springs");
+                      ": --peer ceres expects arap, bal without --fix and --loss, bundle, "
+                      "developable, mgh, multi, nist, smooth or springs");
     if (open_ceres() == nullptr)
       throw Error(ErrorCode::Unsupported,
                   "--peer ceres: this program was built where there was no Ceres");
@@ -99,8 +100,9 @@ std::vector<PeerReport> minimize_with_peers(const std::vector<std::string>& peer
   input.threads = peer_threads(arguments);
   input.minimize = true;
   input.solve =
-      solve_of(options, linear_of(arguments, problem.name == "bundle" ? PeerSolve::Linear::schur
-                                                                      : PeerSolve::Linear::sparse));
+      solve_of(options, linear_of(arguments, problem.name == "bundle" || problem.name == "bal"
+                                                 ? PeerSolve::Linear::schur
+                                                 : PeerSolve::Linear::sparse));
   run_ceres(input, reports.emplace_back());
   return reports;
 }
