@@ -135,15 +135,17 @@ void Executor::trace_task(std::string_view operation, std::size_t target, double
                           const Terms& times, std::uint64_t items) {
   if (!trace_.on()) return;
   const std::string& lane = name_of(target);
+  const bool on_device = target != kCpu;
   double at = 1e6 * end_seconds - times.work();
-  trace_.add({std::string(operation), lane, at, times.work(), {{"items", std::to_string(items)}}});
-  if (target == kCpu) return;
+  const std::string count = std::to_string(items);
+  trace_.add({std::string(operation), lane, at, times.work(), {{"items", count}}, on_device});
+  if (!on_device) return;
   const std::pair<const char*, double> parts[] = {{"upload", times.upload},
                                                   {"submit", times.submit},
                                                   {"kernel", times.kernel},
                                                   {"read-back", times.read_back}};
   for (const auto& [part, us] : parts) {
-    if (us > 0) trace_.add({part, lane, at, us, {}});
+    if (us > 0) trace_.add({part, lane, at, us, {}, on_device});
     at += us;
   }
 }

@@ -66,7 +66,7 @@ std::string to_chrome_trace(std::vector<TraceEvent> events) {
                       {"args", {{"name", name}}}});
     }
     Json one = {{"name", event.name},
-                {"cat", event.lane == "cpu" ? "cpu" : "device"},
+                {"cat", event.on_device ? "device" : "cpu"},
                 {"ph", event.us > 0 ? "X" : "i"},
                 {"ts", event.start_us - zero},
                 {"pid", 1},

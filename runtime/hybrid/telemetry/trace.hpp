@@ -17,6 +17,7 @@ struct TraceEvent {
   double start_us = 0;  ///< of one clock for all lanes
   double us = 0;
   std::vector<std::pair<std::string, std::string>> arguments;  ///< shown when selected
+  bool on_device = false;
 };
 
 /// Safe for several threads.

@@ -34,17 +34,18 @@ std::vector<TraceEvent> events_of(const Summary& s) {
   const double first = begin + std::max(0.0, total - steps);
   if (times.plan_seconds > 0)
     events.push_back({"plan", "cpu", begin, std::min(kUs * times.plan_seconds, first - begin), {}});
-  const std::string device = s.kernels_on_device > 0 ? s.device : "cpu";
   for (const IterationSummary& i : s.iterations) {
     const double end = first + kUs * i.cumulative_time_in_seconds;
     const double us = kUs * i.iteration_time_in_seconds;
+    const bool on_device = i.on_device && s.kernels_on_device > 0;
     events.push_back({"step " + std::to_string(i.iteration),
-                      i.on_device ? device : "cpu",
+                      on_device ? s.device : "cpu",
                       end - us,
                       us,
                       {{"cost", text_of(i.cost)},
                        {"accepted", i.step_is_successful ? "yes" : "no"},
-                       {"linear_iterations", std::to_string(i.linear_iterations)}}});
+                       {"linear_iterations", std::to_string(i.linear_iterations)}},
+                      on_device});
   }
   return events;
 }
