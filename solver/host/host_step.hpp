@@ -48,7 +48,7 @@ class HostStep final : public StepSolver {
 
   HostEngine& engine_;
   const runtime::Model& model_;
-  const SolverOptions& options_;
+  const SolverOptions options_;
   EliminationHint hint_;
   DampedSystem system_;
   std::unique_ptr<TangentJacobian> jacobian_;

@@ -346,8 +346,7 @@ struct Solver::Impl {
     if (plan.steps == StepPlace::host) session_ = on_host(std::move(session_), model_);
     if (options_.method == Method::newton) options_.linear_solver = plan.linear.kind;
     if (plan.linear.reason == LinearReason::steps_on_host) {
-      host_options_ = options_;
-      steps_ = std::make_unique<HostStep>(*session_.host, model_.model, host_options_, hint_);
+      steps_ = std::make_unique<HostStep>(*session_.host, model_.model, options_, hint_);
     } else if (!takes_energies(options_.method)) {
       steps_ = search.make(plan.linear);
     }
@@ -497,8 +496,7 @@ struct Solver::Impl {
   runtime::EngineStats before_;  // of the session's engine, when the solve began
   EliminationHint hint_;         // of the options
   std::unique_ptr<StepSolver> steps_;
-  ProblemFacts facts_;  // of the present solve, but for its linear system
-  SolverOptions host_options_;
+  ProblemFacts facts_;                // of the present solve, but for its linear system
   std::vector<double> step_seconds_;  // of one side
   double compiled_ms_ = 0;            // up to the last step
   double callback_seconds_ = 0;       // of the caller's callback after it
