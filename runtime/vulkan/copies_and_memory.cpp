@@ -42,11 +42,10 @@ double EvaluationKinds::time_copies() {
     // Side by side: one grid of workgroups has too few loads under way for a large device.
     const std::uint64_t piece = bytes / kPieces;
     for (std::uint64_t k = 0; k < kPieces; ++k) {
-      BindingTable table;
-      table.set(codegen::BufferRole::first_operand, from, k * piece, piece);
-      table.set(codegen::BufferRole::result, to, k * piece, piece);
       const auto count = static_cast<std::uint32_t>(piece / context_.element_bytes());
-      v_.ops->record(list, {.op = codegen::VectorOp::copy, .constants = {.count = count}}, table);
+      v_.ops->record(
+          list, kernel::copy{{.source = {from, k * piece, piece}, .result = {to, k * piece, piece}},
+                             {.count = count}});
     }
   };
   const double by_command = time([&](CommandList& list) { list.copy(from, 0, to, 0, bytes); });

@@ -7,9 +7,6 @@
 
 namespace topograd::runtime::vulkan {
 
-using codegen::BufferRole;
-using codegen::VectorOp;
-
 namespace {
 
 /// Pivots that are eliminated at a time, and panels of them in one recorded list.
@@ -82,31 +79,18 @@ void CoarseSpace::write_centres() {
   centres_ = control_.centre_version();
 }
 
-BindingTable CoarseSpace::table() const {
-  BindingTable table;
-  table.set(BufferRole::x, v_.x);
-  table.set(BufferRole::coarse_vectors, b_.vectors);
-  table.set(BufferRole::coarse_in, b_.weights);
-  table.set(BufferRole::entries, b_.scalars);
-  table.set(BufferRole::owners, b_.homes);
-  table.set(BufferRole::starts, b_.starts);
-  table.set(BufferRole::direction, v_.direction);
-  table.set(BufferRole::damping, v_.damping);
-  table.set(BufferRole::partials, v_.partials);
-  return table;
-}
-
 /// direction = the sum of vectors whose weights begin at `first`; product = JᵀJ times it.
 void CoarseSpace::record_product(CommandList& list, std::uint32_t first) {
   const CoarsePlan& plan = control_.plan();
-  BindingTable table = this->table();
-  table.set(BufferRole::result, v_.direction);
   list.barrier();
   v_.ops->record(list,
-                 {.op = VectorOp::coarse_expand,
-                  .width = plan.functions,
-                  .constants = {.count = plan.entries(), .first = first}},
-                 table);
+                 kernel::coarse_expand{{.vectors = b_.vectors,
+                                        .weights = b_.weights,
+                                        .result = v_.direction,
+                                        .entries = b_.scalars,
+                                        .aggregates = b_.homes},
+                                       {.count = plan.entries(), .first = first, .overwrite = 1}},
+                 {.width = plan.functions});
   list.barrier();
   products_.record(list, terms_.operands(v_.x, &v_.direction), v_.product);
   list.barrier();
@@ -115,13 +99,13 @@ void CoarseSpace::record_product(CommandList& list, std::uint32_t first) {
 void CoarseSpace::record_vectors(CommandList& list) {
   const CoarsePlan& plan = control_.plan();
   list.barrier();
-  v_.record_by_blocks(list, {.op = VectorOp::precondition}, v_.table());
+  v_.record_by_blocks(list, v_.preconditioner());
   list.fill(v_.direction, 0, problem_.model().scalars * context_.element_bytes(), 0);
-  BindingTable table = this->table();
-  table.set(BufferRole::first_operand, b_.offsets);
-  table.set(BufferRole::entries, b_.from);
   const std::uint32_t numbers = plan.functions * plan.entries();
-  v_.ops->record(list, {.op = VectorOp::coarse_vectors, .constants = {.count = numbers}}, table);
+  v_.ops->record(
+      list, kernel::coarse_vectors{
+                {.point = v_.x, .offsets = b_.offsets, .vectors = b_.vectors, .entries = b_.from},
+                {.count = numbers}});
   if (!plan.answers) return;
   const std::uint64_t bytes = std::uint64_t{numbers} * context_.element_bytes();
   list.barrier();
@@ -129,21 +113,19 @@ void CoarseSpace::record_vectors(CommandList& list) {
   list.copy(b_.vectors, 0, b_.answers, 0, bytes);
   for (std::uint32_t f = 0; f < plan.functions; ++f) {
     record_product(list, f * plan.unknowns());
-    BindingTable answer = v_.table();
-    answer.set(BufferRole::first_operand, v_.product);
-    answer.set(BufferRole::result, v_.preconditioned);
-    v_.record_by_blocks(list, {.op = VectorOp::apply_preconditioner}, answer);
+    v_.record_by_blocks(list, kernel::apply_preconditioner{
+                                  {.vector = v_.product, .result = v_.preconditioned}, {}});
     list.barrier();
-    answer = this->table();
-    answer.set(BufferRole::first_operand, v_.preconditioned);
-    answer.set(BufferRole::result, b_.answers);
-    answer.set(BufferRole::outputs, b_.follows);
-    v_.ops->record(
-        list,
-        {.op = VectorOp::coarse_answer,
-         .width = plan.functions,
-         .constants = {.count = plan.entries(), .first = (plan.functions + f) * plan.unknowns()}},
-        answer);
+    v_.ops->record(list,
+                   kernel::coarse_answer{
+                       {.answers = v_.preconditioned,
+                        .weights = b_.weights,
+                        .vectors = b_.answers,
+                        .entries = b_.scalars,
+                        .aggregates = b_.homes,
+                        .follows = b_.follows},
+                       {.count = plan.entries(), .first = (plan.functions + f) * plan.unknowns()}},
+                   {.width = plan.functions});
   }
   list.barrier();
   list.copy(b_.answers, 0, b_.vectors, 0, bytes);
@@ -154,81 +136,78 @@ void CoarseSpace::record_matrix(CommandList& list) {
   const std::uint64_t n = plan.unknowns();
   list.barrier();
   list.fill(b_.matrices[0], 0, n * n * (context_.scalar_precision() == Precision::f64 ? 8 : 4), 0);
-  BindingTable table = this->table();
-  table.set(BufferRole::first_operand, v_.product);
-  table.set(BufferRole::outputs, b_.sources);
-  table.set(BufferRole::coarse_out, b_.matrices[0]);
   for (std::uint32_t colour = 0; colour < plan.colours; ++colour) {
     for (std::uint32_t f = 0; f < plan.functions; ++f) {
       record_product(list, (2 * plan.functions + colour * plan.functions + f) * plan.unknowns());
       v_.ops->record(list,
-                     {.op = VectorOp::coarse_column,
-                      .width = plan.functions,
-                      .constants = {.count = plan.entries(),
-                                    .first = colour * plan.aggregates,
-                                    .out_stride = plan.unknowns(),
-                                    .a = f},
-                      .groups = plan.aggregates},
-                     table);
+                     kernel::coarse_column{{.vectors = b_.vectors,
+                                            .product = v_.product,
+                                            .direction = v_.direction,
+                                            .damping = v_.damping,
+                                            .matrix = b_.matrices[0],
+                                            .entries = b_.scalars,
+                                            .starts = b_.starts,
+                                            .sources = b_.sources},
+                                           {.count = plan.entries(),
+                                            .first_source = colour * plan.aggregates,
+                                            .unknowns = plan.unknowns(),
+                                            .function = f}},
+                     {.width = plan.functions, .groups = plan.aggregates});
     }
   }
 }
 
 void CoarseSpace::record_elimination(CommandList& list, std::uint32_t first, std::uint32_t count) {
   const std::uint32_t n = control_.plan().unknowns();
-  BindingTable table;
-  table.set(BufferRole::partials, b_.panel);
   for (std::uint32_t panel = first; panel < first + count; ++panel) {
     const std::uint32_t pivot = panel * kPivotsOfPanel;
-    codegen::VectorConstants constants = {
-        .count = n, .first = pivot, .out_stride = n, .a = std::min(kPivotsOfPanel, n - pivot)};
-    table.set(BufferRole::coarse_in, b_.matrices[panel % 2]);
-    table.set(BufferRole::coarse_out, b_.matrices[(panel + 1) % 2]);
+    const std::uint32_t pivots = std::min(kPivotsOfPanel, n - pivot);
+    const Buffer& matrix = b_.matrices[panel % 2];
     list.barrier();
-    v_.ops->record(list,
-                   {.op = VectorOp::coarse_panel, .width = kPivotsOfPanel, .constants = constants},
-                   table);
+    v_.ops->record(
+        list,
+        kernel::coarse_panel{{.matrix = matrix, .panel = b_.panel},
+                             {.count = n, .first = pivot, .pivots = pivots, .unknowns = n}},
+        {.width = kPivotsOfPanel});
     list.barrier();
-    constants.count = n * n;
-    v_.ops->record(list, {.op = VectorOp::coarse_eliminate, .constants = constants}, table);
+    v_.ops->record(
+        list, kernel::coarse_eliminate{
+                  {.matrix = matrix, .panel = b_.panel, .result = b_.matrices[(panel + 1) % 2]},
+                  {.count = n * n, .first = pivot, .pivots = pivots, .unknowns = n}});
   }
 }
 
 void CoarseSpace::record_correction(CommandList& list, bool predicated) {
   const CoarsePlan& plan = control_.plan();
   const std::uint32_t n = plan.unknowns();
-  BindingTable table = this->table();
-  table.set(BufferRole::first_operand, v_.residual);
-  table.set(BufferRole::coarse_out, b_.in);
   list.barrier();
   v_.ops->record(list,
-                 {.op = VectorOp::coarse_restrict,
-                  .width = plan.functions,
-                  .predicated = predicated,
-                  .constants = {.count = plan.entries()},
-                  .groups = plan.aggregates},
-                 table);
-  table.set(BufferRole::coarse_matrix, b_.matrices[panels_of(n) % 2]);
-  table.set(BufferRole::coarse_in, b_.in);
-  table.set(BufferRole::coarse_out, b_.out);
+                 kernel::coarse_restrict{{.vectors = b_.vectors,
+                                          .residual = v_.residual,
+                                          .coarse_residual = b_.in,
+                                          .entries = b_.scalars,
+                                          .starts = b_.starts},
+                                         {.count = plan.entries()}},
+                 {.width = plan.functions, .predicated = predicated, .groups = plan.aggregates});
+  list.barrier();
+  v_.ops->record(
+      list,
+      kernel::coarse_multiply{
+          {.inverse_matrix = b_.matrices[panels_of(n) % 2],
+           .coarse_residual = b_.in,
+           .correction = b_.out,
+           .partials = v_.partials},
+          {.count = n, .out_first = v_.block_groups(), .out_stride = v_.block_groups() + sums()}},
+      {.predicated = predicated, .groups = n});
   list.barrier();
   v_.ops->record(list,
-                 {.op = VectorOp::coarse_multiply,
-                  .predicated = predicated,
-                  .constants = {.count = n,
-                                .out_first = v_.block_groups(),
-                                .out_stride = v_.block_groups() + sums()},
-                  .groups = n},
-                 table);
-  table.set(BufferRole::coarse_in, b_.out);
-  table.set(BufferRole::result, v_.preconditioned);
-  list.barrier();
-  v_.ops->record(list,
-                 {.op = VectorOp::coarse_expand,
-                  .width = plan.functions,
-                  .predicated = predicated,
-                  .constants = {.count = plan.entries(), .overwrite = 0}},
-                 table);
+                 kernel::coarse_expand{{.vectors = b_.vectors,
+                                        .weights = b_.out,
+                                        .result = v_.preconditioned,
+                                        .entries = b_.scalars,
+                                        .aggregates = b_.homes},
+                                       {.count = plan.entries()}},
+                 {.width = plan.functions, .predicated = predicated});
 }
 
 bool CoarseSpace::prepare(const std::function<std::vector<double>()>& x) {

@@ -46,7 +46,6 @@ class CoarseSpace : Part {
   bool fits() const;
   void make_buffers();
   void write_centres();
-  BindingTable table() const;
   void record_product(CommandList& list, std::uint32_t first);
   void record_vectors(CommandList& list);
   void record_matrix(CommandList& list);

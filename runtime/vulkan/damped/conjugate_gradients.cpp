@@ -7,29 +7,31 @@
 
 namespace topograd::runtime::vulkan {
 
-using codegen::BufferRole;
 using codegen::Fusion;
 using codegen::Scalar;
 using codegen::StepTime;
-using codegen::VectorOp;
 
 void ConjugateGradients::record_start(CommandList& list, Preconditioning by) {
   const std::uint32_t groups = sum_groups(by);
   // Fused products write the directions of the owners that they sum.
   if (terms_.masked())
     list.fill(v_.next_direction, 0, problem_.model().scalars * context_.element_bytes(), 0);
-  v_.record_by_blocks(list, {.op = VectorOp::precondition}, v_.table());
+  v_.record_by_blocks(list, v_.preconditioner());
   list.barrier();
   v_.record_by_blocks(list,
-                      {.op = VectorOp::cg_init,
-                       .unpreconditioned = by == Preconditioning::none,
-                       .constants = {.out_stride = groups}},
-                      v_.table());
+                      kernel::cg_init{{.gradient = v_.gradient,
+                                       .delta = v_.step,
+                                       .residual = v_.residual,
+                                       .direction = v_.direction,
+                                       .preconditioned = v_.preconditioned,
+                                       .fixed_scalars = v_.not_free(),
+                                       .partials = v_.partials},
+                                      {.out_stride = groups}},
+                      {.unpreconditioned = by == Preconditioning::none});
   if (by == Preconditioning::two_level) coarse_.record_correction(list, false);
   list.barrier();
-  v_.ops->record(
-      list, {.op = VectorOp::cg_start, .constants = {.sums_count = groups, .sums_stride = groups}},
-      v_.table());
+  v_.ops->record(list, kernel::cg_start{{.partials = v_.partials},
+                                        {.sums_count = groups, .sums_stride = groups}});
 }
 
 void ConjugateGradients::record_iterations(CommandList& list, int count, Preconditioning by) {
@@ -39,65 +41,74 @@ void ConjugateGradients::record_iterations(CommandList& list, int count, Precond
       fused && std::ranges::count_if(v_.blocks, [](auto& range) { return range.count > 0; }) == 1;
   const std::uint32_t groups = sum_groups(by);
   const Buffer& z = by == Preconditioning::none ? v_.residual : v_.preconditioned;
-  BindingTable table = v_.table();
-  table.set(BufferRole::preconditioned, z);
   for (int k = 0; k < count; ++k) {
     const Buffer& before = k % 2 == 0 ? v_.direction : v_.next_direction;
     const Buffer& now = k % 2 == 0 ? v_.next_direction : v_.direction;
-    table.set(BufferRole::direction, fused ? now : v_.direction);
-    table.set(BufferRole::next_direction, before);
     list.barrier();
     const std::uint32_t sums = fused ? record_fused_product(list, before, now, z, groups)
-                                     : record_direction_and_product(list, table, groups);
+                                     : record_direction_and_product(list, z, groups);
     list.barrier();
     v_.record_by_blocks(list,
-                        {.op = VectorOp::cg_update,
-                         .unpreconditioned = by == Preconditioning::none,
+                        kernel::cg_update{{.product = v_.product,
+                                           .residual = v_.residual,
+                                           .direction = fused ? now : v_.direction,
+                                           .direction_before = before,
+                                           .delta = v_.step,
+                                           .preconditioned = z,
+                                           .fixed_scalars = v_.not_free(),
+                                           .partials = v_.partials,
+                                           .curvature = v_.curvature,
+                                           .decision = v_.decision},
+                                          {.out_stride = groups, .sums_count = sums}},
+                        {.unpreconditioned = by == Preconditioning::none,
                          .step_time = !alternates  ? StepTime::now
                                       : k % 2 == 0 ? StepTime::later
-                                                   : StepTime::both,
-                         .constants = {.out_stride = groups, .sums_count = sums}},
-                        table);
+                                                   : StepTime::both});
     if (by == Preconditioning::two_level) coarse_.record_correction(list, true);
   }
   if (alternates) record_pending_step(list);
   list.barrier();
-  v_.ops->record(
-      list, {.op = VectorOp::cg_finish, .constants = {.sums_count = groups, .sums_stride = groups}},
-      table);
+  v_.ops->record(list, kernel::cg_finish{{.partials = v_.partials},
+                                         {.sums_count = groups, .sums_stride = groups}});
 }
 
 /// Where the solver stopped between an update that left its step and the next one.
 void ConjugateGradients::record_pending_step(CommandList& list) {
-  BindingTable table;
-  table.set(BufferRole::first_operand, v_.next_direction);
-  table.set(BufferRole::result, v_.step);
   list.barrier();
-  v_.ops->record(list,
-                 {.op = VectorOp::axpby,
-                  .constants = {.count = static_cast<std::uint32_t>(problem_.model().scalars),
-                                .a = codegen::slot(Scalar::pending),
-                                .b = codegen::slot(Scalar::one)}},
-                 table);
+  v_.ops->record(list, kernel::axpby{{.x = v_.next_direction, .y = v_.step},
+                                     {.count = static_cast<std::uint32_t>(problem_.model().scalars),
+                                      .x_factor = Scalar::pending,
+                                      .y_factor = Scalar::one}});
 }
 
 std::uint32_t ConjugateGradients::record_direction_and_product(CommandList& list,
-                                                               const BindingTable& table,
+                                                               const Buffer& preconditioned,
                                                                std::uint32_t sums) {
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
-  v_.ops->record(list,
-                 {.op = VectorOp::cg_direction,
-                  .constants = {.count = n, .sums_count = sums, .sums_stride = sums}},
-                 table);
+  v_.ops->record(list, kernel::cg_direction{{.preconditioned = preconditioned,
+                                             .direction = v_.direction,
+                                             .partials = v_.partials,
+                                             .decision = v_.decision},
+                                            {.count = n, .sums_count = sums, .sums_stride = sums}});
   list.barrier();
   if (DeviceMatrix* const matrix = products_.matrix())
-    return matrix->record_product(list, *v_.ops, table);
+    return matrix->record_product(list, *v_.ops,
+                                  {.direction = v_.direction,
+                                   .damping = v_.damping,
+                                   .product = v_.product,
+                                   .decision = v_.decision,
+                                   .curvature = v_.curvature});
   Operands predicated = terms_.operands(v_.x, &moves_.record_expanded(list, v_.direction));
   predicated.scalars = &v_.decision;
   products_.record(list, predicated, v_.product);
   list.barrier();
   moves_.record_contracted(list, v_.product);
-  return v_.ops->record(list, {.op = VectorOp::cg_curvature, .constants = {.count = n}}, table);
+  return v_.ops->record(list, kernel::cg_curvature{{.direction = v_.direction,
+                                                    .damping = v_.damping,
+                                                    .product = v_.product,
+                                                    .decision = v_.decision,
+                                                    .curvature = v_.curvature},
+                                                   {.count = n}});
 }
 
 std::uint32_t ConjugateGradients::record_fused_product(CommandList& list,

@@ -29,7 +29,7 @@ class ConjugateGradients : Part {
   }
   void record_pending_step(CommandList& list);
   /// These return the number of partial sums of the curvature.
-  std::uint32_t record_direction_and_product(CommandList& list, const BindingTable& table,
+  std::uint32_t record_direction_and_product(CommandList& list, const Buffer& preconditioned,
                                              std::uint32_t sums);
   std::uint32_t record_fused_product(CommandList& list, const Buffer& old_direction,
                                      const Buffer& new_direction, const Buffer& preconditioned,

@@ -9,10 +9,8 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-using codegen::BufferRole;
 using codegen::Scalar;
 using codegen::SolverState;
-using codegen::VectorOp;
 
 /// Conjugate gradients take iterations in proportion to the logarithm of the tolerance; how many
 /// are expected is kept for a tolerance of e⁻¹⁰.
@@ -40,16 +38,12 @@ DampedSystem::DampedSystem(const Part& part, NormalProducts& products, PointMove
 void DampedSystem::record_scale(CommandList& list, const StepRequest& request) {
   if (request.jacobi_scaling) {
     const Scalar added = request.scale_free ? Scalar::zero : Scalar::one;
-    v_.record_by_blocks(
-        list, {.op = VectorOp::jacobi_scale, .constants = {.a = codegen::slot(added)}}, v_.table());
+    v_.record_by_blocks(list, kernel::jacobi_scale{{.scale = v_.scale}, {.added = added}});
     return;
   }
-  BindingTable table;
-  table.set(BufferRole::result, v_.scale);
-  v_.ops->record(list,
-                 {.op = VectorOp::fill,
-                  .constants = {.count = static_cast<std::uint32_t>(problem_.model().scalars)}},
-                 table);
+  v_.ops->record(list, kernel::fill{{.result = v_.scale},
+                                    {.count = static_cast<std::uint32_t>(problem_.model().scalars),
+                                     .value = Scalar::one}});
 }
 
 void DampedSystem::record_solve(CommandList& list, int iterations, Preconditioning by) {

@@ -8,7 +8,6 @@
 namespace topograd::runtime::vulkan {
 
 using codegen::BufferRole;
-using codegen::VectorOp;
 
 DeviceSteps::DeviceSteps(const Part& part, TermSums& sums, NormalProducts& products,
                          PointMoves& moves, AcceptedPoints& accepted, KernelVariants& variants)

@@ -61,8 +61,8 @@ class DeviceSteps final : public DampedSteps, public StepLengths, public StepGra
   /// Brings point, matrix and gradient there, where they are not.
   void queue_narrow(Lists& lists);
   /// With kernels of these steps, whose numbers are narrow.
-  void record_converted(CommandList& list, codegen::VectorOp op, const Buffer& from,
-                        const Buffer& to);
+  template <class Kernel>
+  void record_converted(CommandList& list, const Buffer& from, const Buffer& to);
   void record_narrow_point(CommandList& list);
   void record_narrow_gradient(CommandList& list);
   void record_narrow_step(CommandList& list);

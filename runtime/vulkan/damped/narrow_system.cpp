@@ -5,9 +5,6 @@
 
 namespace topograd::runtime::vulkan {
 
-using codegen::BufferRole;
-using codegen::VectorOp;
-
 bool DeviceSteps::solve_by(DeviceSteps* narrow) {
   narrow_ = nullptr;
   narrow_follows_ = false;
@@ -22,24 +19,19 @@ bool DeviceSteps::solve_by(DeviceSteps* narrow) {
   return true;
 }
 
-void DeviceSteps::record_converted(CommandList& list, VectorOp op, const Buffer& from,
-                                   const Buffer& to) {
-  BindingTable table;
-  table.set(BufferRole::first_operand, from);
-  table.set(BufferRole::result, to);
-  v_.ops->record(
-      list,
-      {.op = op, .constants = {.count = static_cast<std::uint32_t>(problem_.model().scalars)}},
-      table);
+template <class Kernel>
+void DeviceSteps::record_converted(CommandList& list, const Buffer& from, const Buffer& to) {
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
+  v_.ops->record(list, Kernel{{.source = from, .result = to}, {.count = n}});
 }
 
 void DeviceSteps::record_narrow_point(CommandList& list) {
-  narrow_->record_converted(list, VectorOp::narrow, v_.x, narrow_->v_.x);
+  narrow_->record_converted<kernel::narrow>(list, v_.x, narrow_->v_.x);
 }
 
 /// With what the box holds here: in f32 a point may seem to be on a bound that it is not on.
 void DeviceSteps::record_narrow_gradient(CommandList& list) {
-  narrow_->record_converted(list, VectorOp::narrow, v_.gradient, narrow_->v_.gradient);
+  narrow_->record_converted<kernel::narrow>(list, v_.gradient, narrow_->v_.gradient);
   if (moves_.shaped() && !context_.collecting)
     list.copy(v_.held, 0, narrow_->v_.held, 0, v_.held.size());
 }
@@ -47,9 +39,9 @@ void DeviceSteps::record_narrow_gradient(CommandList& list) {
 /// All that the trial point and its report read, and how the solver stands.
 void DeviceSteps::record_narrow_step(CommandList& list) {
   const StepVectors& from = narrow_->v_;
-  narrow_->record_converted(list, VectorOp::widen, from.step, v_.step);
-  narrow_->record_converted(list, VectorOp::widen, from.residual, v_.residual);
-  narrow_->record_converted(list, VectorOp::widen, from.damping, v_.damping);
+  narrow_->record_converted<kernel::widen>(list, from.step, v_.step);
+  narrow_->record_converted<kernel::widen>(list, from.residual, v_.residual);
+  narrow_->record_converted<kernel::widen>(list, from.damping, v_.damping);
   for (const Scalar scalar : {Scalar::state, Scalar::iterations}) {
     const std::uint64_t place = codegen::slot(scalar) * sizeof(double);
     list.copy(from.ops->scalars(), place, v_.ops->scalars(), place, sizeof(double));

@@ -7,16 +7,14 @@
 
 namespace topograd::runtime::vulkan {
 
-using codegen::BufferRole;
 using codegen::Scalar;
-using codegen::VectorOp;
 using codegen::Verdict;
 
 /// Where a solve has not finished or a step is refused, gates stay closed, and point,
 /// linearisation and the vectors of the solve remain what they are.
 void TakenSteps::record(CommandList& list) {
-  const auto opening = [&](Gate& gate, const VectorOps::Run& run, const Gate::Section& section) {
-    gate.record_opening(context_, *v_.ops, list, run, section);
+  const auto opening = [&](Gate& gate, const auto& kernel, const Gate::Section& section) {
+    gate.record_opening(context_, *v_.ops, list, kernel, section);
   };
   const Gate::Section rescaling = [&](CommandList& l) {
     moves_.record(l, Scalar::length);
@@ -31,13 +29,11 @@ void TakenSteps::record(CommandList& list) {
   list.barrier();
   moves_.record(list, Scalar::one);
   terms_.record_cost(list, v_.trial, Scalar::trial_cost);
-  opening(lists_->rescaling, {.op = VectorOp::choose_length}, rescaling);
+  opening(lists_->rescaling, kernel::choose_length{}, rescaling);
   lists_->rescaling.record_section(context_, list, rescaling);
-  opening(lists_->moving, {.op = VectorOp::take_step}, moving);
+  opening(lists_->moving, kernel::take_step{}, moving);
   if (moves_.charted()) {
-    opening(lists_->returning,
-            {.op = VectorOp::open_gate, .constants = {.a = codegen::slot(Scalar::goes_back)}},
-            returning);
+    opening(lists_->returning, kernel::open_gate{{}, {.condition = Scalar::goes_back}}, returning);
     lists_->returning.record_section(context_, list, returning);
   }
   lists_->moving.record_section(context_, list, moving);
@@ -45,37 +41,35 @@ void TakenSteps::record(CommandList& list) {
 
 /// To the trial point; where that is a sum, without its way back to the full step.
 void TakenSteps::record_move(CommandList& list) {
-  VectorOps::Run run{.op = VectorOp::copy,
-                     .constants = {.count = static_cast<std::uint32_t>(problem_.model().scalars)}};
-  BindingTable table;
-  table.set(BufferRole::first_operand, moves_.shaped() ? v_.trial : v_.step);
-  table.set(BufferRole::result, v_.x);
-  if (!moves_.shaped()) {
-    run.op = VectorOp::axpby;
-    run.constants.a = codegen::slot(Scalar::length);
-    run.constants.b = codegen::slot(Scalar::one);
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
+  if (moves_.shaped()) {
+    v_.ops->record(list, kernel::copy{{.source = v_.trial, .result = v_.x}, {.count = n}});
+  } else {
+    v_.ops->record(
+        list, kernel::axpby{{.x = v_.step, .y = v_.x},
+                            {.count = n, .x_factor = Scalar::length, .y_factor = Scalar::one}});
   }
-  v_.ops->record(list, run, table);
 }
 
 void TakenSteps::record_kernels(CommandList& list) {
   if (terms_.have_guards()) return;
   // Kernels that change the trial point alone: a copy of one scalar, and a zero in its place.
-  const auto n = codegen::VectorConstants{.count = 1, .a = codegen::slot(Scalar::zero)};
   const Gate::Section section = [&](CommandList& l) {
-    BindingTable table;
-    table.set(BufferRole::first_operand, v_.x);
-    table.set(BufferRole::result, v_.trial);
-    for (const VectorOp op : {VectorOp::copy, VectorOp::fill, VectorOp::axpby}) {
-      v_.ops->record(l, {.op = op, .constants = n}, table);
-      l.barrier();
-    }
+    v_.ops->record(l, kernel::copy{{.source = v_.x, .result = v_.trial}, {.count = 1}});
+    l.barrier();
+    v_.ops->record(l, kernel::fill{{.result = v_.trial}, {.count = 1, .value = Scalar::zero}});
+    l.barrier();
+    v_.ops->record(l, kernel::axpby{{.x = v_.x, .y = v_.trial}, {.count = 1}});
+    l.barrier();
   };
-  for (const VectorOp op : {VectorOp::choose_length, VectorOp::take_step, VectorOp::open_gate}) {
+  const auto open = [&](const auto& kernel) {
     Gate gate;
-    gate.record_opening(context_, *v_.ops, list, {.op = op, .constants = n}, section);
+    gate.record_opening(context_, *v_.ops, list, kernel, section);
     gate.record_section(context_, list, section);
-  }
+  };
+  open(kernel::choose_length{});
+  open(kernel::take_step{});
+  open(kernel::open_gate{{}, {.condition = Scalar::zero}});
 }
 
 bool TakenSteps::prepare(const std::optional<StepRule>& rule) {

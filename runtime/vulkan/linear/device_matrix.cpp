@@ -7,9 +7,6 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-using codegen::BufferRole;
-using codegen::VectorOp;
-
 /// Numbers of a scalar row that an invocation adds up, about.
 constexpr std::uint64_t kNumbersOfLane = 6;
 
@@ -78,43 +75,34 @@ void DeviceMatrix::record_values(CommandList& list, VectorOps& vectors,
   }
   for (const Products& products : products_) {
     if (several && &products != &products_.front()) list.barrier();
-    BindingTable table;
-    table.set(BufferRole::first_operand, jacobians[products.term]);
-    table.set(BufferRole::result, values_);
-    table.set(BufferRole::starts, products.starts);
-    table.set(BufferRole::entries, products.entries);
-    table.set(BufferRole::outputs, products.places);
-    table.set(BufferRole::owners, products.slots);
     for (const NormalPlan::Shape& shape : products.shapes) {
-      vectors.record(list,
-                     {.op = VectorOp::matrix_blocks,
-                      .constants = {.count = shape.count * shape.rows * shape.columns,
-                                    .first = shape.first,
-                                    .out_first = products.columns,
-                                    .out_stride = products.instances,
-                                    .blocks_first = products.rows,
-                                    .a = shape.rows,
-                                    .b = shape.columns,
-                                    .overwrite = several ? 0u : 1u}},
-                     table);
+      vectors.record(list, kernel::matrix_blocks{{.jacobian = jacobians[products.term],
+                                                  .matrix = values_,
+                                                  .starts = products.starts,
+                                                  .entries = products.entries,
+                                                  .outputs = products.places,
+                                                  .column_numbers = products.slots},
+                                                 {.count = shape.count * shape.rows * shape.columns,
+                                                  .first = shape.first,
+                                                  .block_rows = shape.rows,
+                                                  .block_columns = shape.columns,
+                                                  .residuals = products.rows,
+                                                  .columns = products.columns,
+                                                  .instances = products.instances,
+                                                  .overwrite = several ? 0u : 1u}});
     }
   }
   if (several) list.barrier();
-  BindingTable table;
-  table.set(BufferRole::result, values_);
-  table.set(BufferRole::outputs, rows_);
   for (std::size_t k = 0; k < ranges_.size(); ++k) {
     const BlockRange& range = ranges_[k];
     const std::uint64_t number = context_.element_bytes();
-    table.set(BufferRole::blocks, packed, range.blocks_first * number,
-              number * range.count * range.width * (range.width + 1) / 2);
+    const kernel::Part blocks(packed, range.blocks_first * number,
+                              number * range.count * range.width * (range.width + 1) / 2);
     vectors.record(list,
-                   {.op = VectorOp::matrix_diagonal,
-                    .width = range.width,
-                    .constants = {.count = range.count * range.width * range.width,
-                                  .first = first_rows_[k],
-                                  .blocks_first = 0}},
-                   table);
+                   kernel::matrix_diagonal{
+                       {.blocks = blocks, .matrix = values_, .row_words = rows_},
+                       {.count = range.count * range.width * range.width, .first = first_rows_[k]}},
+                   {.width = range.width});
   }
 }
 
@@ -128,39 +116,33 @@ std::uint32_t DeviceMatrix::groups() const {
   return sum;
 }
 
-std::uint32_t DeviceMatrix::record_rows(CommandList& list, VectorOps& vectors, VectorOp op,
-                                        BindingTable table) {
-  table.set(BufferRole::first_operand, values_);
-  table.set(BufferRole::outputs, rows_);
-  table.set(BufferRole::entries, columns_);
+template <class Kernel>
+std::uint32_t DeviceMatrix::record_rows(CommandList& list, VectorOps& vectors, Kernel kernel) {
+  kernel.buffers.matrix = values_;
+  kernel.buffers.row_words = rows_;
+  kernel.buffers.column_numbers = columns_;
+  kernel.push.lanes = lanes_;
   std::uint32_t groups = 0;
   for (std::size_t k = 0; k < ranges_.size(); ++k) {
     const BlockRange& range = ranges_[k];
-    groups += vectors.record(list,
-                             {.op = op,
-                              .width = range.width,
-                              .constants = {.count = range.count,
-                                            .first = first_rows_[k],
-                                            .out_first = groups,
-                                            .blocks_first = range.x_first,
-                                            .a = lanes_},
-                              .groups = groups_of(range)},
-                             table);
+    kernel.push.count = range.count;
+    kernel.push.first = first_rows_[k];
+    kernel.push.product_first = range.x_first;
+    if constexpr (requires { kernel.push.out_first; }) kernel.push.out_first = groups;
+    groups += vectors.record(list, kernel, {.width = range.width, .groups = groups_of(range)});
   }
   return groups;
 }
 
 void DeviceMatrix::record_multiply(CommandList& list, VectorOps& vectors, const Buffer& direction,
                                    const Buffer& product) {
-  BindingTable table;
-  table.set(BufferRole::direction, direction);
-  table.set(BufferRole::product, product);
-  record_rows(list, vectors, VectorOp::matrix_multiply, table);
+  record_rows(list, vectors,
+              kernel::matrix_multiply{{.direction = direction, .product = product}, {}});
 }
 
 std::uint32_t DeviceMatrix::record_product(CommandList& list, VectorOps& vectors,
-                                           const BindingTable& table) {
-  return record_rows(list, vectors, VectorOp::matrix_product, table);
+                                           const kernel::matrix_product::Buffers& with) {
+  return record_rows(list, vectors, kernel::matrix_product{with, {}});
 }
 
 }  // namespace topograd::runtime::vulkan

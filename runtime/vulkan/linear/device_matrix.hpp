@@ -43,9 +43,8 @@ class DeviceMatrix {
   void record_multiply(CommandList& list, VectorOps& vectors, const Buffer& direction,
                        const Buffer& product);
   /// The damped product of an iteration, and its curvature; the partial sums of that.
-  ///
-  ///   table  what conjugate gradients read and write
-  std::uint32_t record_product(CommandList& list, VectorOps& vectors, const BindingTable& table);
+  std::uint32_t record_product(CommandList& list, VectorOps& vectors,
+                               const kernel::matrix_product::Buffers& with);
   /// Partial sums of the curvature.
   std::uint32_t groups() const;
 
@@ -57,8 +56,8 @@ class DeviceMatrix {
     std::uint32_t columns = 0, rows = 0, instances = 0;  // of the stored Jacobian
   };
 
-  std::uint32_t record_rows(CommandList& list, VectorOps& vectors, codegen::VectorOp op,
-                            BindingTable table);
+  template <class Kernel>
+  std::uint32_t record_rows(CommandList& list, VectorOps& vectors, Kernel kernel);
   std::uint32_t groups_of(const BlockRange& range) const;
 
   Context& context_;

@@ -7,9 +7,6 @@
 
 namespace topograd::runtime::vulkan {
 
-using codegen::BufferRole;
-using codegen::VectorConstants;
-
 namespace {
 
 /// Entries of a row that an invocation adds up, about.
@@ -124,13 +121,13 @@ std::uint32_t DeviceSchur::row_groups() const {
   return context_.product_grid(std::uint64_t{plan_.unknowns()} * product_lanes_);
 }
 
-void DeviceSchur::record_group(CommandList& list, Op op, const SchurPlan::Group& group,
-                               VectorConstants constants, const BindingTable& table) {
-  constants.count = group.count * group.rows * group.columns;
-  constants.first = group.first;
-  constants.a = group.rows;
-  constants.b = group.columns;
-  vectors_.record(list, {.op = op, .constants = constants}, table);
+template <class Kernel>
+void DeviceSchur::record_group(CommandList& list, Kernel kernel, const SchurPlan::Group& group) {
+  kernel.push.count = group.count * group.rows * group.columns;
+  kernel.push.first = group.first;
+  kernel.push.block_rows = group.rows;
+  kernel.push.block_columns = group.columns;
+  vectors_.record(list, kernel);
 }
 
 void DeviceSchur::record_meetings(CommandList& list, const Operands& at,
@@ -141,185 +138,185 @@ void DeviceSchur::record_meetings(CommandList& list, const Operands& at,
   if (several) list.fill(meetings_, 0, plan_.meeting_values * context_.element_bytes(), 0);
   for (const Products& products : products_) {
     list.barrier();
-    BindingTable table;
-    table.set(BufferRole::first_operand, products.jacobian);
-    table.set(BufferRole::result, meetings_);
-    table.set(BufferRole::starts, products.starts);
-    table.set(BufferRole::entries, products.entries);
-    table.set(BufferRole::outputs, products.meetings);
-    table.set(BufferRole::owners, products.slots);
-    table.set(BufferRole::fixed, *with.fixed);
     const DeviceTerm& term = *terms_[products.term];
-    for (const SchurPlan::Group& group : products.groups) {
-      record_group(list, Op::schur_meetings, group,
-                   {.out_first = products.columns,
-                    .out_stride = static_cast<std::uint32_t>(term.instances()),
-                    .blocks_first = term.outputs(),
-                    .overwrite = several ? 0u : 1u},
-                   table);
-    }
+    const kernel::schur_meetings meetings{
+        {.jacobian = products.jacobian,
+         .meetings = meetings_,
+         .starts = products.starts,
+         .entries = products.entries,
+         .outputs = products.meetings,
+         .column_numbers = products.slots,
+         .fixed_scalars = *with.fixed},
+        {.residuals = term.outputs(),
+         .columns = products.columns,
+         .instances = static_cast<std::uint32_t>(term.instances()),
+         .overwrite = several ? 0u : 1u}};
+    for (const SchurPlan::Group& group : products.groups) record_group(list, meetings, group);
   }
 }
 
 /// C⁻¹ and E C⁻¹, from damping and meetings.
 void DeviceSchur::record_elimination(CommandList& list, const SchurOperands& with) {
-  BindingTable table;
-  table.set(BufferRole::blocks, *with.blocks);
-  table.set(BufferRole::damping, *with.damping);
-  table.set(BufferRole::fixed, *with.fixed);
-  table.set(BufferRole::entries, eliminated_places_);
-  table.set(BufferRole::inverse, inverses_);
   list.barrier();
   for (const SchurPlan::Blocks& range : plan_.eliminated_widths) {
     vectors_.record(
         list,
-        {.op = Op::schur_invert,
-         .width = range.width,
-         .constants = {.count = range.count, .first = range.first, .blocks_first = range.inverse}},
-        table);
+        kernel::schur_invert{
+            {.blocks = *with.blocks,
+             .damping = *with.damping,
+             .inverse_blocks = inverses_,
+             .places = eliminated_places_,
+             .fixed_scalars = *with.fixed},
+            {.count = range.count, .first = range.first, .inverse_first = range.inverse}},
+        {.width = range.width});
   }
   list.barrier();
-  table.set(BufferRole::entries, coupling_words_);
-  table.set(BufferRole::first_operand, meetings_);
-  table.set(BufferRole::result, couplings_);
   for (const SchurPlan::Group& group : plan_.couplings) {
     const auto range =
         std::ranges::find(plan_.eliminated_widths, group.columns, &SchurPlan::Blocks::width);
-    record_group(list, Op::schur_coupling, group,
-                 {.out_stride = range->count, .blocks_first = range->inverse}, table);
+    record_group(
+        list,
+        kernel::schur_coupling{{.meetings = meetings_,
+                                .inverse_blocks = inverses_,
+                                .couplings = couplings_,
+                                .entries = coupling_words_},
+                               {.inverse_first = range->inverse, .inverses = range->count}},
+        group);
   }
 }
 
 /// S and the right-hand side.
 void DeviceSchur::record_complement(CommandList& list, const SchurOperands& with) {
-  BindingTable table;
-  table.set(BufferRole::first_operand, couplings_);
-  table.set(BufferRole::second_operand, meetings_);
-  table.set(BufferRole::result, pieces_);
-  table.set(BufferRole::starts, piece_starts_);
-  table.set(BufferRole::entries, piece_entries_);
-  table.set(BufferRole::outputs, piece_outputs_);
   list.barrier();
-  for (const SchurPlan::Group& group : plan_.pieces)
-    record_group(list, Op::schur_pieces, group, {.out_stride = group.inner}, table);
-  BindingTable right = table;
-  right.set(BufferRole::gradient, *with.gradient);
-  right.set(BufferRole::result, gradient_);
-  right.set(BufferRole::starts, row_starts_);
-  right.set(BufferRole::entries, row_entries_);
-  right.set(BufferRole::outputs, rows_);
-  right.set(BufferRole::owners, kept_scalars_);
+  for (const SchurPlan::Group& group : plan_.pieces) {
+    record_group(list,
+                 kernel::schur_pieces{{.couplings = couplings_,
+                                       .meetings = meetings_,
+                                       .pieces = pieces_,
+                                       .starts = piece_starts_,
+                                       .entries = piece_entries_,
+                                       .outputs = piece_outputs_},
+                                      {.inner = group.inner}},
+                 group);
+  }
   vectors_.record(
       list,
-      {.op = Op::schur_gradient,
-       .width = gradient_lanes_,
-       .constants = {.count = plan_.unknowns()},
-       .groups = context_.product_grid(std::uint64_t{plan_.unknowns()} * gradient_lanes_)},
-      right);
-  table.set(BufferRole::first_operand, pieces_);
-  table.set(BufferRole::blocks, *with.blocks);
-  table.set(BufferRole::damping, *with.damping);
-  table.set(BufferRole::fixed, *with.fixed);
-  table.set(BufferRole::result, values_);
-  table.set(BufferRole::rotated, packed_);
-  table.set(BufferRole::starts, block_starts_);
-  table.set(BufferRole::entries, block_pieces_);
-  table.set(BufferRole::outputs, block_words_);
-  table.set(BufferRole::owners, diagonal_);
+      kernel::schur_gradient{{.couplings = couplings_,
+                              .gradient = *with.gradient,
+                              .reduced_gradient = gradient_,
+                              .starts = row_starts_,
+                              .entries = row_entries_,
+                              .row_words = rows_,
+                              .kept_scalars = kept_scalars_},
+                             {.count = plan_.unknowns()}},
+      {.width = gradient_lanes_,
+       .groups = context_.product_grid(std::uint64_t{plan_.unknowns()} * gradient_lanes_)});
   list.barrier();
-  for (const SchurPlan::Group& group : plan_.blocks)
-    record_group(list, Op::schur_blocks, group, {}, table);
+  for (const SchurPlan::Group& group : plan_.blocks) {
+    record_group(list,
+                 kernel::schur_blocks{{.pieces = pieces_,
+                                       .meetings = meetings_,
+                                       .blocks = *with.blocks,
+                                       .damping = *with.damping,
+                                       .complement = values_,
+                                       .packed_blocks = packed_,
+                                       .starts = block_starts_,
+                                       .entries = block_pieces_,
+                                       .outputs = block_words_,
+                                       .diagonals = diagonal_,
+                                       .fixed_scalars = *with.fixed},
+                                      {}},
+                 group);
+  }
 }
 
-BindingTable DeviceSchur::solver_table() const {
-  BindingTable table;
-  table.set(BufferRole::gradient, gradient_);
-  table.set(BufferRole::step, step_);
-  table.set(BufferRole::residual, residual_);
-  table.set(BufferRole::product, product_);
-  table.set(BufferRole::preconditioned, preconditioned_);
-  table.set(BufferRole::inverse, packed_inverses_);
-  table.set(BufferRole::direction, directions_[0]);
-  table.set(BufferRole::partials, partials_);
-  table.set(BufferRole::curvature, curvature_);
-  table.set(BufferRole::decision, decision_);
-  table.set(BufferRole::fixed, free_);
-  return table;
-}
-
-std::uint32_t DeviceSchur::record_by_blocks(CommandList& list, VectorOps::Run run,
-                                            BindingTable table) {
+template <class Kernel>
+std::uint32_t DeviceSchur::record_by_blocks(CommandList& list, Kernel kernel) {
+  constexpr bool kInverts = Kernel::kOp == codegen::VectorOp::schur_invert;
+  constexpr bool kUpdates = Kernel::kOp == codegen::VectorOp::cg_update;
   std::uint32_t groups = 0;
   for (const SchurPlan::Blocks& range : plan_.kept_widths) {
-    run.width = range.width;
-    run.decides = run.op != Op::cg_update || groups == 0;
-    run.constants.count = range.count;
-    run.constants.first = run.op == Op::schur_invert ? range.first : range.position;
-    run.constants.out_first = groups;
-    run.constants.blocks_first = range.inverse;
-    groups += vectors_.record(list, run, table);
+    kernel.push.count = range.count;
+    kernel.push.first = kInverts ? range.first : range.position;
+    kernel.push.inverse_first = range.inverse;
+    if constexpr (requires { kernel.push.out_first; }) kernel.push.out_first = groups;
+    groups +=
+        vectors_.record(list, kernel, {.width = range.width, .decides = !kUpdates || groups == 0});
   }
   return groups;
 }
 
 void DeviceSchur::record_start(CommandList& list, const Operands& at, const SchurOperands& with) {
-  BindingTable damping;
-  damping.set(BufferRole::blocks, *with.blocks);
-  damping.set(BufferRole::scale, *with.scale);
-  damping.set(BufferRole::damping, *with.damping);
-  damping.set(BufferRole::fixed, *with.fixed);
-  damping.set(BufferRole::entries, diagonal_);
   list.barrier();
-  vectors_.record(list,
-                  {.op = Op::schur_damping,
-                   .constants = {.count = static_cast<std::uint32_t>(diagonal_.size() / 4)}},
-                  damping);
+  vectors_.record(
+      list, kernel::schur_damping{{.blocks = *with.blocks,
+                                   .scale = *with.scale,
+                                   .damping = *with.damping,
+                                   .diagonals = diagonal_,
+                                   .fixed_scalars = *with.fixed},
+                                  {.count = static_cast<std::uint32_t>(diagonal_.size() / 4)}});
   record_meetings(list, at, with);
   record_elimination(list, with);
   record_complement(list, with);
-  BindingTable inverse = solver_table();
-  inverse.set(BufferRole::blocks, packed_);
-  inverse.set(BufferRole::damping, none_);
-  inverse.set(BufferRole::entries, kept_places_);
   list.barrier();
-  record_by_blocks(list, {.op = Op::schur_invert}, inverse);
+  record_by_blocks(list, kernel::schur_invert{{.blocks = packed_,
+                                               .damping = none_,
+                                               .inverse_blocks = packed_inverses_,
+                                               .places = kept_places_,
+                                               .fixed_scalars = free_},
+                                              {}});
   list.barrier();
   const std::uint32_t groups = block_groups();
-  record_by_blocks(list, {.op = Op::cg_init, .constants = {.out_stride = groups}}, solver_table());
+  record_by_blocks(list, kernel::cg_init{{.gradient = gradient_,
+                                          .inverse_blocks = packed_inverses_,
+                                          .delta = step_,
+                                          .residual = residual_,
+                                          .direction = directions_[0],
+                                          .preconditioned = preconditioned_,
+                                          .fixed_scalars = free_,
+                                          .partials = partials_},
+                                         {.out_stride = groups}});
   list.barrier();
-  vectors_.record(list,
-                  {.op = Op::cg_start, .constants = {.sums_count = groups, .sums_stride = groups}},
-                  solver_table());
+  vectors_.record(list, kernel::cg_start{{.partials = partials_},
+                                         {.sums_count = groups, .sums_stride = groups}});
 }
 
 void DeviceSchur::record_iterations(CommandList& list, int count) {
   const std::uint32_t groups = block_groups();
-  BindingTable table = solver_table();
-  table.set(BufferRole::first_operand, values_);
-  table.set(BufferRole::outputs, rows_);
-  table.set(BufferRole::entries, columns_);
   for (int k = 0; k < count; ++k) {
-    table.set(BufferRole::direction, directions_[k % 2]);
-    table.set(BufferRole::next_direction, directions_[1 - k % 2]);
+    const Buffer& next_direction = directions_[1 - k % 2];
     list.barrier();
     const std::uint32_t sums = vectors_.record(
         list,
-        {.op = Op::schur_product,
-         .width = product_lanes_,
-         .constants = {.count = plan_.unknowns(), .sums_count = groups, .sums_stride = groups},
-         .groups = row_groups()},
-        table);
+        kernel::schur_product{
+            {.complement = values_,
+             .preconditioned = preconditioned_,
+             .direction = directions_[k % 2],
+             .next_direction = next_direction,
+             .product = product_,
+             .row_words = rows_,
+             .column_numbers = columns_,
+             .partials = partials_,
+             .curvature = curvature_,
+             .decision = decision_},
+            {.count = plan_.unknowns(), .sums_count = groups, .sums_stride = groups}},
+        {.width = product_lanes_, .groups = row_groups()});
     list.barrier();
-    BindingTable update = table;
-    update.set(BufferRole::direction, directions_[1 - k % 2]);
-    record_by_blocks(list,
-                     {.op = Op::cg_update, .constants = {.out_stride = groups, .sums_count = sums}},
-                     update);
+    record_by_blocks(list, kernel::cg_update{{.product = product_,
+                                              .residual = residual_,
+                                              .direction = next_direction,
+                                              .delta = step_,
+                                              .inverse_blocks = packed_inverses_,
+                                              .preconditioned = preconditioned_,
+                                              .fixed_scalars = free_,
+                                              .partials = partials_,
+                                              .curvature = curvature_,
+                                              .decision = decision_},
+                                             {.out_stride = groups, .sums_count = sums}});
   }
   list.barrier();
-  vectors_.record(list,
-                  {.op = Op::cg_finish, .constants = {.sums_count = groups, .sums_stride = groups}},
-                  table);
+  vectors_.record(list, kernel::cg_finish{{.partials = partials_},
+                                          {.sums_count = groups, .sums_stride = groups}});
 }
 
 void DeviceSchur::record_finish(CommandList& list, const SchurOperands& with) {
@@ -328,28 +325,26 @@ void DeviceSchur::record_finish(CommandList& list, const SchurOperands& with) {
   list.fill(*with.step, 0, bytes, 0);
   list.fill(*with.residual, 0, bytes, 0);
   list.barrier();
-  BindingTable table;
-  table.set(BufferRole::first_operand, step_);
-  table.set(BufferRole::second_operand, residual_);
-  table.set(BufferRole::step, *with.step);
-  table.set(BufferRole::residual, *with.residual);
-  table.set(BufferRole::owners, kept_scalars_);
-  vectors_.record(list, {.op = Op::schur_scatter, .constants = {.count = plan_.unknowns()}}, table);
-  table.set(BufferRole::second_operand, couplings_);
-  table.set(BufferRole::gradient, *with.gradient);
-  table.set(BufferRole::inverse, inverses_);
-  table.set(BufferRole::starts, back_starts_);
-  table.set(BufferRole::entries, back_entries_);
-  table.set(BufferRole::outputs, eliminated_);
+  vectors_.record(list, kernel::schur_scatter{{.kept_step = step_,
+                                               .kept_residual = residual_,
+                                               .delta = *with.step,
+                                               .residual = *with.residual,
+                                               .kept_scalars = kept_scalars_},
+                                              {.count = plan_.unknowns()}});
   for (const SchurPlan::Blocks& range : plan_.eliminated_widths) {
-    vectors_.record(list,
-                    {.op = Op::schur_back,
-                     .constants = {.count = range.count * range.width,
-                                   .first = range.first,
-                                   .out_stride = range.count,
-                                   .blocks_first = range.inverse,
-                                   .b = range.width}},
-                    table);
+    vectors_.record(list, kernel::schur_back{{.kept_step = step_,
+                                              .couplings = couplings_,
+                                              .inverse_blocks = inverses_,
+                                              .gradient = *with.gradient,
+                                              .delta = *with.step,
+                                              .starts = back_starts_,
+                                              .entries = back_entries_,
+                                              .eliminated_scalars = eliminated_},
+                                             {.count = range.count * range.width,
+                                              .first = range.first,
+                                              .block_columns = range.width,
+                                              .inverse_first = range.inverse,
+                                              .inverses = range.count}});
   }
 }
 

@@ -52,8 +52,6 @@ class DeviceSchur {
   void record_finish(CommandList& list, const SchurOperands& with);
 
  private:
-  using Op = codegen::VectorOp;
-
   struct Products {  // of one term
     std::size_t term = 0;
     std::vector<SchurPlan::Group> groups;
@@ -65,13 +63,13 @@ class DeviceSchur {
   void record_meetings(CommandList& list, const Operands& at, const SchurOperands& with);
   void record_elimination(CommandList& list, const SchurOperands& with);
   void record_complement(CommandList& list, const SchurOperands& with);
-  void record_group(CommandList& list, Op op, const SchurPlan::Group& group,
-                    codegen::VectorConstants constants, const BindingTable& table);
+  template <class Kernel>
+  void record_group(CommandList& list, Kernel kernel, const SchurPlan::Group& group);
   /// As VectorOps::record() for each width of kept blocks; returns the workgroups.
-  std::uint32_t record_by_blocks(CommandList& list, VectorOps::Run run, BindingTable table);
+  template <class Kernel>
+  std::uint32_t record_by_blocks(CommandList& list, Kernel kernel);
   std::uint32_t block_groups() const;
   std::uint32_t row_groups() const;
-  BindingTable solver_table() const;
 
   Context& context_;
   VectorOps& vectors_;

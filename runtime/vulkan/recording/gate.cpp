@@ -5,25 +5,16 @@
 
 namespace topograd::runtime::vulkan {
 
-using codegen::BufferRole;
-
-void Gate::record_opening(Context& context, VectorOps& vectors, CommandList& list,
-                          VectorOps::Run run, const Section& section) {
+std::uint32_t Gate::count_workgroups(Context& context, CommandList& list, const Section& section) {
+  if (context.collecting) return 0;
   std::vector<std::uint32_t> words;
-  if (!context.collecting) {
-    list.open_gate(nullptr);
-    section(list);
-    for (const Groups& groups : list.close_gate())
-      words.insert(words.end(), {groups.x, groups.y, groups.z});
-    all_ = make_buffer(context, words, "gate_workgroups");
-    open_ = context.device->buffer(all_.size(), MemoryKind::Device, "open_gate");
-  }
-  BindingTable table;
-  table.set(BufferRole::starts, all_);
-  table.set(BufferRole::outputs, open_);
-  run.constants.count = static_cast<std::uint32_t>(words.size());
-  list.barrier();
-  vectors.record(list, run, table);
+  list.open_gate(nullptr);
+  section(list);
+  for (const Groups& groups : list.close_gate())
+    words.insert(words.end(), {groups.x, groups.y, groups.z});
+  all_ = make_buffer(context, words, "gate_workgroups");
+  open_ = context.device->buffer(all_.size(), MemoryKind::Device, "open_gate");
+  return static_cast<std::uint32_t>(words.size());
 }
 
 void Gate::record_section(const Context& context, CommandList& list, const Section& section) {

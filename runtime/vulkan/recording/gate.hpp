@@ -13,14 +13,23 @@ class Gate {
  public:
   using Section = std::function<void(CommandList&)>;
 
-  /// Records the kernel that opens it or not, after a barrier: one that writes `outputs`, with
-  /// what `section` dispatches as `starts`. `section` has nothing but dispatches and barriers.
-  void record_opening(Context& context, VectorOps& vectors, CommandList& list, VectorOps::Run run,
-                      const Section& section);
+  /// Records the kernel that opens it or not, after a barrier: one that writes `opened`, with what
+  /// `section` dispatches as `workgroups`. `section` has nothing but dispatches and barriers.
+  template <class Kernel>
+  void record_opening(Context& context, VectorOps& vectors, CommandList& list, Kernel kernel,
+                      const Section& section) {
+    kernel.push.count = count_workgroups(context, list, section);
+    kernel.buffers = {.workgroups = all_, .opened = open_};
+    list.barrier();
+    vectors.record(list, kernel);
+  }
   /// Records the section, the same once more.
   void record_section(const Context& context, CommandList& list, const Section& section);
 
  private:
+  /// Makes the buffers; returns their words.
+  std::uint32_t count_workgroups(Context& context, CommandList& list, const Section& section);
+
   Buffer all_, open_;  // u32, three for each dispatch: all of its workgroups; those, or none
 };
 

@@ -10,8 +10,6 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-using codegen::BufferRole;
-
 /// Pieces of diagonal blocks begin at multiples of so many numbers, where buffers can be bound.
 constexpr std::uint64_t kBlockAlignment = 256;
 
@@ -81,50 +79,9 @@ void StepVectors::lay_out_blocks(const Model& model) {
   }
 }
 
-BindingTable StepVectors::table() const {
-  BindingTable table;
-  table.set(BufferRole::fixed, held ? held : fixed);
-  table.set(BufferRole::gradient, gradient);
-  table.set(BufferRole::direction, direction);
-  table.set(BufferRole::step, step);
-  table.set(BufferRole::residual, residual);
-  table.set(BufferRole::product, product);
-  table.set(BufferRole::preconditioned, preconditioned);
-  table.set(BufferRole::scale, scale);
-  table.set(BufferRole::damping, damping);
-  table.set(BufferRole::blocks, packed);
-  table.set(BufferRole::inverse, inverse);
-  table.set(BufferRole::partials, partials);
-  table.set(BufferRole::curvature, curvature);
-  table.set(BufferRole::decision, decision);
-  return table;
-}
-
 std::uint32_t StepVectors::block_groups() const {
   std::uint32_t groups = 0;
   for (const BlockRange& range : blocks) groups += context_->update_grid(range.count);
-  return groups;
-}
-
-std::uint32_t StepVectors::record_by_blocks(CommandList& list, VectorOps::Run run,
-                                            const BindingTable& with) const {
-  std::uint32_t groups = 0;
-  BindingTable table = with;
-  const std::uint64_t bytes = context_->element_bytes();
-  for (const BlockRange& range : blocks) {
-    if (range.count == 0) continue;
-    const std::uint64_t first = range.blocks_first * bytes;
-    const std::uint64_t size = bytes * range.count * range.width * (range.width + 1) / 2;
-    table.set(BufferRole::blocks, packed, first, size);
-    table.set(BufferRole::inverse, inverse, first, size);
-    run.width = range.width;
-    run.decides = run.op != VectorOps::Op::cg_update || groups == 0;
-    run.constants.count = range.count;
-    run.constants.first = range.x_first;
-    run.constants.out_first = groups;
-    run.constants.blocks_first = 0;
-    groups += ops->record(list, run, table);
-  }
   return groups;
 }
 

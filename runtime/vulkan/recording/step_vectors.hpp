@@ -20,13 +20,38 @@ struct StepVectors {
   /// range.
   StepVectors(Context& context, const Model& model, std::uint32_t most_coarse);
 
-  /// What conjugate gradients and steps read and write.
-  BindingTable table() const;
+  /// Scalars that take no part in steps.
+  const Buffer& not_free() const { return held ? held : fixed; }
+  /// Damping and inverses of all blocks.
+  kernel::precondition preconditioner() const {
+    return {{.scale = scale, .damping = damping, .fixed_scalars = not_free()}, {}};
+  }
   /// Workgroups of record_by_blocks().
   std::uint32_t block_groups() const;
-  /// One dispatch for each array; returns the workgroups. cg_update: the first one decides.
-  std::uint32_t record_by_blocks(CommandList& list, VectorOps::Run run,
-                                 const BindingTable& table) const;
+  /// One dispatch for each array, with its part of the blocks; returns the workgroups. cg_update:
+  /// the first one decides.
+  template <class Kernel>
+  std::uint32_t record_by_blocks(CommandList& list, Kernel kernel,
+                                 VectorOps::Variant variant = {}) const {
+    std::uint32_t groups = 0;
+    const std::uint64_t bytes = context_->element_bytes();
+    for (const BlockRange& range : blocks) {
+      if (range.count == 0) continue;
+      const std::uint64_t first = range.blocks_first * bytes;
+      const std::uint64_t size = bytes * range.count * range.width * (range.width + 1) / 2;
+      if constexpr (requires { kernel.buffers.blocks; })
+        kernel.buffers.blocks = {packed, first, size};
+      if constexpr (requires { kernel.buffers.inverse_blocks; })
+        kernel.buffers.inverse_blocks = {inverse, first, size};
+      variant.width = range.width;
+      variant.decides = Kernel::kOp != codegen::VectorOp::cg_update || groups == 0;
+      kernel.push.count = range.count;
+      kernel.push.first = range.x_first;
+      if constexpr (requires { kernel.push.out_first; }) kernel.push.out_first = groups;
+      groups += ops->record(list, kernel, variant);
+    }
+    return groups;
+  }
 
   std::unique_ptr<VectorOps> ops;
   Buffer x, trial, gradient, direction, next_direction, result;

@@ -50,61 +50,68 @@ Buffer make_partials(const Context& context, std::uint64_t count) {
                                 "partials");
 }
 
-const LoadedKernel& VectorOps::kernel(const Run& run) {
-  const std::tuple key(run.op, run.width, run.predicated, run.unpreconditioned, run.decides,
-                       run.step_time);
+const LoadedKernel& VectorOps::loaded(Op op, const Variant& variant) {
+  const std::tuple key(op, variant.width, variant.predicated, variant.unpreconditioned,
+                       variant.decides, variant.step_time);
   const auto found = kernels_.find(key);
   if (found != kernels_.end()) return found->second;
-  LoadedKernel loaded =
-      load_kernel(context_, codegen::VectorKernelRequest{.op = run.op,
-                                                         .width = run.width,
-                                                         .predicated = run.predicated,
-                                                         .unpreconditioned = run.unpreconditioned,
-                                                         .decides = run.decides,
-                                                         .step_time = run.step_time});
-  return kernels_.emplace(key, std::move(loaded)).first->second;
+  LoadedKernel made = load_kernel(
+      context_, codegen::VectorKernelRequest{.op = op,
+                                             .width = variant.width,
+                                             .predicated = variant.predicated,
+                                             .unpreconditioned = variant.unpreconditioned,
+                                             .decides = variant.decides,
+                                             .step_time = variant.step_time});
+  return kernels_.emplace(key, std::move(made)).first->second;
 }
 
-std::uint32_t VectorOps::record(CommandList& list, const Run& run, BindingTable table) {
-  const GroupCount groups = codegen::row(run.op).groups;
-  const std::uint32_t workgroups = run.groups > 0              ? run.groups
-                                   : groups == GroupCount::one ? 1
-                                   : groups == GroupCount::few
-                                       ? context_.update_grid(run.constants.count)
-                                       : this->workgroups(run.constants.count);
-  codegen::VectorConstants constants = run.constants;
-  constants.masked = masked_ ? 1 : 0;
-  table.set(BufferRole::scalars, scalars_);
-  record(list, kernel(run), run.op, table, constants, workgroups);
-  return workgroups;
-}
-
-void VectorOps::record(CommandList& list, const LoadedKernel& loaded, Op op,
-                       const BindingTable& table, const codegen::VectorConstants& constants,
-                       std::uint32_t groups) {
-  const std::vector<std::uint32_t> words = codegen::push_words(op, constants);
-  dispatch(context_, list, loaded, table, std::as_bytes(std::span(words)), groups);
+std::uint32_t VectorOps::record(CommandList& list, Op op, const Variant& variant,
+                                std::uint32_t count, std::span<const kernel::Part> parts,
+                                std::span<const std::uint32_t> push) {
+  const codegen::KernelRow& row = codegen::row(op);
+  const std::uint32_t groups = variant.groups > 0              ? variant.groups
+                               : row.groups == GroupCount::one ? 1
+                               : row.groups == GroupCount::few ? context_.update_grid(count)
+                                                               : workgroups(count);
+  const LoadedKernel& kernel = loaded(op, variant);
+  if (context_.collecting) {
+    context_.waits_for(kernel.job);  // who else has begun it, too
+    return groups;
+  }
+  BindingTable table;
+  table.set(BufferRole::scalars, variant.scalars != nullptr ? *variant.scalars : scalars_);
+  auto part = parts.begin();
+  for (const codegen::BufferRow& buffer : row.buffers) {
+    if (buffer.role == BufferRole::scalars) continue;
+    const kernel::Part& one = *part++;
+    if (one.buffer != nullptr) table.set(buffer.role, *one.buffer, one.offset, one.size);
+  }
+  dispatch(context_, list, kernel, table, std::as_bytes(push), groups);
+  return groups;
 }
 
 void VectorOps::sum(CommandList& list, const Buffer& partials, std::uint32_t start,
                     std::uint32_t count, std::uint32_t stride, Scalar first, std::uint32_t sums,
                     bool maximum) {
-  const Op op = maximum ? Op::max_partials : Op::sum_partials;
-  BindingTable table;
-  table.set(BufferRole::scalars, scalars_);
-  table.set(BufferRole::partials, partials);
-  record(list, kernel({.op = op}), op, table,
-         {.count = count, .out_first = start, .out_stride = stride, .a = codegen::slot(first)},
-         sums);
+  if (maximum) {
+    record(list,
+           kernel::max_partials{{.partials = partials},
+                                {.count = count, .first = start, .stride = stride, .place = first}},
+           {.groups = sums});
+  } else {
+    record(list,
+           kernel::sum_partials{{.partials = partials},
+                                {.count = count, .first = start, .stride = stride, .place = first}},
+           {.groups = sums});
+  }
 }
 
 void VectorOps::sum_into(CommandList& list, const Buffer& numbers, const Buffer& partials,
                          std::uint32_t count, std::uint32_t sums) {
-  BindingTable table;
-  table.set(BufferRole::scalars, numbers);
-  table.set(BufferRole::partials, partials);
-  record(list, kernel({.op = Op::sum_partials}), Op::sum_partials, table,
-         {.count = count, .out_stride = count, .a = 0}, sums);
+  record(list,
+         kernel::sum_partials{{.partials = partials},
+                              {.count = count, .stride = count, .place = Scalar{0}}},
+         {.groups = sums, .scalars = &numbers});
 }
 
 }  // namespace topograd::runtime::vulkan

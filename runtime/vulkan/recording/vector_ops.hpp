@@ -3,9 +3,11 @@
 
 #include "../../../codegen/vector/kernels.hpp"
 #include "context.hpp"
+#include "kernels.hpp"
 #include "landing.hpp"
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -16,11 +18,23 @@ namespace topograd::runtime::vulkan {
 /// A buffer for partial sums, in scalar precision.
 Buffer make_partials(const Context& context, std::uint64_t count);
 
+/// Which of the kernels of a row is recorded, and how large.
+struct VectorVariant {
+  std::uint32_t width = 1;
+  bool predicated = false;
+  bool unpreconditioned = false;
+  bool decides = true;
+  codegen::StepTime step_time = codegen::StepTime::now;
+  std::uint32_t groups = 0;         ///< workgroups, where they are not as many as elements ask for
+  const Buffer* scalars = nullptr;  ///< others than the solver's
+};
+
 /// Kernels of one engine's vector operations, and the scalars through which they talk.
 class VectorOps {
  public:
   using Op = codegen::VectorOp;
   using Scalar = codegen::Scalar;
+  using Variant = VectorVariant;
 
   /// `masked`: some scalars are fixed, so that kernels are to read the `fixed` buffer.
   VectorOps(Context& context, bool masked);
@@ -35,19 +49,18 @@ class VectorOps {
   /// What the last read() gave.
   const std::array<double, codegen::kScalarCount>& last_read() const { return values_; }
 
-  struct Run {
-    Op op = Op::fill;
-    std::uint32_t width = 1;
-    bool predicated = false;
-    bool unpreconditioned = false;
-    bool decides = true;
-    codegen::StepTime step_time = codegen::StepTime::now;
-    codegen::VectorConstants constants;
-    std::uint32_t groups = 0;  ///< workgroups, where they are not as many as elements ask for
-  };
-  /// Records one kernel over run.constants.count elements or blocks. Returns its workgroups (one
-  /// partial each).
-  std::uint32_t record(CommandList& list, const Run& run, BindingTable table);
+  /// Records one kernel over push.count elements or blocks. Returns its workgroups (one partial
+  /// each).
+  template <class Kernel>
+  std::uint32_t record(CommandList& list, Kernel kernel, const Variant& variant = {}) {
+    std::uint32_t count = 0;
+    if constexpr (requires { kernel.push.masked; }) kernel.push.masked = masked_ ? 1 : 0;
+    if constexpr (requires { kernel.push.count; }) count = kernel.push.count;
+    using Parts = std::array<kernel::Part, sizeof(kernel.buffers) / sizeof(kernel::Part)>;
+    using Words = std::array<std::uint32_t, sizeof(kernel.push) / sizeof(std::uint32_t)>;
+    return record(list, Kernel::kOp, variant, count, std::bit_cast<Parts>(kernel.buffers),
+                  std::bit_cast<Words>(kernel.push));
+  }
   /// Workgroups that record() uses for so many elements or blocks.
   std::uint32_t workgroups(std::uint64_t count) const { return context_.grid(count); }
 
@@ -59,9 +72,9 @@ class VectorOps {
                 std::uint32_t count, std::uint32_t sums);
 
  private:
-  const LoadedKernel& kernel(const Run& run);
-  void record(CommandList& list, const LoadedKernel& loaded, Op op, const BindingTable& table,
-              const codegen::VectorConstants& constants, std::uint32_t groups);
+  std::uint32_t record(CommandList& list, Op op, const Variant& variant, std::uint32_t count,
+                       std::span<const kernel::Part> parts, std::span<const std::uint32_t> push);
+  const LoadedKernel& loaded(Op op, const Variant& variant);
 
   Context& context_;
   bool masked_;

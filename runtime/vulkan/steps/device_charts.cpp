@@ -10,7 +10,6 @@ namespace topograd::runtime::vulkan {
 
 using codegen::BufferRole;
 using codegen::Scalar;
-using codegen::VectorOp;
 
 DeviceCharts::DeviceCharts(Context& context, VectorOps& vectors, const Charts& charts,
                            const PackedStart& packed_start, std::uint64_t packed_size)
@@ -77,18 +76,6 @@ void DeviceCharts::run(CommandList& list, Piece& piece, LoadedKernel& kernel,
                piece.count);
 }
 
-void DeviceCharts::record(CommandList& list, const Piece& piece, VectorOp op, BindingTable table,
-                          Scalar a, Scalar b) {
-  table.set(BufferRole::outputs, piece.firsts);
-  table.set(BufferRole::starts, piece.packed_starts);
-  vectors_.record(
-      list,
-      {.op = op,
-       .width = piece.chart->width,
-       .constants = {.count = piece.count, .a = codegen::slot(a), .b = codegen::slot(b)}},
-      table);
-}
-
 void DeviceCharts::record_bases(CommandList& list, const Buffer& x) {
   for (Piece& piece : pieces_)
     run(list, piece, piece.basis_kernel, piece.chart->basis, x, x, piece.basis);
@@ -96,29 +83,31 @@ void DeviceCharts::record_bases(CommandList& list, const Buffer& x) {
 
 void DeviceCharts::record_contract(CommandList& list, const Buffer& v) {
   for (const Piece& piece : pieces_) {
-    BindingTable table;
-    table.set(BufferRole::result, v);
-    table.set(BufferRole::second_operand, piece.basis);
-    record(list, piece, VectorOp::contract, table, Scalar::one, Scalar::zero);
+    vectors_.record(list,
+                    kernel::contract{{.result = v, .bases = piece.basis, .places = piece.firsts},
+                                     {.count = piece.count}},
+                    {.width = piece.chart->width});
   }
 }
 
 void DeviceCharts::record_expand(CommandList& list, const Buffer& from, const Buffer& to) {
   for (const Piece& piece : pieces_) {
-    BindingTable table;
-    table.set(BufferRole::first_operand, from);
-    table.set(BufferRole::second_operand, piece.basis);
-    table.set(BufferRole::result, to);
-    record(list, piece, VectorOp::expand, table, Scalar::one, Scalar::zero);
+    vectors_.record(
+        list,
+        kernel::expand{
+            {.tangents = from, .bases = piece.basis, .result = to, .places = piece.firsts},
+            {.count = piece.count}},
+        {.width = piece.chart->width});
   }
 }
 
 void DeviceCharts::record_contract_packed(CommandList& list, const Buffer& packed) {
   for (const Piece& piece : pieces_) {
-    BindingTable table;
-    table.set(BufferRole::blocks, packed);
-    table.set(BufferRole::second_operand, piece.basis);
-    record(list, piece, VectorOp::contract_packed, table, Scalar::one, Scalar::zero);
+    vectors_.record(list,
+                    kernel::contract_packed{
+                        {.blocks = packed, .bases = piece.basis, .places = piece.packed_starts},
+                        {.count = piece.count}},
+                    {.width = piece.chart->width});
   }
 }
 
@@ -128,11 +117,12 @@ void DeviceCharts::record_plus(CommandList& list, const Buffer& x, const Buffer&
     run(list, piece, piece.plus_kernel, piece.chart->plus, x, delta, piece.moved);
   list.barrier();
   for (const Piece& piece : pieces_) {
-    BindingTable table;
-    table.set(BufferRole::first_operand, piece.moved);
-    table.set(BufferRole::second_operand, x);
-    table.set(BufferRole::result, out);
-    record(list, piece, VectorOp::scatter_rows, table, a, b);
+    vectors_.record(
+        list,
+        kernel::scatter_rows{
+            {.columns = piece.moved, .vector = x, .result = out, .places = piece.firsts},
+            {.count = piece.count, .columns_factor = a, .vector_factor = b}},
+        {.width = piece.chart->width});
   }
 }
 

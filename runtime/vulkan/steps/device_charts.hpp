@@ -49,8 +49,6 @@ class DeviceCharts {
            const PackedStart& packed_start);
   void run(CommandList& list, Piece& piece, LoadedKernel& kernel, const ir::Program& program,
            const Buffer& x, const Buffer& delta, const Buffer& out);
-  void record(CommandList& list, const Piece& piece, codegen::VectorOp op, BindingTable table,
-              codegen::Scalar a, codegen::Scalar b);
 
   Context& context_;
   VectorOps& vectors_;

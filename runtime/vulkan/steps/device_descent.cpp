@@ -10,10 +10,8 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-using codegen::BufferRole;
 using codegen::Scalar;
 using codegen::slot;
-using codegen::VectorOp;
 
 /// Vectors of a page begin at multiples of so many numbers, where buffers can be bound.
 constexpr std::uint32_t kVectorAlignment = 256;
@@ -134,23 +132,21 @@ void DeviceDescent::record_all(CommandList& list) {
 }
 
 void DeviceDescent::record_direction(CommandList& list) {
-  BindingTable table = v_.table();
-  table.set(BufferRole::result, v_.step);
-  table.set(BufferRole::coarse_in, factors_);
   std::uint32_t groups = 0;
   for (const Page& page : pages_) {
     list.barrier();
-    table.set(BufferRole::second_operand, page.vectors);
     groups = v_.ops->workgroups(size());
-    v_.ops->record(list,
-                   {.op = VectorOp::combine_history,
-                    .constants = {.count = size(),
-                                  .first = stride_,
-                                  .out_stride = groups,
-                                  .blocks_first = 1 + page.first,
-                                  .a = page.count,
-                                  .overwrite = page.first == 0 ? 1u : 0u}},
-                   table);
+    v_.ops->record(list, kernel::combine_history{{.gradient = v_.gradient,
+                                                  .history = page.vectors,
+                                                  .factors = factors_,
+                                                  .result = v_.step,
+                                                  .partials = v_.partials},
+                                                 {.count = size(),
+                                                  .stride = stride_,
+                                                  .vectors = page.count,
+                                                  .first_factor = 1 + page.first,
+                                                  .overwrite = page.first == 0 ? 1u : 0u,
+                                                  .out_stride = groups}});
   }
   list.barrier();
   v_.ops->sum(list, v_.partials, 0, groups, groups, kSlope, 2);
@@ -174,21 +170,18 @@ void DeviceDescent::record_look(CommandList& list) {
 
 void DeviceDescent::record_dots(CommandList& list, const Buffer& rows, std::uint32_t first,
                                 std::uint32_t count) {
-  BindingTable table;
-  table.set(BufferRole::second_operand, rows);
-  table.set(BufferRole::step, v_.step);
-  table.set(BufferRole::first_operand, change_);
-  table.set(BufferRole::gradient, v_.result);
-  table.set(BufferRole::partials, partials_);
   v_.ops->record(list,
-                 {.op = VectorOp::history_dots,
-                  .constants = {.count = size(),
-                                .first = stride_,
-                                .out_first = first * spread_,
-                                .out_stride = products() * spread_,
-                                .b = spread_},
-                  .groups = count * spread_},
-                 table);
+                 kernel::history_dots{{.history = rows,
+                                       .delta = v_.step,
+                                       .change = change_,
+                                       .gradient = v_.result,
+                                       .partials = partials_},
+                                      {.count = size(),
+                                       .stride = stride_,
+                                       .groups = spread_,
+                                       .out_first = first * spread_,
+                                       .out_stride = products() * spread_}},
+                 {.groups = count * spread_});
 }
 
 void DeviceDescent::record_pair(CommandList& list, std::uint32_t pair) {
@@ -207,14 +200,8 @@ void DeviceDescent::record_pair(CommandList& list, std::uint32_t pair) {
 
 void DeviceDescent::combine(CommandList& list, const Buffer& a, const Buffer& b, const Buffer& out,
                             Scalar in_a, Scalar in_b, std::uint64_t offset) {
-  BindingTable table;
-  table.set(BufferRole::first_operand, a);
-  table.set(BufferRole::second_operand, b);
-  table.set(BufferRole::result, out, offset, bytes());
-  v_.ops->record(
-      list,
-      {.op = VectorOp::combine, .constants = {.count = size(), .a = slot(in_a), .b = slot(in_b)}},
-      table);
+  v_.ops->record(list, kernel::combine{{.x = a, .y = b, .result = {out, offset, bytes()}},
+                                       {.count = size(), .x_factor = in_a, .y_factor = in_b}});
 }
 
 DescentReport DeviceDescent::norms() {

@@ -9,9 +9,7 @@
 namespace topograd::runtime::vulkan {
 namespace {
 
-using codegen::BufferRole;
 using codegen::Scalar;
-using codegen::VectorOp;
 
 codegen::Scalar user_scalar(std::uint32_t place) {
   return static_cast<codegen::Scalar>(codegen::slot(codegen::Scalar::user) + place);
@@ -80,18 +78,23 @@ void DeviceRules::record_kept(CommandList& list) {
 }
 
 void DeviceRules::record_rule(CommandList& list, FirstOrderRule::Kind kind) {
-  BindingTable table = v_.table();
-  table.set(BufferRole::first_operand, v_.x);
-  table.set(BufferRole::direction, state_->mean);
-  table.set(BufferRole::scale, state_->square);
-  table.set(BufferRole::result, v_.trial);
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   list.barrier();
-  const std::uint32_t groups = v_.ops->record(
-      list,
-      {.op = kind == FirstOrderRule::Kind::adam ? VectorOp::adam : VectorOp::momentum,
-       .constants = {.count = n, .a = codegen::slot(Scalar::user)}},
-      table);
+  const std::uint32_t groups =
+      kind == FirstOrderRule::Kind::adam
+          ? v_.ops->record(list, kernel::adam{{.point = v_.x,
+                                               .gradient = v_.gradient,
+                                               .means = state_->mean,
+                                               .squares = state_->square,
+                                               .result = v_.trial,
+                                               .partials = v_.partials},
+                                              {.count = n, .rule = Scalar::user}})
+          : v_.ops->record(list, kernel::momentum{{.point = v_.x,
+                                                   .gradient = v_.gradient,
+                                                   .means = state_->mean,
+                                                   .result = v_.trial,
+                                                   .partials = v_.partials},
+                                                  {.count = n, .rule = Scalar::user}});
   list.barrier();
   v_.ops->sum(list, v_.partials, 0, groups, groups, Scalar::step_squared, 1);
   list.barrier();

@@ -7,13 +7,6 @@
 #include <iterator>
 
 namespace topograd::runtime::vulkan {
-namespace {
-
-using codegen::BufferRole;
-using codegen::VectorOp;
-
-}  // namespace
-
 void PointMoves::build() {
   charts_ = nullptr;
   for (Buffer* buffer : {&lower_, &upper_, &ambient_, &chart_held_}) *buffer = Buffer();
@@ -66,74 +59,108 @@ void PointMoves::hold(std::span<const std::uint8_t> held) {
 }
 
 void PointMoves::record_norms(CommandList& list) {
-  BindingTable table = v_.table();
-  table.set(BufferRole::first_operand, v_.x);
-  if (bounded()) {
-    table.set(BufferRole::fixed, v_.fixed);
-    table.set(BufferRole::held, v_.held);
-    table.set(BufferRole::lower_bounds, lower_);
-    table.set(BufferRole::upper_bounds, upper_);
-  }
   if (charted()) {
     record_gradient_moves(list);
     list.barrier();
-    table.set(BufferRole::fixed, v_.fixed);
-    table.set(BufferRole::gradient, v_.result);
   }
+  const Buffer& gradient = charted() ? v_.result : v_.gradient;
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   const std::uint32_t groups = v_.ops->workgroups(n);
-  v_.ops->record(list,
-                 {.op = bounded() ? VectorOp::bounded_norms : VectorOp::point_norms,
-                  .constants = {.count = n, .out_stride = groups}},
-                 table);
+  if (bounded()) {
+    record_bounded_norms(list, gradient, v_.fixed);
+  } else {
+    v_.ops->record(list, kernel::point_norms{{.gradient = gradient,
+                                              .point = v_.x,
+                                              .fixed_scalars = charted() ? v_.fixed : v_.not_free(),
+                                              .partials = v_.partials},
+                                             {.count = n, .out_stride = groups}});
+  }
   list.barrier();
   v_.ops->sum(list, v_.partials, 0, groups, groups, Scalar::gradient_squared, 2);
   v_.ops->sum(list, v_.partials, 2 * groups, groups, groups, Scalar::gradient_max, 1, true);
-  if (bounded() && charted()) record_charted_holds(list);
+  if (!bounded() || !charted()) return;
+  list.barrier();  // these sums are nobody's
+  record_bounded_norms(list, v_.gradient, chart_held_);
+}
+
+void PointMoves::record_bounded_norms(CommandList& list, const Buffer& gradient,
+                                      const Buffer& fixed) {
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
+  v_.ops->record(list, kernel::bounded_norms{{.gradient = gradient,
+                                              .point = v_.x,
+                                              .lower_bounds = lower_,
+                                              .upper_bounds = upper_,
+                                              .fixed_scalars = fixed,
+                                              .held_scalars = v_.held,
+                                              .partials = v_.partials},
+                                             {.count = n, .out_stride = v_.ops->workgroups(n)}});
 }
 
 void PointMoves::record_scaled_norms(CommandList& list) {
-  BindingTable table = v_.table();
-  table.set(BufferRole::first_operand, v_.x);
   const std::uint32_t groups = v_.block_groups();
   list.barrier();
-  v_.record_by_blocks(list, {.op = VectorOp::scaled_norms, .constants = {.out_stride = groups}},
-                      table);
+  v_.record_by_blocks(list, kernel::scaled_norms{{.gradient = v_.gradient,
+                                                  .point = v_.x,
+                                                  .delta = v_.step,
+                                                  .fixed_scalars = v_.not_free(),
+                                                  .partials = v_.partials},
+                                                 {.out_stride = groups}});
   list.barrier();
   v_.ops->sum(list, v_.partials, 0, groups, groups, Scalar::scaled_gradient_squared, 3);
   v_.ops->sum(list, v_.partials, 3 * groups, groups, groups, Scalar::scaled_gradient_max, 1, true);
 }
 
 void PointMoves::record(CommandList& list, Scalar length) {
-  BindingTable table = v_.table();
-  table.set(BufferRole::first_operand, v_.x);
-  table.set(BufferRole::result, v_.trial);
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   if (charted()) return record_charted_move(list, length);
   if (!bounded() && length != Scalar::one) {
-    table.set(BufferRole::second_operand, v_.step);
     v_.ops->record(list,
-                   {.op = VectorOp::combine, .constants = {.count = n, .b = codegen::slot(length)}},
-                   table);
+                   kernel::combine{{.x = v_.x, .y = v_.step, .result = v_.trial},
+                                   {.count = n, .x_factor = Scalar::one, .y_factor = length}});
     list.barrier();
     return;
-  }
-  if (bounded()) {
-    table.set(BufferRole::lower_bounds, lower_);
-    table.set(BufferRole::upper_bounds, upper_);
   }
   const std::uint32_t groups = v_.ops->workgroups(n);
   const std::uint32_t first =
       2 * (v_.block_groups() + v_.most_coarse);  // conjugate gradients may go on from theirs
-  v_.ops->record(list,
-                 {.op = bounded() ? VectorOp::bounded_trial : VectorOp::trial_point,
-                  .constants = {.count = n,
-                                .out_first = first,
-                                .out_stride = groups,
-                                .a = codegen::slot(length)}},
-                 table);
+  if (bounded()) {
+    record_bounded_trial(list, v_.x, first, length);
+  } else {
+    record_trial(list, first);
+  }
   list.barrier();
   v_.ops->sum(list, v_.partials, first, groups, groups, Scalar::model_decrease, bounded() ? 3 : 2);
+}
+
+void PointMoves::record_trial(CommandList& list, std::uint32_t first) {
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
+  v_.ops->record(list, kernel::trial_point{
+                           {.point = v_.x,
+                            .delta = v_.step,
+                            .residual = v_.residual,
+                            .damping = v_.damping,
+                            .gradient = v_.gradient,
+                            .result = v_.trial,
+                            .partials = v_.partials},
+                           {.count = n, .out_first = first, .out_stride = v_.ops->workgroups(n)}});
+}
+
+void PointMoves::record_bounded_trial(CommandList& list, const Buffer& point, std::uint32_t first,
+                                      Scalar length) {
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
+  v_.ops->record(
+      list,
+      kernel::bounded_trial{
+          {.point = point,
+           .delta = v_.step,
+           .residual = v_.residual,
+           .damping = v_.damping,
+           .gradient = v_.gradient,
+           .lower_bounds = lower_,
+           .upper_bounds = upper_,
+           .result = v_.trial,
+           .partials = v_.partials},
+          {.count = n, .out_first = first, .out_stride = v_.ops->workgroups(n), .length = length}});
 }
 
 void PointMoves::record_tangents(CommandList& list) {
@@ -147,74 +174,34 @@ void PointMoves::record_tangents(CommandList& list) {
 
 void PointMoves::record_gradient_moves(CommandList& list) {
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
-  BindingTable table;
-  table.set(BufferRole::fixed, v_.fixed);
-  table.set(BufferRole::result, v_.gradient);
-  v_.ops->record(list, {.op = VectorOp::mask, .constants = {.count = n}}, table);
+  v_.ops->record(list,
+                 kernel::mask{{.result = v_.gradient, .fixed_scalars = v_.fixed}, {.count = n}});
   list.barrier();
-  table.set(BufferRole::first_operand, v_.gradient);
-  table.set(BufferRole::result, v_.result);
-  v_.ops->record(list, {.op = VectorOp::copy, .constants = {.count = n}}, table);
-  table.set(BufferRole::second_operand, v_.gradient);
-  table.set(BufferRole::result, v_.product);
+  v_.ops->record(list, kernel::copy{{.source = v_.gradient, .result = v_.result}, {.count = n}});
   v_.ops->record(
-      list,
-      {.op = VectorOp::combine, .constants = {.count = n, .a = codegen::slot(Scalar::minus_one)}},
-      table);
+      list, kernel::combine{{.x = v_.gradient, .y = v_.gradient, .result = v_.product},
+                            {.count = n, .x_factor = Scalar::minus_one, .y_factor = Scalar::zero}});
   list.barrier();
   charts_->record_plus(list, v_.x, v_.product, v_.result, Scalar::minus_one, Scalar::one);
 }
 
 const Buffer& PointMoves::record_expanded(CommandList& list, const Buffer& direction) {
   if (!charted()) return direction;
-  BindingTable table;
-  table.set(BufferRole::first_operand, direction);
-  table.set(BufferRole::result, ambient_);
-  v_.ops->record(list,
-                 {.op = VectorOp::copy,
-                  .constants = {.count = static_cast<std::uint32_t>(problem_.model().scalars)}},
-                 table);
+  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
+  v_.ops->record(list, kernel::copy{{.source = direction, .result = ambient_}, {.count = n}});
   list.barrier();
   charts_->record_expand(list, direction, ambient_);
   list.barrier();
   return ambient_;
 }
 
-void PointMoves::record_charted_holds(CommandList& list) {
-  BindingTable table = v_.table();
-  table.set(BufferRole::fixed, chart_held_);
-  table.set(BufferRole::held, v_.held);
-  table.set(BufferRole::lower_bounds, lower_);
-  table.set(BufferRole::upper_bounds, upper_);
-  table.set(BufferRole::first_operand, v_.x);
-  const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
-  list.barrier();  // its sums are nobody's
-  v_.ops->record(list,
-                 {.op = VectorOp::bounded_norms,
-                  .constants = {.count = n, .out_stride = v_.ops->workgroups(n)}},
-                 table);
-}
-
 void PointMoves::record_into_box(CommandList& list, std::uint32_t first) {
   const auto n = static_cast<std::uint32_t>(problem_.model().scalars);
   const std::uint32_t groups = v_.ops->workgroups(n);
-  BindingTable table = v_.table();
-  table.set(BufferRole::first_operand, v_.trial);
-  table.set(BufferRole::result, v_.product);
   list.barrier();
-  v_.ops->record(list, {.op = VectorOp::copy, .constants = {.count = n}}, table);
+  v_.ops->record(list, kernel::copy{{.source = v_.trial, .result = v_.product}, {.count = n}});
   list.barrier();
-  table.set(BufferRole::first_operand, v_.product);
-  table.set(BufferRole::result, v_.trial);
-  table.set(BufferRole::lower_bounds, lower_);
-  table.set(BufferRole::upper_bounds, upper_);
-  v_.ops->record(list,
-                 {.op = VectorOp::bounded_trial,
-                  .constants = {.count = n,
-                                .out_first = first,
-                                .out_stride = groups,
-                                .a = codegen::slot(Scalar::zero)}},
-                 table);
+  record_bounded_trial(list, v_.product, first, Scalar::zero);
   list.barrier();
   v_.ops->sum(list, v_.partials, first, groups, groups, Scalar::model_decrease, 3);
 }
@@ -224,25 +211,14 @@ void PointMoves::record_charted_move(CommandList& list, Scalar length) {
   const std::uint32_t groups = v_.ops->workgroups(n);
   const std::uint32_t first = 2 * v_.block_groups();  // conjugate gradients may go on from theirs
   const bool whole = length == Scalar::one;
-  BindingTable table = v_.table();
   const auto combine = [&](const Buffer& a, const Buffer& b, const Buffer& out, Scalar in_a,
                            Scalar in_b) {
-    table.set(BufferRole::first_operand, a);
-    table.set(BufferRole::second_operand, b);
-    table.set(BufferRole::result, out);
-    v_.ops->record(list,
-                   {.op = VectorOp::combine,
-                    .constants = {.count = n, .a = codegen::slot(in_a), .b = codegen::slot(in_b)}},
-                   table);
+    v_.ops->record(list, kernel::combine{{.x = a, .y = b, .result = out},
+                                         {.count = n, .x_factor = in_a, .y_factor = in_b}});
     list.barrier();
   };
   if (whole && !bounded()) {
-    table.set(BufferRole::first_operand, v_.x);
-    table.set(BufferRole::result, v_.trial);
-    v_.ops->record(list,
-                   {.op = VectorOp::trial_point,
-                    .constants = {.count = n, .out_first = first, .out_stride = groups}},
-                   table);
+    record_trial(list, first);
     list.barrier();
   } else {
     combine(v_.step, v_.step, v_.product, length, Scalar::zero);
@@ -252,12 +228,11 @@ void PointMoves::record_charted_move(CommandList& list, Scalar length) {
   if (bounded()) record_into_box(list, first);
   list.barrier();
   combine(v_.trial, v_.x, v_.result, Scalar::one, Scalar::minus_one);
-  table.set(BufferRole::fixed, v_.fixed);
-  table.set(BufferRole::first_operand, v_.result);
-  table.set(BufferRole::second_operand, v_.result);
-  v_.ops->record(list,
-                 {.op = VectorOp::dot, .constants = {.count = n, .out_first = first + 2 * groups}},
-                 table);
+  v_.ops->record(
+      list,
+      kernel::dot{
+          {.x = v_.result, .y = v_.result, .fixed_scalars = v_.fixed, .partials = v_.partials},
+          {.count = n, .out_first = first + 2 * groups}});
   list.barrier();
   if (whole && !bounded())
     v_.ops->sum(list, v_.partials, first, groups, groups, Scalar::model_decrease, 1);

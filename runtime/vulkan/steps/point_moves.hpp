@@ -46,8 +46,12 @@ class PointMoves : Part {
   void make_charts();
   /// gradient = 0 where fixed; result = x less the point that −g leads to, bounds apart.
   void record_gradient_moves(CommandList& list);
-  /// Within bounds and on manifolds: what the gradient holds to a bound takes no part.
-  void record_charted_holds(CommandList& list);
+  /// And what a point is held by.
+  void record_bounded_norms(CommandList& list, const Buffer& gradient, const Buffer& fixed);
+  /// Partial sums go to places from `first` on.
+  void record_trial(CommandList& list, std::uint32_t first);
+  void record_bounded_trial(CommandList& list, const Buffer& point, std::uint32_t first,
+                            Scalar length);
   /// trial = its projection on the box, with the model's decrease and the slope.
   void record_into_box(CommandList& list, std::uint32_t first);
   void record_charted_move(CommandList& list, Scalar length);

@@ -66,12 +66,8 @@ void TermSums::record_zeros(CommandList& list, const Buffer& out, std::uint64_t 
   const std::uint64_t piece = most * kZerosAligned / bytes;
   for (std::uint64_t first = 0; first < count; first += piece) {
     const auto n = static_cast<std::uint32_t>(std::min(piece, count - first));
-    BindingTable table;
-    table.set(codegen::BufferRole::result, out, first * bytes, n * bytes);
-    v_.ops->record(list,
-                   {.op = codegen::VectorOp::fill,
-                    .constants = {.count = n, .a = codegen::slot(codegen::Scalar::zero)}},
-                   table);
+    v_.ops->record(list, kernel::fill{{.result = {out, first * bytes, n * bytes}},
+                                      {.count = n, .value = codegen::Scalar::zero}});
   }
 }
 
